@@ -1,0 +1,98 @@
+"""The commit of a proved tree: the user's hooks on it, one commit on the base, a signed certificate."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from flyball import certificate
+from flyball.acts.ground import Ground
+from flyball.acts.proof import _log, _spec  # pyright: ignore[reportPrivateUsage]
+from flyball.agents import process
+from flyball.core import events as e
+from flyball.core.decide import Finished
+from flyball.core.run import BY_A_PERSON, Run
+from flyball.journal.keys import load_or_create
+from flyball.supervisor import Interrupted
+from flyball.workspace import Workspace
+
+SUBJECT_MOST = 72
+HOOKS = ("pre-commit", "commit-msg")
+
+
+def commit(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
+    work, folder = ground.workspace(run), ground.act_folder(act.key)
+    message = commit_message(run)
+    refused = _hooks(ground, run, act, work, folder, message, stop)
+    if isinstance(refused, Interrupted):
+        return refused
+    if refused:
+        return Finished(key=act.key, result=e.CommitEnded(outcome="refused", tree=act.tree, reason=refused))
+    made = _committed(work, folder, act.tree, message)
+    work.publish(made)
+    signer = load_or_create(ground.state_dir)
+    statement = certificate.statement(run, act, made, work.repo_root.name)
+    digest = certificate.write(work.dir / "certificate.json", statement, signer)
+    done = e.CommitEnded(outcome="committed", tree=act.tree, commit=made, certificate=digest)
+    return Finished(key=act.key, result=done)
+
+
+def _committed(work: Workspace, folder: Path, tree: str, message: str) -> str:
+    """Made once an act, though the act may be performed again: a commit's id depends on its second."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    note = folder / "commit"
+    if not note.exists():
+        draft = folder / "commit.draft"
+        draft.write_text(work.commit(tree, message) if tree != work.base_tree else work.base_commit)
+        draft.rename(note)
+    return note.read_text()
+
+
+def commit_message(run: Run) -> str:
+    lines = run.began.task.strip().splitlines() or ["Work done"]
+    subject = lines[0][:SUBJECT_MOST]
+    body = "\n".join(lines[1:]).strip()
+    return f"{subject}\n\n{body + chr(10) * 2 if body else ''}Flyball-Run: {run.id}\n"
+
+
+def _hooks(
+    ground: Ground, run: Run, act: e.Act, work: Workspace, folder: Path, message: str, stop: process.Stop
+) -> str | Interrupted:
+    """The user's own hooks, in the proof's checkout and sandbox; what they said if they refuse."""
+    found = work.user_hooks()
+    for name in HOOKS:
+        if name not in found:
+            continue
+        place = folder / name
+        if process.look(place) == "unclaimed":
+            files = work.proof_checkout(act.tree, ())
+            (files / ".git" / "COMMIT_EDITMSG").write_text(message, "utf-8")
+            process.begin(
+                place,
+                _spec(
+                    ground,
+                    run,
+                    _line(found[name], work),
+                    files,
+                    "proof",
+                    run.settings.proof_timeout_us,
+                    "loopback",
+                ),
+            )
+        ended = process.attend(place, stop=stop)
+        if ended.reason in ("lost", "orphaned", "stopped"):
+            return Interrupted(act.key, BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
+        if ended.code != 0:
+            return f"The {name} hook refused it:\n{_log(place)[-2000:]}"
+        if work.proof_tree() != act.tree:
+            return f"The {name} hook changed the tree; what is committed must be what was proved."
+    return ""
+
+
+def _line(hook: Path, work: Workspace) -> str:
+    """A hook sees the change staged on the base, as it would at a commit by hand."""
+    script = hook.read_bytes().decode("utf-8", "surrogateescape")
+    name = shlex.quote(hook.name)
+    staged = f"git -c core.hooksPath=/dev/null reset -q --soft {work.base_commit}"
+    body = f'h="$(mktemp -d)/{name}"; cat > "$h" <<\'FLYBALL-HOOK-END\'\n{script}\nFLYBALL-HOOK-END\nchmod +x "$h"'
+    return f'{staged}\n{body}\n"$h" .git/COMMIT_EDITMSG'

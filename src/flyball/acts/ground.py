@@ -1,0 +1,153 @@
+"""Where a run's files are, and what its processes may see."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from flyball.agents import sandbox
+from flyball.agents.sandbox import Sandbox, View
+from flyball.core.run import Run
+from flyball.core.settings import Settings
+from flyball.errors import UserError
+from flyball.guard import policy as policies
+from flyball.workspace import Workspace
+
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
+CALM = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-p no:cacheprovider", "CI": "1", "NO_COLOR": "1"}
+
+
+@cache
+def shipped_policies() -> policies.Policies:
+    return policies.parse(
+        resources.files("flyball.guard").joinpath("policies/default.toml").read_text("utf-8")
+    )
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """The state directory as acts see it."""
+
+    state_dir: Path
+    sandbox: Sandbox
+    environment: dict[str, str]
+
+    def owner(self, run: Run) -> str:
+        """The run whose checkout this run works in."""
+        return run.id if run.owner else run.began.root
+
+    def folder(self, run: Run) -> Path:
+        return self.state_dir / "runs" / self.owner(run)
+
+    def act_folder(self, key: str) -> Path:
+        return self.state_dir / "acts" / key
+
+    def workspace(self, run: Run) -> Workspace:
+        return Workspace.open(self.folder(run))
+
+    def policy(self, run: Run) -> policies.Policy:
+        """The policy as it stood when the run began."""
+        pinned = self.folder(run) / "pinned" / "policy.toml"
+        text = pinned.read_text("utf-8") if pinned.exists() else ""
+        return policies.parse(text, shipped_policies()).get(run.settings.policy)
+
+    def env(self, run: Run, home: Path) -> dict[str, str]:
+        kept = {name: self.environment[name] for name in PASSED_ON if name in self.environment}
+        return {
+            **kept,
+            "HOME": str(home),
+            "FLYBALL_RUN": run.id,
+            "TMPDIR": "/tmp" if self.confined(run) else str(home / "tmp"),
+        }
+
+    def confined(self, run: Run) -> bool:
+        return run.settings.sandbox != "none" and self.sandbox.kind == "bwrap"
+
+    def _same(self, *paths: str) -> tuple[tuple[str, str], ...]:
+        return tuple((path, path) for path in paths)
+
+    def home(self, run: Run, name: str) -> Path:
+        home = self.folder(run) / "homes" / name
+        (home / "tmp").mkdir(mode=0o700, parents=True, exist_ok=True)
+        return home
+
+    def enclosed(
+        self,
+        run: Run,
+        argv: tuple[str, ...],
+        files: Path,
+        home: Path,
+        network: str,
+        reads: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+    ) -> tuple[str, ...]:
+        """The command inside its sandbox: the checkout at the repository's own path, all else out of reach."""
+        if not self.confined(run):
+            return argv
+        work = self.workspace(run)
+        stores = tuple((str(store), str(store)) for store in work.object_stores())
+        repo = str(work.repo_root)
+        shares = tuple(
+            (f"{repo}/{name}", f"{repo}/{name}") for name in run.settings.share if Path(repo, name).exists()
+        )
+        view = View(
+            checkout=str(files),
+            at=repo,
+            home=str(home),
+            user_home=self.environment.get("HOME"),
+            ro_binds=(*stores, *self._same(str(work.objects), *reads, *tool_folders(self.environment, repo))),
+            hidden=(str(self.state_dir),),
+            shares=shares,
+            network="all" if network == "all" else "none" if network == "none" else "loopback",
+            env=env or {},
+        )
+        return tuple(sandbox.wrap(argv, view, self.sandbox.program))
+
+
+def tool_folders(environment: dict[str, str], repo: str) -> list[str]:
+    """Where the tools on PATH live, if the sandbox would hide it: temporary folders and the user's home."""
+    veiled = [Path(p) for p in ("/tmp", "/var/tmp", "/run", environment.get("HOME", "/nowhere"))]
+    found: list[str] = []
+    for entry in environment.get("PATH", "").split(os.pathsep):
+        for folder in _prefixes(Path(entry)):
+            hidden = any(folder.is_relative_to(place) for place in veiled)
+            if hidden and not folder.is_relative_to(repo) and not Path(repo).is_relative_to(folder):
+                found.append(str(folder))
+    return list(dict.fromkeys(found))
+
+
+def _prefixes(entry: Path) -> list[Path]:
+    """A folder of programs, or the whole environment it belongs to and that one's own base."""
+    if not entry.is_absolute() or not entry.is_dir():
+        return []
+    marker = entry.parent / "pyvenv.cfg"
+    if not marker.is_file():
+        return [entry.resolve()]
+    lines = (line.partition("=") for line in marker.read_text("utf-8", "replace").splitlines())
+    bases = [Path(value.strip()).parent for key, _, value in lines if key.strip() == "home"]
+    return [entry.parent, *(base for base in bases if base.is_dir() and str(base) != "/usr")]
+
+
+def require(settings: Settings, found: Sandbox) -> str:
+    """The sandbox that a run gets, as recorded; refused where the settings demand what is not there."""
+    if settings.sandbox == "none":
+        return "unsandboxed"
+    if found.kind == "none":
+        if settings.sandbox in ("required", "bwrap", "landlock"):
+            raise UserError(
+                f"A sandbox is required but none works here: {found.why}. Install bubblewrap or set guard.sandbox."
+            )
+        return "unsandboxed"
+    return found.kind
+
+
+def share_links(run: Run, repo: Path, files: Path) -> None:
+    """Without a sandbox the shared folders are links into the repository."""
+    for name in run.settings.share:
+        target, link = repo / name, files / name
+        if target.exists() and not os.path.lexists(link):
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)

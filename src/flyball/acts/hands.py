@@ -1,0 +1,81 @@
+"""The hands of the supervisor: each act in a thread of its own, what came of it posted back. Only the loop appends."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+
+from flyball.acts.commit import commit
+from flyball.acts.ground import Ground
+from flyball.acts.prepare import prepare, restore
+from flyball.acts.proof import prove
+from flyball.acts.turn import take_turn
+from flyball.agents import adapter, process
+from flyball.core import events as e
+from flyball.core.decide import Finished
+from flyball.core.run import Run
+from flyball.errors import FlyballError
+from flyball.supervisor import Interrupted
+
+News = Finished | Interrupted
+
+
+class Hands:
+    def __init__(self, ground: Ground, show: Callable[[str, str], None] | None = None) -> None:
+        self.ground, self.show = ground, show
+        self._stops: dict[str, process.Stop] = {}
+
+    def start(self, run: Run, act: e.Act, post: Callable[[News], None]) -> None:
+        stop = process.Stop()
+        self._stops[act.key] = stop
+        threading.Thread(target=self._do, args=(run, act, stop, post), name=act.key, daemon=True).start()
+
+    def stop(self, key: str, now: bool) -> None:
+        stop = self._stops.get(key)
+        if stop:
+            stop.set(now)
+
+    def tidy(self, run: Run) -> None:
+        """A run has ended: its checkout goes, unless something in it would be lost."""
+        with contextlib.suppress(FlyballError, OSError):
+            self.ground.workspace(run).close(remove_checkout=True)
+
+    def _do(self, run: Run, act: e.Act, stop: process.Stop, post: Callable[[News], None]) -> None:
+        try:
+            news = self._perform(run, act, stop)
+        except (FlyballError, OSError) as problem:
+            news = Interrupted(act.key, str(problem))
+        self._stops.pop(act.key, None)
+        post(news)
+
+    def _perform(self, run: Run, act: e.Act, stop: process.Stop) -> News:
+        match act.do.partition(":")[0]:
+            case "agent":
+                return take_turn(self.ground, run, act, stop, self._shower(run))
+            case "proof":
+                return prove(self.ground, run, act, stop)
+            case "commit":
+                return commit(self.ground, run, act, stop)
+            case "prepare":
+                return prepare(self.ground, run, act, stop)
+            case "restore":
+                return restore(self.ground, run, act)
+            case _:
+                return Finished(key=act.key, result=self._check(run))
+
+    def _shower(self, run: Run) -> Callable[[str], None]:
+        show = self.show
+        return (lambda text: show(run.id, text)) if show else (lambda _text: None)
+
+    def _check(self, run: Run) -> e.CheckEnded:
+        """Flyball's own act: is what the next states need there?"""
+        if run.machine.name == "review":
+            missing = [adapter(run.settings.agent_for(role)).missing() for role in ("author", "reviewer")]
+            problem = next((m for m in missing if m), "")
+            return (
+                e.CheckEnded(outcome="cannot_start", reason=problem)
+                if problem
+                else e.CheckEnded(outcome="ready")
+            )
+        return e.CheckEnded(outcome="ready")

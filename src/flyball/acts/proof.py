@@ -1,0 +1,171 @@
+"""A proof: the configured commands, on exactly one tree, in a clean second checkout, by Flyball itself."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from flyball.acts.ground import CALM, Ground, share_links
+from flyball.agents import process
+from flyball.core import events as e
+from flyball.core.decide import Finished
+from flyball.core.failing import failing
+from flyball.core.fingerprint import error_fingerprint
+from flyball.core.run import BY_A_PERSON, Run
+from flyball.guard.secrets import redact
+from flyball.supervisor import Interrupted
+from flyball.workspace import Workspace
+
+CANNOT_START = (126, 127)
+SUMMARY_MOST = 4000
+LOG_MOST = 8 << 20
+
+
+def prove(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
+    work, folder = ground.workspace(run), ground.act_folder(act.key)
+    files = work.dir / "proof"
+    if not (folder / "ready").exists():
+        problem = _make_ready(ground, run, act, work, stop)
+        if problem is not None:
+            return problem
+    exits: list[process.Exit] = []
+    for number, command in enumerate(run.settings.proof):
+        ended = _run(
+            ground, run, act, folder / str(number), command, files, stop, sum(x.took_us for x in exits)
+        )
+        if ended.reason in ("lost", "orphaned", "stopped"):
+            why = {"stopped": BY_A_PERSON, "orphaned": "nobody drove it"}.get(
+                ended.reason, "its keeper was killed"
+            )
+            return Interrupted(act.key, why)
+        exits.append(ended)
+    took = sum(x.took_us for x in exits)
+    return Finished(key=act.key, result=_result(ground, run, act, work, folder, exits), took_us=took)
+
+
+def _make_ready(
+    ground: Ground, run: Run, act: e.Act, work: Workspace, stop: process.Stop
+) -> Interrupted | Finished | None:
+    """The clean checkout, with what `setup` makes there (once)."""
+    folder, kept = ground.act_folder(act.key), work.dir / "proof.kept"
+    keep = kept.read_text("utf-8").splitlines() if kept.exists() else []
+    files = work.proof_checkout(act.tree, keep)
+    if not ground.confined(run):
+        share_links(run, work.repo_root, files)
+    if run.settings.setup and not kept.exists():
+        problem = run_setup(ground, run, folder, files, "proof", stop)
+        if problem:
+            return Finished(
+                key=act.key, result=e.ProofEnded(tree=act.tree, passed=False, cannot_start=problem)
+            )
+        kept.write_text("\n".join(work.proof_extras()), "utf-8")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "ready").touch()
+    return None
+
+
+def run_setup(ground: Ground, run: Run, folder: Path, files: Path, home: str, stop: process.Stop) -> str:
+    """`[workspace] setup` in a new checkout; what went wrong as a sentence, "" if nothing."""
+    for number, command in enumerate(run.settings.setup):
+        place = folder / f"setup-{number}"
+        process.begin(place, _spec(ground, run, command, files, home, run.settings.proof_timeout_us, "all"))
+        ended = process.attend(place, stop=stop)
+        if ended.code != 0:
+            log = _log(place)
+            return f"The setup command '{command}' failed ({_how(ended)}): {_last_line(log)}. Correct [workspace] setup."
+    return ""
+
+
+def _run(
+    ground: Ground,
+    run: Run,
+    act: e.Act,
+    place: Path,
+    command: str,
+    files: Path,
+    stop: process.Stop,
+    used_us: int,
+) -> process.Exit:
+    limit = run.settings.proof_timeout_us
+    if act.wall_us:
+        limit = min(limit, max(1_000_000, act.wall_us - used_us))
+    process.begin(place, _spec(ground, run, command, files, "proof", limit, run.settings.network_proof))
+    return process.attend(place, stop=stop)
+
+
+def _spec(
+    ground: Ground, run: Run, command: str, files: Path, home: str, limit_us: int, network: str
+) -> process.Spec:
+    private = ground.home(run, home)
+    argv = ground.enclosed(run, ("/bin/sh", "-c", command), files, private, network)
+    env = {**ground.env(run, private), **CALM}
+    return process.Spec(argv=argv, cwd=str(files), env=env, wall_s=limit_us / 1_000_000)
+
+
+def _result(
+    ground: Ground, run: Run, act: e.Act, work: Workspace, folder: Path, exits: list[process.Exit]
+) -> e.ProofEnded:
+    logs = [_log(folder / str(number)) for number in range(len(exits))]
+    rows = tuple(_command(*row) for row in zip(run.settings.proof, exits, logs, strict=True))
+    bad = [number for number, ended in enumerate(exits) if ended.code != 0]
+    invalid = "" if work.proof_tree() == act.tree else _changed_words(work, act)
+    if act.wall_us and bad and sum(x.took_us for x in exits) >= act.wall_us:
+        invalid = "phase timeout"
+    summary = redact(logs[bad[0]][-SUMMARY_MOST:]) if bad else ""
+    return e.ProofEnded(
+        tree=act.tree,
+        passed=not bad and not invalid,
+        commands=rows,
+        failing=_failing(bad, logs),
+        fingerprint=error_fingerprint(summary or invalid) if bad or invalid else "",
+        summary=summary,
+        invalid=invalid,
+        cannot_start=_cannot_start(run, exits, logs) if act.why == "baseline" else "",
+        sandbox=run.sandbox,
+    )
+
+
+def _changed_words(work: Workspace, act: e.Act) -> str:
+    paths = [change.path for change in work.changes(act.tree, work.proof_tree())][:5]
+    return f"The proof is invalid: it changed the tree it was to prove ({', '.join(paths)}). A proof must only read."
+
+
+def _failing(bad: list[int], logs: list[str]) -> int:
+    """Failing tests by the runner's own count, else failing commands."""
+    if not bad:
+        return 0
+    counts = [failing(logs[number]) for number in bad]
+    known = [count for count in counts if count]
+    return sum(known) if known else len(bad)
+
+
+def _cannot_start(run: Run, exits: list[process.Exit], logs: list[str]) -> str:
+    for command, ended, log in zip(run.settings.proof, exits, logs, strict=True):
+        if ended.reason == "cannot_start" or ended.code in CANNOT_START:
+            why = ended.error or _last_line(log) or f"exit code {ended.code}"
+            return f"The proof command '{command}' cannot start: {why}. Correct [proof] commands in .flyball/flyball.toml."
+    return ""
+
+
+def _command(command: str, ended: process.Exit, log: str) -> e.ProofCommand:
+    code = ended.code if ended.code is not None else -(ended.signal or 1)
+    digest = hashlib.sha256(log.encode("utf-8", "replace")).hexdigest()
+    return e.ProofCommand(
+        command=command, exit=code, log=digest, took_us=ended.took_us, timed_out=ended.reason == "wall"
+    )
+
+
+def _log(place: Path) -> str:
+    out, err = process.read_out(place, LOG_MOST), process.read_err(place, LOG_MOST)
+    return (out + err).decode("utf-8", "replace")
+
+
+def _how(ended: process.Exit) -> str:
+    return {"wall": "it outlived its time", "cannot_start": ended.error}.get(
+        ended.reason, f"exit code {ended.code}"
+    )
+
+
+def _last_line(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return redact(lines[-1])[:300] if lines else ""

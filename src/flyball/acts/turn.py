@@ -1,0 +1,305 @@
+"""One engagement of an agent: started by a keeper, read by its adapter, judged by the guard, kept as a checkpoint.
+
+Performing the same act again is safe at every instant: the keeper begins nothing twice, and the tree that the
+agent left is written down before anything is put back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from flyball.acts.ground import Ground, share_links
+from flyball.acts.prompt import prompt
+from flyball.agents import adapter as find_adapter
+from flyball.agents import process
+from flyball.agents.adapter import Adapter, Call, Heard, Order
+from flyball.core import calls as watching
+from flyball.core import events as e
+from flyball.core import signals
+from flyball.core.decide import Finished
+from flyball.core.fingerprint import error_fingerprint, message_fingerprint
+from flyball.core.machine import READ_ONLY_ROLES
+from flyball.core.run import BY_A_PERSON, FAILED, Run
+from flyball.guard.change import Change
+from flyball.guard.changes import Ruling, judge_changes
+from flyball.guard.secrets import redact
+from flyball.supervisor import Interrupted
+from flyball.workspace import Workspace
+
+TEXT_MOST = 1 << 20
+MESSAGE_MOST = 20_000
+
+
+class Live:
+    """Watches a stream as it comes: shows what the agent does, and halts one that goes in circles (CTO-9)."""
+
+    def __init__(self, adapter: Adapter, stop: process.Stop, show: Callable[[str], None]) -> None:
+        self.adapter, self.stop, self.show = adapter, stop, show
+        self.rest, self.watch = b"", watching.CallWatch()
+        self.fired: watching.Fired | None = None
+
+    def __call__(self, data: bytes) -> None:
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            call = self.adapter.doing(line.decode("utf-8", "replace"))
+            if call:
+                self.observe(call)
+
+    def observe(self, call: Call) -> None:
+        self.show(f"{call.tool} {call.input}"[:200])
+        seen = watching.Call(
+            tool=call.tool, input=call.input, result=call.result, error=call.error, writes=call.writes
+        )
+        self.watch = watching.observe(self.watch, seen)
+        fired = watching.fired(self.watch)
+        if fired is not None and fired.level == "halt" and self.fired is None:
+            self.fired = fired
+            self.stop.set(now=True)
+
+
+def take_turn(
+    ground: Ground, run: Run, act: e.Act, stop: process.Stop, show: Callable[[str], None]
+) -> Finished | Interrupted:
+    work = ground.workspace(run)
+    agent = find_adapter(act.agent)
+    folder = ground.act_folder(act.key)
+    live = Live(agent, stop, show)
+    if process.look(folder) == "unclaimed":
+        process.begin(folder, _spec(ground, run, act, agent, work, folder))
+    ended = process.attend(folder, on_output=live, stop=stop)
+    if ended.reason in ("lost", "orphaned") or (ended.reason == "stopped" and not live.fired):
+        return _interrupted(work, act, folder, ended)
+    heard = agent.read(_text(process.read_out(folder)), _text(process.read_err(folder)), ended)
+    heard = _halted(heard, live) if live.fired else heard
+    return _judged(ground, run, act, work, folder, heard, live, ended)
+
+
+def _spec(
+    ground: Ground, run: Run, act: e.Act, agent: Adapter, work: Workspace, folder: Path
+) -> process.Spec:
+    role = act.do.partition(":")[2]
+    home = ground.home(run, f"agent-{role}")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    asked = folder / "prompt"
+    asked.write_text(prompt(run, act), encoding="utf-8")
+    order = Order(
+        prompt=asked.read_text("utf-8"),
+        prompt_file=asked,
+        role=role,
+        place=act.place,
+        place_in_file=act.place_in_file,
+        session=act.session,
+        resume=act.resume,
+    )
+    launch = agent.launch(order)
+    env = {**ground.env(run, home), "FLYBALL_TURN": str(act.turn), "FLYBALL_ROLE": role, **launch.env}
+    if not ground.confined(run):
+        share_links(run, work.repo_root, work.checkout)
+    argv = ground.enclosed(run, launch.argv, work.checkout, home, run.settings.network_agent, launch.reads)
+    return process.Spec(
+        argv=argv,
+        cwd=str(work.checkout),
+        env=env,
+        stdin_file=launch.stdin_file,
+        wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
+        idle_s=act.idle_us / 1_000_000 if act.idle_us else None,
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _interrupted(work: Workspace, act: e.Act, folder: Path, ended: process.Exit) -> Interrupted:
+    tree = _left(work, folder)
+    kept = work.keep(tree, f"interrupted/{act.key}") if tree != act.tree else ""
+    why = {"stopped": BY_A_PERSON, "orphaned": "nobody drove it"}.get(ended.reason, "its keeper was killed")
+    return Interrupted(act.key, why, kept)
+
+
+def _left(work: Workspace, folder: Path) -> str:
+    """The tree that the agent left, computed once: putting a change back must not change what was judged."""
+    note = folder / "tree"
+    if not note.exists():
+        draft = folder / "tree.draft"
+        draft.write_text(work.tree())
+        draft.rename(note)
+    return note.read_text()
+
+
+def _halted(heard: Heard, live: Live) -> Heard:
+    return replace(heard, verdict="ok") if heard.verdict in ("killed", "unknown") else heard
+
+
+# ---- judging what it left ------------------------------------------------------------------------------------
+
+
+def _judged(
+    ground: Ground,
+    run: Run,
+    act: e.Act,
+    work: Workspace,
+    folder: Path,
+    heard: Heard,
+    live: Live,
+    ended: process.Exit,
+) -> Finished:
+    role = act.do.partition(":")[2]
+    tree = _left(work, folder)
+    changes = [*work.changes(act.tree, tree), *work.strays()]
+    ruling = judge(
+        ground, run, act, work, tree, [msgspec.convert(msgspec.to_builtins(c), Change) for c in changes]
+    )
+    stands = (
+        ruling.verdict == "allow"
+        or ruling.diff in run.waived
+        or (ruling.verdict == "ask" and heard.verdict not in FAILED)
+    )
+    undone: tuple[str, ...] = ()
+    if role in READ_ONLY_ROLES and tree != act.tree and ruling.verdict != "deny":
+        undone = tuple(c.path for c in changes)
+        stands = False
+        ruling = replace(
+            ruling, verdict="allow", rule="read-only", reason=f"A {role} may not change files; it was undone."
+        )
+    if not stands and (tree != act.tree or changes):
+        ruling = replace(ruling, kept=work.keep(tree, act.key), tree=tree)
+        work.restore(act.tree)
+    commit = _keep(work, act, tree, ruling, run) if stands and tree != act.tree else ""
+    turn = _turn(run, act, heard, live, ended)
+    now_tree = tree if stands else act.tree
+    changed = tuple(dict.fromkeys(c.path for c in changes)) if stands else ()
+    lines = sum(c.lines_added + c.lines_deleted for c in changes) if stands else 0
+    turn = replace(turn, tree=now_tree, changed=changed, lines=lines, undone=undone, commit=commit)
+    return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
+
+
+def judge(
+    ground: Ground, run: Run, act: e.Act, work: Workspace, tree: str, changes: list[Change]
+) -> e.Ruling:
+    """The guard's word on what one turn changed, over everything that this run has changed before."""
+    ruling = judge_changes(
+        changes,
+        ground.policy(run),
+        workspace=str(work.repo_root),
+        prior_changed_files=run.changed,
+        prior_lines=run.lines + int(run.began.options.get("lines", 0)),
+        existing_symlinks=work.links(tree) if changes else {},
+        texts=_texts(work, act.tree, tree, changes),
+    )
+    return _as_fact(ruling, act.tree, tree)
+
+
+def _texts(
+    work: Workspace, old: str, new: str, changes: list[Change]
+) -> dict[str, tuple[str | None, str | None]]:
+    return {
+        c.path: (_file(work, old, c.from_ or c.path), _file(work, new, c.path))
+        for c in changes
+        if _readable(c)
+    }
+
+
+def _readable(change: Change) -> bool:
+    return (
+        change.op in ("add", "modify", "delete", "rename")
+        and not change.binary
+        and (change.bytes or 0) <= TEXT_MOST
+    )
+
+
+def _file(work: Workspace, tree: str, path: str) -> str | None:
+    try:
+        return work.read(tree, path).decode("utf-8", "replace")
+    except Exception:  # not in this tree
+        return None
+
+
+def _as_fact(ruling: Ruling, old: str, new: str) -> e.Ruling:
+    others = tuple(f"{v.verdict} {v.rule} {v.file}: {v.reason}" for v in ruling.findings[:20])
+    return e.Ruling(
+        verdict=ruling.verdict,
+        rule=ruling.rule,
+        reason=ruling.reason,
+        file=ruling.file,
+        line=ruling.line,
+        policy=ruling.policy,
+        policy_hash=ruling.policy_hash,
+        diff=hashlib.sha256(f"{old}:{new}".encode()).hexdigest(),
+        waivable=ruling.waivable,
+        tree=new,
+        others=others,
+    )
+
+
+def _keep(work: Workspace, act: e.Act, tree: str, ruling: e.Ruling, run: Run) -> str:
+    """A checkpoint; the user's branch moves only for what the guard let pass."""
+    commit = work.checkpoint(tree, act.turn, f"Turn {act.turn}: {run.state}\n\nFlyball-Run: {run.id}")
+    if ruling.verdict == "allow" or ruling.diff in run.waived:
+        work.publish(commit)
+    return commit
+
+
+# ---- reading what it said ------------------------------------------------------------------------------------
+
+
+def _turn(run: Run, act: e.Act, heard: Heard, live: Live, ended: process.Exit) -> e.TurnEnded:
+    failed = [call for call in heard.calls if call.error]
+    error = heard.error or (failed[-1].result if failed else "")
+    reset_at = heard.reset_at
+    if heard.reset_in_us is not None:
+        reset_at = ended.started_at_us + ended.took_us + heard.reset_in_us
+    return e.TurnEnded(
+        verdict=heard.verdict,
+        message=redact(heard.message)[-MESSAGE_MOST:],
+        session=heard.session,
+        usage=heard.usage,
+        claim=claim(run, act.do.partition(":")[2], heard),
+        reset_at=reset_at,
+        error=redact(heard.error)[-2000:],
+        fingerprint=error_fingerprint(error) if error else "",
+        said=message_fingerprint(heard.message),
+        calls=len(heard.calls),
+        halted=live.fired.code if live.fired else "",
+        halted_why=_why_halted(live.fired) if live.fired else "",
+    )
+
+
+def _why_halted(fired: watching.Fired) -> str:
+    return f"The turn was halted: {fired.rule}, {fired.observed} times where {fired.threshold} are allowed. {fired.evidence}".strip()
+
+
+def claim(run: Run, role: str, heard: Heard) -> e.Claim:
+    """What the agent claims: through its structured channel, else in its words by the reading rules."""
+    said = heard.claim
+    if role == "worker":
+        return said if said.finished else _loop_claim(said, heard.message)
+    if role in ("author", "reviewer"):
+        return replace(said, signal=said.signal or _review_signal(run, role, heard.message))
+    outcome = said.outcome or signals.read_outcome(heard.message) or ""
+    return replace(said, outcome=outcome, signal=said.signal or signals.claimed_verdict(heard.message) or "")
+
+
+def _loop_claim(said: e.Claim, message: str) -> e.Claim:
+    read = signals.read_output(message, dialect="loop", role="worker", runtime=signals.Runtime())
+    missing = () if read.reading == "complete" else read.missing
+    return replace(
+        said,
+        finished=read.exit_signal,
+        indicators=read.indicators,
+        reading=read.reading,
+        missing=missing if read.exit_signal else (),
+    )
+
+
+def _review_signal(run: Run, role: str, message: str) -> str:
+    reader = "reviewer" if role == "reviewer" else "worker"
+    read = signals.read_output(
+        message, dialect="review", role=reader, runtime=signals.Runtime(), done_word=run.settings.done_word
+    )
+    return read.signal or ""

@@ -1,0 +1,27 @@
+"""Agents: the adapters, and the processes they run in."""
+
+from __future__ import annotations
+
+from flyball.agents.adapter import Adapter
+from flyball.agents.command import CommandAgent
+from flyball.agents.script import ScriptAgent
+from flyball.errors import AgentMissing, NotFound
+
+
+def adapter(agent: str) -> Adapter:
+    """The adapter for `script:FILE`, `command:COMMAND` …"""
+    kind, _, rest = agent.partition(":")
+    if kind == "script":
+        return ScriptAgent(rest)
+    if kind == "command":
+        return CommandAgent(rest)
+    if kind in ("claude", "codex", "acp", "mechanic"):
+        raise AgentMissing(
+            f"The agent '{kind}' cannot be used in this version. Use script:FILE or command:COMMAND."
+        )
+    raise NotFound(
+        f"There is no agent '{agent}'. Agents: claude, codex, acp:…, command:…, script:FILE, mechanic."
+    )
+
+
+__all__ = ["Adapter", "adapter"]

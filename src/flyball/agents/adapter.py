@@ -1,0 +1,81 @@
+"""One door to every agent: how its process is started, and how what it left is read.
+
+An adapter never decides. It says what the agent said; exit 0 alone is never trusted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from flyball.agents.process import Exit
+from flyball.core.events import Claim, Usage
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What a turn is asked for."""
+
+    prompt: str
+    prompt_file: Path
+    role: str
+    place: int = 0
+    place_in_file: int = 0
+    session: str = ""
+    resume: bool = False
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """How to start it."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    stdin_file: str | None = None
+    reads: tuple[str, ...] = ()  # files outside the checkout that it must see
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One tool call, as observed."""
+
+    tool: str
+    input: str = ""
+    result: str = ""
+    error: bool = False
+    writes: bool = False
+
+
+class Heard(Struct, frozen=True, kw_only=True):
+    """What an agent left behind, in the one shape that all share (AGENT-2)."""
+
+    verdict: str
+    message: str = ""
+    session: str = ""
+    usage: Usage = Usage()
+    claim: Claim = Claim()
+    reset_in_us: int | None = None
+    reset_at: int | None = None
+    error: str = ""
+    calls: tuple[Call, ...] = ()
+
+
+class Adapter(Protocol):
+    def missing(self) -> str:
+        """Why it cannot be used at all (not installed, unreadable script), as a sentence; "" if it can."""
+        ...
+
+    def launch(self, order: Order) -> Launch: ...
+
+    def read(self, out: str, err: str, exit: Exit) -> Heard: ...  # noqa: A002
+
+    def doing(self, line: str) -> Call | None:
+        """A line of its stream as a tool call, for those who watch."""
+        ...
+
+
+def ended_badly(exit: Exit) -> str:  # noqa: A002
+    """The verdict that the process's own end forces, whatever was said; "" if it forces none."""
+    forced = {"wall": "timeout", "idle": "hung", "cannot_start": "cannot_start"}.get(exit.reason, "")
+    if forced:
+        return forced
+    return "killed" if exit.signal is not None else ""

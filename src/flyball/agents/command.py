@@ -1,0 +1,55 @@
+"""Any command line as an agent: judged by its exit code and by what it left in the tree.
+
+`{prompt}` in the command is replaced by the prompt as one word, `{prompt_file}` by a file that holds it; with
+neither, the prompt is on standard input.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+
+from flyball.agents.adapter import Call, Heard, Launch, Order, ended_badly
+from flyball.agents.process import Exit
+
+CANNOT_RUN = (126, 127)
+MESSAGE_MOST = 20_000
+
+
+class CommandAgent:
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def missing(self) -> str:
+        words = self._words()
+        if not words:
+            return f"The agent 'command:{self.command}' names no program. Write for example command:'aider --message {{prompt}}'."
+        if shutil.which(words[0]) is None:
+            return f"The program '{words[0]}' of the agent 'command:{self.command}' is not installed. Install it or name another."
+        return ""
+
+    def _words(self) -> list[str]:
+        try:
+            words = shlex.split(self.command)
+        except ValueError:
+            return []
+        return [w for w in words if "=" not in w.split("/")[0]] if words and "=" in words[0] else words
+
+    def launch(self, order: Order) -> Launch:
+        line = self.command.replace("{prompt_file}", shlex.quote(str(order.prompt_file)))
+        on_argv = "{prompt}" in line
+        line = line.replace("{prompt}", shlex.quote(order.prompt))
+        silent = on_argv or line != self.command
+        stdin = None if silent else str(order.prompt_file)
+        return Launch(argv=("/bin/sh", "-c", line), stdin_file=stdin, reads=(str(order.prompt_file),))
+
+    def doing(self, line: str) -> Call | None:
+        return None
+
+    def read(self, out: str, err: str, exit: Exit) -> Heard:  # noqa: A002
+        verdict = ended_badly(exit)
+        if not verdict:
+            verdict = "ok" if exit.code == 0 else "cannot_start" if exit.code in CANNOT_RUN else "unknown"
+        tail = (err.strip() or out.strip()).splitlines()
+        error = "" if verdict == "ok" else exit.error or (tail[-1] if tail else f"exit code {exit.code}")
+        return Heard(verdict=verdict, message=out.strip()[-MESSAGE_MOST:], error=error)

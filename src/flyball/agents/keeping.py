@@ -1,0 +1,383 @@
+"""A keeper is the only one who knows how its process ended, so it writes it down.
+
+Laws:
+- Nothing of the act outlives its keeper's last word. As subreaper it inherits every orphan; it ends when
+  it has no child left, and `exit.json` appears after that, whole or not at all.
+- Clocks are monotonic (a sleeping computer does not age an act) and stand still while a driver holds them.
+- An act without a driver ends: nobody pays for an agent that nobody watches.
+
+On `sock` a driver says, a JSON line each: {"end": "stopped", "now": false}, {"hold": true}, and where stdin
+is held {"in": "text"} or {"in": null}. It hears {"out": bytes so far} and, after exit.json, {"done": true}.
+"""
+
+# ruff: noqa: PTH104, PTH108, PTH112, PTH123, PTH208
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+TYPE_CHECKING = False  # typing, like pathlib, takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any, NoReturn
+
+    from flyball.agents.streams import CHUNK, OUT_MOST, Copy, Held
+else:
+    from streams import CHUNK, OUT_MOST, Copy, Held
+
+LINE_MOST = 16 << 20  # a driver's line longer than this is no line
+REPORT_EVERY_S = 0.1
+GRACE_MOST_S = 5.0
+KILL_STEP_S = 0.005
+GIVE_UP_S = 10.0  # what SIGKILL has not ended by then hangs in the kernel
+STOP_ROUNDS = 50
+DIE_WITH_PARENT, SUBREAPER = 1, 36  # of prctl(2)
+DEAF = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+REASONS = ("stopped", "wall", "idle", "orphaned")
+
+
+def prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def sync_directory() -> None:
+    fd = os.open(".", os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+
+
+class Keeper:
+    """One process, from its start until no child of it is left."""
+
+    def __init__(self, spec: dict[str, Any], door: socket.socket, mark: str, mask: int) -> None:
+        self.spec, self.door, self.mark, self.mask = spec, door, mark, mask
+        self.out, self.err = (Copy(name, spec.get("out_limit") or OUT_MOST) for name in ("out", "err"))
+        self.held = Held() if spec.get("stdin_held") else None
+        self.clients: dict[int, tuple[socket.socket, bytearray]] = {}
+        self.began_us, self.began = time.time_ns() // 1000, time.monotonic()
+        self.at, self.wall, self.idle, self.alone, self.hold = self.began, 0.0, 0.0, 0.0, False
+        self.pid, self.status, self.error = 0, None, ""
+        self.reason, self.kill_at, self.termed = "", 0.0, False
+        self.swept: set[int] = set()
+        self.stopped: set[int] = set()
+        self.rounds, self.told, self.told_at = 0, 0, 0.0
+
+    def run(self) -> None:
+        self.watch_signals()
+        try:
+            self.start()
+            while self.children() and not self.hopeless():
+                self.hear(self.patience())
+                self.tick()
+                self.judge()
+                self.press()
+                self.report()
+        except Exception as fault:  # a fault of ours must not leave the tree behind
+            self.fail(fault)
+        self.leave()
+
+    def watch_signals(self) -> None:
+        self.wake, write = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, self.on_signal)
+        signal.signal(signal.SIGTERM, self.on_signal)
+
+    def on_signal(self, number: int, _: FrameType | None) -> None:
+        if number == signal.SIGTERM:  # the computer goes down
+            self.end("orphaned")
+
+    # ---- the process
+
+    def start(self) -> None:
+        """Fork and exec; the pipe `said` closes on exec, or brings the reason why there was none."""
+        said, say = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self.become(say)
+        os.close(say)
+        for fd in (self.out.theirs, self.err.theirs, *([self.held.theirs] if self.held else [])):
+            os.close(fd)
+        self.error = os.read(said, 4096).decode(errors="replace")
+        os.close(said)
+        self.reason = "cannot_start" if self.error else ""
+
+    def become(self, say: int) -> NoReturn:
+        name = self.spec.get("stdin_file") or os.devnull
+        try:
+            self.leave_home()
+            stdin = self.held.theirs if self.held else os.open(name, os.O_RDONLY)
+            for fd, ours in enumerate((stdin, self.out.theirs, self.err.theirs)):
+                os.dup2(ours, fd)
+            name = self.spec["cwd"]
+            os.chdir(name)
+            name = self.spec["argv"][0]
+            os.execvpe(name, self.spec["argv"], {**self.spec["env"], "FLYBALL_ACT": self.mark})
+        except BaseException as fault:
+            why = getattr(fault, "strerror", None) or str(fault)
+            os.write(say, f"'{name}' cannot be used: {why}".encode(errors="replace"))
+        os._exit(127)
+
+    def leave_home(self) -> None:
+        """Own session; dies with its keeper; signals as every program expects them."""
+        keeper = os.getppid()
+        os.setsid()
+        prctl(DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != keeper:
+            os._exit(127)
+        for number in (*DEAF, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        os.umask(self.mask)
+
+    def children(self) -> bool:
+        """Bury the dead. False when no child is left, and so (we are subreaper) no descendant."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return True
+                self.buried(pid, status)
+        except ChildProcessError:
+            return False
+
+    def buried(self, pid: int, status: int) -> None:
+        if pid == self.pid:
+            self.status = os.waitstatus_to_exitcode(status)
+            self.end("exit")
+
+    # ---- hearing
+
+    def hear(self, patience_s: float) -> None:
+        poll = select.poll()
+        for fd in (self.door.fileno(), self.wake, self.out.pipe, self.err.pipe, *self.clients):
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
+        if self.held and self.held.open and self.held.waiting:
+            poll.register(self.held.pipe, select.POLLOUT)
+        for fd, _ in poll.poll(max(0.0, patience_s) * 1000 + 1):
+            self.heard(fd)
+
+    def heard(self, fd: int) -> None:
+        if fd == self.door.fileno():
+            self.admit()
+        elif fd == self.wake:
+            os.read(self.wake, CHUNK)
+        elif fd in self.clients:
+            self.listen_to(fd)
+        elif self.held and fd == self.held.pipe:
+            self.held.pump()
+        else:
+            self.take(self.out if fd == self.out.pipe else self.err)
+
+    def take(self, stream: Copy) -> None:
+        if stream.pump() > 0:
+            self.idle = 0.0
+
+    def admit(self) -> None:
+        try:
+            client, _ = self.door.accept()
+        except OSError:
+            return  # who knocked has gone
+        client.setblocking(False)
+        self.clients[client.fileno()] = (client, bytearray())
+
+    def listen_to(self, fd: int) -> None:
+        client, said = self.clients[fd]
+        try:
+            data = client.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        said += data
+        *lines, rest = bytes(said).split(b"\n") if b"\n" in data else (bytes(said),)
+        for line in lines:
+            self.obey(line)
+        said[:] = rest
+        if not data or len(said) > LINE_MOST:
+            self.dismiss(fd)
+
+    def dismiss(self, fd: int) -> None:
+        self.clients.pop(fd)[0].close()
+        if not self.clients:
+            self.hold = False  # who comes next says it again; else a clock could stand for ever
+
+    def obey(self, line: bytes) -> None:
+        try:
+            order: dict[str, Any] = dict(json.loads(line))
+        except (ValueError, TypeError):
+            return
+        if "end" in order:
+            self.end(order["end"] if order["end"] in REASONS else "stopped", now=bool(order.get("now")))
+        if "hold" in order:
+            self.hold = bool(order["hold"])
+        if "in" in order and self.held:
+            self.held.give(None if order["in"] is None else str(order["in"]))
+
+    # ---- clocks
+
+    def tick(self) -> None:
+        passed, self.at = time.monotonic() - self.at, time.monotonic()
+        if not self.hold:
+            self.wall += passed
+            self.idle += passed
+        self.alone = 0.0 if self.clients else self.alone + passed
+
+    def clocks(self) -> tuple[tuple[str, float | None, float], ...]:
+        """Reason, limit and time used, of each clock that runs now."""
+        wall, idle = self.spec.get("wall_s"), self.spec.get("idle_s")
+        running = () if self.hold else (("wall", wall, self.wall), ("idle", idle, self.idle))
+        return (*running, *(() if self.clients else (("orphaned", self.spec["orphan_s"], self.alone),)))
+
+    def judge(self) -> None:
+        for reason, limit, used in self.clocks():
+            if limit is not None and used >= limit:
+                self.end(reason)
+
+    def patience(self) -> float:
+        waits = [limit - used for _, limit, used in self.clocks() if limit is not None]
+        if self.told != self.out.kept:
+            waits.append(self.told_at + REPORT_EVERY_S - time.monotonic())
+        if not self.reason:
+            return min(waits, default=60.0)
+        if not self.termed:
+            return 0.0
+        return max(KILL_STEP_S, self.kill_at - time.monotonic())
+
+    # ---- ending
+
+    def end(self, reason: str, now: bool = False) -> None:
+        """The first reason stands; a later call can only make it quicker."""
+        grace = 0.0 if now else min(GRACE_MOST_S, self.spec.get("grace_s", GRACE_MOST_S))
+        self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + grace)
+        self.reason = self.reason or reason
+
+    def press(self) -> None:
+        """TERM once, to every descendant; KILL when the grace is over, until none is left."""
+        if self.reason and time.monotonic() >= self.kill_at:
+            self.termed = True
+            self.kill()
+        elif self.reason and not self.termed:
+            self.termed = True
+            for pid, name in descendants(os.getpid()).items():
+                if name != b"bwrap":  # its end would be KILL for all inside, without grace
+                    self.send(pid, signal.SIGTERM)
+                    self.send(pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Stop first, kill when no new one appears: what is stopped cannot fork."""
+        found = set(descendants(os.getpid()))
+        fresh, self.stopped, self.rounds = found - self.stopped, self.stopped | found, self.rounds + 1
+        for pid in fresh:
+            self.send(pid, signal.SIGSTOP)
+        for pid in found if not fresh or self.rounds > STOP_ROUNDS else ():
+            self.send(pid, signal.SIGKILL)
+
+    def send(self, pid: int, number: int) -> None:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+        if pid != self.pid:
+            self.swept.add(pid)
+
+    def hopeless(self) -> bool:
+        return bool(self.reason) and time.monotonic() > self.kill_at + GIVE_UP_S
+
+    def fail(self, fault: Exception) -> None:
+        self.reason, self.error = "lost", f"the keeper failed: {fault!r}"
+        deadline = time.monotonic() + GIVE_UP_S
+        while self.children() and time.monotonic() < deadline:
+            self.kill()
+            time.sleep(KILL_STEP_S)
+
+    # ---- telling
+
+    def report(self) -> None:
+        if self.told != self.out.kept and time.monotonic() >= self.told_at + REPORT_EVERY_S:
+            self.told, self.told_at = self.out.kept, time.monotonic()
+            self.tell({"out": self.told})
+
+    def tell(self, message: dict[str, Any]) -> None:
+        for client, _ in self.clients.values():
+            try:
+                client.send(json.dumps(message).encode() + b"\n")
+            except OSError:
+                continue  # it is gone, or slow: it reads the files
+
+    def leave(self) -> None:
+        self.out.finish()
+        self.err.finish()
+        self.write_down()
+        self.tell({"done": True})
+        os.unlink("sock")
+
+    def write_down(self) -> None:
+        with open("exit.tmp", "w", encoding="utf-8") as file:
+            json.dump(self.facts(), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename("exit.tmp", "exit.json")
+        sync_directory()
+
+    def facts(self) -> dict[str, Any]:
+        started = self.status is not None and self.reason != "cannot_start"
+        status = self.status if started and self.status is not None else 0
+        return {
+            "reason": self.reason,
+            "code": status if started and status >= 0 else None,
+            "signal": -status if started and status < 0 else None,
+            "error": self.error or self.out.error or self.err.error,
+            "started_at_us": self.began_us,
+            "took_us": int((time.monotonic() - self.began) * 1_000_000),
+            "out_bytes": self.out.kept,
+            "err_bytes": self.err.kept,
+            "dropped": self.out.dropped + self.err.dropped,
+            "swept": len(self.swept),
+        }
+
+
+def descendants(root: int) -> dict[int, bytes]:
+    """Every living process below `root`, with its name."""
+    below: dict[int, list[tuple[int, bytes]]] = {}
+    for pid, parent, name in from_proc() if os.path.isdir("/proc/self") else from_ps():
+        below.setdefault(parent, []).append((pid, name))
+    found: dict[int, bytes] = {}
+    waiting = [root]
+    while waiting:
+        for pid, name in below.pop(waiting.pop(), ()):
+            found[pid] = name
+            waiting.append(pid)
+    return found
+
+
+def from_proc() -> Iterator[tuple[int, int, bytes]]:
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat", "rb") as file:
+                head, _, tail = file.read().rpartition(b")")
+        except OSError:
+            continue  # it has ended
+        state, parent = tail.split()[:2]
+        if state not in (b"Z", b"X"):
+            yield int(entry), int(parent), head.partition(b"(")[2]
+
+
+def from_ps() -> Iterator[tuple[int, int, bytes]]:
+    """Where there is no /proc (macOS), and no subreaper either: orphans are then out of sight."""
+    import subprocess
+
+    listing = subprocess.run(["/bin/ps", "-axo", "pid=,ppid=,state=,comm="], stdout=subprocess.PIPE).stdout
+    for line in listing.splitlines():
+        pid, parent, state, name = line.split(None, 3)
+        if not state.startswith(b"Z"):
+            yield int(pid), int(parent), name

@@ -1,0 +1,257 @@
+"""What a process can see and touch. Nothing is assumed: the sandbox is tried once before it is believed.
+
+Laws:
+- Writable are the checkout, the private home, /tmp (private) and what the view names; nothing else.
+- The checkout stands at the repository's own path, over it: editable installs, absolute paths and caches
+  mean this tree, and nothing of the user's repository is to be seen there.
+- All capabilities are dropped, also for root: with them a process could unmount what hides things.
+
+bubblewrap is the one kind there is; another (Landlock) would be a second `Kind` and a second wrap.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from flyball.errors import AgentError
+
+Kind = Literal["bwrap", "none"]
+Network = Literal["all", "loopback", "none"]
+Bind = tuple[str, str]  # the real path, and where it is to be seen
+
+LEAKS = Path(__file__).with_name("leaks.py")
+PROBE_S = 10
+LEAKS_S = 60
+
+# Of the user's home: every folder without a dot but these, and of the others only toolchains.
+PERSONAL = ("Desktop", "Documents", "Downloads", "Mail", "Music", "Pictures", "Public", "Templates", "Videos")
+TOOLCHAINS = (
+    *(
+        [
+            ".asdf",
+            ".bun",
+            ".conda",
+            ".deno",
+            ".dotnet",
+            ".ghcup",
+            ".goenv",
+            ".jenv",
+            ".juliaup",
+            ".mise",
+            ".nodenv",
+            ".npm-global",
+            ".nvm",
+        ]
+    ),
+    *(
+        [
+            ".opam",
+            ".pixi",
+            ".poetry",
+            ".pyenv",
+            ".rbenv",
+            ".rustup",
+            ".rvm",
+            ".rye",
+            ".sdkman",
+            ".venv",
+            ".venvs",
+            ".virtualenvs",
+            ".volta",
+        ]
+    ),
+    *(
+        [
+            ".cargo/bin",
+            ".cargo/registry",
+            ".gem/ruby",
+            ".gradle/wrapper",
+            ".julia/juliaup",
+            ".m2/repository",
+            ".m2/wrapper",
+        ]
+    ),
+    *(
+        [
+            ".local/bin",
+            ".local/lib",
+            ".local/pipx",
+            ".local/share/fnm",
+            ".local/share/hatch",
+            ".local/share/mise",
+        ]
+    ),
+    *(
+        [
+            ".local/share/pdm",
+            ".local/share/pipx",
+            ".local/share/pnpm",
+            ".local/share/uv",
+            ".local/share/virtualenvs",
+        ]
+    ),
+    *(
+        [
+            ".cache/ms-playwright",
+            ".cache/pre-commit",
+            ".cache/pypoetry",
+            ".cache/uv",
+            ".yarn/berry",
+            ".yarn/releases",
+        ]
+    ),
+)
+RUN_KEPT = ("systemd/resolve", "resolvconf", "NetworkManager/resolv.conf", "current-system")  # names, and Nix
+SCRATCH = ("/tmp", "/var/tmp")
+
+
+class Sandbox(msgspec.Struct, frozen=True):
+    """What was found at start; it goes into the run's record and the certificate."""
+
+    kind: Kind
+    why: str
+    program: str = ""
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """One process's world. A bind's place must exist, or lie in /tmp, a hidden folder or a writable one."""
+
+    checkout: str
+    at: str  # the repository's own path: the checkout is seen there
+    home: str  # private and writable; seen where it is
+    user_home: str | None = None  # the user's: only its toolchains are to be seen
+    ro_binds: tuple[Bind, ...] = ()
+    rw_binds: tuple[Bind, ...] = ()
+    hidden: tuple[str, ...] = ()
+    shares: tuple[Bind, ...] = ()  # read-only folders inside the checkout, such as .venv
+    network: Network = "all"
+    env: dict[str, str] = {}  # set on the command line: no secrets here
+
+
+def probe() -> Sandbox:
+    """Run bubblewrap once, with everything that wrap() asks of it."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return Sandbox("none", "bubblewrap (bwrap) is not installed")
+    argv = [program, *_namespaces("loopback"), *_root(), "true"]
+    try:
+        tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        return Sandbox("none", f"bubblewrap does not work here: {fault}")
+    if tried.returncode != 0:
+        said = tried.stderr.decode(errors="replace").strip().splitlines() or [f"exit {tried.returncode}"]
+        return Sandbox("none", f"bubblewrap does not work here: {said[-1]}")
+    return Sandbox("bwrap", "bubblewrap works", program)
+
+
+def wrap(argv: Sequence[str], view: View, program: str = "bwrap") -> list[str]:
+    """The command that runs `argv` inside the view. Order counts: what comes later lies on top."""
+    at = os.path.realpath(view.at)
+    hidden = _hidden(view, at)
+    folders = [path for path in hidden if Path(path).is_dir()]
+    return [
+        *(program, *_namespaces(view.network), *_root(), *_user_home(view.user_home)),
+        *_flat(("--tmpfs", path) for path in folders),
+        *_flat(("--ro-bind", "/dev/null", path) for path in hidden if path not in folders),
+        *_own(view, at, inside=False),
+        *("--bind", view.checkout, at, "--bind", view.home, view.home),
+        *_own(view, at, inside=True),
+        *_flat(("--ro-bind", *bind) for bind in view.ro_binds),
+        *_flat(("--bind", *bind) for bind in view.rw_binds),
+        *_flat(("--ro-bind", *bind) for bind in view.shares),
+        *_flat(("--remount-ro", path) for path in (*folders, *_homes(view.user_home), "/run")),
+        *_flat(("--setenv", *item) for item in {"HOME": view.home, "TMPDIR": "/tmp", **view.env}.items()),
+        *("--chdir", at, "--", *argv),
+    ]
+
+
+def _flat(groups: Iterator[tuple[str, ...]]) -> list[str]:
+    return [word for group in groups for word in group]
+
+
+def _namespaces(network: Network) -> list[str]:
+    """No --new-session: the keeper has made one. An own network namespace has its loopback, and no more."""
+    return [
+        *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *(() if network == "all" else ("--unshare-net",)),
+        *("--die-with-parent", "--cap-drop", "ALL"),
+    ]
+
+
+def _root() -> list[str]:
+    """Everything, read-only; but no device, socket, process or temporary file of anybody else."""
+    kept = [f"/run/{name}" for name in RUN_KEPT if Path("/run", name).exists()]
+    scratch = [path for path in SCRATCH if Path(path).is_dir() and not Path(path).is_symlink()]
+    return [
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
+        *_flat(("--ro-bind", path, path) for path in kept),
+        *_flat(("--perms", "1777", "--tmpfs", path) for path in scratch),
+    ]
+
+
+def _homes(user_home: str | None) -> list[str]:
+    """The user's home, if it is one that can be hidden."""
+    home = os.path.realpath(user_home or "/")
+    return [home] if home != "/" and Path(home).is_dir() and not _within(home, (*SCRATCH, "/run")) else []
+
+
+def _user_home(user_home: str | None) -> list[str]:
+    """An empty folder with the toolchains in it: secrets are what nobody thought of listing."""
+    homes = _homes(user_home)
+    kept = [path for home in homes for path in _kept(Path(home))]
+    return [*_flat(("--tmpfs", home) for home in homes), *_flat(("--ro-bind", path, path) for path in kept)]
+
+
+def _kept(home: Path) -> list[str]:
+    plain = [entry for entry in sorted(home.iterdir()) if not entry.name.startswith(".") and entry.is_dir()]
+    tools = [home / name for name in TOOLCHAINS if (home / name).is_dir()]
+    return [str(path) for path in (*plain, *tools) if path.name not in PERSONAL]
+
+
+def _hidden(view: View, at: str) -> list[str]:
+    """What is there to hide: not what the checkout or a private folder covers anyway."""
+    bound = {at, view.home, *(where for _, where in (*view.ro_binds, *view.rw_binds))}
+    paths = sorted({os.path.realpath(path) for path in view.hidden if Path(path).exists()})
+    return [path for path in paths if path not in bound and not _within(path, (at, *SCRATCH, "/run"))]
+
+
+def _own(view: View, at: str, inside: bool) -> list[str]:
+    """Flyball's own Python and package, where they would be hidden: an act may be played by them."""
+    package = str(Path(__file__).resolve().parents[2])
+    prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
+    alone = {package} if not _within(package, (*prefixes, at)) else set[str]()
+    covered = (*SCRATCH, "/run", *_homes(view.user_home), *_hidden(view, at), at)
+    paths = [path for path in sorted(prefixes | alone) if path != at and _within(path, covered)]
+    return _flat(("--ro-bind", path, path) for path in paths if _within(path, (at,)) is inside)
+
+
+def _within(path: str, folders: Sequence[str]) -> bool:
+    return any(Path(path).is_relative_to(folder) for folder in folders)
+
+
+def editable_leaks(
+    python: Sequence[str], repository: str | Path, *, env: dict[str, str] | None = None
+) -> list[str]:
+    """What this Python would import from the user's repository, as sentences' ends; empty is good.
+
+    For proofs without a sandbox: such an environment tests the user's files, not the tree to be proved.
+    An environment without Python leaks nothing of this kind."""
+    argv = [*python, "-", str(repository)]
+    try:
+        asked = subprocess.run(
+            argv, input=LEAKS.read_bytes(), cwd="/", env=env, capture_output=True, timeout=LEAKS_S
+        )
+    except FileNotFoundError:
+        return []
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        raise AgentError(f"'{python[0]}' cannot be asked what it would import: {fault}.") from fault
+    if asked.returncode != 0:
+        said = asked.stderr.decode(errors="replace").strip().splitlines() or [f"exit {asked.returncode}"]
+        raise AgentError(f"'{python[0]}' cannot be asked what it would import: {said[-1]}.")
+    return asked.stdout.decode(sys.getfilesystemencoding(), "surrogateescape").splitlines()

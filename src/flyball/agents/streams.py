@@ -1,0 +1,74 @@
+"""What goes in and out of a kept process: streams copied to files, and a stdin that a driver speaks on."""
+
+import os
+
+CHUNK = 1 << 16
+OUT_MOST = 64 << 20
+
+
+class Copy:
+    """One output stream: a pipe that is read, and the file that keeps its first `most` bytes."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self.pipe, self.theirs = os.pipe()
+        self.file = os.open(name, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        self.most, self.kept, self.dropped, self.error = most, 0, 0, ""
+        os.set_blocking(self.pipe, False)
+
+    def pump(self) -> int:
+        """Bytes that came; 0 at the end of the stream, -1 if there is nothing now."""
+        try:
+            data = os.read(self.pipe, CHUNK) if self.pipe >= 0 else b""
+        except BlockingIOError:
+            return -1
+        if not data and self.pipe >= 0:
+            os.close(self.pipe)
+            self.pipe = -1
+        room = max(0, self.most - self.kept)
+        written = self.write(data[:room])
+        self.kept += written
+        self.dropped += len(data) - written
+        return len(data)
+
+    def write(self, data: bytes) -> int:
+        done = 0
+        try:
+            while done < len(data):
+                done += os.write(self.file, data[done:])
+        except OSError as fault:
+            self.error = f"output was not kept: {fault.strerror}"
+        return done
+
+    def finish(self) -> None:
+        """Take what is left in the pipe and make the file durable."""
+        for _ in range(OUT_MOST // CHUNK):
+            if self.pump() <= 0:
+                break
+        if not self.error:
+            os.fsync(self.file)
+
+
+class Held:
+    """A stdin that the driver writes through us, for protocols that speak on it."""
+
+    def __init__(self) -> None:
+        self.theirs, self.pipe = os.pipe()
+        self.waiting, self.closing, self.open = b"", False, True
+        os.set_blocking(self.pipe, False)
+
+    def give(self, text: str | None) -> None:
+        self.closing = self.closing or text is None
+        self.waiting += (text or "").encode(errors="replace")
+        self.pump()
+
+    def pump(self) -> None:
+        try:
+            while self.open and self.waiting:
+                self.waiting = self.waiting[os.write(self.pipe, self.waiting) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.closing = True  # nobody reads it any more
+        if self.open and self.closing:
+            os.close(self.pipe)
+            self.open = False

@@ -1,0 +1,77 @@
+"""The command line: thin. A command's module is imported only when the command is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from flyball.errors import FlyballError
+
+# command -> the module of this package that has it; the command is the function of the same name, "-" as "_"
+COMMANDS: dict[str, str] = {
+    "init": "setup",
+    "demo": "demo",
+    "run": "drive",
+    "resume": "drive",
+    "watch": "drive",
+    "ls": "look",
+    "show": "look",
+    "why": "look",
+    "log": "look",
+    "inbox": "people",
+    "answer": "people",
+    "approve": "people",
+    "reject": "people",
+    "tell": "people",
+    "pause": "people",
+    "stop": "people",
+    "cancel": "people",
+    "diff": "results",
+    "verify": "results",
+    "land": "results",
+    "machines": "machines",
+    "guard": "guard",
+    "config": "setup",
+    "trust": "setup",
+    "completion": "setup",
+}
+
+
+class Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        found: Any = getattr(import_module(f"flyball.cli.{module}"), cmd_name.replace("-", "_"))
+        return found
+
+
+@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="flyball", message="flyball %(version)s")
+def cli() -> None:
+    """Runs coding agents on real work, unattended, and can be trusted to."""
+
+
+def main() -> None:
+    """One clear sentence for whatever is wrong with the input, and exit code 2."""
+    try:
+        code = cli.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except FlyballError as error:
+        click.echo(f"flyball: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

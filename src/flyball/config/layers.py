@@ -1,0 +1,271 @@
+"""Defaults < user < repository < environment < flags: each layer is a list of assignments, and the last one wins.
+
+Pure: texts and mappings come in, assignments go out. Every refusal names where, which key, and what is allowed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, cast
+
+from flyball.config.agent import nearest, parse_agent, split_role
+from flyball.config.keys import (
+    KEYS,
+    NOT_IN_FILES,
+    SECRET,
+    SECTIONS,
+    defaults,
+    is_table,
+    kind_of,
+    known,
+    split_limit,
+)
+from flyball.config.values import Value, Wrong
+from flyball.errors import ConfigError
+
+PREFIX = "FLYBALL_"
+SHARED = (
+    "run",
+    "task",
+)  # FLYBALL_RUN_… and FLYBALL_TASK_… also name a run or task to the processes of an act
+
+
+class Layer(IntEnum):
+    DEFAULT = 0
+    USER = 1
+    REPOSITORY = 2
+    ENVIRONMENT = 3
+    FLAG = 4
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """One key, its value, and where it is from. `clears` names what it overrides besides its own key."""
+
+    key: str
+    value: Value
+    origin: str
+    layer: Layer
+    clears: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a layer is from, what relative files in it are relative to, and which machines there are."""
+
+    where: str
+    origin: str
+    layer: Layer
+    base: Path
+    machines: Collection[str]
+
+
+def fold(assigned: Iterable[Assigned], machine: str, machines: Collection[str]) -> dict[str, Assigned]:
+    """What holds for a run started with `machine`: a bare limit is a limit of that machine."""
+    held: dict[str, Assigned] = {}
+    for one in assigned:
+        if one.clears:
+            held = {key: kept for key, kept in held.items() if not key.startswith(one.clears)}
+        held[settled(one.key, machine, machines)] = one
+    return held
+
+
+def settled(key: str, machine: str, machines: Collection[str]) -> str:
+    """The key with the machine that a bare limit means."""
+    if not key.startswith("limits."):
+        return key
+    named, name = split_limit(key, machines)
+    return f"limits.{named or machine}.{name}"
+
+
+def from_defaults() -> list[Assigned]:
+    return [Assigned(key, value, "default", Layer.DEFAULT) for key, value in defaults().items()]
+
+
+# ---- files ----------------------------------------------------------------------------------------------
+
+
+def from_toml(text: str, source: Source) -> list[Assigned]:
+    """The assignments of a file. Bare limits come first: a machine's own are nearer, wherever they stand."""
+    found = [_of_file(key, data, source) for key, data in _leaves(parsed(text, source.where), "", source)]
+    return sorted(found, key=lambda one: _nearness(one.key, source.machines))
+
+
+def _nearness(key: str, machines: Collection[str]) -> int:
+    return 1 if key.startswith("limits.") and split_limit(key, machines)[0] else 0
+
+
+def parsed(text: str, where: str) -> dict[str, Any]:
+    """The table of a TOML text; numbers with a point stay exact."""
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as broken:
+        reason = str(broken).replace("at end of document", f"at line {len(text.splitlines())}, the end")
+        raise ConfigError(f"{where} is not valid TOML: {reason}; correct the file.") from None
+    except (ValueError, ArithmeticError, RecursionError):
+        raise ConfigError(
+            f"{where} holds a number too long or tables too deep to read; correct the file."
+        ) from None
+
+
+def _leaves(table: Mapping[str, Any], above: str, source: Source) -> Iterator[tuple[str, object]]:
+    for name, data in table.items():
+        key = f"{above}.{name}" if above else name
+        if "." in name:
+            raise ConfigError(unknown(key, source.where, source.machines))
+        if isinstance(data, dict) and kind_of(key, source.machines) is None:
+            yield from _below(key, cast("dict[str, Any]", data), source)
+        else:
+            yield key, data
+
+
+def _below(key: str, table: dict[str, Any], source: Source) -> Iterator[tuple[str, object]]:
+    if not is_table(key, source.machines):
+        raise ConfigError(unknown(key, source.where, source.machines))
+    yield from _leaves(table, key, source)
+
+
+def _of_file(key: str, data: object, source: Source) -> Assigned:
+    if key in NOT_IN_FILES:
+        raise ConfigError(f"{source.where}: {key} belongs to one run; give it with `--set {key}=…` instead.")
+    return _assigned(key, data, source, as_text=False)
+
+
+# ---- environment and flags ------------------------------------------------------------------------------
+
+
+def from_environment(env: Mapping[str, str], cwd: Path, machines: Collection[str]) -> list[Assigned]:
+    """The assignments of `FLYBALL_<SECTION>_<KEY>`; an empty variable is as good as none."""
+    names = {variable(key): key for key in reversed(known(machines))}
+    found: list[Assigned] = []
+    for name in sorted(env):
+        source = Source(
+            f"Environment variable {name}", f"environment {name}", Layer.ENVIRONMENT, cwd, machines
+        )
+        if name in names and env[name]:
+            found.append(_assigned(names[name], env[name], source, as_text=True))
+        elif name not in names:
+            _refuse_slip(name, list(names))
+    return sorted(found, key=lambda one: _nearness(one.key, machines))
+
+
+def variable(key: str) -> str:
+    """The environment variable of a key: `limits.loop.turns` is FLYBALL_LIMITS_LOOP_TURNS."""
+    return PREFIX + key.replace(".", "_").replace("-", "_").upper()
+
+
+def _refuse_slip(name: str, names: Sequence[str]) -> None:
+    """A variable in one of our sections that is no key was meant for us: say so rather than ignore it."""
+    section = next((s for s in SECTIONS if name.startswith(variable(s) + "_")), None)
+    if section is None:
+        return
+    start = variable(section) + "_"
+    ours = [other.removeprefix(start) for other in names if other.startswith(start)]
+    close = nearest(name.removeprefix(start), ours, start)
+    if close or section not in SHARED:
+        raise ConfigError(f"The environment variable {name} is no setting{close}; correct or unset it.")
+
+
+def from_sets(sets: Sequence[str], cwd: Path, machines: Collection[str]) -> list[Assigned]:
+    """The assignments of `--set key=value`, in the order given."""
+    source = Source("--set", "--set", Layer.FLAG, cwd, machines)
+    return [_of_set(text, source) for text in sets]
+
+
+def _of_set(text: str, source: Source) -> Assigned:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set takes key=value, such as limits.iterations=3, but '{text}' was given.")
+    return _assigned(key.strip(), value, source, as_text=True)
+
+
+def from_agents(texts: Sequence[str], cwd: Path) -> list[Assigned]:
+    """`--agent X` plays every role; `--agent ROLE=X` plays one, wherever it stands among the flags."""
+    pairs = sorted((split_role(text) for text in texts), key=lambda pair: bool(pair[0]))
+    return [_of_agent(role, text, cwd) for role, text in pairs]
+
+
+def _of_agent(role: str, text: str, cwd: Path) -> Assigned:
+    try:
+        agent = str(parse_agent(text, cwd))
+    except ConfigError as told:
+        raise ConfigError(f"--agent: {told}") from None
+    return Assigned(
+        f"agents.{role or 'default'}", agent, "--agent", Layer.FLAG, clears="" if role else "agents."
+    )
+
+
+def from_flag(key: str, value: str, flag: str, cwd: Path, machines: Collection[str]) -> Assigned:
+    """The assignment of a flag with a key of its own, such as `--machine`."""
+    return _assigned(key, value, Source(flag, flag, Layer.FLAG, cwd, machines), as_text=True)
+
+
+# ---- one assignment -------------------------------------------------------------------------------------
+
+
+def _assigned(key: str, data: object, source: Source, *, as_text: bool) -> Assigned:
+    kind = kind_of(key, source.machines)
+    if kind is None:
+        raise ConfigError(_misplaced(key, source))
+    try:
+        value = kind.text(str(data)) if as_text else kind.read(data)
+    except Wrong as wrong:
+        raise ConfigError(_refusal(key, data, source.where, str(wrong))) from None
+    except ConfigError as told:
+        raise ConfigError(f"{source.where}: {key}: {told}") from None
+    return Assigned(key, anchored(key, value, source.base), source.origin, source.layer)
+
+
+def _misplaced(key: str, source: Source) -> str:
+    if is_table(key, source.machines):
+        return (
+            f"{source.where}: '{key}' is a table of settings and takes no value of its own; name a key in it."
+        )
+    return unknown(key, source.where, source.machines)
+
+
+def unknown(key: str, where: str, machines: Collection[str]) -> str:
+    """The refusal of a key that is none."""
+    section, _, rest = key.partition(".")
+    if section == "limits" and "." not in rest and nearest(rest, list(machines)):
+        return f"{where}: there is no machine '{rest}'{nearest(rest, list(machines))}; known are {', '.join(machines)}."
+    close = (not rest and nearest(key, SECTIONS)) or nearest(key, known(machines))
+    return f"{where}: there is no setting '{key}'{close}; `flyball config` lists them all."
+
+
+def _refusal(key: str, data: object, where: str, allowed: str) -> str:
+    given = "not allowed" if key in SECRET else quoted(data)
+    return f"{where}: {key} is {given}, but must be {allowed}."
+
+
+def quoted(data: object) -> str:
+    """A value as a message repeats it: on one line, not too long."""
+    shown = repr(data) if isinstance(data, str) else str(data)
+    shown = {"True": "true", "False": "false"}.get(shown, " ".join(shown.split()))
+    return shown if len(shown) <= 80 else shown[:79] + "…"
+
+
+def anchored(key: str, value: Value, base: Path) -> Value:
+    """Relative files made absolute, so that the value means the same wherever it is read."""
+    if key.startswith("agents."):
+        return str(parse_agent(str(value), base))
+    if key == "rate_limit.fallback" and isinstance(value, tuple):
+        return tuple(str(parse_agent(one, base)) for one in value)
+    return str(base / str(value)) if key == "task.plan" else value
+
+
+def with_more(breakpoints: Sequence[str], held: Assigned, cwd: Path) -> Assigned:
+    """`--breakpoint` adds to what is configured; it takes none away."""
+    more = from_flag("run.breakpoints", ",".join(breakpoints), "--breakpoint", cwd, ())
+    both = (*cast("tuple[str, ...]", held.value), *cast("tuple[str, ...]", more.value))
+    return replace(more, value=tuple(dict.fromkeys(both)))
+
+
+def fields(held: Mapping[str, Assigned]) -> dict[str, Value]:
+    """Field of Settings -> value, for the keys that are a field each."""
+    return {entry.field: held[key].value for key, entry in KEYS.items() if entry.field and key in held}

@@ -1,0 +1,267 @@
+"""Reads the user's file and the repository's `.flyball/`, once. What was read is what is hashed and what is used."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flyball.config import layers
+from flyball.config.keys import TIMES, kind_of, split_limit
+from flyball.config.layers import Assigned, Layer, Source
+from flyball.config.values import Shown
+from flyball.core.settings import Settings
+from flyball.errors import ConfigError
+from flyball.machines import SHIPPED
+
+FOLDER = ".flyball"
+REPO_FILE = f"{FOLDER}/flyball.toml"
+POLICY_FILE = f"{FOLDER}/policy.toml"
+LARGEST = 1_000_000
+MOST_FILES = 200
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Where a user's state and configuration are."""
+
+    state_dir: Path
+    config_file: Path
+
+
+def environment() -> dict[str, str]:
+    """The process's environment. Nothing else reads it."""
+    return dict(os.environ)
+
+
+def paths(env: Mapping[str, str]) -> Paths:
+    state = _xdg(env, "XDG_STATE_HOME", ".local/state") / "flyball"
+    config = _xdg(env, "XDG_CONFIG_HOME", ".config") / "flyball" / "config.toml"
+    return Paths(_absolute(env, "FLYBALL_STATE_DIR") or state, config)
+
+
+def _xdg(env: Mapping[str, str], name: str, default: str) -> Path:
+    """By the XDG rules a relative or empty value counts for nothing."""
+    given = env.get(name, "")
+    return Path(given) if given.startswith("/") else _home(env) / default
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    given = env.get("HOME", "")
+    if given.startswith("/"):
+        return Path(given)
+    try:
+        return Path("~").expanduser()
+    except RuntimeError:
+        raise ConfigError("There is no home folder; set HOME or FLYBALL_STATE_DIR.") from None
+
+
+def _absolute(env: Mapping[str, str], name: str) -> Path | None:
+    given = env.get(name, "")
+    if given and not given.startswith("/"):
+        raise ConfigError(f"{name} is '{given}', but must be an absolute path; correct or unset it.")
+    return Path(given) if given else None
+
+
+@dataclass(frozen=True)
+class RepoFile:
+    """A file of the repository as it was read: its path from the root, its text, and the hash of its bytes."""
+
+    path: str
+    sha256: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of `flyball config`."""
+
+    key: str
+    value: Shown
+    origin: str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """All layers, weakest first, and the repository's files that they and the run use."""
+
+    assigned: tuple[Assigned, ...]
+    files: dict[str, RepoFile]
+    machines: tuple[str, ...]
+
+    @property
+    def machine(self) -> str:
+        """The machine that a run is started with."""
+        return str(self.held()["run.machine"].value)
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Path -> sha256 of each file of the repository, for a run to pin."""
+        return {path: file.sha256 for path, file in self.files.items()}
+
+    def held(self, machine: str = "") -> dict[str, Assigned]:
+        """What holds for a run started with `machine`, by full key."""
+        found = layers.fold(self.assigned, machine, self.machines)
+        if not machine:
+            return layers.fold(self.assigned, str(found["run.machine"].value), self.machines)
+        return found
+
+    def below(self, layer: Layer) -> Loaded:
+        """What would be, had this layer and those above it said nothing."""
+        return Loaded(
+            tuple(one for one in self.assigned if one.layer < layer),
+            self.files,
+            self.machines,
+        )
+
+    def origin(self, key: str) -> str:
+        """Where the value of `key` is from; "" if nobody set it."""
+        held = self.held()
+        found = held.get(layers.settled(key, self.machine, self.machines))
+        return found.origin if found else ""
+
+    def rows(self) -> list[Row]:
+        """Every key with a value, by name."""
+        return [Row(key, self._shown(key, one), one.origin) for key, one in sorted(self.held().items())]
+
+    def _shown(self, key: str, one: Assigned) -> Shown:
+        kind = kind_of(one.key, self.machines)
+        if kind is None:
+            raise ConfigError(f"There is no setting '{key}'.")
+        return kind.show(one.value)
+
+    def settings(self, machine: str = "") -> Settings:
+        """What a run started with `machine` pins."""
+        held = self.held(machine)
+        return msgspec.convert(_nested(held, self.machines) | {"policy_hash": self._policy_hash()}, Settings)
+
+    def _policy_hash(self) -> str:
+        return self.hashes.get(POLICY_FILE, "")
+
+
+def _nested(held: Mapping[str, Assigned], machines: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"budget": {}, "limits": {}, "timeouts_us": {}}
+    for field, value in layers.fields(held).items():
+        table, dot, name = field.partition(".")
+        if dot:
+            found[table][name] = value
+        else:
+            found[field] = value
+    found["agents"] = {key[7:]: one.value for key, one in held.items() if key.startswith("agents.")}
+    for key, one in held.items():
+        if key.startswith("limits."):
+            _put_limit(found, key, one, machines)
+    return found
+
+
+def _put_limit(found: dict[str, Any], key: str, one: Assigned, machines: Sequence[str]) -> None:
+    name = split_limit(one.key, machines)[1]
+    machine = key.removeprefix("limits.").removesuffix("." + name)
+    table = "timeouts_us" if name in TIMES or "." in name else "limits"
+    found[table].setdefault(machine, {})[name] = one.value
+
+
+# ---- reading --------------------------------------------------------------------------------------------
+
+
+def load(
+    repo_root: Path | None,
+    env: Mapping[str, str],
+    sets: Sequence[str] = (),
+    *,
+    agents: Sequence[str] = (),
+    machine: str = "",
+    breakpoints: Sequence[str] = (),
+    cwd: Path | None = None,
+) -> Loaded:
+    """Everything that is configured here. Relative files in flags and environment are taken from `cwd`."""
+    cwd = (cwd or Path.cwd()).absolute()
+    files = repository_files(repo_root) if repo_root else {}
+    machines = _machines(files)
+    assigned = [*layers.from_defaults(), *_user(paths(env).config_file, machines)]
+    assigned += _repository(repo_root, files, machines)
+    assigned += layers.from_environment(env, cwd, machines)
+    assigned += layers.from_sets(sets, cwd, machines) + layers.from_agents(agents, cwd)
+    if machine:
+        assigned.append(layers.from_flag("run.machine", machine, "--machine", cwd, machines))
+    if breakpoints:
+        held = layers.fold(assigned, "", machines)["run.breakpoints"]
+        assigned.append(layers.with_more(breakpoints, held, cwd))
+    return Loaded(tuple(assigned), files, machines)
+
+
+def _machines(files: Mapping[str, RepoFile]) -> tuple[str, ...]:
+    own = [Path(path).stem for path in files if path.startswith(f"{FOLDER}/machines/")]
+    return tuple(dict.fromkeys([*SHIPPED, *own]))
+
+
+def _user(file: Path, machines: Sequence[str]) -> list[Assigned]:
+    data = read_small(file)
+    if data is None:
+        return []
+    source = Source(str(file), f"user {file}", Layer.USER, file.parent, machines)
+    return layers.from_toml(decoded(data, str(file)), source)
+
+
+def _repository(root: Path | None, files: Mapping[str, RepoFile], machines: Sequence[str]) -> list[Assigned]:
+    if root is None or REPO_FILE not in files:
+        return []
+    source = Source(REPO_FILE, f"repository {REPO_FILE}", Layer.REPOSITORY, root.absolute(), machines)
+    return layers.from_toml(files[REPO_FILE].text, source)
+
+
+def repository_files(root: Path) -> dict[str, RepoFile]:
+    """What the repository says to us: flyball.toml, policy.toml, its machines and its prompts."""
+    names = [REPO_FILE, POLICY_FILE, *_listed(root, "machines", ".toml"), *_listed(root, "prompts", "")]
+    found = {name: read_small(root / name) for name in names}
+    return {name: _repo_file(name, data) for name, data in found.items() if data is not None}
+
+
+def _repo_file(name: str, data: bytes) -> RepoFile:
+    return RepoFile(name, hashlib.sha256(data).hexdigest(), decoded(data, name))
+
+
+def _listed(root: Path, folder: str, suffix: str) -> list[str]:
+    where = f"{FOLDER}/{folder}"
+    try:
+        names = sorted(entry.name for entry in (root / where).iterdir() if entry.is_file())
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        raise ConfigError(f"{where} cannot be listed: {problem.strerror}; correct or remove it.") from None
+    wanted = [f"{where}/{name}" for name in names if name.endswith(suffix) and not name.startswith(".")]
+    if len(wanted) > MOST_FILES:
+        raise ConfigError(
+            f"{where} holds {len(wanted)} files, but at most {MOST_FILES} are read; remove some."
+        )
+    return wanted
+
+
+def read_small(file: Path) -> bytes | None:
+    """The bytes of a regular file of at most a megabyte; None if there is none."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise ConfigError(f"{file} is not a regular file; put a file there or remove it.")
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise ConfigError(f"{file} cannot be read: {problem.strerror}; correct or remove it.") from None
+    if len(data) > LARGEST:
+        raise ConfigError(f"{file} is larger than a megabyte; that is no configuration, make it smaller.")
+    return data
+
+
+def decoded(data: bytes, where: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = data[: problem.start].count(b"\n") + 1
+        raise ConfigError(f"{where} is not UTF-8 text (line {line}); save it as UTF-8.") from None

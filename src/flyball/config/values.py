@@ -1,0 +1,300 @@
+"""A value has a kind, and a kind says what it takes. Nothing is guessed, rounded or silently ignored.
+
+Each kind reads a value in two forms: `read` takes data from TOML, `text` takes what stands in the environment
+or after `--set`. Both raise `Wrong`, which says what is allowed; who asked adds the file, the key and the value.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Protocol, cast
+
+from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND
+
+Value = int | str | tuple[str, ...] | None
+Shown = int | str | list[str]
+
+NONE = "none"
+DAY = 24 * HOUR
+LONGEST = 365 * DAY
+MOST_DOLLARS = 1_000_000
+UNITS = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND))
+WHOLE = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:_[0-9]{3}){1,4}")
+SPAN = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
+MONEY = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,20})?")
+
+
+class Wrong(ValueError):
+    """The value is not one of its kind; the message says what is allowed."""
+
+
+class Kind(Protocol):
+    """What a key takes."""
+
+    @property
+    def allowed(self) -> str: ...
+    def read(self, data: object) -> Value: ...
+    def text(self, text: str) -> Value: ...
+    def show(self, value: Value) -> Shown: ...
+
+
+@dataclass(frozen=True)
+class Count:
+    """A whole number between two bounds; with `none`, also no limit at all."""
+
+    least: int = 0
+    most: int = 1_000_000
+    none: bool = False
+
+    @property
+    def allowed(self) -> str:
+        end = f', or "{NONE}" for no limit' if self.none else ""
+        return f"a whole number from {self.least} to {self.most}{end}"
+
+    def read(self, data: object) -> Value:
+        if self.none and data == NONE:
+            return None
+        if isinstance(data, bool) or not isinstance(data, int) or not self.least <= data <= self.most:
+            raise Wrong(self.allowed)
+        return data
+
+    def text(self, text: str) -> Value:
+        return self.read(int(text) if WHOLE.fullmatch(text) else text)
+
+    def show(self, value: Value) -> Shown:
+        return NONE if value is None else cast("int", value)
+
+
+@dataclass(frozen=True)
+class Money:
+    """Dollars, kept as whole micro-dollars; a finer part is refused, never rounded."""
+
+    @property
+    def allowed(self) -> str:
+        return f'dollars from 0 to {MOST_DOLLARS} with at most six decimals, such as 5.0, or "{NONE}" for no limit'
+
+    def read(self, data: object) -> Value:
+        if data == NONE:
+            return None
+        if isinstance(data, bool) or not isinstance(data, int | Decimal):
+            raise Wrong(self.allowed)
+        return self._micro(Decimal(data))
+
+    def text(self, text: str) -> Value:
+        return self.read(Decimal(text) if MONEY.fullmatch(text) else text)
+
+    def _micro(self, dollars: Decimal) -> int:
+        if not dollars.is_finite() or not 0 <= dollars <= MOST_DOLLARS:
+            raise Wrong(self.allowed)
+        if cast("int", dollars.as_tuple().exponent) < -30:  # bounds the integers that follow
+            raise Wrong(self.allowed)
+        top, bottom = dollars.as_integer_ratio()
+        micro, rest = divmod(top * DOLLAR, bottom)
+        if rest:
+            raise Wrong(self.allowed)
+        return micro
+
+    def show(self, value: Value) -> Shown:
+        return NONE if value is None else dollars(cast("int", value))
+
+
+def dollars(uusd: int) -> str:
+    """Micro-dollars as TOML would hold them: `5.0`, `0.25`."""
+    whole, part = divmod(uusd, DOLLAR)
+    return f"{whole}.{f'{part:06d}'.rstrip('0') or '0'}"
+
+
+@dataclass(frozen=True)
+class Duration:
+    """A span such as `1h30m`, kept in microseconds. `none` stands for `never` where that is allowed."""
+
+    least: int = SECOND
+    none: bool = False
+    never: int | None = None
+
+    @property
+    def allowed(self) -> str:
+        end = f', or "{NONE}"' if self.none else ""
+        return f'a duration from {span(self.least)} to 365d such as "90s", "10m", "4h" or "1h30m"{end}'
+
+    def read(self, data: object) -> Value:
+        if not isinstance(data, str):
+            raise Wrong(self.allowed)
+        return self.text(data)
+
+    def text(self, text: str) -> Value:
+        if self.none and text == NONE:
+            return self.never
+        found = SPAN.fullmatch(text) if text else None
+        length = span_us(found.groups("0")) if found else -1
+        if not self.least <= length <= LONGEST:
+            raise Wrong(self.allowed)
+        return length
+
+    def show(self, value: Value) -> Shown:
+        return NONE if value is None or (self.none and value == self.never) else span(cast("int", value))
+
+
+def span_us(parts: Sequence[str]) -> int:
+    return sum(int(part) * unit for part, (_, unit) in zip(parts, UNITS, strict=True))
+
+
+def span(length_us: int) -> str:
+    """Microseconds as a duration is written: `1h30m`."""
+    written = ""
+    for letter, unit in UNITS:
+        count, length_us = divmod(length_us, unit)
+        written += f"{count}{letter}" if count else ""
+    return written or "0s"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false, spelled so."""
+
+    allowed: str = "true or false"
+
+    def read(self, data: object) -> Value:
+        if not isinstance(data, bool):
+            raise Wrong(self.allowed)
+        return data
+
+    def text(self, text: str) -> Value:
+        return self.read({"true": True, "false": False}.get(text))
+
+    def show(self, value: Value) -> Shown:
+        return bool(value)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        return "one of " + ", ".join(self.words)
+
+    def read(self, data: object) -> Value:
+        if not isinstance(data, str) or data not in self.words:
+            raise Wrong(self.allowed)
+        return data
+
+    def text(self, text: str) -> Value:
+        return self.read(text)
+
+    def show(self, value: Value) -> Shown:
+        return cast("str", value)
+
+
+Check = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Text:
+    """One string that its `check` accepts; the check gives the string back as it is kept, or raises Wrong."""
+
+    check: Check
+    allowed: str
+
+    def read(self, data: object) -> Value:
+        if not isinstance(data, str):
+            raise Wrong(self.allowed)
+        return self.check(data)
+
+    def text(self, text: str) -> Value:
+        return self.check(text)
+
+    def show(self, value: Value) -> Shown:
+        return cast("str", value)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A list of strings. As text: a TOML array, or the one item itself (with `comma`, items with commas between)."""
+
+    check: Check
+    items: str
+    comma: bool = False
+    mask: Callable[[str], str] = field(default=str)
+
+    @property
+    def allowed(self) -> str:
+        return f"a list of {self.items}"
+
+    def read(self, data: object) -> Value:
+        if not isinstance(data, list):
+            raise Wrong(self.allowed)
+        items = [self._item(item) for item in cast("list[object]", data)]
+        if len(items) > 100 or len(set(items)) != len(items):
+            raise Wrong(f"{self.allowed}, at most 100 and none of them twice")
+        return tuple(items)
+
+    def _item(self, item: object) -> str:
+        if not isinstance(item, str):
+            raise Wrong(self.allowed)
+        return self.check(item)
+
+    def text(self, text: str) -> Value:
+        if text.startswith("["):
+            return self.read(self._array(text))
+        items = [part.strip() for part in text.split(",")] if self.comma else [text]
+        return self.read([item for item in items if item])
+
+    def _array(self, text: str) -> object:
+        try:
+            return tomllib.loads(f"it = {text}")["it"]
+        except (ValueError, RecursionError):
+            raise Wrong(f'{self.allowed}, written ["…", "…"] where it begins with a bracket') from None
+
+    def show(self, value: Value) -> Shown:
+        return [self.mask(item) for item in cast("tuple[str, ...]", value)]
+
+
+def matching(pattern: str, allowed: str, *, but: tuple[str, ...] = ()) -> Text:
+    """A string of this shape."""
+    shape = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not shape.fullmatch(text) or text in but:
+            raise Wrong(allowed)
+        return text
+
+    return Text(check, allowed)
+
+
+def command(text: str) -> str:
+    """A shell command: not blank, no NUL."""
+    if not text.strip() or "\0" in text or len(text) > 10_000:
+        raise Wrong("a list of commands, none of them blank")
+    return text
+
+
+def inside(text: str) -> str:
+    """A path that stays in the repository, without a trailing slash."""
+    parts = text.rstrip("/").split("/")
+    if not text or text.startswith("/") or "\0" in text or any(p in ("", ".", "..", ".git") for p in parts):
+        raise Wrong("a list of paths inside the repository, such as .venv, without '..' and not absolute")
+    return "/".join(parts)
+
+
+def url(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", text):
+        raise Wrong("a list of notification addresses such as slack://… or mailto://…")
+    return text
+
+
+def masked(address: str) -> str:
+    """Of an address only what is no secret: its scheme."""
+    return address.partition("://")[0] + "://…"
+
+
+def file_name(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise Wrong("the name of a file")
+    return text

@@ -1,0 +1,449 @@
+"""Every rule that says what comes next. Pure: the same run and the same news give the same facts.
+
+`due` says what to do now. `react` says which facts follow from what came of it. Where an outcome leads is the
+table's business; whether it may go there yet (breakpoint, gate, limits) is decided in `onward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball.core import events as e
+from flyball.core import turns
+from flyball.core.actors import actor_of
+from flyball.core.machine import FAILING, duration_us
+from flyball.core.run import Run, apply, fold
+from flyball.core.stops import ask, ended, exhausted, spent_up, stop
+from flyball.errors import FlyballError
+
+INTERRUPTIONS = 5
+
+
+class Do(Struct, frozen=True):
+    """Begin this act (after its ActStarted is durable)."""
+
+    act: e.Act
+
+
+class Note(Struct, frozen=True):
+    """Write these facts down; then ask again."""
+
+    events: tuple[e.AnyEvent, ...]
+
+
+class Rest(Struct, frozen=True):
+    """Nothing to do before this instant; None: until somebody writes or an act finishes."""
+
+    until: int | None = None
+
+
+class Finished(Struct, frozen=True, kw_only=True):
+    """What came of an act, as the shell saw it."""
+
+    key: str
+    result: e.AnyResult
+    took_us: int = 0
+    ruling: e.Ruling | None = None
+
+
+# ---- what is due -----------------------------------------------------------------------------------------
+
+
+def due(run: Run, now: int) -> Do | Note | Rest:
+    """What to do next."""
+    if run.status == "ended":
+        return Rest()
+    if run.asked == "cancel" and run.act is None:
+        return Note((ended(run, "cancelled", stop(run, "cancelled", rule="a person asked for it"), now),))
+    if run.status != "running" or run.act is not None:
+        return _resting(run, now)
+    if run.asked:
+        code = "interrupted" if run.asked == "interrupt" else "wait.paused"
+        return Note((e.Stopped(at=now, status="paused", stop=stop(run, code, rule=run.asked)),))
+    if run.interruptions >= INTERRUPTIONS:
+        seen = stop(run, "wait.infrastructure", "interruptions", INTERRUPTIONS, run.interruptions)
+        return Note(
+            (ask(run, seen, "infrastructure", "Acts of this run keep being interrupted. Go on?", now),)
+        )
+    return _groundwork(run) or (_onwards_from_held(run, now) if run.held else _work(run, now))
+
+
+def _resting(run: Run, now: int) -> Note | Rest:
+    if run.until is not None and run.act is None and now >= run.until:
+        return Note((e.Resumed(at=now, why="the wait is over"),))
+    return Rest(run.until)
+
+
+def _groundwork(run: Run) -> Do | None:
+    """What must stand before any turn: the right tree, the checkout, the baseline."""
+    if run.todo:
+        return Do(_act(run, "restore", why=run.todo.why, tree=run.todo.tree))
+    if not run.prepared:
+        return Do(_act(run, "prepare"))
+    if not run.baselined and run.settings.proof:
+        return Do(_act(run, "proof", why="baseline"))
+    return None
+
+
+def _onwards_from_held(run: Run, now: int) -> Do | Note:
+    held = run.held
+    assert held is not None
+    if held.until == "gate":
+        return Do(_act(run, "proof", why="gate"))
+    if held.until == "commit":
+        return Do(_act(run, "commit"))
+    return Note(tuple(onward(run, held.outcome, now, held.data, held.until == "passed")))
+
+
+def _work(run: Run, now: int) -> Do | Note | Rest:
+    """The act of the state that the run is in."""
+    match run.here.act:
+        case "agent":
+            return _turn(run, now)
+        case "run":
+            return over(run, now) or Do(_act(run, run.here.do))
+        case "proof":
+            if run.settings.proof:
+                return Do(_act(run, "proof", why="test"))
+            skipped = e.Skipped(at=now, what="proof", reason="no proof command is configured")
+            return Note((skipped, *onward(run, "passed", now)))
+        case "commit":
+            if _unproved(run):
+                return Do(_act(run, "proof", why="gate"))
+            return Note(tuple(onward(run, "unproven", now))) if _disproved(run) else Do(_act(run, "commit"))
+        case "check":
+            return Do(_act(run, "check"))
+        case "ask":
+            return Note((_question(run, now),))
+        case "wait":
+            return _wait(run, now)
+        case _:  # listen
+            return Rest()
+
+
+def _turn(run: Run, now: int) -> Do | Note:
+    role = run.here.of
+    if role == "cto" and run.cto_attempts >= (run.most("cto") or 2):
+        return Note(tuple(onward(run, "escalate", now, reason="the CTO's attempts are used up")))
+    stopped = over(run, now)
+    if stopped:
+        return stopped
+    agent = run.settings.agent_for(role)
+    session = run.sessions.get(role, "")
+    return Do(_act(run, run.here.do, agent=agent, session=session, resume=bool(session), told=run.told))
+
+
+def over(run: Run, now: int) -> Note | None:
+    """A limit that another turn would break: turns, time, then money and tokens."""
+    turns_most = run.most("turns")
+    if turns_most is not None and run.turn >= turns_most and run.machine.name != "cto":
+        return Note(tuple(exhausted(run, stop(run, "limit.turns", "turns", turns_most, run.turn), now)))
+    wall = run.settings.budget.wall_us
+    if wall is not None and run.wall_us - run.wall_base >= wall:
+        seen = stop(run, "limit.time", "budget.wall", f"{wall // 1_000_000}s", f"{run.wall_us // 1_000_000}s")
+        return Note(tuple(exhausted(run, seen, now)))
+    spent = spent_up(run)
+    if spent is None:
+        return None
+    return Note(
+        (
+            ask(
+                run,
+                spent,
+                "budget",
+                "The budget does not cover another turn. Raise it by the same again?",
+                now,
+            ),
+        )
+    )
+
+
+def _wait(run: Run, now: int) -> Note | Rest:
+    until = run.entered_at + duration_us(str(run.here.options.get("for", "1m")))
+    return Note(tuple(onward(run, next(iter(run.here.on)), now))) if now >= until else Rest(until)
+
+
+def _question(run: Run, now: int) -> e.Stopped:
+    if run.state == "open":
+        seen = turns.stalled(run) or stop(run, "loop.no_progress", "half_open", 1, 1, detail=run.last_error)
+        return ask(run, seen, "loop", turns.solutions(run, seen), now)
+    seen = stop(run, "wait.escalation", rule=f"the state '{run.state}' asks a person", detail=run.last_error)
+    return ask(
+        run, seen, "escalation", f"'{run.began.task}' needs a person in state '{run.state}'. What next?", now
+    )
+
+
+def _act(run: Run, do: str, *, why: str = "", tree: str = "", **more: Any) -> e.Act:
+    limit_us = phase_us(run) if why != "baseline" else 0
+    budget = run.settings.budget.wall_us
+    left = max(1_000_000, budget - (run.wall_us - run.wall_base)) if budget is not None else 0
+    bounds = [b for b in (limit_us, left if do.startswith("agent:") else 0, run.began.within_us) if b]
+    return e.Act(
+        key=f"{run.id}-{run.acts + 1}",
+        do=do,
+        state=run.state,
+        turn=run.turn + 1,
+        wall_us=min(bounds, default=0),
+        idle_us=run.settings.timeout_us(run.machine.name, "idle_timeout", 600_000_000)
+        if do.startswith("agent:")
+        else 0,
+        why=why,
+        tree=tree or run.tree,
+        **more,
+    )
+
+
+def phase_us(run: Run) -> int:
+    return run.settings.timeout_us(run.machine.name, "phase_timeout", run.machine.within_us.get(run.state, 0))
+
+
+# ---- what follows ----------------------------------------------------------------------------------------
+
+
+def react(run: Run, finished: Finished, now: int) -> list[e.AnyEvent]:
+    """The facts that follow from what came of the act in flight."""
+    act = run.act
+    if act is None or act.key != finished.key:
+        raise FlyballError(f"Run {run.id} has no act {finished.key} in flight; its result is not believed.")
+    result = turns.fitted(run, act, finished.result)
+    facts: list[e.AnyEvent] = [e.ActFinished(at=now, key=act.key, result=result, took_us=finished.took_us)]
+    if finished.ruling:
+        facts.append(e.Ruled(at=now, key=act.key, ruling=finished.ruling))
+    after = fold(run, facts)
+    return [*facts, *_following(after, act, result, finished.ruling, now)]
+
+
+def _following(
+    run: Run, act: e.Act, result: e.AnyResult, ruling: e.Ruling | None, now: int
+) -> Sequence[e.AnyEvent]:
+    match result:
+        case e.TurnEnded():
+            stopped = turns.stopped_by(run, act, result, ruling, now)
+            return stopped if stopped is not None else _outcome_of_turn(run, act, result, now)
+        case e.ProofEnded():
+            return _after_proof(run, act, result, now)
+        case e.CheckEnded():
+            return onward(run, result.outcome, now, reason=result.reason)
+        case e.CommitEnded():
+            return _after_commit(run, result, now)
+        case e.Prepared() if result.error:
+            return [ended(run, "failure", stop(run, result.code or "error.config", detail=result.error), now)]
+        case e.ChildEnded():
+            return _after_child(run, result, now)
+        case _:
+            return []
+
+
+def _outcome_of_turn(run: Run, act: e.Act, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
+    outcome, data, told = turns.outcome_of(run, act, turn)
+    notes: list[e.AnyEvent] = [e.Told(at=now, text=text, who="flyball") for text in told]
+    if outcome == "untested":
+        why = "require_test_pass is off" if run.settings.proof else "no proof command is configured"
+        notes.append(e.Skipped(at=now, what="test", reason=why))
+    return [*notes, *onward(fold(run, notes), outcome, now, data)]
+
+
+def _after_proof(run: Run, act: e.Act, proof: e.ProofEnded, now: int) -> Sequence[e.AnyEvent]:
+    if proof.cannot_start:
+        seen = stop(run, "error.config", "proof.commands", detail=proof.cannot_start)
+        before = act.why == "baseline"
+        return [
+            ended(run, "failure", seen, now) if before else ask(run, seen, "block", proof.cannot_start, now)
+        ]
+    if act.why == "baseline":
+        return [e.Warned(at=now, code="proof.invalid", text=proof.invalid)] if proof.invalid else []
+    if act.why == "test" and _timed_out(run, act, proof):
+        return exhausted(
+            run,
+            stop(run, "timeout.phase", "phase_timeout", f"{phase_us(run) // 1_000_000}s", "outlived"),
+            now,
+            "timeout",
+        )
+    if proof.passed:
+        return _after_gate(run, now) if act.why == "gate" else onward(run, "passed", now)
+    told = e.Told(at=now, text=f"The proof failed:\n{proof.invalid or proof.summary}", who="proof")
+    run = apply(run, told)
+    if act.why == "gate":
+        return [told, *onward(run, turns.unproven(run), now, past_breakpoint=run.held is not None)]
+    return [told, *onward(run, "failed", now)]
+
+
+def _after_gate(run: Run, now: int) -> Sequence[e.AnyEvent]:
+    held = run.held
+    return onward(run, held.outcome, now, held.data, past_breakpoint=True) if held else []
+
+
+def _timed_out(run: Run, act: e.Act, proof: e.ProofEnded) -> bool:
+    return bool(act.wall_us) and proof.invalid == "phase timeout"
+
+
+def _after_commit(run: Run, done: e.CommitEnded, now: int) -> Sequence[e.AnyEvent]:
+    if done.outcome == "conflict":
+        seen = stop(run, "wait.conflict", "merge", detail=done.reason)
+        return [ask(run, seen, "block", f"{done.reason} Settle it, then retry.", now)]
+    if run.here.act == "commit":
+        return onward(run, done.outcome, now, reason=done.reason)
+    held = run.held
+    assert held is not None
+    if done.outcome == "refused":
+        return onward(run, "unproven", now, past_breakpoint=True)
+    return onward(run, held.outcome, now, held.data, past_breakpoint=True)
+
+
+def _after_child(run: Run, child: e.ChildEnded, now: int) -> Sequence[e.AnyEvent]:
+    if child.end == "success":
+        outcome = "success" if "success" in run.here.on else "done"
+        return onward(run, outcome, now)
+    reason = f"The run below ended: {child.stop.code}. {child.stop.detail}".strip()
+    if run.machine.place(run.state, "failure") or "failure" in run.here.on:
+        return onward(run, "failure", now, reason=reason)
+    return exhausted(
+        run, replace(child.stop, turn=run.turns), now, "halted" if "halted" in run.here.on else "error"
+    )
+
+
+# ---- whether an outcome may go where the table says --------------------------------------------------------
+
+
+def onward(
+    run: Run,
+    outcome: str,
+    now: int,
+    data: dict[str, Any] | None = None,
+    past_breakpoint: bool = False,
+    reason: str = "",
+) -> list[e.AnyEvent]:
+    """An outcome is there: pause at a breakpoint, pass the gate, keep the limits, then move."""
+    data = data or {}
+    if not past_breakpoint and run.state in run.settings.breakpoints:
+        return _pause_at_breakpoint(run, outcome, data, now)
+    counted, outcome = _count_failure(run, outcome, now, reason)
+    run = fold(run, counted)
+    target = _chosen(run, run.machine.place(run.state, outcome), outcome, data)
+    if not target.startswith("@") and run.machine.states[target].end == "success" and run.owner:
+        barred = _gate(run, outcome, data, now)
+        if barred is not None:
+            return [*counted, *barred]
+    return [*counted, *enter(run, target, outcome, now, reason)]
+
+
+def _pause_at_breakpoint(run: Run, outcome: str, data: dict[str, Any], now: int) -> list[e.AnyEvent]:
+    seen = stop(
+        run,
+        "wait.breakpoint",
+        "breakpoint",
+        run.state,
+        run.state,
+        otherwise=f"'{outcome}' would have been followed",
+    )
+    text = f"Breakpoint in '{run.state}': the outcome is '{outcome}'. Go on?"
+    return [
+        e.Held(at=now, outcome=outcome, until="breakpoint", data=data),
+        ask(run, seen, "breakpoint", text, now, "paused"),
+    ]
+
+
+def _count_failure(run: Run, outcome: str, now: int, reason: str) -> tuple[list[e.AnyEvent], str]:
+    """Machines that count failures by state (TASK-2): the third in one state is an outcome of its own."""
+    most = run.machine.most.get("failures")
+    if most is None or outcome not in FAILING or run.machine.standing:
+        return [], outcome
+    most = run.most("failures") or most
+    count = run.failures.get(run.state, 0) + 1
+    counted = e.FailureCounted(
+        at=now, state=run.state, count=count, reason=reason or f"'{run.state}' ended in '{outcome}'."
+    )
+    return [counted], "third_failure" if count >= most else outcome
+
+
+def _chosen(run: Run, target: str, outcome: str, data: dict[str, Any]) -> str:
+    if not target:
+        raise FlyballError(f"'{run.machine.name}' does not say where '{outcome}' leads from '{run.state}'.")
+    if not target.startswith("any:"):
+        return target
+    named = str(data.get("state") or run.origin or run.machine.start)
+    choices = run.machine.targets(target)
+    if named not in choices:
+        raise FlyballError(f"'{named}' is not one of {', '.join(choices)}.")
+    return named
+
+
+def _gate(run: Run, outcome: str, data: dict[str, Any], now: int) -> list[e.AnyEvent] | None:
+    """SYS-8: nobody enters a success end but through a proof of exactly this tree, and a commit of it."""
+    if _unproved(run):
+        return [e.Held(at=now, outcome=outcome, until="gate", data=data)]
+    if _disproved(run) and outcome != "unproven":
+        assert run.proof is not None
+        told = e.Told(at=now, text=f"The proof failed:\n{run.proof.summary}", who="proof")
+        return [told, *onward(apply(run, told), turns.unproven(run), now, past_breakpoint=True)]
+    if run.committed is None or run.committed.tree != run.tree:
+        return [e.Held(at=now, outcome=outcome, until="commit", data=data)]
+    return None
+
+
+def _unproved(run: Run) -> bool:
+    return run.owner and bool(run.settings.proof) and (run.proof is None or run.proof.tree != run.tree)
+
+
+def _disproved(run: Run) -> bool:
+    return run.owner and bool(run.settings.proof) and run.proof is not None and not run.proof.passed
+
+
+def enter(run: Run, target: str, outcome: str, now: int, reason: str = "") -> list[e.AnyEvent]:
+    """Take the transition, unless a limit on entries says no."""
+    if target.startswith("@"):
+        return special(run, target, outcome, now, reason)
+    limit = _entry_limit(run, target, outcome)
+    if limit is not None:
+        return exhausted(run, limit, now)
+    actor = actor_of(run, target, outcome)
+    moved = e.Moved(at=now, source=run.state, target=target, outcome=outcome, actor=actor, reason=reason)
+    end = run.machine.states[target].end
+    if not end:
+        return [moved]
+    code = _end_code(run, end, outcome)
+    return [
+        moved,
+        ended(apply(run, moved), end, stop(run, code, detail=reason or _failing_words(run, end)), now),
+    ]
+
+
+def _failing_words(run: Run, end: str) -> str:
+    return "" if end == "success" else run.message[-500:]
+
+
+def _end_code(run: Run, end: str, outcome: str) -> str:
+    if end == "success":
+        return "completed" if run.settings.proof else "completed_unproven"
+    return "failed.start" if outcome == "cannot_start" else "failed.review"
+
+
+def _entry_limit(run: Run, target: str, outcome: str) -> e.Stop | None:
+    iterations = run.most("iterations")
+    if target == run.machine.iteration and iterations is not None and run.iteration >= iterations:
+        code = "failed.tests" if outcome == "unproven" else "limit.iterations"
+        return stop(run, code, "iterations", iterations, run.iteration + 1, detail=run.last_error[-500:])
+    most = run.most(target) if target in run.machine.most else None
+    if most is not None and run.entries.get(target, 0) >= most:
+        code = "failed.tests" if most == 0 else "limit.fix_attempts" if target == "fix" else "limit.turns"
+        return stop(run, code, target, most, run.entries.get(target, 0) + 1, detail=run.last_error[-500:])
+    return None
+
+
+def special(run: Run, target: str, outcome: str, now: int, reason: str = "") -> list[e.AnyEvent]:
+    """`@fail` and its kin: the state stays."""
+    if target == "@back":
+        return []
+    code = {"abandon": "failed.abandoned", "failed": "failed.review", "cancel": "cancelled"}.get(
+        outcome, "failed.agent"
+    )
+    seen = stop(run, code, rule=outcome, detail=reason)
+    if target == "@fail":
+        return [ended(run, "failure", seen, now)]
+    if target == "@cancel":
+        return [ended(run, "cancelled", replace(seen, code="cancelled"), now)]
+    return [ask(run, seen, "escalation", reason or f"'{run.state}' ended in '{outcome}'. What next?", now)]

@@ -1,0 +1,173 @@
+"""What people (and other processes) write to a run. Only its driver turns letters into facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from flyball.core import events as e
+from flyball.core.decide import onward
+from flyball.core.run import Run, apply
+from flyball.core.stops import ended, stop
+
+TEXT_MAX = 20_000
+
+
+class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
+    question: str
+    verb: str
+    text: str = ""
+    who: str = ""
+    how: str = ""
+    shown: str = ""  # the hash of what the person saw; "" binds to nothing
+    data: dict[str, Any] = {}
+
+
+class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
+    text: str
+    who: str = ""
+
+
+class Ask(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
+    """Pause after this turn, stop now, or cancel."""
+
+    what: str  # pause | stop | cancel
+    who: str = ""
+
+
+AnyLetter = Answer | Tell | Ask
+_decoder = msgspec.json.Decoder(AnyLetter)
+
+
+def encode(letter: AnyLetter) -> bytes:
+    return msgspec.json.encode(letter, order="deterministic")
+
+
+def decode(body: bytes) -> AnyLetter:
+    return _decoder.decode(body)
+
+
+def hear(run: Run, body: bytes, number: int, now: int) -> list[e.AnyEvent]:
+    """The facts that follow from a letter. One that cannot be used is refused, as a fact."""
+    try:
+        letter = decode(body)
+    except (msgspec.DecodeError, msgspec.ValidationError) as broken:
+        return [e.LetterRefused(at=now, letter=number, reason=f"it cannot be read: {broken}")]
+    reason = refusal(run, letter)
+    if reason:
+        return [e.LetterRefused(at=now, letter=number, reason=reason)]
+    match letter:
+        case Answer():
+            return _answer(run, letter, now)
+        case Tell():
+            return [e.Told(at=now, text=letter.text[:TEXT_MAX], who=letter.who)]
+        case Ask():
+            return [e.Asked(at=now, what=letter.what, who=letter.who)]
+
+
+def refusal(run: Run, letter: AnyLetter) -> str:
+    """Why a letter cannot be used now, as a sentence; "" if it can."""
+    if run.status == "ended":
+        return f"Run {run.id} has ended ({run.stop.code if run.stop else run.end})."
+    if isinstance(letter, Ask):
+        return (
+            "" if letter.what in ("pause", "stop", "cancel", "interrupt") else f"There is no '{letter.what}'."
+        )
+    if isinstance(letter, Tell):
+        return ""
+    question = run.question
+    if question is None or question.id != letter.question:
+        return f"Question {letter.question} is not open. `flyball inbox` lists the open ones."
+    if letter.shown and letter.shown != question.shown:
+        return f"What question {question.id} shows has changed since. Look again, then answer."
+    if letter.verb not in question.verbs:
+        return f"Question {question.id} cannot be answered with '{letter.verb}'. It takes: {', '.join(question.verbs)}."
+    return _misplaced(run, letter)
+
+
+def _misplaced(run: Run, letter: Answer) -> str:
+    target = run.here.on.get(letter.verb, "")
+    if run.here.act != "ask" or not target.startswith("any:"):
+        return ""
+    named = str(letter.data.get("state") or letter.text or run.origin)
+    choices = run.machine.targets(target)
+    return "" if named in choices else f"'{letter.verb}' needs a state: one of {', '.join(choices)}."
+
+
+# ---- answers ---------------------------------------------------------------------------------------------
+
+
+def _answer(run: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
+    answered = e.Answered(
+        at=now,
+        question=letter.question,
+        verb=letter.verb,
+        text="" if _names_a_state(run, letter) else letter.text[:TEXT_MAX],
+        who=letter.who,
+        how=letter.how,
+        data=letter.data,
+    )
+    after = apply(run, answered)
+    if letter.verb == "cancel":
+        seen = stop(run, "cancelled", rule=f"answer to {letter.question}")
+        return [answered, ended(after, "cancelled", seen, now)]
+    return [answered, *_consequences(run, after, letter, now)]
+
+
+def _names_a_state(run: Run, letter: Answer) -> bool:
+    return run.here.act == "ask" and letter.text in run.machine.states
+
+
+def _consequences(run: Run, after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
+    """`run` is as it was asked, `after` as it is answered."""
+    held, yes = run.held, letter.verb in ("approve", "go-on", "grant")
+    if held is None:
+        return _state_answer(after, letter, now) if run.here.act == "ask" else []
+    if held.until == "breakpoint":
+        return (
+            onward(after, held.outcome, now, held.data, True) if yes else [e.Dropped(at=now, why=letter.verb)]
+        )
+    if yes:
+        return _let_stand(run, held, now)
+    return _put_back(run, held, letter, now)
+
+
+def _let_stand(run: Run, held: e.Held, now: int) -> list[e.AnyEvent]:
+    assert run.ruling is not None
+    data = {k: v for k, v in held.data.items() if k != "before"}
+    return [
+        e.RestoreOrdered(at=now, tree=run.ruling.tree, why="approved"),
+        e.Held(at=now, outcome=held.outcome, until="taken", data=data),
+    ]
+
+
+def _put_back(run: Run, held: e.Held, letter: Answer, now: int) -> list[e.AnyEvent]:
+    reason = run.ruling.reason if run.ruling else ""
+    told = e.Told(
+        at=now, text=f"Your last change was not accepted and was put back. {reason}".strip(), who=letter.who
+    )
+    before = held.data.get("before")
+    back: list[e.AnyEvent] = [e.RestoreOrdered(at=now, tree=before, why="putback")] if before else []
+    return [*back, told, e.Dropped(at=now, why=letter.verb)]
+
+
+def _state_answer(after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
+    on = after.here.on
+    alias = {"approve": "proceed", "go-on": "proceed", "reject": "drop"}.get(letter.verb, letter.verb)
+    outcome = next((name for name in (letter.verb, alias, "answered") if name in on), next(iter(on)))
+    return onward(
+        after, outcome, now, {"state": letter.data.get("state") or letter.text or after.origin}, True
+    )
+
+
+def wake(run: Run, now: int) -> list[e.AnyEvent]:
+    """What `resume` means: a pause is over; a breakpoint is passed. An open question stays open."""
+    if run.stop is None or run.status not in ("paused", "waiting"):
+        return []
+    if run.stop.code == "wait.breakpoint" and run.question:
+        return _answer(run, Answer(question=run.question.id, verb="go-on", how="resume"), now)
+    if run.status == "paused" and run.question is None:
+        return [e.Resumed(at=now, why="resumed")]
+    return []

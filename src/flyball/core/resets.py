@@ -1,0 +1,232 @@
+"""When a limit lifts, in whatever form it is written.
+
+An instant that is written out (an epoch, an ISO time, a date with its year) is taken as it stands, past or not. A clock
+time without a date is the next such instant; a date without a year is the one nearest to now; a duration counts from
+now. A clock without a zone is read in the given zone, UTC unless told. Zone names are looked up in the inert zone data;
+an unknown one is UTC.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_US = timedelta(microseconds=1)
+
+_KEY = r"(?:resets?[_ -]?(?:at|on|time)?|resetsAt|resetAt|reset_at|until|unlocks?_at|retry_at)"
+_STAMP = re.compile(
+    rf"(?:\||{_KEY}[\"']?\s*[:=]?\s*[\"']?|\bat\s+|@)(\d{{16}}|\d{{13}}|\d{{10}})(?!\d)", re.I
+)
+_ISO = re.compile(
+    r"\b(\d{4})-(\d{2})-(\d{2})(?:(?:T|\s+at\s+|,?\s+)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2})?)?",
+    re.I,
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_CLOCK = r"(\d{1,2})(?::(\d{2}))?(?::\d{2})?\s*([ap])\.?m\b\.?|(\d{1,2}):(\d{2})(?::\d{2})?(?!\d)|\b(noon|midnight)\b"
+_MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
+_DATE = re.compile(
+    rf"\b{_MONTH}\s+(\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?"
+    rf"|\b(\d{{1,2}})(?:st|nd|rd|th)?\s+{_MONTH}(?:,?\s+(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
+    re.I,
+)
+_SLASHED = re.compile(rf"\b(\d{{1,2}})/(\d{{1,2}})/(\d{{4}})(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?", re.I)
+_WEEKDAY = re.compile(
+    rf"\b(?:resets?|again|until|back|on)(?:\s+(?:at|on|next))?\s+(today|tomorrow|{'|'.join(_DAYS)})[a-z]*\.?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
+    re.I,
+)
+_AT = re.compile(
+    rf"\b(?:resets?|again|until|back|resum\w+|available|after|unlocks?|refresh\w*|renews?)(?:\s+(?:at|on|after|by|around))?[\s:@]+(?:{_CLOCK})",
+    re.I,
+)
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_AMOUNT = r"(\d+(?:\.\d+)?)\s*(milliseconds?|millis|msecs?|ms|days?|d|hours?|hrs?|hr|h|minutes?|mins?|min|m|seconds?|secs?|sec|s)(?![a-z])"
+_SPAN = re.compile(
+    rf"{_AMOUNT}(?:\s*(?:,|and)?\s*{_AMOUNT})?(?:\s*(?:,|and)?\s*{_AMOUNT})?(?:\s*(?:,|and)?\s*{_AMOUNT})?",
+    re.I,
+)
+_IN = re.compile(
+    r"(?:\b(?:in|after|within|for|wait)\s+(?:about\s+|around\s+|approximately\s+|~\s*)?|retry-?delay[\"']?\s*[:=]\s*[\"']?)(?=\d)",
+    re.I,
+)
+_SECONDS = re.compile(
+    r"(?:retry[-_ ]?after(?:[-_ ](ms|seconds|secs?|millis\w*))?|(?:resets?|retry)_in_(seconds|ms)|retry_delay_(ms|seconds)|retryAfter(Ms|Seconds)?)"
+    r"[\"']?\s*[:=]?\s*[\"']?(\d+(?:\.\d+)?)(?!\d|\s*[hmd])\s*(ms|s)?",
+    re.I,
+)
+_ZONE = re.compile(
+    r"\(\s*([A-Za-z]+(?:/[\w+-]+)*(?:[+-]\d{1,2}(?::?\d{2})?)?)\s*\)|\b((?:UTC|GMT)[+-]\d{1,2}(?::?\d{2})?)\b|\b([A-Z][a-z]+/[A-Z]\w+(?:/\w+)?)\b"
+    r"|\b(UTC|GMT|Z|PST|PDT|MST|MDT|CST|CDT|EST|EDT|CET|CEST|BST|JST|KST|AEST|AEDT)\b"
+)
+_ABBREVIATED = {
+    "PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CST": -6, "CDT": -5, "EST": -5, "EDT": -4, "CET": 1, "CEST": 2,
+    "BST": 1, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "UTC": 0, "GMT": 0, "Z": 0,
+}  # fmt: skip
+
+
+def reset_at(text: str, now_us: int, zone: str = "UTC") -> int | None:
+    """The instant, in microseconds since 1970, at which the text says that the limit lifts; None where it does not say."""
+    text = text[:4000].replace("\u202f", " ").replace("\xa0", " ")
+    now = _EPOCH + now_us * _US
+    for reader in (_stamp, _iso, _dated, _by_weekday, _counted, _spanned, _clocked):
+        try:
+            found = reader(text, now, _zone_in(text) or _zone(zone))
+        except (ValueError, OverflowError):
+            continue
+        if found is not None:
+            return (found - _EPOCH) // _US
+    return None
+
+
+def _stamp(text: str, now: datetime, zone: tzinfo) -> datetime | None:
+    found = _STAMP.search(text)
+    if not found:
+        return None
+    digits = found.group(1)
+    return _EPOCH + int(digits) * 10 ** (16 - len(digits)) * _US
+
+
+def _iso(text: str, now: datetime, zone: tzinfo) -> datetime | None:
+    found = _ISO.search(text)
+    if not found:
+        return None
+    year, month, day, hour, minute, second, offset = found.groups()
+    given = _offset(offset) if offset else (zone if hour else UTC)
+    return datetime(
+        int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=given
+    )
+
+
+def _offset(text: str) -> tzinfo:
+    found = re.fullmatch(r"([+-])(\d{2}):?(\d{2})", text)
+    if not found:
+        return UTC
+    sign = 1 if found.group(1) == "+" else -1
+    return timezone(sign * timedelta(hours=int(found.group(2)), minutes=int(found.group(3))))
+
+
+def _dated(text: str, now: datetime, zone: tzinfo) -> datetime | None:
+    if found := _SLASHED.search(text):
+        month, day, year, *clock = found.groups()
+        return _moment(int(year), int(month), int(day), clock, zone)
+    found = _DATE.search(text)
+    if not found:
+        return None
+    month, day, year, *clock = found.groups()[:9] if found.group(1) else _day_first(found.groups()[9:])
+    number = _MONTHS.index(month[:3].lower()) + 1
+    if year:
+        return _moment(int(year), number, int(day), clock, zone)
+    return _nearest(number, int(day), clock, zone, now)
+
+
+def _day_first(groups: tuple[str, ...]) -> tuple[str, ...]:
+    day, month, *rest = groups
+    return (month, day, *rest)
+
+
+def _nearest(month: int, day: int, clock: list[str], zone: tzinfo, now: datetime) -> datetime:
+    year = now.astimezone(zone).year
+    choices = [
+        _moment(y, month, day, clock, zone) for y in (year - 1, year, year + 1) if _exists(y, month, day)
+    ]
+    return min(choices, key=lambda moment: abs(moment - now))
+
+
+def _exists(year: int, month: int, day: int) -> bool:
+    try:
+        return bool(datetime(year, month, day, tzinfo=UTC))
+    except ValueError:
+        return False
+
+
+def _moment(year: int, month: int, day: int, clock: list[str], zone: tzinfo) -> datetime:
+    hour, minute = _clock(clock) or (0, 0)
+    return datetime(year, month, day, hour, minute, tzinfo=zone)
+
+
+def _clock(groups: list[str] | tuple[str, ...]) -> tuple[int, int] | None:
+    """Hour and minute out of the six groups of a clock time."""
+    hour12, minute12, half, hour24, minute24, word = groups
+    if half:
+        return int(hour12) % 12 + (12 if half.lower() == "p" else 0), int(minute12 or 0)
+    if word:
+        return (12, 0) if word.lower() == "noon" else (0, 0)
+    return (int(hour24), int(minute24)) if hour24 else None
+
+
+def _by_weekday(text: str, now: datetime, zone: tzinfo) -> datetime | None:
+    found = _WEEKDAY.search(text)
+    if not found:
+        return None
+    here, name = now.astimezone(zone), found.group(1).lower()
+    ahead = {"today": 0, "tomorrow": 1}.get(name)
+    ahead = (_DAYS.index(name) - here.weekday()) % 7 if ahead is None else ahead
+    day = here + timedelta(days=ahead)
+    moment = _moment(day.year, day.month, day.day, list(found.groups()[1:]), zone)
+    return moment + timedelta(days=7) if name in _DAYS and moment < now else moment
+
+
+def _counted(text: str, now: datetime, zone: tzinfo) -> datetime | None:
+    """`retry-after: 30` and its like: a bare number, of seconds unless it says otherwise."""
+    found = _SECONDS.search(text)
+    if not found:
+        return None
+    *units, amount, suffix = found.groups()
+    unit = next((unit for unit in (suffix, *units) if unit), "s").lower()
+    return now + _amount(amount, 1_000 if unit.startswith(("ms", "milli")) else 1_000_000)
+
+
+def _spanned(text: str, now: datetime, zone: tzinfo) -> datetime | None:
+    """`in 2 hours 14 minutes`, `after 8h36m13s`, `in 3 days`."""
+    for lead in _IN.finditer(text):
+        found = _SPAN.match(text, lead.end())
+        if found:
+            pairs = zip(found.groups()[::2], found.groups()[1::2], strict=True)
+            return now + sum((_amount(n, _micros(unit)) for n, unit in pairs if n), timedelta())
+    return None
+
+
+def _micros(unit: str) -> int:
+    unit = unit.lower()
+    return 1_000 if unit.startswith(("ms", "milli")) else _UNITS[unit[0]] * 1_000_000
+
+
+def _amount(number: str, micros: int) -> timedelta:
+    whole, _, part = number.partition(".")
+    part = part[:9]
+    return timedelta(
+        microseconds=int(whole) * micros + (int(part) * micros // 10 ** len(part) if part else 0)
+    )
+
+
+def _clocked(text: str, now: datetime, zone: tzinfo) -> datetime | None:
+    found = _AT.search(text)
+    clock = _clock(found.groups()) if found else None
+    if clock is None:
+        return None
+    here = now.astimezone(zone)
+    moment = here.replace(hour=clock[0], minute=clock[1], second=0, microsecond=0, fold=0)
+    if moment < now:
+        day = here + timedelta(days=1)
+        moment = datetime(day.year, day.month, day.day, *clock, tzinfo=zone)
+    return moment.astimezone(UTC)
+
+
+def _zone_in(text: str) -> tzinfo | None:
+    for found in _ZONE.finditer(text):
+        name = next(group for group in found.groups() if group)
+        if "/" in name or name.upper() in _ABBREVIATED or re.match(r"(?:UTC|GMT)[+-]", name, re.I):
+            return _zone(name)
+    return None
+
+
+def _zone(name: str) -> tzinfo:
+    if name.upper() in _ABBREVIATED:
+        return timezone(timedelta(hours=_ABBREVIATED[name.upper()]))
+    if found := re.fullmatch(r"(?:UTC|GMT)([+-])(\d{1,2})(?::?(\d{2}))?", name, re.I):
+        ahead = timedelta(hours=int(found.group(2)), minutes=int(found.group(3) or 0))
+        return timezone(ahead if found.group(1) == "+" else -ahead)
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return UTC

@@ -1,0 +1,61 @@
+"""What a run was started with. It stands in the run's first event and never changes after.
+
+Durations are microseconds, money is micro-dollars: decisions know no floats.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DOLLAR = 1_000_000
+
+
+class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a top-level run may use up. Zero means: none at all is allowed; None means: no such limit."""
+
+    uusd: int | None = 5 * DOLLAR
+    tokens: int | None = 2_000_000
+    wall_us: int | None = 4 * HOUR
+
+
+class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of one run, pinned at its start (defaults < user < repository < environment < flags)."""
+
+    agents: dict[str, str] = {}  # role -> agent, e.g. {"default": "claude", "reviewer": "codex"}
+    proof: tuple[str, ...] = ()  # the commands that prove a tree
+    proof_timeout_us: int = 10 * MINUTE
+    setup: tuple[str, ...] = ()  # run once in each new checkout
+    share: tuple[str, ...] = ()  # read-only folders of the repository
+    write: str = "turn"  # or "loop": each write and fix of build is a loop run
+    breakpoints: tuple[str, ...] = ()
+    require_test_pass: bool = True
+    review: str = "unless-done"  # or "always"
+    consensus: bool = False
+    done_word: str = "DONE"
+    commit: str = "branch"  # or "merge", "pr"
+    limits: dict[str, dict[str, int]] = {}  # machine -> key -> value, over the machine's own [most]
+    timeouts_us: dict[str, dict[str, int]] = {}  # machine -> phase_timeout | idle_timeout | cooldown
+    budget: Budget = Budget()
+    retry_every_us: int = 60 * SECOND
+    fallback: tuple[str, ...] = ()
+    policy: str = "default"
+    policy_hash: str = ""
+    sandbox: str = "auto"  # auto | bwrap | landlock | none | required
+    network_agent: str = "all"
+    network_proof: str = "loopback"
+    task_plan: str = ""  # TASK-5: the plan file that a task implements
+    governance: tuple[str, ...] = ()
+    parallel: int = 1  # how many lanes of `up` work at once
+    notify: tuple[str, ...] = ()
+
+    def agent_for(self, role: str) -> str:
+        return self.agents.get(role) or self.agents.get("default", "")
+
+    def limit(self, machine: str, key: str, default: int | None = None) -> int | None:
+        return self.limits.get(machine, {}).get(key, default)
+
+    def timeout_us(self, machine: str, key: str, default: int) -> int:
+        return self.timeouts_us.get(machine, {}).get(key, default)

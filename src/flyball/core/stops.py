@@ -1,0 +1,118 @@
+"""How a stop is put: its code, its evidence, and the question that goes with it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from flyball.core import codes
+from flyball.core import events as e
+from flyball.core.run import Run
+
+VERBS: dict[str, tuple[str, ...]] = {
+    "approval": ("approve", "reject", "retry", "redirect", "cancel"),
+    "block": ("approve", "reject", "retry", "redirect", "cancel"),
+    "clarification": ("answer", "redirect", "cancel"),
+    "permission": ("approve", "grant", "reject", "answer", "cancel"),
+    "budget": ("raise", "approve", "cancel"),
+    "breakpoint": ("go-on", "approve", "reject", "redirect", "cancel"),
+    "loop": ("go-on", "answer", "redirect", "retry", "cancel"),
+    "infrastructure": ("go-on", "retry", "cancel"),
+    "limit": ("go-on", "retry", "cancel"),
+    "escalation": ("retry", "go-on", "answer", "cancel"),
+}
+
+
+def stop(
+    run: Run,
+    code: str,
+    rule: str = "",
+    threshold: Any = "",
+    observed: Any = "",
+    otherwise: str = "",
+    detail: str = "",
+) -> e.Stop:
+    return e.Stop(
+        code=code,
+        rule=rule,
+        threshold=str(threshold),
+        observed=str(observed),
+        turn=run.turns,
+        otherwise=otherwise,
+        detail=detail,
+    )
+
+
+def verbs_for(run: Run, kind: str, waivable: bool = True) -> tuple[str, ...]:
+    verbs = VERBS[kind]
+    if kind == "escalation" and run.here.act == "ask":
+        verbs = (*(name for name in run.here.on if name != "unproven"), "cancel")
+    return verbs if waivable else tuple(v for v in verbs if v != "approve")
+
+
+def ask(
+    run: Run,
+    seen: e.Stop,
+    kind: str,
+    text: str,
+    now: int,
+    status: str = "",
+    waivable: bool = True,
+    bound: str = "",
+) -> e.Stopped:
+    """Stop and ask. The answer will be bound to what is shown here."""
+    shown = hashlib.sha256("\0".join((run.id, seen.code, text, run.tree, bound)).encode()).hexdigest()[:16]
+    question = e.Question(
+        id=f"{run.id}.{run.questions + 1}",
+        kind=kind,
+        text=text,
+        verbs=verbs_for(run, kind, waivable),
+        shown=shown,
+        tree=run.tree,
+    )
+    return e.Stopped(at=now, status=status or codes.of(seen.code).status, stop=seen, question=question)
+
+
+def ended(run: Run, end: str, seen: e.Stop, now: int) -> e.Ended:
+    return e.Ended(at=now, end=end, stop=seen, certificate=run.certificate if end == "success" else "")
+
+
+def exhausted(run: Run, seen: e.Stop, now: int, outcome: str = "exhausted") -> list[e.AnyEvent]:
+    """A limit is used up, time ran out or an error stays: end, move or ask, as the table says."""
+    target = run.machine.place(run.state, outcome)
+    if target == "@ask":
+        return [
+            ask(
+                run, seen, "escalation", f"It cannot go on by itself: {seen.code}. What next?", now, "waiting"
+            )
+        ]
+    if target.startswith("@") or not target:
+        return [ended(run, "failure", seen, now)]
+    moved = e.Moved(
+        at=now, source=run.state, target=target, outcome=outcome, actor="flyball", reason=seen.code
+    )
+    end = run.machine.states[target].end
+    return [moved, ended(run, end, seen, now)] if end else [moved]
+
+
+def spent_up(run: Run) -> e.Stop | None:
+    """The budget does not cover another turn: what is spent, and the p90 of a turn reserved on top (GUARD-4)."""
+    budget, base = run.settings.budget, run.spent_base
+    cost, tokens = run.spent.cost_uusd - base.cost_uusd, run.spent.tokens - base.tokens
+    if budget.uusd is not None and cost + p90(run.turn_costs) > budget.uusd:
+        seen = f"{dollars(cost)} spent, {dollars(p90(run.turn_costs))} reserved"
+        return stop(run, "limit.budget_usd", "budget.usd", dollars(budget.uusd), seen)
+    if budget.tokens is not None and tokens + p90(run.turn_tokens) > budget.tokens:
+        seen = f"{tokens} used, {p90(run.turn_tokens)} reserved"
+        return stop(run, "limit.budget_tokens", "budget.tokens", budget.tokens, seen)
+    return None
+
+
+def p90(values: tuple[int, ...]) -> int:
+    return sorted(values)[(9 * len(values) + 9) // 10 - 1] if values else 0
+
+
+def dollars(uusd: int) -> str:
+    whole, rest = divmod(abs(uusd), 1_000_000)
+    cents = f"{rest:06d}".rstrip("0").ljust(2, "0")
+    return f"{'-' if uusd < 0 else ''}${whole}.{cents}"

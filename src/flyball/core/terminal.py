@@ -1,0 +1,22 @@
+"""Terminals decorate text; readers want the words. What is stripped here is colour and cursor movement only."""
+
+import re
+
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links
+    r"|\x1b[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC
+    r"|\x1b[@-Z\\-_]|\x9b[0-?]*[ -/]*[@-~]"
+)
+_BREAKS = re.compile(r"\r\n|\n|\r")
+
+
+def plain(text: str) -> str:
+    """The text without escape sequences and without a byte order mark at its start."""
+    text = text.removeprefix("\ufeff")
+    return _ESCAPES.sub("", text) if "\x1b" in text or "\x9b" in text else text
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of the text, whichever of the three line endings it uses."""
+    return _BREAKS.split(text)

@@ -1,0 +1,247 @@
+"""How agents and their providers word a limit. Data only: `limits_text` reads it.
+
+A wording is matched at the start of a statement, after the marks that command lines put before it, so that prose about
+limits is none. Within a list the first match counts; the lists are asked in the order in which they stand here.
+"""
+
+from typing import Literal
+
+Kind = Literal["rate_limited", "plan_limit", "overloaded", "billing", "auth", "context", "network"]
+
+_END = (
+    r"(?=\s*(?:$|[.,:;!·∙•|()\[\]{}—–\"'-]|for\b|on\b|or\b|try\b|resets?\b|until\b|and (?:your|will)\b|\\))"
+)
+_YOU = r"you(?:'ve| have)?(?: already)? (?:hit|reached|exceeded|used up|exhausted|run out of)"
+_WINDOW = r"(?:(?:5|five|\d+)[- ]hour|weekly|session|daily|hourly|monthly|opus|sonnet|haiku|usage|plan|subscription)"
+_CLASSES = (
+    r"(?:TerminalQuotaError|RetryableQuotaError|RateLimitError|_?ApiError|APIError|AuthenticationError|APIConnectionError"
+    r"|InternalServerError|ServiceUnavailableError|APIStatusError|OverloadedError|BadRequestError|ContextWindowExceededError"
+    r"|OpenAIException|AnthropicException|ClientError|GaxiosError|AI_APICallError|ProviderAuthError|Timeout)"
+)
+
+BILLING: tuple[str, ...] = (
+    # Claude Code
+    r"(?:your )?credit balance is too low",
+    rf"{_YOU} your (?:[\w']+ ){{0,4}}spend(?:ing)? (?:limit|cap)",
+    r"you hit your spend cap",
+    rf"{_YOU} your (?:[\w']+ ){{0,3}}(?:shared )?budget{_END}",
+    rf"{_YOU} your individual usage limit",
+    r"(?:you've hit )?your (?:org(?:anization)?|team|workspace|channel)(?:'s)? monthly usage limit",
+    rf"{_YOU} your (?:org(?:anization)?|team|workspace|channel)'s (?:monthly )?usage limit",
+    rf"(?:monthly |individual |org(?:anization)? )*spend(?:ing)? (?:limit|cap) (?:reached|exceeded|unavailable){_END}",
+    r"usage credits required",
+    r"extra usage (?:is )?required",
+    r"(?:you've run|you have run|you're|you are|your \w+ is) out of (?:usage |extra |api |purchased )*credits",
+    rf"{_YOU} your specified (?:workspace )?api usage limits?",
+    r"add funds to continue",
+    # Codex and OpenAI
+    r"quota exceeded\. check your plan and billing",
+    r"you exceeded your current quota, please check your plan and billing",
+    r"to use codex with your chatgpt plan, upgrade",
+    r"billing hard limit has been reached",
+    r"your account is not active, please check your billing",
+    # others
+    rf"insufficient (?:balance|credits?|funds|quota){_END}",
+    r"this request requires more credits",
+    r"free usage exceeded, add credits",
+    rf"payment required{_END}",
+    r"no payment method",
+    r"your (?:account|subscription|plan) (?:has been suspended|is past due|has expired|is inactive)",
+    r"billing (?:account|is) (?:disabled|not (?:enabled|active))",
+)
+
+AUTH: tuple[str, ...] = (
+    # Claude Code
+    rf"not logged in{_END}",
+    r"please run /login",
+    rf"invalid (?:x-)?api[ -]key{_END}",
+    rf"invalid (?:auth(?:entication)? (?:token|credentials)|bearer token|authentication){_END}",
+    r"failed to authenticate",
+    r"oauth (?:token|session) (?:has )?(?:been )?(?:revoked|expired|refresh failed|unavailable)",
+    rf"(?:claude(?:\.ai)? )?login (?:has )?(?:expired|was rejected|not accepted){_END}",
+    r"this organization has been disabled",
+    r"your (?:organization|account) (?:has (?:disabled|been disabled)|does not have (?:access|permission))",
+    r"could not resolve authentication method",
+    r"your apikeyhelper script is failing",
+    r"signed out of claude",
+    rf"not signed in{_END}",
+    # Codex and OpenAI
+    r"incorrect api key provided",
+    r"you didn't provide an api key",
+    r"your (?:access token|refresh token|session|authentication|login|credentials?)(?: \w+){0,2} (?:could not be refreshed|has expired|expired|was revoked|has been (?:revoked|invalidated)|is invalid)",
+    r"(?:please )?(?:log|sign) (?:out and (?:log|sign) )?in again",
+    r"you(?:'re| are) not (?:logged|signed) in",
+    r"you must be (?:logged|signed) in",
+    r"missing environment variable: `?\w*(?:key|token)",
+    r"missing bearer",
+    r"no (?:api key|credentials|auth(?:entication)?)(?: \w+){0,3} (?:found|provided|configured|available|set)",
+    # Gemini
+    r"api key not valid",
+    r"api key (?:not found|expired|is missing|is invalid|missing)",
+    r"please set an auth method",
+    r"when using gemini api, you must specify",
+    r"failed to (?:log ?in|sign in)",
+    r"authentication (?:failed|error|required|timed out|expired)",
+    rf"unauthori[sz]ed{_END}",
+    rf"unauthenticated{_END}",
+    r"permission denied on resource project",
+    r"request had (?:invalid|insufficient) authentication",
+)
+
+PLAN: tuple[str, ...] = (
+    # Claude Code
+    rf"claude (?:ai |pro |max |code )*usage limit reached{_END}",
+    rf"{_YOU} your (?:(?!rate)[\w'-]+(?: \d[\d.]*)? ){{0,4}}limit{_END}",
+    rf"(?:your )?{_WINDOW}(?: (?:weekly|usage|session|daily))*(?: limit)? (?:has been |was )?(?:limit )?(?:reached|exceeded|hit){_END}",
+    r"limit reached\s*[·∙•|-]\s*resets?\b",
+    r"your limit (?:will )?resets? (?:at|in|on)\b",
+    r"(?:you're|you are) out of (?:extra )?usage",
+    r"stop and wait for limit to reset",
+    # Codex
+    r"(?:the |your )?usage limit has been reached",
+    r"you've reached your (?:\S+ )?message limit",
+    # Gemini and others
+    r"you have exhausted your daily quota",
+    r"you have reached your daily \S+ (?:quota|limit|request)",
+    r"you(?:'ve| have) reached (?:your|the) daily",
+    r"(?:your )?(?:daily|weekly|monthly|subscription|premium request|free tier) (?:request )?quota (?:has been )?(?:exceeded|exhausted|reached|used up)",
+    r"you have (?:exceeded|used all|no remaining) (?:of )?your (?:premium|monthly|weekly|free|included)",
+    r"quota exceeded for quota metric.*per day",
+)
+
+QUOTA: tuple[str, ...] = (
+    r"you have exhausted your (?:capacity|quota) on this model",
+    r"you(?:'ve| have)? exceeded your current quota",
+    r"quota exceeded for (?:quota )?metric",
+    rf"(?:model |your )?quota (?:exceeded|exhausted){_END}",
+    r"(?:your )?quota will reset (?:after|in|at)",
+    rf"resource (?:has been )?exhausted{_END}",
+    rf"resource_exhausted{_END}",
+)
+"""A quota may be a minute's or a day's: `limits_text` looks at what else is said."""
+
+CONTEXT: tuple[str, ...] = (
+    rf"(?:the )?(?:prompt|input|conversation|request|message) is too (?:long|large){_END}",
+    rf"(?:conversation|prompt|request|input) too (?:long|large){_END}",
+    r"error during compaction",
+    r"(?:your )?input (?:exceeds|length)(?: \S+){0,4} (?:the )?context",
+    r"input length and `?max_tokens`? exceed context limit",
+    r"codex ran out of room in the model's context window",
+    r"(?:the )?input token count \S* ?exceeds the maximum",
+    r"this model's maximum context length is",
+    rf"(?:maximum )?context (?:window|length|limit)(?: \w+)? (?:exceeded|reached|is full|overflow){_END}",
+    r"(?:the )?(?:model's )?context window (?:is full|was exceeded|has been exceeded)",
+    r"auto mode classifier transcript exceeded context window",
+    r"(?:total )?tokens? (?:count )?exceeds? (?:the )?(?:model|context|maximum)",
+    r"this conversation (?:is too long|has reached)",
+)
+
+RATE: tuple[str, ...] = (
+    r"server is temporarily limiting requests",
+    r"request rejected \(429\)",
+    rf"(?:api )?rate[ -]?limit(?:s|ed)?(?: has been| was)? (?:reached|exceeded|hit){_END}",
+    r"rate[ -]?limit reached for \S+ (?:\S+ )?(?:on|in)\b",
+    rf"rate[ -]?limited{_END}",
+    r"this request would exceed (?:your|the) (?:\S+ )?rate limit",
+    r"number of (?:request|input|output|concurrent)\b.*\bexceeded your\b.*rate limit",
+    rf"{_YOU} your (?:[\w'-]+ )*rate[ -]limit",
+    r"your \S+ (?:is|are) being rate limited",
+    rf"too many requests{_END}",
+    r"(?:exceeded retry limit, )?last status: 429",
+    r"you are sending requests too (?:quickly|fast)",
+    r"requests? (?:are )?(?:being )?throttled",
+    r"throttlingexception",
+    rf"please slow down{_END}",
+)
+
+OVERLOADED: tuple[str, ...] = (
+    rf"(?:repeated )?(?:529 )?overloaded(?: errors?)?{_END}",
+    r"(?:selected |the |this )?(?:model|server|service|api|engine) (?:is|are) (?:currently |temporarily )*(?:overloaded|at capacity|unavailable|experiencing high)",
+    r"we're (?:currently )?experiencing high demand",
+    r"\S+(?: \d[\d.]*)? is (?:currently )?experiencing high (?:load|demand)",
+    r"\S+(?: \d[\d.]*)? is temporarily unavailable",
+    rf"(?:503 )?service (?:temporarily )?unavailable{_END}",
+    rf"internal server error{_END}",
+    r"an internal error has occurred",
+    rf"bad gateway{_END}",
+    rf"gateway time-?out{_END}",
+    r"the server had an error while processing your request",
+    r"(?:the )?server is (?:busy|overloaded)",
+    r"agent terminated early due to an api error",
+    rf"high demand{_END}",
+)
+
+NETWORK: tuple[str, ...] = (
+    r"unable to connect to (?:api|anthropic|the api|openai|server)",
+    rf"connection (?:refused|reset|error|failed|closed|timed out|stalled|aborted|lost){_END}",
+    r"connection failed: ",
+    r"reconnecting\.* waiting for network",
+    r"waiting for network",
+    r"stream disconnected before completion",
+    r"stream closed before",
+    r"idle timeout waiting for sse",
+    rf"(?:the )?request timed out{_END}",
+    r"(?:typeerror: )?fetch failed",
+    rf"network (?:error|failure|is unreachable|connection (?:lost|error)){_END}",
+    rf"socket hang up{_END}",
+    r"getaddrinfo\b",
+    r"(?:read|connect|write) (?:econnrefused|econnreset|etimedout|enotfound|epipe|eai_again)",
+    r"(?:econnrefused|econnreset|etimedout|enotfound|eai_again|epipe|enetunreach|ehostunreach)\b",
+    r"error sending request",
+    r"error while reading the server response",
+    r"exception typeerror: fetch failed",
+    r"ssl certificate verification failed",
+    r"(?:could not|couldn't|failed to) (?:resolve host|connect to (?:the )?(?:api|server|anthropic|openai))",
+    r"check your internet connection",
+    r"api returned an empty or malformed response",
+    r"dns (?:lookup|resolution) failed",
+    r"temporary failure in name resolution",
+)
+
+CODES: dict[str, Kind] = {
+    "rate_limit": "rate_limited", "rate_limit_error": "rate_limited", "rate_limit_exceeded": "rate_limited",
+    "ratelimitexceeded": "rate_limited", "too_many_requests": "rate_limited", "resource_exhausted": "rate_limited",
+    "throttlingexception": "rate_limited", "responsetoomanyfailedattempts": "rate_limited",
+    "usage_limit_reached": "plan_limit", "usagelimitexceeded": "plan_limit", "usage_limit_exceeded": "plan_limit",
+    "usage_limit": "plan_limit", "plan_limit": "plan_limit", "terminalquotaerror": "plan_limit",
+    "freeusagelimiterror": "plan_limit", "workspace_member_usage_limit_reached": "billing",
+    "overloaded": "overloaded", "overloaded_error": "overloaded", "server_error": "overloaded", "api_error": "overloaded",
+    "internal_server_error": "overloaded", "internalservererror": "overloaded", "serveroverloaded": "overloaded",
+    "server_is_overloaded": "overloaded", "slow_down": "overloaded", "unavailable": "overloaded", "internal": "overloaded",
+    "billing_error": "billing", "insufficient_quota": "billing", "quota_exceeded": "billing", "creditserror": "billing",
+    "billing_hard_limit_reached": "billing", "usage_not_included": "billing", "payment_required": "billing",
+    "authentication_error": "auth", "authentication_failed": "auth", "permission_error": "auth", "unauthorized": "auth",
+    "invalid_api_key": "auth", "api_key_invalid": "auth", "unauthenticated": "auth", "permission_denied": "auth",
+    "token_expired": "auth", "providerautherror": "auth", "authrequired": "auth", "auth_required": "auth",
+    "context_length_exceeded": "context", "contextwindowexceeded": "context", "prompt_too_long": "context",
+    "context_window_exceeded": "context", "request_too_large": "context", "contextoverflowerror": "context",
+    "network_error": "network", "timeout": "network", "timeout_error": "network", "connection_error": "network",
+    "httpconnectionfailed": "network", "responsestreamdisconnected": "network", "responsestreamconnectionfailed": "network",
+}  # fmt: skip
+"""Codes and types in structured errors, lower case."""
+
+STATUSES: dict[int, Kind] = {
+    401: "auth", 402: "billing", 403: "auth", 408: "network", 413: "context", 429: "rate_limited",
+    500: "overloaded", 502: "overloaded", 503: "overloaded", 504: "overloaded", 520: "overloaded", 522: "network",
+    529: "overloaded",
+}  # fmt: skip
+
+PREFIXES: tuple[str, ...] = (
+    r"[\s■⎿●⏺❯►▶⚠️✗✘❌🚨⏳🔴\ufe0f│┃*\[\](\"']+",
+    r"\d{1,2}[.)]\s+",
+    r"\[?\d{4}-\d{2}-\d{2}[T ][\d:.,]+(?:Z|[+-]\d{2}:?\d{2})?\]?\s*",
+    r"(?:error|fatal|warn|warning|info|critical|panic)\b\s*(?:[:\]]|\s(?=[\w:.]+:\s))\s*",
+    r"[a-z_]+::[\w:]+:?\s*",
+    r"(?:api|internal|stream|request|unhandled|unexpected|provider|model|network|http|server)? ?error(?: during turn)?\s*(?:\(attempt \d+\))?\s*[:·—-]\s*",
+    r"(?:claude|codex|gemini|opencode)(?: \w+){0,3} (?:error|failed|exited with code \d+)(?: \([^)]*\))?:\s*",
+    rf"(?:\w+\.)*{_CLASSES}\s*[:-]\s*",
+    r"error when talking to gemini api\s*(?:full report available at: \S+)?\s*",
+    r"attempt \d+ failed(?: with status (?=\d))?[:.]?\s*",
+    r"retrying \S+ in \d+ seconds as it raised\s+",
+    r"reconnecting\.{3} \d+/\d+\s*\(?",
+    r"(?:rate limit exceeded|unhandled error during turn|execution error|turn failed|task failed|run failed|agent error): ",
+    r"(?:unexpected status|status(?: code)?|http(?:/[\d.]+)?|code|error code|api error)\s*[:=]?\s*\(?(?=\d{3}\b)",
+    r"request rejected \(429\)\s*[·:—-]\s*",
+    r"failed to authenticate\.\s+(?=api error)",
+)
+"""What stands before a statement; taken off again and again."""

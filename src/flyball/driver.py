@@ -1,0 +1,89 @@
+"""Who drives: a process with a name, a lock that dies with it, and a bell that others ring.
+
+A lease in the journal names its holder; whether the holder lives is told by its lock, so a killed driver's
+runs can be taken over at once and a living one's never.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+FOLDER = "drivers"
+
+
+class Driver:
+    """This process as a driver. Close it, or die, to let go."""
+
+    def __init__(self, state_dir: Path, name: str | None = None) -> None:
+        self.folder = state_dir / FOLDER
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._lock = os.open(self.folder / f"{self.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.bell.setblocking(False)
+        _at(self.folder, f"{self.name}.bell", self.bell.bind)
+
+    def hear(self) -> None:
+        """Take in every ring so far."""
+        with contextlib.suppress(BlockingIOError):
+            while self.bell.recv(16):
+                pass
+
+    def close(self) -> None:
+        self.bell.close()
+        for end in ("bell", "lock"):
+            (self.folder / f"{self.name}.{end}").unlink(missing_ok=True)
+        os.close(self._lock)
+
+
+def alive(state_dir: Path, name: str) -> bool:
+    """Whether that driver's process still holds its lock."""
+    try:
+        lock = os.open(state_dir / FOLDER / f"{name}.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def ring(state_dir: Path, name: str) -> bool:
+    """Wake a driver: there is mail. False if nobody is there to hear."""
+    if not name:
+        return False
+    bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        bell.setblocking(False)
+        _at(state_dir / FOLDER, f"{name}.bell", bell.connect)
+        bell.send(b"!")
+    except BlockingIOError:
+        return True  # so many rings wait already that it will wake
+    except OSError:
+        return False
+    finally:
+        bell.close()
+    return True
+
+
+def _at(folder: Path, name: str, use: Callable[[str], object]) -> None:
+    """A socket's path is at most 108 bytes: go through an open folder where it is longer."""
+    path = str(folder / name)
+    if len(path.encode()) < 100:
+        use(path)
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        use(f"/proc/self/fd/{fd}/{name}")
+    finally:
+        os.close(fd)

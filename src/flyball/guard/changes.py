@@ -1,0 +1,183 @@
+"""The change guard: every file of a change is judged, and the change as a whole; the worst decides.
+
+Whatever goes wrong while judging is a refusal. Nothing is read from disk: links and texts are given.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from flyball.guard.change import Change, bits, is_symlink
+from flyball.guard.paths import Links, Place, place
+from flyball.guard.policy import Policy, policy_hash
+from flyball.guard.protected import judge_kind, judge_place, target_of
+from flyball.guard.radius import judge_radius
+from flyball.guard.secrets import find_secret
+from flyball.guard.sensitive import (
+    judge_bare_repos,
+    judge_collisions,
+    judge_lines,
+    judge_locks,
+    judge_paths,
+)
+from flyball.guard.verdict import ORDINARY, Verdict, Word, worst
+from flyball.guard.weakening import weakenings
+
+NOT_WAIVABLE = frozenset({"secret", "secret-file", "outside", "git-internals", "tampering", "guard-error"})
+"""Rules whose refusal no person can lift by an approval."""
+
+Texts = Mapping[str, tuple[str | None, str | None]]
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """The judgement of a change, with the policy it was judged by."""
+
+    verdict: Word
+    rule: str
+    reason: str
+    file: str
+    line: int
+    findings: tuple[Verdict, ...]
+    policy: str
+    policy_hash: str
+    waivable: bool
+
+
+def judge_changes(
+    changes: Sequence[Change],
+    policy: Policy,
+    *,
+    workspace: str,
+    prior_changed_files: Sequence[str] | int = (),
+    prior_lines: int = 0,
+    prior_deleted: int = 0,
+    existing_symlinks: Mapping[str, str] | None = None,
+    texts: Texts | None = None,
+) -> Ruling:
+    """Judge a change. `texts` gives old and new text by path, for a closer look than lines allow."""
+    try:
+        links = _links(changes, workspace, existing_symlinks or {})
+        findings = tuple(
+            _findings(changes, policy, links, prior_changed_files, prior_lines, prior_deleted, texts or {})
+        )
+    except Exception as error:
+        why = f"The guard could not judge this change ({type(error).__name__}: {error})."
+        findings = (Verdict("deny", "guard-error", why),)
+    return _ruling(findings, policy)
+
+
+def _ruling(findings: tuple[Verdict, ...], policy: Policy) -> Ruling:
+    top = worst(findings)
+    return Ruling(
+        verdict=top.verdict,
+        rule=top.rule,
+        reason=top.reason,
+        file=top.file,
+        line=top.line,
+        findings=findings,
+        policy=policy.name,
+        policy_hash=policy_hash(policy),
+        waivable=not any(f.verdict == "deny" and f.rule in NOT_WAIVABLE for f in findings),
+    )
+
+
+def _links(changes: Sequence[Change], workspace: str, existing: Mapping[str, str]) -> Links:
+    """The links after the change: those that were, less the removed, plus the new and the moved."""
+    after = dict(existing)
+    for change in changes:
+        if change.op == "delete":
+            after.pop(change.path, None)
+        if change.op == "rename" and change.from_ in after:
+            after[change.path] = after.pop(change.from_)
+    for change in changes:
+        target = target_of(change) if is_symlink(change) else None
+        if target is not None:
+            after[change.path] = target
+    return Links(workspace, after)
+
+
+def _findings(
+    changes: Sequence[Change],
+    policy: Policy,
+    links: Links,
+    prior_files: Sequence[str] | int,
+    prior_lines: int,
+    prior_deleted: int,
+    texts: Texts,
+) -> Iterable[Verdict]:
+    prior = [] if isinstance(prior_files, int) else [_real(place(path, links)) for path in prior_files]
+    places = [place(c.path, links, last=not _is_itself(c)) for c in changes]
+    files = [_real(where) for where in places]
+    for change, where in zip(changes, places, strict=True):
+        yield from _one(change, where, policy, links, texts)
+    yield from judge_locks(files, prior, policy)
+    yield from judge_collisions(changes, files)
+    yield from judge_bare_repos(files)
+    yield from weakenings(changes, files, policy.test_weakening, texts)
+    counted = prior_files if isinstance(prior_files, int) else prior
+    yield from judge_radius(
+        changes, files, policy, prior_files=counted, prior_lines=prior_lines, prior_deleted=prior_deleted
+    )
+
+
+def _is_itself(change: Change) -> bool:
+    """Is the last name the thing changed, even if it is a link?"""
+    return change.op in ("delete", "rename", "hardlink", "special") or is_symlink(change)
+
+
+def _real(where: Place) -> str:
+    return where.exact[0] if where.exact else where.shown
+
+
+def _one(
+    change: Change, where: Place, policy: Policy, links: Links, texts: Texts
+) -> Iterable[Verdict]:
+    link = is_symlink(change) or change.op == "hardlink"
+    yield from judge_place(where, link=link)
+    yield from judge_paths(change, where, policy)
+    yield from judge_kind(change, links, policy)
+    if change.op == "rename" and change.from_:
+        source = place(change.from_, links, last=False)
+        yield from judge_place(source)
+        yield from judge_paths(change, source, policy)
+        if change.path not in links.targets and links.key(change.path) in links.targets:
+            yield from judge_kind(msgspec.structs.replace(change, op="symlink", target=_moved(change, links)), links, policy)
+    lines = added_lines(change, texts.get(change.path))
+    yield from judge_lines(where, lines, policy)
+    yield from _secrets(change.path, lines)
+
+
+def _moved(change: Change, links: Links) -> str:
+    return links.targets[links.key(change.path)]
+
+
+def _secrets(path: str, lines: Sequence[tuple[int, str]]) -> Iterable[Verdict]:
+    for number, line in lines:
+        rule = find_secret(path, line)
+        if rule:
+            yield Verdict("deny", "secret", f"{path}: a line looks like a secret ({rule}).", path, number)
+
+
+def added_lines(change: Change, text: tuple[str | None, str | None] | None) -> list[tuple[int, str]]:
+    """The added lines with their numbers; 0 where the number is not known."""
+    if text is not None and text[1] is not None:
+        return _new_lines(text[0] or "", text[1])
+    lines = change.added or ()
+    if lines and all(line.startswith("+") for line in lines if line):
+        lines = tuple(line[1:] for line in lines)
+    return [(0, line) for line in lines]
+
+
+def _new_lines(old: str, new: str) -> list[tuple[int, str]]:
+    left = Counter(old.splitlines())
+    found: list[tuple[int, str]] = []
+    for number, line in enumerate(new.splitlines(), 1):
+        if left[line] > 0:
+            left[line] -= 1
+        else:
+            found.append((number, line))
+    return found
+
+
+__all__ = ["NOT_WAIVABLE", "ORDINARY", "Ruling", "added_lines", "bits", "judge_changes"]

@@ -1,0 +1,65 @@
+"""Arguments as the command will get them: expanded, with what nobody can know marked as unknown."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+HOLE = "\0"  # stands in an argument's text for what nobody can know
+
+_GLOB = re.compile(r"[*?]|\[[^\]]+\]")
+
+
+class Arg(msgspec.Struct, frozen=True):
+    """One argument.
+
+    `unknown`: 0 literal, 1 unknown but harmless as text (a date, a count), 2 unknown. `glob`: unquoted `*?[`.
+    `many`: stands for files of the workspace that some command listed. `remote`: came over the network.
+    `pipe`: a process substitution's file.
+    """
+
+    text: str
+    unknown: int = 0
+    glob: bool = False
+    many: bool = False
+    remote: bool = False
+    pipe: bool = False
+    quoted: bool = False
+
+    @property
+    def literal(self) -> bool:
+        return not (self.unknown or self.glob or self.many or self.pipe)
+
+    def tail(self, start: int) -> Arg:
+        return msgspec.structs.replace(self, text=self.text[start:])
+
+
+def literal(text: str) -> Arg:
+    return Arg(text)
+
+
+def merged(pieces: list[Arg]) -> Arg:
+    """Pieces of one word, side by side."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Arg(
+        "".join(piece.text for piece in pieces),
+        max((piece.unknown for piece in pieces), default=0),
+        any(piece.glob for piece in pieces),
+        any(piece.many for piece in pieces),
+        any(piece.remote for piece in pieces),
+        any(piece.pipe for piece in pieces),
+        any(piece.quoted for piece in pieces),
+    )
+
+
+def piece(text: str, quoted: bool) -> Arg:
+    return Arg(text, glob=not quoted and _GLOB.search(text) is not None, quoted=quoted)
+
+
+def fields(value: str, quoted: bool) -> list[Arg]:
+    """A known value as bash splits it: one piece in quotes, one per blank-separated field outside."""
+    if quoted:
+        return [piece(value, True)]
+    return [piece(field, False) for field in value.split()]

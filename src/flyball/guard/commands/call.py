@@ -1,0 +1,293 @@
+"""One command with its arguments: found, unwrapped, and judged by its profile."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+import msgspec
+
+from flyball.guard.commands import environment, kinds
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.checks import CHECKS
+from flyball.guard.commands.fold import spoken
+from flyball.guard.commands.options import Sorted, sort_arguments
+from flyball.guard.commands.places import UNKNOWN, glob_place, place_of, ruling
+from flyball.guard.commands.policy import CommandPolicy, Rule
+from flyball.guard.commands.profiles import Profile, profile_of, verdict_of
+from flyball.guard.commands.scene import Feed, Scene
+from flyball.guard.verdict import SEVERITY, Verdict, Word
+
+_LISTERS = frozenset("find fd rg grep ls ag".split())
+_DECODERS = frozenset("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz".split())
+_WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})
+_LOOSE = re.compile(r"[=:@,]")
+CALLS_MOST = 800
+
+
+class Call(msgspec.Struct):
+    """One command about to run, for the checks that look deeper than flags and kinds."""
+
+    name: str
+    profile: Profile
+    given: Sorted
+    scene: Scene
+    judge: Caller
+
+    def ask(self, rule: str, reason: str) -> None:
+        self.judge.ask(rule, reason)
+
+    def deny(self, rule: str, reason: str) -> None:
+        self.judge.deny(rule, reason)
+
+    def path(self, use: str, arg: Arg) -> None:
+        self.judge.path(use, arg, self.scene)
+
+    @property
+    def operands(self) -> list[Arg]:
+        return self.given.operands
+
+
+class Caller:
+    """Judges commands; the walk above it judges scripts."""
+
+    def __init__(self, policy: CommandPolicy) -> None:
+        self.policy = policy
+        self.found: list[Verdict] = []
+        self.network = 0
+        self.calls = 0
+        self.called: list[str] = []
+
+    def text(self, command: str, scene: Scene) -> None:
+        raise NotImplementedError(command)
+
+    def hidden(self, text: str, scene: Scene) -> None:
+        raise NotImplementedError(text)
+
+    def function(self, name: str, args: list[Arg], scene: Scene) -> None:
+        raise NotImplementedError(name)
+
+    # --- verdicts
+
+    def add(self, verdict: Verdict) -> None:
+        self.found.append(verdict)
+
+    def ask(self, rule: str, reason: str) -> None:
+        self.found.append(Verdict("ask", rule, reason))
+
+    def deny(self, rule: str, reason: str) -> None:
+        self.found.append(Verdict("deny", rule, reason))
+
+    def variable(self, name: str, value: Arg, exported: bool) -> None:
+        """An assignment: to the environment of a command, or to the shell's own variables."""
+        verdict = environment.judged(name, value, exported, self.policy)
+        if verdict:
+            self.add(verdict)
+
+    # --- paths
+
+    def path(self, use: str, arg: Arg, scene: Scene) -> None:
+        """A path is judged from every directory the line may be in."""
+        if arg.text == "-" or arg.pipe:
+            return
+        if arg.many and use not in {"look", "read"}:
+            self.ask("many-files", f"It would {use} files that only a listing names.")
+        elif HOLE in arg.text:
+            self.opaque_path(use, arg, scene)
+        else:
+            self.known_path(use, arg, scene)
+
+    def opaque_path(self, use: str, arg: Arg, scene: Scene) -> None:
+        prefix = posixpath.dirname(arg.text.split(HOLE, 1)[0] + "x")
+        if prefix:
+            self.known_path(use, Arg(prefix), scene)
+        self.ask("opaque-operand", f"Nobody can tell which file it would {use}.")
+
+    def known_path(self, use: str, arg: Arg, scene: Scene) -> None:
+        text = self.policy.home + arg.text[1:] if re.match(r"~(?:/|$)", arg.text) else arg.text
+        globbing = arg.glob or arg.many
+        for cwd in scene.cwds:
+            place = (glob_place if globbing else place_of)(text, cwd, self.policy)
+            verdict = ruling(place, use, arg.text)
+            if verdict:
+                self.add(verdict)
+        if arg.glob and use not in {"look", "read"}:
+            self.ask("glob-operand", f"Nobody can tell which files '{arg.text}' would {use}.")
+
+    def sniff(self, args: list[Arg], scene: Scene) -> None:
+        """Arguments of a command that nobody described: protected paths in them are still refused."""
+        for arg in args:
+            for text in {arg.text, *_LOOSE.split(arg.text)}:
+                if text and HOLE not in text and ("/" in text or "." in text or "~" in text):
+                    self.sniffed(text, scene)
+
+    def sniffed(self, text: str, scene: Scene) -> None:
+        path = self.policy.home + text[1:] if text.startswith("~") else text
+        for cwd in scene.cwds:
+            verdict = ruling(place_of(path, cwd, self.policy), "read", text)
+            if verdict and verdict.verdict == "deny":
+                self.add(verdict)
+
+    # --- commands
+
+    def command(self, args: list[Arg], scene: Scene) -> Feed:
+        """Judges one command; the answer is what it puts out."""
+        self.calls += 1
+        if self.calls > CALLS_MOST:
+            self.ask("too-long", "The command line does too many things to judge; split it up.")
+            return Feed("data")
+        head = args[0]
+        if not head.literal or not head.text:
+            self.opaque_command(head, args[1:], scene)
+        elif not self.by_rule(args, scene):
+            self.named(head.text, args[1:], scene)
+        return self.output(args, scene)
+
+    def opaque_command(self, head: Arg, rest: list[Arg], scene: Scene) -> None:
+        self.sniff(rest, scene)
+        rule = "remote-code" if head.remote else "opaque-command"
+        self.deny(rule, "Nobody can tell which command would run; write its name plainly.")
+
+    def by_rule(self, args: list[Arg], scene: Scene) -> bool:
+        """The project's own rules: deny and ask add to the verdict, allow and declared replace the profile's."""
+        texts = [arg.text for arg in args]
+        for word, rules in (("deny", self.policy.deny), ("ask", self.policy.ask)):
+            for rule in rules:
+                if _begins(texts, rule):
+                    self.add(Verdict(word, "policy", rule.reason or f"The policy says {word}."))
+        if not any(_begins(texts, rule) for rule in (*self.policy.allow, *self.policy.declared)):
+            return False
+        self.sniff(args[1:], scene)
+        if not all(arg.literal for arg in args):
+            self.ask("opaque-operand", "A declared command gets an argument nobody can know.")
+        return True
+
+    def named(self, word: str, rest: list[Arg], scene: Scene) -> None:
+        if word in scene.functions:
+            self.in_function(word, rest, scene)
+            return
+        name = self.program(word, scene)
+        if not name:
+            return
+        profile = profile_of(name)
+        if profile is None:
+            self.sniff(rest, scene)
+            self.ask("unknown-command", f"Nothing is known of '{name}'.")
+            return
+        self.by_profile(profile, rest, scene)
+
+    def in_function(self, word: str, rest: list[Arg], scene: Scene) -> None:
+        self.sniff(rest, scene)
+        if word in self.called:
+            self.deny("recursion", f"The function '{word}' calls itself.")
+
+    def program(self, word: str, scene: Scene) -> str:
+        """The name a command word stands for, '' if it was refused: a path must lead to a trusted folder."""
+        if "/" not in word or word in _WRAPPER_SCRIPTS:
+            return word
+        folder, name = posixpath.split(word)
+        if folder in self.policy.trusted_dirs:
+            return name
+        self.path("read", Arg(word), scene)
+        inside = all(place_of(word, cwd, self.policy) in {"inside", "delicate"} for cwd in scene.cwds)
+        if inside and not profile_of(name):
+            self.ask("unlisted-program", f"'{word}' is a file of the workspace, not a declared command.")
+        else:
+            self.deny("untrusted-program", f"'{word}' is not where a trusted '{name}' lives.")
+        return ""
+
+    # --- profiles
+
+    def by_profile(self, profile: Profile, args: list[Arg], scene: Scene) -> None:
+        verdict = verdict_of(profile)
+        if verdict:
+            self.add(verdict)
+            self.sniff(args, scene)
+        if profile.rule in {"network", "install", "publish"}:
+            self.network += 1
+        given = sort_arguments(profile, args)
+        self.options(profile, given, scene)
+        self.operands(profile, given, scene)
+        if profile.check:
+            CHECKS[profile.check](Call(profile.name, profile, given, scene, self))
+
+    def options(self, profile: Profile, given: Sorted, scene: Scene) -> None:
+        for option in given.options:
+            flag = option.flag
+            if flag is None:
+                self.unknown_flag(profile, option.name)
+                continue
+            if SEVERITY[flag.verdict]:
+                reason = f"'{profile.name} {flag.name}' may not be used unasked ({flag.rule})."
+                self.add(Verdict(flag.verdict, flag.rule, reason))
+            if option.value is not None:
+                kinds.judge(self, flag.kind, option.value, scene)
+
+    def unknown_flag(self, profile: Profile, name: str) -> None:
+        if profile.verdict == "allow":
+            self.ask("unknown-flag", f"Nothing is known of '{profile.name} {name}'.")
+
+    def operands(self, profile: Profile, given: Sorted, scene: Scene) -> None:
+        if profile.sub:
+            self.subcommand(profile, given, scene)
+        elif profile.wraps >= 0:
+            self.wrapped(profile, given, scene)
+        elif profile.verdict == "allow" or profile.operands:
+            skip = any(option.name in profile.instead for option in given.options)
+            for kind, arg in kinds.paired(profile.operands[1:] if skip else profile.operands, given.operands):
+                kinds.judge(self, kind, arg, scene)
+        if not given.operands and not given.options and profile.bare != "allow":
+            self.add(Verdict(profile.bare, "bare", f"'{profile.name}' alone needs a person's word."))
+
+    def subcommand(self, profile: Profile, given: Sorted, scene: Scene) -> None:
+        if not given.operands:
+            if not given.options:
+                self.bare(profile)
+            return
+        head, rest = given.operands[0], given.operands[1:]
+        inner = profile.sub.get(head.text) if head.literal else None
+        inner = inner or (profile.sub.get("*") if head.literal else None)
+        if inner is None:
+            self.sniff(rest, scene)
+            self.ask("unlisted", f"Nothing is known of '{profile.name} {head.text.replace(HOLE, '?')}'.")
+        else:
+            self.by_profile(inner, rest if inner is not profile.sub.get("*") else given.operands, scene)
+
+    def bare(self, profile: Profile) -> None:
+        if profile.bare != "allow":
+            self.add(Verdict(profile.bare, "bare", f"'{profile.name}' alone needs a person's word."))
+
+    def wrapped(self, profile: Profile, given: Sorted, scene: Scene) -> None:
+        """`timeout 5 cmd …`: the inner command decides."""
+        inner = given.operands[profile.wraps :]
+        if inner and scene.depth < 8:
+            deeper = scene.copy()
+            deeper.depth += 1
+            self.command(inner, deeper)
+        elif inner:
+            self.deny("too-deep", "Wrappers are nested too deeply to judge.")
+
+    # --- output
+
+    def output(self, args: list[Arg], scene: Scene) -> Feed:
+        """What a command puts out, for whatever reads it next in the pipe."""
+        name = args[0].text
+        if name in {"echo", "printf"} and all(arg.literal for arg in args):
+            return Feed("text", spoken(name, [arg.text for arg in args[1:]]))
+        if name in _DECODERS:
+            return Feed("decoded")
+        if name in _LISTERS or [arg.text for arg in args[:2]] in (["git", "ls-files"], ["git", "diff"]):
+            return Feed("listed" if UNKNOWN not in scene.cwds else "data")
+        if scene.feed.kind in {"text", "listed", "decoded"} and name in _PASSING:
+            return scene.feed if name in {"cat", "tee"} or scene.feed.kind != "text" else Feed("data")
+        return Feed("data")
+
+
+_PASSING = frozenset("cat tee sort uniq head tail grep sed awk cut".split())
+
+
+def _begins(texts: list[str], rule: Rule) -> bool:
+    return bool(rule.words) and texts[: len(rule.words)] == list(rule.words)
+
+
+__all__ = ["Call", "Caller", "Word"]

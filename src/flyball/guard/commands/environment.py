@@ -1,0 +1,46 @@
+"""Environment assignments: a short list is harmless, many are ways to run or read something else."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+from flyball.guard.commands.args import Arg
+from flyball.guard.commands.places import place_of
+from flyball.guard.commands.policy import CommandPolicy
+from flyball.guard.commands.profiles import environment as lists
+from flyball.guard.verdict import Verdict
+
+_PLAIN_VALUE = re.compile(r"[A-Za-z0-9 _.,:/@%+=-]*")
+
+
+def judged(name: str, value: Arg, exported: bool, policy: CommandPolicy) -> Verdict | None:
+    """The verdict on `name=value`; shell variables that nothing else reads are free."""
+    if _listed(name, "dangerous"):
+        return Verdict("deny", "environment", f"'{name}' changes what commands run or read.")
+    if _listed(name, "paths"):
+        return _path_list(name, value, policy)
+    if not exported:
+        return None
+    if name in policy.harmless_env or _listed(name, "harmless"):
+        return _harmless(name, value)
+    return Verdict("ask", "environment", f"Nothing says that setting '{name}' is harmless.")
+
+
+def _listed(name: str, which: str) -> bool:
+    names = lists()[which]
+    return name in names or any("*" in pattern and fnmatchcase(name, pattern) for pattern in names)
+
+
+def _harmless(name: str, value: Arg) -> Verdict | None:
+    if _PLAIN_VALUE.fullmatch(value.text) and value.unknown < 2:
+        return None
+    return Verdict("ask", "environment", f"The value of '{name}' is not plain.")
+
+
+def _path_list(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
+    """`PYTHONPATH=src`: inside the workspace a person may say yes, elsewhere nobody."""
+    places = {place_of(entry or ".", policy.workspace, policy) for entry in value.text.split(":")}
+    if value.literal and places <= {"inside", "workspace"}:
+        return Verdict("ask", "environment", f"'{name}' changes what code is loaded.")
+    return Verdict("deny", "environment", f"'{name}' would load code from outside the workspace.")

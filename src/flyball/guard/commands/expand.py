@@ -1,0 +1,241 @@
+"""Expansion as bash does it: braces, tilde, variables, substitutions, fields. Results may be unknown, never wrong."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from flyball.guard.commands.args import HOLE, Arg, merged, piece
+from flyball.guard.commands.policy import CommandPolicy
+from flyball.guard.commands.scene import Scene, Value
+from flyball.guard.commands.tree import Lit, Part, Sub, Sum, Unreadable, Var, Word
+from flyball.guard.verdict import Verdict
+
+WORDS_MOST = 64
+
+_COUNTS = frozenset("? # $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS COLUMNS LINES".split())
+_HARMLESS = frozenset(
+    "USER LOGNAME HOSTNAME SHELL LANG TERM PATH OSTYPE HOSTTYPE MACHTYPE BASH_VERSION CI EDITOR PAGER TZ".split()
+)
+_SECRET = re.compile(
+    r".*(?:SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL|_PAT|AUTH_KEY).*",
+    re.IGNORECASE,
+)
+_BLANKS = re.compile(r"[ \t\n]+")
+_NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RANGE = re.compile(r"(-?\d{1,6}|[A-Za-z])\.\.(-?\d{1,6}|[A-Za-z])(?:\.\.-?\d{1,4})?")
+
+UNKNOWN = Arg(HOLE, unknown=2)
+COUNT = Arg("1", unknown=1)
+
+
+class Host(Protocol):
+    """Whoever expands must be able to judge what an expansion runs."""
+
+    policy: CommandPolicy
+
+    def substitute(self, sub: Sub, scene: Scene) -> Arg: ...
+    def add(self, verdict: Verdict) -> None: ...
+    def hidden(self, text: str, scene: Scene) -> None: ...
+
+
+def expand_words(words: tuple[Word, ...], scene: Scene, host: Host) -> list[Arg]:
+    return [arg for word in words for arg in expand(word.parts, scene, host)]
+
+
+def expand(parts: tuple[Part, ...], scene: Scene, host: Host) -> list[Arg]:
+    """The arguments one word becomes: none, one or several."""
+    found: list[Arg] = []
+    for variant in _braces(parts):
+        found.extend(_fields(variant, scene, host))
+        if len(found) > WORDS_MOST * 4:
+            raise Unreadable("too-long", "A word expands to too many arguments to judge; write them out.")
+    return found
+
+
+def expand_one(parts: tuple[Part, ...] | list[Part], scene: Scene, host: Host) -> Arg:
+    """A value that is not split: an assignment, a heredoc, a redirection's target."""
+    pieces = [piece for part in _tilde(tuple(parts), host) for field in _part(part, scene, host) for piece in field]
+    return merged(pieces) if pieces else Arg("")
+
+
+# --- braces
+
+
+def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
+    if not any(isinstance(part, Lit) and not part.quoted and "{" in part.text for part in parts):
+        return [parts]
+    atoms: list[Part] = []
+    for part in parts:
+        if isinstance(part, Lit) and not part.quoted:
+            atoms.extend(Lit(char, False) for char in part.text)
+        else:
+            atoms.append(part)
+    return [tuple(_glued(variant)) for variant in _variants(atoms)]
+
+
+def _variants(atoms: list[Part]) -> list[list[Part]]:
+    span = _first_brace(atoms)
+    if span is None:
+        return [atoms]
+    start, end, commas = span
+    found: list[list[Part]] = []
+    tails = _variants(atoms[end + 1 :])
+    for choice in _choices(atoms, start, end, commas):
+        for inner in _variants(choice):
+            found.extend([*atoms[:start], *inner, *tail] for tail in tails)
+            if len(found) > WORDS_MOST:
+                raise Unreadable("too-long", "A brace expansion is too large to judge; write it out.")
+    return found
+
+
+def _first_brace(atoms: list[Part]) -> tuple[int, int, list[int]] | None:
+    """The first `{…}` that expands: where it starts, ends, and its own commas (none for a range)."""
+    for start, atom in enumerate(atoms):
+        if _char(atom) != "{":
+            continue
+        level, commas = 0, list[int]()
+        for at in range(start + 1, len(atoms)):
+            char = _char(atoms[at])
+            if char == "}" and level == 0:
+                if commas or _RANGE.fullmatch("".join(map(_char, atoms[start + 1 : at]))):
+                    return start, at, commas
+                break
+            level += {"{": 1, "}": -1}.get(char, 0)
+            if char == "," and level == 0:
+                commas.append(at)
+    return None
+
+
+def _choices(atoms: list[Part], start: int, end: int, commas: list[int]) -> list[list[Part]]:
+    if commas:
+        cuts = [start, *commas, end]
+        return [atoms[cuts[i] + 1 : cuts[i + 1]] for i in range(len(cuts) - 1)]
+    first, last = "".join(map(_char, atoms[start + 1 : end])).split("..")[:2]
+    return [[Lit(text, False)] for text in _range(first, last)]
+
+
+def _range(first: str, last: str) -> list[str]:
+    if first.isalpha() or last.isalpha():
+        return [first, last]
+    low, high = sorted((int(first), int(last)))
+    if high - low > WORDS_MOST:
+        return [first, last]  # the ends stand for the rest: only digits differ
+    return [str(number) for number in range(low, high + 1)]
+
+
+def _char(atom: Part) -> str:
+    return atom.text if isinstance(atom, Lit) and not atom.quoted else ""
+
+
+def _glued(parts: list[Part]) -> list[Part]:
+    glued: list[Part] = []
+    for part in parts:
+        last = glued[-1] if glued else None
+        if isinstance(part, Lit) and isinstance(last, Lit) and not part.quoted and not last.quoted:
+            glued[-1] = Lit(last.text + part.text, False)
+        else:
+            glued.append(part)
+    return glued
+
+
+# --- tilde, parts, fields
+
+
+def _tilde(parts: tuple[Part, ...], host: Host) -> tuple[Part, ...]:
+    first = parts[0] if parts else None
+    if not isinstance(first, Lit) or first.quoted or not first.text.startswith("~"):
+        return parts
+    user, slash, rest = first.text[1:].partition("/")
+    if user in {"+", "-"}:
+        return (Var("PWD" if user == "+" else "OLDPWD", "", (), True), Lit(slash + rest, False), *parts[1:])
+    folder = f"/home/{user}" if user else host.policy.home
+    return (Lit(folder, True), Lit(slash + rest, False), *parts[1:])
+
+
+def _fields(parts: tuple[Part, ...], scene: Scene, host: Host) -> list[Arg]:
+    done: list[Arg] = []
+    current: list[Arg] = []
+    for part in _tilde(parts, host):
+        for number, field in enumerate(_part(part, scene, host)):
+            if number and current:
+                done.append(merged(current))
+                current = []
+            current.extend(field)
+    return [*done, merged(current)] if current else done
+
+
+def _part(part: Part, scene: Scene, host: Host) -> list[list[Arg]]:
+    """The fields one part becomes; the first joins what stands before it, the last what follows."""
+    if isinstance(part, Lit):
+        return [[piece(part.text, part.quoted)]]
+    if isinstance(part, Var):
+        return _variable(part, scene, host)
+    if isinstance(part, Sum):
+        return [[_sum(part, scene, host)]]
+    return _substituted(part, scene, host)
+
+
+def _substituted(part: Sub, scene: Scene, host: Host) -> list[list[Arg]]:
+    value = host.substitute(part, scene)
+    return [[value]] if part.quoted or value.unknown or value.pipe else _split(value.text)
+
+
+def _split(value: str) -> list[list[Arg]]:
+    chunks = _BLANKS.split(value)
+    return [[piece(chunk, False)] if chunk else [] for chunk in chunks]
+
+
+def _variable(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
+    inner = expand_one(part.arg, scene, host) if part.arg else None
+    if _SECRET.fullmatch(part.name) and scene.variables.get(part.name) is None:
+        host.add(Verdict("deny", "secret-variable", f"'${part.name}' looks like a secret; do not hand it on."))
+    if part.op.startswith("@P"):
+        host.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs what the variable holds."))
+    if part.op in {"", "[", ":-", "-", ":=", "="}:
+        return _plain_variable(part, inner, scene, host)
+    return [[COUNT if part.op == "#" else UNKNOWN]]
+
+
+def _plain_variable(part: Var, inner: Arg | None, scene: Scene, host: Host) -> list[list[Arg]]:
+    value = _known(part.name, scene, host)
+    if isinstance(value, Arg):
+        return [[value]]
+    if isinstance(value, tuple):
+        whole = part.op == "[" and inner is not None and inner.text in {"@[", "*["}
+        return [[piece(item, part.quoted)] for item in value] if whole else [[UNKNOWN]]
+    if part.op == "[":
+        return [[UNKNOWN]]
+    if not value and inner and part.op:
+        value = inner.text if inner.literal else None
+    if value is None:
+        return [[UNKNOWN]]
+    return [[piece(value, True)]] if part.quoted else _split(value)
+
+
+def _known(name: str, scene: Scene, host: Host) -> Value:
+    """What a variable holds; an Arg where only its nature is known."""
+    if name in scene.variables:
+        return scene.variables[name]
+    if name == "HOME":
+        return host.policy.home
+    if name == "PWD" and len(scene.cwds) == 1:
+        return scene.cwds[0] if scene.cwds[0].startswith("/") else None
+    if name == "IFS":
+        return " \t\n"
+    if name in _COUNTS:
+        return COUNT
+    return Arg(HOLE, unknown=1) if name in _HARMLESS else None
+
+
+def _sum(part: Sum, scene: Scene, host: Host) -> Arg:
+    """Arithmetic over numbers is a number; a name's value is evaluated again, subscripts run substitutions."""
+    text = expand_one(part.parts, scene, host).text
+    host.hidden(text, scene)
+    known = True
+    for name in _NAMES.findall(text):
+        value = scene.variables.get(name)
+        if isinstance(value, str):
+            host.hidden(value, scene)
+        known = known and name in scene.variables
+    return COUNT if known and HOLE not in text and "[" not in text else UNKNOWN

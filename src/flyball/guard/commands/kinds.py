@@ -1,0 +1,143 @@
+"""What an argument is: a path to read or write, text, a command, a URL. Each kind has its own judgement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.places import place_of
+from flyball.guard.commands.scene import Scene
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Caller
+
+_PATHS = frozenset({"look", "read", "create", "write", "delete"})
+_METADATA = re.compile(r"169\.254\.\d+\.\d+|metadata\.google\.internal|100\.100\.100\.200|\[?fd00:ec2::254")
+
+
+def paired(kinds: tuple[str, ...], operands: list[Arg]) -> Iterator[tuple[str, Arg]]:
+    """Each operand with its kind: `pattern read...`, `read... write`. Too many operands are of kind 'extra'."""
+    repeated = next((at for at, kind in enumerate(kinds) if kind.endswith("...")), -1)
+    if repeated < 0:
+        yield from ((kinds[at] if at < len(kinds) else "extra", arg) for at, arg in enumerate(operands))
+        return
+    last = len(operands) - (len(kinds) - repeated - 1)
+    for at, arg in enumerate(operands):
+        if at < repeated:
+            yield kinds[at], arg
+        elif at < max(last, repeated):
+            yield kinds[repeated][:-3], arg
+        else:
+            yield kinds[len(kinds) - (len(operands) - at)], arg
+
+
+def judge(caller: Caller, kind: str, arg: Arg, scene: Scene) -> None:
+    if kind in _PATHS:
+        caller.path(kind, arg, scene)
+    elif kind in _KINDS:
+        _KINDS[kind](caller, arg, scene)
+    else:
+        _text(caller, arg, scene)
+
+
+def _text(caller: Caller, arg: Arg, scene: Scene) -> None:
+    if arg.unknown == 2 and not (arg.quoted and not arg.text.startswith(HOLE)):
+        caller.ask("opaque-operand", "An argument is not known until the command runs.")
+
+
+def _free(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """Text that can do no harm whatever it is (echo, a commit message)."""
+
+
+def _extra(caller: Caller, arg: Arg, scene: Scene) -> None:
+    caller.sniff([arg], scene)
+    caller.ask("unexpected-operand", f"The argument '{arg.text.replace(HOLE, '?')}' is unexpected.")
+
+
+def _program(caller: Caller, arg: Arg, scene: Scene) -> None:
+    caller.deny("hidden-command", f"An option would run '{arg.text.replace(HOLE, '?')}'.")
+
+
+def _command(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """A command line given as one argument: judged like any other."""
+    if HOLE in arg.text:
+        rule = "remote-code" if arg.remote else "opaque-command"
+        caller.deny(rule, "A command is put together from what nobody can know.")
+        return
+    caller.text(arg.text, scene)
+
+
+def _config(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """A file or folder that decides what runs: only the workspace's own."""
+    caller.path("read", arg, scene)
+    for cwd in scene.cwds:
+        if HOLE not in arg.text and place_of(arg.text, cwd, caller.policy) in _FOREIGN:
+            caller.deny("foreign-code", f"'{arg.text}' is outside the workspace and would decide what runs.")
+
+
+def _script(caller: Caller, arg: Arg, scene: Scene) -> None:
+    if arg.pipe or arg.remote:
+        caller.deny("remote-code", "It would run code that no file of the workspace holds.")
+    elif arg.glob:
+        caller.ask("glob-operand", f"Nobody can tell which file '{arg.text}' would run.")
+    elif arg.text == "-":
+        caller.ask("inline-code", "It runs code from standard input.")
+    else:
+        _config(caller, arg, scene)
+
+
+def _test_id(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """`tests/test_a.py::test_b[c]`: the file must be the workspace's own."""
+    path = re.split(r"::|\[", arg.text, maxsplit=1)[0]
+    if path:
+        _config(caller, Arg(path, unknown=arg.unknown, glob="*" in path and arg.glob), scene)
+
+
+def _packages(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """`./...`, `.`, `pkg/x`: packages of this module, or dotted module names."""
+    if "@" in arg.text:
+        caller.ask("install", f"'{arg.text}' would be fetched.")
+    elif arg.text.startswith((".", "/", "~")):
+        _config(caller, Arg(arg.text.removesuffix("...") or "."), scene)
+    else:
+        _text(caller, arg, scene)
+
+
+def _url(caller: Caller, arg: Arg, scene: Scene) -> None:
+    if arg.unknown == 2:
+        caller.deny("exfiltration", "What is put into the address would be carried out.")
+    if _METADATA.search(arg.text):
+        caller.deny("secret", "The address hands out the machine's credentials.")
+    if arg.text.lower().startswith("file:"):
+        caller.path("read", Arg(re.sub(r"^file:(?://)?", "", arg.text, flags=re.IGNORECASE)), scene)
+
+
+def _remote(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """Where git fetches from: never a command in disguise."""
+    if re.match(r"ext::|fd::|-", arg.text) or "--upload-pack" in arg.text:
+        caller.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
+
+
+def _assignment(caller: Caller, arg: Arg, scene: Scene) -> None:
+    name, equals, _ = arg.text.partition("=")
+    if equals:
+        caller.variable(name, arg.tail(len(name) + 1), True)
+
+
+_FOREIGN = frozenset({"temporary", "outside", "system", "home-settings"})
+_KINDS = {
+    "free": _free,
+    "any": _free,
+    "extra": _extra,
+    "program": _program,
+    "command": _command,
+    "config": _config,
+    "script": _script,
+    "testid": _test_id,
+    "packages": _packages,
+    "url": _url,
+    "remote": _remote,
+    "env": _assignment,
+}

@@ -1,0 +1,189 @@
+"""Where a path leads, and what may be done there. Lexical only: the disk is never asked."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from functools import lru_cache
+
+from flyball.guard.commands.letters import plain_form
+from flyball.guard.commands.policy import CommandPolicy
+from flyball.guard.verdict import Verdict, Word
+
+UNKNOWN = "?"  # a working directory nobody knows
+
+_AGENT = frozenset(
+    ".claude .codex .gemini .cursor .aider .continue .opencode .windsurf .cline .roo .kiro .goose .amp .qwen".split()
+)
+_AGENT_FILES = re.compile(r"\.claude\.json|\.mcp\.json|\.aider\.conf\.ya?ml|\.aider.*|managed-settings\.json")
+_SECRET_DIRS = frozenset(".ssh .aws .gnupg .kube .azure .password-store .mozilla .thunderbird keychains".split())
+_SECRET_NAME = re.compile(
+    r"\.env|\.envrc|(?!\.env\.(?:example|sample|template|dist|defaults|schema)$)\.env\.[\w.-]+|[\w-]+\.env"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|[._]netrc|\.pgpass|\.my\.cnf|\.git-credentials|\.pypirc|\.vault-token"
+    r"|\.htpasswd|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc\.key)|master\.key|secrets?\.(?:ya?ml|json|toml|env)"
+    r"|credentials(?:\.json|\.toml|\.db|\.ya?ml)?|service[-_]account.*\.json|\.[a-z_]+_history|auth\.json"
+    r"|shadow-?|gshadow-?|sudoers|login data|cookies(?:\.sqlite)?|\.credentials\.json|application_default_credentials\.json"
+)
+_SECRET_TAIL = re.compile(
+    r".*/\.docker/config\.json|.*/\.config/(?:gh|gcloud|op|rclone|hub|doctl|glab-cli)(?:/.*)?|.*/\.npmrc|.*/\.boto"
+    r"|/(?:var/)?run/secrets(?:/.*)?|/proc/(?:[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|fd(?:/.*)?|root(?:/.*)?|cwd/.*|auxv)|kcore)"
+    r"|/dev/(?:mem|kmem)|/etc/sudoers\.d(?:/.*)?|/etc/ssl/private(?:/.*)?|/etc/ssh/ssh_host.*|.*/\.terraform\.d/.*"
+    r"|.*/\.cargo/credentials.*|.*/\.gem/credentials|.*/docker\.sock"
+)
+_ASK_TO_WRITE = re.compile(
+    r"\.github/(?:workflows|actions)/.*|\.gitlab-ci\.yml|\.circleci/.*|azure-pipelines\.yml|jenkinsfile|\.husky/.*"
+    r"|\.pre-commit-config\.yaml|lefthook\.ya?ml|(?:.*/)?(?:claude|agents|gemini|copilot-instructions)\.md|\.cursorrules"
+    r"|\.windsurfrules|\.clinerules|\.gitmodules|\.gitattributes|\.vscode/.*|\.idea/.*|\.devcontainer/.*|head"
+    r"|(?:.*/)?(?:\.npmrc|\.yarnrc(?:\.yml)?|sitecustomize\.py|usercustomize\.py|.*\.pth)|\.buildkite/.*|\.travis\.yml"
+    r"|\.cargo/config(?:\.toml)?"
+)
+_HARMLESS_DEVICES = re.compile(r"/dev/(?:null|zero|u?random|stdin|stdout|stderr|tty|fd/[0-9]+)")
+_SYSTEM = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "opt", "proc", "root", "run", "sbin", "srv", "sys")
+_SYSTEM_TOPS = frozenset((*_SYSTEM, "usr", "var", "library", "system", "applications", ""))
+
+_SAMPLES = (
+    ".git/config .git/hooks/pre-commit .flyball/policy.toml .flyball/journal.db .env .claude/settings.json "
+    ".codex/config.toml .gemini/settings.json .netrc .ssh/id_rsa .aws/credentials .bashrc .profile .mcp.json id_rsa"
+).split()
+
+# place: what each use of it gets. (look = its existence, read, create, write, delete)
+_TABLE: dict[str, tuple[Word, Word, Word, Word, Word]] = {
+    "inside": ("allow", "allow", "allow", "allow", "allow"),
+    "delicate": ("allow", "allow", "ask", "ask", "ask"),
+    "workspace": ("allow", "allow", "allow", "allow", "deny"),
+    "harmless": ("allow", "allow", "allow", "allow", "deny"),
+    "temporary": ("ask", "ask", "ask", "ask", "deny"),
+    "unknown": ("ask", "ask", "ask", "ask", "ask"),
+    "outside": ("ask", "ask", "ask", "deny", "deny"),
+    "system": ("ask", "ask", "deny", "deny", "deny"),
+    "home-settings": ("ask", "ask", "deny", "deny", "deny"),
+    "git-internals": ("allow", "ask", "deny", "deny", "deny"),
+    "agent-settings": ("allow", "ask", "deny", "deny", "deny"),
+    "secret": ("ask", "deny", "deny", "deny", "deny"),
+    "workspace-secret": ("allow", "deny", "deny", "deny", "deny"),
+    "guard": ("deny", "deny", "deny", "deny", "deny"),
+    "network-device": ("deny", "deny", "deny", "deny", "deny"),
+}
+_USES = ("look", "read", "create", "write", "delete")
+_WHY = {
+    "delicate": "it decides what runs or what agents are told",
+    "workspace": "it is the workspace itself",
+    "temporary": "it is outside the workspace",
+    "unknown": "nobody knows where it leads",
+    "outside": "it is outside the workspace",
+    "system": "it belongs to the system",
+    "home-settings": "it is a personal setting, which would outlive the run",
+    "git-internals": "it is inside git's own directory",
+    "agent-settings": "it is an agent's own setting",
+    "secret": "it holds secrets",
+    "workspace-secret": "it holds secrets",
+    "guard": "it belongs to the guard",
+    "network-device": "it opens a network connection",
+    "harmless": "it is a device",
+}
+
+
+def ruling(place: str, use: str, path: str) -> Verdict | None:
+    """The verdict on using a path of that place, or None where it is ordinary."""
+    word = _TABLE[place][_USES.index(use)]
+    if word == "allow":
+        return None
+    return Verdict(word, f"path/{place}", f"May not {use} '{path}' unasked: {_WHY[place]}.")
+
+
+@lru_cache(maxsize=4096)
+def place_of(text: str, cwd: str, policy: CommandPolicy) -> str:
+    """The place a literal path leads to from `cwd`."""
+    if not posixpath.isabs(text) and cwd == UNKNOWN:
+        return "unknown"
+    path = posixpath.normpath(posixpath.join(cwd, text))
+    path = "/" + path.lstrip("/")
+    inside = _below(path, policy.workspace)
+    return _protected(path, inside, policy) or (_inside(inside) if inside is not None else _outside(path, policy))
+
+
+def _below(path: str, root: str) -> str | None:
+    """The rest of `path` below `root`, '' for the root itself, None if it is elsewhere."""
+    path, root = plain_form(path), plain_form(root)
+    if path == root:
+        return ""
+    return path[len(root) :].lstrip("/") if path.startswith(root.rstrip("/") + "/") else None
+
+
+def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
+    if any(_below(path, state) is not None for state in policy.state_dirs):
+        return "guard"
+    folded = plain_form(path)
+    parts = (inside if inside is not None else folded).split("/")
+    if ".flyball" in parts and parts[parts.index(".flyball") + 1 :][:1] != ["out"]:
+        return "guard"
+    if re.match(r"/dev/(?:tcp|udp)\b", folded):
+        return "network-device"
+    return _private(folded, parts, inside is not None)
+
+
+def _private(folded: str, parts: list[str], inside: bool) -> str:
+    if ".git" in parts or "git~1" in parts:
+        return "git-internals"
+    name = parts[-1]
+    if _SECRET_NAME.fullmatch(name) or not _SECRET_DIRS.isdisjoint(parts):
+        return "workspace-secret" if inside else "secret"
+    if not inside and _SECRET_TAIL.fullmatch(folded):
+        return "secret"
+    if not _AGENT.isdisjoint(parts) or _AGENT_FILES.fullmatch(name):
+        return "agent-settings"
+    return ""
+
+
+def _inside(rest: str) -> str:
+    if not rest:
+        return "workspace"
+    if rest in {"flyball.toml", "flyball.policy.toml"}:
+        return "delicate"
+    return "delicate" if _ASK_TO_WRITE.fullmatch(rest) else "inside"
+
+
+def _outside(path: str, policy: CommandPolicy) -> str:
+    if _HARMLESS_DEVICES.fullmatch(path):
+        return "harmless"
+    rest = _below(path, policy.home)
+    if rest is not None:
+        return "home-settings" if rest.startswith(".") or rest.startswith(("bin/", "library/launch")) else "outside"
+    tops = path.lower().split("/")
+    if tops[1] == "tmp" or tops[1:3] == ["var", "tmp"]:
+        return "temporary"
+    return "system" if tops[1] in _SYSTEM_TOPS else "outside"
+
+
+def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
+    """The worst place a glob could lead to: its fixed beginning, or a protected path it could match."""
+    if not posixpath.isabs(pattern) and cwd == UNKNOWN:
+        return "unknown"
+    path = posixpath.normpath(posixpath.join(cwd, pattern))
+    pieces = path.lower().split("/")
+    for root in (policy.workspace, policy.home):
+        for sample in _SAMPLES:
+            if _could_match(pieces, f"{root}/{sample}".lower().split("/")):
+                return place_of(f"{root}/{sample}", cwd, policy)
+    if _could_match(pieces, ["", "etc", "shadow"]):
+        return "secret"
+    fixed = posixpath.dirname(re.split(r"[*?\[]", path, maxsplit=1)[0]) or "/"
+    place = place_of(fixed, cwd, policy)
+    return "inside" if place == "workspace" else place
+
+
+def _could_match(pieces: list[str], sample: list[str]) -> bool:
+    """A pattern also reaches what lies below what it matches; `*` never matches a leading dot."""
+    if len(pieces) > len(sample):
+        return False
+    fits = all(map(_fits, sample, pieces))
+    return fits and any("*" in piece or "?" in piece or "[" in piece for piece in pieces)
+
+
+def _fits(name: str, piece: str) -> bool:
+    if name == piece:
+        return True
+    if (name[:1] == "." and piece[:1] != ".") or piece.strip("*?") == "":
+        return False
+    return fnmatch.fnmatchcase(name, piece)

@@ -1,0 +1,43 @@
+"""What the command guard is told: where the workspace is, what is protected, what a project adds."""
+
+import msgspec
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A project's own word on commands that begin with these words, e.g. `["./scripts/check.sh"]`."""
+
+    words: tuple[str, ...]
+    reason: str = ""
+
+
+class CommandPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """All paths absolute and normal. `declared` commands are allowed with literal arguments that stay inside."""
+
+    workspace: str
+    home: str
+    protected_branches: tuple[str, ...] = ("main", "master", "trunk", "production", "release")
+    remotes: tuple[str, ...] = ("origin",)
+    declared: tuple[Rule, ...] = ()
+    state_dirs: tuple[str, ...] = ()
+    trusted_dirs: tuple[str, ...] = (
+        "/bin",
+        "/usr/bin",
+        "/usr/local/bin",
+        "/sbin",
+        "/usr/sbin",
+        "/opt/homebrew/bin",
+    )
+    harmless_env: tuple[str, ...] = ()
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    length_most: int = 32_000
+
+
+def default_policy(workspace: str, home: str) -> CommandPolicy:
+    """The policy of a project that configured nothing."""
+    return CommandPolicy(
+        workspace=workspace.rstrip("/") or "/",
+        home=home.rstrip("/") or "/",
+        state_dirs=(f"{home}/.local/state/flyball", f"{home}/.config/flyball", f"{home}/.local/share/flyball"),
+    )

@@ -1,0 +1,199 @@
+"""What each command may do, read from the TOML files beside this package. See profiles/README.md for the format."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, cast
+
+import msgspec
+
+from flyball.guard.verdict import Verdict, Word
+
+Takes = Literal["nothing", "needs", "may"]
+_TOKEN = re.compile(r"(--?[^\s=?]+)(\?)?(?:=(\S+))?")
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """One option: whether it takes a value, of which kind, and what its mere presence means."""
+
+    name: str
+    takes: Takes = "nothing"
+    kind: str = "text"
+    verdict: Word = "allow"
+    rule: str = ""
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """One command or subcommand. `verdict` is for the command as such; flags and operands can make it worse."""
+
+    name: str
+    verdict: Word = "allow"
+    rule: str = ""
+    why: str = ""
+    style: str = "gnu"
+    flags: dict[str, Flag] = {}
+    operands: tuple[str, ...] = ()
+    instead: frozenset[str] = frozenset()
+    sub: dict[str, Profile] = {}
+    check: str = ""
+    wraps: int = -1
+    wrap_ends: bool = False
+    bare: Word = "allow"
+
+
+def stop(word: Word, rule: str, name: str, why: str = "") -> Profile:
+    return Profile(name=name, verdict=word, rule=rule, why=why)
+
+
+@cache
+def _folder() -> Any:
+    return files("flyball.guard") / "profiles"
+
+
+@cache
+def _load(stem: str) -> dict[str, Any]:
+    return tomllib.loads((_folder() / f"{stem}.toml").read_text("utf-8"))
+
+
+@cache
+def _index() -> dict[str, str]:
+    """Which file speaks of a command."""
+    return {name: stem for stem, names in _load("index").items() for name in cast("str", names).split()}
+
+
+@cache
+def environment() -> dict[str, list[str]]:
+    """The lists of environment variables, as in environment.toml."""
+    return {key: cast("str", names).split() for key, names in _load("environment").items()}
+
+
+@cache
+def profile_of(name: str) -> Profile | None:
+    """The profile of a command, or None if nobody described it."""
+    stem = _index().get(name)
+    return (_described(stem, name) if stem else None) or _stopped(name)
+
+
+def _described(stem: str, name: str) -> Profile | None:
+    tables = _load(stem)
+    for key, table in tables.items():
+        if name in key.split():
+            return _compile(name, table, tables.get("_sets", {}), {})
+    return None
+
+
+@cache
+def _stops() -> dict[str, Profile]:
+    found: dict[str, Profile] = {}
+    for word, rules in _load("stops").items():
+        for rule, table in rules.items():
+            for name in table["commands"].split():
+                found[name] = stop(word, rule, name, table["why"])
+    return found
+
+
+def _stopped(name: str) -> Profile | None:
+    return _stops().get(name)
+
+
+def _compile(name: str, table: dict[str, Any], sets: dict[str, str], inherited: dict[str, Flag]) -> Profile:
+    style = table.get("style", "gnu")
+    worse = {**inherited, **_worse_flags(table, sets, style)}
+    flags = {**worse, **_flags(table.get("flags", ""), sets, style), **_worse_flags(table, sets, style)}
+    return Profile(
+        name=name,
+        verdict=table.get("verdict", "allow"),
+        rule=table.get("rule", ""),
+        why=table.get("why", ""),
+        style=style,
+        flags=flags,
+        operands=tuple(table.get("operands", "").split()),
+        instead=frozenset(table.get("instead", "").split()),
+        sub=_subs(name, table, sets, worse),
+        check=table.get("check", ""),
+        wraps=table.get("wraps", -1),
+        bare=table.get("bare", "allow"),
+    )
+
+
+def _subs(name: str, table: dict[str, Any], sets: dict[str, str], worse: dict[str, Flag]) -> dict[str, Profile]:
+    found: dict[str, Profile] = {}
+    for word, rules in table.get("stop", {}).items():
+        for rule, names in rules.items():
+            entry = {"verdict": word, "rule": rule}
+            found.update((sub, _compile(f"{name} {sub}", entry, sets, worse)) for sub in names.split())
+    for names, entry in table.get("sub", {}).items():
+        style = {"style": table["style"]} if "style" in table else {}
+        found.update(
+            (sub, _compile(f"{name} {sub}", {**style, **entry}, sets, worse)) for sub in names.split()
+        )
+    return found
+
+
+def _worse_flags(table: dict[str, Any], sets: dict[str, str], style: str) -> dict[str, Flag]:
+    found: dict[str, Flag] = {}
+    for word in ("ask", "deny"):
+        for rule, text in table.get(word, {}).items():
+            for flag in _flags(text, sets, style).values():
+                found[flag.name] = msgspec.structs.replace(flag, verdict=cast("Word", word), rule=rule)
+    return found
+
+
+def _flags(text: str, sets: dict[str, str], style: str) -> dict[str, Flag]:
+    """`-abc` is three flags; `-n=number` takes a value; `--color?` may; `@name` is a set of the file."""
+    found: dict[str, Flag] = {}
+    for token in text.split():
+        if token.startswith("@"):
+            found.update(_flags(sets[token[1:]], sets, style))
+            continue
+        for flag in _token(token, style):
+            found[flag.name] = flag
+    return found
+
+
+def _token(token: str, style: str) -> list[Flag]:
+    match = _TOKEN.fullmatch(token)
+    if not match:
+        return []
+    name, optional, kind = match.groups()
+    takes: Takes = "may" if optional else "needs" if kind else "nothing"
+    single = not name.startswith("--") and name != "-NUM"
+    if single and len(name) > 2 and style != "go" and takes == "nothing":
+        return [Flag("-" + letter) for letter in name[1:]]
+    return [Flag(name, takes, kind or "text")]
+
+
+def verdict_of(profile: Profile) -> Verdict | None:
+    """What the command as such gets, before its arguments are looked at."""
+    if profile.verdict == "allow":
+        return None
+    why = profile.why or _WHY.get(profile.rule, "it needs a person's word")
+    return Verdict(profile.verdict, profile.rule, f"'{profile.name}': {why}.")
+
+
+_WHY = {
+    "network": "it uses the network",
+    "install": "it brings in code from elsewhere",
+    "publish": "it publishes",
+    "history-rewrite": "it rewrites history",
+    "work-loss": "it can lose uncommitted work",
+    "background": "it goes on after the step",
+    "inline-code": "it runs code given on the command line",
+    "hidden-command": "it runs a command hidden in its arguments",
+    "review-bypass": "it gets around review",
+    "destruction": "it destroys what cannot be brought back",
+    "secret": "it reads or writes secrets",
+    "persistence": "it would outlive the run",
+    "privilege": "it changes who may do what",
+    "exfiltration": "it carries data out",
+    "process": "it acts on other processes",
+    "mode": "it changes modes or owners",
+    "git-internals": "it changes git's own data",
+    "guard": "it belongs to the guard",
+    "interactive": "it waits for a person at a terminal",
+    "unlisted": "nothing says that it is harmless",
+    "agent-settings": "it starts or changes an agent outside this run",
+}

@@ -1,0 +1,50 @@
+"""What is known at one point of the line: directory, variables, functions, what flows in."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from flyball.guard.commands.args import Arg
+from flyball.guard.commands.tree import Stage
+
+FeedKind = Literal["none", "text", "listed", "data", "decoded", "remote"]
+Value = str | tuple[str, ...] | Arg | None  # None: set, but nobody knows to what
+
+
+class Feed(msgspec.Struct, frozen=True):
+    """What a command reads on standard input, as far as it is known."""
+
+    kind: FeedKind = "none"
+    text: str = ""
+
+
+NOTHING = Feed()
+
+
+class Scene(msgspec.Struct):
+    """`cwds` are all directories the line may be in here (a `cd` may have failed)."""
+
+    cwds: tuple[str, ...]
+    variables: dict[str, Value] = {}
+    functions: dict[str, Stage] = {}
+    feed: Feed = NOTHING
+    depth: int = 0
+
+    def copy(self) -> Scene:
+        return Scene(self.cwds, dict(self.variables), dict(self.functions), self.feed, self.depth)
+
+    def fed(self, feed: Feed) -> Scene:
+        """The same place with other input; variables and directory are shared no further."""
+        inner = self.copy()
+        inner.feed = feed
+        return inner
+
+    def may_also(self, other: Scene) -> None:
+        """After something that may or may not have run, both ways are possible."""
+        self.cwds = tuple(dict.fromkeys((*self.cwds, *other.cwds)))[:6]
+        for name in {**self.variables, **other.variables}:
+            if self.variables.get(name) != other.variables.get(name):
+                self.variables[name] = None
+        self.functions.update(other.functions)

@@ -1,0 +1,254 @@
+"""Every part of a line is judged where it stands: in its directory, with its variables and its input."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from flyball.guard.commands import fold
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.call import Caller
+from flyball.guard.commands.expand import expand, expand_one, expand_words
+from flyball.guard.commands.grammar import read
+from flyball.guard.commands.profiles import profile_of
+from flyball.guard.commands.scene import NOTHING, Feed, Scene
+from flyball.guard.commands.tree import (
+    Assign,
+    Block,
+    Define,
+    Item,
+    Loop,
+    Pipe,
+    Redirect,
+    Script,
+    Simple,
+    Stage,
+    Sub,
+    Sum,
+    Test,
+    Unreadable,
+)
+
+STAGES_MOST = 600
+LOOP_VALUES_MOST = 12
+DEPTH_MOST = 12
+
+_COUNTERS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:[-+*/%]?=(?!=)|\+\+|--)")
+
+
+class Judge(Caller):
+    """Walks a script; verdicts gather in `found`."""
+
+    stages = 0
+
+    # --- scripts
+
+    def text(self, command: str, scene: Scene) -> None:
+        """A command line inside a command line: `sh -c`, `eval`, a heredoc fed to a shell."""
+        if scene.depth >= DEPTH_MOST:
+            raise Unreadable("too-deep", "Commands are nested too deeply to judge; split them up.")
+        inner = scene.copy()
+        inner.depth += 1
+        self.script(read(command)[0], inner)
+
+    def script(self, script: Script, scene: Scene) -> None:
+        chain = scene.cwds
+        for number, item in enumerate(script.items):
+            self.item(item, scene)
+            if item.after == "&&" or (item.after == "||" and _leaves(script.items[number + 1])):
+                continue
+            if scene.cwds != chain:
+                scene.cwds = tuple(dict.fromkeys((*scene.cwds, *chain)))[:6]
+            chain = scene.cwds if item.after != "||" else chain
+
+    def item(self, item: Item, scene: Scene) -> None:
+        if item.after == "&":
+            self.ask("background", "A background job goes on after the step.")
+            self.pipe(item.pipe, scene.copy())
+        else:
+            self.pipe(item.pipe, scene)
+
+    def pipe(self, pipe: Pipe, scene: Scene) -> None:
+        feed = scene.feed
+        for stage in pipe.stages:
+            inner = scene if len(pipe.stages) == 1 else scene.fed(feed)
+            feed = self.flow(stage, inner)
+
+    def flow(self, stage: Stage, scene: Scene) -> Feed:
+        """Judges one stage and says what it puts out; what came over the network stays remote."""
+        self.stages += 1
+        if self.stages > STAGES_MOST:
+            raise Unreadable("too-long", "The command line does too many things to judge; split it up.")
+        before, taken = self.network, scene.feed
+        feed = self.stage(stage, scene)
+        return Feed("remote") if self.network > before or taken.kind == "remote" else feed
+
+    def stage(self, stage: Stage, scene: Scene) -> Feed:
+        match stage:
+            case Simple():
+                return self.simple(stage, scene)
+            case Block():
+                self.block(stage, scene)
+            case Loop():
+                self.loop(stage, scene)
+            case Define():
+                self.define(stage, scene)
+            case Test():
+                self.redirects(stage.redirects, scene)
+                self.condition(stage, scene)
+        return Feed("data")
+
+    # --- compounds
+
+    def block(self, block: Block, scene: Scene) -> None:
+        expand_words(block.words, scene, self)
+        self.counters(block.words, scene)
+        taken = scene.feed
+        scene.feed = self.redirects(block.redirects, scene)
+        if block.kind == "group":
+            self.script(block.scripts[0], scene)
+        else:
+            self.branches(block, scene)
+        scene.feed = taken
+
+    def branches(self, block: Block, scene: Scene) -> None:
+        """Each script may run or not; a loop's body runs again after itself."""
+        for _ in range(2 if block.kind == "while" else 1):
+            for script in block.scripts:
+                inner = scene.copy()
+                self.script(script, inner)
+                if block.kind not in {"subshell", "coproc"}:
+                    scene.may_also(inner)
+
+    def loop(self, loop: Loop, scene: Scene) -> None:
+        values = expand_words(loop.words, scene, self) if loop.words is not None else [Arg(HOLE, unknown=2)]
+        inner = scene.copy()
+        inner.feed = self.redirects(loop.redirects, scene)
+        for value in _loop_values(values):
+            inner.variables[loop.name] = value.text if value.literal else value
+            self.script(loop.body, inner)
+        again = inner.copy()
+        inner.may_also(scene)
+        if inner.variables.keys() - scene.variables.keys() - {loop.name}:
+            again.may_also(inner)
+            self.script(loop.body, again)
+        scene.may_also(inner)
+
+    def define(self, define: Define, scene: Scene) -> None:
+        if profile_of(define.name) or define.name == "flyball":
+            self.deny("shadowed-command", f"The function '{define.name}' takes the place of a command.")
+        scene.functions[define.name] = define.body
+        self.called.append(define.name)
+        inner = scene.copy()
+        inner.depth += 1
+        self.flow(define.body, inner)
+        self.called.pop()
+
+    def condition(self, test: Test, scene: Scene) -> None:
+        for arg in expand_words(test.words, scene, self):
+            self.hidden(arg.text, scene)
+        self.counters(test.words, scene)
+
+    def counters(self, words: tuple[object, ...], scene: Scene) -> None:
+        """`for ((i = 0; …))`: what arithmetic assigns is a number."""
+        for word in words:
+            for part in getattr(word, "parts", ()):
+                if isinstance(part, Sum):
+                    text = expand_one(part.parts, scene, self).text
+                    scene.variables.update(dict.fromkeys(_COUNTERS.findall(text), "1"))
+
+    # --- simple commands
+
+    def simple(self, simple: Simple, scene: Scene) -> Feed:
+        args = expand_words(simple.words, scene, self)
+        local = scene if not simple.words else scene.copy()
+        for assign in simple.assigns:
+            self.assign(assign, local, exported=bool(simple.words))
+        taken = scene.feed
+        scene.feed = self.redirects(simple.redirects, scene)
+        feed = self.command(args, scene) if args else Feed("data")
+        scene.feed = taken
+        return feed
+
+    def assign(self, assign: Assign, scene: Scene, exported: bool) -> None:
+        expand(assign.subscript, scene, self)
+        value = expand_one(assign.value.parts, scene, self)
+        items = expand_words(assign.items, scene, self)
+        self.variable(assign.name, value, exported)
+        if assign.items:
+            known = all(item.literal for item in items)
+            scene.variables[assign.name] = tuple(item.text for item in items) if known else None
+        elif assign.plus or assign.subscript:
+            scene.variables[assign.name] = None
+        else:
+            scene.variables[assign.name] = value.text if value.literal else value
+
+    # --- redirections
+
+    def redirects(self, redirects: tuple[Redirect, ...], scene: Scene) -> Feed:
+        """Judges where output goes; the answer is what flows in."""
+        feed = scene.feed
+        for redirect in redirects:
+            feed = self.redirect(redirect, scene) or feed
+        return feed
+
+    def redirect(self, redirect: Redirect, scene: Scene) -> Feed | None:
+        if redirect.op == "<<":
+            return _fed(expand_one(redirect.body, scene, self))
+        target = expand_one(redirect.target.parts, scene, self)
+        if redirect.op == "<<<":
+            return _fed(target)
+        if redirect.op in {">&", "<&"} and re.fullmatch(r"\d*-?", target.text):
+            return None
+        return self.open_file(redirect.op, target, scene)
+
+    def open_file(self, operator: str, target: Arg, scene: Scene) -> Feed | None:
+        if operator in {"<", "<>", "<&"}:
+            self.path("read", target, scene)
+        if operator not in {"<", "<&"}:
+            self.path("write", target, scene)
+            return None
+        if target.pipe:
+            return Feed("remote" if target.remote else "data")
+        return Feed("none") if target.text == "/dev/null" else Feed("data")
+
+    # --- substitutions
+
+    def substitute(self, sub: Sub, scene: Scene) -> Arg:
+        """Judges what a substitution runs; the answer is what is known of its result."""
+        inner = scene.copy()
+        inner.feed = NOTHING if sub.form != ">" else Feed("data")
+        before = self.network
+        self.script(sub.body, inner)
+        remote = self.network > before
+        if sub.form != "$":
+            return Arg("/dev/fd/63", pipe=True, remote=remote)
+        return self.result(sub.body, scene, remote)
+
+    def result(self, body: Script, scene: Scene, remote: bool) -> Arg:
+        if remote:
+            return Arg(HOLE, unknown=2, remote=True)
+        return fold.result_of(body, scene, self) or Arg(HOLE, unknown=2)
+
+    def hidden(self, text: str, scene: Scene) -> None:
+        """Text that bash evaluates a second time (arithmetic, subscripts, `declare`, `test -v`)."""
+        if "$(" in text or "`" in text:
+            self.deny("hidden-command", "A substitution is hidden in text that bash evaluates again.")
+
+
+def _leaves(item: Item) -> bool:
+    stage = item.pipe.stages[0]
+    if not isinstance(stage, Simple) or not stage.words:
+        return False
+    return getattr(stage.words[0].parts[0], "text", "") in {"exit", "return", "break", "continue"}
+
+
+def _loop_values(values: list[Arg]) -> list[Arg]:
+    if len(values) > LOOP_VALUES_MOST:
+        return [Arg(HOLE, unknown=2)]
+    return [msgspec.structs.replace(value, glob=False, many=True) if value.glob else value for value in values]
+
+
+def _fed(value: Arg) -> Feed:
+    return Feed("remote") if value.remote else Feed("text", value.text) if value.literal else Feed("data")

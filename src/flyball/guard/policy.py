@@ -1,0 +1,277 @@
+"""A policy is a named set of rules, written as data. A policy that says nothing inherits "default".
+
+What no policy can change stands in the code: secrets, the world outside, `.git` and `.flyball`.
+"""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+
+from flyball.errors import ConfigError
+from flyball.guard import globs
+from flyball.guard.paths import Place
+from flyball.guard.verdict import SEVERITY, Word
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Tier = Literal["T0", "T3", "T2", "T1"]
+
+
+class Radius(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a run may reach. Above an `ask` a person is asked; at or above a `deny` it ends."""
+
+    files_ask: Count
+    files_deny: Count
+    lines_ask: Count
+    deletions_ask: Count
+    deletions_deny: Count
+    binary_bytes_ask: Count
+    text_bytes_ask: Count
+    bytes_deny: Count
+
+
+class PathRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Paths that need a person or are refused. `also` adds to an inherited `match`."""
+
+    verdict: Word
+    reason: str
+    match: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    except_: tuple[str, ...] = msgspec.field(default=(), name="except")
+
+    def patterns(self) -> tuple[str, ...]:
+        return globs.folded(self.match + self.also)
+
+    def covers(self, place: Place) -> bool:
+        """Does any name of the place match? Exemptions count only if the exact name has them."""
+        if self.except_ and place.exact and all(globs.matches(self.except_, name) for name in place.exact):
+            return False
+        return any(globs.matches(self.patterns(), name) for name in place.folded)
+
+    def lies_below(self, place: Place) -> bool:
+        """Would turning this place into a link put other files where the rule looks?"""
+        return any(globs.leads_into(self.patterns(), name) for name in place.folded)
+
+
+class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Added lines that need a person, in the files named; `lines` are regular expressions."""
+
+    verdict: Word
+    reason: str
+    files: tuple[str, ...]
+    lines: tuple[str, ...]
+
+    def covers(self, place: Place) -> bool:
+        return any(globs.matches(globs.folded(self.files), name) for name in place.folded)
+
+
+class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the command guard takes from the project."""
+
+    declared: tuple[str, ...] = ()
+    protected_branches: tuple[str, ...] = ("main", "master")
+    remotes: tuple[str, ...] = ("origin",)
+
+
+class TierRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What lifts a task to this tier: paths, rules of this policy by name, words in the plan."""
+
+    paths: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything the guard goes by."""
+
+    name: str
+    radius: Radius
+    paths: dict[str, PathRule]
+    lines: dict[str, LineRule]
+    locks: dict[str, tuple[str, ...]]
+    """Lock file to the manifests of which one must change with it."""
+    test_weakening: Word = "ask"
+    commands: Commands = Commands()
+    tiers: dict[Literal["T1", "T2"], TierRule] = {}
+
+
+class Policies(msgspec.Struct, frozen=True):
+    """All policies of a file, by name."""
+
+    named: dict[str, Policy]
+
+    def get(self, name: str = "default") -> Policy:
+        if name not in self.named:
+            known = ", ".join(sorted(self.named))
+            raise ConfigError(f"There is no policy '{name}'; known are: {known}.")
+        return self.named[name]
+
+
+def parse(text: str, base: Policies | None = None) -> Policies:
+    """The policies of a TOML text, over those of `base`. One sentence says what is wrong with it."""
+    tables = _tables(text)
+    raw: dict[str, dict[str, Any]] = {}
+    if base is not None:
+        raw = {name: _plain(policy) for name, policy in base.named.items()}
+    for name in _in_order(tables, set(raw)):
+        raw[name] = _inherited(name, tables[name], raw)
+    return Policies({name: _policy(name, table) for name, table in raw.items()})
+
+
+def _tables(text: str) -> dict[str, dict[str, Any]]:
+    try:
+        found = cast("dict[str, Any]", tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"The policy file is not TOML: {error}. Correct that line.") from None
+    tables = found.pop("policy", {})
+    if found or not isinstance(tables, dict):
+        stray = ", ".join(sorted(found)) or "policy"
+        raise ConfigError(f"The policy file holds '{stray}'; everything belongs under [policy.NAME].")
+    for name, table in cast("dict[str, Any]", tables).items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"[policy.{name}] is not a table; write [policy.{name}] and its rules below.")
+    return cast("dict[str, dict[str, Any]]", tables)
+
+
+def _in_order(tables: Mapping[str, dict[str, Any]], known: set[str]) -> list[str]:
+    """Parents before children; a circle or an unknown parent is refused."""
+    order: list[str] = []
+    while len(order) < len(tables):
+        ready = [n for n, t in tables.items() if n not in order and _parent(n, t, known) in {*order, *known, ""}]
+        if not ready:
+            stuck = next(name for name in tables if name not in order)
+            raise ConfigError(
+                f"Policy '{stuck}' inherits '{_parent(stuck, tables[stuck], known)}', "
+                f"which is unknown or inherits it in turn; name an existing policy."
+            )
+        order += ready
+    return order
+
+
+def _parent(name: str, table: Mapping[str, Any], known: set[str]) -> str:
+    stated = table.get("inherits")
+    if stated is not None:
+        return str(stated) if stated != name or name in known else f"{name}"
+    return "" if name == "default" and name not in known else "default"
+
+
+def _inherited(name: str, table: Mapping[str, Any], raw: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    parent = _parent(name, table, set(raw))
+    own = {key: value for key, value in table.items() if key != "inherits"}
+    return _merged(raw.get(parent, {}), own) | {"name": name}
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables merge key by key; `also` adds up; anything else is replaced."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            merged[key] = _merged(cast("dict[str, Any]", old), cast("dict[str, Any]", value))
+        elif key == "also" and isinstance(old, list | tuple):
+            merged[key] = [*cast("list[Any]", old), *value]
+        else:
+            merged[key] = value
+    return merged
+
+
+def _policy(name: str, table: dict[str, Any]) -> Policy:
+    try:
+        policy = msgspec.convert({**table, "name": name}, Policy)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"Policy '{name}' is wrong: {error}. Correct it in the policy file.") from None
+    for rule, lines in policy.lines.items():
+        for pattern in lines.lines:
+            _regular(name, rule, pattern)
+    return policy
+
+
+def _regular(name: str, rule: str, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(
+            f"Policy '{name}', lines.{rule}: {pattern!r} is no regular expression ({error}); correct it."
+        ) from None
+
+
+def _plain(policy: Policy) -> dict[str, Any]:
+    return cast("dict[str, Any]", msgspec.to_builtins(policy))
+
+
+def policy_hash(policy: Policy) -> str:
+    """The sha256 of the policy in canonical form: keys sorted, nothing left out."""
+    return hashlib.sha256(msgspec.json.encode(policy, order="deterministic")).hexdigest()
+
+
+def json_schema() -> dict[str, Any]:
+    """What a [policy.NAME] table may hold once it stands alone."""
+    return msgspec.json.schema(Policy)
+
+
+def looser(a: Policy, b: Policy) -> list[str]:
+    """What `b` allows that `a` did not, one sentence each; empty if it is as strict or stricter."""
+    return [
+        *_looser_radius(a, b),
+        *_looser_paths(a, b),
+        *_looser_lines(a, b),
+        *_looser_rest(a, b),
+    ]
+
+
+def _looser_radius(a: Policy, b: Policy) -> list[str]:
+    pairs = ((key, getattr(a.radius, key), getattr(b.radius, key)) for key in Radius.__struct_fields__)
+    return [f"radius.{key} rises from {old} to {new}." for key, old, new in pairs if new > old]
+
+
+def _looser_paths(a: Policy, b: Policy) -> list[str]:
+    found: list[str] = []
+    for name, old in a.paths.items():
+        new = b.paths.get(name)
+        if new is None:
+            found.append(f"paths.{name} is gone.")
+            continue
+        if SEVERITY[new.verdict] < SEVERITY[old.verdict]:
+            found.append(f"paths.{name} falls from {old.verdict} to {new.verdict}.")
+        found += [f"paths.{name} no longer covers {p}." for p in _lost(old.patterns(), new.patterns())]
+        found += [f"paths.{name} now exempts {p}." for p in _lost(new.except_, old.except_)]
+    return found
+
+
+def _looser_lines(a: Policy, b: Policy) -> list[str]:
+    found: list[str] = []
+    for name, old in a.lines.items():
+        new = b.lines.get(name)
+        if new is None:
+            found.append(f"lines.{name} is gone.")
+            continue
+        if SEVERITY[new.verdict] < SEVERITY[old.verdict]:
+            found.append(f"lines.{name} falls from {old.verdict} to {new.verdict}.")
+        lost = [*_lost(old.files, new.files), *_lost(old.lines, new.lines)]
+        found += [f"lines.{name} no longer covers {p}." for p in lost]
+    return found
+
+
+def _looser_rest(a: Policy, b: Policy) -> list[str]:
+    found: list[str] = []
+    if SEVERITY[b.test_weakening] < SEVERITY[a.test_weakening]:
+        found.append(f"test_weakening falls from {a.test_weakening} to {b.test_weakening}.")
+    found += [f"locks.{name} is gone." for name in a.locks if name not in b.locks]
+    for name, manifests in a.locks.items():
+        found += [f"locks.{name} now also accepts {m}." for m in _lost(b.locks.get(name, ()), manifests)]
+    found += [f"commands.declared gains {c}." for c in _lost(b.commands.declared, a.commands.declared)]
+    lost = _lost(a.commands.protected_branches, b.commands.protected_branches)
+    found += [f"commands.protected_branches loses {branch}." for branch in lost]
+    found += [f"commands.remotes gains {r}." for r in _lost(b.commands.remotes, a.commands.remotes)]
+    for tier, rule in a.tiers.items():
+        new = b.tiers.get(tier, TierRule())
+        gone = [*_lost(rule.paths, new.paths), *_lost(rule.rules, new.rules), *_lost(rule.words, new.words)]
+        found += [f"tiers.{tier} no longer counts {item}." for item in gone]
+    return found
+
+
+def _lost(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
+    return [item for item in old if item not in new]

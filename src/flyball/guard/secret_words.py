@@ -1,0 +1,187 @@
+"""Is this name one that secrets go by, and is this value one that a secret would have?
+
+Only integers decide: lengths, kinds of characters, how much of the value reads as words.
+"""
+
+import re
+from functools import lru_cache
+
+PASSWORDS = frozenset(
+    {"password", "passwd", "pwd", "passphrase", "passcode", "pass", "pw", "psk", "passwort", "userpass", "dbpass"}
+)
+TELLING = frozenset(
+    {
+        *("secret", "token", "apikey", "credential", "credentials", "bearer", "jwt", "authtoken", "accesstoken"),
+        *("secretkey", "accesskey", "privatekey", "authkey", "apitoken", "pat", "clientsecret", "sessionid", "auth"),
+        *("authorization", "sas", "dsn", "creds", "cred", "signature", "cookie", "webhook", "mnemonic", "secrets"),
+    }
+)
+KEY_KINDS = frozenset(
+    {
+        *("api", "access", "secret", "private", "auth", "encryption", "encrypt", "encrypted", "signing", "sign"),
+        *("master", "account", "client", "storage", "shared", "service", "deploy", "license", "hmac", "jwt"),
+        *("session", "app", "application", "consumer", "subscription", "admin", "root", "aws", "ssh", "webhook"),
+        *("aes", "crypto", "cipher", "token", "server", "functions", "host", "primary", "registry", "write"),
+        *("openai", "anthropic", "stripe", "sendgrid", "twilio", "datadog", "algolia", "azure", "google", "gcp"),
+    }
+)
+PASSIVE_ENDINGS = frozenset(
+    {
+        *("id", "ids", "name", "names", "url", "uri", "urls", "path", "paths", "file", "files", "filename", "type"),
+        *("types", "count", "field", "fields", "label", "header", "headers", "prefix", "suffix", "hash", "hashed"),
+        *("length", "len", "size", "ttl", "expiry", "expires", "expiration", "limit", "policy", "regex", "pattern"),
+        *("format", "column", "title", "hint", "placeholder", "message", "error", "errors", "help", "text", "desc"),
+        *("description", "sha", "sha1", "sha256", "sha512", "digest", "checksum", "fingerprint", "algorithm", "alg"),
+        *("endpoint", "endpoints", "provider", "class", "selector", "ref", "arn", "version", "env", "var", "variable"),
+        *("store", "manager", "service", "factory", "validator", "rules", "schema", "input", "form", "page", "route"),
+        *("button", "link", "index", "idx", "position", "pos", "kind", "scope", "scopes", "audience", "issuer"),
+        *("location", "dir", "directory", "folder", "mode", "strength", "min", "max", "usage", "public", "pub"),
+        *("budget", "cost", "price", "limits", "stream", "span", "spans", "char", "chars", "kid", "at", "date"),
+    }
+)
+
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_WORDS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_VOWELS = re.compile(r"[aeiouyAEIOUY]")
+
+_SAID = re.compile(
+    r"(?i)example|sample|dummy|placeholder|change[-_ ]?(?:me|this|it)\b|changeme|your[-_ ]|yourpass|replace[-_ ]|"
+    r"insert[-_ ]|redacted|not[-_ ]?(?:a[-_ ]?)?(?:real|secret|set)|x{4,}|\*{3,}|\.{3}|foobar|goes[-_ ]?here|<|>"
+)
+"""Words by which a value says that it is none, however long it is."""
+_DUMMY = re.compile(
+    r"(?i)fake|[-_ ]your|\bmy|replace|todo|fixme|tbd|lorem|dev[-_]?only|\bfoo|\bbar\b|test|mock|stub|invalid|unused|"
+    r"ci[-_]only|local[-_]?dev|default|[-_]here\b|secret[-_]?(?:key|token|value)|password|insecure|unsafe|"
+    r"^(?:super[-_]?|top[-_]?)?secret\w{0,3}$|^p(?:a|@|4)ssw(?:o|0)rd\W?\d{0,4}\W?$|^s3cr(?:e|3)t$|"
+    r"^(?:abc|qwerty|letmein|admin|root|guest|user|pass|pwd|pw|demo|none|null|true|false|undefined|nil|string|str|"
+    r"postgres|postgresql|mysql|redis|rabbit|mongo|minio|minioadmin|docker|key|token|username|name)\d{0,4}!?$|"
+    r"^(?:abc|xyz|123)[-_]?(?:def|123|456|abc)"
+)
+_TERM = re.compile(
+    r"(?i)^(?:base(?:16|32|58|64)(?:url)?|utf-?(?:8|16|32)|sha-?\d+|md5|aes-?\d*(?:-\w+)*|[hreps]s(?:256|384|512)|"
+    r"ed25519|latin-?1|oauth2?|http2?|ipv[46]|win(?:32|64)|x86_64|arm64|iso-?8859-?\d+|argon2\w*|bcrypt\w*|pbkdf2\w*)$"
+)
+"""Technical terms with digits in them."""
+_LOOKUP = re.compile(
+    r"^(?:\$|\{|\[|%|#\{|&|\*|!|@|~/|/|\.{1,2}/|file:|https?:|arn:|vault:|op://|ssm:|ref\+|env[:.(]|sops|ENC\[|"
+    r"projects/|secretRef|secretKeyRef|AQICAH|gAAAA)|os\.environ|getenv|process\.env|System\.get|ENV\[|"
+    r"\$\{|\{\{|<%|\(\)|config\(|secrets?\.|vault\.|import\.meta"
+)
+_HASHED = re.compile(r"^(?:\$(?:2[abxy]|argon2\w*|5|6|1|apr1|scrypt)\$|pbkdf2[_:]|scrypt:|bcrypt|sha\d+[-:$]|md5[-:$]|\{S?SHA)")
+_REGEX = re.compile(r"\[\^?(?:a-z|A-Z|0-9|\\[wdsS])|\\[wdsSb]|\(\?[:=!P]|\.\*|\{\d+,?\d*\}")
+_UUID = re.compile(r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
+_IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z]*(?:[-_.:/ ][A-Za-z]+)*[-_.:/]?$")
+_VERSIONISH = re.compile(r"^[v^~>=<]*\d+(?:[.:/-]\d+)*(?:\w{0,4})$")
+
+
+@lru_cache(maxsize=4096)
+def kind_of(name: str) -> str:
+    """`password`, `token` or nothing: what a variable of this name holds."""
+    parts = [part.lower() for part in _CAMEL.findall(name)]
+    while parts and (parts[-1].isdigit() or parts[-1] in ("value", "prod", "production", "dev", "old", "new", "live")):
+        parts.pop()
+    if not parts or parts[-1] in PASSIVE_ENDINGS or "public" in parts or "publishable" in parts:
+        return ""
+    if any(part in PASSWORDS or part.endswith(("password", "passwd", "passphrase")) for part in parts):
+        return "password"
+    if any(part in TELLING or part.endswith(("secret", "token", "apikey")) for part in parts) or _is_key(parts):
+        return "token"
+    return ""
+
+
+def _is_key(parts: list[str]) -> bool:
+    return any(part in ("key", "keys") and parts[at - 1] in KEY_KINDS for at, part in enumerate(parts) if at)
+
+
+def is_secret_value(value: str, kind: str) -> bool:
+    """Would a person with this literal beside such a name have to change their password?"""
+    if len(value) < 6 or len(value) > 4096 or " " in value or is_stand_in(value):
+        return False
+    if _TERM.match(value) or _HASHED.match(value) or _VERSIONISH.match(value) or _is_reference(value):
+        return False
+    return _is_password(value) if kind == "password" else is_random(value)
+
+
+def is_stand_in(value: str) -> bool:
+    """A placeholder, a lookup, a dummy, or a value whose characters only count up or repeat."""
+    return (
+        bool(_LOOKUP.search(value))
+        or bool(_SAID.search(value))
+        or (not _is_long_random(value) and bool(_DUMMY.search(value)))
+        or (_IDENTIFIER.match(value) is not None and not _mixed(value) and not _unspoken(value))
+        or is_monotonous(value)
+    )
+
+
+def is_weak(value: str) -> bool:
+    """A password that only stands for one; a word in a place where passwords go is one unless it says so."""
+    names_itself = re.search(r"(?i)pass|secret|token|key|user|pwd", value) is not None
+    plain = value.isalpha() and not names_itself and not _DUMMY.search(value) and len(value) >= 6
+    return not plain and is_stand_in(value)
+
+
+def _is_long_random(value: str) -> bool:
+    return len(value) >= 20 and any(c.isdigit() for c in value) and worded(value) * 3 < len(value)
+
+
+def is_monotonous(value: str) -> bool:
+    """`xxxx`, `0000`, `1234567890`, `abcdef…`: few different characters, or mostly one after the other."""
+    low = value.lower()
+    distinct = len(set(low))
+    steps = sum(1 for a, b in zip(low, low[1:], strict=False) if ord(b) - ord(a) in (0, 1, -1))
+    return distinct <= 3 or (len(low) >= 16 and distinct <= 5) or steps * 10 >= len(low) * 6
+
+
+def _is_reference(value: str) -> bool:
+    """A path, a host name or a dotted name rather than a literal; or a pattern for such a literal."""
+    pieces = re.split(r"[/.:]", value)
+    spoken = sum(1 for piece in pieces if piece.isalpha() and (piece.islower() or worded(piece) * 2 >= len(piece)))
+    return (len(pieces) > 2 and spoken * 2 >= len(pieces)) or bool(_REGEX.search(value))
+
+
+def _is_password(value: str) -> bool:
+    letters = any(c.isalpha() for c in value)
+    digits = any(c.isdigit() for c in value)
+    marks = any(not c.isalnum() and c not in "-_.:/" for c in value)
+    if not letters or value.endswith(("(", "[", "{")) or _UUID.match(value) and len(value) < 36:
+        return False
+    return digits or (marks and len(value) >= 8) or (len(value) >= 12 and _mixed(value))
+
+
+def is_random(value: str) -> bool:
+    """Long, of several kinds of characters, and not made of words."""
+    core = value.removesuffix("=").removesuffix("=")
+    if len(core) < 8:
+        return False
+    kinds = sum((any(c.islower() for c in core), any(c.isupper() for c in core), any(c.isdigit() for c in core)))
+    marks = any(c in "!@#$%^&*?+~" for c in core)
+    if len(core) < 16:
+        return kinds + marks >= 3 and worded(core) * 2 < len(core) and (kinds == 3 or marks)
+    hexadecimal = all(c in "0123456789abcdefABCDEF-" for c in core)
+    if hexadecimal:
+        return len(core) >= 20 and kinds >= 2 and len(set(core)) >= 8
+    return len(set(core)) >= 9 and worded(core) * 2 < len(core) and (kinds >= 2 or _unspoken(core)) and (
+        any(c.isdigit() for c in core) or _mixed(core) or _unspoken(core)
+    )
+
+
+def worded(value: str) -> int:
+    """How many characters belong to something that reads as a word."""
+    return sum(len(word) for word in _WORDS.findall(value) if len(word) >= 4 and _reads(word))
+
+
+def _reads(word: str) -> bool:
+    vowels = len(_VOWELS.findall(word))
+    return vowels * 5 >= len(word) and (len(word) - vowels) * 5 >= len(word)
+
+
+def _mixed(value: str) -> bool:
+    """Upper and lower case alternate as they do in no name."""
+    switches = sum(1 for a, b in zip(value, value[1:], strict=False) if a.islower() and b.isupper())
+    return len(value) >= 12 and switches * 5 >= len(value) and worded(value) * 2 < len(value)
+
+
+def _unspoken(value: str) -> bool:
+    letters = [c for c in value if c.isalpha()]
+    vowels = sum(1 for c in letters if c in "aeiouAEIOU")
+    return len(letters) >= 20 and vowels * 6 < len(letters)

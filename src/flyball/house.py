@@ -1,0 +1,163 @@
+"""Everything a command needs, put together: the journal, the keys, a driver, hands. Nothing is decided here."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flyball import driver as drivers
+from flyball.acts.ground import Ground
+from flyball.acts.hands import Hands
+from flyball.agents import sandbox
+from flyball.config import Paths, environment, paths
+from flyball.core import events as e
+from flyball.core.letters import AnyLetter, encode, refusal
+from flyball.core.run import Run
+from flyball.driver import Driver
+from flyball.errors import NotFound, UserError
+from flyball.journal import Entry
+from flyball.journal.sqlite import SqliteJournal
+from flyball.journal.heads import Heads
+from flyball.journal.keys import Signer, load_or_create
+from flyball.machines import from_file, shipped
+from flyball.supervisor import Supervisor, load
+
+ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+class WallClock:
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+
+def new_id() -> str:
+    """Eight characters that nobody misreads; short enough to type, long enough not to meet again."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(8))
+
+
+class House:
+    """One user's Flyball: its state directory and what is in it."""
+
+    def __init__(self, env: dict[str, str] | None = None) -> None:
+        self.env = environment() if env is None else env
+        self.paths: Paths = paths(self.env)
+        self.state_dir = self.paths.state_dir
+        self.clock = WallClock()
+        self._journal: SqliteJournal | None = None
+        self._heads: Heads | None = None
+
+    @property
+    def journal(self) -> SqliteJournal:
+        if self._journal is None:
+            try:
+                self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as problem:
+                raise UserError(
+                    f"The state directory {self.state_dir} cannot be made: {problem.strerror}. Set FLYBALL_STATE_DIR."
+                ) from None
+            self._journal = SqliteJournal(self.state_dir / "journal.db")
+        return self._journal
+
+    @property
+    def heads(self) -> Heads:
+        if self._heads is None:
+            self._heads = Heads(self.state_dir / "heads", self.signer)
+        return self._heads
+
+    @property
+    def signer(self) -> Signer:
+        return load_or_create(self.state_dir)
+
+    def close(self) -> None:
+        if self._heads:
+            self._heads.flush()
+        if self._journal:
+            self._journal.close()
+
+    # ---- runs by name ----
+
+    def find(self, name: str) -> str:
+        """A run by its id, a unique prefix, or @last."""
+        if name == "@last":
+            rows = [row for row in self.journal.rows(limit=50) if not row.parent]
+            if not rows:
+                raise NotFound("There is no run yet. Start one with `flyball run TASK`.")
+            return rows[0].run
+        found = self.journal.resolve(name) if name else []
+        if name in found or len(found) == 1:
+            return name if name in found else found[0]
+        if not found:
+            raise NotFound(f"There is no run '{name}'. `flyball ls` lists the runs there are.")
+        raise NotFound(
+            f"'{name}' is the beginning of {len(found)} runs: {', '.join(found[:5])}. Write more of it."
+        )
+
+    def read(self, run_id: str) -> Run:
+        return load(self.journal, run_id)[0]
+
+    def question(self, name: str) -> Run:
+        """The run whose question is meant: by the question's id, or the run's (its own, or that of a run below)."""
+        run_id, _, number = name.rpartition(".")
+        run = self.read(self.find(run_id if run_id and number.isdigit() else name))
+        while run.question is None and run.child:
+            run = self.read(run.child)
+        if run.question is None or (
+            run_id and number.isdigit() and run.question.id.rpartition(".")[2] != number
+        ):
+            raise NotFound(f"There is no open question '{name}'. `flyball inbox` lists the open ones.")
+        return run
+
+    # ---- letters ----
+
+    def send(self, run: Run, letter: AnyLetter) -> bool:
+        """Leave a letter and ring the driver. False: nobody drives the run now."""
+        reason = refusal(run, letter)
+        if reason:
+            raise UserError(reason)
+        self.journal.post(run.id, self.clock.now(), encode(letter))
+        holder = self.journal.holder(run.id)
+        return drivers.alive(self.state_dir, holder) and drivers.ring(self.state_dir, holder)
+
+    def driven(self, run_id: str) -> bool:
+        holder = self.journal.holder(run_id)
+        return bool(holder) and drivers.alive(self.state_dir, holder)
+
+    # ---- driving ----
+
+    def ground(self) -> Ground:
+        return Ground(self.state_dir, sandbox.probe(), self.env)
+
+    def supervisor(
+        self,
+        driver: Driver,
+        on_event: Callable[[Run, e.AnyEvent], None] | None = None,
+        show: Callable[[str, str], None] | None = None,
+    ) -> Supervisor:
+        def committed(entry: Entry) -> None:
+            self.heads.note(entry.run, entry.seq, entry.hash, entry.at)
+
+        made = Supervisor(
+            self.journal,
+            Hands(self.ground(), show),
+            self.clock,
+            driver=driver.name,
+            alive=lambda name: drivers.alive(self.state_dir, name),
+            new_id=new_id,
+            machine_table=self._table,
+            on_event=on_event,
+            on_commit=committed,
+        )
+        made.listen_to(driver.bell, driver.hear)
+        return made
+
+    def _table(self, name: str, parent: Run) -> dict[str, Any]:
+        """A child's machine: as the top-level run pinned it, else the one that ships."""
+        pinned = pinned_folder(self.state_dir, parent.began.root or parent.id) / "machines" / f"{name}.toml"
+        return (from_file(pinned) if pinned.exists() else shipped(name)).table
+
+
+def pinned_folder(state_dir: Path, run_id: str) -> Path:
+    return state_dir / "runs" / run_id / "pinned"

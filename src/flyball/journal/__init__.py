@@ -1,0 +1,35 @@
+"""What happened, in order, kept for good. Everything else about a run is a fold of this.
+
+A journal only grows: `append` adds to the end of a run or adds nothing, and what it returned is on the disk.
+Only the driver that holds a run's lease may append to it; everyone else leaves letters.
+The journal never looks inside an event: `body` is bytes to it.
+
+`flyball.journal.sqlite.SqliteJournal` keeps it in one file a user; `flyball.journal.memory.MemoryJournal`
+keeps it nowhere. `flyball.testing.journal_suite` says what any other store must do to take their place.
+"""
+
+from flyball.journal.types import (
+    Checkpoint,
+    Draft,
+    Entry,
+    Fault,
+    Journal,
+    Letter,
+    Registered,
+    Row,
+    Snapshot,
+    Write,
+)
+
+__all__ = [
+    "Checkpoint",
+    "Draft",
+    "Entry",
+    "Fault",
+    "Journal",
+    "Letter",
+    "Registered",
+    "Row",
+    "Snapshot",
+    "Write",
+]

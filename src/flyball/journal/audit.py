@@ -1,0 +1,183 @@
+"""What is stored is what was written, or here is the sentence that says where it is not.
+
+Reads only, one event at a time. Three things must agree: each run's chain of events, the registry's chain of
+begun and ended runs, and the signed heads kept outside the store, which may be behind it and never ahead.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from flyball.journal.chain import broken, registry_digest
+from flyball.journal.types import REGISTRY, Checkpoint, Entry, Fault, Registered
+
+
+class Stored(Protocol):
+    """A store laid bare: nothing is checked on the way out."""
+
+    def registered(self) -> Iterator[Registered]:
+        """The registry's lines in their order."""
+        ...
+
+    def heads(self) -> Iterator[tuple[str, int, str]]:
+        """Each run's name, sequence number and hash as its row has them."""
+        ...
+
+    def entries(self, run: str) -> Iterator[Entry]:
+        """The run's events in their order."""
+        ...
+
+    def strays(self) -> Iterator[str]:
+        """A name for each bundle of events that no run and no registry line owns."""
+        ...
+
+    def spoiled(self) -> Iterator[tuple[str, int]]:
+        """The run and sequence number of each snapshot that is not bound to its event any more."""
+        ...
+
+
+class _Life:
+    """What the registry says of one run."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, str] = {}
+
+    @property
+    def pruned(self) -> bool:
+        return "pruned" in self.heads
+
+
+def faults(stored: Stored, checkpoints: Iterable[Checkpoint] = ()) -> list[Fault]:
+    """Every fault of the store, the registry's first."""
+    known = list(checkpoints)
+    marks: dict[str, list[Checkpoint]] = {}
+    for mark in known:
+        marks.setdefault(mark.run, []).append(mark)
+    found, lives = _registry_faults(stored, marks.pop(REGISTRY, []))
+    heads = {run: (seq, head) for run, seq, head in stored.heads()}
+    for run in dict.fromkeys([*lives, *heads, *marks]):
+        life = lives.get(run)
+        found += _run_faults(stored, run, life, heads.get(run), marks.get(run, []))
+    found += [Fault(name, 0, f"There are events of {name}, which nobody began.") for name in stored.strays()]
+    return found + [
+        Fault(run, seq, f"Run {run}: its snapshot at event {seq} is not what was written.")
+        for run, seq in stored.spoiled()
+    ]
+
+
+def _registry_faults(stored: Stored, marks: list[Checkpoint]) -> tuple[list[Fault], dict[str, _Life]]:
+    found: list[Fault] = []
+    lives: dict[str, _Life] = {}
+    n, head = 0, ""
+    seen: dict[int, str] = {}
+    wanted = {mark.seq for mark in marks}
+    for line in stored.registered():
+        if not found and (why := _line_fault(n, head, line, lives.get(line.run))):
+            found.append(Fault(line.run, line.n, f"The registry's line {why}."))
+        lives.setdefault(line.run, _Life()).heads[line.kind] = line.head
+        n, head = line.n, line.hash
+        if n in wanted:
+            seen[n] = head
+    found += [_behind("The registry", mark, n) for mark in marks if seen.get(mark.seq) != mark.hash]
+    return found, lives
+
+
+def _line_fault(n: int, head: str, line: Registered, life: _Life | None) -> str:
+    if line.n != n + 1:
+        return f"{n + 1} is missing (line {line.n} comes next)"
+    digest = registry_digest(
+        bytes.fromhex(head), line.n, line.kind, line.run, bytes.fromhex(line.head), line.at
+    )
+    if digest.hex() != line.hash:
+        return f"{line.n} (run {line.run}) is not what was written (its hash does not follow from the chain)"
+    if (life is None) != (line.kind == "began") or (life and (line.kind in life.heads or life.pruned)):
+        return f"{line.n} says that run {line.run} {_PAST.get(line.kind, line.kind)}, which cannot be at that point"
+    return ""
+
+
+_PAST = {"pruned": "was pruned"}
+
+
+def _behind(what: str, mark: Checkpoint, last: int) -> Fault:
+    if mark.seq > last:
+        why = (
+            f"ends at {last}, but a signed head knows {mark.seq}: it was cut off or put back to an older copy"
+        )
+    else:
+        why = f"is not at {mark.seq} what a signed head says it was: history was rewritten"
+    return Fault(mark.run, mark.seq, f"{what} {why}.")
+
+
+def _run_faults(
+    stored: Stored, run: str, life: _Life | None, head: tuple[int, str] | None, marks: list[Checkpoint]
+) -> list[Fault]:
+    if life is not None and life.pruned:
+        return _grave_faults(stored, run, head)
+    if life is None and head is None:
+        return [_unknown(mark) for mark in marks]
+    if life is None:
+        return [
+            Fault(run, 0, f"Run {run} is stored but not in the registry."),
+            *_told(stored, run, {}, head, marks),
+        ]
+    return _told(stored, run, life.heads, head, marks)
+
+
+def _unknown(mark: Checkpoint) -> Fault:
+    text = f"Run {mark.run} is gone: a signed head knows it at event {mark.seq}, the journal does not."
+    return Fault(mark.run, mark.seq, text)
+
+
+def _grave_faults(stored: Stored, run: str, head: tuple[int, str] | None) -> list[Fault]:
+    left = next(stored.entries(run), None)
+    if left is None and head is None:
+        return []
+    return [
+        Fault(run, left.seq if left else 0, f"Run {run} was pruned, but something of it is still stored.")
+    ]
+
+
+def _told(
+    stored: Stored, run: str, registry: dict[str, str], head: tuple[int, str] | None, marks: list[Checkpoint]
+) -> list[Fault]:
+    """Walk the run's chain once, and hold everything that is known of it against it."""
+    last, prior = 0, ""
+    wanted = {mark.seq for mark in marks}
+    seen: dict[int, str] = {}
+    owed = {value: kind for kind, value in registry.items()}
+    for entry in stored.entries(run):
+        if why := broken(bytes.fromhex(prior), last, entry):
+            return [Fault(run, last + 1, f"Run {run}: {why}.")]
+        if not last and registry.get("began", entry.hash) != entry.hash:
+            return [
+                Fault(run, 1, f"Run {run}: event 1 is not the one with which the registry says it began.")
+            ]
+        last, prior = entry.seq, entry.hash
+        owed.pop(prior, None)
+        if last in wanted:
+            seen[last] = prior
+    return [
+        *_head_faults(run, last, prior, head),
+        *(_behind(f"Run {run}", mark, last) for mark in marks if seen.get(mark.seq) != mark.hash),
+        *_owed_faults(run, last, owed),
+    ]
+
+
+def _head_faults(run: str, last: int, prior: str, head: tuple[int, str] | None) -> Iterator[Fault]:
+    if head is None and not last:
+        yield Fault(
+            run, 0, f"Run {run} is gone: the registry says it began, and neither events nor a row are left."
+        )
+    elif head is None:
+        yield Fault(run, last, f"Run {run} has {last} events but no row.")
+    elif head[0] > last:
+        yield Fault(
+            run, last + 1, f"Run {run}: event {last + 1} is missing: its row says that there are {head[0]}."
+        )
+    elif head != (last, prior):
+        yield Fault(run, last, f"Run {run}: its row stands at event {head[0]}, its chain at event {last}.")
+
+
+def _owed_faults(run: str, last: int, owed: dict[str, str]) -> Iterator[Fault]:
+    if "ended" in owed.values():
+        text = f"Run {run}: the registry says that it ended with an event that is not among its {last}."
+        yield Fault(run, last, text)

@@ -1,0 +1,78 @@
+"""Each hash covers the one before it, so a change anywhere shows at that place and at the end.
+
+    hash(n) = sha256(hash(n-1) ‖ tag ‖ field ‖ field …)
+
+A field is its length in eight bytes, then its bytes; a number is eight bytes, signed. So no two different
+lists of fields give the same bytes. Before the first stand 32 zero bytes.
+"""
+
+from hashlib import sha256
+from struct import Struct as Packer
+
+from flyball.journal.types import Draft, Entry, Registered
+
+_NOTHING = bytes(32)
+_NUMBERS = Packer(">qq")
+_LENGTH = Packer(">Q")
+
+
+def event_digest(before: bytes, run: str, seq: int, at: int, kind: str, body: bytes) -> bytes:
+    """The hash of a run's event `seq`, given the hash of the one before it."""
+    name, sort = run.encode(), kind.encode()
+    return sha256(
+        b"".join(
+            (
+                before or _NOTHING,
+                b"event",
+                _NUMBERS.pack(seq, at),
+                _LENGTH.pack(len(name)),
+                name,
+                _LENGTH.pack(len(sort)),
+                sort,
+                _LENGTH.pack(len(body)),
+                body,
+            )
+        )
+    ).digest()
+
+
+def registry_digest(before: bytes, n: int, kind: str, run: str, head: bytes, at: int) -> bytes:
+    """The hash of the registry's line `n`."""
+    fields = b"".join(_field(part) for part in (kind.encode(), run.encode(), head))
+    return sha256((before or _NOTHING) + b"registry" + _NUMBERS.pack(n, at) + fields).digest()
+
+
+def snapshot_digest(run: str, seq: int, head: bytes, rules: str, body: bytes) -> bytes:
+    """A snapshot belongs to one event of one run: it is bound to that event's hash."""
+    fields = b"".join(_field(part) for part in (run.encode(), head, rules.encode(), body))
+    return sha256(b"snapshot" + _NUMBERS.pack(seq, 0) + fields).digest()
+
+
+def _field(data: bytes) -> bytes:
+    return _LENGTH.pack(len(data)) + data
+
+
+def extend(run: str, seq: int, head: bytes, drafts: tuple[Draft, ...]) -> list[Entry]:
+    """The drafts as entries after `seq`, whose hash is `head`."""
+    entries: list[Entry] = []
+    for draft in drafts:
+        seq += 1
+        head = event_digest(head, run, seq, draft.at, draft.kind, draft.body)
+        entries.append(Entry(run, seq, draft.at, draft.kind, draft.body, head.hex()))
+    return entries
+
+
+def register(n: int, head: bytes, kind: str, run: str, run_head: bytes, at: int) -> Registered:
+    """The registry's line after `n`, whose hash is `head`."""
+    digest = registry_digest(head, n + 1, kind, run, run_head, at)
+    return Registered(n + 1, kind, run, run_head.hex(), at, digest.hex())
+
+
+def broken(before: bytes, after: int, entry: Entry) -> str:
+    """Why `entry` cannot follow event `after`, whose hash is `before`, as half a sentence; "" if it can."""
+    if entry.seq != after + 1:
+        return f"event {after + 1} is missing (event {entry.seq} comes next)"
+    digest = event_digest(before, entry.run, entry.seq, entry.at, entry.kind, entry.body)
+    if digest.hex() != entry.hash:
+        return f"event {entry.seq} is not what was written (its hash does not follow from the chain)"
+    return ""

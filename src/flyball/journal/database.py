@@ -1,0 +1,232 @@
+"""One SQLite file, one connection, one thread. Whatever SQLite complains of leaves here as a sentence.
+
+WAL and synchronous=FULL: a commit that returned survives a power cut. Several processes share the file; a
+writer waits for the others up to `PATIENCE_MS`. Every statement is read to its end at once, so no read stays
+open across a write.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from flyball.errors import Corrupt, JournalError
+
+APPLICATION = 0x666C7962  # "flyb", so that another program's database is not taken for ours
+PATIENCE_MS = 30_000
+
+Value = None | int | float | bytes | str
+
+
+class Database:
+    """A journal's file, open and of this version."""
+
+    def __init__(self, path: Path, vfs: str = "") -> None:
+        self.path = path
+        _make_private(path)
+        try:
+            self._connection: Any = apsw.Connection(str(path), vfs=vfs or None)
+            self._connection.set_busy_timeout(PATIENCE_MS)
+        except (apsw.Error, OSError) as error:
+            raise explained(error, path) from error
+        try:
+            self._settle()
+        except BaseException:
+            self.close()
+            raise
+
+    def _settle(self) -> None:
+        self._refuse_others()
+        self._use_wal()
+        self.ask("PRAGMA synchronous = FULL")
+        self.ask("PRAGMA foreign_keys = OFF")
+        self.ask("PRAGMA journal_size_limit = 67108864")
+        self.ask("PRAGMA wal_autocheckpoint = 4000")
+        self.ask("PRAGMA cache_size = -8000")
+        self._migrate()
+
+    def _refuse_others(self) -> None:
+        owner = self.number("PRAGMA application_id")
+        if owner not in (0, APPLICATION) or (
+            owner == 0 and self.number("SELECT count(*) FROM sqlite_schema")
+        ):
+            raise Corrupt(
+                f"{self.path} is another program's database, not a Flyball journal. "
+                "Move it away, or set FLYBALL_STATE_DIR to another directory."
+            )
+        version, ours = self.number("PRAGMA user_version"), len(_migrations())
+        if version > ours:
+            raise JournalError(
+                f"{self.path} was written by a newer Flyball (version {version} of the journal; this one knows "
+                f"{ours}). Update Flyball, or set FLYBALL_STATE_DIR to another directory."
+            )
+
+    def _use_wal(self) -> None:
+        """SQLite does not wait for others here, so we do."""
+        until = time.monotonic() + PATIENCE_MS / 1000
+        while True:
+            try:
+                mode = self._connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+                break
+            except apsw.BusyError as error:
+                if time.monotonic() > until:
+                    raise explained(error, self.path) from error
+                time.sleep(0.01)
+            except apsw.Error as error:
+                raise explained(error, self.path) from error
+        if mode != "wal":
+            raise JournalError(
+                f"{self.path} lies on a file system that cannot keep a write-ahead log. "
+                "Set FLYBALL_STATE_DIR to a directory on a local disk."
+            )
+
+    def _migrate(self) -> None:
+        """Two processes may come here at once: the second finds the first one's work done."""
+        if self.number("PRAGMA user_version") == len(_migrations()):
+            return
+        self.begin()
+        try:
+            for script in _migrations()[self.number("PRAGMA user_version") :]:
+                self.ask(script)
+            self.ask(f"PRAGMA application_id = {APPLICATION}")
+            self.ask(f"PRAGMA user_version = {len(_migrations())}")
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+
+    def ask(self, sql: str, values: Sequence[Value] = (), types: tuple[type, ...] = ()) -> list[Any]:
+        """Run one statement (or a script) and return all its rows, which must be of these types.
+
+        In a damaged file a column may hold what no statement of ours could have put there.
+        """
+        try:
+            rows = self._connection.execute(sql, values).fetchall()
+        except (apsw.Error, OSError, UnicodeDecodeError) as error:
+            raise explained(error, self.path) from error
+        if types and any(tuple(map(type, row)) != types for row in rows):
+            raise Corrupt(_DAMAGED.format(path=self.path, why="a column holds a value of another type"))
+        return rows
+
+    def number(self, sql: str, values: Sequence[Value] = ()) -> int:
+        """The first value of the first row, which is a number; 0 if there is no row."""
+        rows = self.ask(sql, values, (int,))
+        return rows[0][0] if rows else 0
+
+    def tell(self, sql: str, values: Sequence[Value] = ()) -> int:
+        """Run one writing statement and return how many rows it changed."""
+        try:
+            self._connection.execute(sql, values)
+            return self._connection.changes()
+        except (apsw.Error, OSError) as error:
+            raise explained(error, self.path) from error
+
+    def tell_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
+        """Run one writing statement for each of the values."""
+        try:
+            self._connection.executemany(sql, values)
+        except (apsw.Error, OSError) as error:
+            raise explained(error, self.path) from error
+
+    def begin(self) -> None:
+        """Start writing, alone."""
+        self.tell("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """On return it is on the disk."""
+        self.tell("COMMIT")
+
+    def rollback(self) -> None:
+        """Forget what was begun. A transaction that SQLite has already given up is forgotten too."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except apsw.Error:  # the complaint that led here is the one to hear
+            pass
+
+    def close(self) -> None:
+        """Let go of the file."""
+        try:
+            self._connection.close()
+        except (apsw.Error, OSError) as error:
+            raise explained(error, self.path) from error
+
+
+def _make_private(path: Path) -> None:
+    """A new file is the user's alone; SQLite gives its companions the same mode."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        if not path.parent.is_dir():
+            raise JournalError(
+                f"{path.parent} is a file, not a directory, so no journal can be kept there. "
+                "Move it away, or set FLYBALL_STATE_DIR."
+            ) from None
+    except OSError as error:
+        raise explained(error, path) from error
+
+
+def _migrations() -> list[str]:
+    """The numbered scripts, in order."""
+    global _scripts
+    if not _scripts:
+        found = [
+            item
+            for item in files("flyball.journal").joinpath("schema").iterdir()
+            if item.name.endswith(".sql")
+        ]
+        _scripts = [item.read_text("utf-8") for item in sorted(found, key=lambda item: item.name)]
+    return _scripts
+
+
+_scripts: list[str] = []
+
+
+def explained(error: Exception, path: Path) -> JournalError:
+    """The sentence for what SQLite or the system said."""
+    for kind, (blame, sentence) in _SENTENCES.items():
+        if isinstance(error, kind):
+            return blame(sentence.format(path=path, why=str(error).rstrip(".")))
+    return JournalError(f"{path} could not be used ({type(error).__name__}: {error}); nothing was written.")
+
+
+_CLOSED = (
+    "{path} cannot be opened or written ({why}). Check that it and its directory are yours and writable."
+)
+_DAMAGED = (
+    "{path} is damaged ({why}). Keep a copy, then put back a backup, or move it away to begin a new journal."
+)
+_SENTENCES: dict[type[Exception], tuple[type[JournalError], str]] = {
+    apsw.NotADBError: (
+        Corrupt,
+        "{path} is not a journal ({why}). Put back a backup, or move it away to begin a new journal.",
+    ),
+    apsw.CorruptError: (Corrupt, _DAMAGED),
+    UnicodeDecodeError: (Corrupt, _DAMAGED),
+    apsw.SchemaChangeError: (Corrupt, _DAMAGED),
+    apsw.SQLError: (Corrupt, _DAMAGED),  # our statements fit our schema, so the schema is not ours any more
+    apsw.MismatchError: (Corrupt, _DAMAGED),
+    apsw.ConstraintError: (Corrupt, _DAMAGED),  # the place of the next event is taken already
+    apsw.FullError: (
+        JournalError,
+        "The disk that holds {path} is full; nothing was written. Free some space, then try again.",
+    ),
+    apsw.BusyError: (
+        JournalError,
+        "{path} was kept locked by another process for too long (`fuser` says which); nothing was written.",
+    ),
+    apsw.ReadOnlyError: (JournalError, _CLOSED),
+    apsw.PermissionsError: (JournalError, _CLOSED),
+    apsw.CantOpenError: (JournalError, _CLOSED),
+    apsw.ConnectionClosedError: (JournalError, "{path} was already closed."),
+    apsw.IOError: (
+        JournalError,
+        "The disk that holds {path} failed ({why}); nothing was written. Check the disk, then try again.",
+    ),
+    OSError: (JournalError, _CLOSED),
+}

@@ -1,0 +1,127 @@
+"""Signed heads, kept outside the journal: they can be behind it, never ahead of it.
+
+So a journal that was cut off, rewritten or put back to an older copy is found out: it does not know a head
+that was once durable. One file a run and one for the registry, replaced whole. A head is noted after its
+commit and written at most once a second a run and ten times a second in all; `flush` writes the rest.
+"""
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from flyball.errors import JournalError
+from flyball.journal.keys import Signer, verify
+from flyball.journal.types import REGISTRY, Checkpoint, Fault, Journal
+
+RUN_PAUSE_US = 1_000_000
+PAUSE_US = 100_000
+
+
+class _Signed(msgspec.Struct, frozen=True):
+    head: Checkpoint
+    signature: str
+
+
+class Heads:
+    """The signed heads in one directory. Time comes in with what is noted."""
+
+    def __init__(self, directory: Path, signer: Signer) -> None:
+        self.directory = directory
+        self._signer = signer
+        self._waiting: dict[str, Checkpoint] = {}
+        self._written_at: dict[str, int] = {}
+        self._last_at = -PAUSE_US
+
+    def note(self, run: str, seq: int, head: str, at: int) -> None:
+        """Remember a head that is durable, and write it if it is time. `REGISTRY` is the registry's name."""
+        self._waiting[run] = Checkpoint(run, seq, head, at)
+        if self._due(run, at):
+            self._write(self._waiting.pop(run))
+
+    def _due(self, run: str, at: int) -> bool:
+        """A clock that was put back does not hold heads up."""
+        since_run, since = at - self._written_at.get(run, at - RUN_PAUSE_US), at - self._last_at
+        return not 0 <= since_run < RUN_PAUSE_US and not 0 <= since < PAUSE_US
+
+    def flush(self) -> None:
+        """Write every head that waits: a run stops, or the process ends."""
+        while self._waiting:
+            self._write(self._waiting.pop(next(iter(self._waiting))))
+
+    def forget(self, run: str) -> None:
+        """Drop the head of a run that was pruned."""
+        self._waiting.pop(run, None)
+        self._path(run).unlink(missing_ok=True)
+
+    def load(self) -> tuple[list[Checkpoint], list[Fault]]:
+        """The heads that our key signed, and a fault for each file that it did not."""
+        heads: list[Checkpoint] = []
+        found: list[Fault] = []
+        for path in sorted(self.directory.glob("*.json")):
+            head = self._read(path)
+            if head is None:
+                found.append(Fault("", 0, f"{path} is not a head that this journal's key signed."))
+            else:
+                heads.append(head)
+        return heads, found
+
+    def rolled_back(self, run: str, journal: Journal) -> Fault | None:
+        """Before a run goes on: whether the journal lacks a head that the run once had."""
+        path = self._path(run)
+        if not path.exists():
+            return None
+        head = self._read(path)
+        if head is None:
+            return Fault(run, 0, f"{path} is not a head that this journal's key signed.")
+        if journal.hash_at(run, head.seq) == head.hash:
+            return None
+        text = (
+            f"Run {run} does not hold event {head.seq} as it once did: the journal was cut off or put back."
+        )
+        return Fault(run, head.seq, text)
+
+    def _read(self, path: Path) -> Checkpoint | None:
+        """The head in a file, if our key signed it and it lies under its own name."""
+        try:
+            signed = msgspec.json.decode(path.read_bytes(), type=_Signed)
+        except (msgspec.DecodeError, OSError):
+            return None
+        good = verify(self._signer.public_key_hex, _payload(signed.head), signed.signature)
+        return signed.head if good and path == self._path(signed.head.run) else None
+
+    def _write(self, head: Checkpoint) -> None:
+        """A head with a higher number stays: it may be all that tells of a journal put back."""
+        self._written_at[head.run] = self._last_at = head.at
+        path = self._path(head.run)
+        before = self._read(path)
+        if before is not None and before.seq >= head.seq:
+            return
+        signed = _Signed(head, self._signer.sign(_payload(head)))
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _replace(path, msgspec.json.encode(signed) + b"\n")
+        except OSError as error:
+            raise JournalError(
+                f"The signed head {path} cannot be written ({error.strerror or error}). "
+                "Check the disk and that the directory is yours and writable."
+            ) from error
+
+    def _path(self, run: str) -> Path:
+        return self.directory / ("@registry.json" if run == REGISTRY else f"{quote(run, safe='')}.json")
+
+
+def _payload(head: Checkpoint) -> bytes:
+    return b"flyball head\n" + msgspec.json.encode(head)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """The old file or the new one, never half of one."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)

@@ -1,0 +1,88 @@
+"""One Ed25519 key a user. It signs head checkpoints and certificates, and never leaves its file."""
+
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from flyball.errors import ConfigError
+
+NAME = "signing.key"
+
+
+class Signer:
+    """Signs bytes."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+
+    @property
+    def public_key_hex(self) -> str:
+        """The public half, which anyone may have."""
+        return self._key.public_key().public_bytes_raw().hex()
+
+    def sign(self, data: bytes) -> str:
+        """The signature of `data`, in hex."""
+        return self._key.sign(data).hex()
+
+
+def verify(public_key_hex: str, data: bytes, signature: str) -> bool:
+    """Whether the holder of that key signed exactly this."""
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key_hex))
+        key.verify(bytes.fromhex(signature), data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def load_or_create(directory: Path) -> Signer:
+    """The key in this directory. Several processes may ask for a new one at once: all get the same."""
+    path = directory / NAME
+    try:
+        if not path.exists():
+            _create(path)
+        return Signer(_load(path))
+    except OSError as error:
+        raise ConfigError(
+            f"The signing key {path} cannot be read or made ({error.strerror or error}). "
+            "Check that it and its directory are yours and writable."
+        ) from error
+
+
+def _create(path: Path) -> None:
+    """Write the whole key aside, then give it its name: whoever comes second finds the name taken."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    aside = path.with_name(f".{NAME}.{os.urandom(8).hex()}")
+    handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(aside, path)
+    except FileExistsError:
+        pass
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _load(path: Path) -> Ed25519PrivateKey:
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (ValueError, TypeError) as error:
+        key = error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(
+            f"{path} does not hold an Ed25519 key. Put back a backup, or move it away to make a new one "
+            "(what the old one signed can then not be checked)."
+        )
+    return key

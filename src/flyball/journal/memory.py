@@ -1,0 +1,252 @@
+"""The journal that forgets everything when it is dropped: for rehearsals, simulations and tests.
+
+It keeps the same chains as one on disk, and checks a whole append before it changes anything.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from flyball.journal import audit
+from flyball.journal.chain import extend, register, snapshot_digest
+from flyball.journal.queries import Asked
+from flyball.journal.reading import checked
+from flyball.journal.refusals import (
+    check_shape,
+    elsewhere,
+    fenced,
+    held,
+    not_ended,
+    pruned_before,
+    taken,
+    unknown,
+)
+from flyball.journal.types import Checkpoint, Entry, Fault, Letter, Registered, Row, Snapshot, Write
+
+
+class _Lease(NamedTuple):
+    driver: str = ""
+    fence: int = 0
+
+
+class MemoryJournal:
+    """A `Journal` in this process."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, list[Entry]] = {}
+        self._rows: dict[str, Row] = {}
+        self._registry: list[Registered] = []
+        self._ended: set[str] = set()
+        self._pruned: set[str] = set()
+        self._leases: dict[str, _Lease] = {}
+        self._letters: list[Letter] = []
+        self._snapshots: dict[str, tuple[Snapshot, bytes]] = {}
+
+    # Appending: first everything that can be refused, then everything that changes.
+
+    def append(self, writes: Sequence[Write]) -> list[Entry]:
+        """Write all or, raising, nothing."""
+        heads: dict[str, tuple[int, str]] = {}
+        gone: set[int] = set()
+        plans: list[tuple[Write, list[Entry]]] = []
+        for write in writes:
+            self._check(write, heads, gone)
+            entries = extend(write.run, write.after, bytes.fromhex(heads[write.run][1]), write.drafts)
+            if entries:
+                heads[write.run] = (entries[-1].seq, entries[-1].hash)
+            plans.append((write, entries))
+        for write, entries in plans:
+            self._apply(write, entries)
+        return [entry for _, entries in plans for entry in entries]
+
+    def _check(self, write: Write, heads: dict[str, tuple[int, str]], gone: set[int]) -> None:
+        check_shape(write)
+        lease = self._leases.get(write.run, _Lease())
+        if not lease.driver or lease.fence != write.fence:
+            raise fenced(write, lease.fence if lease.driver else 0)
+        seq, _ = heads.setdefault(write.run, self.head(write.run))
+        if seq != write.after:
+            raise elsewhere(write, seq)
+        if write.run in self._pruned:
+            raise pruned_before(write.run)
+        for letter in write.letters:
+            if letter in gone or not self._waits(letter, write.run):
+                raise taken(write.run, letter)
+            gone.add(letter)
+
+    def _waits(self, letter: int, run: str) -> bool:
+        if not 0 < letter <= len(self._letters):
+            return False
+        found = self._letters[letter - 1]
+        return found.run == run and not found.taken
+
+    def _apply(self, write: Write, entries: list[Entry]) -> None:
+        run = write.run
+        if not write.after:
+            self._register("began", run, entries[0].hash, entries[0].at)
+        self._events.setdefault(run, []).extend(entries)
+        self._rows[run] = write.row
+        if write.row.status == "ended" and run not in self._ended:
+            self._ended.add(run)
+            at = entries[-1].at if entries else write.row.updated_at
+            self._register("ended", run, self._events[run][-1].hash, at)
+        for letter in write.letters:
+            self._letters[letter - 1] = replace(self._letters[letter - 1], taken=True)
+        if write.snapshot:
+            self._keep_snapshot(write)
+
+    def _register(self, kind: str, run: str, head: str, at: int) -> None:
+        n, last = self.registry_head()
+        self._registry.append(register(n, bytes.fromhex(last), kind, run, bytes.fromhex(head), at))
+
+    def _keep_snapshot(self, write: Write) -> None:
+        seq, head = self.head(write.run)
+        digest = snapshot_digest(write.run, seq, bytes.fromhex(head), write.rules, write.snapshot)
+        self._snapshots[write.run] = (Snapshot(write.run, seq, write.rules, write.snapshot), digest)
+
+    # Reading.
+
+    def read(self, run: str, after: int = 0) -> Iterator[Entry]:
+        """The events after `after`, as many as there are now."""
+        events = self._events.get(run, [])
+        until = len(events)
+        if after < until:
+            head = bytes.fromhex(self.hash_at(run, after))
+            yield from checked(events[after:], "The journal", run, after, head, until)
+
+    def head(self, run: str) -> tuple[int, str]:
+        """The run's last sequence number and hash."""
+        events = self._events.get(run)
+        return (events[-1].seq, events[-1].hash) if events else (0, "")
+
+    def hash_at(self, run: str, seq: int) -> str:
+        """The hash of one event."""
+        events = self._events.get(run, [])
+        return events[seq - 1].hash if 0 < seq <= len(events) else ""
+
+    def registry_head(self) -> tuple[int, str]:
+        """The registry's last number and hash."""
+        return (self._registry[-1].n, self._registry[-1].hash) if self._registry else (0, "")
+
+    def latest_snapshot(self, run: str) -> Snapshot | None:
+        """The snapshot written last."""
+        found = self._snapshots.get(run)
+        return found[0] if found and self._bound(*found) else None
+
+    def _bound(self, snapshot: Snapshot, digest: bytes) -> bool:
+        head = bytes.fromhex(self.hash_at(snapshot.run, snapshot.seq))
+        return digest == snapshot_digest(snapshot.run, snapshot.seq, head, snapshot.rules, snapshot.body)
+
+    def row(self, run: str) -> Row | None:
+        """The run's row."""
+        return self._rows.get(run)
+
+    def rows(
+        self,
+        *,
+        repo: str | None = None,
+        status: str | None = None,
+        state: str | None = None,
+        machine: str | None = None,
+        root: str | None = None,
+        parent: str | None = None,
+        open_question: bool = False,
+        late_at: int | None = None,
+        failures: int | None = None,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """The rows that fit everything asked, newest first."""
+        asked = Asked(repo, status, state, machine, root, parent, open_question, late_at, failures)
+        found = [row for row in self._rows.values() if asked.fits(row)]
+        found.reverse()
+        found.sort(key=lambda row: row.created_at, reverse=True)
+        return found[:limit]
+
+    def tally(self, *, machine: str | None = None) -> dict[str, int]:
+        """How many runs stand in each state."""
+        states = sorted(row.state for row in self._rows.values() if machine in (None, row.machine))
+        return {state: states.count(state) for state in dict.fromkeys(states)}
+
+    def resolve(self, prefix: str) -> list[str]:
+        """The runs whose id begins so, in order."""
+        return sorted(run for run in self._rows if run.startswith(prefix))
+
+    # Leases and mail.
+
+    def acquire(self, run: str, driver: str, alive: Callable[[str], bool]) -> int:
+        """Take the lease from nobody or from the dead."""
+        lease = self._leases.get(run, _Lease())
+        if lease.driver == driver:
+            return lease.fence
+        if lease.driver and alive(lease.driver):
+            raise held(run, lease.driver)
+        self._leases[run] = _Lease(driver, lease.fence + 1)
+        return lease.fence + 1
+
+    def release(self, run: str, driver: str) -> None:
+        """Give the lease back. The number stays, so that the next is higher."""
+        lease = self._leases.get(run, _Lease())
+        if lease.driver == driver:
+            self._leases[run] = _Lease("", lease.fence)
+
+    def holder(self, run: str) -> str:
+        """Who holds the lease."""
+        return self._leases.get(run, _Lease()).driver
+
+    def post(self, run: str, at: int, body: bytes) -> int:
+        """Leave a letter."""
+        self._letters.append(Letter(len(self._letters) + 1, run, at, body, taken=False))
+        return len(self._letters)
+
+    def mail(self, run: str) -> list[Letter]:
+        """The run's letters that are not taken."""
+        return self.mail_all((run,))
+
+    def mail_all(self, runs: Iterable[str]) -> list[Letter]:
+        """The letters of these runs that are not taken."""
+        wanted = frozenset(runs)
+        return [letter for letter in self._letters if letter.run in wanted and not letter.taken]
+
+    # Pruning and auditing.
+
+    def prune(self, run: str, at: int) -> None:
+        """Drop an ended run whole; its tombstone is a line of the registry."""
+        if run not in self._rows:
+            raise unknown(run)
+        if run not in self._ended:
+            raise not_ended(run)
+        self._register("pruned", run, self.head(run)[1], at)
+        self._pruned.add(run)
+        self._letters = [replace(letter, taken=letter.taken or letter.run == run) for letter in self._letters]
+        for kept in (self._events, self._rows, self._snapshots, self._leases):
+            kept.pop(run, None)
+
+    def registered(self) -> Iterator[Registered]:
+        """The registry, in order, unchecked."""
+        return iter(tuple(self._registry))
+
+    def heads(self) -> Iterator[tuple[str, int, str]]:
+        """Each run that has a row, with its head."""
+        return ((run, *self.head(run)) for run in tuple(self._rows))
+
+    def entries(self, run: str) -> Iterator[Entry]:
+        """The run's events, unchecked."""
+        return iter(tuple(self._events.get(run, ())))
+
+    def strays(self) -> Iterator[str]:
+        """Events here always lie under their run's name."""
+        return iter(())
+
+    def spoiled(self) -> Iterator[tuple[str, int]]:
+        """The snapshots that are not bound to their events any more."""
+        return (
+            (kept.run, kept.seq) for kept, digest in self._snapshots.values() if not self._bound(kept, digest)
+        )
+
+    def faults(self, checkpoints: Iterable[Checkpoint] = ()) -> list[Fault]:
+        """What is not as it was written."""
+        return audit.faults(self, checkpoints)
+
+    def close(self) -> None:
+        """Nothing to let go of."""

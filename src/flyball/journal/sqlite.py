@@ -1,0 +1,360 @@
+"""The journal in one SQLite file that all of a user's processes share.
+
+One transaction holds a write's events, its row, its letters, its snapshot and its lines of the registry.
+`append` takes the writes of many runs: that is the group commit, one sync for all of them.
+An instance is used by the thread that made it; other processes (and threads) open their own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import astuple
+
+from flyball.errors import JournalError
+from flyball.journal import audit
+from flyball.journal.chain import extend, register, snapshot_digest
+from flyball.journal.database import Database, Value
+from flyball.journal.queries import COLUMNS, TYPES, Asked, query
+from flyball.journal.reading import checked
+from flyball.journal.refusals import (
+    check_shape,
+    elsewhere,
+    fenced,
+    held,
+    not_ended,
+    pruned_before,
+    taken,
+    unknown,
+)
+from flyball.journal.stored import SEQS, SqliteStored
+from flyball.journal.types import Checkpoint, Entry, Fault, Letter, Registered, Row, Snapshot, Write
+
+_REMEMBERED = 4_096
+_TRIES = 100
+_LETTER = (int, str, int, bytes)
+_FIELDS = Row.__struct_fields__
+
+
+class _Place(NamedTuple):
+    """Where a run stands: its number, its head, whether its end is registered, and its row's values."""
+
+    n: int
+    seq: int
+    head: bytes
+    ended: bool
+    row: tuple[Value, ...]
+
+
+class SqliteJournal:
+    """A `Journal` in the file `path`. `vfs` names an APSW file system, which is how disks are made to fail."""
+
+    def __init__(self, path: Path | str, vfs: str = "") -> None:
+        self.path = Path(path)
+        self._database = Database(self.path, vfs)
+        self._stored = SqliteStored(self._database)
+        self._places: dict[str, _Place] = {}
+        self._updates: dict[tuple[str, ...], str] = {}
+
+    # Appending. A place that is remembered is only a guess: the update names the head it expects.
+
+    def append(self, writes: Sequence[Write]) -> list[Entry]:
+        """Write all in one transaction, or raise and write nothing."""
+        for write in writes:
+            check_shape(write)
+        if not writes:
+            return []
+        self._database.begin()
+        try:
+            entries = [entry for write in writes for entry in self._write(write)]
+            self._database.commit()
+        except BaseException:
+            self._places.clear()
+            self._database.rollback()
+            raise
+        return entries
+
+    def _write(self, write: Write) -> list[Entry]:
+        self._check_fence(write)
+        place = self._place(write)
+        entries = extend(write.run, write.after, place.head, write.drafts)
+        if write.after:
+            place = self._move(place, write, entries)
+        else:
+            place = self._begin(write, entries)
+        self._store(place.n, entries)
+        self._take(write)
+        self._keep_snapshot(place, write)
+        self._remember(write.run, place)
+        return entries
+
+    def _check_fence(self, write: Write) -> None:
+        sql = "SELECT fence FROM lease WHERE run = ? AND driver <> ''"
+        now = self._database.number(sql, (write.run,))
+        if now != write.fence or not now:
+            raise fenced(write, now)
+
+    def _place(self, write: Write) -> _Place:
+        place = self._places.get(write.run)
+        if place is None or place.seq != write.after:
+            place = self._load(write.run) or _Place(0, 0, b"", False, ())
+        if place.seq != write.after:
+            raise elsewhere(write, place.seq)
+        return place
+
+    def _load(self, run: str) -> _Place | None:
+        sql = f"SELECT n, seq, head, ended, {COLUMNS} FROM run WHERE run = ?"
+        for n, seq, head, ended, *row in self._database.ask(sql, (run,), (int, int, bytes, int, *TYPES)):
+            return _Place(n, seq, head, bool(ended), tuple(row))
+        return None
+
+    def _begin(self, write: Write, entries: list[Entry]) -> _Place:
+        if self._database.ask("SELECT 1 FROM registry WHERE run = ? LIMIT 1", (write.run,)):
+            raise pruned_before(write.run)
+        n = self._register("began", write.run, bytes.fromhex(entries[0].hash), entries[0].at)
+        ended = self._register_end(write, entries[-1].hash, False)
+        row = astuple(write.row)
+        marks = ", ".join("?" * (len(_FIELDS) + 4))
+        sql = f"INSERT INTO run (n, seq, head, ended, {COLUMNS}) VALUES ({marks})"
+        head = bytes.fromhex(entries[-1].hash)
+        self._database.tell(sql, (n, entries[-1].seq, head, ended, *row))
+        return _Place(n, entries[-1].seq, head, ended, row)
+
+    def _move(self, place: _Place, write: Write, entries: list[Entry]) -> _Place:
+        """Set only the columns that changed, so that only their indexes are touched."""
+        head = bytes.fromhex(entries[-1].hash) if entries else place.head
+        ended = place.ended or self._register_end(write, head.hex(), place.ended)
+        row = astuple(write.row)
+        changed = [i for i, (old, new) in enumerate(zip(place.row, row, strict=True)) if old != new]
+        values = (
+            place.seq + len(entries),
+            head,
+            ended,
+            *(row[i] for i in changed),
+            place.n,
+            place.seq,
+            place.head,
+        )
+        if not self._database.tell(self._update(tuple(_FIELDS[i] for i in changed)), values):
+            now = self._load(write.run)
+            raise elsewhere(write, now.seq if now else 0)
+        return _Place(place.n, place.seq + len(entries), head, ended, row)
+
+    def _update(self, names: tuple[str, ...]) -> str:
+        sql = self._updates.get(names)
+        if sql is None:
+            sets = "".join(f', "{name}" = ?' for name in names)
+            sql = f"UPDATE run SET seq = ?, head = ?, ended = ?{sets} WHERE n = ? AND seq = ? AND head = ?"
+            self._updates[names] = sql
+        return sql
+
+    def _register_end(self, write: Write, head: str, ended: bool) -> bool:
+        if not ended and write.row.status == "ended":
+            at = write.drafts[-1].at if write.drafts else write.row.updated_at
+            self._register("ended", write.run, bytes.fromhex(head), at)
+            return True
+        return ended
+
+    def _register(self, kind: str, run: str, run_head: bytes, at: int) -> int:
+        n, head = self.registry_head()
+        line = register(n, bytes.fromhex(head), kind, run, run_head, at)
+        sql = "INSERT INTO registry (n, kind, run, head, at, hash) VALUES (?, ?, ?, ?, ?, ?)"
+        self._database.tell(sql, (line.n, kind, run, run_head, at, bytes.fromhex(line.hash)))
+        return line.n
+
+    def _store(self, n: int, entries: list[Entry]) -> None:
+        sql = "INSERT INTO event (id, at, kind, body, hash) VALUES (?, ?, ?, ?, ?)"
+        base = n * SEQS
+        rows = [(base + e.seq, e.at, e.kind, e.body, bytes.fromhex(e.hash)) for e in entries]
+        if rows:
+            self._database.tell_many(sql, rows)
+
+    def _take(self, write: Write) -> None:
+        sql = "UPDATE letter SET taken = 1 WHERE id = ? AND run = ? AND taken = 0"
+        for letter in write.letters:
+            if not self._database.tell(sql, (letter, write.run)):
+                raise taken(write.run, letter)
+
+    def _keep_snapshot(self, place: _Place, write: Write) -> None:
+        if write.snapshot:
+            digest = snapshot_digest(write.run, place.seq, place.head, write.rules, write.snapshot)
+            sql = "INSERT OR REPLACE INTO snapshot (n, seq, rules, body, hash) VALUES (?, ?, ?, ?, ?)"
+            self._database.tell(sql, (place.n, place.seq, write.rules, write.snapshot, digest))
+
+    def _remember(self, run: str, place: _Place) -> None:
+        if len(self._places) >= _REMEMBERED:
+            self._places.clear()
+        self._places[run] = place
+
+    # Reading.
+
+    def read(self, run: str, after: int = 0) -> Iterator[Entry]:
+        """The events after `after`; a page at a time, so that appending meanwhile is safe."""
+        place = self._load(run)
+        if place is None or after >= place.seq:
+            return
+        head, entries = self._stored.hash_at(place.n, after), self._stored.entries_of(place.n, run, after)
+        yield from checked(entries, str(self.path), run, after, head, place.seq)
+
+    def head(self, run: str) -> tuple[int, str]:
+        """The run's last sequence number and hash."""
+        rows = self._database.ask("SELECT seq, head FROM run WHERE run = ?", (run,), (int, bytes))
+        return (rows[0][0], rows[0][1].hex()) if rows else (0, "")
+
+    def hash_at(self, run: str, seq: int) -> str:
+        """The hash of one event."""
+        rows = self._database.ask("SELECT n FROM run WHERE run = ?", (run,), (int,))
+        return self._stored.hash_at(rows[0][0], seq).hex() if rows else ""
+
+    def registry_head(self) -> tuple[int, str]:
+        """The registry's last number and hash."""
+        sql = "SELECT n, hash FROM registry ORDER BY n DESC LIMIT 1"
+        rows = self._database.ask(sql, (), (int, bytes))
+        return (rows[0][0], rows[0][1].hex()) if rows else (0, "")
+
+    def latest_snapshot(self, run: str) -> Snapshot | None:
+        """The snapshot written last, if it is still bound to its event."""
+        sql = (
+            "SELECT s.n, s.seq, s.rules, s.body, s.hash FROM run JOIN snapshot s ON s.n = run.n "
+            "WHERE run.run = ? AND s.seq <= run.seq"
+        )
+        for n, seq, rules, body, digest in self._database.ask(sql, (run,), (int, int, str, bytes, bytes)):
+            if digest == snapshot_digest(run, seq, self._stored.hash_at(n, seq), rules, body):
+                return Snapshot(run, seq, rules, body)
+        return None
+
+    def row(self, run: str) -> Row | None:
+        """The run's row."""
+        found = self._database.ask(f"SELECT {COLUMNS} FROM run WHERE run = ?", (run,), TYPES)
+        return Row(*found[0]) if found else None
+
+    def rows(
+        self,
+        *,
+        repo: str | None = None,
+        status: str | None = None,
+        state: str | None = None,
+        machine: str | None = None,
+        root: str | None = None,
+        parent: str | None = None,
+        open_question: bool = False,
+        late_at: int | None = None,
+        failures: int | None = None,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """The rows that fit everything asked, newest first."""
+        asked = Asked(repo, status, state, machine, root, parent, open_question, late_at, failures)
+        return [Row(*values) for values in self._database.ask(*query(asked, limit), TYPES)]
+
+    def tally(self, *, machine: str | None = None) -> dict[str, int]:
+        """How many runs stand in each state."""
+        index, where = ("run_state", "") if machine is None else ("run_machine_state", "WHERE machine = ?")
+        sql = f"SELECT state, count(*) FROM run INDEXED BY {index} {where} GROUP BY state ORDER BY state"
+        return dict(self._database.ask(sql, () if machine is None else (machine,), (str, int)))
+
+    def resolve(self, prefix: str) -> list[str]:
+        """The runs whose id begins so, in order."""
+        sql = "SELECT run FROM run WHERE run >= ? AND run < ? ORDER BY run"
+        found = self._database.ask(sql, (prefix, prefix + "\U0010ffff"), (str,))
+        return [run for (run,) in found]
+
+    # Leases.
+
+    def acquire(self, run: str, driver: str, alive: Callable[[str], bool]) -> int:
+        """Take the lease from nobody or from the dead. Who is alive is asked before the file is locked."""
+        holder = ""
+        for _ in range(_TRIES):
+            holder, fence = self._lease(run)
+            if holder == driver:
+                return fence
+            if holder and alive(holder):
+                raise held(run, holder)
+            if self._seize(run, driver, holder, fence):
+                return fence + 1
+        raise held(run, holder)
+
+    def _lease(self, run: str) -> tuple[str, int]:
+        rows = self._database.ask("SELECT driver, fence FROM lease WHERE run = ?", (run,), (str, int))
+        return rows[0] if rows else ("", 0)
+
+    def _seize(self, run: str, driver: str, holder: str, fence: int) -> bool:
+        if not fence:
+            sql = "INSERT OR IGNORE INTO lease (run, driver, fence) VALUES (?, ?, 1)"
+            return bool(self._database.tell(sql, (run, driver)))
+        sql = "UPDATE lease SET driver = ?, fence = fence + 1 WHERE run = ? AND driver = ? AND fence = ?"
+        return bool(self._database.tell(sql, (driver, run, holder, fence)))
+
+    def release(self, run: str, driver: str) -> None:
+        """Give the lease back. The number stays, so that the next is higher."""
+        self._database.tell("UPDATE lease SET driver = '' WHERE run = ? AND driver = ?", (run, driver))
+
+    def holder(self, run: str) -> str:
+        """Who holds the lease."""
+        return self._lease(run)[0]
+
+    # Mail.
+
+    def post(self, run: str, at: int, body: bytes) -> int:
+        """Leave a letter; it is on the disk on return."""
+        sql = "INSERT INTO letter (run, at, body) VALUES (?, ?, ?) RETURNING id"
+        return self._database.number(sql, (run, at, body))
+
+    def mail(self, run: str) -> list[Letter]:
+        """The run's letters that are not taken."""
+        sql = "SELECT id, run, at, body FROM letter INDEXED BY letter_waiting WHERE taken = 0 AND run = ? ORDER BY id"
+        return [Letter(*values, taken=False) for values in self._database.ask(sql, (run,), _LETTER)]
+
+    def mail_all(self, runs: Iterable[str]) -> list[Letter]:
+        """The letters of these runs that are not taken: one look at all that wait, which are few."""
+        wanted = frozenset(runs)
+        sql = "SELECT id, run, at, body FROM letter INDEXED BY letter_waiting WHERE taken = 0 ORDER BY id"
+        found = self._database.ask(sql, (), _LETTER)
+        return [Letter(*values, taken=False) for values in found if values[1] in wanted]
+
+    # Pruning, auditing, closing.
+
+    def prune(self, run: str, at: int) -> None:
+        """Drop an ended run whole; its tombstone is a line of the registry."""
+        self._database.begin()
+        try:
+            self._bury(run, at)
+            self._database.commit()
+        except BaseException:
+            self._database.rollback()
+            raise
+        finally:
+            self._places.pop(run, None)
+
+    def _bury(self, run: str, at: int) -> None:
+        place = self._load(run)
+        if place is None:
+            raise unknown(run)
+        if not place.ended:
+            raise not_ended(run)
+        self._register("pruned", run, place.head, at)
+        first, end = place.n * SEQS, (place.n + 1) * SEQS
+        self._database.tell("DELETE FROM event WHERE id > ? AND id < ?", (first, end))
+        self._database.tell("DELETE FROM snapshot WHERE n = ?", (place.n,))
+        self._database.tell("DELETE FROM run WHERE n = ?", (place.n,))
+        self._database.tell("DELETE FROM letter WHERE run = ?", (run,))
+        self._database.tell("DELETE FROM lease WHERE run = ?", (run,))
+
+    def registered(self) -> Iterator[Registered]:
+        """The registry, in order, unchecked."""
+        return self._stored.registered()
+
+    def faults(self, checkpoints: Iterable[Checkpoint] = ()) -> list[Fault]:
+        """What SQLite finds wrong with the file, then what the chains do."""
+        try:
+            return [*self._damage(), *audit.faults(self._stored, checkpoints)]
+        except JournalError as error:
+            return [Fault("", 0, str(error))]
+
+    def _damage(self) -> Iterator[Fault]:
+        for (said,) in self._database.ask("PRAGMA integrity_check(20)"):
+            if said != "ok":
+                yield Fault("", 0, f"{self.path} is damaged ({said}).")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()

@@ -1,0 +1,181 @@
+"""Starting a run: everything that can be wrong is found before the first event is written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from flyball import __version__, trust
+from flyball.acts.ground import require, shipped_policies
+from flyball.agents import adapter, sandbox
+from flyball.config import POLICY_FILE, Loaded, load
+from flyball.core import events as e
+from flyball.core.machine import Machine
+from flyball.core.settings import Settings
+from flyball.errors import AgentMissing, ConfigError, NotFound, UserError
+from flyball.guard import policy as policies
+from flyball.house import House, new_id, pinned_folder
+from flyball.machines import SHIPPED, from_text, shipped
+from flyball.workspace import Repo, inspect_repo
+from flyball.workspace.git import reading_user
+
+TASK_MOST = 100_000
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What `flyball run` was asked for."""
+
+    task: str
+    repo: Path
+    machine: str = ""
+    agents: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    breakpoints: tuple[str, ...] = ()
+    trusted: bool = False
+    with_changes: bool = False
+
+
+def task_text(given: str, cwd: Path) -> str:
+    """The task itself, or the text of `@file`."""
+    text = given
+    if given.startswith("@"):
+        try:
+            text = (cwd / given[1:]).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise UserError(f"The task file {given[1:]} cannot be read: {problem}. Check the path.") from None
+    text = text.strip().replace("\0", "")
+    if not text:
+        raise UserError('The task is empty. Say what is to be done: flyball run "Fix the failing test".')
+    if len(text) > TASK_MOST:
+        raise UserError(f"The task has {len(text)} characters; {TASK_MOST} are allowed. Make it shorter.")
+    return text
+
+
+def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
+    """The first event of a new run, and the files it pins."""
+    repo = inspect_repo(order.repo)
+    loaded = load(
+        repo.root,
+        house.env,
+        order.sets,
+        agents=order.agents,
+        machine=order.machine,
+        breakpoints=order.breakpoints,
+    )
+    machine = find_machine(loaded, loaded.machine)
+    settings = loaded.settings(machine.name)
+    _check_breakpoints(machine, settings)
+    _check_agents(loaded, machine, settings)
+    policies_of(loaded).get(settings.policy)
+    _check_trust(house, loaded, repo, machine.name, order.trusted)
+    require(settings, sandbox.probe())
+    if machine.standing:
+        raise UserError(
+            f"'{machine.name}' is a standing machine: it waits for triggers. Use build, loop, review or task here."
+        )
+    run_id = new_id()
+    _pin(house, run_id, loaded)
+    began = e.RunBegan(
+        at=house.clock.now(),
+        run=run_id,
+        machine=machine.name,
+        table=machine.table,
+        settings=settings,
+        task=order.task,
+        root=run_id,
+        repo=str(repo.root),
+        with_changes=order.with_changes,
+        commit=repo.head,
+        version=__version__,
+    )
+    return began, repo
+
+
+def find_machine(loaded: Loaded, name: str) -> Machine:
+    """The repository's own machine of that name, as it was read (and trusted), else a shipped one."""
+    own = loaded.files.get(f".flyball/machines/{name}.toml")
+    if own:
+        return from_text(own.text, own.path)
+    if name in SHIPPED:
+        return shipped(name)
+    known = ", ".join(dict.fromkeys([*SHIPPED, *loaded.machines]))
+    raise NotFound(f"There is no machine called '{name}'. Known: {known}.")
+
+
+def _check_breakpoints(machine: Machine, settings: Settings) -> None:
+    phases = [state.name for state in machine.states.values() if state.do]
+    for name in settings.breakpoints:
+        if name not in phases:
+            raise ConfigError(
+                f"'{name}' is no phase of '{machine.name}', so no breakpoint can be set there. Phases: {', '.join(phases)}."
+            )
+
+
+def _check_agents(loaded: Loaded, machine: Machine, settings: Settings) -> None:
+    for role in roles_of(loaded, machine, settings, set()):
+        agent = settings.agent_for(role)
+        if not agent:
+            raise ConfigError(
+                f"No agent is named for the role '{role}'. Pass --agent X, or set [agents] default in .flyball/flyball.toml."
+            )
+        missing = adapter(agent).missing()
+        if missing:
+            raise AgentMissing(missing)
+
+
+def roles_of(loaded: Loaded, machine: Machine, settings: Settings, seen: set[str]) -> list[str]:
+    """The roles that a machine and the machines below it play."""
+    seen.add(machine.name)
+    roles: list[str] = []
+    for state in machine.states.values():
+        if state.act == "agent":
+            roles.append("worker" if state.of == "coder" and settings.write == "loop" else state.of)
+        elif state.act == "run" and state.of not in seen:
+            options = state.options
+            below = msgspec.structs.replace(settings, write=str(options.get("write", settings.write)))
+            roles += roles_of(loaded, find_machine(loaded, state.of), below, seen)
+    return list(dict.fromkeys(roles))
+
+
+def policies_of(loaded: Loaded) -> policies.Policies:
+    file = loaded.files.get(POLICY_FILE)
+    return policies.parse(file.text, shipped_policies()) if file else shipped_policies()
+
+
+def loosened(text: str) -> list[str]:
+    """What a policy file allows that the shipped policy does not."""
+    base = shipped_policies()
+    named = policies.parse(text, base).named
+    return [
+        s
+        for name, policy in sorted(named.items())
+        for s in policies.looser(base.named.get(name, base.get()), policy)
+    ]
+
+
+def tracked_files(root: Path) -> list[str]:
+    listing = reading_user(root, "ls-files", "-z", "--", ".flyball").out
+    return [os.fsdecode(name) for name in listing.split(b"\0") if name]
+
+
+def _check_trust(house: House, loaded: Loaded, repo: Repo, machine: str, trusted: bool) -> None:
+    store = trust.TrustStore(house.state_dir)
+    wanted = trust.needs(loaded, tracked_files(repo.root), machine, policy=loosened)
+    wanted = trust.untrusted(wanted, loaded, repo.root, store)
+    if not wanted:
+        return
+    if not trusted:
+        raise trust.refusal(wanted)
+    for path in dict.fromkeys(need.file for need in wanted):
+        store.trust(repo.root, path, loaded.files[path].sha256)
+
+
+def _pin(house: House, run_id: str, loaded: Loaded) -> None:
+    """A run uses copies as they stood at its start."""
+    folder = pinned_folder(house.state_dir, run_id)
+    for path, file in loaded.files.items():
+        target = folder / path.removeprefix(".flyball/")
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.write_text(file.text, "utf-8")

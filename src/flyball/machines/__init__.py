@@ -1,0 +1,60 @@
+"""The five machines that ship, as data. A user's own machines load through the same door."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from flyball.core.machine import Machine, faults, parse
+from flyball.errors import MachineFault, NotFound
+
+SHIPPED = ("build", "loop", "review", "task", "cto")
+
+
+@cache
+def shipped(name: str) -> Machine:
+    """One of the five, by name."""
+    text = resources.files("flyball.machines").joinpath(f"{name}.toml").read_text("utf-8")
+    return parse(tomllib.loads(text))
+
+
+def from_text(text: str, where: str) -> Machine:
+    """A machine from TOML text, refused with every fault it has."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as broken:
+        raise MachineFault(f"{where} is not valid TOML: {broken}. Correct the file.") from None
+    try:
+        machine = parse(table)
+    except MachineFault as fault:
+        raise MachineFault(f"{where}: {fault}") from None
+    found = faults(machine)
+    if found:
+        raise MachineFault("\n".join(f"{where}: {fault}" for fault in found))
+    return machine
+
+
+def from_file(path: Path) -> Machine:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise MachineFault(f"The machine file {path} cannot be read: {problem}. Check the path.") from None
+    return from_text(text, str(path))
+
+
+def find(name: str, folder: Path | None) -> Machine:
+    """The machine called `name`: the repository's own first (`.flyball/machines/`), else a shipped one."""
+    own = folder / f"{name}.toml" if folder else None
+    if own and own.is_file():
+        return from_file(own)
+    if name in SHIPPED:
+        return shipped(name)
+    known = ", ".join(names(folder))
+    raise NotFound(f"There is no machine called '{name}'. Known: {known}.")
+
+
+def names(folder: Path | None) -> list[str]:
+    own = sorted(p.stem for p in folder.glob("*.toml")) if folder and folder.is_dir() else []
+    return list(dict.fromkeys([*SHIPPED, *own]))

@@ -1,0 +1,195 @@
+"""A folder of files as a tree, and a tree as a folder of files.
+
+`tree` is a function of the files and the pinned rules alone: every file that the rules do not ignore, as the
+bytes it holds. `put` is its inverse, and checks that it was: after `put(t)`, `tree() == t`.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from flyball.errors import WorkspaceError
+from flyball.workspace.git import Git, names
+from flyball.workspace.store import draft_of, remove, unlock
+
+T = TypeVar("T")
+SEED = b".flyball-seed"
+DEEPEST_EMBEDDED = 20
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files under `root`, seen through Flyball's own git directory and index."""
+
+    git: Git
+    root: Path
+    index: Path
+    rules: Path
+    always: tuple[bytes, ...] = ()  # tracked by the base although its rules ignore them
+    hidden: tuple[str, ...] = ()  # rules of this folder alone, over the pinned ones
+
+    def tree(self) -> str:
+        """The tree id of the files as they are now."""
+        self._require_root()
+        return self._retried(self._tree)
+
+    def put(self, tree: str) -> None:
+        """The folder holds exactly this tree, and besides it only what the rules ignore."""
+        self._make_root()
+        self._retried(lambda: self._put(tree))
+        if self.tree() == tree:
+            return
+        self._clear_differences(tree)
+        self._put(tree)
+        if self.tree() != tree:
+            raise WorkspaceError(
+                f"{self.root} does not take the files of tree {tree}; close what writes there."
+            )
+
+    def ignored(self) -> list[bytes]:
+        """Files and folders (with a slash) that the rules ignore; an ignored folder stands for all in it."""
+        found = self._list("--others", "--ignored", "--directory", index=self.index)
+        return [name for name in found if name.rstrip(b"/") not in self.always]
+
+    def extras(self) -> list[bytes]:
+        """What is there beyond the index, ignored or not; a folder (with a slash) stands for all in it."""
+        listing = self._at(self.index)("ls-files", "-z", "--others", "--directory")
+        return names(listing)
+
+    def _at(self, index: Path) -> Git:
+        return self.git.over(work_tree=self.root, index=index)
+
+    def _retried(self, deed: Callable[[], T]) -> T:
+        """Once more after the permissions, then the index, were put right: an agent may have locked files."""
+        for repair in (self._unlock, self._forget_index):
+            try:
+                return deed()
+            except (WorkspaceError, OSError) as err:
+                if isinstance(err, WorkspaceError) and "is full" in str(err):
+                    raise
+                repair()
+        return deed()
+
+    def _unlock(self) -> None:
+        try:
+            unlock(self.root)
+        except OSError as err:
+            raise WorkspaceError(f"{self.root} cannot be made readable: {err.strerror}.") from err
+
+    def _forget_index(self) -> None:
+        self.index.unlink(missing_ok=True)
+
+    def _require_root(self) -> None:
+        if not stat.S_ISDIR(_mode(os.fsencode(self.root))):
+            raise WorkspaceError(f"The checkout {self.root} is gone; `flyball rollback` makes it again.")
+
+    def _make_root(self) -> None:
+        if not stat.S_ISDIR(_mode(os.fsencode(self.root))):
+            remove(self.root)
+            self.root.mkdir(parents=True)
+
+    # tree
+
+    def _tree(self) -> str:
+        with draft_of(self.index) as index:
+            self.stage(index, self._changed(index))
+            return self._at(index).line("write-tree")
+
+    def _changed(self, index: Path) -> list[bytes]:
+        """Paths whose entry in the index may be wrong. Embedded repositories are opened, not passed over."""
+        for _ in range(DEEPEST_EMBEDDED):
+            found = self._list("--others", "--modified", "--deleted", index=index)
+            closed = [name for name in found if name.endswith(b"/")]
+            if not closed:
+                return [*found, *(name for name in self.always if _mode(self._path(name)))]
+            self._open(index, closed)
+        raise WorkspaceError(f"{self.root} holds git repositories nested too deep; remove them.")
+
+    def _open(self, index: Path, closed: Sequence[bytes]) -> None:
+        """Git looks into a nested repository only if the index holds something below it; so it does."""
+        empty = self.git.line("hash-object", "-t", "blob", "--stdin").encode()
+        rows = b"".join(b"100644 %s\t%s%s\0" % (empty, name, SEED) for name in closed)
+        self._at(index)("update-index", "-z", "--add", "--replace", "--index-info", stdin=rows)
+
+    def _list(self, *kinds: str, index: Path) -> list[bytes]:
+        hidden = [f"--exclude={rule}" for rule in self.hidden]
+        answer = self._at(index).ask("ls-files", "-z", *kinds, f"--exclude-from={self.rules}", *hidden)
+        if b"could not open directory" in answer.err:
+            raise WorkspaceError(f"{self.root} holds a folder that cannot be read.")
+        return names(answer.out)
+
+    def stage(self, index: Path, changed: Sequence[bytes]) -> None:
+        links: dict[bytes, bool] = {}
+        gone = [name for name in changed if not self._is_content(name, links)]
+        kept = set(gone)
+        there = [name for name in changed if name not in kept]
+        for flags, paths in ((["--force-remove"], gone), (["--add", "--remove", "--replace"], there)):
+            if paths:
+                self._at(index)("update-index", *flags, "-z", "--stdin", stdin=b"\0".join(paths) + b"\0")
+
+    def _is_content(self, name: bytes, links: dict[bytes, bool]) -> bool:
+        """A file or a link, and not one seen through a linked folder; a tree holds nothing else."""
+        if self._beyond_link(name.rpartition(b"/")[0], links):
+            return False
+        mode = _mode(self._path(name))
+        return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+    def _beyond_link(self, folder: bytes, links: dict[bytes, bool]) -> bool:
+        if not folder:
+            return False
+        if folder not in links:
+            above = self._beyond_link(folder.rpartition(b"/")[0], links)
+            links[folder] = above or stat.S_ISLNK(_mode(self._path(folder)))
+        return links[folder]
+
+    def _path(self, name: bytes) -> bytes:
+        return os.path.join(os.fsencode(self.root), name)  # noqa: PTH118 (names may be no UTF-8)
+
+    # put
+
+    def _put(self, tree: str) -> None:
+        with draft_of(self.index) as index:
+            self.stage(index, self._changed(index))
+            self._at(index)("read-tree", "--reset", "-u", tree)
+            self._sweep(index)
+
+    def _sweep(self, index: Path) -> None:
+        """What no tree shows and the rules do not ignore goes: embedded repositories, empty folders."""
+        for name in self._list("--others", index=index):
+            remove(self._child(name))
+        for name in self._list("--others", "--directory", index=index):
+            remove_empty(self._child(name))
+
+    def _child(self, name: bytes) -> Path:
+        return Path(os.fsdecode(self._path(name.rstrip(b"/"))))
+
+    def _clear_differences(self, tree: str) -> None:
+        """Every path that will not come right is taken away by hand, and with it a link above it."""
+        listing = self.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", self.tree(), tree)
+        for name in names(listing):
+            parts = name.split(b"/")
+            for depth in range(1, len(parts)):
+                parent = b"/".join(parts[:depth])
+                if not stat.S_ISDIR(_mode(self._path(parent))):
+                    remove(self._child(parent))
+            remove(self._child(name))
+
+
+def remove_empty(folder: Path) -> None:
+    """The folder and those in it, as far as they hold nothing."""
+    if not folder.is_dir() or folder.is_symlink():
+        return
+    for child in list(folder.iterdir()):
+        remove_empty(child)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _mode(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0

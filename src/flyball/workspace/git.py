@@ -1,0 +1,214 @@
+"""The one door to git. Whatever passes it runs nothing but git: no hook, filter, monitor, pager or helper.
+
+A call names its git directory, so none is discovered, and its environment is built here from nothing, so
+neither the user's settings nor those of an agent have a say. `reading_user` is the one exception: it reads the
+user's configuration, with the user's own home, and is used only for commands that start no program.
+"""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from flyball.errors import WorkspaceError
+
+OLDEST = (2, 35)
+TIMEOUT_S = 300
+NAME, EMAIL = "Flyball", "flyball@localhost"
+
+QUIET: Mapping[str, str] = {
+    "core.fsmonitor": "",
+    "core.hooksPath": "/dev/null",
+    "core.untrackedCache": "false",
+    "core.attributesFile": "/dev/null",
+    "core.excludesFile": "/dev/null",
+    "core.alternateRefsCommand": "",
+    "core.sshCommand": "false",
+    "credential.helper": "",
+    "protocol.allow": "never",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "commit.gpgSign": "false",
+    "submodule.recurse": "false",
+    "advice.detachedHead": "false",
+}
+EXACT: Mapping[str, str] = {
+    "core.fileMode": "true",
+    "core.symlinks": "true",
+    "core.autocrlf": "false",
+    "core.safecrlf": "false",
+    "core.eol": "lf",
+    "core.ignoreCase": "false",
+    "core.precomposeUnicode": "false",
+    "core.protectHFS": "false",
+    "core.protectNTFS": "false",
+    "core.trustctime": "true",
+    "core.bigFileThreshold": "16m",
+    "core.logAllRefUpdates": "false",
+    "core.splitIndex": "false",
+    "index.sparse": "false",
+    "diff.renameLimit": "2000",
+    "pack.threads": "2",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What git said, and how it ended."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+@dataclass(frozen=True)
+class Git:
+    """Git over one git directory. Calling it gives the output, or raises what git complained about."""
+
+    git_dir: Path
+    work_tree: Path | None = None
+    index: Path | None = None
+    objects: Path | None = None
+    settings: Mapping[str, str] | None = None
+    author: tuple[str, str] = (NAME, EMAIL)
+
+    def __call__(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> bytes:
+        return self.ask(*args, stdin=stdin, ok=ok).out
+
+    def line(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> str:
+        return text(self(*args, stdin=stdin, ok=ok)).rstrip("\n")
+
+    def ask(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> Answer:
+        answer = _run(args, _environment(self), self.work_tree or self.git_dir, stdin)
+        return _checked(answer, args, self.work_tree or self.git_dir, ok)
+
+    def over(self, *, work_tree: Path | None = None, index: Path | None = None) -> "Git":
+        """The same git directory, with other files or another index."""
+        return replace(self, work_tree=work_tree or self.work_tree, index=index or self.index)
+
+
+def reading_user(cwd: Path, *args: str, git_dir: Path | None = None, ok: Sequence[int] = (0,)) -> Answer:
+    """A read-only question that needs the user's own configuration; only for commands that start no program."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"):
+        if name in os.environ:
+            env[name] = os.environ[name]
+    env |= _steady() | ({"GIT_DIR": str(git_dir)} if git_dir else {})
+    return _checked(_run(args, env, cwd, b""), args, cwd, ok)
+
+
+def text(raw: bytes) -> str:
+    """A path or a name as text; bytes that are no UTF-8 survive the way there and back."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def raw(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
+
+
+def names(listing: bytes) -> list[bytes]:
+    """The entries of a NUL-separated listing, each once, in order."""
+    return list(dict.fromkeys(name for name in listing.split(b"\0") if name))
+
+
+def require_git() -> tuple[int, int]:
+    """The version of git, or one sentence about the want of it."""
+    version = _version(_program())
+    if version < OLDEST:
+        raise WorkspaceError(
+            f"git {version[0]}.{version[1]} is too old; install git {OLDEST[0]}.{OLDEST[1]} or newer."
+        )
+    return version
+
+
+@functools.lru_cache(maxsize=4)
+def _version(program: str) -> tuple[int, int]:
+    told = subprocess.run([program, "version"], capture_output=True, env=_steady(), timeout=TIMEOUT_S).stdout
+    found = re.search(rb"(\d+)\.(\d+)", told)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _program() -> str:
+    program = shutil.which("git")
+    if not program or not Path(program).is_absolute():
+        raise WorkspaceError(f"git was not found; install git {OLDEST[0]}.{OLDEST[1]} or newer.")
+    return program
+
+
+def _steady() -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LC_ALL": "C",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "true",
+        "GIT_PAGER": "cat",
+        "GIT_EDITOR": "true",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+    }
+
+
+def _environment(git: Git) -> dict[str, str]:
+    name, email = git.author
+    env = _steady() | {
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_SYSTEM": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_DIR": str(git.git_dir),
+        "GIT_AUTHOR_NAME": name,
+        "GIT_AUTHOR_EMAIL": email,
+        "GIT_COMMITTER_NAME": NAME,
+        "GIT_COMMITTER_EMAIL": EMAIL,
+    }
+    places = {
+        "GIT_WORK_TREE": git.work_tree,
+        "GIT_INDEX_FILE": git.index,
+        "GIT_OBJECT_DIRECTORY": git.objects,
+    }
+    env |= {key: str(path) for key, path in places.items() if path}
+    return env | _settings(dict(QUIET) | dict(EXACT if git.settings is None else git.settings))
+
+
+def _settings(wanted: Mapping[str, str]) -> dict[str, str]:
+    """Settings by environment: they beat every configuration file, as `-c` does."""
+    env = {"GIT_CONFIG_COUNT": str(len(wanted))}
+    for number, (key, value) in enumerate(wanted.items()):
+        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return env
+
+
+def _run(args: Sequence[str], env: Mapping[str, str], cwd: Path, stdin: bytes) -> Answer:
+    try:
+        done = subprocess.run(
+            [_program(), *args], input=stdin, capture_output=True, env=env, cwd=cwd, timeout=TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise WorkspaceError(
+            f"git {args[0]} took longer than {TIMEOUT_S} s in {cwd}; see what keeps the disk busy."
+        ) from None
+    except OSError as err:
+        raise WorkspaceError(f"git {args[0]} cannot start in {cwd}: {err.strerror}.") from err
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def _checked(answer: Answer, args: Sequence[str], where: Path, ok: Sequence[int]) -> Answer:
+    if answer.code in ok:
+        return answer
+    if b"No space left on device" in answer.err:
+        raise WorkspaceError(f"The disk that holds {where} is full; free some space and resume.")
+    raise WorkspaceError(f"git {args[0]} failed in {where}: {_complaint(answer)}.")
+
+
+def _complaint(answer: Answer) -> str:
+    """Git's own words: its last error line, or its last line, or its exit status."""
+    lines = [text(line).strip() for line in answer.err.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
+    said = (errors or lines or [f"exit status {answer.code}"])[-1]
+    return said.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")

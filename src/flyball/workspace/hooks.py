@@ -1,0 +1,36 @@
+"""The user's pre-commit and commit-msg, copied as they stood; with them the files beside them they may call."""
+
+import os
+import shutil
+from pathlib import Path
+
+from flyball.workspace.repo import Repo
+
+WANTED = ("pre-commit", "commit-msg")
+FILES_MAX = 64
+BYTES_MAX = 1024 * 1024
+
+
+def copy_hooks(repo: Repo, into: Path) -> None:
+    """The folder of hooks, flat; nothing of it is run here."""
+    source = _folder(repo)
+    into.mkdir(parents=True, exist_ok=True)
+    if not source.is_dir() or not any(_is_hook(source / name) for name in WANTED):
+        return
+    for path in sorted(source.iterdir())[:FILES_MAX]:
+        if path.is_file() and path.suffix != ".sample" and path.stat().st_size <= BYTES_MAX:
+            shutil.copy(path, into / path.name)
+
+
+def found_hooks(folder: Path) -> dict[str, Path]:
+    return {name: folder / name for name in WANTED if _is_hook(folder / name)}
+
+
+def _folder(repo: Repo) -> Path:
+    """core.hooksPath, which starts at the top of the checkout, or the repository's own hooks."""
+    chosen = repo.settings.get("core.hookspath")
+    return repo.root / Path(chosen).expanduser() if chosen else repo.common_dir / "hooks"
+
+
+def _is_hook(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

@@ -1,0 +1,93 @@
+"""The one thing a run gives the user's repository: the branch `flyball/<run>` and the objects it needs.
+
+No hook runs, no log is written, and neither HEAD, index, stash nor configuration is touched. The branch moves
+only from where Flyball left it; before it moves, everything it reaches is there.
+"""
+
+import contextlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from flyball.errors import WorkspaceError
+from flyball.workspace.git import Git
+from flyball.workspace.store import read_ref, write_ref
+
+LOOSE_MAX = 100
+LOCK_AGE_S = 10
+PUBLISHED, PUBLISHING = "refs/flyball/published", "refs/flyball/publishing"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The run's branch in the user's repository, and the run's own git directory."""
+
+    own: Git
+    user: Git
+    common_dir: Path
+    name: str
+    head: str
+
+    @property
+    def ref(self) -> str:
+        return f"refs/heads/{self.name}"
+
+    def commit(self) -> str:
+        """Where the branch is now; empty if it is not there."""
+        return self.user.line("rev-parse", "-q", "--verify", self.ref, ok=(0, 1, 128))
+
+    def publish(self, commit: str) -> None:
+        now = self.commit()
+        if now != commit:
+            self._refuse(now)
+            write_ref(self.own.git_dir, PUBLISHING, commit)
+            self._send(commit, now)
+            self._move(commit, now)
+        write_ref(self.own.git_dir, PUBLISHED, commit)
+
+    def _refuse(self, now: str) -> None:
+        ours = {read_ref(self.own.git_dir, name) for name in (PUBLISHED, PUBLISHING)}
+        if now and now not in ours:
+            raise WorkspaceError(
+                f"The branch {self.name} was moved by someone else to {now[:12]}; rename it, so that "
+                "Flyball can make it again."
+            )
+        place = self.user.line("for-each-ref", "--format=%(worktreepath)", self.ref)
+        if place:
+            raise WorkspaceError(
+                f"The branch {self.name} is checked out in {place}; check out another there."
+            )
+
+    def _send(self, commit: str, now: str) -> None:
+        """The objects the user's store lacks, and then the proof that none is missing."""
+        known = [oid for oid in (self.head, now) if oid and self._has(oid)]
+        revisions = f"{commit}\n" + "".join(f"^{oid}\n" for oid in known)
+        pack = self.own("pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode())
+        count = int.from_bytes(pack[8:12], "big")
+        if count:
+            reader = ["unpack-objects", "-q"] if count <= LOOSE_MAX else ["index-pack", "--stdin"]
+            self.user(*reader, stdin=pack)
+        self.user("rev-list", "--objects", "--quiet", commit, *(f"^{oid}" for oid in known))
+
+    def _has(self, oid: str) -> bool:
+        return self.own.ask("cat-file", "-e", oid, ok=(0, 1, 128)).code == 0
+
+    def _move(self, commit: str, now: str) -> None:
+        self._drop_stale_lock()
+        old = now or "0" * len(commit)
+        self.user("update-ref", "--no-deref", self.ref, commit, old)
+
+    def _drop_stale_lock(self) -> None:
+        """Left by a git of ours that was killed; nobody else writes this branch."""
+        lock = self.common_dir / f"{self.ref}.lock"
+        with contextlib.suppress(OSError):
+            if time.time() - lock.stat().st_mtime > LOCK_AGE_S:
+                lock.unlink()
+
+
+def missing_objects(git: Git, commit: str) -> list[str]:
+    """Ids of objects of this commit's tree that are not to be found; empty when all is there."""
+    listed = git.line("rev-list", "--objects", "--missing=print", "--no-walk", commit, ok=(0, 128))
+    if not listed:
+        return [commit]
+    return [line[1:] for line in listed.splitlines() if line.startswith("?")]

@@ -1,0 +1,80 @@
+"""What a tree cannot show: links to files outside, devices and pipes, special bits, repositories within.
+
+Folders that the pinned rules ignore are not walked; package stores fill them with links, and nothing of them is
+ever published.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from flyball.workspace.change import GITLINK, Change
+from flyball.workspace.git import text
+
+SPECIAL_BITS = 0o7000
+
+Found = tuple[bytes, os.stat_result]
+
+
+def strays(root: Path, ignored: list[bytes]) -> list[Change]:
+    """One change for each thing under the root that no tree would hold, by path."""
+    skipped = {name.rstrip(b"/") for name in ignored}
+    found = list(_walk(os.fsencode(root), b"", skipped))
+    linked = [(name, info) for name, info in found if stat.S_ISREG(info.st_mode) and info.st_nlink > 1]
+    seen = [*_git_entry(root), *_links(linked), *(change for item in found for change in _odd(root, *item))]
+    return sorted(seen, key=lambda change: (change.path, change.op))
+
+
+def _walk(root: bytes, folder: bytes, skipped: set[bytes]) -> Iterator[Found]:
+    """Every entry below, folders too, but for the root's own .git, the insides of others and what is skipped."""
+    with os.scandir(os.path.join(root, folder)) as entries:  # noqa: PTH118 (names may be no UTF-8)
+        listed = list(entries)
+    for entry in listed:
+        name = folder + b"/" + entry.name if folder else entry.name
+        if name == b".git" or name in skipped:
+            continue
+        info = entry.stat(follow_symlinks=False)
+        yield name, info
+        if stat.S_ISDIR(info.st_mode) and entry.name != b".git":
+            yield from _walk(root, name, skipped)
+
+
+def _links(linked: list[Found]) -> Iterator[Change]:
+    """Files with more names than the checkout shows: some other name is elsewhere."""
+    names: dict[tuple[int, int], list[bytes]] = {}
+    for name, info in linked:
+        names.setdefault((info.st_dev, info.st_ino), []).append(name)
+    for name, info in linked:
+        if info.st_nlink > len(names[info.st_dev, info.st_ino]):
+            yield Change(text(name), "hardlink", bytes=info.st_size, mode=_octal(info))
+
+
+def _odd(root: Path, name: bytes, info: os.stat_result) -> Iterator[Change]:
+    mode = info.st_mode
+    if name.endswith(b"/.git"):
+        yield _embedded(root, name, info)
+    elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+        yield Change(text(name), "special", mode=_octal(info))
+    elif mode & SPECIAL_BITS and stat.S_ISREG(mode):
+        yield Change(text(name), "mode", bytes=info.st_size, mode=_octal(info))
+
+
+def _embedded(root: Path, name: bytes, info: os.stat_result) -> Change:
+    """A repository within is named by its folder, as git would name it; anything else called .git by itself."""
+    if stat.S_ISDIR(info.st_mode) and (root / os.fsdecode(name) / "HEAD").exists():
+        return Change(text(name.removesuffix(b"/.git")), "special", mode=GITLINK)
+    return Change(text(name), "special", mode=_octal(info))
+
+
+def _git_entry(root: Path) -> Iterator[Change]:
+    """The checkout's own .git is a folder, or it is something that leads git elsewhere."""
+    path = root / ".git"
+    if path.is_symlink():
+        yield Change(".git", "symlink", target=str(path.readlink()))
+    elif path.exists() and not path.is_dir():
+        yield Change(".git", "special", mode=_octal(path.lstat()))
+
+
+def _octal(info: os.stat_result) -> str:
+    return f"{info.st_mode:o}"

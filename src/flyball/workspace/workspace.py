@@ -1,0 +1,325 @@
+"""A run's own checkout, and what Flyball knows of it.
+
+    <run>/checkout   the agent's files, with a git directory the agent may use, or wreck
+    <run>/git        Flyball's git directory: trees, checkpoints, kept changes; the only one believed
+    <run>/objects    leads to the user's object store; the one thing of the repository the agent can read
+    <run>/proof      a second, clean checkout in which proofs run
+    <run>/hooks      the user's hooks as they stood
+
+Nothing here writes to the user's repository but `publish`, and that only its own branch.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from flyball.errors import WorkspaceError
+from flyball.workspace import change, clone, proof, strays
+from flyball.workspace.change import Change
+from flyball.workspace.create import build
+from flyball.workspace.files import Files
+from flyball.workspace.git import Git, names, require_git, text
+from flyball.workspace.hooks import found_hooks
+from flyball.workspace.ignored import Ignored
+from flyball.workspace.publish import PUBLISHED, Branch, missing_objects
+from flyball.workspace.record import Record, read_record, write_record
+from flyball.workspace.repo import Repo, user_git
+from flyball.workspace.store import Plan, config_text, read_ref, remove, unlock, write_ref, write_whole
+
+TURN = "refs/flyball/turn/"
+KEPT = re.compile(r"(?:(quarantine|interrupted)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")
+MERGE_TREE = (2, 38)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A merge's tree; where there are conflicts, it holds their marks."""
+
+    tree: str
+    conflicts: tuple[str, ...]
+
+
+class Point(NamedTuple):
+    """A commit and its tree."""
+
+    commit: str
+    tree: str
+
+
+class Workspace:
+    """One run's checkout. `dir` is the run's folder in the state directory."""
+
+    def __init__(self, dir: Path, record: Record) -> None:  # noqa: A002
+        self.dir = dir
+        self.record = record
+        self.checkout = dir / "checkout"
+        self.git_dir = dir / "git"
+        self.objects = dir / "objects"
+        self.repo_root = Path(record.repo_root)
+        self.base_commit = record.base_commit
+        self.base_tree = record.base_tree
+        self.branch = f"flyball/{record.run}"
+        self._git = Git(self.git_dir)
+        self._files = Files(
+            self._git, self.checkout, self.git_dir / "index", self.git_dir / "rules", record.always
+        )
+        self._ignored = Ignored(self._files, self.git_dir / "index.ignored")
+        self._heal()
+
+    @classmethod
+    def create(
+        cls,
+        dir: Path,  # noqa: A002
+        repo: Repo,
+        run: str,
+        with_changes: bool = False,
+        hidden: Sequence[str] = (),
+    ) -> "Workspace":
+        """A new workspace, or the one already there. `hidden` are further ignore rules, for shared folders."""
+        require_git()
+        record = read_record(dir)
+        if record is None:
+            record = build(dir, repo, run, with_changes, hidden)
+            made = cls(dir, record)
+            made._place(record.base_tree)
+            write_record(dir, record)
+        elif (record.run, record.repo_root) != (run, str(repo.root)):
+            raise WorkspaceError(
+                f"{dir} is the workspace of {record.run} in {record.repo_root}; choose another."
+            )
+        return cls(dir, record)
+
+    @classmethod
+    def open(cls, dir: Path) -> "Workspace":  # noqa: A002
+        record = read_record(dir)
+        if record is None:
+            raise WorkspaceError(f"{dir} holds no workspace; start the run again.")
+        return cls(dir, record)
+
+    def _heal(self) -> None:
+        """Our configuration is known to the byte: whatever else stands there goes, with drafts left by a crash."""
+        expected = config_text(self.record.object_format, bare=True).encode()
+        if (self.git_dir / "config").read_bytes() != expected:
+            write_whole(self.git_dir / "config", expected)
+        for stray in ("config.worktree", "commondir", "info/grafts"):
+            remove(self.git_dir / stray)
+        for draft in self.git_dir.glob("index*.draft*"):
+            if not _lives(draft.name):
+                draft.unlink(missing_ok=True)
+
+    # what is there
+
+    def tree(self) -> str:
+        """The tree id of the checkout now, by the base's ignore rules."""
+        return self._files.tree()
+
+    def changes(self, old_tree: str, new_tree: str) -> list[Change]:
+        return change.changes(self._git, old_tree, new_tree)
+
+    def strays(self) -> list[Change]:
+        """What no tree can show: outside hard links, special files and bits, repositories within."""
+        try:
+            return strays.strays(self.checkout, self._files.ignored())
+        except (OSError, WorkspaceError):
+            unlock(self.checkout)
+            return strays.strays(self.checkout, self._files.ignored())
+
+    def diff(self, old_tree: str, new_tree: str, color: bool = False, stat: bool = False) -> str:
+        shape = ["--stat=100"] if stat else ["-p"]
+        hue = f"--color={'always' if color else 'never'}"
+        options = ("-r", "-M", "--no-ext-diff", "--no-textconv", hue, *shape)
+        return self._git("diff-tree", *options, old_tree, new_tree).decode("utf-8", "replace")
+
+    def read(self, tree: str, path: str) -> bytes:
+        """The content of one file of a tree."""
+        return self._git("cat-file", "blob", f"{tree}:{path}")
+
+    def links(self, tree: str) -> dict[str, str]:
+        """Every symbolic link of a tree and its target."""
+        rows = [row.split(b"\t", 1) for row in names(self._git("ls-tree", "-r", "-z", "--full-tree", tree))]
+        found = [
+            (text(path), head.split(b" ")[2].decode()) for head, path in rows if head.startswith(b"120000")
+        ]
+        return {path: text(self._git("cat-file", "blob", oid)) for path, oid in found}
+
+    def fsck(self, commit: str) -> list[str]:
+        """Ids of objects this commit needs that are missing."""
+        return missing_objects(self._git, commit)
+
+    def agent_git_report(self) -> list[str]:
+        return clone.report(self._clone(), self.checkout)
+
+    def user_hooks(self) -> dict[str, Path]:
+        return found_hooks(self.dir / "hooks")
+
+    def object_stores(self) -> list[Path]:
+        """The folders of objects the checkout's git reads, the user's first."""
+        stores = [Path(os.path.realpath(self.objects))]
+        for store in stores:
+            listed = store / "info/alternates"
+            lines = listed.read_text().splitlines() if listed.exists() else []
+            further = [Path(os.path.realpath(store / line)) for line in lines if line and line[0] not in '#"']
+            stores += [path for path in further if path not in stores and len(stores) < 20]
+        return stores
+
+    # what is kept
+
+    def checkpoint(self, tree: str, turn: int, message: str) -> str:
+        """The tree as that turn's checkpoint, on the one before; ignored files are kept with it."""
+        points = self.turns()
+        self._ignored.save(turn)
+        if turn in points and points[turn].tree == tree:
+            return points[turn].commit
+        parent = max((number for number in points if number < turn), default=None)
+        made = self._commit(tree, message, [self.base_commit if parent is None else points[parent].commit])
+        write_ref(self.git_dir, f"{TURN}{turn}", made)
+        return made
+
+    def turns(self) -> dict[int, Point]:
+        """Every checkpoint, by its turn."""
+        rows = self._git.line("for-each-ref", "--format=%(refname) %(objectname) %(tree)", TURN).splitlines()
+        found = (row.split(" ") for row in rows)
+        return dict(sorted((int(name.removeprefix(TURN)), Point(oid, tree)) for name, oid, tree in found))
+
+    def keep(self, tree: str, name: str) -> str:
+        """The tree under refs/flyball/quarantine/<name>, or interrupted/<name> if the name says so."""
+        found = KEPT.fullmatch(name)
+        if not found or ".." in name or name.endswith(".lock"):
+            raise WorkspaceError(f"'{name}' cannot name a kept change; use letters, digits, '-' and '_'.")
+        ref = f"refs/flyball/{found[1] or 'quarantine'}/{found[2]}"
+        write_ref(self.git_dir, ref, self._commit(tree, f"Kept: {name}", [self._latest().commit]))
+        return ref
+
+    def kept(self, ref: str) -> str:
+        """The tree kept under a reference."""
+        if not read_ref(self.git_dir, ref):
+            raise WorkspaceError(f"Nothing is kept under {ref}.")
+        return self._git.line("rev-parse", f"{ref}^{{tree}}")
+
+    def commit(self, tree: str, message: str, parents: Sequence[str] | None = None) -> str:
+        """A commit by the user of this tree, on the base unless other parents are given."""
+        author = replace(self._git, author=self.record.author)
+        return _commit(author, tree, message, parents if parents is not None else [self.base_commit])
+
+    def _commit(self, tree: str, message: str, parents: Sequence[str]) -> str:
+        return _commit(self._git, tree, message, parents)
+
+    def _latest(self) -> Point:
+        points = self.turns()
+        return points[max(points)] if points else Point(self.base_commit, self.base_tree)
+
+    # what is put back
+
+    def restore(self, tree: str, ignored_from_turn: int | None = None) -> None:
+        """The checkout holds exactly this tree; its git is new, its branch at the nearest checkpoint."""
+        self._drop_strays()
+        self._files.put(tree)
+        if ignored_from_turn is not None:
+            self._ignored.put(ignored_from_turn)
+        self._place(tree)
+
+    def _drop_strays(self) -> None:
+        if not self.checkout.is_dir() or self.checkout.is_symlink():
+            return
+        for stray in self.strays():
+            inner = "/.git" if stray.mode == change.GITLINK else ""
+            remove(self.checkout / (stray.path + inner))
+
+    def _place(self, tree: str) -> None:
+        near = self._near(tree)
+        staged = None if near.tree == tree else self._commit(tree, "Put back", [near.commit])
+        clone.place(self._clone(), self.checkout, near.commit, self.git_dir / "index", staged)
+
+    def _near(self, tree: str) -> Point:
+        """The newest checkpoint of this tree; the base if it is the base's; else the newest checkpoint."""
+        points = [Point(self.base_commit, self.base_tree), *self.turns().values()]
+        return next((point for point in reversed(points) if point.tree == tree), points[-1])
+
+    def _clone(self) -> clone.Clone:
+        shallow = self.git_dir / "shallow"
+        rows = (line.split(" ", 1) for line in (self.git_dir / "packed-refs").read_text().splitlines())
+        plan = Plan(
+            self.record.object_format,
+            [self.objects],
+            f"refs/heads/{self.branch}",
+            {name: oid for oid, name in rows},
+            shallow.read_bytes() if shallow.exists() else b"",
+        )
+        return clone.Clone(self._git, plan, [self.record.head])
+
+    # what is proved
+
+    def proof_checkout(self, tree: str, keep: Sequence[str] = ()) -> Path:
+        """A clean checkout of the tree. Paths in `keep`, made there by setup, stay; all else that is left goes."""
+        room = proof.Room.of(self._files, self.dir)
+        room.prepare(tree, keep)
+        near = self._near(tree)
+        commit = near.commit if near.tree == tree else self._commit(tree, "Under proof", [near.commit])
+        clone.place(self._clone(), room.root, commit, room.index)
+        return room.root
+
+    def proof_tree(self) -> str:
+        """The tree of the proof's checkout now; what setup made and the base ignores does not count."""
+        return proof.Room.of(self._files, self.dir).tree()
+
+    def proof_extras(self) -> list[str]:
+        """What is in the proof's checkout beyond its tree: after setup ran there, what setup made."""
+        return proof.Room.of(self._files, self.dir).extras()
+
+    # what is given back
+
+    def publish(self, commit: str) -> None:
+        """The user's repository has the branch of this run at the commit; nothing else of it changes."""
+        self._branch().publish(commit)
+
+    def published(self) -> str:
+        """The commit last published; empty if none was."""
+        return read_ref(self.git_dir, PUBLISHED)
+
+    def _branch(self) -> Branch:
+        user = user_git(Path(self.record.git_dir))
+        return Branch(self._git, user, Path(self.record.common_dir), self.branch, self.record.head)
+
+    def merge(self, target_commit: str, ours: str | None = None) -> Merged:
+        """The run's commit (the one published, unless named) and the target, merged; nothing is written."""
+        if require_git() < MERGE_TREE:
+            raise WorkspaceError("Merging a target that has moved needs git 2.38 or newer; update git.")
+        mine = ours or self.published() or self._latest().commit
+        options = ("--write-tree", "-z", "--name-only", "--no-messages")
+        answer = self._git.ask("merge-tree", *options, mine, target_commit, ok=(0, 1))
+        tree, *conflicts = answer.out.rstrip(b"\0").split(b"\0")
+        found = tuple(dict.fromkeys(text(path) for path in conflicts if path))
+        return Merged(text(tree).strip(), found if answer.code else ())
+
+    def close(self, remove_checkout: bool) -> str:
+        """Clean up. The checkout goes only if nothing in it would be lost; else a sentence says why it stays."""
+        remove(self.dir / "proof")
+        remove(self.git_dir / "index.proof")
+        if not remove_checkout or not self.checkout.exists():
+            return ""
+        if self.tree() not in self._safe_trees():
+            return f"{self.checkout} holds changes that no checkpoint has; it was kept."
+        remove(self.checkout)
+        return ""
+
+    def _safe_trees(self) -> set[str]:
+        published = self.published()
+        given = {self._git.line("rev-parse", f"{published}^{{tree}}")} if published else set[str]()
+        return given | {self._latest().tree}
+
+
+def _commit(git: Git, tree: str, message: str, parents: Sequence[str]) -> str:
+    named = [part for parent in parents for part in ("-p", parent)]
+    said = message.replace("\0", "").encode("utf-8", "replace")
+    return git.line("commit-tree", tree, *named, "-F", "-", stdin=said)
+
+
+def _lives(draft: str) -> bool:
+    """Whether the process that a draft names is still there."""
+    found = re.search(r"\.(\d+)\.draft", draft)
+    if not found or int(found[1]) == os.getpid():
+        return bool(found)
+    return Path(f"/proc/{found[1]}").exists() if Path("/proc/self").exists() else True
