@@ -67,6 +67,8 @@ def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
     machine = find_machine(loaded, loaded.machine)
     settings = loaded.settings(machine.name)
     _check_breakpoints(machine, settings)
+    if settings.commit == "pr":
+        raise ConfigError('commit = "pr" is not to be had in this version. Use "branch" or "merge".')
     _check_agents(loaded, machine, settings)
     policies_of(loaded).get(settings.policy)
     _check_trust(house, loaded, repo, machine.name, order.trusted)

@@ -234,6 +234,35 @@ def test_an_event_in_the_next_ones_place_stops_the_writer(path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.parametrize("table", ["registry", "event", "run"])
+def test_rows_out_of_order_are_a_fault_and_the_audit_ends(path: Path, table: str) -> None:
+    """Swap the last two pointers of the table's page: each row is then found after the other, for ever."""
+    connection = apsw.Connection(str(path))
+    page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchall()[0][0]
+    connection.close()
+    data = bytearray(path.read_bytes())
+    start = (page - 1) * 4096
+    assert data[start] == 13  # a leaf
+    end = start + 8 + 2 * int.from_bytes(data[start + 3 : start + 5], "big")
+    data[end - 4 : end] = data[end - 2 : end] + data[end - 4 : end - 2]
+    path.write_bytes(data)
+    journal = SqliteJournal(path)
+    assert any("out of order" in fault.message for fault in journal.faults())
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE run SET head = 'text' WHERE n = 1", "UPDATE event SET kind = x'ff' WHERE id = 4294967298"],
+)
+def test_a_value_of_another_type_is_a_sentence(path: Path, change: str) -> None:
+    tamper(path, change)
+    journal = SqliteJournal(path)
+    assert str(path) in str(refused(Corrupt, lambda: list(journal.read("r"))))
+    assert any("another type" in fault.message for fault in journal.faults())
+    journal.close()
+
+
 def change_body(journal: MemoryJournal) -> None:
     entries = journal._events["r"]
     entries[1] = type(entries[1])("r", 2, 2, "b", b"other", entries[1].hash)

@@ -244,6 +244,47 @@ def test_ignore_rules_are_those_of_the_base(space: Workspace) -> None:
     assert set(paths(space, space.tree())) == {*FILES, *shown, "tests/.gitignore"}
 
 
+RULES = {
+    ".gitignore": "\ufeff# note\n*.tmp\nfoo/\n!keep.tmp\n\\#odd\nend \nwin\r\n**/any\n/top\n",
+    "a/.gitignore": "!*.tmp\n/only\nx/y\n!b/keep.tmp\n*\n!*/\n!k*\n",
+    "a/[b]/.gitignore": "*.c\n!m.c\n/d/**\n",
+    "s p/.gitignore": "q?\n[xy]\n",
+}
+CASES = [
+    "t.tmp",
+    "keep.tmp",
+    "foo",
+    "#odd",
+    "end",
+    "win",
+    "any",
+    "top",
+    "only",
+    "x/y",
+    "k",
+    "m.c",
+    "n.c",
+    "d/e",
+    "qq",
+    "x",
+    "y",
+    "foo/in",
+]
+
+
+def test_pinned_rules_read_as_git_reads_them_in_their_folders(tmp_path: Path) -> None:
+    made = Workspace.create(tmp_path / "w", inspect_repo(make_repo(tmp_path / "r", files=RULES)), "r")
+    for folder in ("", "a", "a/b", "a/[b]", "a/[b]/deep", "s p", "s p/a"):
+        for number, name in enumerate(CASES):
+            place = made.checkout / folder / f"{'' if '/' not in name else number}" / name
+            if not place.is_dir() and not any(parent.is_file() for parent in place.parents):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text("x")
+    shown = git(made.checkout, "ls-files", "-c", "-o", "--exclude-standard", "-z").split("\0")
+    assert paths(made, made.tree()) == sorted(name for name in shown if name)
+    assert made.strays() == []
+
+
 def test_a_file_the_base_tracks_in_spite_of_its_rules_stays_tracked(tmp_path: Path) -> None:
     path = make_repo(tmp_path / "r", files={".gitignore": "*.log\n/d/\n", "kept.log": "1\n", "d/in": "2\n"})
     made = Workspace.create(tmp_path / "w", inspect_repo(path), "r")

@@ -312,12 +312,13 @@ def test_a_broken_index_of_flyball_is_made_anew(space: Workspace) -> None:
 
 
 def test_a_killed_git_leaves_no_lock_in_the_way(space: Workspace) -> None:
-    write(space.git_dir, {"index.lock": "", "index.1.draft": "", "index.1.draft.lock": ""})
+    write(space.git_dir, {"index.lock": "", "index.4194305.1.draft": "", "index.4194305.1.draft.lock": ""})
     write(space.git_dir, {"refs/flyball/turn/1.lock": "", "packed-refs.lock": ""})
     again = Workspace.open(space.dir)
     write(space.checkout, {"new.py": "x\n"})
     again.checkpoint(again.tree(), 1, "m")
     assert again.turns()[1].tree == again.tree()
+    assert not list(space.git_dir.glob("*.draft*"))
 
 
 LOCKED = """

@@ -119,6 +119,14 @@ def test_a_dirty_checkout_is_refused_and_stays_as_it_was(done: str, root: Path) 
         git(root, "add", "-A")
 
 
+def test_landing_goes_on_after_a_crash_just_before_the_branch_moved(done: str, root: Path) -> None:
+    git(root, "read-tree", "-m", "-u", "HEAD", done)
+    assert git(root, "rev-parse", "HEAD") != done
+    land(inspect_repo(root), "r1", done)
+    assert git(root, "rev-parse", "main") == done
+    assert git(root, "status", "--porcelain") == ""
+
+
 @pytest.mark.parametrize("ignored", [False, True])
 def test_a_file_of_the_users_in_the_way_is_not_overwritten(done: str, root: Path, ignored: bool) -> None:
     write(root, {"new.txt": "precious\n"})

@@ -4,7 +4,9 @@ import pytest
 
 from flyball.core.failing import failing, failing_names
 
-SUREFIRE_CLASS = "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.1 s <<< FAILURE! - in a.B"
+SUREFIRE_CLASS = (
+    "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.1 s <<< FAILURE! - in a.B"
+)
 
 CASES: list[tuple[str, str, int | None]] = [
     ("pytest", "==== 2 failed, 3 passed, 1 warning in 0.12s ====", 2),

@@ -37,6 +37,11 @@ EXIT_SIGNAL: {signal}
 **Reason**: Task fully complete
 """
 
+GEMINI = """{"type":"message","role":"assistant","content":"Task complete. All ","delta":true}
+{"type":"message","role":"assistant","content":"done.\\nEXIT_SIGNAL: true","delta":true}
+{"type":"result","status":"success"}"""
+CODEX = """{"type":"item.completed","item":{"type":"agent_message","text":"Task complete. All done.\\nEXIT_SIGNAL: true"}}
+{"type":"turn.completed","usage":{}}"""
 CLAIMED = '{"type":"text","text":"Task complete. All done.\\nEXIT_SIGNAL: true"}'
 CLAIMED_BY_A_TOOL = '{"type":"tool_result","content":"Task complete. All done.\\nEXIT_SIGNAL: true"}'
 
@@ -96,6 +101,10 @@ COMPLETE = [
     f"<details>\n<summary>Summary</summary>\n\n{TWO}\n\n</details>\n\n{SIGNAL}",
     '{"type":"result","subtype":"success","is_error":false,"result":"Task complete. All done.\\nEXIT_SIGNAL: true"}',
     '{"type":"system"}\n{"type":"result","result":"Task complete. All done.\\nEXIT_SIGNAL: true"}',
+    GEMINI,
+    CODEX,
+    f"{TWO}\n- [x] {SIGNAL}",
+    f"- [x] Task complete (no tests failing)\n- [x] All tests passing (42/42)\n{SIGNAL}",
     f"User: please fix it\nAssistant: {TWO}\n{SIGNAL}",
     f"[tool_result] all green\n[/tool_result]\n{TWO}\n{SIGNAL}",
 ]
@@ -203,6 +212,11 @@ NOT_COMPLETE = [
     f"I can't claim task complete. I can't claim all done.\n{SIGNAL}",
     f"It would be wrong to say task complete or all done.\n{SIGNAL}",
     f"Then the task is complete. Then all done. But first the bug.\n{SIGNAL}",
+    f"- [x] All tests passing (2 tests failing)\n- [x] Task complete\n{SIGNAL}",
+    f"<!-- note --> {SIGNAL}\n{TWO}",
+    f"✅ {SIGNAL}\n{TWO}",
+    f"Completion Indicators (need >= 2): task complete, all done\n{SIGNAL}",
+    f"{TWO}\n\nExit Signal (must be explicit):\n{SIGNAL}",
     f"Are we all done? Is the task complete?\n{SIGNAL}",
     f"{TWO} Correction: the task is not complete.\n{SIGNAL}",
     f"There is no more workaround, all donets.\n{SIGNAL}",
@@ -390,6 +404,9 @@ REVIEW = [
     ("reviewer", "PASS\nFAIL", "failed", "FAIL"),
     ("reviewer", "FAIL\nPASS", "failed", "FAIL"),
     ("reviewer", "FAIL\n\nThen I looked again.\n\nPASS", "not_complete", None),
+    ("reviewer", "=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS", "not_complete", None),
+    ("reviewer", "The prompt asks me to end with:\nPASS", "not_complete", None),
+    ("reviewer", "Verdict:\n\nPASS", "complete", "PASS"),
     ("reviewer", "PASS or FAIL", "not_complete", None),
     ("reviewer", "PASS/FAIL", "not_complete", None),
     ("reviewer", "PASS: looks good", "not_complete", None),
@@ -456,6 +473,16 @@ def test_an_outcome_is_claimed_by_one_line_of_its_own(text: str, name: str | Non
     assert read_outcome(text) == name
 
 
-def test_a_huge_message_is_read_in_time() -> None:
-    noise = ("word ` <!-- x --> EXIT_SIGNAL: tru " * 40 + "\n") * 200 + "`" * 5000 + "\n" * 20000
-    assert loop(noise + CLAIM).reading in ("complete", "not_complete")
+@pytest.mark.parametrize(
+    "noise",
+    [
+        ("word ` <!-- x --> EXIT_SIGNAL: tru " * 40 + "\n") * 200 + "`" * 5000 + "\n" * 20000,
+        ("task complete " * 700 + "\n\n") * 20,
+        ("i need " * 1400 + "\n\n") * 20,
+        "no a b c d e " * 7000,
+        "<output " * 20000,
+        "- " * 4000 + "\n" + "> " * 4000 + "\n\n",
+    ],
+)
+def test_a_huge_message_is_read_in_time(noise: str) -> None:
+    assert loop(noise + "\n\n" + CLAIM).reading in ("complete", "not_complete")

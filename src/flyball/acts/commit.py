@@ -5,13 +5,17 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from flyball import certificate
 from flyball.acts.ground import Ground
-from flyball.acts.proof import _log, _spec  # pyright: ignore[reportPrivateUsage]
+from flyball.acts.landing import bring_home
+from flyball.acts.proof import log_of
 from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import BY_A_PERSON, Run
+from flyball.errors import UserError, WorkspaceError
 from flyball.journal.keys import load_or_create
 from flyball.supervisor import Interrupted
 from flyball.workspace import Workspace
@@ -34,7 +38,19 @@ def commit(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished
     statement = certificate.statement(run, act, made, work.repo_root.name)
     digest = certificate.write(work.dir / "certificate.json", statement, signer)
     done = e.CommitEnded(outcome="committed", tree=act.tree, commit=made, certificate=digest)
-    return Finished(key=act.key, result=done)
+    return Finished(key=act.key, result=_landed(ground, run, act, done))
+
+
+def _landed(ground: Ground, run: Run, act: e.Act, done: e.CommitEnded) -> e.CommitEnded:
+    """With `commit = "merge"` it lands at once; what stands in the way asks a person."""
+    if run.settings.commit != "merge":
+        return done
+    proved = replace(run, committed=done)
+    try:
+        bring_home(ground, proved, done.commit, act.head)
+    except (WorkspaceError, UserError) as problem:
+        return replace(done, outcome="conflict", reason=str(problem))
+    return done
 
 
 def _committed(work: Workspace, folder: Path, tree: str, message: str) -> str:
@@ -69,7 +85,7 @@ def _hooks(
             (files / ".git" / "COMMIT_EDITMSG").write_text(message, "utf-8")
             process.begin(
                 place,
-                _spec(
+                spec(
                     ground,
                     run,
                     _line(found[name], work),
@@ -83,7 +99,7 @@ def _hooks(
         if ended.reason in ("lost", "orphaned", "stopped"):
             return Interrupted(act.key, BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
         if ended.code != 0:
-            return f"The {name} hook refused it:\n{_log(place)[-2000:]}"
+            return f"The {name} hook refused it:\n{log_of(place)[-2000:]}"
         if work.proof_tree() != act.tree:
             return f"The {name} hook changed the tree; what is committed must be what was proved."
     return ""

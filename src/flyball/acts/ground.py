@@ -42,6 +42,9 @@ class Ground(msgspec.Struct, frozen=True):
     def folder(self, run: Run) -> Path:
         return self.state_dir / "runs" / self.owner(run)
 
+    def folder_of_repo(self, run: Run) -> Path:
+        return Path(run.began.repo)
+
     def act_folder(self, key: str) -> Path:
         return self.state_dir / "acts" / key
 

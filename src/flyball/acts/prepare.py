@@ -40,7 +40,8 @@ def _prepared(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> e.Pre
     problem = run_setup(ground, run, ground.act_folder(act.key), work.checkout, "agent", stop)
     if problem:
         return e.Prepared(error=problem, code="error.config")
-    note = () if kind != "unsandboxed" else (f"No sandbox: {ground.sandbox.why}.",)
+    why = "it is turned off" if run.settings.sandbox == "none" else ground.sandbox.why
+    note = () if kind != "unsandboxed" else (f"No sandbox: {why}.",)
     return e.Prepared(base_commit=work.base_commit, base_tree=work.base_tree, sandbox=kind, notes=note)
 
 

@@ -68,10 +68,10 @@ def run_setup(ground: Ground, run: Run, folder: Path, files: Path, home: str, st
     """`[workspace] setup` in a new checkout; what went wrong as a sentence, "" if nothing."""
     for number, command in enumerate(run.settings.setup):
         place = folder / f"setup-{number}"
-        process.begin(place, _spec(ground, run, command, files, home, run.settings.proof_timeout_us, "all"))
+        process.begin(place, spec(ground, run, command, files, home, run.settings.proof_timeout_us, "all"))
         ended = process.attend(place, stop=stop)
         if ended.code != 0:
-            log = _log(place)
+            log = log_of(place)
             return f"The setup command '{command}' failed ({_how(ended)}): {_last_line(log)}. Correct [workspace] setup."
     return ""
 
@@ -89,11 +89,11 @@ def _run(
     limit = run.settings.proof_timeout_us
     if act.wall_us:
         limit = min(limit, max(1_000_000, act.wall_us - used_us))
-    process.begin(place, _spec(ground, run, command, files, "proof", limit, run.settings.network_proof))
+    process.begin(place, spec(ground, run, command, files, "proof", limit, run.settings.network_proof))
     return process.attend(place, stop=stop)
 
 
-def _spec(
+def spec(
     ground: Ground, run: Run, command: str, files: Path, home: str, limit_us: int, network: str
 ) -> process.Spec:
     private = ground.home(run, home)
@@ -105,7 +105,7 @@ def _spec(
 def _result(
     ground: Ground, run: Run, act: e.Act, work: Workspace, folder: Path, exits: list[process.Exit]
 ) -> e.ProofEnded:
-    logs = [_log(folder / str(number)) for number in range(len(exits))]
+    logs = [log_of(folder / str(number)) for number in range(len(exits))]
     rows = tuple(_command(*row) for row in zip(run.settings.proof, exits, logs, strict=True))
     bad = [number for number, ended in enumerate(exits) if ended.code != 0]
     invalid = "" if work.proof_tree() == act.tree else _changed_words(work, act)
@@ -155,7 +155,7 @@ def _command(command: str, ended: process.Exit, log: str) -> e.ProofCommand:
     )
 
 
-def _log(place: Path) -> str:
+def log_of(place: Path) -> str:
     out, err = process.read_out(place, LOG_MOST), process.read_err(place, LOG_MOST)
     return (out + err).decode("utf-8", "replace")
 

@@ -162,7 +162,7 @@ def _judged(
     )
     undone: tuple[str, ...] = ()
     if role in READ_ONLY_ROLES and tree != act.tree and ruling.verdict != "deny":
-        undone = tuple(c.path for c in changes)
+        undone = tuple(plain(c.path) for c in changes)
         stands = False
         ruling = replace(
             ruling, verdict="allow", rule="read-only", reason=f"A {role} may not change files; it was undone."
@@ -173,7 +173,7 @@ def _judged(
     commit = _keep(work, act, tree, ruling, run) if stands and tree != act.tree else ""
     turn = _turn(run, act, heard, live, ended)
     now_tree = tree if stands else act.tree
-    changed = tuple(dict.fromkeys(c.path for c in changes)) if stands else ()
+    changed = tuple(dict.fromkeys(plain(c.path) for c in changes)) if stands else ()
     lines = sum(c.lines_added + c.lines_deleted for c in changes) if stands else 0
     turn = replace(turn, tree=now_tree, changed=changed, lines=lines, undone=undone, commit=commit)
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
@@ -221,12 +221,12 @@ def _file(work: Workspace, tree: str, path: str) -> str | None:
 
 
 def _as_fact(ruling: Ruling, old: str, new: str) -> e.Ruling:
-    others = tuple(f"{v.verdict} {v.rule} {v.file}: {v.reason}" for v in ruling.findings[:20])
+    others = tuple(plain(f"{v.verdict} {v.rule} {v.file}: {v.reason}") for v in ruling.findings[:20])
     return e.Ruling(
         verdict=ruling.verdict,
         rule=ruling.rule,
-        reason=ruling.reason,
-        file=ruling.file,
+        reason=plain(ruling.reason),
+        file=plain(ruling.file),
         line=ruling.line,
         policy=ruling.policy,
         policy_hash=ruling.policy_hash,
@@ -235,6 +235,11 @@ def _as_fact(ruling: Ruling, old: str, new: str) -> e.Ruling:
         tree=new,
         others=others,
     )
+
+
+def plain(text: str) -> str:
+    """Names of files may be any bytes; what is journaled is text."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _keep(work: Workspace, act: e.Act, tree: str, ruling: e.Ruling, run: Run) -> str:

@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "land": "results",
     "machines": "machines",
     "guard": "guard",
+    "agents": "agents",
     "config": "setup",
     "trust": "setup",
     "completion": "setup",

@@ -23,4 +23,4 @@ def actor_of(run: Run, target: str, outcome: str) -> str:
         return run.here.of or "flyball"
     if target == "cto_intervention":
         return "build orchestrator"
-    return TASK.get(run.state, "human")
+    return TASK.get(run.state) or f"human:{run.answered_by or 'unknown'}"

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from flyball.core import events as e
 from flyball.core import turns
 from flyball.core.actors import actor_of
-from flyball.core.machine import FAILING, duration_us
-from flyball.core.run import Run, apply, fold
-from flyball.core.stops import ask, ended, exhausted, spent_up, stop
+from flyball.core.machine import FAILING, JUDGING_ROLES, duration_us
+from flyball.core.run import WORKERS, Run, apply, cto_most, fold
+from flyball.core.stops import ask, ended, exhausted, let_go, spent_up, stop
 from flyball.errors import FlyballError
 
 INTERRUPTIONS = 5
@@ -73,9 +73,12 @@ def due(run: Run, now: int) -> Do | Note | Rest:
 
 
 def _resting(run: Run, now: int) -> Note | Rest:
-    if run.until is not None and run.act is None and now >= run.until:
-        return Note((e.Resumed(at=now, why="the wait is over"),))
-    return Rest(run.until)
+    if run.until is None or run.act is not None or now < run.until:
+        return Rest(run.until)
+    resumed = e.Resumed(at=now, why="the wait is over")
+    if run.here.act == "ask" and "answered" in run.here.on:  # LOOP-3: a cooldown stands for an answer
+        return Note((resumed, *onward(apply(run, resumed), "answered", now, past_breakpoint=True)))
+    return Note((resumed,))
 
 
 def _groundwork(run: Run) -> Do | None:
@@ -96,6 +99,8 @@ def _onwards_from_held(run: Run, now: int) -> Do | Note:
         return Do(_act(run, "proof", why="gate"))
     if held.until == "commit":
         return Do(_act(run, "commit"))
+    if not held.outcome:  # the turn came to nothing, though its change may stand
+        return Note((e.Dropped(at=now, why="the turn had no outcome"),))
     return Note(tuple(onward(run, held.outcome, now, held.data, held.until == "passed")))
 
 
@@ -105,7 +110,7 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
         case "agent":
             return _turn(run, now)
         case "run":
-            return over(run, now) or Do(_act(run, run.here.do))
+            return over(run, now) or Do(_act(run, run.here.do, why="child"))
         case "proof":
             if run.settings.proof:
                 return Do(_act(run, "proof", why="test"))
@@ -114,52 +119,64 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
         case "commit":
             if _unproved(run):
                 return Do(_act(run, "proof", why="gate"))
-            return Note(tuple(onward(run, "unproven", now))) if _disproved(run) else Do(_act(run, "commit"))
+            return Do(_act(run, "commit")) if not _disproved(run) else Note(tuple(_uncommitted(run, now)))
         case "check":
             return Do(_act(run, "check"))
         case "ask":
-            return Note((_question(run, now),))
+            return (over(run, now) if run.state == "open" else None) or Note((_question(run, now),))
         case "wait":
             return _wait(run, now)
         case _:  # listen
             return Rest()
 
 
+def _uncommitted(run: Run, now: int) -> list[e.AnyEvent]:
+    return onward(run, "unproven" if run.machine.place(run.state, "unproven") else "refused", now)
+
+
 def _turn(run: Run, now: int) -> Do | Note:
     role = run.here.of
-    if role == "cto" and run.cto_attempts >= (run.most("cto") or 2):
+    if role == "cto" and run.cto_attempts >= cto_most(run):
         return Note(tuple(onward(run, "escalate", now, reason="the CTO's attempts are used up")))
     stopped = over(run, now)
     if stopped:
         return stopped
-    agent = run.settings.agent_for(role)
-    session = run.sessions.get(role, "")
+    if role == "coder" and run.machine.name == "build" and run.option("write") == "loop":
+        return Do(_act(run, "run:loop", why="write"))
+    agent = run.settings.agent_for(_placed(run, role))
+    session = run.sessions.get(f"{agent}|{role}", "")
     return Do(_act(run, run.here.do, agent=agent, session=session, resume=bool(session), told=run.told))
 
 
+def _placed(run: Run, role: str) -> str:
+    """Under consensus author and reviewer change places each iteration (PAIR-3)."""
+    if run.settings.consensus and run.iteration % 2 == 0:
+        return {"author": "reviewer", "reviewer": "author"}.get(role, role)
+    return role
+
+
 def over(run: Run, now: int) -> Note | None:
-    """A limit that another turn would break: turns, time, then money and tokens."""
-    turns_most = run.most("turns")
-    if turns_most is not None and run.turn >= turns_most and run.machine.name != "cto":
-        return Note(tuple(exhausted(run, stop(run, "limit.turns", "turns", turns_most, run.turn), now)))
-    wall = run.settings.budget.wall_us
-    if wall is not None and run.wall_us - run.wall_base >= wall:
-        seen = stop(run, "limit.time", "budget.wall", f"{wall // 1_000_000}s", f"{run.wall_us // 1_000_000}s")
-        return Note(tuple(exhausted(run, seen, now)))
+    """What another turn would break: money and tokens, then turns and time, then the loop rules."""
     spent = spent_up(run)
-    if spent is None:
-        return None
-    return Note(
-        (
-            ask(
-                run,
-                spent,
-                "budget",
-                "The budget does not cover another turn. Raise it by the same again?",
-                now,
-            ),
-        )
-    )
+    if spent:
+        text = "The budget does not cover another turn. Raise it by the same again?"
+        return Note((ask(run, spent, "budget", text, now),))
+    limit = _over_limit(run)
+    if limit:
+        return Note(tuple(exhausted(run, limit, now)))
+    seen = turns.stalled(run) if run.here.of in WORKERS and "stalled" not in run.here.on else None
+    target = run.machine.place(run.state, "stalled")
+    return Note(tuple(enter(run, target, "stalled", now))) if seen and target else None
+
+
+def _over_limit(run: Run) -> e.Stop | None:
+    most, used = run.most("turns"), run.turns + run.barren - run.turns_base
+    if most is not None and used >= most and run.machine.name != "cto":
+        return stop(run, "limit.turns", "turns", most, used)
+    wall, spent = run.settings.budget.wall_us, run.wall_us - run.wall_base
+    if wall is not None and spent >= wall:
+        return stop(run, "limit.time", "budget.wall", f"{wall // 1_000_000}s", f"{spent // 1_000_000}s")
+    return None
 
 
 def _wait(run: Run, now: int) -> Note | Rest:
@@ -170,7 +187,9 @@ def _wait(run: Run, now: int) -> Note | Rest:
 def _question(run: Run, now: int) -> e.Stopped:
     if run.state == "open":
         seen = turns.stalled(run) or stop(run, "loop.no_progress", "half_open", 1, 1, detail=run.last_error)
-        return ask(run, seen, "loop", turns.solutions(run, seen), now)
+        cooldown = run.settings.timeout_us(run.machine.name, "cooldown", 0)
+        asked = ask(run, seen, "loop", turns.solutions(run, seen), now)
+        return replace(asked, until=now + cooldown) if cooldown else asked
     seen = stop(run, "wait.escalation", rule=f"the state '{run.state}' asks a person", detail=run.last_error)
     return ask(
         run, seen, "escalation", f"'{run.began.task}' needs a person in state '{run.state}'. What next?", now
@@ -210,11 +229,12 @@ def react(run: Run, finished: Finished, now: int) -> list[e.AnyEvent]:
     if act is None or act.key != finished.key:
         raise FlyballError(f"Run {run.id} has no act {finished.key} in flight; its result is not believed.")
     result = turns.fitted(run, act, finished.result)
+    ruling = finished.ruling or turns.unjudged(act, result)
     facts: list[e.AnyEvent] = [e.ActFinished(at=now, key=act.key, result=result, took_us=finished.took_us)]
-    if finished.ruling:
-        facts.append(e.Ruled(at=now, key=act.key, ruling=finished.ruling))
+    if ruling:
+        facts.append(e.Ruled(at=now, key=act.key, ruling=ruling))
     after = fold(run, facts)
-    return [*facts, *_following(after, act, result, finished.ruling, now)]
+    return [*facts, *_following(after, act, result, ruling, now)]
 
 
 def _following(
@@ -224,16 +244,18 @@ def _following(
         case e.TurnEnded():
             stopped = turns.stopped_by(run, act, result, ruling, now)
             return stopped if stopped is not None else _outcome_of_turn(run, act, result, now)
+        case _ if run.asked == "cancel":
+            return [ended(run, "cancelled", stop(run, "cancelled", rule="a person asked for it"), now)]
         case e.ProofEnded():
             return _after_proof(run, act, result, now)
         case e.CheckEnded():
-            return onward(run, result.outcome, now, reason=result.reason)
+            return _after_check(run, result, now)
         case e.CommitEnded():
             return _after_commit(run, result, now)
         case e.Prepared() if result.error:
             return [ended(run, "failure", stop(run, result.code or "error.config", detail=result.error), now)]
         case e.ChildEnded():
-            return _after_child(run, result, now)
+            return _after_child(run, act, result, now)
         case _:
             return []
 
@@ -241,10 +263,22 @@ def _following(
 def _outcome_of_turn(run: Run, act: e.Act, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
     outcome, data, told = turns.outcome_of(run, act, turn)
     notes: list[e.AnyEvent] = [e.Told(at=now, text=text, who="flyball") for text in told]
-    if outcome == "untested":
-        why = "require_test_pass is off" if run.settings.proof else "no proof command is configured"
-        notes.append(e.Skipped(at=now, what="test", reason=why))
+    notes += _skipped(run, outcome, now)
     return [*notes, *onward(fold(run, notes), outcome, now, data)]
+
+
+def _skipped(run: Run, outcome: str, now: int) -> list[e.AnyEvent]:
+    """ALO-2: a test phase left out is journaled with its reason."""
+    why = "require_test_pass is off" if run.settings.proof else "no proof command is configured"
+    return [e.Skipped(at=now, what="test", reason=why)] if outcome == "untested" else []
+
+
+def _after_check(run: Run, check: e.CheckEnded, now: int) -> Sequence[e.AnyEvent]:
+    named = (check.outcome, "failure", "cannot_start")
+    outcome = next((name for name in named if run.machine.place(run.state, name)), "")
+    if outcome and (outcome == check.outcome or check.outcome != "ready"):
+        return onward(run, outcome, now, reason=check.reason)
+    return exhausted(run, stop(run, "failed.start", "check", detail=check.reason), now, "error")
 
 
 def _after_proof(run: Run, act: e.Act, proof: e.ProofEnded, now: int) -> Sequence[e.AnyEvent]:
@@ -252,7 +286,9 @@ def _after_proof(run: Run, act: e.Act, proof: e.ProofEnded, now: int) -> Sequenc
         seen = stop(run, "error.config", "proof.commands", detail=proof.cannot_start)
         before = act.why == "baseline"
         return [
-            ended(run, "failure", seen, now) if before else ask(run, seen, "block", proof.cannot_start, now)
+            ended(run, "failure", seen, now)
+            if before
+            else ask(run, seen, "infrastructure", proof.cannot_start, now)
         ]
     if act.why == "baseline":
         return [e.Warned(at=now, code="proof.invalid", text=proof.invalid)] if proof.invalid else []
@@ -267,8 +303,10 @@ def _after_proof(run: Run, act: e.Act, proof: e.ProofEnded, now: int) -> Sequenc
         return _after_gate(run, now) if act.why == "gate" else onward(run, "passed", now)
     told = e.Told(at=now, text=f"The proof failed:\n{proof.invalid or proof.summary}", who="proof")
     run = apply(run, told)
+    if act.why == "gate" and run.held is None:
+        return [told, *_uncommitted(run, now)]
     if act.why == "gate":
-        return [told, *onward(run, turns.unproven(run), now, past_breakpoint=run.held is not None)]
+        return [told, *onward(run, turns.unproven(run), now, past_breakpoint=True)]
     return [told, *onward(run, "failed", now)]
 
 
@@ -284,7 +322,7 @@ def _timed_out(run: Run, act: e.Act, proof: e.ProofEnded) -> bool:
 def _after_commit(run: Run, done: e.CommitEnded, now: int) -> Sequence[e.AnyEvent]:
     if done.outcome == "conflict":
         seen = stop(run, "wait.conflict", "merge", detail=done.reason)
-        return [ask(run, seen, "block", f"{done.reason} Settle it, then retry.", now)]
+        return [ask(run, seen, "infrastructure", f"{done.reason} Settle it, then retry.", now)]
     if run.here.act == "commit":
         return onward(run, done.outcome, now, reason=done.reason)
     held = run.held
@@ -294,16 +332,29 @@ def _after_commit(run: Run, done: e.CommitEnded, now: int) -> Sequence[e.AnyEven
     return onward(run, held.outcome, now, held.data, past_breakpoint=True)
 
 
-def _after_child(run: Run, child: e.ChildEnded, now: int) -> Sequence[e.AnyEvent]:
+def _after_child(run: Run, act: e.Act, child: e.ChildEnded, now: int) -> Sequence[e.AnyEvent]:
     if child.end == "success":
-        outcome = "success" if "success" in run.here.on else "done"
-        return onward(run, outcome, now)
+        return _after_success(run, act, now)
     reason = f"The run below ended: {child.stop.code}. {child.stop.detail}".strip()
-    if run.machine.place(run.state, "failure") or "failure" in run.here.on:
+    if run.machine.place(run.state, "failure"):
         return onward(run, "failure", now, reason=reason)
-    return exhausted(
-        run, replace(child.stop, turn=run.turns), now, "halted" if "halted" in run.here.on else "error"
-    )
+    return exhausted(run, replace(child.stop, turn=run.turns), now, _outcome_for(run, child.stop.code))
+
+
+def _after_success(run: Run, act: e.Act, now: int) -> list[e.AnyEvent]:
+    """A loop that wrote stands for the turn it replaced: it yields the first outcome of the state."""
+    if act.why == "write":
+        outcome = turns.first_outcome(run)
+        notes = _skipped(run, outcome, now)
+        return [*notes, *onward(fold(run, notes), outcome, now)]
+    return onward(run, "success" if "success" in run.here.on else "done", now)
+
+
+def _outcome_for(run: Run, code: str) -> str:
+    """What a child's failure is in a table that does not place `failure`."""
+    if "halted" in run.here.on:
+        return "halted"
+    return {"limit": "exhausted", "timeout": "timeout"}.get(code.partition(".")[0], "error")
 
 
 # ---- whether an outcome may go where the table says --------------------------------------------------------
@@ -349,10 +400,9 @@ def _pause_at_breakpoint(run: Run, outcome: str, data: dict[str, Any], now: int)
 
 def _count_failure(run: Run, outcome: str, now: int, reason: str) -> tuple[list[e.AnyEvent], str]:
     """Machines that count failures by state (TASK-2): the third in one state is an outcome of its own."""
-    most = run.machine.most.get("failures")
-    if most is None or outcome not in FAILING or run.machine.standing:
+    most = run.most("failures")
+    if most is None or outcome not in FAILING or not run.machine.place(run.state, "third_failure"):
         return [], outcome
-    most = run.most("failures") or most
     count = run.failures.get(run.state, 0) + 1
     counted = e.FailureCounted(
         at=now, state=run.state, count=count, reason=reason or f"'{run.state}' ended in '{outcome}'."
@@ -367,16 +417,14 @@ def _chosen(run: Run, target: str, outcome: str, data: dict[str, Any]) -> str:
         return target
     named = str(data.get("state") or run.origin or run.machine.start)
     choices = run.machine.targets(target)
-    if named not in choices:
-        raise FlyballError(f"'{named}' is not one of {', '.join(choices)}.")
-    return named
+    return named if named in choices else choices[0]
 
 
 def _gate(run: Run, outcome: str, data: dict[str, Any], now: int) -> list[e.AnyEvent] | None:
     """SYS-8: nobody enters a success end but through a proof of exactly this tree, and a commit of it."""
     if _unproved(run):
         return [e.Held(at=now, outcome=outcome, until="gate", data=data)]
-    if _disproved(run) and outcome != "unproven":
+    if _disproved(run):
         assert run.proof is not None
         told = e.Told(at=now, text=f"The proof failed:\n{run.proof.summary}", who="proof")
         return [told, *onward(apply(run, told), turns.unproven(run), now, past_breakpoint=True)]
@@ -405,28 +453,35 @@ def enter(run: Run, target: str, outcome: str, now: int, reason: str = "") -> li
     end = run.machine.states[target].end
     if not end:
         return [moved]
-    code = _end_code(run, end, outcome)
-    return [
-        moved,
-        ended(apply(run, moved), end, stop(run, code, detail=reason or _failing_words(run, end)), now),
-    ]
-
-
-def _failing_words(run: Run, end: str) -> str:
-    return "" if end == "success" else run.message[-500:]
-
-
-def _end_code(run: Run, end: str, outcome: str) -> str:
     if end == "success":
-        return "completed" if run.settings.proof else "completed_unproven"
-    return "failed.start" if outcome == "cannot_start" else "failed.review"
+        code = "completed" if run.settings.proof else "completed_unproven"
+        return [moved, ended(apply(run, moved), end, stop(run, code, detail=reason), now)]
+    return [moved, ended(apply(run, moved), end, _failure(run, outcome, reason), now)]
+
+
+def _failure(run: Run, outcome: str, reason: str) -> e.Stop:
+    """Why a run fails by an outcome of its state; a child's failure keeps the child's code."""
+    if run.below and outcome in ("failure", "third_failure"):
+        return replace(run.below, turn=run.turns)
+    return stop(run, _failure_code(run, outcome), rule=outcome, detail=reason or run.message[-500:])
+
+
+def _failure_code(run: Run, outcome: str) -> str:
+    if outcome == "cannot_start":
+        return "failed.start"
+    if run.here.act in ("proof", "commit") or outcome == "unproven":
+        return "failed.tests"
+    if run.here.of in (*JUDGING_ROLES, "author"):
+        return "failed.review"
+    return "failed.abandoned" if run.here.act == "ask" else "failed.agent"
 
 
 def _entry_limit(run: Run, target: str, outcome: str) -> e.Stop | None:
     iterations = run.most("iterations")
-    if target == run.machine.iteration and iterations is not None and run.iteration >= iterations:
+    used = run.iteration - run.iteration_base
+    if target == run.machine.iteration and iterations is not None and used >= iterations:
         code = "failed.tests" if outcome == "unproven" else "limit.iterations"
-        return stop(run, code, "iterations", iterations, run.iteration + 1, detail=run.last_error[-500:])
+        return stop(run, code, "iterations", iterations, used + 1, detail=run.last_error[-500:])
     most = run.most(target) if target in run.machine.most else None
     if most is not None and run.entries.get(target, 0) >= most:
         code = "failed.tests" if most == 0 else "limit.fix_attempts" if target == "fix" else "limit.turns"
@@ -437,13 +492,15 @@ def _entry_limit(run: Run, target: str, outcome: str) -> e.Stop | None:
 def special(run: Run, target: str, outcome: str, now: int, reason: str = "") -> list[e.AnyEvent]:
     """`@fail` and its kin: the state stays."""
     if target == "@back":
-        return []
-    code = {"abandon": "failed.abandoned", "failed": "failed.review", "cancel": "cancelled"}.get(
-        outcome, "failed.agent"
-    )
-    seen = stop(run, code, rule=outcome, detail=reason)
+        return let_go(run, now)
     if target == "@fail":
-        return [ended(run, "failure", seen, now)]
+        return [ended(run, "failure", _failure(run, outcome, reason), now)]
     if target == "@cancel":
-        return [ended(run, "cancelled", replace(seen, code="cancelled"), now)]
-    return [ask(run, seen, "escalation", reason or f"'{run.state}' ended in '{outcome}'. What next?", now)]
+        return [ended(run, "cancelled", stop(run, "cancelled", rule=outcome, detail=reason), now)]
+    seen = turns.stalled(run) if outcome == "stalled" else None
+    if seen:
+        return [*let_go(run, now), ask(run, seen, "loop", turns.solutions(run, seen), now)]
+    code = f"blocked.guard.{outcome}" if target == "@blocked" else "wait.escalation"
+    seen = stop(run, code, rule=outcome, detail=reason)
+    text = reason or f"'{run.state}' ended in '{outcome}'. What next?"
+    return [*let_go(run, now), ask(run, seen, "escalation", text, now)]

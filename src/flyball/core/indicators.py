@@ -24,7 +24,7 @@ _INSIDE_OPEN = re.compile(
 PHRASES: tuple[tuple[str, str], ...] = (
     ("task complete", rf"(?<![\w-])task{_GLUE}(?:complete|completed)\b"),
     ("implementation finished", rf"\bimplementation{_GLUE}(?:finished|complete|completed)\b"),
-    ("pr merged", rf"\b(?:pr|pull request)(?:\s+#?\d+)?(?:\s+approved\s+(?:and|&))?{_GLUE}merged\b"),
+    ("pr merged", rf"\b(?:pr|pull request)(?:\s+#?\d+)?(?:{_GLUE}approved\s+(?:and|&))?{_GLUE}merged\b"),
     ("all done", r"\ball\s+done\b"),
     ("no more work", r"\bno\s+more\s+work\b"),
     ("ready for review/merge", r"\bready\s+for\s+(?:final\s+|code\s+)?(?:review|merge|merging)\b"),
@@ -50,10 +50,11 @@ class Sentence(msgspec.Struct, frozen=True):
     later: bool = False
 
 
+_LONGEST = 2_000
 _LATER = re.compile(
     r"\b(?:remaining|to-?dos?|next|plan|planned|left|outstanding|pending|not (?:yet )?(?:done|complete|finished)|missing"
     r"|criteria|definition of done|instructions?|prompts?|requirements?|conditions?|examples?|template|before|open"
-    r"|follow-?ups?|future|goals?|if|when|until|need(?:s|ed)?|must|should|will|expected|incomplete|unfinished)\b",
+    r"|follow-?ups?|future|goals?|if|when|until|unless|need(?:s|ed)?|must|should|will|expected|incomplete|unfinished)\b",
     re.I,
 )
 _STOP = re.compile(r"(?<=[.!?;])[\"')\]*_]*\s+|\s+[—–]\s+(?=[A-Z])")
@@ -76,7 +77,7 @@ def sentences(lines: Iterable[Line]) -> Iterator[Sentence]:
             continue
         later = line.box != "x" and (under_heading or (under_lead and line.kind == "item"))
         for part in _STOP.split(_clean(text)):
-            yield Sentence(text=part, ticked=line.box == "x", later=later)
+            yield Sentence(text=part[:_LONGEST], ticked=line.box == "x", later=later)
 
 
 def _joined(lines: Iterable[Line]) -> Iterator[tuple[Line, str]]:
@@ -128,11 +129,15 @@ def _literal(phrase: str) -> re.Pattern[str]:
     return re.compile(r"(?<!\w)" + r"\s+".join(map(re.escape, phrase.split())) + r"(?!\w)", re.I)
 
 
+_NEARBY = 300  # what is further away in a sentence does not change a phrase
+
+
 def _note(
     said: dict[str, bool], name: str, sentence: Sentence, match: re.Match[str], tick_only: bool
 ) -> None:
     """A denial outlives every affirmation; what is merely hoped for says nothing either way."""
-    before, after = sentence.text[: match.start()], sentence.text[match.end() :]
+    before = sentence.text[max(0, match.start() - _NEARBY) : match.start()]
+    after = sentence.text[match.end() : match.end() + _NEARBY]
     inside = match.group() if name in _LISTED else ""
     if _denied(before, after) or _INSIDE_NOT.search(inside):
         said[name] = False
@@ -149,7 +154,7 @@ _NOT = re.compile(
 )
 _NO = re.compile(r"\b(?:no|non|un|isn't|wasn't)[\s-]+$", re.I)
 _NOT_AFTER = re.compile(
-    r"\W*(?:no\b(?! (?:open|more|further|known|other|remaining|issues?|failures?|errors?|blockers?|changes?|regressions?|problems?))"
+    r"\W*(?:no\b(?! (?:open|more|tests?|failing|findings?|further|known|other|remaining|issues?|failures?|errors?|blockers?|changes?|regressions?|problems?))"
     r"|nope\b|not\b|never\b|false\b|isn't\b|(?:is|was|are) (?:not|false|wrong|untrue|premature)\b|❌|✗|✘|\d{1,2}(?:\.\d+)?\s?%)",
     re.I,
 )
@@ -164,7 +169,7 @@ def _denied(before: str, after: str) -> bool:
 
 
 _LABEL = re.compile(
-    r"\W*(?:to[ -]?dos?|goals?|next(?: steps?)?|plan(?:ned)?|remaining|pending|left|open|missing|waiting|wip|outstanding|target|aim"
+    r"\W*(?:.*\bindicators? \(.*\bneed\b[^)]*\)|to[ -]?dos?|goals?|next(?: steps?)?|plan(?:ned)?|remaining|pending|left|open|missing|waiting|wip|outstanding|target|aim"
     r"|expected|(?:nearly|almost|not|still|if|when|once|until|unless) [^:]{0,60})\s*:",
     re.I,
 )
@@ -179,7 +184,7 @@ _WISH = re.compile(
     r"|claim(?:s|ed)?|says?|said|told|instruct(?:s|ed)?|print(?:s|ed)?|output(?:s|ted)?|emit(?:s|ted)?|mark|declare|call|doubt"
     r"|unclear|unsure|towards?|aim|goal|target|try(?:ing)?|almost|nearly|mostly|partially|partly|half|close to|yet to|got to"
     r"|have to|has to|let's|'ll|'d|want|to get|to be|to have|in order|make sure|ensure|verify that|check(?:ing)? (?:if|that|whether)|assume|remains?|left|before|until|then"
-    r"|means?|phrases?|words?|indicators?|like|such as|e\.g|example|instead of|rather than|false|wrong|premature(?:ly)?)\b",
+    r"|means?|phrases?|words?|indicators?|like|such as|e\.g|example|instead of|rather than|criteri(?:a|on) (?:for|of)|definition of|false|wrong|premature(?:ly)?)\b",
     re.I,
 )
 _OTHER = re.compile(
@@ -207,6 +212,9 @@ _AFTER = re.compile(
 _REST = re.compile(
     r",?\s*(?:but|although|though|however|yet|while)\b.*\b(?:not|n't|fail\w*|remain\w*|still|to-?do|left|missing|pending|broken"
     r"|unfinished|incomplete|need\w*|wait\w*|open|skipped|except|later|tomorrow)\b"
+    r"|.*\b(?!0\b|no\b|zero\b)\S+\s+(?:tests?|checks?|cases?)\s+(?:are\s+|is\s+|still\s+)*(?:fail\w*|skipped|broken|red)\b"
+    r"|.*\b[1-9]\d*\s+(?:still\s+)?(?:fail\w*|skipped|errors?)\b"
+    r"|.*\b(?:the|this|that|first|one)\s+(?:\w+\s+){0,2}(?:part|half|portion)\b"
     r"|.*\b(?:only|so far|for module|in theory)\b|.*\bare (?:the )?(?:indicators|phrases|words|signals)\b|.*\?\s*$",
     re.I,
 )

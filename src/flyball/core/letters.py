@@ -10,7 +10,7 @@ from msgspec import Struct
 from flyball.core import events as e
 from flyball.core.decide import onward
 from flyball.core.run import Run, apply
-from flyball.core.stops import ended, stop
+from flyball.core.stops import ALIASES, ended, stop
 
 TEXT_MAX = 20_000
 
@@ -123,15 +123,15 @@ def _names_a_state(run: Run, letter: Answer) -> bool:
 def _consequences(run: Run, after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
     """`run` is as it was asked, `after` as it is answered."""
     held, yes = run.held, letter.verb in ("approve", "go-on", "grant")
-    if held is None:
-        return _state_answer(after, letter, now) if run.here.act == "ask" else []
-    if held.until == "breakpoint":
-        return (
-            onward(after, held.outcome, now, held.data, True) if yes else [e.Dropped(at=now, why=letter.verb)]
-        )
-    if yes:
-        return _let_stand(run, held, now)
-    return _put_back(run, held, letter, now)
+    kind = run.question.kind if run.question else ""
+    if held and held.until == "breakpoint" and kind == "breakpoint":
+        again: list[e.AnyEvent] = [e.Dropped(at=now, why=letter.verb)]
+        return onward(after, held.outcome, now, held.data, True) if yes else again
+    if held and held.until in ("approval", "block") and kind in ("approval", "block"):
+        return _let_stand(run, held, now) if yes else _put_back(run, held, letter, now)
+    if held is None and run.here.act == "ask" and kind in ("escalation", "loop"):
+        return _state_answer(after, letter, now)
+    return []  # what was held, or the act of the state, is done again
 
 
 def _let_stand(run: Run, held: e.Held, now: int) -> list[e.AnyEvent]:
@@ -155,7 +155,7 @@ def _put_back(run: Run, held: e.Held, letter: Answer, now: int) -> list[e.AnyEve
 
 def _state_answer(after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
     on = after.here.on
-    alias = {"approve": "proceed", "go-on": "proceed", "reject": "drop"}.get(letter.verb, letter.verb)
+    alias = ALIASES.get(letter.verb, letter.verb)
     outcome = next((name for name in (letter.verb, alias, "answered") if name in on), next(iter(on)))
     return onward(
         after, outcome, now, {"state": letter.data.get("state") or letter.text or after.origin}, True

@@ -30,13 +30,23 @@ _STATEMENT = 2_000
 
 
 def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[Kind | None, int | None]:
-    """The kind of limit that this output of the agent's reports, and when it lifts; (None, None) where it reports none."""
+    """The kind of limit that this output of the agent's reports, and when it lifts; (None, None) where it reports none.
+
+    A clock time without a zone is read in `zone`.
+    """
     text = plain(text[-_LONGEST:]).replace("’", "'").replace("‘", "'")
-    kinds = frozenset(kind for kind in (_kind(agent, part) for part in _parts(text)) if kind)
-    kind = next((kind for kind in KINDS if kind in kinds), None)
+    rows = [text] if as_object(text) else lines_of(text)
+    found = [(at, kind) for at, part in _parts(rows) if (kind := _kind(agent, part))]
+    kind = _first(kind for kind in KINDS if any(kind == other for _, other in found))
     if kind is None or kind in ("auth", "context"):
         return kind, None
-    return kind, reset_at(_about_the_limit(text), now_us, zone)
+    said = ("\n".join(rows[at : at + 4]) for at, other in reversed(found) if other == kind)
+    resets = (reset_at(_about_the_limit(words), now_us, zone) for words in said)
+    return kind, next((instant for instant in resets if instant is not None), None)
+
+
+def _first(kinds: Iterable[Kind | None]) -> Kind | None:
+    return next((kind for kind in kinds if kind), None)
 
 
 def _about_the_limit(text: str) -> str:
@@ -53,17 +63,13 @@ _NOT_A_REPORT = re.compile(
 )
 
 
-def _parts(text: str) -> Iterator[Part]:
-    whole = as_object(text)
-    if whole is not None:
-        yield whole
-        return
+def _parts(rows: list[str]) -> Iterator[tuple[int, Part]]:
     fenced = False
-    for line in lines_of(text):
+    for at, line in enumerate(rows):
         fenced ^= _FENCE.match(line) is not None
         if not fenced and line.strip() and not _NOT_A_REPORT.match(line):
             event = as_object(line)
-            yield line.strip()[:_STATEMENT] if event is None else event
+            yield at, (line.strip()[:_STATEMENT] if event is None else event)
 
 
 def _kind(agent: str, part: Part) -> Kind | None:
@@ -97,7 +103,7 @@ def _worded(agent: str, statement: str) -> Kind | None:
         kind = _by_wording(agent, peeled, statement) or _by_body(agent, peeled)
         if kind:
             return kind
-    return _by_status(statement)
+    return _by_status(statement) or _by_class(statement)
 
 
 def _peeled(statement: str) -> Iterator[str]:
@@ -154,7 +160,7 @@ def _by_body(agent: str, words: str) -> Kind | None:
 _STATUS = re.compile(
     r"\W*(?:(?:fatal|error|api error|\[api error)\W+)*(?:attempt \d+ failed with status|reconnecting\.{3} \d+/\d+ \(|"
     r"unexpected status|exceeded retry limit, last status|http(?:/[\d.]+)?|status(?: code)?|error code|api error|request failed with status code)"
-    r"[\s:=(]*(?:exceeded retry limit, last status: |unexpected status )?(\d{3})\b"
+    r"[\s:=(]*(?:exceeded retry limit, last status: |unexpected status )?(\d{3})(?=\s*(?:$|[:;,.)(\[{·—-]|too many|unauthorized|forbidden|payment|service|bad gateway|overloaded|internal|gateway))"
     r"|\W*(\d{3}) (?:too many requests|unauthorized|forbidden|payment required|service unavailable|bad gateway|overloaded|internal server error)\b",
     re.I,
 )
@@ -163,6 +169,14 @@ _STATUS = re.compile(
 def _by_status(statement: str) -> Kind | None:
     found = _STATUS.match(statement)
     return _status(int(found.group(1) or found.group(2))) if found else None
+
+
+_CLASS = re.compile(rf"(?:[\w.]+\.)?({'|'.join(wordings.CLASSES)}): ")
+
+
+def _by_class(statement: str) -> Kind | None:
+    found = _CLASS.match(statement)
+    return wordings.CLASSES[found.group(1)] if found else None
 
 
 def _status(number: int) -> Kind | None:
@@ -181,7 +195,7 @@ def _structured(agent: str, event: Event) -> Kind | None:
     kind = event.get("type")
     if kind == "rate_limit_event":
         return "plan_limit" if _object(event.get("rate_limit_info")).get("status") == "rejected" else None
-    if kind in _FOREIGN:
+    if kind in _FOREIGN or (kind == "system" and event.get("subtype") != "api_retry"):
         return None
     if kind == "item.completed":
         item = _object(event.get("item"))
@@ -196,16 +210,12 @@ def _structured(agent: str, event: Event) -> Kind | None:
 def _reported(agent: str, event: Event) -> Kind | None:
     """Words before codes before numbers: the words tell a plan's limit from a minute's."""
     levels = tuple(_levels(event))
-    for level in levels:
-        kind = next((k for k in (_message(agent, words) for words in _said(level)) if k), None)
-        if kind:
-            return kind
-    for level in levels:
-        kind = next((k for k in map(_code, _codes(level)) if k), None)
-        if kind:
-            return kind
     numbers = (level.get(name) for level in levels for name in _NUMBERS)
-    return next((k for k in (_status(n) for n in numbers if isinstance(n, int)) if k), None)
+    return (
+        _first(_message(agent, words) for level in levels for words in _said(level))
+        or _first(_code(name) for level in levels for name in _codes(level))
+        or _first(_status(number) for number in numbers if isinstance(number, int))
+    )
 
 
 _NESTED = ("error", "data", "message", "cause", "response", "params", "rate_limit_error")
@@ -220,7 +230,6 @@ _NAMES = (
     "errorKind",
     "codexErrorInfo",
     "reason",
-    "subtype",
     "terminal_reason",
 )
 _NUMBERS = (
@@ -262,13 +271,13 @@ def _message(agent: str, words: object) -> Kind | None:
     if body is not None:
         return _structured(agent, body)
     lines = (line.strip()[:_STATEMENT] for line in lines_of(words) if line.strip())
-    return next((kind for kind in (_worded(agent, line) for line in lines) if kind), None)
+    return _first(_worded(agent, line) for line in lines)
 
 
 def _codes(level: Event) -> Iterator[str]:
     for name in _NAMES:
         value: Any = level.get(name)
-        if isinstance(value, str):
+        if isinstance(value, str) and (name, value) != ("terminal_reason", "api_error"):
             yield value
         elif isinstance(value, dict) and name == "codexErrorInfo":
             yield from map(str, cast("dict[object, object]", value))

@@ -32,8 +32,12 @@ FAILING = (
     "unproven",
 )  # outcomes that count against [most] failures
 OURS = ("blocked", "exhausted", "timeout", "error", "cancel")  # outcomes that Flyball gives in any state
+NO_SUCCESS = (*OURS, "unproven", "stalled", "third_failure")  # what can never lead to a success end
 NEEDED = {"proof": ("passed", "failed"), "commit": ("committed", "refused"), "check": ("ready",)}
+NEEDED_BY_ROLE = {**dict.fromkeys(JUDGING_ROLES, ("rejected",)), "cto": ("escalate",)}
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+COUNT_MAX = 1_000_000
+DURATION_MAX_US = 366 * 24 * HOUR
 
 
 class State(Struct, frozen=True):
@@ -130,6 +134,7 @@ def parse(table: Mapping[str, Any]) -> Machine:
         if key not in known:
             raise MachineFault(f"A machine has no '{key}'. It may have: {', '.join(sorted(known))}.")
     name, start = _text(table, "name"), _text(table, "start")
+    _readable(table)
     groups = {k: _names(v, f"groups.{k}") for k, v in _mapping(table, "groups").items()}
     states = {k: _state(k, v) for k, v in _mapping(table, "states").items()}
     states = _spread(states, groups, _mapping(table, "from"))
@@ -137,19 +142,29 @@ def parse(table: Mapping[str, Any]) -> Machine:
         name=name,
         start=start,
         states=states,
-        anywhere=_outcomes(_mapping(table, "anywhere").get("on", {}), "anywhere"),
+        anywhere=_only_on(_mapping(table, "anywhere"), "anywhere"),
         most={k: _count(v, f"most.{k}") for k, v in _mapping(table, "most").items()},
         within_us=_durations(_mapping(table, "within"), "within"),
         alert_us=_durations(_mapping(table, "alert"), "alert"),
         groups=groups,
         iteration=str(table.get("iteration", "")),
-        standing=table.get("standing") is True,
+        standing=_flag(table, "standing"),
         table=msgspec.json.decode(msgspec.json.encode(table)),
     )
     return msgspec.structs.replace(machine, ways=_expanded(machine))
 
 
+def _readable(table: Mapping[str, Any]) -> None:
+    """A run pins its table as JSON: what JSON cannot hold is refused here."""
+    try:
+        msgspec.json.encode(table)
+    except (OverflowError, TypeError, ValueError, RecursionError) as problem:
+        raise MachineFault(f"The table holds a value that cannot be kept: {problem}.") from None
+
+
 def _state(name: str, line: Any) -> State:
+    if not NAME.fullmatch(name):
+        raise MachineFault(f"'{name}' cannot name a state. Use letters, digits, '_' and '-'.")
     if not isinstance(line, dict):
         raise MachineFault(
             f"State '{name}' must be a table such as {{ do = \"agent:coder\", on = {{ … }} }}."
@@ -175,7 +190,7 @@ def _spread(
     for group, line in shared.items():
         if group not in groups:
             raise MachineFault(f"[from.{group}] names no group. Add it to [groups].")
-        on = _outcomes(cast("dict[str, Any]", line).get("on", {}), f"from.{group}")
+        on = _only_on(line, f"from.{group}")
         for name in groups[group]:
             if name in result:
                 state = result[name]
@@ -185,12 +200,24 @@ def _spread(
     return result
 
 
+def _only_on(line: Any, where: str) -> dict[str, str]:
+    if not isinstance(line, dict) or set(cast("dict[str, Any]", line)) - {"on"}:
+        raise MachineFault(f'[{where}] takes only `on = {{ outcome = "state" }}`. Put its outcomes there.')
+    return _outcomes(cast("dict[str, Any]", line).get("on", {}), where)
+
+
 def _outcomes(value: Any, where: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(
         isinstance(v, str) for v in cast("dict[str, Any]", value).values()
     ):
         raise MachineFault(f"'{where}': 'on' must be a table from outcome to state.")
-    return cast("dict[str, str]", value)
+    outcomes = cast("dict[str, str]", value)
+    for outcome in outcomes:
+        if not NAME.fullmatch(outcome):
+            raise MachineFault(
+                f"'{where}': '{outcome}' cannot name an outcome. Use letters, digits, '_' and '-'."
+            )
+    return outcomes
 
 
 def _mapping(table: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -207,6 +234,13 @@ def _text(table: Mapping[str, Any], key: str) -> str:
     return value
 
 
+def _flag(table: Mapping[str, Any], key: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise MachineFault(f"'{key}' is true or false, not {value!r}.")
+    return value
+
+
 def _names(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(v, str) for v in cast("list[Any]", value)):
         raise MachineFault(f"{where} must be a list of states.")
@@ -214,8 +248,8 @@ def _names(value: Any, where: str) -> tuple[str, ...]:
 
 
 def _count(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise MachineFault(f"{where} must be a whole number, zero or more, not {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= COUNT_MAX:
+        raise MachineFault(f"{where} must be a whole number from 0 to {COUNT_MAX}, not {value!r}.")
     return value
 
 
@@ -228,12 +262,13 @@ _UNITS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": 24 * HOUR}
 
 def duration_us(text: str, where: str = "duration") -> int:
     """`90s`, `10m`, `1h30m` in microseconds."""
-    parts = re.findall(r"(\d+)([smhd])", text)
-    if not parts or "".join(n + u for n, u in parts) != text:
+    parts = re.findall(r"([0-9]{1,9})([smhd])", text)
+    span = sum(int(n) * _UNITS[u] for n, u in parts)
+    if not parts or "".join(n + u for n, u in parts) != text or span > DURATION_MAX_US:
         raise MachineFault(
-            f"'{text}' in [{where}] is not a duration. Write for example 90s, 10m, 4h or 1h30m."
+            f"'{text}' in [{where}] is not a duration of at most a year. Write for example 90s, 10m, 4h or 1h30m."
         )
-    return sum(int(n) * _UNITS[u] for n, u in parts)
+    return span
 
 
 # ---- judging a table ------------------------------------------------------------------------------------
@@ -286,6 +321,10 @@ def _act_faults(machine: Machine, state: State) -> Iterable[str]:
         yield f"'{state.name}' must name the machine it runs, as in `do = \"run:build\"`."
     elif state.act not in ("agent", "run", *PLAIN_ACTS):
         yield f"'{state.name}' does '{state.do}', which there is not. Acts: agent:ROLE, run:MACHINE, {', '.join(PLAIN_ACTS)}."
+    elif state.act in PLAIN_ACTS and state.do != state.act:
+        yield f"'{state.name}' does '{state.do}', but '{state.act}' takes no name. Write `do = \"{state.act}\"`."
+    if state.act == "wait" and not _is_duration(str(state.options.get("for", "1m"))):
+        yield f"'{state.name}' waits for '{state.options['for']}', which is no duration. Write for example 10m."
     if not state.on:
         yield f"'{state.name}' leads nowhere. Say where its outcomes lead: on = {{ … }}."
     for outcome, target in state.on.items():
@@ -293,16 +332,29 @@ def _act_faults(machine: Machine, state: State) -> Iterable[str]:
     yield from _unplaced(machine, state)
 
 
+def _is_duration(text: str) -> bool:
+    try:
+        return duration_us(text) >= 0
+    except MachineFault:
+        return False
+
+
 def _unplaced(machine: Machine, state: State) -> Iterable[str]:
     ours = ("blocked", "cancel") if state.act in WAITING_ACTS else OURS
-    for outcome in (*NEEDED.get(state.act, ()), *ours):
+    roles = NEEDED_BY_ROLE.get(state.of, ()) if state.act == "agent" else ()
+    for outcome in (*NEEDED.get(state.act, ()), *roles, *ours):
         if not machine.place(state.name, outcome):
             yield f"'{state.name}' does not say where '{outcome}' leads. Add it to {state.name}.on or [anywhere]."
     if state.act == "run" and not ({"success", "done"} & set(state.on)):
         yield f"'{state.name}' does not say where 'success' leads. Add it to {state.name}.on."
-    ends = [o for o, t in state.on.items() if t in machine.states and machine.states[t].end == "success"]
-    if ends and not machine.place(state.name, "unproven"):
+    led = {**machine.anywhere, **state.on}
+    if any(_succeeds(machine, t) for t in led.values()) and "unproven" not in led:
         yield f"'{state.name}' leads to a success end, so it must say where 'unproven' leads. Add it to {state.name}.on."
+
+
+def _succeeds(machine: Machine, target: str) -> bool:
+    """A success end is among the states that this target may stand for."""
+    return any(n in machine.states and machine.states[n].end == "success" for n in machine.targets(target))
 
 
 def _target_faults(machine: Machine, where: str, outcome: str, target: str) -> Iterable[str]:
@@ -310,10 +362,14 @@ def _target_faults(machine: Machine, where: str, outcome: str, target: str) -> I
         if target not in SPECIAL:
             yield f"{where}: '{outcome}' leads to '{target}', which there is not. Known: {', '.join(SPECIAL)}."
     elif target.startswith("any:"):
-        if target[4:] not in machine.groups:
-            yield f"{where}: '{outcome}' leads to the group '{target[4:]}', which is missing. Add it to [groups]."
+        if not machine.groups.get(target[4:]):
+            yield f"{where}: '{outcome}' leads to the group '{target[4:]}', which is missing or empty. Add it to [groups]."
     elif target not in machine.states:
         yield f"{where}: '{outcome}' leads to '{target}', which is not a state. Add the state or lead elsewhere."
+    if outcome in NO_SUCCESS and _succeeds(machine, target):
+        yield f"{where}: '{outcome}' leads to the success end '{target}', but it is no success. Lead it elsewhere."
+    if outcome in ("blocked", "cancel") and not target.startswith("@"):
+        yield f"{where}: '{outcome}' leads to '{target}', but it leaves the state alone. Write '@{outcome}'."
 
 
 def _entry_faults(machine: Machine) -> Iterable[str]:
@@ -347,30 +403,53 @@ def _closure(start: set[str], following: Mapping[str, set[str]]) -> set[str]:
 
 
 def _bound_faults(machine: Machine) -> Iterable[str]:
-    """Every cycle must wait for somebody or count against a limit; else it could run for ever."""
-    waits = {s.name for s in machine.states.values() if s.act in WAITING_ACTS}
-    agents = {s.name for s in machine.states.values() if s.act in ("agent", "run")}
-    counted = set(agents) if "turns" in machine.most else set[str]()
-    free = [
-        pair for pair, outcomes in edges(machine).items() if not _counts_as_failure(machine, pair, outcomes)
-    ]
+    """Every cycle must wait for somebody or count against a limit; else it could run for ever.
+
+    A limit on entries to a state begins anew with each iteration, so it bounds no cycle through that one.
+    """
+    bounded = _bounded(machine)
+    free = [p for p in _walks(machine) if not {*p} & bounded]
     named = {name for name in machine.states if name in machine.most}
-    iterated = {machine.iteration} if machine.iteration and "iterations" in machine.most else set[str]()
-    for gone in (waits | counted | named | iterated, waits | counted | iterated):
-        cycle = _cycle([(a, b) for a, b in free if a not in gone and b not in gone])
-        if cycle and (gone >= named or machine.iteration in cycle):
-            path = " → ".join([*cycle, cycle[0]])
-            yield f"Nothing bounds the cycle {path}. Add a limit to [most], such as turns or iterations."
-            return
+    cycle = _cycle([p for p in free if not {*p} & named]) or _cycle_through(machine.iteration, free)
+    if cycle:
+        path = " → ".join([*cycle, cycle[0]])
+        yield f"Nothing bounds the cycle {path}. Add a limit to [most], such as turns or iterations."
 
 
-def _counts_as_failure(machine: Machine, pair: tuple[str, str], outcomes: Iterable[str]) -> bool:
-    if "failures" not in machine.most or machine.standing:
-        return False
-    return (
-        all(o in (*FAILING, "third_failure", "error", "timeout") for o in outcomes)
-        or pair[0] == "cto_intervention"
-    )
+def _bounded(machine: Machine) -> set[str]:
+    """The states that cannot be passed for ever without a wait or a limit."""
+    found = {s.name for s in machine.states.values() if s.act in WAITING_ACTS}
+    if "turns" in machine.most:
+        found |= {s.name for s in machine.states.values() if s.act in ("agent", "run")}
+    if machine.iteration and "iterations" in machine.most:
+        found.add(machine.iteration)
+    return found
+
+
+def _walks(machine: Machine) -> list[tuple[str, str]]:
+    """The transitions that no count of failures or of interventions bounds; `@back` stays in its state."""
+    found: list[tuple[str, str]] = []
+    for state in machine.states.values():
+        led = {} if state.end else {**machine.anywhere, **state.on}
+        for outcome, target in led.items():
+            if not _counts(machine, state, outcome):
+                there = (state.name,) if target == "@back" else machine.targets(target)
+                found += [(state.name, name) for name in there]
+    return list(dict.fromkeys(found))
+
+
+def _counts(machine: Machine, state: State, outcome: str) -> bool:
+    """The outcome uses something up: a failure of its state, or one of the CTO's attempts."""
+    if state.do == "agent:cto":
+        return outcome != "escalate"
+    failing = outcome in FAILING and "failures" in machine.most and not machine.standing
+    return failing and bool(machine.place(state.name, "third_failure"))
+
+
+def _cycle_through(name: str, pairs: list[tuple[str, str]]) -> list[str]:
+    following = {a: {y for x, y in pairs if x == a} for a, _ in pairs}
+    reached = _closure(set(following.get(name, ())), following)
+    return _cycle([(a, b) for a, b in pairs if {a, b} <= reached]) if name in reached else []
 
 
 def _cycle(pairs: list[tuple[str, str]]) -> list[str]:

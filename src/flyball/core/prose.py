@@ -59,6 +59,7 @@ QUOTING = re.compile(
     rf"|\b(?:will|would|should|must|shall|going to|supposed to|have to|has to|need to|told to|asked to)\b.*\b{_EMIT}\b"
     rf"|\b(?:when|once|if|until|unless|as soon as)\b.*\b{_EMIT}\b"
     r"|^\W*(?:for )?(?:examples?|e\.g\.|expected (?:output|format|reply)|format|template|sample(?: output)?)\W*:"
+    r"|\bmust be explicit\b|\bneed(?:s|ed)? (?:>=|≥|at least)"
     r"|^\W*(?:the )?contents? of\b|^\W*(?:stdout|stderr)\b|\bfor example\b",
     re.I,
 )

@@ -21,6 +21,10 @@ _ISO = re.compile(
     r"\b(\d{4})-(\d{2})-(\d{2})(?:(?:T|\s+at\s+|,?\s+)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2})?)?",
     re.I,
 )
+_LEAD = re.compile(r"(?:reset|again|until|after|access|available|retry|back|lift|renew)[^\n]{0,40}$", re.I)
+_PLACES = re.compile(
+    r"(?<!\S)(?:/|https?://)\S+|^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?", re.M
+)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = r"(\d{1,2})(?::(\d{2}))?(?::\d{2})?\s*([ap])\.?m\b\.?|(\d{1,2}):(\d{2})(?::\d{2})?(?!\d)|\b(noon|midnight)\b"
@@ -46,7 +50,7 @@ _SPAN = re.compile(
     re.I,
 )
 _IN = re.compile(
-    r"(?:\b(?:in|after|within|for|wait)\s+(?:about\s+|around\s+|approximately\s+|~\s*)?|retry-?delay[\"']?\s*[:=]\s*[\"']?)(?=\d)",
+    r"(?:\b(?:in|after|within|wait(?:ing)?(?: for)?)\s+(?:about\s+|around\s+|approximately\s+|~\s*)?|retry-?delay[\"']?\s*[:=]\s*[\"']?)(?=\d)",
     re.I,
 )
 _SECONDS = re.compile(
@@ -66,7 +70,7 @@ _ABBREVIATED = {
 
 def reset_at(text: str, now_us: int, zone: str = "UTC") -> int | None:
     """The instant, in microseconds since 1970, at which the text says that the limit lifts; None where it does not say."""
-    text = text[:4000].replace("\u202f", " ").replace("\xa0", " ")
+    text = _PLACES.sub("", text[:4000]).replace("\u202f", " ").replace("\xa0", " ")
     now = _EPOCH + now_us * _US
     for reader in (_stamp, _iso, _dated, _by_weekday, _counted, _spanned, _clocked):
         try:
@@ -87,7 +91,7 @@ def _stamp(text: str, now: datetime, zone: tzinfo) -> datetime | None:
 
 
 def _iso(text: str, now: datetime, zone: tzinfo) -> datetime | None:
-    found = _ISO.search(text)
+    found = next((match for match in _ISO.finditer(text) if _LEAD.search(text, 0, match.start())), None)
     if not found:
         return None
     year, month, day, hour, minute, second, offset = found.groups()

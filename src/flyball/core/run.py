@@ -14,13 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.core.machine import FAILING, READ_ONLY_ROLES, Machine, State, parse
+from flyball.core.machine import FAILING, Machine, State, parse
 from flyball.core.settings import Settings
+from flyball.core.tally import FAILED as FAILED
+from flyball.core.tally import Proof, after_proof, after_restore, after_turn, played_key, union
 
-FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "context")  # cost no turn
-FAILED = ("killed", "hung", "unknown", "refused", "cannot_start")  # a failed turn, tried again
 WORKERS = ("coder", "worker", "author", "developer")
-TREES_KEPT = 512
 BY_A_PERSON = "a person stopped it"
 
 
@@ -29,15 +28,6 @@ class Todo(Struct, frozen=True):
 
     tree: str
     why: str
-
-
-class Proof(Struct, frozen=True):
-    tree: str
-    passed: bool
-    failing: int | None = None
-    summary: str = ""
-    commands: tuple[e.ProofCommand, ...] = ()
-    at: int = 0
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -56,16 +46,21 @@ class Run(Struct, frozen=True, kw_only=True):
     held: e.Held | None = None
     todo: Todo | None = None
     child: str = ""
+    below: e.Stop | None = None  # why the last child failed
 
     at: int = 0
     entered_at: int = 0
     previous: str = ""
     origin: str = ""  # task: the state that called the CTO or a human
+    answered_by: str = ""
     acts: int = 0
     questions: int = 0
     turn: int = 0
     below_turns: int = 0
+    barren: int = 0  # children that ended without a turn
+    turns_base: int = 0  # turns when their limit was last renewed
     iteration: int = 0
+    iteration_base: int = 0
     entries: dict[str, int] = {}
 
     prepared: bool = False
@@ -80,6 +75,7 @@ class Run(Struct, frozen=True, kw_only=True):
     baselined: bool = False
     fewest: int | None = None
     proof: Proof | None = None
+    done_tree: str = ""  # the tree of which the author last said DONE
     ruling: e.Ruling | None = None
     waived: tuple[str, ...] = ()
     committed: e.CommitEnded | None = None
@@ -104,7 +100,7 @@ class Run(Struct, frozen=True, kw_only=True):
     wall_us: int = 0
     wall_base: int = 0
 
-    sessions: dict[str, str] = {}
+    sessions: dict[str, str] = {}  # agent|role -> session
     told: tuple[str, ...] = ()
     message: str = ""  # the last turn's final message
     plan: dict[str, Any] = {}
@@ -181,27 +177,28 @@ def apply(run: Run, event: e.AnyEvent) -> Run:
 
 def _act_started(run: Run, event: e.ActStarted) -> Run:
     act = event.act
-    role = act.do.partition(":")[2] if act.do.startswith("agent:") else ""
+    heard = act.do.startswith(("agent:", "run:"))  # what was told is delivered, once
+    key = played_key(act)
     return replace(
         run,
         at=event.at,
         act=act,
         acts=run.acts + 1,
         child=act.child,
-        told=() if role else run.told,
-        sessions={**run.sessions, role: act.session} if role and act.session else run.sessions,
-        cto_attempts=run.cto_attempts + int(role == "cto"),
+        told=() if heard else run.told,
+        sessions={**run.sessions, key: act.session} if act.session else run.sessions,
     )
 
 
 def _act_finished(run: Run, event: e.ActFinished) -> Run:
     act = run.act
-    after = replace(run, at=event.at, act=None, interruptions=0, wall_us=run.wall_us + event.took_us)
+    in_a_row = run.interruptions if isinstance(event.result, e.Restored) else 0
+    after = replace(run, at=event.at, act=None, interruptions=in_a_row, wall_us=run.wall_us + event.took_us)
     match event.result:
         case e.TurnEnded() as turn:
-            return _after_turn(after, act, turn)
+            return after_turn(after, act, turn)
         case e.ProofEnded() as proof:
-            return _after_proof(after, act, proof)
+            return after_proof(after, act, proof)
         case e.Prepared() as made:
             tree = made.base_tree
             return replace(
@@ -213,7 +210,7 @@ def _act_finished(run: Run, event: e.ActFinished) -> Run:
                 seen=(tree,) if tree else (),
             )
         case e.Restored() as back:
-            return replace(after, tree=back.tree, todo=None)
+            return after_restore(after, act, back)
         case e.CommitEnded() as done:
             kept = done if done.outcome == "committed" else run.committed
             told = (
@@ -223,77 +220,15 @@ def _act_finished(run: Run, event: e.ActFinished) -> Run:
             )
             return replace(after, committed=kept, certificate=done.certificate or run.certificate, told=told)
         case e.ChildEnded() as child:
-            return replace(after, child="", tree=child.tree or run.tree)
+            return replace(
+                after,
+                child="",
+                tree=child.tree or run.tree,
+                below=None if child.end == "success" else child.stop,
+                barren=run.barren + int(child.turns == 0),
+            )
         case e.CheckEnded():
             return after
-
-
-def _after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
-    role = act.do.partition(":")[2] if act else ""
-    agent = act.agent if act else ""
-    played = {**run.played, f"{agent}|{role}": run.played.get(f"{agent}|{role}", 0) + 1}
-    run = replace(
-        run,
-        spent=run.spent.plus(turn.usage),
-        played=played,
-        sessions={**run.sessions, role: turn.session} if turn.session else run.sessions,
-        message=turn.message or run.message,
-        told=(*run.told, *turn.notes),
-        last_error=turn.error or run.last_error,
-        contexts=run.contexts + 1 if turn.verdict == "context" else 0,
-        changed=_union(run.changed, turn.changed),
-        lines=run.lines + turn.lines,
-    )
-    if turn.verdict in FREE:
-        fresh = _without(run.sessions, role) if turn.verdict == "context" else run.sessions
-        return replace(run, sessions=fresh, tree=turn.tree or run.tree)
-    run = replace(
-        run,
-        turn=run.turn + 1,
-        turn_costs=(*run.turn_costs[-99:], turn.usage.cost_uusd),
-        turn_tokens=(*run.turn_tokens[-99:], turn.usage.tokens),
-        retries=run.retries + 1 if turn.verdict in FAILED else 0,
-        error_before=(run.error, run.error_count),
-        **_counted_error(run.error, run.error_count, turn.fingerprint),
-    )
-    return _progress(run, role, turn)
-
-
-def _progress(run: Run, role: str, turn: e.TurnEnded) -> Run:
-    """A tree never seen in this run is progress; one seen before is not, and neither are words (CTO-11)."""
-    if role in READ_ONLY_ROLES or not turn.tree or turn.claim.ask:
-        return replace(run, tree=turn.tree or run.tree)
-    fresh = turn.tree not in run.seen
-    return replace(
-        run,
-        tree=turn.tree,
-        seen=(*run.seen[-TREES_KEPT:], turn.tree) if fresh else run.seen,
-        progressed=fresh,
-        no_progress=0 if fresh else run.no_progress + 1,
-        moved_tree=not fresh and (run.moved_tree or turn.tree != run.tree),
-    )
-
-
-def _after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
-    known = Proof(proof.tree, proof.passed, proof.failing, proof.invalid or proof.summary, proof.commands, run.at)
-    if act and act.why == "baseline":
-        return replace(run, baselined=True, baseline=proof.failing, fewest=proof.failing, proof=known)
-    fewer = proof.failing is not None and (run.fewest is None or proof.failing < run.fewest)
-    run = replace(run, proof=known, fewest=proof.failing if fewer else run.fewest)
-    if fewer:
-        run = replace(run, progressed=True, no_progress=0, moved_tree=False)
-    if proof.passed:
-        return run
-    before, count = run.error_before
-    return replace(
-        run,
-        last_error=proof.summary or run.last_error,
-        **_counted_error(before, count, proof.fingerprint),
-    )
-
-
-def _counted_error(last: str, count: int, now: str) -> dict[str, Any]:
-    return {"error": now, "error_count": (count + 1 if now == last else 1) if now else 0}
 
 
 def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
@@ -307,7 +242,7 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
         child="",
         interruptions=run.interruptions + int(event.reason != BY_A_PERSON),
         todo=Todo(act.tree, "putback") if act and put_back else run.todo,
-        told=(*(act.told if act else ()), note) if put_back else run.told,
+        told=(*(act.told if act else ()), *run.told, note) if put_back else run.told,
     )
 
 
@@ -318,8 +253,10 @@ def _moved(run: Run, event: e.Moved) -> Run:
     run.machine.check(event.source, event.target)
     new_iteration = event.target == run.machine.iteration
     entries = {} if new_iteration else run.entries
-    forwards = event.outcome not in (*FAILING, "third_failure", "error", "timeout")
-    cleared = forwards or event.target in ("cto_intervention", "human_escalation")
+    forwards = event.outcome not in (*FAILING, "error", "timeout")  # the third failure begins a new count
+    cleared = forwards or run.machine.states[event.target].do == "agent:cto"
+    if event.outcome == "stalled" and run.machine.states[event.target].act != "ask":
+        run = replace(run, no_progress=0, moved_tree=False, error_count=0)
     return replace(
         run,
         at=event.at,
@@ -328,6 +265,8 @@ def _moved(run: Run, event: e.Moved) -> Run:
         origin=_origin(run, event),
         entered_at=event.at,
         held=None,
+        retries=0,
+        cto_attempts=_cto_attempts(run),
         iteration=run.iteration + int(new_iteration),
         entries={**entries, event.target: entries.get(event.target, 0) + 1},
         failures={**run.failures, event.source: 0} if cleared else run.failures,
@@ -335,9 +274,17 @@ def _moved(run: Run, event: e.Moved) -> Run:
 
 
 def _origin(run: Run, event: e.Moved) -> str:
-    if event.target == "cto_intervention":
-        return event.source
-    return run.origin
+    return event.source if run.machine.states[event.target].do == "agent:cto" else run.origin
+
+
+def _cto_attempts(run: Run) -> int:
+    """An attempt is used when the CTO's state is left; passing on for want of one uses none."""
+    return min(run.cto_attempts + 1, cto_most(run)) if run.here.do == "agent:cto" else run.cto_attempts
+
+
+def cto_most(run: Run) -> int:
+    most = run.most("cto")
+    return 2 if most is None else most
 
 
 def _held(run: Run, event: e.Held) -> Run:
@@ -353,18 +300,24 @@ def _stopped(run: Run, event: e.Stopped) -> Run:
         question=event.question,
         questions=run.questions + int(event.question is not None),
         until=event.until,
-        asked="" if event.status == "paused" else run.asked,
+        asked=_still_asked(run) if event.status == "paused" else run.asked,
     )
 
 
+def _still_asked(run: Run) -> str:
+    """A stop, an answer or a resume settles a pause; it never unsays a cancel."""
+    return "cancel" if run.asked == "cancel" else ""
+
+
 def _resumed(run: Run, event: e.Resumed) -> Run:
-    return replace(run, at=event.at, status="running", stop=None, question=None, until=None, asked="")
+    asked = _still_asked(run)
+    return replace(run, at=event.at, status="running", stop=None, question=None, until=None, asked=asked)
 
 
 def _answered(run: Run, event: e.Answered) -> Run:
-    budget = run.stop is not None and run.stop.code.startswith("limit.budget")
     judged = run.held is not None and run.held.until in ("approval", "block")
     waived = run.ruling.diff if run.ruling and event.verb == "approve" and judged else ""
+    run = _renewed(run)
     return replace(
         run,
         at=event.at,
@@ -372,18 +325,28 @@ def _answered(run: Run, event: e.Answered) -> Run:
         stop=None,
         question=None,
         until=None,
-        asked="",
-        retries=0,
-        contexts=0,
-        interruptions=0,
-        no_progress=0,
-        moved_tree=False,
-        error_count=0,
-        spent_base=run.spent if budget else run.spent_base,
+        asked=_still_asked(run),
+        answered_by=event.who,
         waived=(*run.waived, waived) if waived else run.waived,
         failures={**run.failures, run.origin: 0} if run.state == "human_escalation" else run.failures,
         told=(*run.told, event.text) if event.text else run.told,
     )
+
+
+def _renewed(run: Run) -> Run:
+    """What had run out begins again at zero."""
+    code = run.stop.code if run.stop else ""
+    if code.startswith("limit.budget"):
+        return replace(run, spent_base=run.spent, turn_costs=(), turn_tokens=())
+    run = replace(run, retries=0, contexts=0, interruptions=0, no_progress=0, moved_tree=False, error_count=0)
+    match run.stop.rule if run.stop and code == "wait.escalation" else "":
+        case "limit.turns" | "limit.fix_attempts" | "limit.iterations" | "failed.tests":
+            used = run.turns + run.barren
+            return replace(run, turns_base=used, iteration_base=run.iteration, entries={})
+        case "limit.time":
+            return replace(run, wall_base=run.wall_us)
+        case _:
+            return run
 
 
 def _ended(run: Run, event: e.Ended) -> Run:
@@ -402,13 +365,15 @@ def _ended(run: Run, event: e.Ended) -> Run:
 
 
 def _child_stopped(run: Run, event: e.ChildStopped) -> Run:
-    return replace(run, at=event.at, status=event.status, stop=event.stop, until=event.until, asked="")
+    return replace(
+        run, at=event.at, status=event.status, stop=event.stop, until=event.until, asked=_still_asked(run)
+    )
 
 
 def _child_went_on(run: Run, event: e.ChildWentOn) -> Run:
     budget = run.stop is not None and run.stop.code.startswith("limit.budget")
-    base = run.spent if budget else run.spent_base
-    return replace(run, at=event.at, status="running", stop=None, until=None, spent_base=base)
+    run = _renewed(run) if budget else run
+    return replace(run, at=event.at, status="running", stop=None, until=None)
 
 
 def _charged(run: Run, event: e.Charged) -> Run:
@@ -419,7 +384,7 @@ def _charged(run: Run, event: e.Charged) -> Run:
         spent=run.spent.plus(event.usage),
         below_turns=run.below_turns + event.turns,
         wall_us=run.wall_us + event.took_us,
-        changed=_union(run.changed, event.changed),
+        changed=union(run.changed, event.changed),
         played={**run.played, key: run.played.get(key, 0) + 1} if event.agent else run.played,
     )
 
@@ -451,14 +416,6 @@ def _told(run: Run, event: e.Told) -> Run:
 
 def _noted(run: Run, event: e.AnyEvent) -> Run:
     return replace(run, at=event.at)
-
-
-def _union(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*old, *new))) if new else old
-
-
-def _without(sessions: dict[str, str], role: str) -> dict[str, str]:
-    return {k: v for k, v in sessions.items() if k != role}
 
 
 _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {

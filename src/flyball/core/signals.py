@@ -132,13 +132,15 @@ def _exit_signal(lines: tuple[Line, ...]) -> bool:
         if _EXIT_FALSE.match(line.text):
             return False
         found = _EXIT.fullmatch(line.text)
-        said_true |= found is not None and found.group(1).lower() == "true" and _boxed_well(line)
+        said_true |= found is not None and found.group(1).lower() == "true" and _alone(line)
     return said_true
 
 
-def _boxed_well(line: Line) -> bool:
-    """A box must be ticked with a letter; a picture before the signal is no list mark."""
-    return not line.box or re.match(r"\s*(?:[-*+]|\d+[.)])?\s*\[[xX]\]", line.raw) is not None
+def _alone(line: Line) -> bool:
+    """A box must be ticked with a letter: a picture before the signal is no list mark, nor is a comment."""
+    if line.box:
+        return re.match(r"\s*(?:[-*+]|\d+[.)])?\s*\[[xX]\]", line.raw) is not None
+    return "<!--" not in line.raw
 
 
 _RUNS_ON = re.compile(
@@ -217,8 +219,16 @@ def _read_review(
     )
 
 
+_TEST_LOG = re.compile(
+    r"--- (?:PASS|FAIL|SKIP): |=== (?:RUN|CONT|PAUSE)|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|coverage: "
+)
+
+
 def _last_word(lines: tuple[Line, ...], role: str, done_word: str) -> Signal | None:
-    """The word on the last line, if it is this role's to say. FAIL beats PASS and DONE, wherever it stands alone."""
+    """The word on the last line, if it is this role's to say. FAIL beats PASS and DONE, wherever it stands alone.
+
+    A test runner's log that ends in PASS is no verdict.
+    """
     words = [line.raw.strip() if line.own else CODE for line in lines if line.raw.strip()]
     if not words:
         return None
@@ -226,7 +236,7 @@ def _last_word(lines: tuple[Line, ...], role: str, done_word: str) -> Signal | N
     passes = last == (done_word if role == "worker" else "PASS")
     if last == "FAIL" or (passes and len(words) > 1 and words[-2] == "FAIL"):
         return "FAIL"
-    if not passes or "FAIL" in words:
+    if not passes or "FAIL" in words or (len(words) > 1 and _TEST_LOG.match(words[-2])):
         return None
     return "DONE" if role == "worker" else "PASS"
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from msgspec.structs import replace
+
 from flyball.core import codes
 from flyball.core import events as e
+from flyball.core.actors import actor_of
+from flyball.core.machine import OURS
 from flyball.core.run import Run
 
 VERBS: dict[str, tuple[str, ...]] = {
@@ -21,6 +25,14 @@ VERBS: dict[str, tuple[str, ...]] = {
     "limit": ("go-on", "retry", "cancel"),
     "escalation": ("retry", "go-on", "answer", "cancel"),
 }
+ALIASES = {  # what people say -> the outcome of a state that asks
+    "approve": "proceed",
+    "go-on": "proceed",
+    "reject": "drop",
+    "redirect": "replan",
+    "answer": "answered",
+}
+NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that are no answers
 
 
 def stop(
@@ -46,7 +58,8 @@ def stop(
 def verbs_for(run: Run, kind: str, waivable: bool = True) -> tuple[str, ...]:
     verbs = VERBS[kind]
     if kind == "escalation" and run.here.act == "ask":
-        verbs = (*(name for name in run.here.on if name != "unproven"), "cancel")
+        own = [name for name in run.here.on if name not in NOT_SAID]
+        verbs = (*own, *(said for said, name in ALIASES.items() if name in own and said not in own), "cancel")
     return verbs if waivable else tuple(v for v in verbs if v != "approve")
 
 
@@ -81,18 +94,26 @@ def exhausted(run: Run, seen: e.Stop, now: int, outcome: str = "exhausted") -> l
     """A limit is used up, time ran out or an error stays: end, move or ask, as the table says."""
     target = run.machine.place(run.state, outcome)
     if target == "@ask":
-        return [
-            ask(
-                run, seen, "escalation", f"It cannot go on by itself: {seen.code}. What next?", now, "waiting"
-            )
-        ]
+        return _asked_instead(run, seen, now)
     if target.startswith("@") or not target:
         return [ended(run, "failure", seen, now)]
-    moved = e.Moved(
-        at=now, source=run.state, target=target, outcome=outcome, actor="flyball", reason=seen.code
-    )
+    actor = actor_of(run, target, outcome) if run.machine.name == "task" else "flyball"
+    moved = e.Moved(at=now, source=run.state, target=target, outcome=outcome, actor=actor, reason=seen.code)
     end = run.machine.states[target].end
     return [moved, ended(run, end, seen, now)] if end else [moved]
+
+
+def _asked_instead(run: Run, seen: e.Stop, now: int) -> list[e.AnyEvent]:
+    """What would have ended the run waits for a person: the evidence stays, the code that ends is the rule."""
+    text = f"It cannot go on by itself: {seen.code}. What next?"
+    if codes.of(seen.code).status == "ended":
+        seen = replace(seen, code="wait.escalation", rule=seen.code)
+    return [*let_go(run, now), ask(run, seen, "escalation", text, now, "waiting")]
+
+
+def let_go(run: Run, now: int) -> list[e.AnyEvent]:
+    """An outcome that was held is not followed: the act of the state will be done again."""
+    return [e.Dropped(at=now)] if run.held else []
 
 
 def spent_up(run: Run) -> e.Stop | None:

@@ -62,15 +62,21 @@ def as_object(line: str) -> Event | None:
 
 
 def _last_word(events: list[Event]) -> str:
+    pieces: list[str] = []  # of a message that came in pieces, last first
     for event in reversed(events):
-        if event.get("type") == "result" or ("type" not in event and "result" in event):
-            return "" if event.get("is_error") else _text(event.get("result"))
-        if event.get("type") in ("user", "tool_result", "turn.failed", "error"):
-            return ""
-        words = "\n".join(_words(event))
-        if words:
+        kind = event.get("type")
+        if isinstance(event.get("result"), str) and kind in ("result", None):
+            return "" if event.get("is_error") else _text(event["result"])
+        if event.get("delta") and event.get("role") == "assistant":
+            pieces.append(_text(event.get("content")))
+        elif pieces or kind in _INTERRUPTS:
+            break
+        elif words := "\n".join(_words(event)):
             return words
-    return ""
+    return "".join(reversed(pieces))
+
+
+_INTERRUPTS = frozenset({"user", "tool_use", "tool_result", "turn.failed", "error"})
 
 
 def _words(event: Event) -> Iterator[str]:
@@ -98,7 +104,11 @@ def _blocks(content: object) -> Iterator[str]:
 
 def _failed(events: list[Event]) -> bool:
     last = events[-1]
-    return bool(last.get("is_error")) or last.get("type") in ("turn.failed", "error")
+    return (
+        bool(last.get("is_error"))
+        or last.get("type") in ("turn.failed", "error")
+        or last.get("status") == "error"
+    )
 
 
 def _limited(events: list[Event]) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core.machine import JUDGING_ROLES
-from flyball.core.run import FAILED, Run
+from flyball.core.run import Run
 from flyball.core.stops import ask, ended, exhausted, stop
+from flyball.core.tally import CONTEXTS, FAILED, FREE
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
     *("untested", "unproven", "approval", "stalled", "progressed", "success", "failure", "third_failure"),
@@ -18,31 +19,68 @@ GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
 )
 RECOVERIES = ("retry", "rollback", "skip", "escalate")
 WAITS = ("rate_limited", "plan_limit", "overloaded", "network")
+VERDICTS = ("ok", "turn_limit", "budget_limit", "needs_approval", "timeout", *FREE, *FAILED)
+TIERS = ("T0", "T3", "T2", "T1")
 
 
 def claimable(run: Run) -> list[str]:
-    return [name for name in run.here.on if name not in GIVEN]
+    first, *others = run.here.on
+    return [first, *(name for name in others if name not in GIVEN)]
 
 
-# ---- does the claim fit? -----------------------------------------------------------------------------------
+def first_outcome(run: Run) -> str:
+    """What a writing turn that ended well comes to; without a test phase it is `untested`."""
+    tested = bool(run.settings.proof) and run.settings.require_test_pass
+    return "untested" if "untested" in run.here.on and not tested else next(iter(run.here.on))
+
+
+# ---- does the result fit? ----------------------------------------------------------------------------------
 
 
 def fitted(run: Run, act: e.Act, result: e.AnyResult) -> e.AnyResult:
+    """The result as it is believed."""
+    match result:
+        case e.TurnEnded():
+            return _fitted_turn(run, act, result)
+        case e.ProofEnded() if result.passed and (result.invalid or result.tree != act.tree):
+            return replace(result, passed=False, invalid=result.invalid or "It proved another tree.")
+        case e.CommitEnded(outcome="committed") if result.tree != act.tree:
+            return replace(
+                result, outcome="refused", reason=result.reason or "The commit holds another tree."
+            )
+        case _:
+            return result
+
+
+def _fitted_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> e.TurnEnded:
     """Data that does not fit make a failed turn, and the agent is told why."""
-    if not isinstance(result, e.TurnEnded) or result.verdict != "ok":
-        return result
-    problem = misfit(run, act.do.partition(":")[2], result.claim)
+    if turn.verdict not in VERDICTS:
+        return replace(turn, verdict="unknown", error=turn.error or f"an unknown end: {turn.verdict}")
+    if turn.verdict == "turn_limit":  # an ended turn without a claim
+        return replace(turn, claim=e.Claim())
+    problem = misfit(run, act.do.partition(":")[2], turn.claim) if turn.verdict == "ok" else ""
     if not problem:
-        return result
+        return turn
     note = f"Your claim could not be used: {problem}"
-    return replace(result, verdict="unknown", error=problem, notes=(*result.notes, note))
+    return replace(turn, verdict="unknown", error=problem, notes=(*turn.notes, note))
+
+
+def unjudged(act: e.Act, result: e.AnyResult) -> e.Ruling | None:
+    """ALO-1: a change that the guard has not judged is refused; there is no way round it."""
+    if not isinstance(result, e.TurnEnded) or result.tree in ("", act.tree):
+        return None
+    reason = "The change was not judged."
+    return e.Ruling(verdict="deny", rule="unjudged", reason=reason, tree=result.tree, diff=result.tree)
 
 
 def misfit(run: Run, role: str, claim: e.Claim) -> str:
-    if role == "cto" and claim.outcome:
+    if role == "cto" and (claim.outcome or claim.data):
         return _recovery_misfit(run, claim)
     if role == "planner" and claim.data:
         return _plan_misfit(claim.data)
+    target = run.here.on.get(claim.outcome, "") if claim.outcome in claimable(run) else ""
+    if target.startswith("any:") and claim.data.get("state") not in run.machine.targets(target):
+        return f"'{claim.outcome}' needs data.state, one of {', '.join(run.machine.targets(target))}."
     return ""
 
 
@@ -50,27 +88,36 @@ def _recovery_misfit(run: Run, claim: e.Claim) -> str:
     kind = claim.data.get("kind", claim.outcome)
     if kind not in RECOVERIES:
         return f"a recovery's kind is one of {', '.join(RECOVERIES)}, not '{kind}'."
-    if kind == "escalate":
+    if kind == "escalate" or kind not in run.here.on:
         return ""
-    target = recovery_state(run, claim)
-    if target not in run.machine.groups.get("working", ()):
+    target, choices = recovery_state(run, claim), run.machine.targets(run.here.on[kind])
+    if target not in choices:
         return f"'{target}' is not a state that work can go on in."
+    if kind != "skip" and run.origin in choices and choices.index(target) > choices.index(run.origin):
+        return f"'{target}' comes after '{run.origin}': only 'skip' goes forward, and by one state."
+    if kind == "rollback" and target == run.origin:
+        return "a rollback names an earlier state."
     return ""
 
 
 def recovery_state(run: Run, claim: e.Claim) -> str:
     kind = claim.data.get("kind", claim.outcome)
-    named = claim.data.get("state")
+    if not run.here.on.get(kind, "").startswith("any:"):
+        return run.here.on.get(kind, "")
     if kind == "skip":
         return next(iter(run.machine.states[run.origin].on.values())) if run.origin else ""
-    return str(named or run.origin)
+    return str(claim.data.get("state") or run.origin)
 
 
 def _plan_misfit(data: dict[str, Any]) -> str:
-    steps = data.get("steps")
-    if not isinstance(steps, list):
+    steps, tier = data.get("steps"), data.get("tier", "T3")
+    if not isinstance(steps, list) or not all(_is_step(step) for step in cast("list[Any]", steps)):
         return "a plan is {steps: [{title, paths, criteria}], rollback, tier?}."
-    return ""
+    return "" if tier in TIERS else f"a tier is one of {', '.join(TIERS)}, not '{tier}'."
+
+
+def _is_step(step: Any) -> bool:
+    return isinstance(step, dict) and isinstance(cast("dict[str, Any]", step).get("title"), str)
 
 
 # ---- what stops a turn before its outcome counts -------------------------------------------------------------
@@ -87,50 +134,59 @@ def stopped_by(
     if ruling and ruling.verdict == "deny" and ruling.diff not in run.waived:
         return _blocked(run, act, turn, ruling, f"blocked.guard.{ruling.rule}", now)
     failure = _process_failure(run, turn, now)
-    if failure is not None:
+    if failure is not None and (run.tree == act.tree or _ends(failure)):
         return failure
-    if turn.halted:
-        seen = stop(run, turn.halted, "tool calls", detail=turn.halted_why)
-        return [ask(run, seen, "loop", f"{turn.halted_why} Go on, redirect, or cancel?", now)]
     if ruling and ruling.verdict == "ask" and ruling.diff not in run.waived:
         return _needs_approval(run, act, turn, ruling, now)
-    return _asks(run, turn, now)
+    return failure if failure is not None else _halted(run, turn, now) or _asks(run, turn, now)
+
+
+def _ends(facts: Sequence[e.AnyEvent]) -> bool:
+    return any(isinstance(fact, e.Ended) for fact in facts)
+
+
+def _halted(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent] | None:
+    if not turn.halted:
+        return None
+    seen = stop(run, turn.halted, "tool calls", detail=turn.halted_why)
+    return [ask(run, seen, "loop", f"{turn.halted_why} Go on, redirect, or cancel?", now)]
+
+
+def _held(run: Run, act: e.Act, turn: e.TurnEnded, until: str, now: int) -> tuple[e.Held, str]:
+    """The outcome to follow once the change may stand, and what would have come of it; a turn that failed,
+    was halted or asks has none."""
+    came_to = turn.verdict in ("ok", "turn_limit") and not turn.halted and not _asks(run, turn, now)
+    outcome, data, _ = outcome_of(run, act, turn) if came_to else ("", {}, ())
+    back = {"before": act.tree} if run.tree != act.tree else {}
+    then = f"'{outcome}' would have been followed" if outcome else "the turn would have been tried again"
+    held = e.Held(at=now, outcome=outcome, until=until, data={**data, **back})
+    return held, f"the change would have stood and {then}"
 
 
 def _blocked(
     run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, code: str, now: int
 ) -> list[e.AnyEvent]:
-    outcome, data, _ = outcome_of(run, act, turn)
-    seen = stop(
-        run,
-        code,
-        ruling.rule,
-        f"policy {ruling.policy}",
-        f"{ruling.file}{f':{ruling.line}' if ruling.line else ''}",
-        otherwise=f"the change would have stood and '{outcome}' would have been followed",
-        detail=ruling.reason,
-    )
+    held, otherwise = _held(run, act, turn, "block", now)
+    where = f"{ruling.file}{f':{ruling.line}' if ruling.line else ''}"
+    seen = stop(run, code, ruling.rule, f"policy {ruling.policy}", where, otherwise, ruling.reason)
     text = f"The guard refused a change: {ruling.reason} ({ruling.file or 'the change as a whole'}). It was put back."
     question = ask(run, seen, "block", text, now, "blocked", ruling.waivable, ruling.diff)
-    return [e.Held(at=now, outcome=outcome, until="block", data=data), question]
+    return [held, question]
 
 
 def _needs_approval(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, now: int) -> list[e.AnyEvent]:
-    outcome, data, _ = outcome_of(run, act, turn)
-    otherwise = f"the change would have stood and '{outcome}' would have been followed"
+    held, otherwise = _held(run, act, turn, "approval", now)
     seen = stop(
         run, "wait.approval", ruling.rule, f"policy {ruling.policy}", ruling.file, otherwise, ruling.reason
     )
     text = f"The guard asks: {ruling.reason} ({ruling.file or 'the change as a whole'}). Let it stand?"
-    held = e.Held(at=now, outcome=outcome, until="approval", data={**data, "before": act.tree})
     return [held, ask(run, seen, "approval", text, now, bound=ruling.diff)]
 
 
 def _process_failure(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent] | None:
     verdict = turn.verdict
     if verdict == "timeout":
-        seen = stop(run, "timeout.phase", "phase_timeout", "", "outlived", detail=turn.error)
-        return exhausted(run, seen, now, "timeout")
+        return _timed_out(run, turn, now)
     if verdict in WAITS:
         return [_limit_wait(run, turn, now)]
     if verdict in ("auth", "billing"):
@@ -148,8 +204,18 @@ def _process_failure(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEve
         seen = stop(run, "limit.budget_usd", "the agent's own budget", detail=turn.error)
         return [ask(run, seen, "budget", "The agent's own budget is used up. Raise it?", now)]
     if verdict == "context":
-        return [] if run.contexts < 2 else _failed(run, turn, now)
+        return [] if run.contexts < CONTEXTS else _failed(run, turn, now)
     return _failed(run, turn, now) if verdict in FAILED else None
+
+
+def _timed_out(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent]:
+    """The clock that ran out is the phase's, unless the run's own has."""
+    wall, spent = run.settings.budget.wall_us, run.wall_us - run.wall_base
+    if wall is not None and spent >= wall:
+        seen = stop(run, "limit.time", "budget.wall", f"{wall // 1_000_000}s", f"{spent // 1_000_000}s")
+        return exhausted(run, seen, now)
+    seen = stop(run, "timeout.phase", "phase_timeout", "", "outlived", detail=turn.error)
+    return exhausted(run, seen, now, "timeout")
 
 
 def _limit_wait(run: Run, turn: e.TurnEnded, now: int) -> e.Stopped:
@@ -172,8 +238,9 @@ def _failed(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
 def _asks(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent] | None:
     if turn.verdict == "needs_approval":
         seen = stop(run, "wait.permission", "permission", detail=turn.error)
-        return [ask(run, seen, "permission", turn.error, now)]
-    text = turn.claim.ask or (turn.message if turn.claim.reading == "blocked" else "")
+        return [ask(run, seen, "permission", turn.error or "The agent asks for a permission.", now)]
+    said = turn.message or "The agent says that it is blocked."
+    text = turn.claim.ask or (said if turn.claim.reading == "blocked" else "")
     if not text:
         return None
     return [ask(run, stop(run, "wait.question", "the agent asks", detail=text), "clarification", text, now)]
@@ -184,24 +251,18 @@ def _asks(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent] | None:
 
 def outcome_of(run: Run, act: e.Act, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     """(outcome, data, what the next turn is told)."""
-    role = act.do.partition(":")[2]
-    if role == "worker":
+    role, on = act.do.partition(":")[2], run.here.on
+    if role == "worker" and "done" in on:
         return _worker(run, turn)
-    if role in ("author", "reviewer"):
+    if (role == "author" and "done" in on) or (role == "reviewer" and "passed" in on):
         return _pair(run, role, turn)
     if role == "cto":
         return _recovery(run, turn)
     if role in JUDGING_ROLES:
         return _judged(run, turn)
-    first = next(iter(run.here.on))
+    first = next(iter(on))
     outcome = turn.claim.outcome if turn.claim.outcome in claimable(run) else first
-    if (
-        outcome == first
-        and "untested" in run.here.on
-        and not (run.settings.proof and run.settings.require_test_pass)
-    ):
-        outcome = "untested"
-    return outcome, turn.claim.data, ()
+    return (first_outcome(run) if outcome == first else outcome), turn.claim.data, ()
 
 
 def _worker(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
@@ -211,7 +272,8 @@ def _worker(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str
     told = ("Not done yet: " + " ".join(missing),) if turn.claim.finished else ()
     if "progressed" in run.here.on:
         return ("progressed" if run.progressed else "stalled"), {}, told
-    return ("stalled" if stalled(run) else next(iter(run.here.on))), {}, told
+    open_now = stalled(run) and run.machine.place(run.state, "stalled")
+    return ("stalled" if open_now else next(iter(run.here.on))), {}, told
 
 
 def missing_for_exit(run: Run, claim: e.Claim) -> list[str]:
@@ -244,9 +306,14 @@ def stalled(run: Run) -> e.Stop | None:
 def unproven(run: Run) -> str:
     """A claim that failed the gate is an ordinary turn: `stalled` beats it, and progress closes a circuit."""
     on = run.here.on
-    if "progressed" in on:
+    if "progressed" in on and not _succeeds(run, "progressed"):
         return "progressed" if run.progressed else "unproven"
     return "stalled" if "stalled" in on and stalled(run) else "unproven"
+
+
+def _succeeds(run: Run, outcome: str) -> bool:
+    target = run.machine.states.get(run.here.on[outcome])
+    return target is not None and target.end == "success"
 
 
 def solutions(run: Run, seen: e.Stop) -> str:
@@ -259,15 +326,22 @@ def solutions(run: Run, seen: e.Stop) -> str:
 
 def _pair(run: Run, role: str, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     signal = turn.claim.signal
-    if signal == "FAIL":
+    if signal == "FAIL" and "failed" in run.here.on:
         return "failed", {}, ()
     if role == "reviewer":
-        return ("passed", {}, ()) if signal == "PASS" else ("rejected", {}, _findings(turn))
-    if signal != "DONE":
-        return "worked", {}, ()
+        return _reviewed(run, turn)
     review = run.option("review") == "always" or run.settings.consensus
     unproved = run.owner and not run.settings.proof
-    return ("worked" if review or unproved else "done"), {}, ()
+    done = signal == "DONE" and not review and not unproved
+    return ("done" if done else next(iter(run.here.on))), {}, ()
+
+
+def _reviewed(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    if turn.claim.signal != "PASS":
+        return "rejected", {}, _findings(turn)
+    if run.settings.consensus and run.done_tree != run.tree:
+        return "rejected", {}, ("The reviewer passes it, but the author has not said that it is done.",)
+    return "passed", {}, ()
 
 
 def _findings(turn: e.TurnEnded) -> tuple[str, ...]:
@@ -276,7 +350,7 @@ def _findings(turn: e.TurnEnded) -> tuple[str, ...]:
 
 def _recovery(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     claim = turn.claim
-    kind = str(claim.data.get("kind", claim.outcome)) or "escalate"
+    kind = str(claim.data.get("kind", claim.outcome) or "escalate")
     guidance = str(claim.data.get("guidance", "")) or turn.message
     if kind not in run.here.on or kind == "escalate":
         return "escalate", {}, ()
@@ -285,7 +359,7 @@ def _recovery(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[s
 
 def _judged(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     claim, first = turn.claim, next(iter(run.here.on))
-    if claim.outcome in claimable(run):
+    if claim.outcome in claimable(run) and claim.signal != "FAIL":
         outcome = claim.outcome
     else:
         outcome = first if claim.signal == "PASS" else "rejected"

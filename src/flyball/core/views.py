@@ -97,7 +97,11 @@ def otherwise(code: str) -> str:
 def why(run: Run) -> list[str]:
     """Three sentences: what happened, on what evidence, and what would have happened otherwise or comes next."""
     if run.stop is None:
-        return [_running(run), f"It has had {run.turns} turns and cost {dollars(run.spent.cost_uusd)}.", "It goes on by itself."]
+        return [
+            _running(run),
+            f"It has had {run.turns} turns and cost {dollars(run.spent.cost_uusd)}.",
+            "It goes on by itself.",
+        ]
     return [_what(run), _evidence(run), _then(run)]
 
 
@@ -109,7 +113,9 @@ def _running(run: Run) -> str:
 def _what(run: Run) -> str:
     seen = run.stop
     assert seen is not None
-    verb = {"ended": "ended", "waiting": "waits", "paused": "is paused", "blocked": "is blocked"}.get(run.status, "stopped")
+    verb = {"ended": "ended", "waiting": "waits", "paused": "is paused", "blocked": "is blocked"}.get(
+        run.status, "stopped"
+    )
     return f"Run {run.id} {verb} in '{run.state}' ({seen.code}): {_says(seen.code)}."
 
 
@@ -127,7 +133,7 @@ def _evidence(run: Run) -> str:
         parts.append(f"limit {seen.threshold}")
     if seen.observed:
         parts.append(f"seen {seen.observed}")
-    detail = f": {_first_line(seen.detail)}" if seen.detail else ""
+    detail = f": “{_first_line(seen.detail)}”" if seen.detail.strip() else ""
     return f"Evidence: {', '.join(parts)}{detail}."
 
 
@@ -139,8 +145,13 @@ def _first_line(text: str) -> str:
 def _then(run: Run) -> str:
     seen = run.stop
     assert seen is not None
-    sentence = seen.otherwise[:1].upper() + seen.otherwise[1:] + "." if seen.otherwise else otherwise(seen.code)
-    return f"{sentence} {next_step(run)}".strip()
+    sentence = _sentence(seen.otherwise) if seen.otherwise else otherwise(seen.code)
+    following = next_step(run)
+    return f"{sentence.rstrip('.')}; {following[0].lower()}{following[1:]}" if following else sentence
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def next_step(run: Run) -> str:

@@ -13,11 +13,19 @@ _END = (
 )
 _YOU = r"you(?:'ve| have)?(?: already)? (?:hit|reached|exceeded|used up|exhausted|run out of)"
 _WINDOW = r"(?:(?:5|five|\d+)[- ]hour|weekly|session|daily|hourly|monthly|opus|sonnet|haiku|usage|plan|subscription)"
-_CLASSES = (
-    r"(?:TerminalQuotaError|RetryableQuotaError|RateLimitError|_?ApiError|APIError|AuthenticationError|APIConnectionError"
-    r"|InternalServerError|ServiceUnavailableError|APIStatusError|OverloadedError|BadRequestError|ContextWindowExceededError"
-    r"|OpenAIException|AnthropicException|ClientError|GaxiosError|AI_APICallError|ProviderAuthError|Timeout)"
+
+CLASSES: dict[str, Kind] = {
+    "TerminalQuotaError": "plan_limit", "RetryableQuotaError": "rate_limited", "RateLimitError": "rate_limited",
+    "AuthenticationError": "auth", "ProviderAuthError": "auth", "PermissionDeniedError": "auth",
+    "ContextWindowExceededError": "context", "InternalServerError": "overloaded",
+    "ServiceUnavailableError": "overloaded", "OverloadedError": "overloaded", "APIConnectionError": "network",
+}  # fmt: skip
+"""Names of exceptions that a command line lets through; they count where the words say nothing."""
+
+_CLASSES = "|".join(
+    (*CLASSES, "_?ApiError", "APIError", "APIStatusError", "BadRequestError", "OpenAIException")
 )
+_OTHERS = "AnthropicException|ClientError|GaxiosError|AI_APICallError|Timeout"
 
 BILLING: tuple[str, ...] = (
     # Claude Code
@@ -56,7 +64,7 @@ AUTH: tuple[str, ...] = (
     r"please run /login",
     rf"invalid (?:x-)?api[ -]key{_END}",
     rf"invalid (?:auth(?:entication)? (?:token|credentials)|bearer token|authentication){_END}",
-    r"failed to authenticate",
+    rf"failed to authenticate{_END}",
     r"oauth (?:token|session) (?:has )?(?:been )?(?:revoked|expired|refresh failed|unavailable)",
     rf"(?:claude(?:\.ai)? )?login (?:has )?(?:expired|was rejected|not accepted){_END}",
     r"this organization has been disabled",
@@ -81,7 +89,7 @@ AUTH: tuple[str, ...] = (
     r"please set an auth method",
     r"when using gemini api, you must specify",
     r"failed to (?:log ?in|sign in)",
-    r"authentication (?:failed|error|required|timed out|expired)",
+    rf"authentication (?:failed|error|required|timed out|expired){_END}",
     rf"unauthori[sz]ed{_END}",
     rf"unauthenticated{_END}",
     r"permission denied on resource project",
@@ -181,10 +189,10 @@ NETWORK: tuple[str, ...] = (
     r"stream closed before",
     r"idle timeout waiting for sse",
     rf"(?:the )?request timed out{_END}",
-    r"(?:typeerror: )?fetch failed",
+    rf"(?:typeerror: )?fetch failed(?: sending request)?{_END}",
     rf"network (?:error|failure|is unreachable|connection (?:lost|error)){_END}",
     rf"socket hang up{_END}",
-    r"getaddrinfo\b",
+    r"getaddrinfo (?:e[a-z_]+|failed)\b",
     r"(?:read|connect|write) (?:econnrefused|econnreset|etimedout|enotfound|epipe|eai_again)",
     r"(?:econnrefused|econnreset|etimedout|enotfound|eai_again|epipe|enetunreach|ehostunreach)\b",
     r"error sending request",
@@ -234,9 +242,11 @@ PREFIXES: tuple[str, ...] = (
     r"[a-z_]+::[\w:]+:?\s*",
     r"(?:api|internal|stream|request|unhandled|unexpected|provider|model|network|http|server)? ?error(?: during turn)?\s*(?:\(attempt \d+\))?\s*[:·—-]\s*",
     r"(?:claude|codex|gemini|opencode)(?: \w+){0,3} (?:error|failed|exited with code \d+)(?: \([^)]*\))?:\s*",
-    rf"(?:\w+\.)*{_CLASSES}\s*[:-]\s*",
+    rf"(?:\w+\.)*(?:{_CLASSES}|{_OTHERS})\s*[:-]\s*",
     r"error when talking to gemini api\s*(?:full report available at: \S+)?\s*",
     r"attempt \d+ failed(?: with status (?=\d))?[:.]?\s*",
+    r"retrying with backoff\.*\s*",
+    r"api error \((?=[a-z])",
     r"retrying \S+ in \d+ seconds as it raised\s+",
     r"reconnecting\.{3} \d+/\d+\s*\(?",
     r"(?:rate limit exceeded|unhandled error during turn|execution error|turn failed|task failed|run failed|agent error): ",

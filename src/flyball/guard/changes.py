@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from flyball.guard.change import Change, bits, is_symlink
+from flyball.guard.change import Change, is_symlink
 from flyball.guard.paths import Links, Place, place
 from flyball.guard.policy import Policy, policy_hash
 from flyball.guard.protected import judge_kind, judge_place, target_of
@@ -21,7 +21,7 @@ from flyball.guard.sensitive import (
     judge_locks,
     judge_paths,
 )
-from flyball.guard.verdict import ORDINARY, Verdict, Word, worst
+from flyball.guard.verdict import Verdict, Word, worst
 from flyball.guard.weakening import weakenings
 
 NOT_WAIVABLE = frozenset({"secret", "secret-file", "outside", "git-internals", "tampering", "guard-error"})
@@ -130,9 +130,7 @@ def _real(where: Place) -> str:
     return where.exact[0] if where.exact else where.shown
 
 
-def _one(
-    change: Change, where: Place, policy: Policy, links: Links, texts: Texts
-) -> Iterable[Verdict]:
+def _one(change: Change, where: Place, policy: Policy, links: Links, texts: Texts) -> Iterable[Verdict]:
     link = is_symlink(change) or change.op == "hardlink"
     yield from judge_place(where, link=link)
     yield from judge_paths(change, where, policy)
@@ -141,15 +139,17 @@ def _one(
         source = place(change.from_, links, last=False)
         yield from judge_place(source)
         yield from judge_paths(change, source, policy)
-        if change.path not in links.targets and links.key(change.path) in links.targets:
-            yield from judge_kind(msgspec.structs.replace(change, op="symlink", target=_moved(change, links)), links, policy)
+        yield from _moved_link(change, links, policy)
     lines = added_lines(change, texts.get(change.path))
     yield from judge_lines(where, lines, policy)
     yield from _secrets(change.path, lines)
 
 
-def _moved(change: Change, links: Links) -> str:
-    return links.targets[links.key(change.path)]
+def _moved_link(change: Change, links: Links, policy: Policy) -> Iterable[Verdict]:
+    """A relative link leads elsewhere from another folder."""
+    target = links.targets.get(links.key(change.path))
+    if target is not None:
+        yield from judge_kind(msgspec.structs.replace(change, op="symlink", target=target), links, policy)
 
 
 def _secrets(path: str, lines: Sequence[tuple[int, str]]) -> Iterable[Verdict]:
@@ -178,6 +178,3 @@ def _new_lines(old: str, new: str) -> list[tuple[int, str]]:
         else:
             found.append((number, line))
     return found
-
-
-__all__ = ["NOT_WAIVABLE", "ORDINARY", "Ruling", "added_lines", "bits", "judge_changes"]

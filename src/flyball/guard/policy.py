@@ -123,7 +123,7 @@ def parse(text: str, base: Policies | None = None) -> Policies:
 
 def _tables(text: str) -> dict[str, dict[str, Any]]:
     try:
-        found = cast("dict[str, Any]", tomllib.loads(text))
+        found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"The policy file is not TOML: {error}. Correct that line.") from None
     tables = found.pop("policy", {})
@@ -140,7 +140,9 @@ def _in_order(tables: Mapping[str, dict[str, Any]], known: set[str]) -> list[str
     """Parents before children; a circle or an unknown parent is refused."""
     order: list[str] = []
     while len(order) < len(tables):
-        ready = [n for n, t in tables.items() if n not in order and _parent(n, t, known) in {*order, *known, ""}]
+        ready = [
+            n for n, t in tables.items() if n not in order and _parent(n, t, known) in {*order, *known, ""}
+        ]
         if not ready:
             stuck = next(name for name in tables if name not in order)
             raise ConfigError(

@@ -107,7 +107,9 @@ def _verdict(word: Word, rule: str, where: Place, why: str) -> Verdict:
 
 
 def _about(change: Change, word: Word, rule: str, what: str) -> Verdict:
-    return Verdict(word, rule, f"{_printable(change.path)} {what}" + ("" if what.endswith(".") else "."), change.path)
+    return Verdict(
+        word, rule, f"{_printable(change.path)} {what}" + ("" if what.endswith(".") else "."), change.path
+    )
 
 
 def _printable(path: str) -> str:

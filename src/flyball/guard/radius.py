@@ -15,8 +15,35 @@ BINARY_NAMES = (
 )
 PROGRAM_NAMES = (
     *(".exe", ".dll", ".so", ".dylib", ".com", ".msi", ".scr", ".sys", ".ko", ".o", ".a", ".lib", ".elf"),
-    *(".jar", ".war", ".ear", ".class", ".pyc", ".pyo", ".pyd", ".whl", ".egg", ".apk", ".ipa", ".deb", ".rpm"),
-    *(".dmg", ".pkg", ".appimage", ".wasm", ".node", ".run", ".crx", ".xpi", ".vsix", ".gem", ".nupkg", ".run"),
+    *(
+        ".jar",
+        ".war",
+        ".ear",
+        ".class",
+        ".pyc",
+        ".pyo",
+        ".pyd",
+        ".whl",
+        ".egg",
+        ".apk",
+        ".ipa",
+        ".deb",
+        ".rpm",
+    ),
+    *(
+        ".dmg",
+        ".pkg",
+        ".appimage",
+        ".wasm",
+        ".node",
+        ".run",
+        ".crx",
+        ".xpi",
+        ".vsix",
+        ".gem",
+        ".nupkg",
+        ".run",
+    ),
 )
 
 

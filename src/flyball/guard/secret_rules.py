@@ -31,7 +31,10 @@ def _free(name: str, hint: str, body: str) -> Rule:
 
 
 CLOUD = (
-    *(_exact("aws-access-key", hint, rf"{hint.upper()}[A-Z0-9]{{16}}") for hint in ("akia", "asia", "abia", "acca")),
+    *(
+        _exact("aws-access-key", hint, rf"{hint.upper()}[A-Z0-9]{{16}}")
+        for hint in ("akia", "asia", "abia", "acca")
+    ),
     _rule("aws-session", "fwogz", r"(?:FwoGZXIvYXdz|IQoJb3JpZ2lu)[A-Za-z0-9+/=]{60,}"),
     _rule("aws-session", "iqojb3", r"IQoJb3JpZ2lu[A-Za-z0-9+/=]{60,}"),
     _rule("aws-mws", "amzn.mws", r"amzn\.mws\.[0-9a-f-]{30,}"),
@@ -83,12 +86,16 @@ FORGES = (
     _rule("terraform-token", "atlasv1", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{50,}"),
     _rule("pulumi-token", "pul-", r"pul-[0-9a-f]{40}"),
     _rule("vault-token", "hv", r"hv[sbr]\.[\w-]{20,}"),
-    _exact("vault-token", "s.", r"(?<![\w.$])s\.(?=[A-Za-z]*\d)(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])[A-Za-z0-9]{24}"),
+    _exact(
+        "vault-token", "s.", r"(?<![\w.$])s\.(?=[A-Za-z]*\d)(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])[A-Za-z0-9]{24}"
+    ),
     _rule("doppler-token", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{36,}"),
     _rule("onepassword-token", "ops_eyj", r"ops_eyJ[\w=-]{100,}"),
     _rule("age-key", "age-secret-key-1", r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
     _rule("tailscale-key", "tskey-", r"tskey-[a-z]+-[\w-]{15,}"),
-    _rule("launchdarkly-key", "-", r"(?:sdk|api)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"),
+    _rule(
+        "launchdarkly-key", "-", r"(?:sdk|api)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
+    ),
 )
 
 MODELS = (
@@ -117,11 +124,23 @@ MODELS = (
 SERVICES = (
     _rule("slack-token", "xox", r"xox[abeprs](?:\.xox[abp])?-[0-9A-Za-z-]{10,}"),
     _rule("slack-app-token", "xapp-", r"xapp-\d-[A-Z0-9]+-\d+-[0-9a-f]{20,}"),
-    _free("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<v>[\w/+-]{30,})"),
-    _free("discord-webhook", "/api/webhooks/", r"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(?P<v>\d{15,}/[\w-]{40,})"),
+    _free(
+        "slack-webhook",
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<v>[\w/+-]{30,})",
+    ),
+    _free(
+        "discord-webhook",
+        "/api/webhooks/",
+        r"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(?P<v>\d{15,}/[\w-]{40,})",
+    ),
     _rule("discord-token", ".", r"[MNO][A-Za-z0-9_-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"),
     _free("teams-webhook", "webhook.office.com", r"webhook\.office\.com/webhookb2/(?P<v>[\w@/-]{60,})"),
-    _free("google-chat-webhook", "chat.googleapis.com", r"chat\.googleapis\.com/v1/spaces/\S+?[?&]key=(?P<v>[\w-]{20,})"),
+    _free(
+        "google-chat-webhook",
+        "chat.googleapis.com",
+        r"chat\.googleapis\.com/v1/spaces/\S+?[?&]key=(?P<v>[\w-]{20,})",
+    ),
     _free("zapier-webhook", "hooks.zapier.com", r"hooks\.zapier\.com/hooks/catch/(?P<v>\d+/\w{5,})"),
     _free("make-webhook", "hook.", r"hook\.(?:eu|us)\d\.make\.com/(?P<v>\w{20,})"),
     _free("ifttt-webhook", "maker.ifttt.com", r"maker\.ifttt\.com/trigger/\S+/with/key/(?P<v>[\w-]{16,})"),
@@ -131,7 +150,9 @@ SERVICES = (
     _rule("square-token", "sq0", r"sq0(?:atp|csp|idp)-[\w-]{20,}"),
     _rule("square-token", "eaaa", r"EAAA[\w-]{56,64}(?![\w-])"),
     _rule("facebook-token", "eaa", r"(?<![+/])EAA[A-Za-z0-9]{80,}"),
-    _rule("paypal-token", "access_token$", r"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}"),
+    _rule(
+        "paypal-token", "access_token$", r"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}"
+    ),
     _rule("plaid-token", "access-", r"access-(?:sandbox|development|production)-[0-9a-f-]{36}"),
     _rule("razorpay-key", "rzp_", r"rzp_(?:live|test)_[A-Za-z0-9]{14,}"),
     _rule("flutterwave-key", "flwseck", r"FLWSECK(?:_TEST)?-[A-Za-z0-9-]{20,}"),

@@ -5,40 +5,37 @@ Only integers decide: lengths, kinds of characters, how much of the value reads 
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 
-PASSWORDS = frozenset(
-    {"password", "passwd", "pwd", "passphrase", "passcode", "pass", "pw", "psk", "passwort", "userpass", "dbpass"}
-)
-TELLING = frozenset(
-    {
-        *("secret", "token", "apikey", "credential", "credentials", "bearer", "jwt", "authtoken", "accesstoken"),
-        *("secretkey", "accesskey", "privatekey", "authkey", "apitoken", "pat", "clientsecret", "sessionid", "auth"),
-        *("authorization", "sas", "dsn", "creds", "cred", "signature", "cookie", "webhook", "mnemonic", "secrets"),
-    }
-)
-KEY_KINDS = frozenset(
-    {
-        *("api", "access", "secret", "private", "auth", "encryption", "encrypt", "encrypted", "signing", "sign"),
-        *("master", "account", "client", "storage", "shared", "service", "deploy", "license", "hmac", "jwt"),
-        *("session", "app", "application", "consumer", "subscription", "admin", "root", "aws", "ssh", "webhook"),
-        *("aes", "crypto", "cipher", "token", "server", "functions", "host", "primary", "registry", "write"),
-        *("openai", "anthropic", "stripe", "sendgrid", "twilio", "datadog", "algolia", "azure", "google", "gcp"),
-    }
-)
-PASSIVE_ENDINGS = frozenset(
-    {
-        *("id", "ids", "name", "names", "url", "uri", "urls", "path", "paths", "file", "files", "filename", "type"),
-        *("types", "count", "field", "fields", "label", "header", "headers", "prefix", "suffix", "hash", "hashed"),
-        *("length", "len", "size", "ttl", "expiry", "expires", "expiration", "limit", "policy", "regex", "pattern"),
-        *("format", "column", "title", "hint", "placeholder", "message", "error", "errors", "help", "text", "desc"),
-        *("description", "sha", "sha1", "sha256", "sha512", "digest", "checksum", "fingerprint", "algorithm", "alg"),
-        *("endpoint", "endpoints", "provider", "class", "selector", "ref", "arn", "version", "env", "var", "variable"),
-        *("store", "manager", "service", "factory", "validator", "rules", "schema", "input", "form", "page", "route"),
-        *("button", "link", "index", "idx", "position", "pos", "kind", "scope", "scopes", "audience", "issuer"),
-        *("location", "dir", "directory", "folder", "mode", "strength", "min", "max", "usage", "public", "pub"),
-        *("budget", "cost", "price", "limits", "stream", "span", "spans", "char", "chars", "kid", "at", "date"),
-    }
-)
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+PASSWORDS = _set("""
+    password passwd pwd passphrase passcode pass pw psk passwort userpass dbpass
+""")
+TELLING = _set("""
+    secret token apikey credential credentials bearer jwt authtoken accesstoken secretkey accesskey
+    privatekey authkey apitoken pat clientsecret sessionid auth authorization sas dsn creds cred
+    signature cookie webhook mnemonic secrets
+""")
+KEY_KINDS = _set("""
+    api access secret private auth encryption encrypt encrypted signing sign master account client
+    storage shared service deploy license hmac jwt session app application consumer subscription
+    admin root aws ssh webhook aes crypto cipher token server functions host primary registry write
+    openai anthropic stripe sendgrid twilio datadog algolia azure google gcp
+""")
+PASSIVE_ENDINGS = _set("""
+    id ids name names url uri urls path paths file files filename type types count field fields
+    label header headers prefix suffix hash hashed length len size ttl expiry expires expiration
+    limit policy regex pattern format column title hint placeholder message error errors help text
+    desc description sha sha1 sha256 sha512 digest checksum fingerprint algorithm alg endpoint
+    endpoints provider class selector ref arn version env var variable store manager service factory
+    validator rules schema input form page route button link index idx position pos kind scope
+    scopes audience issuer location dir directory folder mode strength min max usage public pub
+    budget cost price limits stream span spans char chars kid at date
+""")
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _WORDS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
@@ -67,7 +64,9 @@ _LOOKUP = re.compile(
     r"projects/|secretRef|secretKeyRef|AQICAH|gAAAA)|os\.environ|getenv|process\.env|System\.get|ENV\[|"
     r"\$\{|\{\{|<%|\(\)|config\(|secrets?\.|vault\.|import\.meta"
 )
-_HASHED = re.compile(r"^(?:\$(?:2[abxy]|argon2\w*|5|6|1|apr1|scrypt)\$|pbkdf2[_:]|scrypt:|bcrypt|sha\d+[-:$]|md5[-:$]|\{S?SHA)")
+_HASHED = re.compile(
+    r"^(?:\$(?:2[abxy]|argon2\w*|5|6|1|apr1|scrypt)\$|pbkdf2[_:]|scrypt:|bcrypt|sha\d+[-:$]|md5[-:$]|\{S?SHA)"
+)
 _REGEX = re.compile(r"\[\^?(?:a-z|A-Z|0-9|\\[wdsS])|\\[wdsSb]|\(\?[:=!P]|\.\*|\{\d+,?\d*\}")
 _UUID = re.compile(r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
 _IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z]*(?:[-_.:/ ][A-Za-z]+)*[-_.:/]?$")
@@ -78,13 +77,17 @@ _VERSIONISH = re.compile(r"^[v^~>=<]*\d+(?:[.:/-]\d+)*(?:\w{0,4})$")
 def kind_of(name: str) -> str:
     """`password`, `token` or nothing: what a variable of this name holds."""
     parts = [part.lower() for part in _CAMEL.findall(name)]
-    while parts and (parts[-1].isdigit() or parts[-1] in ("value", "prod", "production", "dev", "old", "new", "live")):
+    while parts and (
+        parts[-1].isdigit() or parts[-1] in ("value", "prod", "production", "dev", "old", "new", "live")
+    ):
         parts.pop()
     if not parts or parts[-1] in PASSIVE_ENDINGS or "public" in parts or "publishable" in parts:
         return ""
     if any(part in PASSWORDS or part.endswith(("password", "passwd", "passphrase")) for part in parts):
         return "password"
-    if any(part in TELLING or part.endswith(("secret", "token", "apikey")) for part in parts) or _is_key(parts):
+    if any(part in TELLING or part.endswith(("secret", "token", "apikey")) for part in parts) or _is_key(
+        parts
+    ):
         return "token"
     return ""
 
@@ -128,14 +131,16 @@ def is_monotonous(value: str) -> bool:
     """`xxxx`, `0000`, `1234567890`, `abcdef…`: few different characters, or mostly one after the other."""
     low = value.lower()
     distinct = len(set(low))
-    steps = sum(1 for a, b in zip(low, low[1:], strict=False) if ord(b) - ord(a) in (0, 1, -1))
+    steps = sum(1 for a, b in pairwise(low) if ord(b) - ord(a) in (0, 1, -1))
     return distinct <= 3 or (len(low) >= 16 and distinct <= 5) or steps * 10 >= len(low) * 6
 
 
 def _is_reference(value: str) -> bool:
     """A path, a host name or a dotted name rather than a literal; or a pattern for such a literal."""
     pieces = re.split(r"[/.:]", value)
-    spoken = sum(1 for piece in pieces if piece.isalpha() and (piece.islower() or worded(piece) * 2 >= len(piece)))
+    spoken = sum(
+        1 for piece in pieces if piece.isalpha() and (piece.islower() or worded(piece) * 2 >= len(piece))
+    )
     return (len(pieces) > 2 and spoken * 2 >= len(pieces)) or bool(_REGEX.search(value))
 
 
@@ -143,7 +148,7 @@ def _is_password(value: str) -> bool:
     letters = any(c.isalpha() for c in value)
     digits = any(c.isdigit() for c in value)
     marks = any(not c.isalnum() and c not in "-_.:/" for c in value)
-    if not letters or value.endswith(("(", "[", "{")) or _UUID.match(value) and len(value) < 36:
+    if not letters or value.endswith(("(", "[", "{")) or (_UUID.match(value) and len(value) < 36):
         return False
     return digits or (marks and len(value) >= 8) or (len(value) >= 12 and _mixed(value))
 
@@ -153,15 +158,20 @@ def is_random(value: str) -> bool:
     core = value.removesuffix("=").removesuffix("=")
     if len(core) < 8:
         return False
-    kinds = sum((any(c.islower() for c in core), any(c.isupper() for c in core), any(c.isdigit() for c in core)))
+    kinds = sum(
+        (any(c.islower() for c in core), any(c.isupper() for c in core), any(c.isdigit() for c in core))
+    )
     marks = any(c in "!@#$%^&*?+~" for c in core)
     if len(core) < 16:
         return kinds + marks >= 3 and worded(core) * 2 < len(core) and (kinds == 3 or marks)
     hexadecimal = all(c in "0123456789abcdefABCDEF-" for c in core)
     if hexadecimal:
         return len(core) >= 20 and kinds >= 2 and len(set(core)) >= 8
-    return len(set(core)) >= 9 and worded(core) * 2 < len(core) and (kinds >= 2 or _unspoken(core)) and (
-        any(c.isdigit() for c in core) or _mixed(core) or _unspoken(core)
+    return (
+        len(set(core)) >= 9
+        and worded(core) * 2 < len(core)
+        and (kinds >= 2 or _unspoken(core))
+        and (any(c.isdigit() for c in core) or _mixed(core) or _unspoken(core))
     )
 
 
@@ -177,7 +187,7 @@ def _reads(word: str) -> bool:
 
 def _mixed(value: str) -> bool:
     """Upper and lower case alternate as they do in no name."""
-    switches = sum(1 for a, b in zip(value, value[1:], strict=False) if a.islower() and b.isupper())
+    switches = sum(1 for a, b in pairwise(value) if a.islower() and b.isupper())
     return len(value) >= 12 and switches * 5 >= len(value) and worded(value) * 2 < len(value)
 
 

@@ -56,28 +56,50 @@ _BARE = re.compile(r"[\"'\]`]{0,2}\s*(?:=>|:=|=|:)\s*(?P<value>[^\s\"'`,;<>]{6,}
 _OPTION = re.compile(r"[ =]+[\"']?(?P<value>[^\s\"']{6,})")
 _TAG = re.compile(r"(?:\s[^>]{0,200})?>(?P<value>[^<>\s]{6,})</")
 _FALLBACK = re.compile(r":?[-=](?P<value>[^}\s]{6,})\}")
-_PHRASE = re.compile(r"(?i)(?:mnemonic|seed[_ -]?phrase|recovery[_ -]?phrase)\w*[\"']?\s*[:=]\s*[\"']?(?P<value>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})")
-_PROSE = re.compile(r"(?i)\b(?:password|passwd|passphrase|pw|token|secret)\s+(?:is|was|=|to)\s*:?\s+[\"'`]?(?P<value>[^\s\"'`]{8,})")
+_PHRASE = re.compile(
+    r"(?i)(?:mnemonic|seed[_ -]?phrase|recovery[_ -]?phrase)\w*[\"']?\s*[:=]\s*[\"']?(?P<value>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})"
+)
+_PROSE = re.compile(
+    r"(?i)\b(?:password|passwd|passphrase|pw|token|secret)\s+(?:is|was|=|to)\s*:?\s+[\"'`]?(?P<value>[^\s\"'`]{8,})"
+)
 
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,30})://(?P<user>[^\s:/@\"'<>]{0,100}):(?P<value>[^\s/\"'<>]{2,200})@(?P<host>[^\s\"'/@:]+)")
+_URL = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,30})://(?P<user>[^\s:/@\"'<>]{0,100}):(?P<value>[^\s/\"'<>]{2,200})@(?P<host>[^\s\"'/@:]+)"
+)
 _TOKEN_URL = re.compile(r"https?://(?P<value>[A-Za-z0-9_-]{20,200})(?::x-oauth-basic)?@(?P<host>[\w.-]+)/")
-_HEADER = re.compile(r"(?i)\b(?P<scheme>bearer|basic|token|apikey|negotiate)\s+(?P<value>[A-Za-z0-9_.~+/:=-]{8,4096})")
+_HEADER = re.compile(
+    r"(?i)\b(?P<scheme>bearer|basic|token|apikey|negotiate)\s+(?P<value>[A-Za-z0-9_.~+/:=-]{8,4096})"
+)
 _LOGIN = re.compile(r"(?:^|\s)(?:-u|--user)[ =]?[\"']?(?P<user>[\w.@-]+):(?P<value>[^\s\"'@]{4,})")
-_SHORT_P = re.compile(r"\b(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|docker\s+login|helm\s+registry\s+login|smbclient|7z|unzip|zip|psql)\b.*?\s-p\s?[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})")
-_SQL = re.compile(r"(?i)\b(?:identified\s+(?:with\s+\w+\s+)?by|(?:with\s+)?(?:encrypted\s+)?password)\s+'(?P<value>[^'\s]{6,})'")
-_REQUIRE = re.compile(r"^\s*\+?\s*(?:requirepass|masterauth|rpcpassword|bindpw|rootpw)[\s=]+[\"']?(?P<value>[^\s\"']{6,})")
-_STDIN = re.compile(r"\becho\s+(?:-n\s+)?[\"']?(?P<value>[^\s\"'$]{6,})[\"']?\s*\|.*(?:--password-stdin|sudo\s+-S|--passphrase-fd)")
+_SHORT_P = re.compile(
+    r"\b(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|docker\s+login|helm\s+registry\s+login|smbclient|7z|unzip|zip|psql)\b.*?\s-p\s?[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})"
+)
+_SQL = re.compile(
+    r"(?i)\b(?:identified\s+(?:with\s+\w+\s+)?by|(?:with\s+)?(?:encrypted\s+)?password)\s+'(?P<value>[^'\s]{6,})'"
+)
+_REQUIRE = re.compile(
+    r"^\s*\+?\s*(?:requirepass|masterauth|rpcpassword|bindpw|rootpw)[\s=]+[\"']?(?P<value>[^\s\"']{6,})"
+)
+_STDIN = re.compile(
+    r"\becho\s+(?:-n\s+)?[\"']?(?P<value>[^\s\"'$]{6,})[\"']?\s*\|.*(?:--password-stdin|sudo\s+-S|--passphrase-fd)"
+)
 _NETRC = re.compile(r"\bpassword\s+(?P<value>\S{6,})")
 _KEYSTORE = re.compile(r"(?:^\+?|:)_(?:auth|authToken|password)\s*=\s*[\"']?(?P<value>[^\s\"'$<{]{8,})")
-_DATA_URL = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]+|\b(?:sha(?:1|256|384|512)|md5)[-:=][A-Za-z0-9+/=]{20,}")
+_DATA_URL = re.compile(
+    r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]+|\b(?:sha(?:1|256|384|512)|md5)[-:=][A-Za-z0-9+/=]{20,}"
+)
 _JOINED = re.compile(r"[\"'`]\s*(?:\+|\.|\.\.|<>|&|,)?\s*[fbru]?[\"'`]")
 _B64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{24,4096}={0,2}")
-_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}){20,2048}(?![0-9A-Fa-f])|(?:\\x[0-9A-Fa-f]{2}){20,2048}")
+_HEX = re.compile(
+    r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}){20,2048}(?![0-9A-Fa-f])|(?:\\x[0-9A-Fa-f]{2}){20,2048}"
+)
 _HEADER_CHECK = re.compile(
     r"(?i)startswith|starts_with|hasprefix|\.includes|contains|indexof|\bin\s+\w+|re\.(?:compile|search|match)|grep|\.test\(|assert|pattern|regex|==|!="
 )
 _RUN = re.compile(r"[A-Za-z0-9_+/=~%-]{15}")
-_KEY_STAND_IN = re.compile(r"KEY(?: BLOCK)?-----[\s\\nr\"'+]{0,12}(?:X{3,}|x{3,}|\.{3}|<|\$\{|\{\{|YOUR|\*{3}|\[)")
+_KEY_STAND_IN = re.compile(
+    r"KEY(?: BLOCK)?-----[\s\\nr\"'+]{0,12}(?:X{3,}|x{3,}|\.{3}|<|\$\{|\{\{|YOUR|\*{3}|\[)"
+)
 _EXAMPLE_JWT = "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
 
 
@@ -160,7 +182,18 @@ def _is_example(token: str) -> bool:
     """A token that says of itself that it is none."""
     low = token.lower()
     body = re.split(r"[_.-]", token, maxsplit=1)[-1] or token
-    said = ("example", "xxxx", "placeholder", "your", "dummy", "redacted", "changeme", "000000", "notreal", "fake")
+    said = (
+        "example",
+        "xxxx",
+        "placeholder",
+        "your",
+        "dummy",
+        "redacted",
+        "changeme",
+        "000000",
+        "notreal",
+        "fake",
+    )
     return any(word in low for word in said) or is_monotonous(body) or _EXAMPLE_JWT in token
 
 
@@ -264,20 +297,33 @@ def _is_spoken_in_base64(value: str) -> bool:
 
 
 def _is_expression(value: str) -> bool:
-    return any(mark in value for mark in ("(", "[", "{", "$")) and re.match(r"[\w.$]+[(\[{]|\$", value) is not None
+    return (
+        any(mark in value for mark in ("(", "[", "{", "$"))
+        and re.match(r"[\w.$]+[(\[{]|\$", value) is not None
+    )
 
 
 def _is_hidden(value: str) -> bool:
     """A value in base64 that holds a password, as in a Kubernetes secret."""
     decoded = _decoded(value) if len(value) >= 12 and len(value) % 4 == 0 and value.isascii() else None
-    return bool(decoded) and decoded is not None and decoded.isprintable() and is_secret_value(decoded, "password")
+    return (
+        bool(decoded)
+        and decoded is not None
+        and decoded.isprintable()
+        and is_secret_value(decoded, "password")
+    )
 
 
 def _within_text(line: str, at: int) -> bool:
     """Is this place part of a literal or of a comment rather than code?"""
     before = line[:at]
     quotes = sum(before.count(mark) for mark in "\"'`")
-    return quotes % 2 == 1 or re.match(r"\s*\+?\s*(?:#|//|\*|/\*|--|;)", before) is not None or "//" in before or "# " in before
+    return (
+        quotes % 2 == 1
+        or re.match(r"\s*\+?\s*(?:#|//|\*|/\*|--|;)", before) is not None
+        or "//" in before
+        or "# " in before
+    )
 
 
 def _logins(path: str, line: str) -> Iterable[Found]:

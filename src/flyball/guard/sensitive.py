@@ -47,7 +47,9 @@ def judge_lines(where: Place, lines: Iterable[tuple[int, str]], policy: Policy) 
     if CODE.search(where.shown):
         for number, line in rows:
             if BIDI.search(line):
-                yield Verdict("ask", "bidi", f"{where.shown}: a line reads otherwise than it runs.", where.shown, number)
+                yield Verdict(
+                    "ask", "bidi", f"{where.shown}: a line reads otherwise than it runs.", where.shown, number
+                )
                 break
 
 

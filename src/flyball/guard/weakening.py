@@ -1,7 +1,210 @@
+"""Tests that are made to pass instead of code that is made to work.
+
+New and stronger tests are ordinary, and so are tests that move, are renamed or are put in another form with as
+many assertions of the same strength. What a test loses is a question for a person.
+"""
+
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from flyball.guard.change import Change
+from decimal import Decimal
+
+import msgspec
+
+from flyball.guard import pytests
+from flyball.guard.change import Change, is_symlink
+from flyball.guard.pytests import Module, Test
+from flyball.guard.testfiles import is_conftest, is_near_test, is_test, language
 from flyball.guard.verdict import Verdict, Word
+from flyball.guard.weakened_config import config_faults
+from flyball.guard.weakened_lines import line_faults, source_faults, test_names
+
+Texts = Mapping[str, tuple[str | None, str | None]]
 
 
-def weakenings(changes: Sequence[Change], files: Sequence[str], word: Word, texts: Mapping[str, tuple[str | None, str | None]]) -> Iterable[Verdict]:
-    return ()
+class Weak(msgspec.Struct, frozen=True):
+    """One way in which a file weakens the tests."""
+
+    reason: str
+    line: int = 0
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """A changed file with its lines, if they are known."""
+
+    change: Change
+    path: str
+    removed: tuple[str, ...] | None
+    added: tuple[str, ...] | None
+    old: str | None = None
+    new: str | None = None
+
+
+def weakenings(
+    changes: Sequence[Change], files: Sequence[str], word: Word, texts: Texts
+) -> Iterable[Verdict]:
+    """A verdict for each way in which the change weakens the tests."""
+    if word == "allow":
+        return
+    edits = [_edit(c, f, texts.get(c.path)) for c, f in zip(changes, files, strict=True) if not is_symlink(c)]
+    moved = _arrived(edits)
+    for edit in edits:
+        for weak in _of_edit(edit, edits, moved):
+            yield Verdict(word, "test-weakening", f"{edit.path}: {weak.reason}.", edit.path, weak.line)
+    for change, file in zip(changes, files, strict=True):
+        if is_symlink(change) and is_test(file):
+            yield Verdict(word, "test-weakening", f"{file}: a test becomes a link.", file)
+
+
+def _edit(change: Change, path: str, text: tuple[str | None, str | None] | None) -> Edit:
+    if text is None:
+        return Edit(change, path, _bare(change.removed, "-"), _bare(change.added, "+"))
+    old, new = text
+    before, after = (old or "").splitlines(), (new or "").splitlines()
+    return Edit(change, path, _missing(before, after), _missing(after, before), old, new)
+
+
+def _bare(lines: tuple[str, ...] | None, mark: str) -> tuple[str, ...] | None:
+    """Lines without the mark of a diff, if all have it."""
+    if lines and all(line.startswith(mark) for line in lines if line):
+        return tuple(line[1:] for line in lines)
+    return lines
+
+
+def _missing(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    left = Counter(others)
+    out: list[str] = []
+    for line in lines:
+        if left[line] > 0:
+            left[line] -= 1
+        else:
+            out.append(line)
+    return tuple(out)
+
+
+def _arrived(edits: Sequence[Edit]) -> dict[str, list[Test]]:
+    """Python tests that are new to their file, by name: where a missing one may have gone."""
+    found: dict[str, list[Test]] = {}
+    for edit in edits:
+        if edit.new is not None and language(edit.path) == "python":
+            old, new = pytests.read(edit.old or ""), pytests.read(edit.new)
+            for name, test in (new.tests if new else {}).items():
+                if old is None or name not in old.tests:
+                    found.setdefault(_short(name), []).append(test)
+    return found
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _of_edit(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) -> Iterable[Weak]:
+    change, path = edit.change, edit.path
+    if change.op == "delete":
+        if is_test(path) and not _went_elsewhere(edit, edits, moved):
+            yield Weak("a test file is deleted")
+        return
+    if change.op == "rename" and change.from_ and is_test(change.from_) and not is_test(path):
+        yield Weak("a test is renamed so that it no longer runs")
+    yield from (Weak(reason) for reason in config_faults(path, edit.removed, edit.added))
+    if is_conftest(path) and edit.added is None and change.op in ("add", "modify"):
+        yield Weak("it decides how tests run, and its text is not known")
+    if is_near_test(path):
+        yield from _of_tests(edit, edits, moved)
+    elif edit.added:
+        yield from (Weak(reason) for reason in source_faults(edit.added))
+
+
+def _of_tests(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) -> Iterable[Weak]:
+    change = edit.change
+    if edit.added is None and edit.removed is None:
+        if change.op == "modify" and is_test(edit.path) and change.lines_deleted > change.lines_added:
+            yield Weak("a test becomes shorter, and its text is not known")
+        return
+    if language(edit.path) == "python" and edit.new is not None:
+        before, after = pytests.read(edit.old or ""), pytests.read(edit.new)
+        if before is not None and after is not None:
+            yield from _compared(before, after, moved)
+            return
+    elsewhere = [name for other in edits if other is not edit for name in test_names(other.added or ())]
+    yield from (Weak(r) for r in line_faults(edit.path, edit.removed or (), edit.added or (), elsewhere))
+
+
+def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) -> bool:
+    """Do the tests of a deleted file live on in another?"""
+    module = pytests.read(edit.old) if edit.old and language(edit.path) == "python" else None
+    if module is not None:
+        return bool(module.tests) and all(_successor(test, moved) for test in module.tests.values())
+    others = [e for e in edits if e is not edit and e.change.op != "delete" and is_test(e.path)]
+    if edit.removed:
+        here, there = test_names(edit.removed), [n for e in others for n in test_names(e.added or ())]
+        return bool(here) and not Counter(here) - Counter(there)
+    name = edit.path.rpartition("/")[2]
+    return any(
+        e.path.endswith("/" + name) and e.change.lines_added >= edit.change.lines_deleted for e in others
+    )
+
+
+def _compared(before: Module, after: Module, moved: dict[str, list[Test]]) -> Iterable[Weak]:
+    """What the tests of a file lost between two texts."""
+    for dodge, line in after.dodges.items():
+        if dodge not in before.dodges:
+            yield Weak(dodge, line)
+    gone = [test for name, test in before.tests.items() if name not in after.tests]
+    fresh = [test for name, test in after.tests.items() if name not in before.tests]
+    yield from _deleted(gone, fresh, moved)
+    for name, old in before.tests.items():
+        if name in after.tests:
+            yield from _weaker(old, after.tests[name])
+    for test in fresh:
+        yield from (Weak(f"{test.name} is {dodge}", test.line) for dodge in sorted(test.dodges & {"skipped"}))
+
+
+def _deleted(gone: list[Test], fresh: list[Test], moved: dict[str, list[Test]]) -> Iterable[Weak]:
+    missing = [test for test in gone if not _successor(test, moved)]
+    left = sum(test.weight for test in fresh if not test.dodges)
+    for test in missing:
+        kin = any(test.calls & other.calls for other in fresh if other.weight and not other.dodges)
+        if kin and left >= test.weight:
+            left -= test.weight
+        else:
+            yield Weak(f"{test.name} is deleted", test.line)
+
+
+def _successor(test: Test, moved: dict[str, list[Test]]) -> bool:
+    found = moved.get(_short(test.name), [])
+    return any(other.weight >= test.weight and not other.dodges - test.dodges for other in found)
+
+
+def _weaker(old: Test, new: Test) -> Iterable[Weak]:
+    for dodge in sorted(new.dodges - old.dodges):
+        yield Weak(
+            f"{new.name} is {dodge}" if dodge != "returns early" else f"{new.name} returns early", new.line
+        )
+    if new.rows < old.rows:
+        yield Weak(f"{new.name} loses cases ({old.rows} to {new.rows})", new.line)
+    real_old = [w for w in old.worths if w]
+    real_new = [w for w in new.worths if w]
+    if len(real_new) * new.rows < len(real_old) * old.rows and new.weight < old.weight:
+        yield Weak(f"{new.name} loses assertions ({len(real_old)} to {len(real_new)})", new.line)
+    elif sum(real_new) * new.rows < sum(real_old) * old.rows or _is_outdone(real_old, real_new):
+        yield Weak(f"{new.name} asserts less than before", new.line)
+    yield from _wider(old, new)
+
+
+def _is_outdone(old: list[int], new: list[int]) -> bool:
+    """Fewer assertions of the strongest kind, however many weak ones came."""
+    return sum(1 for w in new if w >= 3) < sum(1 for w in old if w >= 3) and len(new) <= len(old)
+
+
+def _wider(old: Test, new: Test) -> Iterable[Weak]:
+    """Numbers asserted against that were moved out of the way."""
+    before: dict[str, list[Decimal]] = {}
+    for key, _, number in old.bounds:
+        before.setdefault(key, []).append(number)
+    for key, side, number in new.bounds:
+        olds = before.get(key, [])
+        if olds and number not in olds:
+            widened = number > max(olds) if side == "up" else number < min(olds)
+            if widened:
+                yield Weak(f"{new.name} accepts a wider range than before", new.line)
+                return

@@ -345,15 +345,17 @@ class SqliteJournal:
 
     def faults(self, checkpoints: Iterable[Checkpoint] = ()) -> list[Fault]:
         """What SQLite finds wrong with the file, then what the chains do."""
+        found: list[Fault] = []
         try:
-            return [*self._damage(), *audit.faults(self._stored, checkpoints)]
+            found += self._damage()
+            found += audit.faults(self._stored, checkpoints)
         except JournalError as error:
-            return [Fault("", 0, str(error))]
+            found.append(Fault("", 0, str(error)))
+        return found
 
-    def _damage(self) -> Iterator[Fault]:
-        for (said,) in self._database.ask("PRAGMA integrity_check(20)"):
-            if said != "ok":
-                yield Fault("", 0, f"{self.path} is damaged ({said}).")
+    def _damage(self) -> list[Fault]:
+        said = self._database.ask("PRAGMA integrity_check(20)", (), (str,))
+        return [Fault("", 0, f"{self.path} is damaged ({what}).") for (what,) in said if what != "ok"]
 
     def close(self) -> None:
         """Let go of the file."""

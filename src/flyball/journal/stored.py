@@ -1,8 +1,10 @@
 """The SQLite file laid bare: rows as they lie there, unchecked, a page at a time."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
+from flyball.errors import Corrupt
 from flyball.journal.chain import snapshot_digest
 from flyball.journal.database import Database
 from flyball.journal.types import Entry, Registered
@@ -22,7 +24,7 @@ class SqliteStored:
     def registered(self) -> Iterator[Registered]:
         """The registry's lines in their order."""
         sql = "SELECT n, kind, run, head, at, hash FROM registry WHERE n > ? ORDER BY n LIMIT ?"
-        last = -SEQS
+        last = -(1 << 63)
         while page := self._page(sql, (int, str, str, bytes, int, bytes), last):
             for last, kind, run, head, at, digest in page:
                 yield Registered(last, kind, run, head.hex(), at, digest.hex())
@@ -30,7 +32,7 @@ class SqliteStored:
     def heads(self) -> Iterator[tuple[str, int, str]]:
         """Each run's name, sequence number and hash as its row has them."""
         sql = "SELECT n, run, seq, head FROM run WHERE n > ? ORDER BY n LIMIT ?"
-        last = -SEQS
+        last = -(1 << 63)
         while page := self._page(sql, (int, str, int, bytes), last):
             yield from ((run, seq, head.hex()) for _, run, seq, head in page)
             last = page[-1][0]
@@ -57,14 +59,14 @@ class SqliteStored:
 
     def strays(self) -> Iterator[str]:
         """Hop from run number to run number; name those that neither a row nor the registry knows."""
-        sql = "SELECT id FROM event WHERE id > ? ORDER BY id LIMIT ?"
+        sql = "SELECT id FROM event WHERE id > ? ORDER BY id LIMIT min(1, ?)"
         known = (
             "SELECT 1 FROM run WHERE n = ? UNION ALL SELECT 1 FROM registry WHERE n = ? AND kind = 'began'"
         )
-        last = -(1 << 62)
-        while found := self._database.ask(sql, (last, 1)):
-            n = found[0][0] // SEQS
-            if found[0][0] % SEQS == 0 or not self._database.ask(known, (n, n)):
+        last = -(1 << 63)
+        while page := self._page(sql, (int,), last):
+            n = page[0][0] // SEQS
+            if page[0][0] % SEQS == 0 or not self._database.ask(known, (n, n)):
                 yield f"run number {n}"
             last = (n + 1) * SEQS - 1
 
@@ -74,11 +76,16 @@ class SqliteStored:
             "SELECT s.n, r.run, s.seq, s.rules, s.body, s.hash FROM snapshot s JOIN run r ON r.n = s.n "
             "WHERE s.n > ? ORDER BY s.n LIMIT ?"
         )
-        last = -SEQS
+        last = -(1 << 63)
         while page := self._page(sql, (int, str, int, str, bytes, bytes), last):
             for last, run, seq, rules, body, digest in page:
                 if digest != snapshot_digest(run, seq, self.hash_at(last, seq), rules, body):
                     yield run, seq
 
-    def _page(self, sql: str, types: tuple[type, ...], *values: int) -> list[Any]:
-        return self._database.ask(sql, (*values, _PAGE), types)
+    def _page(self, sql: str, types: tuple[type, ...], last: int, *values: int) -> list[Any]:
+        """The rows after `last`. In a damaged file they may not come in order, and paging would never end."""
+        page = self._database.ask(sql, (last, *values, _PAGE), types)
+        keys = [last, *(row[0] for row in page)]
+        if any(before >= after for before, after in pairwise(keys)):
+            raise Corrupt(f"{self._database.path} is damaged (its rows are out of order). Put back a backup.")
+        return page

@@ -53,6 +53,8 @@ EXACT: Mapping[str, str] = {
     "index.sparse": "false",
     "diff.renameLimit": "2000",
     "pack.threads": "2",
+    "core.fsync": "committed",
+    "core.fsyncMethod": "batch",
 }
 
 

@@ -43,7 +43,7 @@ def land(repo: Repo, run: str, commit: str, target: str | None = None) -> Landed
         raise WorkspaceError(f"{repo.root} has no branch '{branch}' to land {run} on.")
     _require_ahead(git, run, branch, before, commit)
     if branch == _current(git):
-        _forward_checkout(git, repo, branch, commit)
+        _forward_checkout(git, repo, branch, before, commit)
     else:
         _forward_branch(git, branch, before, commit)
     return Landed(branch, before, commit)
@@ -67,17 +67,25 @@ def _require_ahead(git: Git, run: str, branch: str, before: str, commit: str) ->
         )
 
 
-def _forward_checkout(git: Git, repo: Repo, branch: str, commit: str) -> None:
+def _forward_checkout(git: Git, repo: Repo, branch: str, before: str, commit: str) -> None:
     for name, deed in UNFINISHED.items():
         if (repo.git_dir / name).exists():
             raise WorkspaceError(f"A {deed} is under way in {repo.root}; finish or abort it, then land.")
-    if is_dirty(repo, untracked=False):
-        raise WorkspaceError(f"{repo.root} has uncommitted changes; commit or stash them, then land.")
+    if is_dirty(repo, untracked=False, against=before):
+        _finish(git, repo, before, commit)
+        return
     options = ("--ff-only", "--quiet", "--no-stat", "--no-autostash", "--no-verify-signatures")
     done = git.ask("merge", *options, "--no-overwrite-ignore", commit, ok=range(256))
     if done.code:
         said = done.err.decode("utf-8", "replace").strip().replace("\n", " ").replace("\t", " ")
         raise WorkspaceError(f"git would not fast-forward '{branch}' in {repo.root}: {said[:500]}")
+
+
+def _finish(git: Git, repo: Repo, before: str, commit: str) -> None:
+    """Files and index are the commit's already, as after a crash just before the branch moved; or they are dirty."""
+    if is_dirty(repo, untracked=False, against=commit):
+        raise WorkspaceError(f"{repo.root} has uncommitted changes; commit or stash them, then land.")
+    git("update-ref", "-m", "flyball land", "HEAD", commit, before)
 
 
 def _forward_branch(git: Git, branch: str, before: str, commit: str) -> None:

@@ -170,11 +170,11 @@ def _content(path: Path) -> bytes:
 # uncommitted changes
 
 
-def is_dirty(repo: Repo, *, untracked: bool = True) -> bool:
+def is_dirty(repo: Repo, *, untracked: bool = True, against: str | None = None) -> bool:
     """Whether anything differs from HEAD: staged, changed, deleted, unmerged, or new and not ignored."""
     with _probe(repo) as files:
         git = files.git.over(work_tree=repo.root, index=files.index)
-        if git.ask("diff-index", "--cached", "--quiet", repo.head, "--", ok=(0, 1)).code:
+        if git.ask("diff-index", "--cached", "--quiet", against or repo.head, "--", ok=(0, 1)).code:
             return True
         kinds = ["--modified", "--deleted", "--unmerged", *(["--others"] if untracked else [])]
         return bool(git("ls-files", "-z", *kinds, *_ignoring(files)))

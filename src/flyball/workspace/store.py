@@ -8,6 +8,7 @@ import contextlib
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,7 +101,7 @@ def draft_of(index: Path) -> Generator[Path]:
 
     The copy keeps its time stamp: git tells by it which files changed too soon after the index to be trusted.
     """
-    draft = index.with_name(f"{index.name}.{os.getpid()}.draft")
+    draft = index.with_name(f"{index.name}.{os.getpid()}.{threading.get_ident()}.draft")
     if index.exists():
         shutil.copy2(index, draft)
     try:

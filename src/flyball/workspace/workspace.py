@@ -319,7 +319,7 @@ def _commit(git: Git, tree: str, message: str, parents: Sequence[str]) -> str:
 
 def _lives(draft: str) -> bool:
     """Whether the process that a draft names is still there."""
-    found = re.search(r"\.(\d+)\.draft", draft)
+    found = re.search(r"\.(\d+)\.\d+\.draft", draft)
     if not found or int(found[1]) == os.getpid():
         return bool(found)
     return Path(f"/proc/{found[1]}").exists() if Path("/proc/self").exists() else True

@@ -6,10 +6,10 @@ import posixpath
 import re
 
 import msgspec
+from flyball.guard.commands.checks import CHECKS
 
 from flyball.guard.commands import environment, kinds
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.checks import CHECKS
 from flyball.guard.commands.fold import spoken
 from flyball.guard.commands.options import Sorted, sort_arguments
 from flyball.guard.commands.places import UNKNOWN, glob_place, place_of, ruling
@@ -18,8 +18,8 @@ from flyball.guard.commands.profiles import Profile, profile_of, verdict_of
 from flyball.guard.commands.scene import Feed, Scene
 from flyball.guard.verdict import SEVERITY, Verdict, Word
 
-_LISTERS = frozenset("find fd rg grep ls ag".split())
-_DECODERS = frozenset("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz".split())
+_LISTERS = frozenset(["find", "fd", "rg", "grep", "ls", "ag"])
+_DECODERS = frozenset(["base64", "base32", "xxd", "openssl", "gpg", "uudecode", "tr", "rev", "gunzip", "zcat", "bunzip2", "xz", "unxz"])
 _WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})
 _LOOSE = re.compile(r"[=:@,]")
 CALLS_MOST = 800
@@ -283,7 +283,7 @@ class Caller:
         return Feed("data")
 
 
-_PASSING = frozenset("cat tee sort uniq head tail grep sed awk cut".split())
+_PASSING = frozenset(["cat", "tee", "sort", "uniq", "head", "tail", "grep", "sed", "awk", "cut"])
 
 
 def _begins(texts: list[str], rule: Rule) -> bool:

@@ -14,10 +14,10 @@ from flyball.guard.verdict import Verdict, Word
 UNKNOWN = "?"  # a working directory nobody knows
 
 _AGENT = frozenset(
-    ".claude .codex .gemini .cursor .aider .continue .opencode .windsurf .cline .roo .kiro .goose .amp .qwen".split()
+    [".claude", ".codex", ".gemini", ".cursor", ".aider", ".continue", ".opencode", ".windsurf", ".cline", ".roo", ".kiro", ".goose", ".amp", ".qwen"]
 )
 _AGENT_FILES = re.compile(r"\.claude\.json|\.mcp\.json|\.aider\.conf\.ya?ml|\.aider.*|managed-settings\.json")
-_SECRET_DIRS = frozenset(".ssh .aws .gnupg .kube .azure .password-store .mozilla .thunderbird keychains".split())
+_SECRET_DIRS = frozenset([".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store", ".mozilla", ".thunderbird", "keychains"])
 _SECRET_NAME = re.compile(
     r"\.env|\.envrc|(?!\.env\.(?:example|sample|template|dist|defaults|schema)$)\.env\.[\w.-]+|[\w-]+\.env"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|[._]netrc|\.pgpass|\.my\.cnf|\.git-credentials|\.pypirc|\.vault-token"
@@ -42,10 +42,7 @@ _HARMLESS_DEVICES = re.compile(r"/dev/(?:null|zero|u?random|stdin|stdout|stderr|
 _SYSTEM = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "opt", "proc", "root", "run", "sbin", "srv", "sys")
 _SYSTEM_TOPS = frozenset((*_SYSTEM, "usr", "var", "library", "system", "applications", ""))
 
-_SAMPLES = (
-    ".git/config .git/hooks/pre-commit .flyball/policy.toml .flyball/journal.db .env .claude/settings.json "
-    ".codex/config.toml .gemini/settings.json .netrc .ssh/id_rsa .aws/credentials .bashrc .profile .mcp.json id_rsa"
-).split()
+_SAMPLES = [".git/config", ".git/hooks/pre-commit", ".flyball/policy.toml", ".flyball/journal.db", ".env", ".claude/settings.json", ".codex/config.toml", ".gemini/settings.json", ".netrc", ".ssh/id_rsa", ".aws/credentials", ".bashrc", ".profile", ".mcp.json", "id_rsa"]
 
 # place: what each use of it gets. (look = its existence, read, create, write, delete)
 _TABLE: dict[str, tuple[Word, Word, Word, Word, Word]] = {

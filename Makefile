@@ -1,0 +1,50 @@
+# Two commands do everything on a fresh machine with Python, git and make:  make demo  ·  make test
+.PHONY: help setup demo test check bench chaos lock clean
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN    := .venv/bin
+READY  := .venv/.ready
+PIP     = $(BIN)/python -m pip install -q --disable-pip-version-check
+
+help:            ## what there is
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+setup: $(READY) sandbox  ## make .venv and install what is needed
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Flyball needs Python 3.11 or newer; set PYTHON=…"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "Python's venv module is missing; install it (Debian: python3-venv)."; exit 1; }
+	@echo "Installing what Flyball needs into .venv …"
+	@$(PIP) --require-hashes -r requirements.lock >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
+	@$(PIP) --no-deps --no-build-isolation -e . >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
+	@$(BIN)/python -c 'import flyball'
+	@touch $@
+
+.PHONY: sandbox
+sandbox:
+	@tools/install-sandbox
+
+demo: setup      ## repair a small broken project, offline, and show the result
+	@$(BIN)/flyball demo
+
+test: setup      ## run the tests
+	@$(BIN)/python -m pytest
+
+check: setup     ## lint, types, tidiness
+	@$(BIN)/ruff check src tests bench
+	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/basedpyright --level error
+	@$(BIN)/python -m pytest -n 0 tests/test_tidy.py
+
+bench: setup     ## measure, beside limits and peers in the same run
+	@$(BIN)/python -m bench
+
+chaos: setup     ## kill a real supervisor at many instants (KILLS=100)
+	@$(BIN)/python -m pytest -n 0 -m slow tests/e2e/test_chaos.py --kills $(or $(KILLS),100)
+
+lock:            ## renew requirements.lock
+	@uv pip compile -q pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock
+
+clean:           ## remove what make made
+	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis

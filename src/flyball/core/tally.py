@@ -1,0 +1,135 @@
+"""What the end of an act adds to a run's counts: turns, errors, progress, what is known of a tree.
+
+A limit costs nothing. A tree never seen before is progress, and so are fewer failing tests; words are not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball.core import events as e
+from flyball.core.machine import READ_ONLY_ROLES
+
+if TYPE_CHECKING:
+    from flyball.core.run import Run
+
+FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "context")  # cost no turn
+FAILED = ("killed", "hung", "unknown", "refused", "cannot_start")  # a failed turn, tried again
+TREES_KEPT = 512
+CONTEXTS = 2  # so many overflows in a row are a failed turn
+
+
+class Proof(Struct, frozen=True):
+    tree: str
+    passed: bool
+    failing: int | None = None
+    summary: str = ""
+    commands: tuple[e.ProofCommand, ...] = ()
+    at: int = 0
+
+
+def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
+    """A change that a person let stand is the work that the turn had done."""
+    run = replace(run, tree=back.tree, todo=None)
+    if act is None or act.why != "approved" or back.tree in run.seen:
+        return run
+    return replace(run, seen=(*run.seen[-TREES_KEPT:], back.tree), progressed=True)
+
+
+def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
+    role = act.do.partition(":")[2] if act else ""
+    key = played_key(act) if act else "|"
+    run = replace(
+        run,
+        spent=run.spent.plus(turn.usage),
+        played={**run.played, key: run.played.get(key, 0) + 1},
+        sessions={**run.sessions, key: turn.session} if turn.session else run.sessions,
+        message=turn.message or run.message,
+        told=(*run.told, *turn.notes),
+        last_error=turn.error or run.last_error,
+        contexts=run.contexts + 1 if turn.verdict == "context" else 0,
+        changed=union(run.changed, turn.changed),
+        lines=run.lines + turn.lines,
+    )
+    if turn.verdict == "context":
+        run = replace(run, sessions=_without(run.sessions, key))
+    if costs_nothing(run, turn):
+        return replace(run, tree=turn.tree or run.tree)
+    run = replace(
+        run,
+        turn=run.turn + 1,
+        turn_costs=(*run.turn_costs[-99:], turn.usage.cost_uusd),
+        turn_tokens=(*run.turn_tokens[-99:], turn.usage.tokens),
+        retries=run.retries + 1 if turn.verdict in (*FAILED, "context") else 0,
+        error_before=(run.error, run.error_count),
+        **_counted_error(run.error, run.error_count, turn.fingerprint),
+    )
+    return _progress(run, role, turn)
+
+
+def costs_nothing(run: Run, turn: e.TurnEnded) -> bool:
+    """A limit costs neither a turn nor a failure; a context that overflows again and again does."""
+    return turn.verdict in FREE and not (turn.verdict == "context" and run.contexts >= CONTEXTS)
+
+
+def waits_for_answer(turn: e.TurnEnded) -> bool:
+    """It ended with an open question or permission: it counts for nothing (CTO-11)."""
+    return bool(turn.claim.ask) or turn.verdict == "needs_approval" or turn.claim.reading == "blocked"
+
+
+def _progress(run: Run, role: str, turn: e.TurnEnded) -> Run:
+    """A tree never seen in this run is progress; one seen before is not, and neither are words (CTO-11)."""
+    tree = turn.tree or run.tree
+    said_done = role == "author" and turn.claim.signal == "DONE"
+    run = replace(run, done_tree=tree) if said_done else run
+    if role in READ_ONLY_ROLES or waits_for_answer(turn):
+        return replace(run, tree=tree)
+    fresh = bool(tree) and tree not in run.seen
+    return replace(
+        run,
+        tree=tree,
+        seen=(*run.seen[-TREES_KEPT:], tree) if fresh else run.seen,
+        progressed=fresh,
+        no_progress=0 if fresh else run.no_progress + 1,
+        moved_tree=not fresh and (run.moved_tree or tree != run.tree),
+    )
+
+
+def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
+    known = Proof(
+        proof.tree, proof.passed, proof.failing, proof.invalid or proof.summary, proof.commands, run.at
+    )
+    if act and act.why == "baseline":
+        return replace(run, baselined=True, baseline=proof.failing, fewest=proof.failing, proof=known)
+    fewer = proof.failing is not None and (run.fewest is None or proof.failing < run.fewest)
+    run = replace(run, proof=known, fewest=proof.failing if fewer else run.fewest)
+    if fewer:
+        run = replace(run, progressed=True, no_progress=0, moved_tree=False)
+    if proof.passed:
+        return run
+    before, count = run.error_before
+    return replace(
+        run,
+        last_error=proof.summary or run.last_error,
+        **_counted_error(before, count, proof.fingerprint),
+    )
+
+
+def _counted_error(last: str, count: int, now: str) -> dict[str, Any]:
+    return {"error": now, "error_count": (count + 1 if now == last else 1) if now else 0}
+
+
+def played_key(act: e.Act) -> str:
+    """Under which an agent's sessions and finished turns are kept."""
+    return f"{act.agent}|{act.do.partition(':')[2]}"
+
+
+def union(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*old, *new))) if new else old
+
+
+def _without(sessions: dict[str, str], key: str) -> dict[str, str]:
+    return {k: v for k, v in sessions.items() if k != key}

@@ -1,0 +1,308 @@
+"""Python tests, read from the syntax tree: what each asserts, and what keeps it from asserting."""
+
+import ast
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+import msgspec
+
+from flyball.guard.assertions import called, parsed, strength
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+SKIPS = frozenset(
+    {"skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "SkipTest", "importorskip"}
+)
+FLAKES = frozenset({"flaky", "rerun", "reruns"})
+TOLERANCES = frozenset(
+    {"abs", "rel", "delta", "atol", "rtol", "tolerance", "tol", "decimal", "places", "epsilon"}
+)
+
+
+class Test(msgspec.Struct, frozen=True):
+    """One test, as it matters here. `dodges` are the ways in which it avoids to fail."""
+
+    name: str
+    line: int
+    worths: tuple[int, ...]
+    rows: int
+    dodges: frozenset[str]
+    calls: frozenset[str]
+    bounds: tuple[tuple[str, str, Decimal], ...] = ()
+    """Number asserted against: the assertion without it, the direction, the number."""
+
+    @property
+    def weight(self) -> int:
+        return sum(self.worths) * max(1, self.rows)
+
+
+class Module(msgspec.Struct, frozen=True):
+    tests: dict[str, Test]
+    dodges: dict[str, int]
+    """Ways in which the whole file avoids to fail, with the line."""
+
+
+def read(text: str) -> Module | None:
+    """The tests of a file; None if it is not Python."""
+    tree = parsed(text)
+    if tree is None:
+        return None
+    helpers = _helpers(tree)
+    tests: dict[str, Test] = {}
+    for owner, function in _functions(tree.body, ""):
+        if function.name.startswith("test"):
+            name = f"{owner}{function.name}"
+            tests[name] = _test(name, function, helpers)
+    return Module(tests, dict(_module_dodges(tree)))
+
+
+def _functions(body: Sequence[ast.stmt], owner: str) -> Iterable[tuple[str, Function]]:
+    for node in body:
+        if isinstance(node, Function):
+            yield owner, node
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node.body, f"{owner}{node.name}.")
+        elif isinstance(node, ast.If | ast.Try):
+            yield from _functions(node.body, owner)
+
+
+def _helpers(tree: ast.Module) -> dict[str, int]:
+    """Functions that assert for a test, with what one call of them is worth."""
+    found: dict[str, int] = {}
+    for _, function in _functions(tree.body, ""):
+        if not function.name.startswith("test"):
+            worth = sum(w for node in ast.walk(function) if (w := strength(node)) is not None)
+            if worth or function.name.startswith(("assert", "check", "verify", "expect")):
+                found[function.name] = worth
+    return found
+
+
+def _test(name: str, function: Function, helpers: dict[str, int]) -> Test:
+    worths: list[int] = []
+    calls: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            calls.add(called(node))
+            if called(node) in helpers:
+                worths.append(helpers[called(node)])
+                continue
+        worth = strength(node)
+        if worth is not None:
+            worths.append(worth)
+    return Test(
+        name=name,
+        line=function.lineno,
+        worths=tuple(worths),
+        rows=_rows(function.decorator_list),
+        dodges=frozenset(_dodges(function)),
+        calls=frozenset(calls),
+        bounds=tuple(_bounds(function)),
+    )
+
+
+def _rows(decorators: Sequence[ast.expr]) -> int:
+    """How often a parametrised test runs; 1 if it is not, or if that cannot be read."""
+    rows = 1
+    for node in decorators:
+        if isinstance(node, ast.Call) and called(node) in ("parametrize", "expand", "data") and node.args:
+            table = node.args[-1]
+            if isinstance(table, ast.List | ast.Tuple | ast.Set):
+                rows *= max(1, len(table.elts))
+    return rows
+
+
+def _dodges(function: Function) -> Iterable[str]:
+    for node in function.decorator_list:
+        yield from _marked(node)
+    body = [n for n in function.body if not _is_docstring(n)]
+    if all(isinstance(node, ast.Pass) or _is_ellipsis(node) for node in body):
+        yield "empty"
+    for node in _own_nodes(function):
+        if isinstance(node, ast.Try) and _swallows(node):
+            yield "swallowed"
+        if isinstance(node, ast.Call) and called(node) in ("skip", "xfail", "skipTest", "importorskip"):
+            yield "skipped"
+        if isinstance(node, ast.With | ast.AsyncWith) and _suppresses(node):
+            yield "swallowed"
+        if isinstance(node, ast.If | ast.While) and _guards_assertions(node):
+            yield "conditional"
+        if isinstance(node, ast.Raise) and node.exc is not None and "SkipTest" in ast.dump(node.exc):
+            yield "skipped"
+    if any(isinstance(node, ast.Return) and node.value is None for node in function.body):
+        yield "returns early"
+
+
+def _marked(node: ast.expr) -> Iterable[str]:
+    names = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    if names & SKIPS:
+        yield "skipped"
+    if names & FLAKES:
+        yield "repeated until it passes"
+
+
+def _own_nodes(function: Function) -> Iterable[ast.AST]:
+    """The nodes of a function but not of functions within it."""
+    todo: list[ast.AST] = list(function.body)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, Function | ast.Lambda | ast.ClassDef):
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def _swallows(node: ast.Try) -> bool:
+    if not any(
+        strength(n) is not None or isinstance(n, ast.Call) for part in node.body for n in ast.walk(part)
+    ):
+        return False
+    return any(
+        _is_broad(h) and not any(isinstance(n, ast.Raise | ast.Assert) or _fails(n) for n in ast.walk(h))
+        for h in node.handlers
+    )
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    names = {n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)}
+    return bool(names & {"Exception", "BaseException", "AssertionError"})
+
+
+def _fails(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and called(node) == "fail"
+
+
+def _suppresses(node: ast.With | ast.AsyncWith) -> bool:
+    calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
+    broad = [c for c in calls if called(c) == "suppress" and any(_is_broad_name(a) for a in c.args)]
+    return bool(broad)
+
+
+def _is_broad_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("Exception", "BaseException", "AssertionError")
+
+
+def _guards_assertions(node: ast.If | ast.While) -> bool:
+    """A constant or the environment decides whether the assertions run."""
+    text = ast.dump(node.test)
+    decides = (
+        isinstance(node.test, ast.Constant) or "environ" in text or "getenv" in text or "'platform'" in text
+    )
+    return decides and any(strength(n) is not None for part in node.body for n in ast.walk(part))
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _is_ellipsis(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
+
+
+def _bounds(function: Function) -> Iterable[tuple[str, str, Decimal]]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            yield from bounds_of(node)
+
+
+def bounds_of(node: ast.Assert) -> Iterable[tuple[str, str, Decimal]]:
+    """Numbers in an assertion that could be loosened: (the rest of it, `up` or `down`, the number)."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Compare) and len(part.ops) == 1:
+            number = number_of(part.comparators[0])
+            side = _direction(part.ops[0])
+            if number is not None and side:
+                yield f"{ast.dump(part.left)}{side}", side, number
+        if isinstance(part, ast.Call):
+            for keyword in part.keywords:
+                number = number_of(keyword.value)
+                if keyword.arg in TOLERANCES and number is not None:
+                    side = "down" if keyword.arg in ("places", "decimal") else "up"
+                    yield f"{called(part)}.{keyword.arg}", side, number
+
+
+def _direction(op: ast.cmpop) -> str:
+    """Which way the number moves when the assertion is loosened."""
+    if isinstance(op, ast.Lt | ast.LtE):
+        return "up"
+    return "down" if isinstance(op, ast.Gt | ast.GtE) else ""
+
+
+def number_of(node: ast.expr) -> Decimal | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = number_of(node.operand)
+        return None if inner is None else -inner
+    if (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, int | float)
+        and not isinstance(node.value, bool)
+    ):
+        return Decimal(repr(node.value))
+    return None
+
+
+def _module_dodges(tree: ast.Module) -> Iterable[tuple[str, int]]:
+    for node in tree.body:
+        if _is_call(node, "skip", "importorskip", "exit"):
+            yield "the whole file is skipped", node.lineno
+        for name, value in _assigned(node):
+            if name == "pytestmark" and any(True for _ in _marked(value)):
+                yield "the whole file is skipped", node.lineno
+            if name == "__test__" and isinstance(value, ast.Constant) and not value.value:
+                yield "the tests are hidden from the runner", node.lineno
+            if name.startswith("test") and isinstance(value, ast.Constant | ast.Lambda):
+                yield f"{name} is overwritten", node.lineno
+            if name in ("collect_ignore", "collect_ignore_glob"):
+                yield "files are hidden from the runner", node.lineno
+        if isinstance(node, ast.ClassDef):
+            yield from _class_dodges(node)
+        if isinstance(node, ast.Delete) and any("test" in ast.dump(target) for target in node.targets):
+            yield "a test is deleted at run time", node.lineno
+    yield from _tampering(tree)
+
+
+def _is_call(node: ast.stmt, *names: str) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) in names
+
+
+def _class_dodges(node: ast.ClassDef) -> Iterable[tuple[str, int]]:
+    if any(True for decorator in node.decorator_list for _ in _marked(decorator)):
+        yield f"{node.name} is skipped", node.lineno
+    for inner in node.body:
+        for name, value in _assigned(inner):
+            if (name == "pytestmark" and any(True for _ in _marked(value))) or name == "__test__":
+                yield f"{node.name} is skipped", inner.lineno
+
+
+def _assigned(node: ast.stmt) -> Iterable[tuple[str, ast.expr]]:
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                yield target.id, node.value
+            if isinstance(target, ast.Attribute) and target.attr.startswith(("assert", "test")):
+                yield target.attr, node.value
+
+
+def _tampering(tree: ast.Module) -> Iterable[tuple[str, int]]:
+    """The assertion itself is replaced."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                replaced = isinstance(target, ast.Attribute) and target.attr.startswith("assert")
+                if replaced or (isinstance(target, ast.Name) and target.id == "AssertionError"):
+                    yield "an assertion is replaced", node.lineno
+        if isinstance(node, ast.Call) and called(node) == "setattr" and _names_assertion(node):
+            yield "an assertion is replaced", node.lineno
+        if isinstance(node, Function) and node.name.startswith(("assert_", "check_", "verify_", "expect_")):
+            body = [n for n in node.body if not _is_docstring(n)]
+            if all(isinstance(n, ast.Pass | ast.Return) or _is_ellipsis(n) for n in body):
+                yield f"{node.name} asserts nothing", node.lineno
+
+
+def _names_assertion(node: ast.Call) -> bool:
+    return any(isinstance(a, ast.Constant) and str(a.value).startswith("assert") for a in node.args)

@@ -1,0 +1,89 @@
+"""How much is at stake: T0 reads, T3 can be undone, T2 touches what others build on, T1 touches what is real.
+
+The tier comes from rules, first over the plan's paths and words, then over the files really changed. An agent
+may raise it, never lower it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from flyball.guard import globs
+from flyball.guard.paths import Links, Place, place
+from flyball.guard.policy import Policy, Tier, TierRule
+
+RANK: dict[Tier, int] = {"T0": 0, "T3": 1, "T2": 2, "T1": 3}
+
+
+def tier_of(
+    paths: Sequence[str],
+    text: str,
+    policy: Policy,
+    *,
+    writes: bool = True,
+    over_cost: bool = False,
+    workspace: str = "/workspace",
+) -> tuple[Tier, tuple[str, ...]]:
+    """The tier of a plan, or of a change if `text` is empty, and why. `writes=False` only reads."""
+    if not paths and not writes:
+        return "T0", ("It only reads.",)
+    reasons = [*_by_paths(paths, policy, workspace), *_by_words(text, policy)]
+    if over_cost:
+        reasons.append(("T2", "The estimate is over the cost threshold."))
+    tier: Tier = "T3"
+    for found, _ in reasons:
+        tier = raise_to(tier, found)
+    why = tuple(dict.fromkeys(reason for found, reason in reasons if found == tier))
+    return tier, why or ("It can be undone and touches nothing sensitive.",)
+
+
+def raise_to(tier: Tier, at_least: Tier) -> Tier:
+    """The higher of two tiers: nothing lowers one but a person."""
+    return tier if RANK[tier] >= RANK[at_least] else at_least
+
+
+def exceeds(tier: Tier, approved: Tier) -> bool:
+    """Has a run turned out higher than what was approved?"""
+    return RANK[tier] > RANK[approved]
+
+
+def needs_approval(tier: Tier) -> bool:
+    return tier in ("T1", "T2")
+
+
+def needs_rollback_note(tier: Tier) -> bool:
+    return tier == "T1"
+
+
+def _by_paths(paths: Sequence[str], policy: Policy, workspace: str) -> Iterable[tuple[Tier, str]]:
+    links = Links(workspace, {})
+    for path in paths:
+        where = place(path, links)
+        if where.outside:
+            yield "T1", f"{path} is outside the workspace."
+        for tier, rule in policy.tiers.items():
+            for reason in _reasons(path, where, rule, policy):
+                yield tier, reason
+
+
+def _reasons(path: str, where: Place, rule: TierRule, policy: Policy) -> Iterable[str]:
+    for name in rule.rules:
+        named = policy.paths.get(name)
+        if named is not None and named.covers(where):
+            yield f"{path}: {named.reason}"
+    if any(globs.matches(globs.folded(rule.paths), name) for name in where.folded):
+        yield f"{path} is a sensitive path."
+
+
+def _by_words(text: str, policy: Policy) -> Iterable[tuple[Tier, str]]:
+    for tier, rule in policy.tiers.items():
+        if rule.words:
+            for match in _words(rule.words).finditer(text):
+                yield tier, f"The plan speaks of '{match.group().lower()}'."
+
+
+@lru_cache(maxsize=16)
+def _words(words: tuple[str, ...]) -> re.Pattern[str]:
+    longest = sorted(words, key=lambda word: (-len(word), word))
+    body = "|".join(re.escape(word).replace(r"\ ", r"[\s_-]+") for word in longest)
+    return re.compile(rf"(?<![\w-])(?:{body})(?![\w-])", re.IGNORECASE)

@@ -1,0 +1,69 @@
+"""Weakened tests by configuration: what runs, what is left out, and how much is enough."""
+
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+_FILES = re.compile(
+    r"(?:^|/)(?:pyproject\.toml|setup\.cfg|pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|\.coveragerc|package\.json|"
+    r"(?:jest|vitest|karma|cypress|playwright|ava|nyc|stryker|vite|mocha)[\w.-]*\.(?:[cm]?[jt]s|json)|\.mocharc[\w.]*|\.nycrc[\w.]*|codecov\.ya?ml|\.codecov\.ya?ml|"
+    r"makefile|justfile|taskfile\.ya?ml|pom\.xml|build\.gradle(?:\.kts)?|cargo\.toml|phpunit\.xml(?:\.dist)?|\.rspec|rakefile|\.simplecov|conftest\.py|[\w.-]*\.csproj|composer\.json)$",
+    re.IGNORECASE,
+)
+_RISKY = re.compile(
+    r"--ignore(?:-glob)?\b|--deselect|\baddopts\b.*(?:-k|-m\s|no:|--ignore|--deselect|--co\b|-x\b)|-k\s+[\"']?not\b|-m\s+[\"']?not\b|-p\s+no:|--no-cov\b|--passWithNoTests|passWithNoTests|"
+    r"testPathIgnorePatterns|modulePathIgnorePatterns|coveragePathIgnorePatterns|\bnorecursedirs\b|collect_ignore|xfail_strict\s*=\s*false|\bomit\s*=|\bexclude_(?:lines|also)\b|"
+    r"skipTests|maven\.test\.skip|testFailureIgnore|ignoreFailures|\bexclude\s*\(?.*[Tt]est|\|\|\s*true|--exclude|\btestMatch\b|\btestRegex\b|\bpython_(?:files|functions|classes)\b|"
+    r"continue-on-error|\btest\s*=\s*false\b|\bdoctest\s*=\s*false|--forceExit|bail\s*:\s*false|\bretries\b|informational:\s*true|require_ci_to_pass:\s*(?:no|false)|--reruns|"
+    r"\"test[^\"]*\"\s*:\s*\"(?:echo|true|exit 0|:)"
+)
+_KEYED = re.compile(
+    r"(?P<key>fail[_-]under|cov-fail-under|branches|functions|lines|statements|minimum_coverage|minimum|threshold|target|min[_-]?coverage|coverage[_-]?min\w*|covered_?ratio|lines_covered)"
+    r"[\"']?\s*[:=>\s]\s*[\"']?(?P<number>\d+(?:\.\d+)?)",
+    re.IGNORECASE,
+)
+_OWNED = re.compile(
+    r"\baddopts\b|\btestpaths\b|\bfail[_-]under\b|cov-fail-under|\bxfail_strict\b|--strict|\bfilterwarnings\b|coverageThreshold|\"(?:pre|post)?test(?:[:\w-]*)?\"\s*:|\bpytest\b.*(?:-W|--cov)|minimum_coverage|"
+    r"\bcommands\s*=.*(?:pytest|test)|^test[\w-]*\s*:|<minimum>|\[tool\.(?:pytest|coverage)|\[(?:tool:)?pytest\]|\[coverage:"
+)
+
+
+def config_faults(path: str, removed: Sequence[str] | None, added: Sequence[str] | None) -> Iterable[str]:
+    """What a change of configuration takes from the tests."""
+    if not _FILES.search(path) or (removed is None and added is None):
+        return
+    old, new = list(removed or ()), list(added or ())
+    if sum(1 for x in new if _RISKY.search(x)) > sum(1 for x in old if _RISKY.search(x)):
+        yield "the configuration leaves tests or coverage out"
+    if _lower(old, new):
+        yield "a threshold is lowered"
+    if any(_OWNED.search(x) for x in old) and not _kept(old, new):
+        yield "the configuration of the tests is changed"
+
+
+def _lower(old: Sequence[str], new: Sequence[str]) -> bool:
+    before = _numbers(old)
+    after = _numbers(new)
+    return any(key in after and after[key] < number for key, number in before.items())
+
+
+def _numbers(lines: Sequence[str]) -> dict[str, Decimal]:
+    return {
+        m.group("key").lower().replace("_", "-"): Decimal(m.group("number"))
+        for x in lines
+        for m in _KEYED.finditer(x)
+    }
+
+
+def _kept(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Every line that went is there again, with nothing taken from it or with a higher threshold."""
+    return all(any(_covers(after, before) for after in new) for before in old if _OWNED.search(before))
+
+
+def _covers(after: str, before: str) -> bool:
+    if before.strip(" ,") in after:
+        return True
+    blank = re.compile(r"\d+(?:\.\d+)?")
+    return blank.sub("#", before.strip(" ,")) == blank.sub("#", after.strip(" ,")) and bool(
+        _KEYED.search(after)
+    )

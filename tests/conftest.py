@@ -1,0 +1,1 @@
+"""Makes `tests/support.py` importable from every suite."""
