@@ -37,11 +37,17 @@ check: setup     ## lint, types, tidiness
 	@$(BIN)/basedpyright --level error
 	@$(BIN)/python -m pytest -n 0 tests/test_tidy.py
 
-bench: setup     ## measure, beside limits and peers in the same run
-	@$(BIN)/python -m bench
+bench: setup bench/.venv/.ready  ## measure, beside limits and peers in the same run (QUICK=1)
+	@$(BIN)/python -m bench $(if $(QUICK),--quick)
+
+bench/.venv/.ready: bench/requirements.lock
+	@test -x bench/.venv/bin/python || $(PYTHON) -m venv bench/.venv
+	@echo "Installing the peers that Flyball is measured beside into bench/.venv …"
+	@bench/.venv/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: --require-hashes -r $< \
+		>bench/.venv/pip.log 2>&1 && touch $@ || echo "They could not be installed (bench/.venv/pip.log says why): measuring without them."
 
 chaos: setup     ## kill a real supervisor at many instants (KILLS=100)
-	@$(BIN)/python -m pytest -n 0 -m slow tests/e2e/test_chaos.py --kills $(or $(KILLS),100)
+	@$(BIN)/python -m pytest tests/e2e/test_chaos.py --kills $(or $(KILLS),100)
 
 lock:            ## renew requirements.lock
 	@uv pip compile -q pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock

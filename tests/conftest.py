@@ -1,1 +1,9 @@
-"""Makes `tests/support.py` importable from every suite."""
+"""Options of the heavy campaigns."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kills", type=int, default=6, help="how many kills a chaos campaign makes")

@@ -160,7 +160,7 @@ class Script:
         self.trees = 0
 
     def __call__(self, run: Run, act: e.Act) -> Reply:
-        own = act.do in ("prepare", "restore") or act.why in ("gate", "baseline")
+        own = act.do not in (run.here.do, "run:loop") or act.why in ("gate", "baseline")
         names = ("" if own else act.state, f"{act.do}:{act.why}", act.do, act.do.partition(":")[0])
         for name in names:
             if name in self.plays:
@@ -200,7 +200,9 @@ class Script:
         return e.ChildEnded(run=act.child, end=end, stop=e.Stop(code=code), tree=tree, turns=1)
 
 
-def failing(count: int = 1, summary: str = "1 failed", fingerprint: str = "") -> Callable[[Run, e.Act], e.ProofEnded]:
+def failing(
+    count: int = 1, summary: str = "1 failed", fingerprint: str = ""
+) -> Callable[[Run, e.Act], e.ProofEnded]:
     """A proof that fails on whatever tree it is given."""
 
     def proof(run: Run, act: e.Act) -> e.ProofEnded:

@@ -38,10 +38,44 @@ RANK = {
 }
 PURE = ("core", "guard")
 INERT = {
-    *("__future__", "ast", "bisect", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum", "fnmatch"),
-    *("functools", "hashlib", "html", "importlib", "itertools", "json", "math", "operator", "posixpath", "re", "shlex"),
+    *(
+        "__future__",
+        "ast",
+        "bisect",
+        "collections",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "difflib",
+        "enum",
+        "fnmatch",
+    ),
+    *(
+        "functools",
+        "hashlib",
+        "html",
+        "importlib",
+        "itertools",
+        "json",
+        "math",
+        "operator",
+        "posixpath",
+        "re",
+        "shlex",
+    ),
     *("string", "textwrap", "tomllib", "typing", "unicodedata", "urllib", "zoneinfo", "msgspec", "flyball"),
-    *("tree_sitter", "tree_sitter_bash", "configparser", "base64", "binascii", "graphlib", "calendar", "copy", "codecs", "warnings"),
+    *(
+        "tree_sitter",
+        "tree_sitter_bash",
+        "configparser",
+        "base64",
+        "binascii",
+        "graphlib",
+        "calendar",
+        "copy",
+        "codecs",
+        "warnings",
+    ),
 }
 
 
@@ -72,11 +106,17 @@ def test_imports_go_one_way(path: Path) -> None:
         assert RANK[parts[1]] <= RANK[here], f"{here} imports {name}, which stands above it"
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) in PURE], ids=lambda p: str(p.relative_to(SRC)))
+@pytest.mark.parametrize(
+    "path", [p for p in SOURCES if room(p) in PURE], ids=lambda p: str(p.relative_to(SRC))
+)
 def test_core_and_guard_are_pure(path: Path) -> None:
     for name in imports(path):
         assert name.split(".")[0] in INERT, f"{path.name} imports {name}: core and guard do no I/O"
-    calls = {n.func.id for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    calls = {
+        n.func.id
+        for n in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
     assert not calls & {"open", "print", "input", "exec", "eval"}
 
 
@@ -106,7 +146,9 @@ def test_no_mocks_and_no_hidden_skips(path: Path) -> None:
     if path.name == "test_tidy.py":
         return
     text = path.read_text("utf-8")
-    assert not re.search(r"\bunittest\.mock\b|\bMagicMock\b|\bmonkeypatch\.setattr\b", text), "fakes are shipped adapters, not mocks"
+    assert not re.search(r"\bunittest\.mock\b|\bMagicMock\b|\bmonkeypatch\.setattr\b", text), (
+        "fakes are shipped adapters, not mocks"
+    )
     assert not re.search(r"pytest\.skip\(\s*\)|mark\.skip\b(?!if)(?!\(reason)", text), "a skip needs a reason"
 
 

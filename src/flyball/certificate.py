@@ -60,7 +60,8 @@ def statement(run: Run, act: e.Act, commit: str, project: str) -> dict[str, Any]
 
 
 def _review(run: Run) -> str:
-    return "accepted" if run.state in ("verify", "reviewing") else ""
+    judged = run.previous if run.here.end else run.state  # a landing certifies again, from the end
+    return "accepted" if judged in ("verify", "reviewing") else ""
 
 
 def write(path: Path, body: dict[str, Any], signer: Signer) -> str:

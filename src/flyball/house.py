@@ -6,24 +6,25 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flyball import driver as drivers
-from flyball.acts.ground import Ground
-from flyball.acts.hands import Hands
-from flyball.agents import sandbox
 from flyball.config import Paths, environment, paths
 from flyball.core import events as e
 from flyball.core.letters import AnyLetter, encode, refusal
 from flyball.core.run import Run
 from flyball.driver import Driver
-from flyball.errors import NotFound, UserError
+from flyball.errors import Corrupt, NotFound, UserError
 from flyball.journal import Entry
-from flyball.journal.sqlite import SqliteJournal
 from flyball.journal.heads import Heads
 from flyball.journal.keys import Signer, load_or_create
+from flyball.journal.sqlite import SqliteJournal
+from flyball.journal.types import REGISTRY
 from flyball.machines import from_file, shipped
 from flyball.supervisor import Supervisor, load
+
+if TYPE_CHECKING:
+    from flyball.acts.ground import Ground
 
 ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
@@ -128,6 +129,9 @@ class House:
     # ---- driving ----
 
     def ground(self) -> Ground:
+        from flyball.acts.ground import Ground  # late: who only looks does not wait for it
+        from flyball.agents import sandbox
+
         return Ground(self.state_dir, sandbox.probe(), self.env)
 
     def supervisor(
@@ -136,8 +140,12 @@ class House:
         on_event: Callable[[Run, e.AnyEvent], None] | None = None,
         show: Callable[[str, str], None] | None = None,
     ) -> Supervisor:
+        from flyball.acts.hands import Hands
+
         def committed(entry: Entry) -> None:
             self.heads.note(entry.run, entry.seq, entry.hash, entry.at)
+            if entry.kind in ("RunBegan", "Ended"):
+                self.heads.note(REGISTRY, *self.journal.registry_head(), entry.at)
 
         made = Supervisor(
             self.journal,
@@ -149,9 +157,16 @@ class House:
             machine_table=self._table,
             on_event=on_event,
             on_commit=committed,
+            before_load=self.require_whole,
         )
         made.listen_to(driver.bell, driver.hear)
         return made
+
+    def require_whole(self, run_id: str) -> None:
+        """Before a run goes on: the journal still has the head that this run once had."""
+        fault = self.heads.rolled_back(run_id, self.journal)
+        if fault:
+            raise Corrupt(fault.message)
 
     def _table(self, name: str, parent: Run) -> dict[str, Any]:
         """A child's machine: as the top-level run pinned it, else the one that ships."""

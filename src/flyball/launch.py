@@ -45,7 +45,7 @@ def task_text(given: str, cwd: Path) -> str:
             text = (cwd / given[1:]).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as problem:
             raise UserError(f"The task file {given[1:]} cannot be read: {problem}. Check the path.") from None
-    text = text.strip().replace("\0", "")
+    text = text.strip().replace("\0", "").encode("utf-8", "replace").decode("utf-8")
     if not text:
         raise UserError('The task is empty. Say what is to be done: flyball run "Fix the failing test".')
     if len(text) > TASK_MOST:

@@ -63,11 +63,12 @@ class Supervisor:
         machine_table: Callable[[str, Run], dict[str, Any]],
         on_event: Callable[[Run, e.AnyEvent], None] | None = None,
         on_commit: Callable[[Entry], None] | None = None,
+        before_load: Callable[[str], None] | None = None,
     ) -> None:
         self.journal, self.performer, self.clock = journal, performer, clock
         self.driver, self.alive, self.new_id = driver, alive, new_id
         self.machine_table = machine_table
-        self.on_event, self.on_commit = on_event, on_commit
+        self.on_event, self.on_commit, self.before_load = on_event, on_commit, before_load
         self.driven: dict[str, Driven] = {}
         self._news: queue.SimpleQueue[tuple[str, Finished | Interrupted]] = queue.SimpleQueue()
         self._ears = selectors.DefaultSelector()
@@ -99,6 +100,8 @@ class Supervisor:
         return self.driven[run_id].run
 
     def _load(self, run_id: str) -> None:
+        if self.before_load:
+            self.before_load(run_id)
         fence = self.journal.acquire(run_id, self.driver, self.alive)
         run, seq = load(self.journal, run_id)
         self.driven[run_id] = Driven(run, seq, fence)
@@ -295,9 +298,7 @@ class Supervisor:
 
     def ask(self, what: str) -> None:
         """The terminal says: pause, stop or interrupt, for every run driven here."""
-        for run_id in [
-            m for m, d in self.driven.items() if not d.run.began.parent and d.run.status != "ended"
-        ]:
+        for run_id in [m for m, d in self.driven.items() if not d.run.began.parent and _goes_on(d.run)]:
             self._note(run_id, [e.Asked(at=self.clock.now(), what=what, who="terminal")])
             self._spread_asked(run_id)
 
@@ -328,6 +329,11 @@ class Supervisor:
         self._ears.close()
         os.close(self._wake_in)
         os.close(self._wake_out)
+
+
+def _goes_on(run: Run) -> bool:
+    """By itself, at once or when its wait is over: what stands already need not be stopped."""
+    return run.status == "running" or (run.status == "waiting" and run.until is not None)
 
 
 def _settings_below(parent: Run) -> Settings:

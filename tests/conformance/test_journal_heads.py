@@ -3,6 +3,7 @@
 import multiprocessing
 import stat
 from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -52,13 +53,15 @@ def test_a_key_is_made_once_and_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700
 
 
-def tell_key(directory: str, told: "Queue[str]") -> None:
+def tell_key(directory: str, told: "Queue[str]", ready: Barrier) -> None:
+    ready.wait()
     told.put(load_or_create(Path(directory)).public_key_hex)
 
 
 def test_processes_that_ask_at_once_get_one_key(tmp_path: Path) -> None:
     told: Queue[str] = processes.Queue()
-    crew = [processes.Process(target=tell_key, args=(str(tmp_path / "keys"), told)) for _ in range(4)]
+    ready = processes.Barrier(4)
+    crew = [processes.Process(target=tell_key, args=(str(tmp_path / "keys"), told, ready)) for _ in range(4)]
     for one in crew:
         one.start()
     keys = {told.get() for _ in crew}

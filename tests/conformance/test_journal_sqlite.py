@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import apsw
@@ -216,7 +217,8 @@ def test_every_query_goes_through_its_index(path: Path, asked: Asked) -> None:
 # Other processes.
 
 
-def grow(path: str, run: str, times: int) -> None:
+def grow(path: str, run: str, times: int, ready: Barrier) -> None:
+    ready.wait()
     journal = SqliteJournal(path)
     fence = begin(journal, run, driver=run)
     for seq in range(1, times):
@@ -247,7 +249,8 @@ def together(target: object, *arguments: tuple[object, ...]) -> None:
 
 
 def test_four_processes_share_one_new_journal(path: Path) -> None:
-    together(grow, *((str(path), f"run{i}", 60) for i in range(4)))
+    ready = processes.Barrier(4)
+    together(grow, *((str(path), f"run{i}", 60, ready) for i in range(4)))
     journal = SqliteJournal(path)
     assert [journal.head(f"run{i}")[0] for i in range(4)] == [60] * 4
     assert {row.turns for row in journal.rows()} == {59}
@@ -280,6 +283,28 @@ def test_a_writer_learns_that_another_process_went_on(path: Path) -> None:
     assert other.row("r") == Row(run="r")
     mine.close()
     other.close()
+
+
+def test_a_remembered_place_is_only_a_guess(path: Path) -> None:
+    mine, other = SqliteJournal(path), SqliteJournal(path)
+    fence = begin(mine, "r")
+    other.append([write("r", 1, fence, "theirs", state="theirs")])
+    refused(Conflict, lambda: mine.append([write("r", 1, fence, "mine", state="mine")]))
+    mine.append([write("r", 2, fence, "mine", state="mine")])
+    assert [entry.kind for entry in other.read("r")] == ["began", "theirs", "mine"]
+    mine.close()
+    other.close()
+
+
+def test_a_pruned_run_leaves_nothing_but_its_lines_in_the_registry(path: Path) -> None:
+    journal = SqliteJournal(path)
+    fence = begin(journal, "r", status="ended")
+    journal.append([Write("r", 1, drafts("a"), Row(run="r", status="ended"), fence, snapshot=b"x")])
+    journal.post("r", 1, b"x")
+    journal.prune("r", 1)
+    tables = ("event", "run", "snapshot", "letter", "lease", "registry")
+    assert [journal._database.number(f"SELECT count(*) FROM {name}") for name in tables] == [0, 0, 0, 0, 0, 3]
+    journal.close()
 
 
 # Sudden death.

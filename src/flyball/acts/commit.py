@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from flyball import certificate
 from flyball.acts.ground import Ground
 from flyball.acts.landing import bring_home
-from flyball.acts.proof import log_of
+from flyball.acts.proof import log_of, spec
 from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import BY_A_PERSON, Run
 from flyball.errors import UserError, WorkspaceError
+from flyball.guard.secrets import redact
 from flyball.journal.keys import load_or_create
 from flyball.supervisor import Interrupted
 from flyball.workspace import Workspace
@@ -76,30 +77,22 @@ def _hooks(
 ) -> str | Interrupted:
     """The user's own hooks, in the proof's checkout and sandbox; what they said if they refuse."""
     found = work.user_hooks()
-    for name in HOOKS:
-        if name not in found:
-            continue
+    for name in (name for name in HOOKS if name in found):
         place = folder / name
         if process.look(place) == "unclaimed":
             files = work.proof_checkout(act.tree, ())
             (files / ".git" / "COMMIT_EDITMSG").write_text(message, "utf-8")
+            line = _line(found[name], work)
+            reads = (str(found[name]),)
             process.begin(
                 place,
-                spec(
-                    ground,
-                    run,
-                    _line(found[name], work),
-                    files,
-                    "proof",
-                    run.settings.proof_timeout_us,
-                    "loopback",
-                ),
+                spec(ground, run, line, files, "proof", run.settings.proof_timeout_us, "loopback", reads),
             )
         ended = process.attend(place, stop=stop)
         if ended.reason in ("lost", "orphaned", "stopped"):
             return Interrupted(act.key, BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
         if ended.code != 0:
-            return f"The {name} hook refused it:\n{log_of(place)[-2000:]}"
+            return f"The {name} hook refused it:\n{redact(log_of(place))[-2000:]}"
         if work.proof_tree() != act.tree:
             return f"The {name} hook changed the tree; what is committed must be what was proved."
     return ""
@@ -107,8 +100,5 @@ def _hooks(
 
 def _line(hook: Path, work: Workspace) -> str:
     """A hook sees the change staged on the base, as it would at a commit by hand."""
-    script = hook.read_bytes().decode("utf-8", "surrogateescape")
-    name = shlex.quote(hook.name)
     staged = f"git -c core.hooksPath=/dev/null reset -q --soft {work.base_commit}"
-    body = f'h="$(mktemp -d)/{name}"; cat > "$h" <<\'FLYBALL-HOOK-END\'\n{script}\nFLYBALL-HOOK-END\nchmod +x "$h"'
-    return f'{staged}\n{body}\n"$h" .git/COMMIT_EDITMSG'
+    return f"{staged} && {shlex.quote(str(hook))} .git/COMMIT_EDITMSG"

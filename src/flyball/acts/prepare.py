@@ -8,6 +8,7 @@ from pathlib import Path
 from flyball.acts import ground as grounds
 from flyball.acts.ground import Ground, share_links
 from flyball.acts.proof import run_setup
+from flyball.acts.turn import plain
 from flyball.agents import process, sandbox
 from flyball.core import events as e
 from flyball.core.decide import Finished
@@ -67,7 +68,10 @@ def restore(ground: Ground, run: Run, act: e.Act) -> Finished:
     """The checkout holds that tree again. An approved change is checkpointed and given to the user's branch."""
     work = ground.workspace(run)
     work.restore(act.tree)
-    if act.why == "approved":
-        commit = work.checkpoint(act.tree, max(run.turns, 1), f"Approved\n\nFlyball-Run: {run.id}")
-        work.publish(commit)
-    return Finished(key=act.key, result=e.Restored(tree=act.tree))
+    if act.why != "approved":
+        return Finished(key=act.key, result=e.Restored(tree=act.tree))
+    work.publish(work.checkpoint(act.tree, max(run.turns, 1), f"Approved\n\nFlyball-Run: {run.id}"))
+    changes = work.changes(act.since, act.tree)
+    paths = tuple(dict.fromkeys(plain(change.path) for change in changes))
+    lines = sum(change.lines_added + change.lines_deleted for change in changes)
+    return Finished(key=act.key, result=e.Restored(tree=act.tree, changed=paths, lines=lines))

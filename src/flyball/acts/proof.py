@@ -94,10 +94,18 @@ def _run(
 
 
 def spec(
-    ground: Ground, run: Run, command: str, files: Path, home: str, limit_us: int, network: str
+    ground: Ground,
+    run: Run,
+    command: str,
+    files: Path,
+    home: str,
+    limit_us: int,
+    network: str,
+    reads: tuple[str, ...] = (),
 ) -> process.Spec:
+    """A shell command in a clean checkout, confined, with a private home and an end to its time."""
     private = ground.home(run, home)
-    argv = ground.enclosed(run, ("/bin/sh", "-c", command), files, private, network)
+    argv = ground.enclosed(run, ("/bin/sh", "-c", command), files, private, network, reads)
     env = {**ground.env(run, private), **CALM}
     return process.Spec(argv=argv, cwd=str(files), env=env, wall_s=limit_us / 1_000_000)
 

@@ -173,8 +173,9 @@ def _judged(
     commit = _keep(work, act, tree, ruling, run) if stands and tree != act.tree else ""
     turn = _turn(run, act, heard, live, ended)
     now_tree = tree if stands else act.tree
-    changed = tuple(dict.fromkeys(plain(c.path) for c in changes)) if stands else ()
-    lines = sum(c.lines_added + c.lines_deleted for c in changes) if stands else 0
+    counts = stands and (ruling.verdict == "allow" or ruling.diff in run.waived)
+    changed = tuple(dict.fromkeys(plain(c.path) for c in changes)) if counts else ()
+    lines = sum(c.lines_added + c.lines_deleted for c in changes) if counts else 0
     turn = replace(turn, tree=now_tree, changed=changed, lines=lines, undone=undone, commit=commit)
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
 

@@ -63,16 +63,26 @@ def cli() -> None:
 def main() -> None:
     """One clear sentence for whatever is wrong with the input, and exit code 2."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(prog_name="flyball", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except FlyballError as error:
         click.echo(f"flyball: {error}", err=True)
         sys.exit(error.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        click.echo(f"flyball: {_sentence(error)}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _sentence(error: click.ClickException) -> str:
+    """What click complains about, and where the command is explained."""
+    told = error.format_message().replace("\n", " ")
+    where = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{told} See `{where.command_path} --help`." if where else told

@@ -22,7 +22,10 @@ LISTED = {
 SECOND_US = 1_000_000
 
 
-@click.group(invoke_without_command=True, help=f"Agents: what is here, and how what they say is read.\n\n{EXAMPLE}flyball agents ls")
+@click.group(
+    invoke_without_command=True,
+    help=f"Agents: what is here, and how what they say is read.\n\n{EXAMPLE}flyball agents ls",
+)
 @click.pass_context
 def agents(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
@@ -34,7 +37,12 @@ def agents(ctx: click.Context) -> None:
 def ls(as_json: bool = False) -> None:
     rows = [_listed(agent, program) for agent, program in LISTED.items()]
     if as_json:
-        print_json([{"agent": agent, "program": path or None, "usable": not why, "why": why or None} for agent, path, why in rows])
+        print_json(
+            [
+                {"agent": agent, "program": path or None, "usable": not why, "why": why or None}
+                for agent, path, why in rows
+            ]
+        )
         return
     print_table([("agent", "program", ""), *((agent, path or "-", why) for agent, path, why in rows)])
     click.echo("\nAlways there: script:FILE plays a file, command:COMMAND runs any program.")
@@ -51,7 +59,9 @@ def _listed(agent: str, program: str) -> tuple[str, str, str]:
         return agent, path, str(told) if path else "not installed"
 
 
-@agents.command(help=f"Read what agents report of limits: {{id, agent, text, now}}.\n\n{EXAMPLE}flyball agents limit --json < messages.jsonl")
+@agents.command(
+    help=f"Read what agents report of limits: {{id, agent, text, now}}.\n\n{EXAMPLE}flyball agents limit --json < messages.jsonl"
+)
 @click.option("--zone", default="UTC", show_default=True, help="The time zone of clock times that name none.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines; there is no other form.")
 def limit(zone: str, as_json: bool) -> None:

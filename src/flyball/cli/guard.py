@@ -30,11 +30,15 @@ WORKSPACE = click.option(
     type=click.Path(path_type=Path),
     help="The folder that commands and paths are judged for (it need not exist).",
 )
-HOME = click.option("--home", default="", help="The home folder that commands are judged for; yours unless given.")
+HOME = click.option(
+    "--home", default="", help="The home folder that commands are judged for; yours unless given."
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines; there is no other form.")
 
 
-@click.group(help=f"Judge JSON lines from standard input.\n\n{EXAMPLE}echo '{{\"id\": 1, \"command\": \"rm -rf /\"}}' | flyball guard command --json")
+@click.group(
+    help=f'Judge JSON lines from standard input.\n\n{EXAMPLE}echo \'{{"id": 1, "command": "rm -rf /"}}\' | flyball guard command --json'
+)
 def guard() -> None:
     pass
 
@@ -76,7 +80,9 @@ def _text(row: Row, key: str) -> str:
 # ---- commands and changes -------------------------------------------------------------------------------
 
 
-@guard.command(help=f"Judge shell command lines: {{id, command}}.\n\n{EXAMPLE}flyball guard command --json --workspace . < commands.jsonl")
+@guard.command(
+    help=f"Judge shell command lines: {{id, command}}.\n\n{EXAMPLE}flyball guard command --json --workspace . < commands.jsonl"
+)
 @WORKSPACE
 @HOME
 @JSON
@@ -100,7 +106,9 @@ def command(workspace: Path, home: str, as_json: bool) -> None:
     _judge_all(judge, _refused)
 
 
-@guard.command(help=f"Judge sets of changes: {{id, changes: [{{path, op, …}}]}}.\n\n{EXAMPLE}flyball guard changes --json --workspace . < changes.jsonl")
+@guard.command(
+    help=f"Judge sets of changes: {{id, changes: [{{path, op, …}}]}}.\n\n{EXAMPLE}flyball guard changes --json --workspace . < changes.jsonl"
+)
 @WORKSPACE
 @JSON
 def changes(workspace: Path, as_json: bool) -> None:
@@ -147,7 +155,9 @@ def _check_trust(root: Path, text: str, sha256: str) -> None:
 # ---- words ----------------------------------------------------------------------------------------------
 
 
-@guard.command(help=f"Read agents' final messages: {{id, dialect, role, text, runtime}}.\n\n{EXAMPLE}flyball guard output --json < messages.jsonl")
+@guard.command(
+    help=f"Read agents' final messages: {{id, dialect, role, text, runtime}}.\n\n{EXAMPLE}flyball guard output --json < messages.jsonl"
+)
 @WORKSPACE
 @JSON
 def output(workspace: Path, as_json: bool) -> None:
@@ -156,7 +166,9 @@ def output(workspace: Path, as_json: bool) -> None:
     def judge(row: Row) -> Row:
         dialect = msgspec.convert(row["dialect"], Literal["loop", "review"])
         role = msgspec.convert(row["role"], Literal["worker", "reviewer"])
-        said = read_output(_text(row, "text"), dialect=dialect, role=role, runtime=_runtime(row.get("runtime")))
+        said = read_output(
+            _text(row, "text"), dialect=dialect, role=role, runtime=_runtime(row.get("runtime"))
+        )
         facts = {"reading": said.reading, "exit_signal": said.exit_signal, "indicators": said.indicators}
         return {"id": row.get("id"), **facts, "signal": said.signal}
 
@@ -172,7 +184,9 @@ def _runtime(given: Any) -> Any:
     known: dict[str, Any] = {
         "exit_code": row.get("exit_code") or 0,
         "timed_out": row.get("timed_out") or False,
-        "provider_error": error if error is None or isinstance(error, str) else msgspec.json.encode(error).decode(),
+        "provider_error": error
+        if error is None or isinstance(error, str)
+        else msgspec.json.encode(error).decode(),
         "tests_ran": tests.get("ran"),
         "tests_failed": tests.get("failed"),
     }
@@ -183,7 +197,9 @@ def _no_claim(name: Any, reason: str) -> Row:
     return {"id": name, "reading": "failed", "exit_signal": False, "indicators": [], "signal": None}
 
 
-@guard.command(help=f"Look for secrets in lines of a diff: {{id, path, line}}.\n\n{EXAMPLE}flyball guard secrets --json < lines.jsonl")
+@guard.command(
+    help=f"Look for secrets in lines of a diff: {{id, path, line}}.\n\n{EXAMPLE}flyball guard secrets --json < lines.jsonl"
+)
 @WORKSPACE
 @JSON
 def secrets(workspace: Path, as_json: bool) -> None:
@@ -193,4 +209,6 @@ def secrets(workspace: Path, as_json: bool) -> None:
         rule = find_secret(_text(row, "path"), _text(row, "line"), diff=True)
         return {"id": row.get("id"), "detected": rule is not None, "rule": rule}
 
-    _judge_all(judge, lambda name, _reason: {"id": cast("object", name), "detected": True, "rule": "unreadable"})
+    _judge_all(
+        judge, lambda name, _reason: {"id": cast("object", name), "detected": True, "rule": "unreadable"}
+    )

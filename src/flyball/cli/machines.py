@@ -15,7 +15,10 @@ from flyball.machines import SHIPPED, find, from_file, names
 
 FOLDER = Path(".flyball/machines")
 REPO = click.option(
-    "--repo", default=".", type=click.Path(path_type=Path), help="A folder of the repository whose machines count."
+    "--repo",
+    default=".",
+    type=click.Path(path_type=Path),
+    help="A folder of the repository whose machines count.",
 )
 ABOUT = {
     "build": "governed write-test-fix: planned, written, proved, read by a critic",
@@ -41,7 +44,9 @@ def _folder(repo: Path) -> Path | None:
     return root / FOLDER if root else None
 
 
-@machines.command(help=f"List the machines that ship and the repository's own.\n\n{EXAMPLE}flyball machines ls")
+@machines.command(
+    help=f"List the machines that ship and the repository's own.\n\n{EXAMPLE}flyball machines ls"
+)
 @REPO
 @click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
 def ls(repo: Path = Path(), as_json: bool = False) -> None:
@@ -64,7 +69,9 @@ def _listed(name: str, folder: Path | None) -> tuple[str, str, str]:
     return name, str(FOLDER), about
 
 
-@machines.command(help=f"Print a machine: a table, facts or a picture.\n\n{EXAMPLE}flyball machines show task --svg > task.svg")
+@machines.command(
+    help=f"Print a machine: a table, facts or a picture.\n\n{EXAMPLE}flyball machines show task --svg > task.svg"
+)
 @click.argument("name")
 @click.option("--json", "form", flag_value="json", help="Facts: states, edges, limits.")
 @click.option("--mermaid", "form", flag_value="mermaid", help="A Mermaid state diagram.")
@@ -90,7 +97,9 @@ def _find(name: str, folder: Path | None) -> Machine:
     return find(name, folder)
 
 
-@machines.command(help=f"Name every fault of a machine file.\n\n{EXAMPLE}flyball machines check .flyball/machines/mine.toml")
+@machines.command(
+    help=f"Name every fault of a machine file.\n\n{EXAMPLE}flyball machines check .flyball/machines/mine.toml"
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
 def check(file: Path, as_json: bool) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from flyball.cli.text import clean, forgiving, many, one_line, some
 from flyball.core import views
@@ -21,7 +22,7 @@ from flyball.workspace.git import reading_user, text
 
 
 @contextlib.contextmanager
-def open_house() -> Iterator[House]:
+def open_house() -> Generator[House]:
     forgiving()
     house = House()
     try:
@@ -76,7 +77,7 @@ def answered_by_mail(house: House, run: Run) -> bool:
 def _settles(run: Run, body: bytes) -> bool:
     try:
         letter = decode(body)
-    except ValueError:
+    except msgspec.MsgspecError:
         return False
     if isinstance(letter, Ask):
         return letter.what == "cancel"

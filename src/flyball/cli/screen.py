@@ -9,9 +9,10 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TextIO
 
+from flyball.cli.runs import question_lines
 from flyball.cli.text import clock, many, one_line, span
 from flyball.cli.words import Line, Teller
 from flyball.core import events as e
@@ -34,6 +35,7 @@ class Scene:
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.doing: dict[str, str] = {}
+        self.since: dict[str, int] = {}  # when the act in flight began
         self.note = ""
 
     def roots(self) -> list[Run]:
@@ -74,7 +76,7 @@ def now_doing(scene: Scene, run: Run, now: int) -> str:
     doing = f": {one_line(scene.doing.get(leaf.id, ''), 120)}" if scene.doing.get(leaf.id) else ""
     what = leaf.act.do.removeprefix("agent:") + (f" ({leaf.act.why})" if leaf.act.why else "")
     by = f", {one_line(leaf.act.agent, 40)}" if leaf.act.agent else ""
-    return f"{what}{by}, {span(now - leaf.at)}{doing}"
+    return f"{what}{by}, {span(now - scene.since.get(leaf.id, leaf.at))}{doing}"
 
 
 class Screen:
@@ -82,9 +84,11 @@ class Screen:
 
     def __init__(self) -> None:
         self.scene, self.teller = Scene(), Teller()
+        self.stays = False  # questions are shown as they come: the end, which shows them too, is far
 
     def meet(self, run: Run) -> None:
         self.scene.runs[run.id] = run
+        self.scene.since.setdefault(run.id, run.at)
         self.teller.meet(run)
 
     def event(self, run: Run, event: e.AnyEvent) -> None:
@@ -93,7 +97,10 @@ class Screen:
         self.scene.runs[run.id] = run
         if isinstance(event, e.ActStarted | e.ActFinished):
             self.scene.doing.pop(run.id, None)
+            self.scene.since[run.id] = event.at
         self.line(self.teller.line(run.id, event))
+        if self.stays and isinstance(event, e.Stopped) and event.question and run.question == event.question:
+            self.say("\n".join(question_lines(run)))
 
     def doing(self, run_id: str, text: str) -> None:
         """Called from any thread."""
@@ -106,7 +113,7 @@ class Screen:
     def warn(self, text: str) -> None: ...
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[None]:
+    def shown(self) -> Generator[None]:
         yield
 
 
@@ -161,10 +168,9 @@ class Terminal(Screen):
 
     def warn(self, text: str) -> None:
         self.scene.note = text
-        self.console.print(text, style="yellow", markup=False, highlight=False)
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[None]:
+    def shown(self) -> Generator[None]:
         from rich.live import Live
 
         live = Live(
@@ -203,8 +209,8 @@ def _row(mark: str, text: str, style: str) -> Text:
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    stream = sys.stdout if stream is None else stream
-    return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+    stream = stream or sys.stdout
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def open_screen(as_json: bool = False) -> Screen:

@@ -28,7 +28,9 @@ def root_of(place: Path) -> Path | None:
 def need_root(place: Path) -> Path:
     root = root_of(place)
     if root is None:
-        raise UserError(f"{place.absolute()} is not in a git repository. Go to one, or name it with --repo DIR.")
+        raise UserError(
+            f"{place.absolute()} is not in a git repository. Go to one, or name it with --repo DIR."
+        )
     return root
 
 

@@ -142,7 +142,9 @@ def _doing(act: e.Act | None) -> str:
         return f"turn {act.turn} ({of})"
     if kind == "run":
         return f"the {of} run {act.child}"
-    return f"the {act.why} proof" if kind == "proof" and act.why else f"the {kind}"
+    if kind == "proof" and act.why:
+        return f"the {act.why} proof"
+    return {"prepare": "preparing the checkout", "restore": "putting the tree back"}.get(kind, f"the {kind}")
 
 
 def _started(act: e.Act) -> tuple[str, int, str]:
@@ -237,5 +239,3 @@ def _resumed(event: e.Resumed | e.ChildWentOn, before: str) -> tuple[str, int, s
     if before == "wait.rate_limit":
         return "the limit has cleared; it goes on", 2, "good"
     return f"goes on ({event.why})" if event.why else "goes on", 2, ""
-
-

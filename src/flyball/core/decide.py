@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from flyball.core import events as e
 from flyball.core import turns
 from flyball.core.actors import actor_of
-from flyball.core.machine import FAILING, JUDGING_ROLES, duration_us
+from flyball.core.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, duration_us
 from flyball.core.run import WORKERS, Run, apply, cto_most, fold
 from flyball.core.stops import ask, ended, exhausted, let_go, spent_up, stop
 from flyball.errors import FlyballError
@@ -59,7 +59,8 @@ def due(run: Run, now: int) -> Do | Note | Rest:
         return Rest()
     if run.asked == "cancel" and run.act is None:
         return Note((ended(run, "cancelled", stop(run, "cancelled", rule="a person asked for it"), now),))
-    if run.status != "running" or run.act is not None:
+    waits = run.status == "waiting" and run.question is None
+    if run.act is not None or not (run.status == "running" or (waits and run.asked)):
         return _resting(run, now)
     if run.asked:
         code = "interrupted" if run.asked == "interrupt" else "wait.paused"
@@ -84,7 +85,7 @@ def _resting(run: Run, now: int) -> Note | Rest:
 def _groundwork(run: Run) -> Do | None:
     """What must stand before any turn: the right tree, the checkout, the baseline."""
     if run.todo:
-        return Do(_act(run, "restore", why=run.todo.why, tree=run.todo.tree))
+        return Do(_act(run, "restore", why=run.todo.why, tree=run.todo.tree, since=run.todo.since))
     if not run.prepared:
         return Do(_act(run, "prepare"))
     if not run.baselined and run.settings.proof:
@@ -370,7 +371,8 @@ def onward(
 ) -> list[e.AnyEvent]:
     """An outcome is there: pause at a breakpoint, pass the gate, keep the limits, then move."""
     data = data or {}
-    if not past_breakpoint and run.state in run.settings.breakpoints:
+    pausing = run.state in run.settings.breakpoints and run.here.act not in WAITING_ACTS
+    if pausing and not past_breakpoint:
         return _pause_at_breakpoint(run, outcome, data, now)
     counted, outcome = _count_failure(run, outcome, now, reason)
     run = fold(run, counted)

@@ -196,7 +196,23 @@ def _wrapped(text: str, width: int) -> list[str]:
 # ---- Mermaid --------------------------------------------------------------------------------------------
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-TAKEN = frozenset("class classdef choice direction end fork join hide note state statediagram style to".split())
+TAKEN = frozenset(
+    [
+        "class",
+        "classdef",
+        "choice",
+        "direction",
+        "end",
+        "fork",
+        "join",
+        "hide",
+        "note",
+        "state",
+        "statediagram",
+        "style",
+        "to",
+    ]
+)
 
 
 def mermaid(machine: Machine) -> str:

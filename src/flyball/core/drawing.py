@@ -42,7 +42,11 @@ def svg(machine: Machine, here: str = "") -> str:
         *_lanes(layout),
         *(_down(layout, down) for down in layout.downs),
         *_start(machine, layout.boxes[machine.start]),
-        *(part for state in machine.states.values() for part in _state(state, layout.boxes[state.name], here)),
+        *(
+            part
+            for state in machine.states.values()
+            for part in _state(state, layout.boxes[state.name], here)
+        ),
         *(part for box in layout.boxes.values() for part in _labels(box)),
         *(part for frame in layout.frames.values() for part in _labels(frame)),
         *_footer(notes, layout.height + MARGIN),
@@ -61,7 +65,9 @@ def _text(x: int, y: int, words: str, kind: str = "", anchor: str = "") -> str:
 
 
 def _state(state: State, box: Box, here: str) -> Iterator[str]:
-    kind = {"success": " good", "failure": " bad"}.get(state.end, "") + (" here" if state.name == here else "")
+    kind = {"success": " good", "failure": " bad"}.get(state.end, "") + (
+        " here" if state.name == here else ""
+    )
     yield f'<g data-state="{escape(state.name)}">'
     yield f'<rect class="box{kind}" x="{box.x}" y="{box.y}" width="{box.width}" height="{box.height}" rx="{ROUND}"/>'
     yield f'<rect class="{_kind(state)}" x="{box.x + 8}" y="{box.y + 9}" width="4" height="{box.height - 18}" rx="2"/>'
@@ -97,7 +103,9 @@ def _down(layout: Layout, down: Down) -> str:
     source, target = layout.boxes[down.source], layout.boxes[down.target]
     x, top = source.x + source.width // 2, source.y + source.height
     label = [_text(x + 8, top + 16 + LINE * n, line) for n, line in enumerate(down.label)]
-    return f'<path class="line" d="M{x} {top}V{target.y - 6}"/>' + _arrow(x, target.y, "down") + "".join(label)
+    return (
+        f'<path class="line" d="M{x} {top}V{target.y - 6}"/>' + _arrow(x, target.y, "down") + "".join(label)
+    )
 
 
 def _lanes(layout: Layout) -> Iterator[str]:
@@ -113,7 +121,9 @@ def _edge(layout: Layout, box: Box, port: Port, right: bool) -> str:
     x = box.x + box.width if right else box.x
     if port.into:
         tip, bent = (x + 6, lane - ROUND) if right else (x - 6, lane + ROUND)
-        return f'<path class="line" d="M{bent} {port.at}H{tip}"/>' + _arrow(x, port.at, "left" if right else "right")
+        return f'<path class="line" d="M{bent} {port.at}H{tip}"/>' + _arrow(
+            x, port.at, "left" if right else "right"
+        )
     end = next(p.at for p in layout.box(port.way).side(right) if p.into and p.outside == port.outside)
     turn = ROUND if end > port.at else -ROUND
     back = ROUND if lane > x else -ROUND
@@ -154,7 +164,9 @@ def _notes(machine: Machine) -> list[str]:
     if machine.most:
         notes.append("at most " + ", ".join(f"{count} {name}" for name, count in machine.most.items()))
     for title, spans in (("within", machine.within_us), ("alert after", machine.alert_us)):
-        notes += [f"{title} {span(us)}: {', '.join(_of(spans.items(), us))}" for us in dict.fromkeys(spans.values())]
+        notes += [
+            f"{title} {span(us)}: {', '.join(_of(spans.items(), us))}" for us in dict.fromkeys(spans.values())
+        ]
     return notes[:NOTE_MOST] or [""]
 
 

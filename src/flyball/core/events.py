@@ -185,7 +185,8 @@ class Prepared(Result, frozen=True, kw_only=True, tag="prepared"):
 
 class Restored(Result, frozen=True, kw_only=True, tag="restored"):
     tree: str
-    kept: str = ""
+    changed: tuple[str, ...] = ()  # by an approved change that now stands
+    lines: int = 0
 
 
 class ChildEnded(Result, frozen=True, kw_only=True, tag="child"):
@@ -216,6 +217,7 @@ class Act(Fact, frozen=True, kw_only=True):
     resume: bool = False
     child: str = ""
     told: tuple[str, ...] = ()
+    since: str = ""  # restore: the tree before an approved change
     head: str = ""  # the journal's head just before, for a certificate
     wall_us: int = 0
     idle_us: int = 0
@@ -336,6 +338,7 @@ class RestoreOrdered(Event, frozen=True, kw_only=True):
 
     tree: str
     why: str
+    since: str = ""  # an approved change: the tree before it, so that its files are counted
 
 
 class LetterRefused(Event, frozen=True, kw_only=True):
@@ -416,7 +419,7 @@ AnyEvent = (
     | Landed
 )
 
-_encoder = msgspec.json.Encoder(order="deterministic")
+_encoder = msgspec.json.Encoder()  # keeps the order of a table's lines: the first outcome is the first
 _decoder = msgspec.json.Decoder(AnyEvent)
 
 

@@ -233,7 +233,9 @@ def _widen(layout: Layout, groups: Mapping[str, Sequence[str]]) -> None:
     _place_lanes(layout, False, False, left - labels[False])
     _place_lanes(layout, True, False, left + width + labels[True])
     _place_lanes(layout, False, True, (frame_left if frames else left - labels[False]) - outer[False][0])
-    _place_lanes(layout, True, True, (frame_right if frames else left + width + labels[True]) + outer[True][0])
+    _place_lanes(
+        layout, True, True, (frame_right if frames else left + width + labels[True]) + outer[True][0]
+    )
     layout.width = frame_right + outer[True][0] + outer[True][1] + MARGIN
 
 

@@ -18,7 +18,8 @@ from flyball.core.settings import HOUR, MINUTE, SECOND
 from flyball.errors import InvalidTransition, MachineFault
 
 SPECIAL = ("@ask", "@blocked", "@fail", "@cancel", "@back")
-WAITING_ACTS = ("ask", "listen", "wait")  # acts that wait for a human, a trigger or a time
+HEARING_ACTS = ("ask", "listen")  # acts that wait for a human or a trigger
+WAITING_ACTS = (*HEARING_ACTS, "wait")  # and for a time, which bounds nothing
 PLAIN_ACTS = ("proof", "check", "commit", *WAITING_ACTS)
 WRITING_ROLES = ("planner", "coder", "worker", "author", "developer")
 JUDGING_ROLES = ("validator", "critic", "quality", "reviewer")
@@ -94,7 +95,7 @@ class Machine(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(msgspec.json.encode(self.table, order="deterministic")).hexdigest()
+        return hashlib.sha256(msgspec.json.encode(self.table)).hexdigest()
 
 
 def edges(machine: Machine) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -155,9 +156,9 @@ def parse(table: Mapping[str, Any]) -> Machine:
 
 
 def _readable(table: Mapping[str, Any]) -> None:
-    """A run pins its table as JSON: what JSON cannot hold is refused here."""
+    """A run pins its table: what no journal or snapshot can hold is refused here."""
     try:
-        msgspec.json.encode(table)
+        msgspec.msgpack.encode(table)
     except (OverflowError, TypeError, ValueError, RecursionError) as problem:
         raise MachineFault(f"The table holds a value that cannot be kept: {problem}.") from None
 
@@ -368,8 +369,15 @@ def _target_faults(machine: Machine, where: str, outcome: str, target: str) -> I
         yield f"{where}: '{outcome}' leads to '{target}', which is not a state. Add the state or lead elsewhere."
     if outcome in NO_SUCCESS and _succeeds(machine, target):
         yield f"{where}: '{outcome}' leads to the success end '{target}', but it is no success. Lead it elsewhere."
+    if outcome == "exhausted" and not all(_halts(machine, name) for name in machine.targets(target)):
+        yield f"{where}: 'exhausted' leads to '{target}', which works on without a limit. Lead it to an end, @fail, @ask or a state that asks."
     if outcome in ("blocked", "cancel") and not target.startswith("@"):
         yield f"{where}: '{outcome}' leads to '{target}', but it leaves the state alone. Write '@{outcome}'."
+
+
+def _halts(machine: Machine, name: str) -> bool:
+    state = machine.states.get(name)
+    return state is None or bool(state.end) or state.act in HEARING_ACTS
 
 
 def _entry_faults(machine: Machine) -> Iterable[str]:
@@ -418,7 +426,7 @@ def _bound_faults(machine: Machine) -> Iterable[str]:
 
 def _bounded(machine: Machine) -> set[str]:
     """The states that cannot be passed for ever without a wait or a limit."""
-    found = {s.name for s in machine.states.values() if s.act in WAITING_ACTS}
+    found = {s.name for s in machine.states.values() if s.act in HEARING_ACTS}
     if "turns" in machine.most:
         found |= {s.name for s in machine.states.values() if s.act in ("agent", "run")}
     if machine.iteration and "iterations" in machine.most:

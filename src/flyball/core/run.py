@@ -28,6 +28,7 @@ class Todo(Struct, frozen=True):
 
     tree: str
     why: str
+    since: str = ""
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -251,12 +252,15 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
 
 def _moved(run: Run, event: e.Moved) -> Run:
     run.machine.check(event.source, event.target)
+    target = run.machine.states[event.target]
+    if event.outcome == "exhausted":  # it leads to an end, or to somebody who can let it go on
+        run = _renewed_limit(run, event.reason)
+    if event.outcome == "stalled" and target.act != "ask":
+        run = replace(run, no_progress=0, moved_tree=False, error_count=0)
     new_iteration = event.target == run.machine.iteration
     entries = {} if new_iteration else run.entries
     forwards = event.outcome not in (*FAILING, "error", "timeout")  # the third failure begins a new count
-    cleared = forwards or run.machine.states[event.target].do == "agent:cto"
-    if event.outcome == "stalled" and run.machine.states[event.target].act != "ask":
-        run = replace(run, no_progress=0, moved_tree=False, error_count=0)
+    cleared = forwards or target.do == "agent:cto"
     return replace(
         run,
         at=event.at,
@@ -328,9 +332,18 @@ def _answered(run: Run, event: e.Answered) -> Run:
         asked=_still_asked(run),
         answered_by=event.who,
         waived=(*run.waived, waived) if waived else run.waived,
-        failures={**run.failures, run.origin: 0} if run.state == "human_escalation" else run.failures,
+        failures=_forgiven(run),
+        proof=None if run.here.act == "commit" else run.proof,  # nothing but a new proof can change its mind
         told=(*run.told, event.text) if event.text else run.told,
     )
+
+
+def _forgiven(run: Run) -> dict[str, int]:
+    """TASK-2: an answer from `human_escalation`, or to a third failure, begins that state's count anew."""
+    if run.state == "human_escalation":
+        return {**run.failures, run.origin: 0}
+    third = run.stop is not None and run.stop.rule == "third_failure"
+    return {**run.failures, run.state: 0} if third else run.failures
 
 
 def _renewed(run: Run) -> Run:
@@ -339,7 +352,11 @@ def _renewed(run: Run) -> Run:
     if code.startswith("limit.budget"):
         return replace(run, spent_base=run.spent, turn_costs=(), turn_tokens=())
     run = replace(run, retries=0, contexts=0, interruptions=0, no_progress=0, moved_tree=False, error_count=0)
-    match run.stop.rule if run.stop and code == "wait.escalation" else "":
+    return _renewed_limit(run, run.stop.rule if run.stop and code == "wait.escalation" else "")
+
+
+def _renewed_limit(run: Run, code: str) -> Run:
+    match code:
         case "limit.turns" | "limit.fix_attempts" | "limit.iterations" | "failed.tests":
             used = run.turns + run.barren
             return replace(run, turns_base=used, iteration_base=run.iteration, entries={})
@@ -403,7 +420,7 @@ def _dropped(run: Run, event: e.Dropped) -> Run:
 
 
 def _restore_ordered(run: Run, event: e.RestoreOrdered) -> Run:
-    return replace(run, at=event.at, todo=Todo(event.tree, event.why))
+    return replace(run, at=event.at, todo=Todo(event.tree, event.why, event.since))
 
 
 def _asked(run: Run, event: e.Asked) -> Run:

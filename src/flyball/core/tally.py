@@ -33,7 +33,8 @@ class Proof(Struct, frozen=True):
 
 def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
     """A change that a person let stand is the work that the turn had done."""
-    run = replace(run, tree=back.tree, todo=None)
+    changed = tuple(dict.fromkeys((*run.changed, *back.changed)))
+    run = replace(run, tree=back.tree, todo=None, changed=changed, lines=run.lines + back.lines)
     if act is None or act.why != "approved" or back.tree in run.seen:
         return run
     return replace(run, seen=(*run.seen[-TREES_KEPT:], back.tree), progressed=True)

@@ -152,21 +152,27 @@ def _halted(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent] | None:
     return [ask(run, seen, "loop", f"{turn.halted_why} Go on, redirect, or cancel?", now)]
 
 
-def _held(run: Run, act: e.Act, turn: e.TurnEnded, until: str, now: int) -> tuple[e.Held, str]:
+def _held(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, now: int) -> tuple[e.Held, str]:
     """The outcome to follow once the change may stand, and what would have come of it; a turn that failed,
     was halted or asks has none."""
     came_to = turn.verdict in ("ok", "turn_limit") and not turn.halted and not _asks(run, turn, now)
-    outcome, data, _ = outcome_of(run, act, turn) if came_to else ("", {}, ())
+    outcome, data, _ = outcome_of(_as_if_it_stood(run, ruling), act, turn) if came_to else ("", {}, ())
     back = {"before": act.tree} if run.tree != act.tree else {}
     then = f"'{outcome}' would have been followed" if outcome else "the turn would have been tried again"
+    until = "block" if ruling.verdict == "deny" else "approval"
     held = e.Held(at=now, outcome=outcome, until=until, data={**data, **back})
     return held, f"the change would have stood and {then}"
+
+
+def _as_if_it_stood(run: Run, ruling: e.Ruling) -> Run:
+    fresh = bool(ruling.tree) and ruling.tree not in run.seen
+    return replace(run, tree=ruling.tree, progressed=True, no_progress=0) if fresh else run
 
 
 def _blocked(
     run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, code: str, now: int
 ) -> list[e.AnyEvent]:
-    held, otherwise = _held(run, act, turn, "block", now)
+    held, otherwise = _held(run, act, turn, ruling, now)
     where = f"{ruling.file}{f':{ruling.line}' if ruling.line else ''}"
     seen = stop(run, code, ruling.rule, f"policy {ruling.policy}", where, otherwise, ruling.reason)
     text = f"The guard refused a change: {ruling.reason} ({ruling.file or 'the change as a whole'}). It was put back."
@@ -175,7 +181,7 @@ def _blocked(
 
 
 def _needs_approval(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, now: int) -> list[e.AnyEvent]:
-    held, otherwise = _held(run, act, turn, "approval", now)
+    held, otherwise = _held(run, act, turn, ruling, now)
     seen = stop(
         run, "wait.approval", ruling.rule, f"policy {ruling.policy}", ruling.file, otherwise, ruling.reason
     )

@@ -10,9 +10,8 @@ from flyball.guard.assertions import called, parsed, strength
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-SKIPS = frozenset(
-    {"skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "SkipTest", "importorskip"}
-)
+SKIPS = frozenset({"skip", "xfail", "expectedFailure", "SkipTest"})
+CONDITIONS = frozenset({"skipif", "skipIf", "skipUnless", "importorskip"})
 FLAKES = frozenset({"flaky", "rerun", "reruns"})
 TOLERANCES = frozenset(
     {"abs", "rel", "delta", "atol", "rtol", "tolerance", "tol", "decimal", "places", "epsilon"}
@@ -28,6 +27,8 @@ class Test(msgspec.Struct, frozen=True):
     rows: int
     dodges: frozenset[str]
     calls: frozenset[str]
+    is_open: bool = False
+    """How often it runs is decided by a table that cannot be read here."""
     bounds: tuple[tuple[str, str, Decimal], ...] = ()
     """Number asserted against: the assertion without it, the direction, the number."""
 
@@ -52,7 +53,7 @@ def read(text: str) -> Module | None:
     for owner, function in _functions(tree.body, ""):
         if function.name.startswith("test"):
             name = f"{owner}{function.name}"
-            tests[name] = _test(name, function, helpers)
+            tests[name] = _test(name, function, helpers, _tables(tree))
     return Module(tests, dict(_module_dodges(tree)))
 
 
@@ -77,7 +78,17 @@ def _helpers(tree: ast.Module) -> dict[str, int]:
     return found
 
 
-def _test(name: str, function: Function, helpers: dict[str, int]) -> Test:
+def _tables(tree: ast.Module) -> dict[str, int]:
+    """Lists written at the top of the file, with their lengths."""
+    return {
+        name: len(value.elts)
+        for node in tree.body
+        for name, value in _assigned(node)
+        if isinstance(value, ast.List | ast.Tuple | ast.Set)
+    }
+
+
+def _test(name: str, function: Function, helpers: dict[str, int], tables: dict[str, int]) -> Test:
     worths: list[int] = []
     calls: set[str] = set()
     for node in ast.walk(function):
@@ -89,26 +100,34 @@ def _test(name: str, function: Function, helpers: dict[str, int]) -> Test:
         worth = strength(node)
         if worth is not None:
             worths.append(worth)
+    rows, is_open = _rows(function.decorator_list, tables)
     return Test(
         name=name,
         line=function.lineno,
         worths=tuple(worths),
-        rows=_rows(function.decorator_list),
+        rows=rows,
+        is_open=is_open,
         dodges=frozenset(_dodges(function)),
         calls=frozenset(calls),
         bounds=tuple(_bounds(function)),
     )
 
 
-def _rows(decorators: Sequence[ast.expr]) -> int:
-    """How often a parametrised test runs; 1 if it is not, or if that cannot be read."""
-    rows = 1
+def _rows(decorators: Sequence[ast.expr], tables: dict[str, int]) -> tuple[int, bool]:
+    """How often a parametrised test runs, and whether part of that cannot be read."""
+    rows, is_open = 1, False
     for node in decorators:
         if isinstance(node, ast.Call) and called(node) in ("parametrize", "expand", "data") and node.args:
-            table = node.args[-1]
-            if isinstance(table, ast.List | ast.Tuple | ast.Set):
-                rows *= max(1, len(table.elts))
-    return rows
+            count = _length(node.args[-1] if called(node) != "parametrize" else node.args[1:2], tables)
+            rows, is_open = rows * max(1, count or 1), is_open or count is None
+    return rows, is_open
+
+
+def _length(table: ast.expr | list[ast.expr], tables: dict[str, int]) -> int | None:
+    node = table[0] if isinstance(table, list) and table else table
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return len(node.elts)
+    return tables.get(node.id) if isinstance(node, ast.Name) else None
 
 
 def _dodges(function: Function) -> Iterable[str]:
@@ -135,10 +154,16 @@ def _dodges(function: Function) -> Iterable[str]:
 def _marked(node: ast.expr) -> Iterable[str]:
     names = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
     names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    if names & SKIPS:
+    if names & SKIPS or (names & CONDITIONS and _is_always(node)):
         yield "skipped"
+    elif names & CONDITIONS:
+        yield "skipped under a condition"
     if names & FLAKES:
         yield "repeated until it passes"
+
+
+def _is_always(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and bool(node.args) and isinstance(node.args[0], ast.Constant)
 
 
 def _own_nodes(function: Function) -> Iterable[ast.AST]:

@@ -136,6 +136,7 @@ SERVICES = (
     ),
     _rule("discord-token", ".", r"[MNO][A-Za-z0-9_-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"),
     _free("teams-webhook", "webhook.office.com", r"webhook\.office\.com/webhookb2/(?P<v>[\w@/-]{60,})"),
+    _free("teams-webhook", "outlook.office", r"outlook\.office(?:365)?\.com/webhook/(?P<v>[\w@/-]{60,})"),
     _free(
         "google-chat-webhook",
         "chat.googleapis.com",

@@ -15,10 +15,12 @@ def _set(words: str) -> frozenset[str]:
 PASSWORDS = _set("""
     password passwd pwd passphrase passcode pass pw psk passwort userpass dbpass
 """)
+LAST_ONLY = _set("pass pw psk pat auth sas jwt cookie webhook dsn bearer")
+"""Words that mean a secret only where a name ends with them."""
 TELLING = _set("""
     secret token apikey credential credentials bearer jwt authtoken accesstoken secretkey accesskey
     privatekey authkey apitoken pat clientsecret sessionid auth authorization sas dsn creds cred
-    signature cookie webhook mnemonic secrets
+    cookie webhook mnemonic secrets
 """)
 KEY_KINDS = _set("""
     api access secret private auth encryption encrypt encrypted signing sign master account client
@@ -60,7 +62,7 @@ _TERM = re.compile(
 )
 """Technical terms with digits in them."""
 _LOOKUP = re.compile(
-    r"^(?:\$|\{|\[|%|#\{|&|\*|!|@|~/|/|\.{1,2}/|file:|https?:|arn:|vault:|op://|ssm:|ref\+|env[:.(]|sops|ENC\[|"
+    r"^(?:\\x[0-9a-f]{2}|\$|\{|\[|%|#\{|&|\*|!|@|~/|/|\.{1,2}/|file:|https?:|arn:|vault:|op://|ssm:|ref\+|env[:.(]|sops|ENC\[|"
     r"projects/|secretRef|secretKeyRef|AQICAH|gAAAA)|os\.environ|getenv|process\.env|System\.get|ENV\[|"
     r"\$\{|\{\{|<%|\(\)|config\(|secrets?\.|vault\.|import\.meta"
 )
@@ -68,6 +70,7 @@ _HASHED = re.compile(
     r"^(?:\$(?:2[abxy]|argon2\w*|5|6|1|apr1|scrypt)\$|pbkdf2[_:]|scrypt:|bcrypt|sha\d+[-:$]|md5[-:$]|\{S?SHA)"
 )
 _REGEX = re.compile(r"\[\^?(?:a-z|A-Z|0-9|\\[wdsS])|\\[wdsSb]|\(\?[:=!P]|\.\*|\{\d+,?\d*\}")
+_CONSTANT = re.compile(r"^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+){2,}$")
 _UUID = re.compile(r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
 _IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z]*(?:[-_.:/ ][A-Za-z]+)*[-_.:/]?$")
 _VERSIONISH = re.compile(r"^[v^~>=<]*\d+(?:[.:/-]\d+)*(?:\w{0,4})$")
@@ -83,10 +86,13 @@ def kind_of(name: str) -> str:
         parts.pop()
     if not parts or parts[-1] in PASSIVE_ENDINGS or "public" in parts or "publishable" in parts:
         return ""
-    if any(part in PASSWORDS or part.endswith(("password", "passwd", "passphrase")) for part in parts):
+    if parts[-1] in LAST_ONLY:
+        return "password" if parts[-1] in PASSWORDS else "token"
+    told = [part for part in parts if part not in LAST_ONLY]
+    if any(part in PASSWORDS or part.endswith(("password", "passwd", "passphrase")) for part in told):
         return "password"
-    if any(part in TELLING or part.endswith(("secret", "token", "apikey")) for part in parts) or _is_key(
-        parts
+    if _is_key(parts) or any(
+        part in TELLING or part.endswith(("secret", "token", "apikey")) for part in told
     ):
         return "token"
     return ""
@@ -137,11 +143,21 @@ def is_monotonous(value: str) -> bool:
 
 def _is_reference(value: str) -> bool:
     """A path, a host name or a dotted name rather than a literal; or a pattern for such a literal."""
+    if _CONSTANT.match(value) or _is_phrase(re.split(r"[-_/.:]", value)):
+        return True
     pieces = re.split(r"[/.:]", value)
     spoken = sum(
         1 for piece in pieces if piece.isalpha() and (piece.islower() or worded(piece) * 2 >= len(piece))
     )
     return (len(pieces) > 2 and spoken * 2 >= len(pieces)) or bool(_REGEX.search(value))
+
+
+def _is_phrase(pieces: list[str]) -> bool:
+    """Words joined by hyphens or underscores, most of them without a digit."""
+    words = sum(
+        1 for p in pieces if p.isalpha() and (p.islower() or p.isupper() or p.istitle()) and len(p) > 1
+    )
+    return len(pieces) > 2 and words * 3 >= len(pieces) * 2
 
 
 def _is_password(value: str) -> bool:

@@ -37,12 +37,12 @@ _LOCKS = re.compile(
 )
 _HINT = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|pw|psk|bearer|basic|jwt|mnemonic|seed|phrase|sessionid|cookie|pat\b|dsn|sas|"
-    r"-u\s|signature|webhook|identified",
+    r"-u\s|webhook|identified|redis-cli",
     re.IGNORECASE,
 )
 
 _CORE = re.compile(
-    r"(?:pass|pwd|secret|token|key|cred|auth|pw|psk|jwt|bearer|sessionid|pat|dsn|sas|signature|cookie|webhook)[\w$.-]*",
+    r"(?:pass|pwd|secret|token|key|cred|auth|pw|psk|jwt|bearer|sessionid|pat|dsn|sas|cookie|webhook)[\w$.-]*",
     re.IGNORECASE,
 )
 _OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$@.-")
@@ -53,9 +53,18 @@ _GIVEN = re.compile(
     r"(?:[\"'`]\s*,|\s*\(|[\"'`)\]]{0,3}\s*(?:\|\||\?\?|\bor\b)|[\"'`]?,?\s+value\s*=)\s*" + _QUOTED
 )
 _BARE = re.compile(r"[\"'\]`]{0,2}\s*(?:=>|:=|=|:)\s*(?P<value>[^\s\"'`,;<>]{6,})")
-_OPTION = re.compile(r"[ =]+[\"']?(?P<value>[^\s\"']{6,})")
+_OPTION = re.compile(r"[ =]+[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})")
+_SPACED = re.compile(r"\s+(?P<value>[A-Za-z0-9+/_-]{20,}={0,2})(?=[\s\"']|$)")
+_PAIR = re.compile(r"\s*=\s*[(\[]\s*[\"'][^\"']*[\"']\s*,\s*" + _QUOTED)
+_SET_OFF = re.compile(r"(?:\s+As\s+\w+\s*=|[\"']?\s*\{\s*default\s*=)\s*" + _QUOTED)
+_PLIST = re.compile(r"</key>\s*<string>(?P<value>[^<>\s]{6,})</")
+_NUMBER = re.compile(r"\s*(?:=|:)\s*(?P<value>0x[0-9a-fA-F]{64})\b")
 _TAG = re.compile(r"(?:\s[^>]{0,200})?>(?P<value>[^<>\s]{6,})</")
 _FALLBACK = re.compile(r":?[-=](?P<value>[^}\s]{6,})\}")
+_ASKS = re.compile(
+    r"(?i)(?:get|fetch|load|read|find|has|is|lookup|validate|check|verify|list|delete|create)_?[A-Z_a-z]"
+)
+"""A function of such a name is given the name of a secret, not the secret."""
 _PHRASE = re.compile(
     r"(?i)(?:mnemonic|seed[_ -]?phrase|recovery[_ -]?phrase)\w*[\"']?\s*[:=]\s*[\"']?(?P<value>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})"
 )
@@ -74,6 +83,12 @@ _LOGIN = re.compile(r"(?:^|\s)(?:-u|--user)[ =]?[\"']?(?P<user>[\w.@-]+):(?P<val
 _SHORT_P = re.compile(
     r"\b(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|docker\s+login|helm\s+registry\s+login|smbclient|7z|unzip|zip|psql)\b.*?\s-p\s?[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})"
 )
+_TOOLS = re.compile(
+    r"\b(?:redis-cli\b.*?\s-a|openssl\b.*?\s-(?:k|pass\w*\s+pass:)|htpasswd\s+-\w*b\w*\s+\S+\s+\S+|ConvertTo-SecureString(?:\s+-String)?)"
+    r"\s*[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})"
+)
+_PGPASS = re.compile(r"^\s*\+?[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+:(?P<value>[^:\s]{4,})$")
+_HTPASSWD = re.compile(r"^\s*\+?[^:\s]+:(?P<value>(?:\$|\{SHA\})\S{10,})$")
 _SQL = re.compile(
     r"(?i)\b(?:identified\s+(?:with\s+\w+\s+)?by|(?:with\s+)?(?:encrypted\s+)?password)\s+'(?P<value>[^'\s]{6,})'"
 )
@@ -93,14 +108,15 @@ _B64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{24,4096}={0,2}")
 _HEX = re.compile(
     r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}){20,2048}(?![0-9A-Fa-f])|(?:\\x[0-9A-Fa-f]{2}){20,2048}"
 )
+_COMMENT = re.compile(r"^\s*\+?\s*(?:#(?!\s*(?:define|include|if|el|pragma|undef))|\*|--|;)|//|/\*|\s# ")
 _HEADER_CHECK = re.compile(
     r"(?i)startswith|starts_with|hasprefix|\.includes|contains|indexof|\bin\s+\w+|re\.(?:compile|search|match)|grep|\.test\(|assert|pattern|regex|==|!="
 )
 _RUN = re.compile(r"[A-Za-z0-9_+/=~%-]{15}")
 _KEY_STAND_IN = re.compile(
-    r"KEY(?: BLOCK)?-----[\s\\nr\"'+]{0,12}(?:X{3,}|x{3,}|\.{3}|<|\$\{|\{\{|YOUR|\*{3}|\[)"
+    r"KEY(?: BLOCK)?-----[\s\\nr\"'+]{0,12}(?:X{3,}|x{3,}|\.{3}|<|\$\{|\{\{|YOUR|\*{3}|\[|(\w)\1{3}\W)"
 )
-_EXAMPLE_JWT = "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
+_KNOWN_EXAMPLE = "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
 
 
 def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
@@ -194,7 +210,7 @@ def _is_example(token: str) -> bool:
         "notreal",
         "fake",
     )
-    return any(word in low for word in said) or is_monotonous(body) or _EXAMPLE_JWT in token
+    return any(word in low for word in said) or is_monotonous(body) or _KNOWN_EXAMPLE in token
 
 
 def _beside_names(path: str, line: str) -> Iterable[Found]:
@@ -202,12 +218,13 @@ def _beside_names(path: str, line: str) -> Iterable[Found]:
         return
     if "://" in line:
         yield from _urls(line)
+    yield from _in_login_files(path, line)
     if not _HINT.search(line) or _LOCKS.search(path):
         return
     plain = _DATA_URL.sub(lambda m: " " * len(m.group()), line)
     yield from _headers(plain)
     yield from _named(path, plain)
-    yield from _logins(path, plain)
+    yield from _logins(plain)
 
 
 def _urls(line: str) -> Iterable[Found]:
@@ -265,7 +282,9 @@ def _start_of_name(line: str, at: int) -> int:
 def _beside(name: str, kind: str, line: str, start: int, end: int, code: bool) -> Iterable[Found]:
     """What stands after a telling name, in each of the ways in which a value can."""
     before = line[:start][-2:]
-    tails = [_ASSIGNED, _GIVEN]
+    tails = [_ASSIGNED, _GIVEN, _SET_OFF, _PLIST, _NUMBER]
+    if name.lower().endswith(("auth", "credentials", "creds")):
+        tails.append(_PAIR)
     if before[-1:] == "<":
         tails.append(_TAG)
     if before == "${":
@@ -273,11 +292,11 @@ def _beside(name: str, kind: str, line: str, start: int, end: int, code: bool) -
     if name.startswith("--"):
         tails.append(_OPTION)
     if not code or _within_text(line, start):
-        tails.append(_BARE)
+        tails += (_BARE, _SPACED)
     for tail in tails:
         match = tail.match(line, end)
-        if match:
-            yield from _if_secret(match, name, kind)
+        if match and not (match.group().startswith("(") and _ASKS.match(name.rpartition(".")[2])):
+            yield from _if_secret(match, name, kind if tail is not _SPACED else "token")
 
 
 def _if_secret(match: re.Match[str], name: str, kind: str) -> Iterable[Found]:
@@ -297,10 +316,8 @@ def _is_spoken_in_base64(value: str) -> bool:
 
 
 def _is_expression(value: str) -> bool:
-    return (
-        any(mark in value for mark in ("(", "[", "{", "$"))
-        and re.match(r"[\w.$]+[(\[{]|\$", value) is not None
-    )
+    """A call, a lookup or a member rather than a literal."""
+    return re.search(r"^[\w.$]+[(\[{]|^\$|\w\(|[)}\]]\.\w", value) is not None
 
 
 def _is_hidden(value: str) -> bool:
@@ -318,22 +335,23 @@ def _within_text(line: str, at: int) -> bool:
     """Is this place part of a literal or of a comment rather than code?"""
     before = line[:at]
     quotes = sum(before.count(mark) for mark in "\"'`")
-    return (
-        quotes % 2 == 1
-        or re.match(r"\s*\+?\s*(?:#|//|\*|/\*|--|;)", before) is not None
-        or "//" in before
-        or "# " in before
-    )
+    return quotes % 2 == 1 or _COMMENT.search(before) is not None
 
 
-def _logins(path: str, line: str) -> Iterable[Found]:
-    patterns = [_LOGIN, _SHORT_P, _KEYSTORE, _SQL, _REQUIRE, _STDIN]
-    if re.search(r"(?:^|/)[._]netrc$", path):
-        patterns.append(_NETRC)
-    for pattern in patterns:
+def _logins(line: str) -> Iterable[Found]:
+    for pattern in (_LOGIN, _SHORT_P, _KEYSTORE, _SQL, _REQUIRE, _STDIN, _TOOLS):
         for match in pattern.finditer(line):
             if is_secret_value(match.group("value"), "password"):
                 yield Found("login", match.start("value"), match.end("value"))
+
+
+def _in_login_files(path: str, line: str) -> Iterable[Found]:
+    """Files whose every line is a login."""
+    name = path.rpartition("/")[2].lower()
+    pattern = {".netrc": _NETRC, "_netrc": _NETRC, ".pgpass": _PGPASS, ".htpasswd": _HTPASSWD}.get(name)
+    match = pattern.search(line) if pattern else None
+    if match and not is_weak(match.group("value")[1:] or "x"):
+        yield Found("login", match.start("value"), match.end("value"))
 
 
 def _disguised(line: str) -> Iterable[Found]:

@@ -74,18 +74,15 @@ def _has_manifest(folder: str, manifests: Sequence[str], known: Iterable[str]) -
 
 
 def judge_collisions(changes: Sequence[Change], files: Sequence[str]) -> Iterable[Verdict]:
-    """Two names that are one name on some disks."""
-    seen: dict[str, str] = {}
+    """Two names that are one name on some disks, though they are written differently."""
+    seen: dict[str, tuple[str, str]] = {}
     for change, file in zip(changes, files, strict=True):
         if change.op == "delete":
             continue
-        other = seen.setdefault(fold_path(file), file)
-        if other != file or (change.path != file and _same_but_for_form(change, other, changes)):
+        name = change.path.replace("\\", "/").rpartition("/")[2]
+        other, as_written = seen.setdefault(fold_path(file), (file, name))
+        if other != file or as_written != name:
             yield Verdict("ask", "name-collision", f"{file} is the same name as {other} on some disks.", file)
-
-
-def _same_but_for_form(change: Change, file: str, changes: Sequence[Change]) -> bool:
-    return any(c is not change and c.path == file and c.op != "delete" for c in changes)
 
 
 def judge_bare_repos(files: Sequence[str]) -> Iterable[Verdict]:

@@ -16,7 +16,7 @@ from flyball.guard.pytests import Module, Test
 from flyball.guard.testfiles import is_conftest, is_near_test, is_test, language
 from flyball.guard.verdict import Verdict, Word
 from flyball.guard.weakened_config import config_faults
-from flyball.guard.weakened_lines import line_faults, source_faults, test_names
+from flyball.guard.weakened_lines import line_faults, names_of_tests, source_faults
 
 Texts = Mapping[str, tuple[str | None, str | None]]
 
@@ -125,8 +125,13 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) -
         if before is not None and after is not None:
             yield from _compared(before, after, moved)
             return
-    elsewhere = [name for other in edits if other is not edit for name in test_names(other.added or ())]
-    yield from (Weak(r) for r in line_faults(edit.path, edit.removed or (), edit.added or (), elsewhere))
+    elsewhere = [name for other in edits if other is not edit for name in names_of_tests(other.added or ())]
+    yield from (
+        Weak(r)
+        for r in line_faults(
+            edit.path, edit.removed or (), edit.added or (), elsewhere, is_new=change.op == "add"
+        )
+    )
 
 
 def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) -> bool:
@@ -136,7 +141,7 @@ def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Tes
         return bool(module.tests) and all(_successor(test, moved) for test in module.tests.values())
     others = [e for e in edits if e is not edit and e.change.op != "delete" and is_test(e.path)]
     if edit.removed:
-        here, there = test_names(edit.removed), [n for e in others for n in test_names(e.added or ())]
+        here, there = names_of_tests(edit.removed), [n for e in others for n in names_of_tests(e.added or ())]
         return bool(here) and not Counter(here) - Counter(there)
     name = edit.path.rpartition("/")[2]
     return any(
@@ -149,25 +154,30 @@ def _compared(before: Module, after: Module, moved: dict[str, list[Test]]) -> It
     for dodge, line in after.dodges.items():
         if dodge not in before.dodges:
             yield Weak(dodge, line)
-    gone = [test for name, test in before.tests.items() if name not in after.tests]
     fresh = [test for name, test in after.tests.items() if name not in before.tests]
-    yield from _deleted(gone, fresh, moved)
+    spare = Spare(fresh)
     for name, old in before.tests.items():
         if name in after.tests:
-            yield from _weaker(old, after.tests[name])
+            yield from _weaker(old, after.tests[name], spare)
+        elif not _successor(old, moved) and not spare.covers(old, old.weight):
+            yield Weak(f"{old.name} is deleted", old.line)
     for test in fresh:
-        yield from (Weak(f"{test.name} is {dodge}", test.line) for dodge in sorted(test.dodges & {"skipped"}))
+        if "skipped" in test.dodges:
+            yield Weak(f"{test.name} is skipped", test.line)
 
 
-def _deleted(gone: list[Test], fresh: list[Test], moved: dict[str, list[Test]]) -> Iterable[Weak]:
-    missing = [test for test in gone if not _successor(test, moved)]
-    left = sum(test.weight for test in fresh if not test.dodges)
-    for test in missing:
-        kin = any(test.calls & other.calls for other in fresh if other.weight and not other.dodges)
-        if kin and left >= test.weight:
-            left -= test.weight
-        else:
-            yield Weak(f"{test.name} is deleted", test.line)
+class Spare:
+    """What new tests assert, to be set against what old ones lost: a test may be split or merged."""
+
+    def __init__(self, fresh: Sequence[Test]) -> None:
+        self.tests = [test for test in fresh if test.weight and not test.dodges]
+        self.left = sum(test.weight for test in self.tests)
+
+    def covers(self, old: Test, loss: int) -> bool:
+        """Is there enough left, in tests that call what the old one called? If so, it is used up."""
+        enough = self.left >= loss and any(old.calls & test.calls for test in self.tests)
+        self.left -= loss if enough else 0
+        return enough
 
 
 def _successor(test: Test, moved: dict[str, list[Test]]) -> bool:
@@ -175,18 +185,22 @@ def _successor(test: Test, moved: dict[str, list[Test]]) -> bool:
     return any(other.weight >= test.weight and not other.dodges - test.dodges for other in found)
 
 
-def _weaker(old: Test, new: Test) -> Iterable[Weak]:
+def _weaker(old: Test, new: Test, spare: Spare) -> Iterable[Weak]:
     for dodge in sorted(new.dodges - old.dodges):
         yield Weak(
-            f"{new.name} is {dodge}" if dodge != "returns early" else f"{new.name} returns early", new.line
+            f"{new.name} {dodge}" if dodge.startswith("returns") else f"{new.name} is {dodge}", new.line
         )
-    if new.rows < old.rows:
-        yield Weak(f"{new.name} loses cases ({old.rows} to {new.rows})", new.line)
-    real_old = [w for w in old.worths if w]
-    real_new = [w for w in new.worths if w]
-    if len(real_new) * new.rows < len(real_old) * old.rows and new.weight < old.weight:
-        yield Weak(f"{new.name} loses assertions ({len(real_old)} to {len(real_new)})", new.line)
-    elif sum(real_new) * new.rows < sum(real_old) * old.rows or _is_outdone(real_old, real_new):
+    rows = old.rows if new.is_open else new.rows
+    if rows < old.rows:
+        yield Weak(f"{new.name} loses cases ({old.rows} to {rows})", new.line)
+    before = [worth for worth in old.worths if worth]
+    after = [worth for worth in new.worths if worth]
+    loss = sum(before) * old.rows - sum(after) * rows
+    if loss > 0 and not spare.covers(old, loss):
+        fewer = len(after) * rows < len(before) * old.rows
+        how = f"loses assertions ({len(before)} to {len(after)})" if fewer else "asserts less than before"
+        yield Weak(f"{new.name} {how}", new.line)
+    elif loss <= 0 and _is_outdone(before, after):
         yield Weak(f"{new.name} asserts less than before", new.line)
     yield from _wider(old, new)
 

@@ -123,7 +123,7 @@ class SqliteJournal:
     def _move(self, place: _Place, write: Write, entries: list[Entry]) -> _Place:
         """Set only the columns that changed, so that only their indexes are touched."""
         head = bytes.fromhex(entries[-1].hash) if entries else place.head
-        ended = place.ended or self._register_end(write, head.hex(), place.ended)
+        ended = self._register_end(write, head.hex(), place.ended)
         row = astuple(write.row)
         changed = [i for i, (old, new) in enumerate(zip(place.row, row, strict=True)) if old != new]
         values = (

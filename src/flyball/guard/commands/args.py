@@ -16,7 +16,7 @@ class Arg(msgspec.Struct, frozen=True):
 
     `unknown`: 0 literal, 1 unknown but harmless as text (a date, a count), 2 unknown. `glob`: unquoted `*?[`.
     `many`: stands for files of the workspace that some command listed. `remote`: came over the network.
-    `pipe`: a process substitution's file.
+    `pipe`: a process substitution's file. `said`: holds what some command puts out.
     """
 
     text: str
@@ -26,6 +26,7 @@ class Arg(msgspec.Struct, frozen=True):
     remote: bool = False
     pipe: bool = False
     quoted: bool = False
+    said: bool = False
 
     @property
     def literal(self) -> bool:
@@ -51,6 +52,7 @@ def merged(pieces: list[Arg]) -> Arg:
         any(piece.remote for piece in pieces),
         any(piece.pipe for piece in pieces),
         any(piece.quoted for piece in pieces),
+        any(piece.said for piece in pieces),
     )
 
 

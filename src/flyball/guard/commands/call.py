@@ -16,13 +16,29 @@ from flyball.guard.commands.places import UNKNOWN, glob_place, place_of, ruling
 from flyball.guard.commands.policy import CommandPolicy, Rule
 from flyball.guard.commands.profiles import Profile, profile_of, verdict_of
 from flyball.guard.commands.scene import Feed, Scene
-from flyball.guard.verdict import SEVERITY, Verdict, Word
+from flyball.guard.verdict import SEVERITY, Verdict
 
 _LISTERS = frozenset(["find", "fd", "rg", "grep", "ls", "ag"])
-_DECODERS = frozenset(["base64", "base32", "xxd", "openssl", "gpg", "uudecode", "tr", "rev", "gunzip", "zcat", "bunzip2", "xz", "unxz"])
+_DECODERS = frozenset(
+    [
+        "base64",
+        "base32",
+        "xxd",
+        "openssl",
+        "gpg",
+        "uudecode",
+        "tr",
+        "rev",
+        "gunzip",
+        "zcat",
+        "bunzip2",
+        "xz",
+        "unxz",
+    ]
+)
 _WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})
 _LOOSE = re.compile(r"[=:@,]")
-CALLS_MOST = 800
+CALLS_MOST = 300
 
 
 class Call(msgspec.Struct):
@@ -92,7 +108,7 @@ class Caller:
             return
         if arg.many and use not in {"look", "read"}:
             self.ask("many-files", f"It would {use} files that only a listing names.")
-        elif HOLE in arg.text:
+        if HOLE in arg.text:
             self.opaque_path(use, arg, scene)
         else:
             self.known_path(use, arg, scene)
@@ -277,10 +293,23 @@ class Caller:
         if name in _DECODERS:
             return Feed("decoded")
         if name in _LISTERS or [arg.text for arg in args[:2]] in (["git", "ls-files"], ["git", "diff"]):
-            return Feed("listed" if UNKNOWN not in scene.cwds else "data")
+            return self.listed(args[1:], scene)
         if scene.feed.kind in {"text", "listed", "decoded"} and name in _PASSING:
             return scene.feed if name in {"cat", "tee"} or scene.feed.kind != "text" else Feed("data")
         return Feed("data")
+
+    def listed(self, args: list[Arg], scene: Scene) -> Feed:
+        """File names, below the first argument that leaves the workspace if any does."""
+        if UNKNOWN in scene.cwds:
+            return Feed("data")
+        inside = {"inside", "workspace", "delicate", "harmless"}
+        for arg in args:
+            if (
+                arg.text.startswith(("/", "~", ".."))
+                and place_of(arg.text, scene.cwds[0], self.policy) not in inside
+            ):
+                return Feed("listed", arg.text.rstrip("/") + "/")
+        return Feed("listed", "./")
 
 
 _PASSING = frozenset(["cat", "tee", "sort", "uniq", "head", "tail", "grep", "sed", "awk", "cut"])
@@ -288,6 +317,3 @@ _PASSING = frozenset(["cat", "tee", "sort", "uniq", "head", "tail", "grep", "sed
 
 def _begins(texts: list[str], rule: Rule) -> bool:
     return bool(rule.words) and texts[: len(rule.words)] == list(rule.words)
-
-
-__all__ = ["Call", "Caller", "Word"]

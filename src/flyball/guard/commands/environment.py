@@ -44,3 +44,18 @@ def _path_list(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
     if value.literal and places <= {"inside", "workspace"}:
         return Verdict("ask", "environment", f"'{name}' changes what code is loaded.")
     return Verdict("deny", "environment", f"'{name}' would load code from outside the workspace.")
+
+
+_SECRET = re.compile(
+    r".*(?:SECRET|TOKEN|PASSW|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE|CREDENTIAL).*", re.IGNORECASE
+)
+_SHOWN = frozenset("HOME USER SHELL PATH PWD TERM LANG EDITOR LOGNAME VIRTUAL_ENV TMPDIR HOSTNAME".split())
+
+
+def looks_secret(name: str) -> bool:
+    return _SECRET.fullmatch(name) is not None
+
+
+def harmless(name: str) -> bool:
+    """Whether a variable may be shown."""
+    return name in _SHOWN or _listed(name, "harmless")

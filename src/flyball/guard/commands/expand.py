@@ -12,10 +12,44 @@ from flyball.guard.commands.tree import Lit, Part, Sub, Sum, Unreadable, Var, Wo
 from flyball.guard.verdict import Verdict
 
 WORDS_MOST = 64
+ATOMS_MOST = 300
 
-_COUNTS = frozenset(["?", "#", "$", "!", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "EPOCHSECONDS", "COLUMNS", "LINES"])
+_COUNTS = frozenset(
+    [
+        "?",
+        "#",
+        "$",
+        "!",
+        "RANDOM",
+        "SECONDS",
+        "LINENO",
+        "UID",
+        "EUID",
+        "PPID",
+        "BASHPID",
+        "EPOCHSECONDS",
+        "COLUMNS",
+        "LINES",
+    ]
+)
 _HARMLESS = frozenset(
-    ["USER", "LOGNAME", "HOSTNAME", "SHELL", "LANG", "TERM", "PATH", "OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH_VERSION", "CI", "EDITOR", "PAGER", "TZ"]
+    [
+        "USER",
+        "LOGNAME",
+        "HOSTNAME",
+        "SHELL",
+        "LANG",
+        "TERM",
+        "PATH",
+        "OSTYPE",
+        "HOSTTYPE",
+        "MACHTYPE",
+        "BASH_VERSION",
+        "CI",
+        "EDITOR",
+        "PAGER",
+        "TZ",
+    ]
 )
 _SECRET = re.compile(
     r".*(?:SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL|_PAT|AUTH_KEY).*",
@@ -55,7 +89,9 @@ def expand(parts: tuple[Part, ...], scene: Scene, host: Host) -> list[Arg]:
 
 def expand_one(parts: tuple[Part, ...] | list[Part], scene: Scene, host: Host) -> Arg:
     """A value that is not split: an assignment, a heredoc, a redirection's target."""
-    pieces = [piece for part in _tilde(tuple(parts), host) for field in _part(part, scene, host) for piece in field]
+    pieces = [
+        piece for part in _tilde(tuple(parts), host) for field in _part(part, scene, host) for piece in field
+    ]
     return merged(pieces) if pieces else Arg("")
 
 
@@ -71,6 +107,8 @@ def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
             atoms.extend(Lit(char, False) for char in part.text)
         else:
             atoms.append(part)
+    if len(atoms) > ATOMS_MOST:
+        raise Unreadable("too-long", "A word with braces is too long to judge; write it out.")
     return [tuple(_glued(variant)) for variant in _variants(atoms)]
 
 
@@ -189,7 +227,9 @@ def _split(value: str) -> list[list[Arg]]:
 def _variable(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
     inner = expand_one(part.arg, scene, host) if part.arg else None
     if _SECRET.fullmatch(part.name) and scene.variables.get(part.name) is None:
-        host.add(Verdict("deny", "secret-variable", f"'${part.name}' looks like a secret; do not hand it on."))
+        host.add(
+            Verdict("deny", "secret-variable", f"'${part.name}' looks like a secret; do not hand it on.")
+        )
     if part.op.startswith("@P"):
         host.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs what the variable holds."))
     if part.op in {"", "[", ":-", "-", ":=", "="}:
@@ -225,7 +265,11 @@ def _known(name: str, scene: Scene, host: Host) -> Value:
         return " \t\n"
     if name in _COUNTS:
         return COUNT
-    return Arg(HOLE, unknown=1) if name in _HARMLESS else None
+    if name in _HARMLESS:
+        return Arg(HOLE, unknown=1)
+    if name.isidentifier():
+        host.add(Verdict("ask", "opaque-variable", f"Nobody can tell what '${name}' holds."))
+    return None
 
 
 def _sum(part: Sum, scene: Scene, host: Host) -> Arg:

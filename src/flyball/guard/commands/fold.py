@@ -11,10 +11,14 @@ from flyball.guard.commands.tree import Script, Simple, Sub
 from flyball.guard.commands.words import unescaped
 from flyball.guard.verdict import Verdict
 
-_COUNTING = frozenset(["date", "nproc", "whoami", "uname", "hostname", "id", "basename", "wc", "arch", "getconf", "seq", "expr"])
-_HASHES = frozenset(["rev-parse", "merge-base", "rev-list", "describe", "symbolic-ref", "write-tree", "branch", "log"])
+_COUNTING = frozenset(
+    ["date", "nproc", "whoami", "uname", "hostname", "id", "basename", "wc", "arch", "getconf", "seq", "expr"]
+)
+_HASHES = frozenset(
+    ["rev-parse", "merge-base", "rev-list", "describe", "symbolic-ref", "write-tree", "branch", "log"]
+)
 _FLAGS = re.compile(r"-[neE]+")
-_PLAIN = Arg("x1", unknown=1)
+_PLAIN = Arg("x1", unknown=1, said=True)
 
 
 def result_of(body: Script, scene: Scene, host: Host) -> Arg | None:

@@ -34,7 +34,9 @@ _KEYWORD = re.compile(
 )
 _CLOSERS = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}"})
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[)?")
-_REDIRECT = re.compile(r"(?:[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|(&>>|&>)")
+_REDIRECT = re.compile(
+    r"(?:[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|(&>>|&>)"
+)
 _FUNCTION = re.compile(r"([^\s;&|<>()$`'\"\\=]+)[ \t]*\([ \t]*\)")
 _BLANK = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT = re.compile(r"#[^\n]*")
@@ -171,6 +173,8 @@ class Grammar(WordReader):
     def pipe_prefix(self) -> None:
         """`!` and `time [-p]` change nothing about what runs."""
         while self.keyword() in {"!", "time"}:
+            self.step()
+            self.starts.append(self.at)
             self.at += len(self.keyword())
             self.blanks()
             if re.compile(r"-p(?=\s)").match(self.text, self.at):
@@ -292,6 +296,7 @@ class Grammar(WordReader):
         return Define(match.group(1), self.stage())
 
     def coproc_block(self) -> Stage:
+        self.starts.append(self.at - len("coproc"))
         self.blanks()
         named = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[({])").match(self.text, self.at)
         self.at = named.end() if named else self.at

@@ -82,6 +82,8 @@ def _script(caller: Caller, arg: Arg, scene: Scene) -> None:
         caller.deny("remote-code", "It would run code that no file of the workspace holds.")
     elif arg.glob:
         caller.ask("glob-operand", f"Nobody can tell which file '{arg.text}' would run.")
+    elif "://" in arg.text:
+        caller.deny("remote-code", f"'{arg.text}' is code from the network.")
     elif arg.text == "-":
         caller.ask("inline-code", "It runs code from standard input.")
     else:
@@ -106,7 +108,7 @@ def _packages(caller: Caller, arg: Arg, scene: Scene) -> None:
 
 
 def _url(caller: Caller, arg: Arg, scene: Scene) -> None:
-    if arg.unknown == 2:
+    if arg.unknown and arg.said:
         caller.deny("exfiltration", "What is put into the address would be carried out.")
     if _METADATA.search(arg.text):
         caller.deny("secret", "The address hands out the machine's credentials.")
@@ -118,6 +120,43 @@ def _remote(caller: Caller, arg: Arg, scene: Scene) -> None:
     """Where git fetches from: never a command in disguise."""
     if re.match(r"ext::|fd::|-", arg.text) or "--upload-pack" in arg.text:
         caller.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
+
+
+def _revision(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """A commit, a range, `rev:path` or a path."""
+    _text(caller, arg, scene)
+    caller.sniff([arg], scene)
+
+
+def _plugin_name(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """A reporter or formatter: a name is one of the tool's own, a path is code."""
+    if re.search(r"[/\\]|\.\w+$", arg.text) or HOLE in arg.text:
+        caller.deny("hidden-command", f"'{arg.text.replace(HOLE, '?')}' would be loaded as code.")
+
+
+def _makefile(caller: Caller, arg: Arg, scene: Scene) -> None:
+    if arg.text == "-" or arg.pipe:
+        caller.deny("hidden-command", "The makefile is no file of the workspace.")
+    _config(caller, arg, scene)
+    if arg.text not in {"Makefile", "makefile", "GNUmakefile"}:
+        caller.ask("unlisted", f"'{arg.text.replace(HOLE, '?')}' is not the project's usual makefile.")
+
+
+def _compiler_flags(caller: Caller, arg: Arg, scene: Scene) -> None:
+    if re.search(r"extld|toolexec|-exec|plugin|extldflags|linkmode", arg.text) or HOLE in arg.text:
+        caller.deny("hidden-command", "The flags can make the build run another program.")
+
+
+def _cmake_variable(caller: Caller, arg: Arg, scene: Scene) -> None:
+    name, _, value = arg.text.partition("=")
+    if re.search(
+        r"COMPILER|LAUNCHER|LINKER|PROGRAM|EXECUTABLE|COMMAND|TOOLCHAIN|INCLUDE|MODULE_PATH|PREFIX", name
+    ):
+        plain = re.fullmatch(r"gcc|g\+\+|clang|clang\+\+|cc|c\+\+|ccache|sccache|ON|OFF", value)
+        if not plain:
+            caller.deny("hidden-command", f"'{name}' names a program or where to find one.")
+    elif re.search(r"[$`;|&<>]", value) or HOLE in value:
+        caller.ask("opaque-operand", f"The value of '{name}' is not plain.")
 
 
 def _assignment(caller: Caller, arg: Arg, scene: Scene) -> None:
@@ -134,7 +173,22 @@ _KINDS = {
     "program": _program,
     "command": _command,
     "config": _config,
+    "folder": _config,
     "script": _script,
+    "added": lambda caller, arg, scene: caller.path("read", arg, scene),
+    "rev": _revision,
+    "formatter": _plugin_name,
+    "reporter": _plugin_name,
+    "makefile": _makefile,
+    "goflag": _compiler_flags,
+    "rustflag": _free,
+    "cmakevar": _cmake_variable,
+    "data": _free,
+    "upload": _free,
+    "header": _free,
+    "mount": _free,
+    "property": _free,
+    "pair": _text,
     "testid": _test_id,
     "packages": _packages,
     "url": _url,

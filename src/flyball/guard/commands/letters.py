@@ -13,20 +13,17 @@ def strange_letter(text: str) -> str:
     """The name of the first character nobody can see or trust in `text`, or ''."""
     if _ORDINARY.fullmatch(text):
         return ""
-    for at, char in enumerate(text):
-        if char >= "\x7f" or char < " ":
-            name = _strange(text, at, char)
-            if name:
-                return name
-    return ""
-
-
-def _strange(text: str, at: int, char: str) -> str:
-    if char in "\t\n" or (char in (_JOINER, _EMOJI_STYLE) and _after_emoji(text, at)):
+    strange = {char for char in set(text) if char not in "\t\n" and _is_strange(char)}
+    if not strange:
         return ""
-    if char in _IGNORABLE or unicodedata.category(char) in _BAD_KINDS or _is_selector(char):
-        return f"U+{ord(char):04X} {unicodedata.name(char, 'control character')}"
+    for at, char in enumerate(text):
+        if char in strange and not (char in (_JOINER, _EMOJI_STYLE) and _after_emoji(text, at)):
+            return f"U+{ord(char):04X} {unicodedata.name(char, 'control character')}"
     return ""
+
+
+def _is_strange(char: str) -> bool:
+    return char in _IGNORABLE or unicodedata.category(char) in _BAD_KINDS or _is_selector(char)
 
 
 def _after_emoji(text: str, at: int) -> bool:

@@ -10,6 +10,8 @@ from flyball.guard.commands.args import Arg
 from flyball.guard.commands.profiles import Flag, Profile
 from flyball.guard.verdict import SEVERITY
 
+_GO = frozenset({"go", "go-posix"})
+LETTERS_MOST = 200
 _NUMBER = re.compile(r"-[0-9]+")
 
 
@@ -39,7 +41,7 @@ def sort_arguments(profile: Profile, args: list[Arg]) -> Sorted:
     """`posix` and `sub` styles stop at the first operand; `none` knows no options at all."""
     given = Sorted()
     queue = list(reversed(args))
-    stops = profile.style == "posix" or bool(profile.sub) or profile.wraps >= 0
+    stops = profile.style in {"posix", "go-posix"} or bool(profile.sub) or profile.wraps >= 0
     while queue:
         arg = queue.pop()
         if profile.style == "none" or not _is_option(arg, profile):
@@ -49,7 +51,7 @@ def sort_arguments(profile: Profile, args: list[Arg]) -> Sorted:
         elif arg.text == "--":
             given.after_dashes = len(given.operands)
             break
-        elif arg.text.startswith("--") or profile.style == "go":
+        elif arg.text.startswith("--") or profile.style in _GO:
             _long(profile, arg, queue, given)
         else:
             _cluster(profile, arg, queue, given)
@@ -58,7 +60,7 @@ def sort_arguments(profile: Profile, args: list[Arg]) -> Sorted:
 
 
 def _is_option(arg: Arg, profile: Profile) -> bool:
-    return arg.text.startswith("-") and arg.text != "-" and not (arg.text == "-" + "\0")
+    return arg.text.startswith("-") and arg.text != "-"
 
 
 def _long(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> None:
@@ -70,6 +72,8 @@ def _long(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> None:
     value = arg.tail(len(name) + 1) if equals else None
     if value is None and flag.takes == "needs" and queue:
         value = queue.pop()
+    if flag.kind == "pair" and queue:
+        queue.pop()  # `--arg name value`
     given.options.append(Option(flag.name, flag, value))
 
 
@@ -78,7 +82,7 @@ def _lookup(profile: Profile, name: str) -> Flag | None:
     exact = profile.flags.get(name)
     if exact or len(name) < 3:
         return exact
-    if profile.style == "go":
+    if profile.style in _GO:
         return profile.flags.get(name[1:] if name.startswith("--") else "-" + name)
     matches = [flag for key, flag in profile.flags.items() if key.startswith(name)]
     if not matches:
@@ -95,6 +99,9 @@ def _cluster(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> Non
     whole = profile.flags.get(arg.text.partition("=")[0])
     if whole and len(whole.name) > 2:  # a single-dash word such as -std=c99 or -Wall
         _long(profile, arg, queue, given)
+        return
+    if len(arg.text) > LETTERS_MOST:
+        given.options.append(Option(arg.text[:8] + "…", None))
         return
     at = 1
     while at < len(arg.text):

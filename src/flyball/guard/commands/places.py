@@ -11,13 +11,32 @@ from flyball.guard.commands.letters import plain_form
 from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.verdict import Verdict, Word
 
+PATH_MOST = 2_000
+WILDCARDS_MOST = 12
 UNKNOWN = "?"  # a working directory nobody knows
 
 _AGENT = frozenset(
-    [".claude", ".codex", ".gemini", ".cursor", ".aider", ".continue", ".opencode", ".windsurf", ".cline", ".roo", ".kiro", ".goose", ".amp", ".qwen"]
+    [
+        ".claude",
+        ".codex",
+        ".gemini",
+        ".cursor",
+        ".aider",
+        ".continue",
+        ".opencode",
+        ".windsurf",
+        ".cline",
+        ".roo",
+        ".kiro",
+        ".goose",
+        ".amp",
+        ".qwen",
+    ]
 )
 _AGENT_FILES = re.compile(r"\.claude\.json|\.mcp\.json|\.aider\.conf\.ya?ml|\.aider.*|managed-settings\.json")
-_SECRET_DIRS = frozenset([".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store", ".mozilla", ".thunderbird", "keychains"])
+_SECRET_DIRS = frozenset(
+    [".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store", ".mozilla", ".thunderbird", "keychains"]
+)
 _SECRET_NAME = re.compile(
     r"\.env|\.envrc|(?!\.env\.(?:example|sample|template|dist|defaults|schema)$)\.env\.[\w.-]+|[\w-]+\.env"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|[._]netrc|\.pgpass|\.my\.cnf|\.git-credentials|\.pypirc|\.vault-token"
@@ -39,10 +58,41 @@ _ASK_TO_WRITE = re.compile(
     r"|\.cargo/config(?:\.toml)?"
 )
 _HARMLESS_DEVICES = re.compile(r"/dev/(?:null|zero|u?random|stdin|stdout|stderr|tty|fd/[0-9]+)")
-_SYSTEM = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "opt", "proc", "root", "run", "sbin", "srv", "sys")
+_SYSTEM = (
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "lib32",
+    "lib64",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "srv",
+    "sys",
+)
 _SYSTEM_TOPS = frozenset((*_SYSTEM, "usr", "var", "library", "system", "applications", ""))
 
-_SAMPLES = [".git/config", ".git/hooks/pre-commit", ".flyball/policy.toml", ".flyball/journal.db", ".env", ".claude/settings.json", ".codex/config.toml", ".gemini/settings.json", ".netrc", ".ssh/id_rsa", ".aws/credentials", ".bashrc", ".profile", ".mcp.json", "id_rsa"]
+_SAMPLES = [
+    ".git/config",
+    ".git/hooks/pre-commit",
+    ".flyball/policy.toml",
+    ".flyball/journal.db",
+    ".env",
+    ".claude/settings.json",
+    ".codex/config.toml",
+    ".gemini/settings.json",
+    ".netrc",
+    ".ssh/id_rsa",
+    ".aws/credentials",
+    ".bashrc",
+    ".profile",
+    ".mcp.json",
+    "id_rsa",
+]
 
 # place: what each use of it gets. (look = its existence, read, create, write, delete)
 _TABLE: dict[str, tuple[Word, Word, Word, Word, Word]] = {
@@ -92,12 +142,14 @@ def ruling(place: str, use: str, path: str) -> Verdict | None:
 @lru_cache(maxsize=4096)
 def place_of(text: str, cwd: str, policy: CommandPolicy) -> str:
     """The place a literal path leads to from `cwd`."""
-    if not posixpath.isabs(text) and cwd == UNKNOWN:
+    if (not posixpath.isabs(text) and cwd == UNKNOWN) or len(text) > PATH_MOST:
         return "unknown"
     path = posixpath.normpath(posixpath.join(cwd, text))
     path = "/" + path.lstrip("/")
     inside = _below(path, policy.workspace)
-    return _protected(path, inside, policy) or (_inside(inside) if inside is not None else _outside(path, policy))
+    return _protected(path, inside, policy) or (
+        _inside(inside) if inside is not None else _outside(path, policy)
+    )
 
 
 def _below(path: str, root: str) -> str | None:
@@ -146,7 +198,11 @@ def _outside(path: str, policy: CommandPolicy) -> str:
         return "harmless"
     rest = _below(path, policy.home)
     if rest is not None:
-        return "home-settings" if rest.startswith(".") or rest.startswith(("bin/", "library/launch")) else "outside"
+        return (
+            "home-settings"
+            if rest.startswith(".") or rest.startswith(("bin/", "library/launch"))
+            else "outside"
+        )
     tops = path.lower().split("/")
     if tops[1] == "tmp" or tops[1:3] == ["var", "tmp"]:
         return "temporary"
@@ -155,7 +211,9 @@ def _outside(path: str, policy: CommandPolicy) -> str:
 
 def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
     """The worst place a glob could lead to: its fixed beginning, or a protected path it could match."""
-    if not posixpath.isabs(pattern) and cwd == UNKNOWN:
+    if (not posixpath.isabs(pattern) and cwd == UNKNOWN) or len(
+        re.findall(r"[*?\[]", pattern)
+    ) > WILDCARDS_MOST:
         return "unknown"
     path = posixpath.normpath(posixpath.join(cwd, pattern))
     pieces = path.lower().split("/")

@@ -39,5 +39,9 @@ def default_policy(workspace: str, home: str) -> CommandPolicy:
     return CommandPolicy(
         workspace=workspace.rstrip("/") or "/",
         home=home.rstrip("/") or "/",
-        state_dirs=(f"{home}/.local/state/flyball", f"{home}/.config/flyball", f"{home}/.local/share/flyball"),
+        state_dirs=(
+            f"{home}/.local/state/flyball",
+            f"{home}/.config/flyball",
+            f"{home}/.local/share/flyball",
+        ),
     )

@@ -119,7 +119,9 @@ def _compile(name: str, table: dict[str, Any], sets: dict[str, str], inherited: 
     )
 
 
-def _subs(name: str, table: dict[str, Any], sets: dict[str, str], worse: dict[str, Flag]) -> dict[str, Profile]:
+def _subs(
+    name: str, table: dict[str, Any], sets: dict[str, str], worse: dict[str, Flag]
+) -> dict[str, Profile]:
     found: dict[str, Profile] = {}
     for word, rules in table.get("stop", {}).items():
         for rule, names in rules.items():
@@ -161,7 +163,7 @@ def _token(token: str, style: str) -> list[Flag]:
     name, optional, kind = match.groups()
     takes: Takes = "may" if optional else "needs" if kind else "nothing"
     single = not name.startswith("--") and name != "-NUM"
-    if single and len(name) > 2 and style != "go" and takes == "nothing":
+    if single and len(name) > 2 and not style.startswith("go") and takes == "nothing":
         return [Flag("-" + letter) for letter in name[1:]]
     return [Flag(name, takes, kind or "text")]
 

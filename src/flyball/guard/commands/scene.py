@@ -21,6 +21,7 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 NOTHING = Feed()
+_UNSET = ("", "unset")
 
 
 class Scene(msgspec.Struct):
@@ -45,6 +46,6 @@ class Scene(msgspec.Struct):
         """After something that may or may not have run, both ways are possible."""
         self.cwds = tuple(dict.fromkeys((*self.cwds, *other.cwds)))[:6]
         for name in {**self.variables, **other.variables}:
-            if self.variables.get(name) != other.variables.get(name):
+            if self.variables.get(name, _UNSET) != other.variables.get(name, _UNSET):
                 self.variables[name] = None
         self.functions.update(other.functions)

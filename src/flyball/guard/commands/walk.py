@@ -30,7 +30,7 @@ from flyball.guard.commands.tree import (
     Unreadable,
 )
 
-STAGES_MOST = 600
+STAGES_MOST = 200
 LOOP_VALUES_MOST = 12
 DEPTH_MOST = 12
 
@@ -164,7 +164,8 @@ class Judge(Caller):
         args = expand_words(simple.words, scene, self)
         local = scene if not simple.words else scene.copy()
         for assign in simple.assigns:
-            self.assign(assign, local, exported=bool(simple.words))
+            if not (assign.name == "IFS" and args[:1] == [Arg("read")]):
+                self.assign(assign, local, exported=bool(simple.words))
         taken = scene.feed
         scene.feed = self.redirects(simple.redirects, scene)
         feed = self.command(args, scene) if args else Feed("data")
@@ -196,9 +197,17 @@ class Judge(Caller):
     def redirect(self, redirect: Redirect, scene: Scene) -> Feed | None:
         if redirect.op == "<<":
             return _fed(expand_one(redirect.body, scene, self))
-        target = expand_one(redirect.target.parts, scene, self)
         if redirect.op == "<<<":
-            return _fed(target)
+            return _fed(expand_one(redirect.target.parts, scene, self))
+        targets = expand(redirect.target.parts, scene, self)
+        if len(targets) != 1:
+            self.deny("unreadable", "A redirection must have one target.")
+        return self.redirected(redirect, targets, scene)
+
+    def redirected(self, redirect: Redirect, targets: list[Arg], scene: Scene) -> Feed | None:
+        for target in targets[:-1]:
+            self.open_file(redirect.op, target, scene)
+        target = targets[-1] if targets else Arg(HOLE, unknown=2)
         if redirect.op in {">&", "<&"} and re.fullmatch(r"\d*-?", target.text):
             return None
         return self.open_file(redirect.op, target, scene)
@@ -228,8 +237,8 @@ class Judge(Caller):
 
     def result(self, body: Script, scene: Scene, remote: bool) -> Arg:
         if remote:
-            return Arg(HOLE, unknown=2, remote=True)
-        return fold.result_of(body, scene, self) or Arg(HOLE, unknown=2)
+            return Arg(HOLE, unknown=2, remote=True, said=True)
+        return fold.result_of(body, scene, self) or Arg(HOLE, unknown=2, said=True)
 
     def hidden(self, text: str, scene: Scene) -> None:
         """Text that bash evaluates a second time (arithmetic, subscripts, `declare`, `test -v`)."""
@@ -247,7 +256,9 @@ def _leaves(item: Item) -> bool:
 def _loop_values(values: list[Arg]) -> list[Arg]:
     if len(values) > LOOP_VALUES_MOST:
         return [Arg(HOLE, unknown=2)]
-    return [msgspec.structs.replace(value, glob=False, many=True) if value.glob else value for value in values]
+    return [
+        msgspec.structs.replace(value, glob=False, many=True) if value.glob else value for value in values
+    ]
 
 
 def _fed(value: Arg) -> Feed:

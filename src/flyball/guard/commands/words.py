@@ -6,11 +6,12 @@ import re
 
 from flyball.guard.commands.tree import Lit, Part, Script, Sub, Sum, Unreadable, Var, Word
 
-STEPS_MOST = 12_000
+STEPS_MOST = 2_000
+RUN_MOST = 2_000
 DEPTH_MOST = 24
 
 META = " \t\n;&|<>()"
-_PLAIN = re.compile(r"[A-Za-z0-9_./:=,@%+^~{}\[\]*?!#-]+")
+_PLAIN = re.compile(r"[A-Za-z0-9_./:=,@%+^~{}\[\]*?!#\x80-\U0010ffff-]+")
 _QUOTED_RUN = re.compile(r'[^"\\$`]+')
 _HEREDOC_RUN = re.compile(r"[^\\$`]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -109,6 +110,8 @@ class WordReader:
         """A run of ordinary characters that holds none of `stops`."""
         match = _PLAIN.match(self.text, self.at)
         run = match.group() if match else self.peek()
+        if len(run) > RUN_MOST:
+            raise Unreadable("too-long", "A word without quotes is too long to judge.")
         cut = min((run.find(stop) for stop in stops if stop in run), default=len(run))
         self.at += max(cut, 1)
         return run[: max(cut, 1)]
@@ -245,9 +248,11 @@ class WordReader:
         """`$((…))`, or None where it turns out to be `$( (…) … )`."""
         if not self.looking("$(("):
             return None
-        start = self.at
+        start, depth = self.at, self.depth
+        self.deeper()
         self.at += 3
         parts = self.sum_parts()
+        self.depth = depth
         if parts is None:
             self.at = start
             return None
@@ -326,7 +331,9 @@ class WordReader:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    code = next((int(match[group], base) for group, base in ((1, 16), (2, 16), (3, 16), (4, 8)) if match[group]), -1)
+    code = next(
+        (int(match[group], base) for group, base in ((1, 16), (2, 16), (3, 16), (4, 8)) if match[group]), -1
+    )
     if code >= 0:
         return chr(code & 0xFF if match[4] else min(code, 0x10FFFF))
     if match[5]:

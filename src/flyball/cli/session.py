@@ -1,0 +1,134 @@
+"""This process as a driver: it drives its runs until each has ended or waits for a person.
+
+Ctrl+C once stops after this turn, twice now, a third time leaves at once; SIGTERM and a closed terminal are
+like the second. Whatever happens, the runs can be resumed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Generator
+from types import FrameType
+
+from flyball.cli.screen import Screen
+from flyball.core import events as e
+from flyball.core import views
+from flyball.core.run import Run
+from flyball.driver import Driver
+from flyball.errors import AlreadyRunning, Fenced, FlyballError, JournalError
+from flyball.house import House
+
+INTERRUPTED = 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AT_ONCE = 3
+
+
+class Session:
+    def __init__(self, house: House, screen: Screen, stay: bool) -> None:
+        self.house, self.screen, self.stay = house, screen, stay
+        screen.stays = stay
+        self.driver = Driver(house.state_dir)
+        self.supervisor = house.supervisor(self.driver, screen.event, screen.doing)
+        self.roots: list[str] = []
+        self.presses = 0
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(FlyballError, OSError):
+            self.supervisor.close()
+        self.driver.close()
+
+    # ---- runs ----
+
+    def begin(self, event: e.RunBegan) -> Run:
+        self.roots.append(event.run)
+        return self.supervisor.begin(event)
+
+    def adopt(self, run_id: str) -> None:
+        self.supervisor.adopt(run_id)
+        self.roots.append(run_id)
+
+    def run(self, root: str) -> Run:
+        return self.supervisor.driven[root].run
+
+    def drive(self) -> None:
+        """Until every run has ended or waits for a person."""
+        try:
+            with self._signals(), self.screen.shown():
+                self.supervisor.drive(self._done)
+        except (Fenced, AlreadyRunning):
+            raise
+        except JournalError as problem:
+            names = " ".join(self.roots)
+            raise JournalError(f"{problem} Then `flyball resume {names}` goes on.") from problem
+
+    def exit_code(self) -> int:
+        return max((self._code(self.run(root)) for root in self.roots), default=0)
+
+    def _code(self, run: Run) -> int:
+        return INTERRUPTED if self.presses and run.status != "ended" else views.exit_code(run)
+
+    # ---- when to let go ----
+
+    def _done(self) -> bool:
+        return all(self._rests(self.run(root)) for root in self.roots)
+
+    def _rests(self, run: Run) -> bool:
+        """A limit clears by itself, so it is waited for; a person is waited for where somebody may sit."""
+        if run.status == "running":
+            return False
+        if run.status == "ended":
+            return True
+        if self._asks(run):
+            return not self.stay or self.presses > 0
+        return run.until is None
+
+    def _asks(self, run: Run) -> bool:
+        driven = self.supervisor.driven
+        while run.question is None and run.child in driven:
+            run = driven[run.child].run
+        return run.question is not None
+
+    # ---- signals ----
+
+    @contextlib.contextmanager
+    def _signals(self) -> Generator[None]:
+        """A signal is a byte that wakes the loop: nothing is interrupted in the middle of a deed."""
+        ear, mouth = socket.socketpair()
+        ear.setblocking(False)
+        mouth.setblocking(False)
+        before = {number: signal.signal(number, self._pressed) for number in SIGNALS}
+        previous = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+        self.supervisor.listen_to(ear, lambda: self._heard(ear))
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(previous)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            ear.close()
+            mouth.close()
+
+    def _pressed(self, number: int, _frame: FrameType | None) -> None:
+        self.presses += 1 if number == signal.SIGINT else 2
+        if number == signal.SIGINT and self.presses > AT_ONCE:
+            os._exit(INTERRUPTED)
+
+    def _heard(self, ear: socket.socket) -> None:
+        """Another signal may come in meanwhile, so that all that is asked is asked again; it does no harm."""
+        with contextlib.suppress(BlockingIOError):
+            while ear.recv(64):
+                pass
+        if not self.presses or self._done():
+            return
+        self.supervisor.ask("interrupt")
+        if self.presses == 1:
+            self.screen.warn("Stopping after this turn; Ctrl+C again stops now.")
+            return
+        self.screen.warn("Stopping now.")
+        self.supervisor.stop_now()

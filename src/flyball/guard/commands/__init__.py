@@ -1,0 +1,11 @@
+"""The command guard: a command line in, a verdict out. It never runs anything and never raises.
+
+The line is read by a strict reader of our own (`grammar`), every part is judged where it stands (`walk`, `call`)
+by what its command's profile says (`profiles`, `options`, `kinds`, `checks`), and the worst part decides. What cannot
+be read, or what a second reader (`second`) sees differently, is never allowed.
+"""
+
+from flyball.guard.commands.judge import judge_command
+from flyball.guard.commands.policy import CommandPolicy, Rule, default_policy
+
+__all__ = ["CommandPolicy", "Rule", "default_policy", "judge_command"]

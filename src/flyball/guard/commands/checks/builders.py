@@ -1,0 +1,134 @@
+"""Build tools: targets that reach out, and variables that name a program."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.args import HOLE
+from flyball.guard.commands.checks.node import RISKY
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.args import Arg
+    from flyball.guard.commands.call import Call
+
+_INSTALLS = re.compile(r".*(?:install|uninstall|upgrade).*", re.IGNORECASE)
+_PLAIN_VARIABLE = re.compile(
+    r"V|VERBOSE|DEBUG|QUIET|Q|CI|NO_COLOR|J|JOBS|BUILD|BUILD_TYPE|MODE|ENV|TARGET|VERSION|TESTS?|T|K|FILTER|SEED|COVERAGE"
+)
+_PLAIN_VALUE = re.compile(r"[\w.,:/@%+*=-]*")
+_SHELLY = re.compile(r"[$`;|&<>()\s]")
+
+
+def make(call: Call) -> None:
+    for arg in call.operands:
+        name, equals, value = arg.text.partition("=")
+        if equals and re.fullmatch(r"[A-Za-z_.][\w.]*[:+?!]?", name):
+            _make_variable(call, name.rstrip(":+?!"), value)
+        elif not arg.literal:
+            call.ask("opaque-operand", "Nobody can tell which target would be built.")
+        elif RISKY.fullmatch(arg.text) or _INSTALLS.fullmatch(arg.text):
+            call.ask("publish", f"The target '{arg.text}' reaches out, by its name.")
+
+
+def _make_variable(call: Call, name: str, value: str) -> None:
+    """Most variables of a makefile end up in a command line."""
+    if _PLAIN_VARIABLE.fullmatch(name) and _PLAIN_VALUE.fullmatch(value):
+        if value.startswith(("/", "~")) or ".." in value:
+            call.ask("outside", f"'{value}' is outside the workspace.")
+    elif (
+        HOLE in value
+        or _SHELLY.search(value)
+        or re.search(r"^(?:[A-Z]*SHELL|.*FLAGS|CC|CXX|LD|AR|MAKE\w*|[.]\w+)$", name)
+    ):
+        call.deny("hidden-command", f"The variable '{name}' puts words into command lines.")
+    elif re.search(r"[/.]", value):
+        call.deny("hidden-command", f"The variable '{name}' may name a program.")
+    else:
+        call.ask("unknown-flag", f"Nothing says what the variable '{name}' does.")
+
+
+def cargo(call: Call) -> None:
+    words = [arg.text for arg in call.operands]
+    if any(arg.unknown == 2 for arg in call.operands):
+        call.ask("opaque-operand", "An argument is not known until the command runs.")
+    if " run" in call.name or call.name.endswith(" r"):
+        call.judge.sniff(call.operands, call.scene)
+    if "nextest" in call.name and words[:1] not in ([], ["run"], ["list"]):
+        call.ask("unlisted", f"Nothing is known of 'cargo nextest {words[0]}'.")
+
+
+def go(call: Call) -> None:
+    if call.name == "go run" and call.operands:
+        first = call.operands[0].text
+        local = first.startswith(".") or first.endswith(".go")
+        if not local:
+            call.ask("install", f"'{first}' would be fetched and run.")
+
+
+def dotnet(call: Call) -> None:
+    for arg in call.operands:
+        if re.match(r"[-/](?:p|property|target|logger|l|restoreproperty)[:=]", arg.text, re.IGNORECASE):
+            call.deny("hidden-command", "A build property can run a command.")
+        elif "/" in arg.text or "." in arg.text:
+            call.path("read", arg)
+
+
+def maven(call: Call) -> None:
+    for value in call.given.values("-D"):
+        _property(call, value)
+    for arg in call.operands:
+        if arg.text in {"deploy", "install", "site-deploy", "release:perform", "release:prepare"}:
+            call.ask("publish", f"'{arg.text}' publishes or installs.")
+        elif ":" in arg.text and arg.text not in _PLUGIN_GOALS:
+            call.ask("unlisted", f"Nothing is known of the goal '{arg.text}'.")
+
+
+def _property(call: Call, value: Arg) -> None:
+    if re.match(r"exec\.|maven\.ext|jvm|argLine|maven\.repo|wagon|altDeploy", value.text):
+        call.deny("hidden-command", f"'-D{value.text}' can run or fetch other code.")
+    elif not re.match(
+        r"(?:skipTests|skipITs|maven\.test\.skip|test|it\.test|groups|checkstyle\.skip|style\.color|failIfNoTests)\b",
+        value.text,
+    ):
+        call.ask("unknown-flag", f"Nothing is known of '-D{value.text}'.")
+
+
+_PLUGIN_GOALS = frozenset(
+    "spotless:check spotless:apply checkstyle:check dependency:tree surefire:test jacoco:report spotbugs:check pmd:check "
+    "compiler:compile help:effective-pom versions:display-dependency-updates".split()
+)
+
+
+def gradle(call: Call) -> None:
+    for arg in call.operands:
+        task = arg.text.rsplit(":", 1)[-1]
+        if RISKY.fullmatch(task) or re.match(r"install|bootRun|wrapper|init$", task):
+            call.ask("publish", f"The task '{task}' reaches out, by its name.")
+
+
+def rustc(call: Call) -> None:
+    for value in call.given.values("-C"):
+        if re.match(r"(?:linker|link-arg|link-args|ar|profile-use|llvm-args)\b", value.text):
+            call.deny("hidden-command", f"'rustc -C {value.text}' can run another program.")
+
+
+def cc(call: Call) -> None:
+    for option in call.given.options:
+        text = option.value.text if option.value else ""
+        if re.search(r"plugin|^l,.*(?:-dynamic-linker|-rpath)|load", text) and option.name in {"-W", "-f"}:
+            call.deny("hidden-command", "The compiler would load other code.")
+    if any(arg.text.startswith("@") for arg in call.operands):
+        call.ask("opaque-operand", "The compiler would read more options from a file.")
+
+
+CHECKS = {
+    "make": make,
+    "cargo": cargo,
+    "go": go,
+    "dotnet": dotnet,
+    "maven": maven,
+    "gradle": gradle,
+    "rustc": rustc,
+    "cc": cc,
+}

@@ -1,0 +1,164 @@
+"""Shell builtins: those that move, define, evaluate or set something for the rest of the line."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.places import UNKNOWN, place_of
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+_SET_FLAGS = re.compile(r"[-+][euxfvCn]*o?|--")
+_SET_NAMES = frozenset("pipefail errexit nounset xtrace noglob noclobber verbose".split())
+_SHOPT_HARMLESS = frozenset("nullglob globstar failglob inherit_errexit lastpipe nocasematch".split())
+
+
+def cd(call: Call) -> None:
+    """Later parts of the line are judged from the new directory."""
+    target = call.operands[0] if call.operands else Arg(call.judge.policy.home)
+    if target.text == "-" or not target.literal or "popd" in call.name:
+        call.scene.cwds = (UNKNOWN,)
+        call.ask("opaque-operand", "Nobody can tell which directory it goes to.")
+        return
+    call.path("look", target)
+    moved = [_joined(cwd, target.text) for cwd in call.scene.cwds]
+    call.scene.cwds = tuple(dict.fromkeys(moved))
+
+
+def _joined(cwd: str, target: str) -> str:
+    if cwd == UNKNOWN and not target.startswith("/"):
+        return UNKNOWN
+    return posixpath.normpath(posixpath.join(cwd, target))
+
+
+def declare(call: Call) -> None:
+    exported = call.name == "export" or call.given.has("-x")
+    if call.given.has("-f") and exported:
+        call.deny("hidden-command", "A function would be handed to every later command.")
+    if not call.operands and not call.given.has("-f", "-F"):
+        call.deny("secret", "It prints every variable.")
+    for arg in call.operands:
+        name, equals, _ = arg.text.partition("=")
+        call.judge.hidden(arg.text, call.scene)
+        if equals or exported:
+            _declared(call, name.rstrip("+"), arg.tail(len(name) + 1), exported)
+
+
+def _declared(call: Call, name: str, value: Arg, exported: bool) -> None:
+    call.judge.variable(name, value, exported)
+    if re.fullmatch(r"[A-Za-z_]\w*", name):
+        call.scene.variables[name] = value.text if value.literal else value
+
+
+def unset(call: Call) -> None:
+    for arg in call.operands:
+        call.judge.hidden(arg.text, call.scene)
+        call.scene.variables[arg.text] = ""
+
+
+def set_options(call: Call) -> None:
+    if not call.operands:
+        call.deny("secret", "It prints every variable.")
+    expects_name = False
+    for arg in call.operands:
+        if expects_name and arg.text in _SET_NAMES:
+            expects_name = False
+        elif _SET_FLAGS.fullmatch(arg.text):
+            expects_name = arg.text.endswith("o")
+        else:
+            call.ask("unknown-flag", f"Nothing is known of 'set {arg.text.replace(HOLE, '?')}'.")
+
+
+def shopt(call: Call) -> None:
+    for arg in call.operands:
+        if arg.text == "expand_aliases":
+            call.deny("hidden-command", "Aliases would change what later commands mean.")
+        elif arg.text not in _SHOPT_HARMLESS:
+            call.ask("unlisted", f"'shopt {arg.text}' changes how the line is read.")
+
+
+def alias(call: Call) -> None:
+    if any("=" in arg.text for arg in call.operands):
+        call.deny("hidden-command", "An alias changes what later commands mean.")
+
+
+def evaluate(call: Call) -> None:
+    """The arguments, joined, are a command line."""
+    command = " ".join(arg.text for arg in call.operands)
+    if HOLE in command or not all(arg.literal for arg in call.operands):
+        remote = any(arg.remote for arg in call.operands)
+        rule = "remote-code" if remote else "opaque-command"
+        call.deny(rule, "Nobody can tell what 'eval' would run.")
+    else:
+        call.judge.text(command, call.scene)
+
+
+def source(call: Call) -> None:
+    if not call.operands:
+        return
+    script = call.operands[0]
+    if script.pipe or script.remote or script.text.startswith("/dev/"):
+        call.deny("remote-code", "It would run commands that no file of the workspace holds.")
+        return
+    call.path("read", script)
+    inside = HOLE not in script.text and all(
+        place_of(script.text, cwd, call.judge.policy) in {"inside", "delicate"} for cwd in call.scene.cwds
+    )
+    if inside:
+        call.ask("unlisted-program", f"'{script.text}' runs in this shell and is not a declared command.")
+    else:
+        call.deny("foreign-code", "It would run commands from outside the workspace in this shell.")
+
+
+def command(call: Call) -> None:
+    if call.operands and not call.given.has("-v", "-V"):
+        scene = call.scene.copy()
+        scene.depth += 1
+        call.judge.command(call.operands, scene)
+
+
+def trap(call: Call) -> None:
+    if not call.operands or call.given.has("-l", "-p"):
+        return
+    text = call.operands[0].text
+    if HOLE in text:
+        call.deny("opaque-command", "Nobody can tell what the trap would run.")
+    elif len(call.operands) > 1 and text not in {"", "-"}:
+        call.judge.text(text, call.scene)
+
+
+def read(call: Call) -> None:
+    for arg in [*call.operands, *call.given.values("-a")]:
+        call.judge.hidden(arg.text, call.scene)
+        call.scene.variables[arg.text] = None
+    call.scene.variables["REPLY"] = None
+
+
+def let(call: Call) -> None:
+    for arg in call.operands:
+        call.judge.hidden(arg.text, call.scene)
+        name = re.match(r"[A-Za-z_]\w*", arg.text)
+        if name:
+            call.scene.variables[name.group()] = None
+    if any(HOLE in arg.text or "[" in arg.text for arg in call.operands):
+        call.ask("opaque-operand", "Nobody can tell what the arithmetic evaluates.")
+
+
+CHECKS = {
+    "cd": cd,
+    "declare": declare,
+    "unset": unset,
+    "set": set_options,
+    "shopt": shopt,
+    "alias": alias,
+    "eval": evaluate,
+    "source": source,
+    "command": command,
+    "trap": trap,
+    "read": read,
+    "let": let,
+}

@@ -1,0 +1,129 @@
+"""Code given on the command line or standard input: a person's word at best, refused where it reaches out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands import kinds
+from flyball.guard.commands.args import HOLE, Arg
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+_REACHES_OUT = re.compile(
+    r"os\.(?:system|popen|exec\w*|spawn\w*|remove|unlink|rmdir|removedirs|kill|setuid|chmod|chown|environ|getenv|symlink)|subprocess|pty\.|popen"
+    r"|__import__|\beval\s*\(|\bexec\s*\(|compile\s*\(|shutil\.|rmtree|unlink|socket|urllib|urlopen|requests\.|http\.client|httpx|aiohttp|ftplib|smtplib"
+    r"|ctypes|pickle|marshal|importlib|base64|codecs\.decode|child_process|execsync|spawnsync|\bspawn\b|process\.env|process\.kill|\bfetch\s*\(|\bnet\."
+    r"|require\s*\(\s*['\"](?:fs|net|http|https|os|vm|dgram|tls|child_process)|rmsync|unlinksync|writefile|appendfile|fileutils|file\.(?:delete|unlink|write)"
+    r"|io\.popen|open3|kernel\.|\bsystem\b|\bexec\b|`|%x|\bqx\b|open\s*\(\s*['\"]\||net/http|tcpsocket|shell_exec|passthru|proc_open|file_put_contents|curl_|fsockopen"
+    r"|deno\.(?:run|command|remove|write)|bun\.(?:spawn|\$)|runpy|webbrowser|antigravity|\bENV\b|\$ENV|getenv",
+    re.IGNORECASE,
+)
+SCANNED_MOST = 6_000
+_QUOTED = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+_WRITES = re.compile(r"open\s*\([^)]*,\s*['\"][rb]*[waxr]\+?b?\+?['\"]|write_text|write_bytes|\.write\(")
+
+
+def inline(call: Call, code: Arg) -> None:
+    """Code as an argument."""
+    call.ask("inline-code", "It runs code given on the command line.")
+    if HOLE in code.text:
+        rule = "remote-code" if code.remote else "opaque-command"
+        call.deny(rule, "Nobody can tell what code would run.")
+        return
+    text = code.text[:SCANNED_MOST]
+    if _REACHES_OUT.search(text):
+        call.deny(
+            "hidden-command",
+            "The code given on the command line can run commands, delete, or use the network.",
+        )
+    use = "write" if _WRITES.search(text) else "read"
+    for match in _QUOTED.finditer(text):
+        _quoted_path(call, match[1] or match[2] or "", use)
+
+
+def _quoted_path(call: Call, text: str, use: str) -> None:
+    if re.fullmatch(r"[~.\w/-]*[/.~][~.\w/-]*", text):
+        if text.startswith(("/", "~", "..")):
+            call.path(use, Arg(text))
+        call.judge.sniff([Arg(text)], call.scene)
+
+
+def from_input(call: Call) -> None:
+    """An interpreter without a script runs what flows in."""
+    feed = call.scene.feed
+    if feed.kind == "text":
+        inline(call, Arg(feed.text))
+    elif feed.kind == "none":
+        call.ask("interactive", "An interpreter waits for a person at a terminal.")
+    elif feed.kind in {"remote", "decoded"}:
+        call.deny("remote-code", "It would run whatever flows in.")
+    else:
+        call.ask("inline-code", "It would run whatever flows in.")
+
+
+def run_script(call: Call, script: Arg, rest: list[Arg]) -> None:
+    """A script of the workspace is the project's own code."""
+    kinds.judge(call.judge, "script", script, call.scene)
+    call.judge.sniff(rest, call.scene)
+    if any(arg.unknown == 2 for arg in rest):
+        call.ask("opaque-operand", "An argument is not known until the command runs.")
+
+
+# --- ruby, perl, php
+
+_INFO = frozenset({"-v", "--version", "-h", "--help", "-V", "-m", "-i", "--ini"})
+
+
+def interpreter(call: Call) -> None:
+    args = list(call.operands)
+    if not args:
+        from_input(call)
+        return
+    if {arg.text for arg in args} <= _INFO and "perl" not in call.name:
+        return
+    while args and args[0].text.startswith("-") and args[0].text != "-":
+        option = args.pop(0)
+        if _code_option(call, option.text):
+            inline(call, args[0] if args and option.text[-1] in "erRE" else option)
+            return
+        _option(call, option.text, args)
+    if not args or args[0].text == "-":
+        from_input(call)
+    else:
+        run_script(call, args[0], args[1:])
+
+
+def _code_option(call: Call, option: str) -> bool:
+    if call.name == "php":
+        return option in {"-r", "-R", "-B", "-E", "--run"}
+    return re.match(r"-[a-zA-Z0-9]*[eE]", option) is not None and not re.match(r"-[CEKIMTUWFx]\S+", option)
+
+
+def _option(call: Call, option: str, args: list[Arg]) -> None:
+    if option in {"-l", "-c", "-w", "-W", "-W0", "-W2", "-v", "--version", "-wc", "--"}:
+        return
+    if re.match(r"-I\S*", option):
+        folder = Arg(option[2:]) if option[2:] else args.pop(0) if args else Arg(".")
+        kinds.judge(call.judge, "config", folder, call.scene)
+    elif re.match(r"-[rMmdSt]", option):
+        call.deny("hidden-command", f"'{call.name} {option}' loads other code or serves files.")
+    else:
+        call.ask("unknown-flag", f"Nothing is known of '{call.name} {option}'.")
+
+
+def java(call: Call) -> None:
+    if any(
+        arg.text.startswith(("-javaagent", "-agentpath", "-agentlib", "-Xbootclasspath"))
+        for arg in call.operands
+    ):
+        call.deny("hidden-command", "It loads other code into the program.")
+    if any(
+        option.name.startswith(("-javaagent", "-agentpath", "-agentlib", "-Xboot"))
+        for option in call.given.options
+    ):
+        call.deny("hidden-command", "It loads other code into the program.")
+
+
+CHECKS = {"interpreter": interpreter, "java": java}

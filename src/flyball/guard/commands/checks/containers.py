@@ -1,0 +1,79 @@
+"""Containers, clusters and clouds: what they could touch is far more than the workspace."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.places import place_of
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.args import Arg
+    from flyball.guard.commands.call import Call
+
+_CLOUD_DENY = re.compile(
+    r"delete\b.*|delete-.*|rm|rb|terminate-.*|destroy.*|remove-.*|purge|get-secret.*|get-parameter.*|get-password.*|get-login.*|secretsmanager|secrets?"
+    r"|kms|iam|configure|assume-role.*|get-session-token|create-access-key|print-access-token|print-identity-token|put-.*|add-iam.*|keyvault|ad|login|auth"
+)
+
+
+def docker_run(call: Call) -> None:
+    for value in call.given.values("-v", "--volume", "--mount"):
+        _mount(call, value)
+    if any(value.text in {"host"} for value in call.given.values("--network", "--net")):
+        call.deny("privilege", "The container would share the machine's network.")
+    if (
+        any(value.text in {"root", "0"} for value in call.given.values("-u", "--user"))
+        and " exec" in call.name
+    ):
+        call.deny("privilege", "It would run as root.")
+
+
+def _mount(call: Call, value: Arg) -> None:
+    match = re.search(r"(?:source|src)=([^,]+)", value.text)
+    source = match[1] if match else value.text.split(":", 1)[0]
+    policy = call.judge.policy
+    places = {place_of(source, cwd, policy) for cwd in call.scene.cwds}
+    if source.startswith(("/", "~", ".")) and not places <= {"inside", "workspace", "delicate"}:
+        call.deny("privilege", f"The container could change '{source}'.")
+
+
+def docker_prune(call: Call) -> None:
+    words = {arg.text for arg in call.operands}
+    if words & {"prune", "rm", "remove"} and ("volume" in call.name or "system" in call.name):
+        call.deny("destruction", "It deletes data of other projects too.")
+
+
+def docker_compose(call: Call) -> None:
+    words = [arg.text for arg in call.operands]
+    if words[:1] == ["down"] and {"-v", "--volumes"} & set(words):
+        call.deny("destruction", "It deletes the volumes' data.")
+
+
+def kubectl_get(call: Call) -> None:
+    if any(re.match(r"secrets?\b", arg.text) for arg in call.operands):
+        call.deny("secret", "It shows the cluster's secrets.")
+
+
+def cloud(call: Call) -> None:
+    words = [arg.text for arg in call.operands]
+    if any(_CLOUD_DENY.fullmatch(word) for word in words):
+        call.deny("destruction", "It deletes, or shows secrets, in the cloud.")
+    uploads = words[:2] in (["s3", "cp"], ["s3", "sync"], ["s3", "mv"], ["storage", "cp"])
+    if uploads and words and re.match(r"s3://|gs://", words[-1]):
+        call.deny("exfiltration", "It carries files out.")
+
+
+def helm(call: Call) -> None:
+    if any(option.name.startswith("--post-renderer") for option in call.given.options):
+        call.deny("hidden-command", "The post-renderer is a command.")
+
+
+CHECKS = {
+    "docker_run": docker_run,
+    "docker_prune": docker_prune,
+    "docker_compose": docker_compose,
+    "kubectl_get": kubectl_get,
+    "cloud": cloud,
+    "helm": helm,
+}

@@ -1,0 +1,296 @@
+"""Commands that move, remove, pack or find files."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.places import UNKNOWN, place_of
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+_EVERYTHING = re.compile(r"(?:\./|\.\./)*(?:\*|\.\*|\{,\.\}\*|\*\*(?:/\*)?)")
+_SETUID = re.compile(r"[ugoa]*[+=][rwxXt]*s.*|[2-7][0-7]{3}|0[2-7][0-7]{3}")
+
+
+def remove(call: Call) -> None:
+    """A glob that means everything, deleted with its folders, is the whole tree."""
+    recursive = call.given.has("-r", "-R", "--recursive")
+    for arg in call.operands:
+        if recursive and arg.glob and _EVERYTHING.fullmatch(arg.text):
+            call.deny("destruction", f"'{arg.text}' would delete everything here.")
+
+
+def copy(call: Call) -> None:
+    """`cp -t folder a b`: the last operand is a source too."""
+    if call.given.has("-t", "--target-directory") and call.operands:
+        call.path("read", call.operands[-1])
+
+
+def install(call: Call) -> None:
+    if any(_SETUID.fullmatch(value.text) for value in call.given.values("-m", "--mode")):
+        call.deny("privilege", "It would install a program with special rights.")
+
+
+def link(call: Call) -> None:
+    """A link must not lead out of the workspace, nor to what is protected."""
+    if not call.operands:
+        return
+    target = call.operands[0]
+    name = call.operands[-1] if len(call.operands) > 1 else Arg(posixpath.basename(target.text))
+    call.path("create", name)
+    if not call.given.has("-s", "--symbolic"):
+        call.ask("unlisted", "A hard link makes one file appear twice.")
+    call.path("read", target)
+    if HOLE not in target.text:
+        _link_target(call, posixpath.join(posixpath.dirname(name.text), target.text))
+
+
+def _link_target(call: Call, target: str) -> None:
+    for cwd in call.scene.cwds:
+        place = place_of(target, cwd, call.judge.policy)
+        if place not in {"inside", "workspace", "delicate"}:
+            call.path("write", Arg(target))
+            call.ask("link-outside", f"The link would lead to '{target}'.")
+
+
+def mode(call: Call) -> None:
+    for arg in call.operands[:1]:
+        if _SETUID.fullmatch(arg.text):
+            call.deny("privilege", "It would give a file special rights.")
+
+
+def owner(call: Call) -> None:
+    if call.operands and re.match(r"(?:root|0)\b", call.operands[0].text):
+        call.deny("privilege", "It would give files to root.")
+
+
+def dd(call: Call) -> None:
+    for arg in call.operands:
+        name, _, _ = arg.text.partition("=")
+        if name == "of":
+            call.path("write", arg.tail(3))
+        elif name == "if":
+            call.path("read", arg.tail(3))
+        elif name not in {"bs", "count", "skip", "seek", "conv", "status", "iflag", "oflag", "ibs", "obs"}:
+            call.ask("unknown-flag", f"Nothing is known of 'dd {arg.text}'.")
+
+
+# --- archives
+
+
+def tar(call: Call) -> None:
+    """Creating reads its operands and writes the archive; extracting writes wherever it is told."""
+    first = call.operands[0].text if call.operands else ""
+    if not call.given.options and re.fullmatch(r"[A-Za-z]*[ctx][A-Za-z]*", first):
+        _old_style(call, first)
+        return
+    creates, extracts = call.given.has("-c", "--create"), call.given.has("-x", "--extract", "--get")
+    for archive in call.given.values("-f", "--file"):
+        call.path("write" if creates else "read", archive)
+        if ":" in archive.text:
+            call.deny("exfiltration", "The archive would be on another machine.")
+    for folder in call.given.values("-C", "--directory"):
+        call.path("write" if extracts else "read", folder)
+    if creates:
+        for arg in call.operands:
+            call.path("read", arg)
+    elif extracts:
+        _extraction(call)
+
+
+def _old_style(call: Call, letters: str) -> None:
+    rest = call.operands[1:]
+    rewritten = [Arg("-" + re.sub("[fCTXbLNV]", "", letters))]
+    for letter in re.findall("[fCTXbLNV]", letters):
+        if rest:
+            rewritten += [Arg("-" + letter), rest[0]]
+            rest = rest[1:]
+    call.judge.by_profile(call.profile, rewritten + rest, call.scene)
+
+
+def _extraction(call: Call) -> None:
+    if call.given.has("-P"):
+        call.deny("destruction", "The archive would write wherever it likes.")
+    folders = call.given.values("-C", "--directory")
+    if call.given.has("-O", "--to-stdout"):
+        return
+    if not folders or any(posixpath.normpath(folder.text) == "." for folder in folders):
+        call.ask(
+            "unpack",
+            "An archive unpacked over the workspace can replace any file; give it a folder of its own.",
+        )
+
+
+def unzip(call: Call) -> None:
+    if call.given.has("-l", "-t", "-v", "-Z", "-z", "-p", "-c"):
+        return
+    if call.given.has(":"):
+        call.deny("destruction", "The archive would write wherever it likes.")
+    if not call.given.has("-d"):
+        call.ask(
+            "unpack",
+            "An archive unpacked over the workspace can replace any file; give it a folder of its own.",
+        )
+
+
+def rsync(call: Call) -> None:
+    *sources, target = call.operands or [Arg("")]
+    if re.match(r"[^/]*:|rsync://", target.text):
+        call.judge.network += 1
+        call.deny("exfiltration", "It would carry files to another machine.")
+        return
+    call.path("write", target)
+    for source in sources:
+        if re.match(r"[^/]*:|rsync://", source.text):
+            call.judge.network += 1
+            call.ask("network", "It fetches from another machine.")
+        else:
+            call.path("read", source)
+    if call.given.has("--delete", "--delete-after"):
+        call.ask("recursive-delete", "It deletes what the source does not have.")
+
+
+# --- find
+
+_TAKES_ONE = frozenset(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -size -mtime -atime -ctime -mmin -amin "
+    "-cmin -newer -anewer -cnewer -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -samefile -fstype -printf "
+    "-regextype -used -lname -ilname -newermt -newerat -newerct -context".split()
+)
+_TAKES_NONE = frozenset(
+    "-print -print0 -ls -prune -quit -depth -d -xdev -mount -empty -readable -writable -executable -true -false -not ! "
+    "-o -or -a -and ( ) , -follow -daystart -nouser -nogroup -noleaf -ignore_readdir_race -nowarn -warn -H -L -P".split()
+)
+_NARROWING = frozenset(
+    "-name -iname -path -ipath -wholename -regex -iregex -mtime -atime -ctime -mmin -amin -cmin -newer -size -perm "
+    "-empty -newermt -samefile -inum -lname -user".split()
+)
+
+
+def find(call: Call) -> None:
+    args = list(call.operands)
+    roots: list[Arg] = []
+    while args and not re.match(r"[-!(),]", args[0].text):
+        roots.append(args.pop(0))
+    while args and args[0].text in {"-H", "-L", "-P"}:
+        args.pop(0)
+        while args and not re.match(r"[-!(),]", args[0].text):
+            roots.append(args.pop(0))
+    roots = roots or [Arg(".")]
+    for root in roots:
+        call.path("look", root)
+    _secrets_sought(call, roots, args)
+    _expression(call, roots, args)
+
+
+def _secrets_sought(call: Call, roots: list[Arg], args: list[Arg]) -> None:
+    """Looking for keys beyond the workspace is looking for keys."""
+    outside = any(
+        place_of(root.text, cwd, call.judge.policy) not in {"inside", "workspace", "delicate"}
+        for root in roots
+        for cwd in call.scene.cwds
+    )
+    names = [arg.text.strip("*") for arg in args]
+    if outside and any(
+        name and place_of(name, call.judge.policy.home, call.judge.policy) == "secret" for name in names
+    ):
+        call.deny("secret", "It looks for secrets outside the workspace.")
+
+
+def _expression(call: Call, roots: list[Arg], args: list[Arg]) -> None:
+    at = 0
+    while at < len(args):
+        word = args[at].text
+        if word in _TAKES_ONE:
+            at += 2
+        elif word in _TAKES_NONE:
+            at += 1
+        elif word in {"-exec", "-execdir", "-ok", "-okdir"}:
+            at = _exec(call, roots, args, at + 1)
+        elif word in {"-fprint", "-fprint0", "-fls", "-fprintf"}:
+            if at + 1 < len(args):
+                call.path("write", args[at + 1])
+            at += 3 if word == "-fprintf" else 2
+        elif word == "-delete":
+            _deletes(call, roots, args)
+            at += 1
+        else:
+            call.ask("unknown-flag", f"Nothing is known of 'find {word.replace(HOLE, '?')}'.")
+            at += 1
+
+
+def _exec(call: Call, roots: list[Arg], args: list[Arg], at: int) -> int:
+    end = next((i for i in range(at, len(args)) if args[i].text in {";", "+"}), len(args))
+    found = Arg(posixpath.join(roots[0].text, "found"), many=True)
+    inner = [found if arg.text == "{}" else _with_found(arg) for arg in args[at:end]]
+    if not inner:
+        call.ask("unreadable", "'find -exec' has no command.")
+        return end + 1
+    scene = call.scene.copy()
+    scene.depth += 1
+    if scene.depth > 8:
+        call.deny("too-deep", "Commands are nested too deeply to judge.")
+    else:
+        call.judge.command(inner, scene)
+    if inner[0].text in {"rm", "shred", "unlink"}:
+        _deletes(call, roots, args)
+    return end + 1
+
+
+def _with_found(arg: Arg) -> Arg:
+    return Arg(arg.text.replace("{}", HOLE), unknown=2, quoted=arg.quoted) if "{}" in arg.text else arg
+
+
+def _deletes(call: Call, roots: list[Arg], args: list[Arg]) -> None:
+    for root in roots:
+        call.path("delete", Arg(posixpath.join(root.text, "found")))
+    whole = any(_is_workspace(call, root) for root in roots)
+    if whole and not _narrowed([arg.text for arg in args]):
+        call.deny("destruction", "It would delete everything here.")
+    else:
+        call.ask("recursive-delete", "It deletes whatever it finds.")
+
+
+def _is_workspace(call: Call, root: Arg) -> bool:
+    policy = call.judge.policy
+    return any(cwd == UNKNOWN or place_of(root.text, cwd, policy) == "workspace" for cwd in call.scene.cwds)
+
+
+def _narrowed(words: list[str]) -> bool:
+    for at, word in enumerate(words):
+        value = words[at + 1] if at + 1 < len(words) else ""
+        negated = words[at - 1 : at] in (["!"], ["-not"])
+        if (
+            word in _NARROWING
+            and not negated
+            and "-prune" not in words[at + 1 : at + 3]
+            and value.strip("*./")
+        ):
+            return True
+    return False
+
+
+def fd(call: Call) -> None:
+    if any(option.name in {"-x", "-X", "--exec", "--exec-batch"} for option in call.given.options):
+        call.ask("unlisted", "It runs a command for each file found.")
+
+
+CHECKS = {
+    "remove": remove,
+    "copy": copy,
+    "install": install,
+    "link": link,
+    "mode": mode,
+    "owner": owner,
+    "dd": dd,
+    "tar": tar,
+    "unzip": unzip,
+    "rsync": rsync,
+    "find": find,
+    "fd": fd,
+    "zread": lambda call: None,
+}

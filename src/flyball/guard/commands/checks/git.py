@@ -1,0 +1,205 @@
+"""git: what its subcommands do depends on more than their flags."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.checks.wrappers import run
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+_HARMLESS_KEYS = re.compile(
+    r"(?:color|advice|column|log|status|stash)\.[\w.]+|core\.(?:quotepath|abbrev|autocrlf|eol|safecrlf|filemode|ignorecase|precomposeunicode)"
+    r"|diff\.(?:renames|noprefix|algorithm|context|mnemonicprefix|colormoved|renamelimit|wordregex|indentheuristic)|merge\.(?:conflictstyle|renamelimit|ff)"
+    r"|user\.(?:name|email)|(?:commit|tag)\.gpgsign|init\.defaultbranch|gc\.auto|rerere\.enabled|pull\.(?:rebase|ff)|push\.default|grep\.\w+|blame\.\w+",
+    re.IGNORECASE,
+)
+_BRANCH = re.compile(
+    r"(?:feature|feat|fix|bugfix|hotfix|release|chore|docs|test|tests|refactor|dev|topic|wip|user|users|experiment)/[\w./-]+"
+    r"|main|master|develop|dev|trunk|staging|-|@|HEAD(?:[~^]\d*)*|origin/[\w./-]+|[0-9a-f]{7,40}|v?\d+(?:\.\d+)+"
+)
+_COMMIT = re.compile(r".*[~^@].*|[0-9a-f]{7,40}|origin/.*|upstream/.*")
+
+
+def git(call: Call) -> None:
+    """`git -c key=value`: only keys that change nothing but looks."""
+    for value in call.given.values("-c"):
+        key, equals, setting = value.text.partition("=")
+        if key.lower() == "core.pager" and setting in {"cat", ""}:
+            call.ask("git-setting", "It sets git's pager.")
+        elif not _HARMLESS_KEYS.fullmatch(key) or HOLE in value.text or "!" in setting:
+            call.deny("hidden-command", f"'git -c {key}' can run a command or change what git trusts.")
+
+
+def diff(call: Call) -> None:
+    for arg in call.operands:
+        if call.given.has("--no-index") or arg.text.startswith(("/", "..", "~")) and ".." not in arg.text[2:]:
+            call.path("read", arg)
+
+
+def commit(call: Call) -> None:
+    names = {
+        "-m",
+        "-F",
+        "-C",
+        "--message",
+        "--file",
+        "--fixup",
+        "--squash",
+        "--no-edit",
+        "--dry-run",
+        "--reuse-message",
+    }
+    if not call.given.has(*names):
+        call.ask("interactive", "Without a message git opens an editor.")
+
+
+def checkout(call: Call) -> None:
+    """A branch is safe to go to; a path throws away what was changed there."""
+    creates = call.given.has("-b", "--orphan", "--track", "-t", "--detach", "-d")
+    dashed = call.given.after_dashes >= 0
+    if creates and not dashed:
+        return
+    names = [arg.text for arg in call.operands]
+    if dashed or len(names) != 1 or not _BRANCH.fullmatch(names[0]):
+        call.ask(
+            "work-loss", "It may put files back and lose what was changed; to change branch use 'git switch'."
+        )
+
+
+def restore(call: Call) -> None:
+    staged = call.given.has("-S", "--staged") and not call.given.has("-W", "--worktree")
+    if not staged:
+        call.ask("work-loss", "It puts files back and loses what was changed.")
+
+
+def reset(call: Call) -> None:
+    names = [arg.text for arg in call.operands]
+    if call.given.after_dashes == 0 or not names or names[0] == "HEAD":
+        return
+    is_path = re.search(r"[./]", names[0]) and not _COMMIT.fullmatch(names[0])
+    if not is_path:
+        call.ask("history-rewrite", "It moves the branch.")
+
+
+def stash(call: Call) -> None:
+    action = call.operands[0].text if call.operands else "push"
+    if action in {"drop", "clear"}:
+        call.ask("work-loss", "It throws away stashed work.")
+    elif action not in {"push", "save", "list", "show", "pop", "apply", "create"}:
+        call.ask("unlisted", f"Nothing is known of 'git stash {action}'.")
+
+
+# --- remotes
+
+
+def push(call: Call) -> None:
+    if call.given.has("--all", "--branches"):
+        call.deny("review-bypass", "It would push every branch, the protected ones too.")
+    if not call.operands:
+        return
+    remote = call.operands[0].text
+    if HOLE in remote:
+        call.deny("exfiltration", "Nobody can tell where it would push to.")
+    elif re.search(r"[:/]|^\.", remote):
+        call.deny("exfiltration", f"'{remote}' is not one of the project's remotes.")
+    for spec in call.operands[1:]:
+        _refspec(call, spec)
+
+
+def _refspec(call: Call, spec: Arg) -> None:
+    if spec.text.startswith("+"):
+        call.deny("force-push", "'+' rewrites the branch on the remote.")
+    source, colon, target = spec.text.lstrip("+").partition(":")
+    if colon and not source:
+        call.deny("force-push", "It would delete a branch on the remote.")
+    name = re.sub(r"^(?:refs/)?heads/", "", target if colon else source)
+    if name.lower() in call.judge.policy.protected_branches or "*" in name:
+        call.deny("review-bypass", f"'{name}' is protected: changes come there by review.")
+
+
+def remote(call: Call) -> None:
+    for arg in call.operands:
+        if re.match(r"ext::|fd::|-", arg.text):
+            call.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
+
+
+# --- settings and history
+
+
+def config(call: Call) -> None:
+    """Reading a setting is harmless; most settings can make git run something."""
+    reads = call.given.has(
+        "-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color"
+    )
+    names = [arg.text for arg in call.operands]
+    if names[:1] in (["get"], ["list"]):
+        return
+    if names[:1] in (["set"], ["unset"], ["edit"], ["rename-section"], ["remove-section"]):
+        names = names[1:] if names[0] == "set" else [names[0], "changed"]
+    if reads or len(names) < 2:
+        _secret_setting(call, names)
+        return
+    outside = call.given.has("--global", "--system", "-f", "--file")
+    if outside or not _HARMLESS_KEYS.fullmatch(names[0]) or "!" in names[1]:
+        call.deny("git-internals", f"Setting '{names[0]}' would outlive the run and can run commands.")
+    else:
+        call.ask("git-setting", f"It changes the setting '{names[0]}'.")
+
+
+def _secret_setting(call: Call, names: list[str]) -> None:
+    if any(re.search(r"extraheader|token|password|credential", name, re.IGNORECASE) for name in names):
+        call.deny("secret", "The setting may hold a secret.")
+
+
+def reflog(call: Call) -> None:
+    if call.operands and call.operands[0].text in {"expire", "delete", "drop"}:
+        call.ask("history-rewrite", "It throws away what could bring work back.")
+
+
+def bisect(call: Call) -> None:
+    if call.operands and call.operands[0].text == "run":
+        run(call, call.operands[1:])
+
+
+def apply(call: Call) -> None:
+    looks = call.given.has("--check", "--stat", "--numstat", "--summary") and not call.given.has("--apply")
+    if not looks:
+        call.ask("unlisted", "What it changes stands in the patch.")
+
+
+def maintenance(call: Call) -> None:
+    if call.operands and call.operands[0].text in {"start", "register"}:
+        call.deny("persistence", "It installs a schedule that outlives the run.")
+
+
+def gh_api(call: Call) -> None:
+    methods = {value.text.upper() for value in call.given.values("-X", "--method")}
+    address = " ".join(arg.text for arg in call.operands)
+    writes = bool(methods - {"GET"}) or call.given.has("-f", "-F", "--field", "--raw-field", "--input")
+    if "DELETE" in methods:
+        call.deny("destruction", "It deletes something on the server.")
+    if writes and re.search(r"merge|review|protection|secrets|keys|hooks|collaborators|rulesets", address):
+        call.deny("review-bypass", "It gets around review or changes who may do what.")
+
+
+CHECKS = {
+    "git": git,
+    "git_diff": diff,
+    "git_commit": commit,
+    "git_checkout": checkout,
+    "git_restore": restore,
+    "git_reset": reset,
+    "git_stash": stash,
+    "git_push": push,
+    "git_remote": remote,
+    "git_config": config,
+    "git_reflog": reflog,
+    "git_bisect": bisect,
+    "git_apply": apply,
+    "git_maintenance": maintenance,
+    "gh_api": gh_api,
+}

@@ -1,0 +1,66 @@
+"""The network: what goes out, where it goes, and what a connection would run."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.args import HOLE, Arg
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+_SOCKET_RUNS = re.compile(
+    r"-\w*[ec]|--exec|--sh-exec|--lua-exec|(?:exec|system|open|create|gopen):.*", re.IGNORECASE
+)
+_REMOTE = re.compile(r"[^/]*:.*|\w+://.*")
+
+
+def curl(call: Call) -> None:
+    call.judge.network += 1
+    for option in call.given.options:
+        kind = option.flag.kind if option.flag else ""
+        if option.value and kind in {"data", "upload", "header"}:
+            _carried(call, kind, option.value)
+
+
+def _carried(call: Call, kind: str, value: Arg) -> None:
+    """Data taken from a file, from standard input or from a substitution leaves the machine."""
+    from_file = kind == "upload" or re.match(r"(?:[^=]*=)?[@<]|[^=]*@(?![\w.-]+\.\w)", value.text)
+    if from_file and kind != "header":
+        call.deny("exfiltration", "It would carry a file out.")
+        call.judge.sniff([Arg(re.sub(r"^[^@<]*[@<]", "", value.text))], call.scene)
+    elif HOLE in value.text:
+        call.deny("exfiltration", "Nobody can tell what it would carry out.")
+
+
+def ssh(call: Call) -> None:
+    if call.scene.feed.kind not in {"none", "text"}:
+        call.deny("exfiltration", "It would carry what flows in to another machine.")
+    if any(HOLE in arg.text for arg in call.operands):
+        call.deny("exfiltration", "Nobody can tell what it would carry out.")
+
+
+def scp(call: Call) -> None:
+    *sources, target = call.operands or [Arg("")]
+    if _REMOTE.fullmatch(target.text):
+        call.deny("exfiltration", "It would carry files to another machine.")
+    else:
+        call.path("write", target)
+    for source in sources:
+        if not _REMOTE.fullmatch(source.text):
+            call.path("read", source)
+
+
+def socket(call: Call) -> None:
+    call.judge.network += 1
+    if call.scene.feed.kind != "none":
+        call.deny("exfiltration", "It would carry what flows in to another machine.")
+    for arg in call.operands:
+        if _SOCKET_RUNS.fullmatch(arg.text):
+            call.deny("remote-code", "The connection would run a command.")
+        elif re.fullmatch(r"-\w*l\w*|--listen", arg.text):
+            call.deny("remote-code", "It would wait for connections from outside.")
+
+
+CHECKS = {"curl": curl, "ssh": ssh, "scp": scp, "socket": socket}

@@ -1,0 +1,121 @@
+"""Node: scripts and inline code, package scripts, bundlers."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.args import Arg
+from flyball.guard.commands.checks.code import from_input, inline, run_script
+from flyball.guard.commands.checks.wrappers import run
+from flyball.guard.commands.profiles import profile_of
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+RISKY = re.compile(
+    r".*(?:deploy|publish|release|upload|destroy|prod(?:uction)?$|postinstall|eject|push|nuke|wipe|drop).*",
+    re.IGNORECASE,
+)
+_MOVES = re.compile(
+    r"--(?:cwd|prefix|dir|script-shell|node-options|userconfig|globalconfig|use-yarnrc)\b|-C$"
+)
+_HARMLESS = re.compile(
+    r"--test(?:-[\w-]+(?:=.*)?)?|--check|-c|--no-warnings|--trace-[\w-]+|--max-old-space-size=\d+|--experimental-[\w-]+|--enable-source-maps"
+    r"|--unhandled-rejections=\w+|--throw-deprecation|--no-deprecation|--stack-trace-limit=\d+|--expose-gc|--stack-size=\d+"
+)
+
+
+def node(call: Call) -> None:
+    args = list(call.operands)
+    if [arg.text for arg in args] in (["-v"], ["--version"], ["-h"], ["--help"]):
+        return
+    while args and args[0].text.startswith("-") and args[0].text != "-":
+        option = args.pop(0).text
+        if re.fullmatch(r"-e|-p|-pe|--eval|--print|--eval=.*|--print=.*", option):
+            inline(call, args[0] if args and "=" not in option else Arg(option))
+            return
+        if re.match(
+            r"-r|--require|--import|--loader|--experimental-loader|--env-file|--openssl|--inspect|--experimental-config",
+            option,
+        ):
+            call.deny("hidden-command", f"'node {option}' loads other code or settings.")
+        elif not _HARMLESS.fullmatch(option):
+            call.ask("unknown-flag", f"Nothing is known of 'node {option}'.")
+    if args and args[0].text != "-":
+        run_script(call, args[0], args[1:])
+    elif not any(arg.text.startswith("--test") for arg in call.operands):
+        from_input(call)
+
+
+# --- package scripts
+
+
+def script_run(call: Call) -> None:
+    """`npm run build -- args`: a script of the project, unless its name says that it reaches out."""
+    names = [arg for arg in call.operands[:1] if " test" not in call.name]
+    for name in names:
+        if not name.literal:
+            call.ask("opaque-operand", "Nobody can tell which script would run.")
+        elif RISKY.fullmatch(name.text):
+            call.ask("publish", f"The script '{name.text}' reaches out, by its name.")
+    rest = call.operands[len(names) :]
+    call.judge.sniff(rest, call.scene)
+    if any(_MOVES.match(arg.text) for arg in rest):
+        call.deny("foreign-code", "The runner would take its scripts or its shell from elsewhere.")
+    if any(arg.unknown == 2 for arg in rest):
+        call.ask("opaque-operand", "An argument is not known until the command runs.")
+
+
+def script_name(call: Call) -> None:
+    """`yarn lint`, `pnpm eslint src`: a known tool, or a script of the project."""
+    if call.operands and profile_of(call.operands[0].text):
+        run(call, call.operands)
+    else:
+        script_run(call)
+
+
+def yarn_workspace(call: Call) -> None:
+    run(call, [Arg("yarn"), *call.operands[1:]] if len(call.operands) > 1 else [])
+
+
+def npm_version(call: Call) -> None:
+    if call.name.endswith(" version") and call.operands:
+        call.ask("publish", "It makes a release commit and a tag.")
+
+
+def deno(call: Call) -> None:
+    if any("://" in arg.text or re.match(r"(?:npm|jsr):", arg.text) for arg in call.operands):
+        call.deny("remote-code", "It would run code from the network.")
+
+
+def wrapper_maybe(call: Call) -> None:
+    """`nyc mocha`, `c8 node test.js` run another command."""
+    if call.name in {"c8", "nyc"}:
+        run(call, call.operands)
+
+
+def bundler(call: Call) -> None:
+    word = call.operands[0].text if call.operands else ""
+    serves = word in {"dev", "serve", "start", "preview", "watch"} or (
+        call.name in {"vite", "next"} and not word
+    )
+    if serves:
+        call.ask("background", "It starts a server.")
+    if RISKY.fullmatch(word):
+        call.ask("publish", f"'{call.name} {word}' reaches out.")
+    if call.name == "nx" and word in {"run-commands", "exec", "generate", "g", "migrate", "add"}:
+        call.ask("unlisted", f"'nx {word}' runs or writes other things.")
+
+
+CHECKS = {
+    "node": node,
+    "script_run": script_run,
+    "script_name": script_name,
+    "yarn_workspace": yarn_workspace,
+    "npm_version": npm_version,
+    "npm_install": lambda call: None,
+    "deno": deno,
+    "wrapper_maybe": wrapper_maybe,
+    "bundler": bundler,
+}

@@ -1,0 +1,223 @@
+"""Python: scripts, modules, inline code; pytest's plugins; packages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands import kinds
+from flyball.guard.commands.args import Arg
+from flyball.guard.commands.checks.code import from_input, inline, run_script
+from flyball.guard.commands.checks.wrappers import run
+from flyball.guard.commands.profiles import profile_of
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+_SWITCHES = re.compile(r"-[BbdEIOqsSuvxPVh?]+|--version|--help")
+_X_VALUES = re.compile(
+    r"dev|utf8(?:=[01])?|faulthandler|importtime|tracemalloc(?:=\d+)?|no_debug_ranges|showrefcount"
+)
+_COMMANDS = frozenset(
+    "pytest mypy black ruff flake8 pylint isort coverage tox nox pip bandit pyflakes pycodestyle pydocstyle autopep8 yapf "
+    "vulture mkdocs pyright basedpyright twine codespell pre_commit virtualenv uv poetry build-x pipx".split()
+)
+_PLUGINS = re.compile(
+    r"no:[\w.-]+|xdist|cov|randomly|asyncio|mock|timeout|benchmark|django|pytest_cov|pytest_mock|pytest_asyncio|pytester"
+)
+_READERS = frozenset("json.tool py_compile compileall tabnanny ast dis tokenize pyclbr inspect".split())
+_INFO = frozenset("this platform sysconfig site calendar locale".split())
+
+
+def python(call: Call) -> None:
+    args = list(call.operands)
+    while args and args[0].text.startswith("-") and args[0].text != "-":
+        option = args.pop(0).text
+        if option.startswith("-c") or re.fullmatch(r"-[BbdEIOqsSuvxP]+c", option):
+            inline(call, args[0] if option[-1] == "c" and args else Arg(option[2:]))
+            return
+        if option.startswith("-m") or re.fullmatch(r"-[BbdEIOqsSuvxP]+m", option):
+            rest = args if option[-1] == "m" and args else [Arg(option[2:]), *args]
+            module(call, rest[0], rest[1:])
+            return
+        if not _switch(call, option, args):
+            return
+    if args and args[0].text != "-":
+        _script(call, args[0], args[1:])
+    else:
+        from_input(call)
+
+
+def _switch(call: Call, option: str, args: list[Arg]) -> bool:
+    """Whether there may be a script after this option."""
+    if option in {"-V", "-VV", "--version", "-h", "--help"}:
+        return False
+    if option == "-X" and args and _X_VALUES.fullmatch(args[0].text):
+        args.pop(0)
+    elif option == "-W" and args and re.fullmatch(r"error|ignore|default|always|once|module", args[0].text):
+        args.pop(0)
+    elif not _SWITCHES.fullmatch(option):
+        call.ask("unknown-flag", f"Nothing is known of 'python {option}'.")
+    return True
+
+
+def _script(call: Call, script: Arg, rest: list[Arg]) -> None:
+    run_script(call, script, rest)
+    words = {arg.text for arg in rest}
+    if script.text.endswith("setup.py") and words & {
+        "install",
+        "develop",
+        "upload",
+        "register",
+        "easy_install",
+    }:
+        call.ask("install", "It installs or publishes the package.")
+    if script.text.endswith("manage.py") and words & {
+        "flush",
+        "reset_db",
+        "sqlflush",
+        "dbshell",
+        "shell",
+        "migrate",
+        "runserver",
+    }:
+        call.ask("work-loss", "It changes the database or waits for a person.")
+
+
+def module(call: Call, name: Arg, rest: list[Arg]) -> None:
+    text = name.text
+    if not name.literal:
+        call.deny("opaque-command", "Nobody can tell which module would run.")
+    elif text == "flyball" or text.startswith("flyball."):
+        call.deny("guard", "It is the guard's own command line.")
+    elif text in _COMMANDS and profile_of(text.replace("_", "-")):
+        run(call, [Arg(text.replace("_", "-")), *rest])
+    elif text in _STANDARD:
+        _STANDARD[text](call, rest)
+    elif text in _READERS:
+        _read_only(call, rest)
+    elif text not in _INFO:
+        call.judge.sniff(rest, call.scene)
+        call.ask("unlisted", f"Nothing is known of the module '{text}'.")
+
+
+def _read_only(call: Call, rest: list[Arg]) -> None:
+    files = [arg for arg in rest if not arg.text.startswith("-")]
+    for at, arg in enumerate(files):
+        call.path("read" if at == 0 else "write", arg)
+
+
+def _unittest(call: Call, rest: list[Arg]) -> None:
+    for at, arg in enumerate(rest):
+        if re.search(r"[/.]", arg.text) and (at == 0 or rest[at - 1].text not in {"-k", "-p"}):
+            kinds.judge(call.judge, "testid", Arg(arg.text, arg.unknown), call.scene)
+        elif arg.text.startswith("-") and not re.fullmatch(r"-[vqfcbksptm]+|--\w[\w-]*|-k.*", arg.text):
+            call.ask("unknown-flag", f"Nothing is known of 'unittest {arg.text}'.")
+
+
+def _venv(call: Call, rest: list[Arg]) -> None:
+    for arg in rest:
+        if not arg.text.startswith("-"):
+            call.path("create", arg)
+        elif arg.text not in {"--clear", "--without-pip", "--upgrade", "--system-site-packages", "--copies"}:
+            call.ask("unknown-flag", f"Nothing is known of 'venv {arg.text}'.")
+
+
+def _profiled(call: Call, rest: list[Arg]) -> None:
+    """`-m cProfile [-o file] [-s key] script …`."""
+    while rest and rest[0].text.startswith("-"):
+        option, rest = rest[0].text, rest[1:]
+        if option == "-m" and rest:
+            module(call, rest[0], rest[1:])
+            return
+        if option in {"-o", "-s"} and rest:
+            if option == "-o":
+                call.path("write", rest[0])
+            rest = rest[1:]
+    if rest:
+        run_script(call, rest[0], rest[1:])
+
+
+def _doctest(call: Call, rest: list[Arg]) -> None:
+    for arg in rest:
+        if not arg.text.startswith("-"):
+            kinds.judge(call.judge, "script", arg, call.scene)
+
+
+def _serves(call: Call, rest: list[Arg]) -> None:
+    call.judge.sniff(rest, call.scene)
+    call.ask("network", "It serves files to the network.")
+
+
+def _asks(rule: str, why: str):  # noqa: ANN202 - a small closure
+    def check(call: Call, rest: list[Arg]) -> None:
+        call.judge.sniff(rest, call.scene)
+        call.ask(rule, why)
+
+    return check
+
+
+_STANDARD = {
+    "unittest": _unittest,
+    "venv": _venv,
+    "cProfile": _profiled,
+    "profile": _profiled,
+    "trace": _asks("unlisted", "It runs other code."),
+    "doctest": _doctest,
+    "http.server": _serves,
+    "SimpleHTTPServer": _serves,
+    "timeit": _asks("inline-code", "It runs code given on the command line."),
+    "pdb": _asks("interactive", "It waits for a person at a terminal."),
+    "code": _asks("interactive", "It waits for a person at a terminal."),
+    "ensurepip": _asks("install", "It installs packages."),
+    "build": _asks("install", "It may fetch what the build needs."),
+}
+
+
+# --- pytest, coverage, packages
+
+
+def pytest(call: Call) -> None:
+    for value in call.given.values("-p"):
+        if not _PLUGINS.fullmatch(value.text):
+            call.deny("hidden-command", f"The plugin '{value.text}' would run in pytest.")
+    for value in call.given.values("--cov-report"):
+        if ":" in value.text:
+            call.path("write", Arg(value.text.split(":", 1)[1]))
+
+
+def coverage_run(call: Call) -> None:
+    modules = call.given.values("-m")
+    if modules:
+        module(call, modules[0], call.operands)
+    elif call.operands:
+        run_script(call, call.operands[0], call.operands[1:])
+
+
+def pip_install(call: Call) -> None:
+    if any(re.search(r"https?://|git\+|\.whl|\.tar\.gz", arg.text) for arg in call.operands):
+        call.ask("install", "It installs from an address.")
+
+
+def runner(call: Call) -> None:
+    """`pipenv run pytest`, `bundle exec rspec`, `hatch run test`: a known command, or a script of the project."""
+    if call.operands and profile_of(call.operands[0].text) is None and "bundle" not in call.name:
+        call.judge.sniff(call.operands[1:], call.scene)
+        if re.search(r"deploy|publish|release|install|upload", call.operands[0].text):
+            call.ask("publish", "The script's name says that it reaches out.")
+        return
+    run(call, call.operands)
+
+
+def multi_files(call: Call) -> None:
+    """`pre-commit run --files a b c`."""
+
+
+CHECKS = {
+    "python": python,
+    "pytest": pytest,
+    "coverage_run": coverage_run,
+    "pip_install": pip_install,
+    "runner": runner,
+    "multi_files": multi_files,
+}

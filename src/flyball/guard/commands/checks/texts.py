@@ -1,0 +1,132 @@
+"""Text tools with a language of their own: sed, awk, jq; and what prints the environment."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands import sedscript
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.awkscript import hazards as awk_hazards
+from flyball.guard.commands.environment import harmless, looks_secret
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+SCRIPT_MOST = 4_000
+_FILE_TESTS = frozenset("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S".split())
+
+
+def printf(call: Call) -> None:
+    if call.operands and call.operands[0].text == "-v" and len(call.operands) > 1:
+        call.judge.hidden(call.operands[1].text, call.scene)
+        call.scene.variables[call.operands[1].text] = None
+
+
+def test(call: Call) -> None:
+    """`test -f path` looks; numbers and `-v` are evaluated again."""
+    before = ""
+    for arg in call.operands:
+        if before == "-v" or re.search(r"\[.*[$`]", arg.text):
+            call.judge.hidden(arg.text, call.scene)
+        if before in _FILE_TESTS and arg.text not in {"]", "-o", "-a"} and HOLE not in arg.text:
+            call.path("look", arg)
+        before = arg.text
+
+
+def sed(call: Call) -> None:
+    scripts = call.given.values("-e", "--expression")
+    operands = list(call.operands)
+    if not scripts and not call.given.has("-f", "--file") and operands:
+        scripts = [operands.pop(0)]
+    for script in scripts:
+        _sed_script(call, script)
+    in_place = call.given.has("-i", "--in-place")
+    for arg in operands:
+        call.path("write" if in_place else "read", arg)
+
+
+def _sed_script(call: Call, script: Arg) -> None:
+    if HOLE in script.text or len(script.text) > SCRIPT_MOST:
+        call.ask("opaque-operand", "Nobody can tell what the sed script does.")
+        return
+    found = sedscript.hazards(script.text)
+    if found is None:
+        call.ask("unreadable", "The sed script cannot be read.")
+    for kind, value in found or ():
+        if kind == "run":
+            call.deny("hidden-command", "The sed script runs a command.")
+        else:
+            call.path(kind, Arg(value))
+
+
+def awk(call: Call) -> None:
+    operands = list(call.operands)
+    if not call.given.has("-f", "--file", "-e", "--source", "-E", "--exec") and operands:
+        _awk_program(call, operands.pop(0))
+    for arg in operands:
+        if not re.match(r"[A-Za-z_]\w*=", arg.text):
+            call.path("read", arg)
+
+
+def _awk_program(call: Call, program: Arg) -> None:
+    if HOLE in program.text or len(program.text) > SCRIPT_MOST:
+        call.ask("opaque-operand", "Nobody can tell what the awk program does.")
+        return
+    for kind, value in awk_hazards(program.text):
+        if kind == "run":
+            call.deny("hidden-command", "The awk program runs a command.")
+        elif kind == "unknown":
+            call.ask("opaque-operand", "Nobody can tell which file the awk program uses.")
+        elif kind == "environment":
+            call.deny("secret", "The awk program reads the environment.")
+        else:
+            call.path(kind, Arg(value))
+
+
+def jq(call: Call) -> None:
+    program = call.operands[0].text if call.operands else ""
+    bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', program)
+    if re.search(r"\$ENV|(?<![.\w$@])env\b", bare):
+        call.deny("secret", "The jq program reads the environment.")
+
+
+def ps(call: Call) -> None:
+    if any(re.fullmatch(r"[a-df-zA-Z]*e[a-zA-Z]*", arg.text) for arg in call.operands):
+        call.deny("secret", "It shows the environment of processes.")
+
+
+def printenv(call: Call) -> None:
+    if not call.operands:
+        call.deny("secret", "It prints the whole environment.")
+    for arg in call.operands:
+        if looks_secret(arg.text):
+            call.deny("secret", f"'{arg.text}' looks like a secret.")
+        elif not harmless(arg.text):
+            call.ask("environment", f"Nothing says that '{arg.text}' may be shown.")
+
+
+def env(call: Call) -> None:
+    """`env NAME=value … command`: the assignments are judged, then the command."""
+    operands = list(call.operands)
+    while operands and "=" in operands[0].text:
+        name = operands[0].text.partition("=")[0]
+        call.judge.variable(name, operands.pop(0).tail(len(name) + 1), True)
+    if operands:
+        scene = call.scene.copy()
+        scene.depth += 1
+        call.judge.command(operands, scene)
+    elif not call.given.has("--version", "--help"):
+        call.deny("secret", "It prints the whole environment.")
+
+
+CHECKS = {
+    "printf": printf,
+    "test": test,
+    "sed": sed,
+    "awk": awk,
+    "jq": jq,
+    "ps": ps,
+    "printenv": printenv,
+    "env": env,
+}

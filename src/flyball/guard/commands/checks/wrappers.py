@@ -1,0 +1,244 @@
+"""Commands that run another command: unwrapped, and the inner command decides."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.places import place_of
+from flyball.guard.commands.scene import Scene, Value
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+_GUARDS = re.compile(r"flyball|claude|codex|gemini|bwrap|opencode|keeper")
+_SQL = re.compile(
+    r"\bdrop\s+(?:table|database|schema|user|role|index|view)|\btruncate\b|\bdelete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb"
+    r"|dropdatabase|\.drop\(|\bcopy\b.*\bprogram\b|\\!|\binto\s+(?:out|dump)file|xp_cmdshell|pg_read_file|lo_import"
+    r"|^\s*[.\\](?:shell|system|sh|import|output|once|load|read|save|backup|o|w)\b|load_extension|writefile|readfile|config\s+set",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def inner(call: Call) -> Scene:
+    scene = call.scene.copy()
+    scene.depth += 1
+    return scene
+
+
+def run(call: Call, args: list[Arg]) -> None:
+    if call.scene.depth > 8:
+        call.deny("too-deep", "Commands are nested too deeply to judge.")
+    elif args:
+        call.judge.command(args, inner(call))
+
+
+# --- shells
+
+
+def shell(call: Call) -> None:
+    """`sh -c text` is judged as text; a script file is not a declared command; stdin is what flows in."""
+    args = list(call.operands)
+    letters = ""
+    while args and re.match(r"[-+].", args[0].text):
+        option = args.pop(0).text
+        if option == "--":
+            break
+        if option.startswith("--"):
+            _long_option(call, option, args)
+            continue
+        letters += option[1:]
+        if option[-1] in "oO" and args:
+            args.pop(0)
+    if "c" in letters:
+        _command_string(call, args)
+    elif args and "s" not in letters:
+        _script(call, args, checks_only="n" in letters)
+    elif letters or not call.given.options:
+        _standard_input(call)
+    if "i" in letters or ("l" in letters and "c" not in letters):
+        call.ask("interactive", "An interactive or login shell reads settings from outside the workspace.")
+
+
+def _long_option(call: Call, option: str, args: list[Arg]) -> None:
+    if option in {"--rcfile", "--init-file"}:
+        call.deny("hidden-command", "The shell would first run another file.")
+        if args:
+            args.pop(0)
+    elif option not in {"--norc", "--noprofile", "--posix", "--version", "--help"}:
+        call.ask("unknown-flag", f"Nothing is known of '{call.name} {option}'.")
+
+
+def _command_string(call: Call, args: list[Arg]) -> None:
+    if not args:
+        call.deny("unreadable", "The shell has no command string.")
+        return
+    text = args[0]
+    if HOLE in text.text or text.pipe:
+        rule = "remote-code" if text.remote else "opaque-command"
+        call.deny(rule, "Nobody can tell what the shell would run.")
+        return
+    scene = inner(call)
+    scene.variables.update(_positional(args[1:]))
+    call.judge.text(text.text, scene)
+
+
+def _positional(args: list[Arg]) -> dict[str, Value]:
+    """`$0`, `$1`, … as the command string will see them."""
+    found: dict[str, Value] = {str(at): arg.text if arg.literal else arg for at, arg in enumerate(args[:10])}
+    rest = args[1:]
+    found["@"] = rest[0] if len(rest) == 1 and not rest[0].literal else None
+    if all(arg.literal for arg in rest):
+        found["@"] = " ".join(arg.text for arg in rest)
+    return found
+
+
+def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
+    script = args[0]
+    if script.pipe or script.remote or script.text.startswith("/dev/"):
+        call.deny("remote-code", "The shell would run commands that no file of the workspace holds.")
+        return
+    call.path("read", script)
+    call.judge.sniff(args[1:], call.scene)
+    if checks_only:
+        return
+    policy = call.judge.policy
+    inside = HOLE not in script.text and all(
+        place_of(script.text, cwd, policy) in {"inside", "delicate"} for cwd in call.scene.cwds
+    )
+    if inside and not script.glob:
+        call.ask("unlisted-program", f"'{script.text}' is not a declared command.")
+    else:
+        call.deny("foreign-code", "The shell would run a script from outside the workspace.")
+
+
+def _standard_input(call: Call) -> None:
+    feed = call.scene.feed
+    if feed.kind == "text":
+        scene = inner(call)
+        scene.feed = scene.feed.__class__()
+        call.judge.text(feed.text, scene)
+    elif feed.kind == "none":
+        call.ask("interactive", "A shell waits for a person at a terminal.")
+    else:
+        rule = "remote-code" if feed.kind == "remote" else "opaque-command"
+        call.deny(rule, "The shell would run whatever flows in.")
+
+
+# --- xargs and its kin
+
+
+def xargs(call: Call) -> None:
+    command = list(call.operands) or [Arg("echo")]
+    marks = [value.text for value in call.given.values("-I", "--replace", "-i")]
+    marks += ["{}"] if call.given.has("-i", "--replace") and not marks else []
+    given = _given(call)
+    if marks:
+        command = [part for arg in command for part in _filled(arg, marks[0], given)]
+    else:
+        command += given
+    run(call, command)
+
+
+def _given(call: Call) -> list[Arg]:
+    """The arguments that flow in: known words, files some command listed, or unknown."""
+    feed = call.scene.feed
+    if call.given.has("-a", "--arg-file") or feed.kind not in {"text", "listed"}:
+        return [Arg(HOLE, unknown=2, remote=feed.kind == "remote")]
+    if feed.kind == "listed":
+        return [Arg(feed.text + "listed", many=True)]
+    return [Arg(word) for word in feed.text.split()[:32]]
+
+
+def _filled(arg: Arg, mark: str, given: list[Arg]) -> list[Arg]:
+    if arg.text == mark:
+        return given
+    if mark in arg.text:
+        known = given[0].text if len(given) == 1 and given[0].literal else HOLE
+        return [Arg(arg.text.replace(mark, known), unknown=0 if known != HOLE else 2, quoted=True)]
+    return [arg]
+
+
+def parallel(call: Call) -> None:
+    args = call.operands
+    end = next((at for at, arg in enumerate(args) if arg.text.startswith(":::")), len(args))
+    given = args[end + 1 :] or [Arg(HOLE, unknown=2)]
+    if end == 1 and " " in args[0].text:
+        call.judge.text(args[0].text, inner(call))
+        call.judge.sniff(given, call.scene)
+    else:
+        run(call, [*args[:end], *given] if end else given)
+
+
+def as_text(call: Call) -> None:
+    """`watch 'cmd'`, `git submodule foreach 'cmd'`: the operands joined are a command line."""
+    if any(not arg.literal for arg in call.operands):
+        call.deny("opaque-command", "Nobody can tell what it would run.")
+    elif call.operands:
+        call.judge.text(" ".join(arg.text for arg in call.operands), inner(call))
+
+
+def flock(call: Call) -> None:
+    if not call.operands:
+        return
+    call.path("create", call.operands[0])
+    rest = call.operands[1:]
+    if rest and rest[0].text in {"-c", "--command"}:
+        if len(rest) > 1 and rest[1].literal:
+            call.judge.text(rest[1].text, inner(call))
+        else:
+            call.deny("opaque-command", "Nobody can tell what it would run.")
+    else:
+        run(call, rest)
+
+
+# --- processes, editors, databases
+
+
+def kill(call: Call) -> None:
+    texts = [arg.text for arg in call.operands]
+    targets = [text for at, text in enumerate(texts) if at > 0 or not text.startswith("-")]
+    if any(text in {"-1", "1", "0"} for text in targets) or any(_GUARDS.search(text) for text in texts):
+        call.deny("guard", "It would end the run's own processes.")
+
+
+def editor(call: Call) -> None:
+    if any(arg.text.startswith("+") and not re.fullmatch(r"\+\d*", arg.text) for arg in call.operands):
+        call.deny("hidden-command", "The editor would run a command.")
+
+
+def pager(call: Call) -> None:
+    for arg in call.operands:
+        if arg.text.startswith("+"):
+            call.deny("hidden-command", "The pager would run a command.")
+        else:
+            call.path("read", arg)
+
+
+def database(call: Call) -> None:
+    values = [option.value for option in call.given.options if option.value]
+    texts = [arg.text for arg in [*call.operands, *values]]
+    if any(_SQL.search(text) for text in [*texts, call.scene.feed.text]):
+        call.deny("destruction", "It would destroy data, or run commands through the database.")
+
+
+def openssl(call: Call) -> None:
+    words = {arg.text for arg in call.operands[:1]}
+    if words & {"s_client", "s_server"}:
+        call.judge.network += 1
+        call.deny("exfiltration", "It opens a raw connection.")
+
+
+CHECKS = {
+    "shell": shell,
+    "xargs": xargs,
+    "parallel": parallel,
+    "as_text": as_text,
+    "flock": flock,
+    "kill": kill,
+    "editor": editor,
+    "pager": pager,
+    "database": database,
+    "openssl": openssl,
+}

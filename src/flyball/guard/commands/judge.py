@@ -1,0 +1,52 @@
+"""One line, one verdict. Whatever goes wrong inside, the answer is deny."""
+
+from __future__ import annotations
+
+from flyball.guard.commands.grammar import read
+from flyball.guard.commands.letters import strange_letter
+from flyball.guard.commands.policy import CommandPolicy
+from flyball.guard.commands.scene import Scene
+from flyball.guard.commands.second import disagreement
+from flyball.guard.commands.tree import Script, Unreadable
+from flyball.guard.commands.walk import Judge
+from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
+
+
+def judge_command(command: str, policy: CommandPolicy) -> Verdict:
+    """The verdict of the policy on one command line (bash 5)."""
+    try:
+        return _judged(command, policy)
+    except Unreadable as unreadable:
+        return Verdict("deny", unreadable.rule, str(unreadable))
+    except Exception as error:  # fail closed: a fault of ours must not let a command through
+        return Verdict(
+            "deny", "guard-error", f"The guard could not judge this line ({type(error).__name__})."
+        )
+
+
+def _judged(command: str, policy: CommandPolicy) -> Verdict:
+    if len(command) > policy.length_most:
+        return Verdict(
+            "ask", "too-long", f"The line has more than {policy.length_most} characters; put it in a file."
+        )
+    strange = strange_letter(command)
+    if strange:
+        return Verdict("deny", "control-characters", f"The line holds {strange}, which hides what it does.")
+    script, starts = read(command)
+    if not script.items:
+        return Verdict("allow", "nothing", "There is no command in it.")
+    found = _found(script, policy)
+    if severity(found) == 0:
+        difference = disagreement(command, starts)
+        if difference:
+            return Verdict("ask", "two-readers", f"It cannot be surely read: {difference}.")
+    return found
+
+
+def _found(script: Script, policy: CommandPolicy) -> Verdict:
+    judge = Judge(policy)
+    try:
+        judge.script(script, Scene((policy.workspace,)))
+    except Unreadable as unreadable:
+        judge.deny(unreadable.rule, str(unreadable))
+    return worst([*judge.found, ORDINARY])

@@ -1,0 +1,52 @@
+"""A second reader: allow needs tree-sitter's bash to see the same commands and no error."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+NODES_MOST = 20_000
+
+_OPAQUE = frozenset({"heredoc_body", "heredoc_content", "comment", "raw_string"})
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def disagreement(text: str, starts: frozenset[int]) -> str:
+    """Why the second reading differs from the first, or '' if it does not.
+
+    `starts` are the places where the first reader saw commands begin; every command the second one sees
+    outside heredocs and backticks must be among them.
+    """
+    source = text.encode("utf-8", "surrogatepass")
+    root = _parser().parse(source).root_node
+    if root.has_error:
+        return "the line is not plain bash"
+    places = (
+        starts
+        if text.isascii()
+        else frozenset(len(text[:at].encode("utf-8", "surrogatepass")) for at in starts)
+    )
+    for seen, node in enumerate(_nodes(root)):
+        if seen > NODES_MOST:
+            return "the line has too many parts"
+        if node.is_missing:
+            return "something is missing in the line"
+        if node.type == "command_name" and node.start_byte not in places:
+            return "two readers see different commands in the line"
+    return ""
+
+
+def _nodes(root: Node):  # noqa: ANN202 - an iterator of nodes
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if node.type in _OPAQUE or (node.type == "command_substitution" and node.text[:1] == b"`"):
+            continue
+        waiting.extend(node.children)

@@ -1,0 +1,249 @@
+"""Landing a finished run: the user's branch takes over exactly what was certified.
+
+By fast-forward, or not at all. Where the target has moved on, the two are merged, what would land is judged,
+proved and certified again, and then that is fast-forwarded. A landing is journaled by whoever holds the run's lease.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball import certificate
+from flyball import driver as drivers
+from flyball.acts.commit import commit_message
+from flyball.acts.proof import prove
+from flyball.acts.turn import judge
+from flyball.agents import process
+from flyball.batch import Batch, Driven
+from flyball.core import events as e
+from flyball.core.run import Run
+from flyball.driver import Driver
+from flyball.errors import LandConflict, UserError, WorkspaceError
+from flyball.guard.change import Change
+from flyball.house import House
+from flyball.supervisor import Interrupted, load
+from flyball.workspace import Repo, Workspace, inspect_repo, land
+from flyball.workspace.repo import is_dirty
+
+Say = Callable[[str], None]
+
+
+class Outcome(Struct, frozen=True):
+    """What came of it. `already`: the branch had it before; `merged`: the target had moved on."""
+
+    run: str
+    branch: str
+    commit: str
+    before: str
+    already: bool = False
+    merged: bool = False
+
+
+def land_run(house: House, run_id: str, target: str, who: str, say: Say) -> Outcome:
+    """Bring the run's commit into the target (the branch checked out, unless named)."""
+    repo = inspect_repo(Path(_landable(house.read(run_id)).began.repo))
+    branch = target or repo.branch
+    with _held(house, run_id) as lease:
+        made = _made(lease.run)
+        if _contains(repo, branch, made):
+            return Outcome(run_id, branch, made, _tip(repo, branch), already=True)
+        _refuse_moved(house, repo, lease.run, made)
+        outcome = _forward(lease, repo, branch, say)
+        lease.note(e.Landed(at=house.clock.now(), commit=outcome.commit, branch=outcome.branch, who=who))
+    return outcome
+
+
+def _landable(run: Run) -> Run:
+    if not run.owner:
+        raise UserError(f"Run {run.id} works in the checkout of {run.began.root}; land that one.")
+    if run.status != "ended":
+        raise UserError(
+            f"Run {run.id} has not ended ({run.status} in '{run.state}'), so it cannot land yet; see `flyball why {run.id}`."
+        )
+    if run.end != "success" or run.committed is None:
+        code = run.stop.code if run.stop else run.end
+        raise UserError(
+            f"Run {run.id} did not end in success ({code}), so there is nothing to land; see `flyball why {run.id}`."
+        )
+    return run
+
+
+def _made(run: Run) -> str:
+    assert run.committed is not None
+    return run.committed.commit
+
+
+def _tip(repo: Repo, branch: str) -> str:
+    return repo.git.line("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}", ok=(0, 1, 128))
+
+
+def _contains(repo: Repo, branch: str, commit: str) -> bool:
+    """Whether the branch has the commit already."""
+    if not branch or not _tip(repo, branch):
+        return False
+    return repo.git.ask("merge-base", "--is-ancestor", commit, _tip(repo, branch), ok=(0, 1, 128)).code == 0
+
+
+def _refuse_moved(house: House, repo: Repo, run: Run, made: str) -> None:
+    now = _tip(repo, f"flyball/{run.id}")
+    if now and now != made:
+        raise UserError(
+            f"The branch flyball/{run.id} is at {now[:12]}, but {made[:12]} was certified: what was added is not proved. "
+            f"Merge it yourself with `git merge flyball/{run.id}`, or put the branch back: `git branch -f flyball/{run.id} {made[:12]}`."
+        )
+
+
+# ---- the lease ------------------------------------------------------------------------------------------
+
+
+class _Lease:
+    """One run, held: what is noted is durable before anything else is done."""
+
+    def __init__(self, house: House, driver: Driver, driven: Driven) -> None:
+        self.house, self._driver, self._driven = house, driver, driven
+
+    @property
+    def run(self) -> Run:
+        return self._driven.run
+
+    def note(self, *events: e.AnyEvent) -> None:
+        batch = Batch({self.run.id: self._driven})
+        batch.add(self.run.id, events)
+        for entry in self.house.journal.append(batch.writes()):
+            self.house.heads.note(entry.run, entry.seq, entry.hash, entry.at)
+        staged = batch.staged[self.run.id]
+        self._driven = Driven(staged.run, staged.seq + len(staged.events), staged.fence)
+
+    def settle(self) -> None:
+        """A landing that was cut off left an act begun: it came to nothing."""
+        if self.run.act is not None:
+            at = self.house.clock.now()
+            self.note(e.ActInterrupted(at=at, key=self.run.act.key, reason="the landing was cut off"))
+
+
+@contextlib.contextmanager
+def _held(house: House, run_id: str) -> Generator[_Lease]:
+    driver = Driver(house.state_dir)
+    try:
+        fence = house.journal.acquire(run_id, driver.name, lambda name: drivers.alive(house.state_dir, name))
+        try:
+            run, seq = load(house.journal, run_id)
+            lease = _Lease(house, driver, Driven(run, seq, fence))
+            lease.settle()
+            yield lease
+        finally:
+            house.journal.release(run_id, driver.name)
+    finally:
+        driver.close()
+
+
+# ---- fast-forward, or merge first -----------------------------------------------------------------------
+
+
+def _forward(lease: _Lease, repo: Repo, branch: str, say: Say) -> Outcome:
+    made = _made(lease.run)
+    try:
+        landed = land(repo, lease.run.id, made, branch)
+    except LandConflict:
+        say(f"'{branch}' has moved on since {lease.run.id} began: merging, judging and proving it again.")
+        made = _merged(lease, repo, branch)
+        landed = land(repo, lease.run.id, made, branch)
+        return Outcome(lease.run.id, landed.branch, made, landed.before, merged=True)
+    return Outcome(lease.run.id, landed.branch, made, landed.before)
+
+
+def _merged(lease: _Lease, repo: Repo, branch: str) -> str:
+    """A commit of run and target together, judged, proved, certified and on the run's branch."""
+    if branch == repo.branch and is_dirty(repo, untracked=False):
+        raise WorkspaceError(f"{repo.root} has uncommitted changes; commit or stash them, then land.")
+    work, run, tip = Workspace.open(lease.house.ground().folder(lease.run)), lease.run, _tip(repo, branch)
+    merged = work.merge(tip, _made(run))
+    if merged.conflicts:
+        raise LandConflict(
+            f"Run {run.id} and '{branch}' both changed {_listed(merged.conflicts)}. Merge by hand with "
+            f"`git merge flyball/{run.id}`, or start again from where '{branch}' is now: `flyball run`."
+        )
+    _judge(lease, work, repo.git.line("rev-parse", f"{tip}^{{tree}}"), merged.tree)
+    _prove(lease, work, merged.tree)
+    return _certify(lease, work, tip, merged.tree)
+
+
+def _listed(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+
+
+def _act(lease: _Lease, do: str, tree: str) -> e.Act:
+    run = lease.run
+    head = lease.house.journal.head(run.id)[1]
+    return e.Act(
+        key=f"{run.id}.{run.acts + 1}-land", do=do, state=run.state, why="land", tree=tree, head=head
+    )
+
+
+def _judge(lease: _Lease, work: Workspace, target: str, tree: str) -> None:
+    """What would land may hold nothing that the guard has not let pass in the run itself."""
+    assert lease.run.committed is not None
+    before = _ruling(lease, work, work.base_tree, lease.run.committed.tree)
+    now = _ruling(lease, work, target, tree)
+    new = [finding for finding in now.others if finding not in before.others]
+    if (now.verdict != "allow" and new) or _severity(now) > _severity(before):
+        raise UserError(
+            f"Merged with its target, run {lease.run.id} would not pass the guard: {now.reason} "
+            f"Look at it with `git merge flyball/{lease.run.id}`."
+        )
+    lease.note(e.Ruled(at=lease.house.clock.now(), key=f"{lease.run.id}.land", ruling=now))
+
+
+def _severity(ruling: e.Ruling) -> int:
+    return {"allow": 0, "ask": 1}.get(ruling.verdict, 2)
+
+
+def _ruling(lease: _Lease, work: Workspace, old: str, new: str) -> e.Ruling:
+    fresh = replace(lease.run, changed=(), lines=0)
+    changes = [msgspec.convert(msgspec.to_builtins(c), Change) for c in work.changes(old, new)]
+    return judge(lease.house.ground(), fresh, _act(lease, "check", old), work, new, changes)
+
+
+def _prove(lease: _Lease, work: Workspace, tree: str) -> None:
+    if not lease.run.settings.proof:
+        return
+    act, clock = _act(lease, "proof", tree), lease.house.clock
+    if not (work.dir / "proof").exists():
+        (work.dir / "proof.kept").unlink(missing_ok=True)  # setup must run in the new checkout again
+    lease.note(e.ActStarted(at=clock.now(), act=act))
+    done = prove(lease.house.ground(), lease.run, act, process.Stop())
+    if isinstance(done, Interrupted):
+        lease.note(e.ActInterrupted(at=clock.now(), key=act.key, reason=done.reason))
+        raise UserError(f"The proof of run {lease.run.id} was interrupted ({done.reason}); land again.")
+    lease.note(e.ActFinished(at=clock.now(), key=act.key, result=done.result, took_us=done.took_us))
+    assert isinstance(done.result, e.ProofEnded)
+    if not done.result.passed:
+        why = done.result.invalid or done.result.cannot_start or _last(done.result.summary)
+        raise UserError(
+            f"Merged with its target, run {lease.run.id} fails its proof, so it was not landed: {why} "
+            f"Mend it with `git merge flyball/{lease.run.id}`, or start again: `flyball run`."
+        )
+
+
+def _last(summary: str) -> str:
+    lines = [line.strip() for line in summary.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "a proof command did not exit 0."
+
+
+def _certify(lease: _Lease, work: Workspace, tip: str, tree: str) -> str:
+    act, house = _act(lease, "commit", tree), lease.house
+    lease.note(e.ActStarted(at=house.clock.now(), act=act))
+    made = work.commit(tree, commit_message(lease.run), [tip, _made(lease.run)])
+    work.publish(made)
+    statement = certificate.statement(lease.run, act, made, work.repo_root.name)
+    digest = certificate.write(work.dir / "certificate.json", statement, house.signer)
+    done = e.CommitEnded(outcome="committed", tree=tree, commit=made, certificate=digest)
+    lease.note(e.ActFinished(at=house.clock.now(), key=act.key, result=done))
+    work.close(remove_checkout=False)
+    return made

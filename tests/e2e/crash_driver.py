@@ -1,0 +1,55 @@
+"""Drives a run like `flyball run`, but kills its own process -9 just before or just after its Nth append."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from flyball.driver import Driver
+from flyball.house import House
+from flyball.journal import Entry, Write
+from flyball.journal.sqlite import SqliteJournal
+from flyball.launch import Order, launch
+
+
+class Deadly(SqliteJournal):
+    when, left = "", 0
+
+    def append(self, writes: Sequence[Write]) -> list[Entry]:
+        self.left -= 1
+        if self.left == 0 and self.when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        entries = super().append(writes)
+        if self.left == 0 and self.when == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return entries
+
+
+def main() -> None:
+    when, at, repo, agent, machine, *sets = sys.argv[1:]
+    house = House()
+    house.state_dir.mkdir(parents=True, exist_ok=True)
+    journal = Deadly(house.state_dir / "journal.db")
+    journal.when, journal.left = when, int(at)
+    house._journal = journal
+    driver = Driver(house.state_dir)
+    supervisor = house.supervisor(driver)
+    if house.journal.rows():
+        run = supervisor.adopt(house.find("@last"))
+    else:
+        order = Order(
+            task="Make add() add", repo=Path(repo), machine=machine, agents=(agent,), sets=tuple(sets)
+        )
+        run = supervisor.begin(launch(house, order)[0])
+    supervisor.drive(
+        lambda: (
+            supervisor.driven[run.id].run.status != "running" and supervisor.driven[run.id].run.until is None
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""A place to try the real command line in: a small repository with a bug, a private home and state directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+BROKEN = "def add(a, b):\n    return a - b\n"
+STILL_BROKEN = "def add(a, b):\n    return a * b\n"
+FIXED = "def add(a, b):\n    return a + b\n"
+TEST = """import unittest
+
+from calc import add
+
+
+class CalcTest(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(1, 2), 3)
+"""
+QUICK_PROOF = 'proof.commands=["grep -q a.+.b calc.py"]'
+REAL_PROOF = 'proof.commands=["python3 -m unittest -q"]'
+ACCEPTS = [{"say": "OUTCOME: accepted"}]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left: its exit code and its two streams."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Place:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.repo, self.state = folder, folder / "repo", folder / "state"
+        (folder / "home").mkdir()
+        make_repo(self.repo, {"calc.py": BROKEN, "test_calc.py": TEST}, self.env)
+
+    @property
+    def env(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ") if name in os.environ}
+        return {**kept, "HOME": str(self.folder / "home"), "FLYBALL_STATE_DIR": str(self.state)}
+
+    def fb(self, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Said:
+        done = subprocess.run(
+            command(*words),
+            cwd=cwd or self.repo,
+            env={**self.env, **(env or {})},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command(*words),
+            cwd=self.repo,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def script(self, name: str = "agent", **roles: list[dict[str, Any]]) -> str:
+        """A script as an agent's name; the critic accepts unless told otherwise."""
+        file = self.folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump({"roles": {"critic": ACCEPTS, **roles}}))
+        return f"script:{file}"
+
+    def run(self, agent: str, *more: str, task: str = "Fix add") -> Said:
+        return self.fb("run", task, "--agent", agent, "--set", QUICK_PROOF, *more)
+
+    def last(self) -> dict[str, Any]:
+        return self.fb("show", "@last", "--json").json
+
+    def git(self, *words: str) -> str:
+        return git(self.repo, self.env, *words)
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "flyball", *words]
+
+
+def git(repo: Path, env: dict[str, str], *words: str) -> str:
+    who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    done = subprocess.run(
+        ("git", *who, *words), cwd=repo, env=env, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def make_repo(repo: Path, files: dict[str, str], env: dict[str, str]) -> None:
+    repo.mkdir(parents=True)
+    for name, text in files.items():
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_text(text)
+    git(repo, env, "init", "-q", "-b", "main")
+    git(repo, env, "add", ".")
+    git(repo, env, "commit", "-qm", "A bug")
+
+
+def eventually(seen: Callable[[], Any], within_s: float = 30.0) -> Any:
+    """What `seen` gives as soon as it gives something."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        found = seen()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it did not come about in time")

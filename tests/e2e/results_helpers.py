@@ -1,0 +1,109 @@
+"""A small repository, a finished run in it, and the command line as a user calls it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from flyball.driver import Driver
+from flyball.house import House
+from flyball.launch import Order, launch
+
+SUM = "def add(a, b):\n    return a - b\n"
+MENDED = "def add(a, b):\n    return a + b\n"
+TEST = "from calc import add\nassert add(2, 3) == 5, add(2, 3)\n"
+SCRIPT: dict[str, Any] = {
+    "roles": {
+        "planner": [{"say": "Mend add."}],
+        "coder": [{"write": {"calc.py": MENDED}, "say": "Mended."}],
+        "critic": [{"say": "It adds.\nOUTCOME: accepted"}],
+    }
+}
+
+
+def environment(home: Path) -> dict[str, str]:
+    """A home, a state and a configuration of their own."""
+    home.mkdir(parents=True, exist_ok=True)
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("FLYBALL_", "XDG_", "GIT_"))
+    }
+    return kept | {
+        "HOME": str(home),
+        "FLYBALL_STATE_DIR": str(home / "state"),
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_SYSTEM": "/dev/null",
+        "NO_COLOR": "1",
+    }
+
+
+def git(root: Path, *args: str) -> str:
+    done = subprocess.run(
+        ["git", *args], cwd=root, env=environment(root.parent / "git-home"), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def commit_all(root: Path, message: str) -> str:
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", message)
+    return git(root, "rev-parse", "HEAD")
+
+
+def make_repo(root: Path, files: dict[str, str] | None = None) -> Path:
+    root.mkdir(parents=True)
+    git(root, "init", "-q", "-b", "main")
+    git(root, "config", "user.name", "Ada")
+    git(root, "config", "user.email", "ada@example.org")
+    for name, text in ({"calc.py": SUM, "check.py": TEST} if files is None else files).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    commit_all(root, "First")
+    return root
+
+
+def flyball(
+    env: dict[str, str], *args: str | Path, cwd: Path | None = None, stdin: str | bytes = b""
+) -> subprocess.CompletedProcess[str]:
+    fed = stdin.encode() if isinstance(stdin, str) else stdin
+    done = subprocess.run(
+        [sys.executable, "-m", "flyball", *map(str, args)],
+        env=env,
+        cwd=cwd,
+        input=fed,
+        capture_output=True,
+        timeout=60,
+    )
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def facts(done: subprocess.CompletedProcess[str]) -> Any:
+    return json.loads(done.stdout)
+
+
+def run_to_end(
+    env: dict[str, str],
+    root: Path,
+    script: dict[str, Any] | None = None,
+    proof: str = "python3 check.py",
+    sets: tuple[str, ...] = (),
+) -> str:
+    """A `build` run played from a script until it stops; its id."""
+    file = root.parent / "script.json"
+    file.write_text(json.dumps(SCRIPT if script is None else script))
+    house = House(env)
+    driver = Driver(house.state_dir)
+    supervisor = house.supervisor(driver)
+    given = (f"proof.commands={json.dumps([proof])}", *sets) if proof else sets
+    order = Order(task="Mend the sum", repo=root, agents=(f"script:{file}",), sets=given)
+    began, _ = launch(house, order)
+    try:
+        supervisor.begin(began)
+        supervisor.drive(lambda: supervisor.driven[began.run].run.status != "running")
+    finally:
+        supervisor.close()
+        driver.close()
+        house.close()
+    return began.run

@@ -1,0 +1,116 @@
+"""ls, show, why and log: they tell what is there, to people and to programs, and touch nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from helpers import FIXED, REAL_PROOF, STILL_BROKEN, Place, make_repo
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
+    """A place in which one run succeeded (with a run below) and a later one asks."""
+    place = Place(tmp_path_factory.mktemp("look"))
+    done = {"finish": {"indicators": ["all done", "task complete"]}, "say": "All done."}
+    spent = {"usage": {"cost_usd": 0.25, "input_tokens": 100, "output_tokens": 20}}
+    worker = [{"write": {"calc.py": STILL_BROKEN}, **done, **spent}, {"write": {"calc.py": FIXED}, **done}]
+    agent = place.script(worker=worker, planner=[{"say": "Turn the sign."}])
+    first = ("run", "Fix add\nwith care", "--agent", agent, "--set", REAL_PROOF, "--set", "run.write=loop")
+    assert place.fb(*first).code == 0
+    assert place.run(place.script("asks", planner=[{"ask": "Really?"}]), task="Ask me").code == 3
+    yield place
+
+
+def succeeded(place: Place) -> str:
+    return place.fb("ls", "--status", "ended", "--json").json[0]["run"]
+
+
+def test_ls_lists_this_repositorys_runs_newest_first_without_children(seen: Place) -> None:
+    rows = seen.fb("ls", "--json").json
+    assert [(row["task"].split("\n")[0], row["code"]) for row in rows] == [
+        ("Ask me", "wait.question"),
+        ("Fix add", "completed"),
+    ]
+    assert (rows[1]["turns"], rows[1]["cost_usd"], rows[1]["driven"]) == (4, 0.25, False)
+    table = seen.fb("ls").out.splitlines()
+    assert table[0].split() == ["RUN", "MACHINE", "STATE", "STATUS", "TURNS", "COST", "AGE", "TASK"]
+    assert len(table) == 3 and table[2].split()[:4] == [rows[1]["run"], "build", "complete", "completed"]
+    assert len(seen.fb("ls", "--children").out.splitlines()) == 5
+
+
+def test_ls_keeps_to_its_repository_unless_all_are_asked_for(seen: Place, tmp_path: Path) -> None:
+    make_repo(tmp_path / "other", {"a": "b\n"}, seen.env)
+    assert "no run" in seen.fb("ls", cwd=tmp_path / "other").out
+    assert len(seen.fb("ls", "--all", "--json", cwd=tmp_path / "other").json) == 2
+    assert len(seen.fb("ls", "--json", cwd=tmp_path).json) == 2
+
+
+def test_show_tells_settings_proofs_rulings_and_where_the_work_is(seen: Place) -> None:
+    run = succeeded(seen)
+    told = seen.fb("show", run, "--json").json
+    assert (told["run"], told["end"], told["changed"]) == (run, "success", ["calc.py"])
+    assert told["events"] == len([e for e in seen.fb("log", run, "--json").lines if e["run"] == run])
+    assert [proof["passed"] for proof in told["proofs"]] == [False, False, True]
+    assert len(told["children"]) == 2 and told["settings"]["write"] == "loop"
+    said = seen.fb("show", run).out
+    for part in (told["branch"], told["certificate_file"], "python3 -m unittest -q", "$0.25 of $5.00"):
+        assert part in said
+
+
+def test_show_and_why_name_the_open_question(seen: Place) -> None:
+    for words in (("show", "@last"), ("why", "@last")):
+        assert "flyball answer" in seen.fb(*words).out
+    assert "Really?" in seen.fb("show", "@last").out
+
+
+def test_why_is_three_sentences(seen: Place) -> None:
+    run = succeeded(seen)
+    said = seen.fb("why", run)
+    assert said.code == 0 and len(said.out.splitlines()) == 3 and "completed" in said.out
+    told = seen.fb("why", run, "--json").json
+    assert "\n".join(told["why"]) == said.out.strip() and told["stop_reason"]["code"] == "completed"
+
+
+def test_log_tells_every_event_of_a_run_and_those_below_in_order(seen: Place) -> None:
+    run = succeeded(seen)
+    events = seen.fb("log", run, "--json").lines
+    assert len({event["run"] for event in events}) == 3
+    assert [event["at"] for event in events] == sorted(event["at"] for event in events)
+    assert len(seen.fb("log", run).out.splitlines()) == len(events)
+    followed = seen.fb("log", run, "--follow", "--json").lines
+    assert followed == events
+
+
+def test_log_of_a_run_below_is_its_own(seen: Place) -> None:
+    child = seen.fb("show", succeeded(seen), "--json").json["children"][0]
+    assert {event["run"] for event in seen.fb("log", child, "--json").lines} == {child}
+
+
+def test_log_output_shows_what_agents_and_proofs_wrote(seen: Place) -> None:
+    said = seen.fb("log", succeeded(seen), "--output").out
+    assert "Turn the sign." in said and "AssertionError" in said
+
+
+@pytest.mark.parametrize("command", ["show", "why", "log", "watch", "tell", "pause", "cancel", "stop"])
+def test_an_unknown_run_is_one_sentence_and_exit_2(seen: Place, command: str) -> None:
+    said = seen.fb(command, "zzz", *(["x"] if command == "tell" else []))
+    assert (said.code, said.out) == (2, "") and said.err.count("\n") == 1 and "zzz" in said.err
+
+
+def test_a_run_may_be_named_by_a_unique_beginning(seen: Place) -> None:
+    run = succeeded(seen)
+    assert seen.fb("show", run[:6], "--json").json["run"] == run
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("run", "resume", "watch", "ls", "show", "why", "log"),
+        *("inbox", "answer", "approve", "reject", "tell", "pause", "stop", "cancel"),
+    ],
+)
+def test_every_command_helps_with_an_example(seen: Place, command: str) -> None:
+    said = seen.fb(command, "--help")
+    assert said.code == 0 and f"flyball {command}" in said.out and "Example" in said.out

@@ -1,0 +1,325 @@
+"""run, resume and watch: a run goes to its end, stops where it must, and can always be taken up again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import BROKEN, FIXED, QUICK_PROOF, REAL_PROOF, STILL_BROKEN, Place, command, eventually
+
+FIXES: list[dict[str, Any]] = [{"write": {"calc.py": FIXED}}]
+ASKS: list[dict[str, Any]] = [{"ask": "Plus or minus?"}, *FIXES]
+SUMMARY = {"run", "machine", "state", "status", "end", "stop_reason", "turns", "cost_usd", "tokens", "tree"}
+
+
+def one_sentence(text: str) -> bool:
+    return text.startswith("flyball: ") and text.count("\n") == 1 and "Traceback" not in text
+
+
+def running(place: Place, coder: list[dict[str, Any]], *more: str) -> subprocess.Popen[str]:
+    """A run in the background whose coder is at work."""
+    agent = place.script(coder=coder)
+    started = place.start("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF, *more)
+    eventually(lambda: "(coder) began" in place.fb("log", "@last").out)
+    return started
+
+
+# ---- to the end ------------------------------------------------------------------------------------------
+
+
+def test_a_bug_is_fixed_proved_and_left_on_its_branch(place: Place) -> None:
+    agent = place.script(coder=[{"write": {"calc.py": STILL_BROKEN}}, *FIXES])
+    said = place.fb("run", "Fix add", "--agent", agent, "--set", REAL_PROOF)
+    assert said.code == 0, said
+    last = place.last()
+    assert f"flyball/{last['run']}" in said.out and "unproven" not in said.out.split("\n\n")[-1]
+    assert last["certificate_file"] in said.out and Path(last["certificate_file"]).is_file()
+    assert place.git("show", f"{last['branch']}:calc.py") == FIXED.strip()
+    assert (place.repo / "calc.py").read_text() == BROKEN
+    assert [proof["passed"] for proof in last["proofs"]] == [False, False, True]
+
+
+def test_json_prints_one_summary_object_and_progress_goes_to_stderr(place: Place) -> None:
+    said = place.run(place.script(coder=FIXES), "--json")
+    assert said.code == 0 and said.json.keys() > SUMMARY
+    assert said.json["stop_reason"]["code"] == "completed" and said.json["turns"] == 3
+    assert "plan → write" in said.err
+
+
+def test_without_a_proof_command_the_output_says_unproven(place: Place) -> None:
+    said = place.fb("run", "Fix add", "--agent", place.script(coder=FIXES))
+    assert said.code == 0 and "unproven" in said.out.split("\n\n")[-1]
+    assert place.last()["stop_reason"]["code"] == "completed_unproven"
+
+
+def test_uncommitted_changes_are_named_and_left_out_unless_asked_for(place: Place) -> None:
+    (place.repo / "note.txt").write_text("mine\n")
+    agent = place.script(coder=FIXES)
+    said = place.run(agent)
+    assert "uncommitted changes" in said.out and "HEAD" in said.out
+    assert "note.txt" not in place.git("ls-tree", "--name-only", place.last()["branch"])
+    said = place.run(agent, "--with-changes")
+    assert "uncommitted changes" not in said.out
+    assert "note.txt" in place.git("ls-tree", "--name-only", place.last()["branch"])
+
+
+def test_the_task_may_stand_in_a_file(place: Place) -> None:
+    (place.folder / "task.md").write_text("Fix add, please\n")
+    said = place.fb("run", f"@{place.folder}/task.md", "--agent", place.script(coder=FIXES), "--json")
+    assert said.json["task"] == "Fix add, please"
+
+
+def test_a_reader_who_leaves_does_not_stop_the_run(place: Place) -> None:
+    started = place.start("run", "Fix add", "--agent", place.script(coder=FIXES), "--set", QUICK_PROOF)
+    assert started.stdout and started.stderr
+    started.stdout.close()
+    assert started.wait(30) == 0, started.stderr.read()
+    started.stderr.close()
+    assert place.last()["end"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("run", "x", "--agent", "nobody"), "nobody"),
+        (("run", "x", "--agent", "script:/nowhere.yaml"), "/nowhere.yaml"),
+        (("run", "  ", "--agent", "GOOD"), "empty"),
+        (("run", "@/nowhere.md", "--agent", "GOOD"), "/nowhere.md"),
+        (("run", "x", "--agent", "GOOD", "--machine", "mill"), "mill"),
+        (("run", "x", "--agent", "GOOD", "--repo", "/"), "git repository"),
+        (("run", "x", "--agent", "GOOD", "--set", "limits.fux=1"), "fux"),
+        (("run", "x", "--agent", "GOOD", "--breakpoint", "complete"), "complete"),
+        (("watch", "zzz"), "zzz"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(place: Place, words: tuple[str, ...], named: str) -> None:
+    agent = place.script(coder=FIXES)
+    said = place.fb(*(agent if word == "GOOD" else word for word in words))
+    assert (said.code, said.out) == (2, "") and one_sentence(said.err) and named in said.err
+    assert place.fb("ls", "--json").json == []
+
+
+# ---- questions -------------------------------------------------------------------------------------------
+
+
+def test_in_a_pipe_an_open_question_ends_run_with_3_and_resume_shows_it_again(place: Place) -> None:
+    said = place.run(place.script(coder=ASKS))
+    assert said.code == 3 and "Plus or minus?" in said.out
+    question = place.last()["question"]["id"]
+    assert f"flyball answer {question}" in said.out
+    again = place.fb("resume", "@last")
+    assert again.code == 3 and "Plus or minus?" in again.out
+    assert place.last()["turns"] == 2
+
+
+def test_an_answer_waits_in_the_mail_and_resume_goes_on_with_it(place: Place) -> None:
+    place.run(place.script(coder=ASKS))
+    last = place.last()
+    sent = place.fb("answer", last["question"]["id"], "Plus,", "always")
+    assert sent.code == 0 and f"flyball resume {last['run']}" in sent.out
+    said = place.fb("resume", last["run"])
+    assert said.code == 0, said
+    prompts = [path.read_text() for path in place.state.glob("acts/*/prompt")]
+    assert any("Plus, always" in prompt for prompt in prompts)
+
+
+def test_with_wait_run_stays_and_goes_on_when_another_process_answers(place: Place) -> None:
+    agent = place.script(coder=ASKS)
+    started = place.start("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF, "--wait", "--json")
+    asked = eventually(lambda: place.fb("inbox", "--json").json)[0]
+    sent = place.fb("answer", asked["question"], "plus", "--json")
+    assert sent.json["delivered"] is True
+    out, _ = started.communicate(timeout=30)
+    assert started.returncode == 0 and out.count("\n") == 1
+
+
+def test_on_a_terminal_run_shows_what_is_done_and_stays_while_a_question_is_open(place: Place) -> None:
+    ours, theirs = pty.openpty()
+    agent = place.script(coder=ASKS)
+    words = command("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
+    env = {**place.env, "TERM": "xterm", "COLUMNS": "120"}
+    started = subprocess.Popen(words, cwd=place.repo, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    screen = bytearray()
+    reading = threading.Thread(target=read_all, args=(ours, screen))
+    reading.start()
+    asked = eventually(lambda: place.fb("inbox", "--json").json)[0]
+    eventually(lambda: f"flyball answer {asked['question']}".encode() in screen)
+    assert started.poll() is None
+    place.fb("answer", asked["question"], "plus")
+    assert started.wait(30) == 0
+    reading.join()
+    os.close(ours)
+    assert b"iteration 1/10" in screen and b"the work is done and proved" in screen
+
+
+def read_all(fd: int, into: bytearray) -> None:
+    with contextlib.suppress(OSError):  # the other end has gone
+        while data := os.read(fd, 4096):
+            into += data
+
+
+def test_a_question_of_a_run_below_is_shown_as_the_runs_own(place: Place) -> None:
+    done = {"finish": {"indicators": ["all done", "task complete"]}}
+    worker = [{"ask": "Plus or minus?"}, {"write": {"calc.py": FIXED}, **done}]
+    said = place.run(place.script(worker=worker), "--set", "run.write=loop", "--json")
+    assert said.code == 3 and said.json["question"]["text"] == "Plus or minus?"
+    assert said.json["stop_reason"]["code"] == "wait.question"
+    child = place.fb("inbox", "--json").json[0]["run"]
+    assert child != said.json["run"]
+    assert f"flyball resume {said.json['run']}" in place.fb("answer", child, "plus").out
+    went_on = place.fb("resume", child, "--json")
+    assert (went_on.code, went_on.json["run"]) == (0, said.json["run"])
+
+
+def test_a_breakpoint_pauses_and_resume_passes_it(place: Place) -> None:
+    said = place.run(place.script(coder=FIXES), "--breakpoint", "write")
+    assert said.code == 3 and place.last()["stop_reason"]["code"] == "wait.breakpoint"
+    assert place.fb("resume", "@last").code == 0
+
+
+def test_what_the_guard_refuses_exits_4_and_a_used_up_budget_5(place: Place) -> None:
+    tampering = place.script(coder=[{"write": {".flyball/flyball.toml": "[run]\n"}}])
+    assert place.run(tampering).code == 4
+    assert place.fb("resume", "@last").code == 4
+    dear = place.script("dear", coder=[{"usage": {"cost_usd": 2.0}, "write": {"calc.py": STILL_BROKEN}}])
+    assert place.run(dear, "--set", "budget.usd=1").code == 5
+    assert place.fb("resume", "@last").code == 5
+
+
+# ---- limits ----------------------------------------------------------------------------------------------
+
+
+def test_a_rate_limit_is_waited_for_and_costs_no_turn(place: Place) -> None:
+    agent = place.script(coder=[{"limited": {"kind": "rate_limited", "reset_in_s": 1}}, *FIXES])
+    said = place.run(agent)
+    assert said.code == 0, said
+    assert "goes on at" in said.out and said.out.count("the limit has cleared") == 1
+    assert place.last()["turns"] == 3
+
+
+def test_ctrl_c_during_a_rate_limit_lets_go_and_resume_tries_again(place: Place) -> None:
+    limited = {"limited": {"kind": "plan_limit", "reset_in_s": 3600}}
+    started = place.start("run", "x", "--agent", place.script(coder=[limited, *FIXES]), "--set", QUICK_PROOF)
+    eventually(lambda: "wait.rate_limit" in place.fb("ls").out)
+    started.send_signal(signal.SIGINT)
+    out, _ = started.communicate(timeout=30)
+    assert started.returncode == 130 and "flyball resume" in out
+    assert (place.last()["status"], place.last()["stop_reason"]["code"]) == ("paused", "interrupted")
+    assert place.fb("resume", "@last").code == 0
+
+
+# ---- stopping and going on -------------------------------------------------------------------------------
+
+
+def test_ctrl_c_once_stops_after_this_turn_and_resume_goes_on(place: Place) -> None:
+    started = running(place, [{"sleep_s": 1.5, "write": {"calc.py": FIXED}}])
+    started.send_signal(signal.SIGINT)
+    out, _ = started.communicate(timeout=30)
+    assert started.returncode == 130 and "after this turn" in out
+    last = place.last()
+    assert (last["status"], last["turns"], last["changed"]) == ("paused", 2, ["calc.py"])
+    assert place.fb("resume", last["run"]).code == 0
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGINT, signal.SIGINT], [signal.SIGTERM]])
+def test_a_second_ctrl_c_or_sigterm_stops_now(place: Place, signals: list[signal.Signals]) -> None:
+    started = running(place, [{"write": {"calc.py": FIXED}, "hang": True}])
+    for number in signals:
+        started.send_signal(number)
+        eventually(lambda: "asked to interrupt" in place.fb("log", "@last").out)
+    out, _ = started.communicate(timeout=30)
+    assert started.returncode == 130 and "Stopping now" in out
+    last = place.last()
+    assert (last["stop_reason"]["code"], last["turns"], last["changed"]) == ("interrupted", 1, [])
+    place.fb("cancel", last["run"])
+    assert place.fb("resume", last["run"]).code == 1
+    assert place.last()["end"] == "cancelled"
+
+
+def test_after_kill_9_resume_goes_on_and_nothing_runs_twice(place: Place) -> None:
+    witness = {"run": 'echo turn >> "$HOME/witness"', "sleep_s": 1, "write": {"calc.py": FIXED}}
+    started = running(place, [witness])
+    eventually(lambda: list(place.state.glob("runs/*/homes/*/witness")))
+    started.kill()
+    started.communicate()
+    said = place.fb("resume")
+    assert said.code == 0, said
+    assert [p.read_text() for p in place.state.glob("runs/*/homes/*/witness")] == ["turn\n"]
+
+
+def test_a_second_driver_is_refused(place: Place) -> None:
+    started = running(place, [{"hang": True}])
+    said = place.fb("resume", "@last")
+    assert said.code == 2 and one_sentence(said.err)
+    assert "ALO_LOOP_ALREADY_RUNNING" in said.err and "flyball watch" in said.err
+    assert "nothing to resume" in place.fb("resume").out
+    started.send_signal(signal.SIGTERM)
+    started.communicate(timeout=30)
+
+
+def test_what_has_ended_or_never_was_cannot_be_resumed(place: Place) -> None:
+    place.run(place.script(coder=FIXES))
+    ended, unknown = place.fb("resume", "@last"), place.fb("resume", "zzz")
+    assert (ended.code, unknown.code) == (2, 2) and one_sentence(ended.err) and one_sentence(unknown.err)
+    assert "ALO_LOOP_NOT_PAUSED" in ended.err and "flyball retry" in ended.err
+    assert "ALO_LOOP_NOT_FOUND" in unknown.err and "zzz" in unknown.err
+
+
+def test_resume_without_a_run_takes_all_that_no_question_holds(place: Place) -> None:
+    started = running(place, [{"sleep_s": 0.5, "write": {"calc.py": FIXED}}])
+    started.send_signal(signal.SIGINT)
+    started.communicate(timeout=30)
+    asks = place.script("asks", coder=ASKS)
+    place.run(asks, task="held")
+    place.run(asks, task="answered")
+    place.fb("answer", place.last()["question"]["id"], "plus")
+    said = place.fb("resume", "--json")
+    assert said.code == 0 and sorted(one["task"] for one in said.lines) == ["Fix add", "answered"]
+    assert [row["task"] for row in place.fb("ls", "--status", "waiting", "--json").json] == ["held"]
+
+
+# ---- in the background -----------------------------------------------------------------------------------
+
+
+def test_detach_prints_the_id_at_once_and_watch_follows_to_the_end(place: Place) -> None:
+    said = place.run(place.script(coder=[{"sleep_s": 0.5, **FIXES[0]}]), "--detach")
+    assert said.code == 0 and place.last()["run"] == said.out.strip()
+    watched = place.fb("watch", said.out.strip())
+    assert watched.code == 0 and "ended: completed" in watched.out
+    events = place.fb("watch", "@last", "--json").lines
+    assert (events[0]["is"], events[-1]["is"]) == ("RunBegan", "Ended")
+
+
+def test_a_detached_run_goes_on_when_it_is_answered(place: Place) -> None:
+    run = place.run(place.script(coder=ASKS), "--detach").out.strip()
+    asked = eventually(lambda: place.fb("inbox", "--json").json)[0]
+    assert place.fb("watch", run).code == 3
+    assert "driver has the letter" in place.fb("answer", asked["question"], "plus").out
+    assert eventually(lambda: place.last()["end"]) == "success"
+
+
+def test_watching_a_run_that_nobody_drives_says_so(place: Place) -> None:
+    started = running(place, [{"hang": True}])
+    started.kill()
+    started.communicate()
+    said = place.fb("watch", "@last")
+    assert said.code == 2 and "flyball resume" in said.err
+    place.fb("cancel", "@last")
+    assert place.fb("resume", "@last").code == 1
+
+
+def test_a_damaged_journal_is_one_sentence_and_exit_2(place: Place) -> None:
+    place.run(place.script(coder=FIXES))
+    for file in place.state.glob("journal.db*"):
+        file.write_bytes(b"not a database at all" * 500)
+    for words in (("ls",), ("resume",), ("run", "x", "--agent", place.script(coder=FIXES))):
+        said = place.fb(*words)
+        assert said.code == 2 and one_sentence(said.err), said

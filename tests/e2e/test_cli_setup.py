@@ -1,0 +1,181 @@
+"""`init`, `config`, `trust`, `completion`: what is written is said, where a value is from is shown, a yes is bound to bytes."""
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from results_helpers import commit_all, environment, facts, flyball, git, make_repo
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return environment(tmp_path / "home")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return make_repo(tmp_path / "repo", {"Makefile": "test:\n\tpython3 check.py\n", "check.py": "pass\n"})
+
+
+# ---- init
+
+
+def test_init_writes_what_it_found_and_trusts_it(env: dict[str, str], repo: Path) -> None:
+    done = flyball(env, "init", cwd=repo)
+    assert (done.returncode, done.stderr) == (0, "")
+    table = tomllib.loads((repo / ".flyball/flyball.toml").read_text())
+    assert table["proof"]["commands"] == ["make test"]
+    assert "make test" in done.stdout
+    assert "flyball run" in done.stdout
+    assert (repo / ".flyball/out/.gitignore").read_text() == "*\n"
+    commit_all(repo, "flyball")
+    assert facts(flyball(env, "trust", "--list", "--json", cwd=repo))[0]["trusted"] is True
+    (repo / ".flyball/out/STATUS.md").write_text("x")
+    assert git(repo, "status", "--short") == ""
+
+
+def test_init_never_overwrites_unless_told(env: dict[str, str], repo: Path) -> None:
+    assert flyball(env, "init", cwd=repo).returncode == 0
+    file = repo / ".flyball/flyball.toml"
+    file.write_text("[run]\nmachine = 'loop'\n")
+    again = flyball(env, "init", cwd=repo)
+    assert (again.returncode, again.stdout, again.stderr.count("\n")) == (2, "", 1)
+    assert file.read_text() == "[run]\nmachine = 'loop'\n"
+    assert flyball(env, "init", "--force", cwd=repo).returncode == 0
+    assert "make test" in file.read_text()
+
+
+def test_init_without_a_test_command_says_unproven(env: dict[str, str], tmp_path: Path) -> None:
+    bare = make_repo(tmp_path / "bare", {"notes.txt": "x\n"})
+    done = flyball(env, "init", cwd=bare)
+    assert done.returncode == 0
+    assert "unproven" in done.stdout
+
+
+def test_init_outside_a_repository_is_one_sentence(env: dict[str, str], tmp_path: Path) -> None:
+    done = flyball(env, "init", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "is not in a git repository" in done.stderr
+    assert not (tmp_path / ".flyball").exists()
+
+
+# ---- config
+
+
+def test_config_says_where_each_value_is_from(env: dict[str, str], repo: Path) -> None:
+    (repo / ".flyball").mkdir()
+    (repo / ".flyball/flyball.toml").write_text("[run]\nmachine = 'loop'\n[budget]\nusd = 3.5\n")
+    user = Path(env["HOME"]) / ".config/flyball/config.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text("[run]\ndone_word = 'READY'\n")
+    env["FLYBALL_BUDGET_TOKENS"] = "1000"
+    rows = facts(flyball(env, "config", "--json", "--set", "limits.turns=7", cwd=repo))
+    found = {row["key"]: (row["value"], row["origin"]) for row in rows}
+    assert found["run.done_word"] == ("READY", f"user {user}")
+    assert found["run.machine"] == ("loop", "repository .flyball/flyball.toml")
+    assert found["budget.usd"][0] == 3.5
+    assert found["budget.tokens"] == (1000, "environment FLYBALL_BUDGET_TOKENS")
+    assert found["limits.loop.turns"] == (7, "--set")
+    assert found["proof.timeout"] == ("10m", "default")
+    text = flyball(env, "config", cwd=repo).stdout.splitlines()
+    assert text[0].split() == ["key", "value", "from"]
+    assert len(text) == len(rows)  # a heading instead of the --set
+
+
+def test_config_of_one_key_also_knows_what_nobody_set(env: dict[str, str], repo: Path) -> None:
+    assert flyball(env, "config", "budget.wall", cwd=repo).stdout == "4h  (default)\n"
+    assert flyball(env, "config", "limits.fix", cwd=repo).stdout == "3  (machine build)\n"
+    assert flyball(env, "config", "agents.coder", cwd=repo).stdout == "claude  (agents.default, default)\n"
+    assert [row["key"] for row in facts(flyball(env, "config", "budget", "--json", cwd=repo))] == [
+        "budget.tokens",
+        "budget.usd",
+        "budget.wall",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "said"),
+    [
+        ("", "budget.usb", "did you mean 'budget.usd'?"),
+        ("[run\n", "", "is not valid TOML"),
+        ("[run]\nx = 1\n", "", "no setting 'run.x'"),
+    ],
+)
+def test_bad_configuration_is_one_sentence(
+    env: dict[str, str], repo: Path, text: str, key: str, said: str
+) -> None:
+    (repo / ".flyball").mkdir()
+    (repo / ".flyball/flyball.toml").write_text(text)
+    done = flyball(env, "config", *([key] if key else []), cwd=repo)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
+
+
+# ---- trust
+
+
+def test_a_yes_is_bound_to_the_bytes_and_can_be_taken_back(env: dict[str, str], repo: Path) -> None:
+    file = repo / ".flyball/flyball.toml"
+    file.parent.mkdir()
+    file.write_text('[proof]\ncommands = ["make test"]\n')
+    commit_all(repo, "proof")
+
+    def trusted() -> list[bool]:
+        return [row["trusted"] for row in facts(flyball(env, "trust", "--list", "--json", cwd=repo))]
+
+    assert trusted() == [False]
+    said = flyball(env, "trust", cwd=repo).stdout
+    assert "now trusted" in said
+    assert "make test" in said
+    assert trusted() == [True]
+    file.write_text(file.read_text() + "# another byte\n")
+    assert trusted() == [False]
+    assert flyball(env, "trust", cwd=repo).returncode == 0
+    assert "Took back 2 answers" in flyball(env, "trust", "--forget", cwd=repo).stdout
+    assert trusted() == [False]
+
+
+def test_a_file_that_only_tightens_asks_for_nothing(env: dict[str, str], repo: Path) -> None:
+    (repo / ".flyball").mkdir()
+    (repo / ".flyball/flyball.toml").write_text("[budget]\nusd = 1.0\n")
+    commit_all(repo, "budget")
+    assert facts(flyball(env, "trust", "--list", "--json", cwd=repo)) == []
+    assert "nothing to agree to" in flyball(env, "trust", cwd=repo).stdout
+
+
+# ---- completion
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(env: dict[str, str], tmp_path: Path, shell: str) -> None:
+    done = flyball(env, "completion", shell, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "_FLYBALL_COMPLETE" in done.stdout
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=done.stdout, text=True).returncode == 0
+
+
+def test_completion_completes_commands(env: dict[str, str], tmp_path: Path) -> None:
+    asked = env | {"_FLYBALL_COMPLETE": "bash_complete", "COMP_WORDS": "flyball mach", "COMP_CWORD": "1"}
+    assert flyball(asked, cwd=tmp_path).stdout.strip() == "plain,machines"
+
+
+def test_an_unknown_shell_or_command_is_one_sentence(env: dict[str, str], tmp_path: Path) -> None:
+    for words in (["completion", "tcsh"], ["nonsense"], ["config", "--nonsense"]):
+        done = flyball(env, *words, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+COMMANDS = "init|config|trust|completion|diff|verify|land|machines|machines ls|machines show|machines check|guard|guard command|guard changes|guard output|guard secrets|agents|agents ls|agents limit"
+
+
+def test_every_command_explains_itself_with_an_example(env: dict[str, str], tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from flyball.cli import cli
+
+    for words in COMMANDS.split("|"):
+        told = CliRunner().invoke(cli, [*words.split(), "--help"])
+        assert told.exit_code == 0
+        assert "Example:" in told.output

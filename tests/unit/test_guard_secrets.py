@@ -1,0 +1,131 @@
+"""Secrets: providers' shapes and literals beside telling names are found; what only looks so is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from flyball.guard.secrets import find_secret, find_secrets, redact
+
+# Nothing here is or was a credential; each is written in pieces.
+RANDOM = "Xk9mP2vLq8Rt5Wy7" + "Zb3C"
+LONG = "Xk9mP2vLq8Rt5Wy7" + "Zb3CXk9mP2vLq8Rt5Wy7"
+HEX = "4c0883a69102937d" + "6231471b5dbb6204"
+PASSWORD = "Xk9mP2" + "vLq8"
+
+FOUND = [
+    ("a.py", 'key = "' + "AKIA" + "W4PLX6QJ7KD2MZNB" + '"'),
+    ("a.py", "t = '" + "ghp_" + LONG + "'"),
+    ("a.yml", "token: " + "glpat-" + RANDOM),
+    ("a.py", 'openai.api_key = "' + "sk-proj-" + LONG + '"'),
+    ("a.py", 'k = "' + "sk-ant-" + "api03-" + LONG + '"'),
+    ("a.py", 'k = "' + "hf_" + LONG + '"'),
+    ("a.js", 'stripe("' + "sk_" + "live_" + RANDOM + '")'),
+    ("a.js", 'const k = "' + "AIza" + "Sy" + LONG[:33] + '"'),
+    ("a.py", 's = "' + "xoxb-" + "123456789012-" + RANDOM + '"'),
+    ("a.py", "'https://hooks.slack." + "com/services/T0AB1CD2E/B0FG3HI4J/" + RANDOM + "'"),
+    (".npmrc", "//registry.example/:_authToken=" + "npm_" + LONG),
+    ("a.txt", "-----BEGIN OPENSSH " + "PRIVATE KEY-----"),
+    ("a.txt", "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiI0MiJ9." + LONG),
+    ("a.py", 'db = "postgres://app:' + PASSWORD + '@db.internal:5432/app"'),
+    ("a.sh", "curl -H 'Authorization: Bearer " + RANDOM + "' https://x"),
+    ("a.sh", "curl -u svc:" + PASSWORD + " https://x"),
+    ("a.sh", "PGPASSWORD=" + PASSWORD + " psql"),
+    ("a.tfvars", 'db_password = "' + "Vn6&yQ3" + '@kT8z"'),
+    ("a.yml", "  password: " + PASSWORD),
+    ("a.json", '"clientSecret": "' + RANDOM + '"'),
+    ("a.py", 'pw = os.environ.get("DB_PASSWORD", "' + PASSWORD + '")'),
+    ("a.js", 'const s = process.env.JWT_SECRET || "' + RANDOM + '"'),
+    ("a.cs", '"Server=db;User Id=sa;Password=' + PASSWORD + ';"'),
+    ("a.xml", "<password>" + PASSWORD + "</password>"),
+    ("a.php", "define('DB_PASSWORD', '" + PASSWORD + "');"),
+    ("a.rs", 'let api_key: &str = "' + RANDOM + '";'),
+    ("a.yml", "DD_API_KEY: " + HEX),
+    ("a.yml", "PW: ${DB_PASSWORD:-" + PASSWORD + "}"),
+    ("a.py", 't = "gh' + 'p_" + "' + LONG + '"'),
+    (".pgpass", "db:5432:app:svc:" + PASSWORD),
+]
+
+ORDINARY = [
+    ("a.py", 'password = os.environ["DB_PASSWORD"]'),
+    ("a.py", "password = getpass.getpass()"),
+    ("a.py", "def reset_password(user, new_password): ..."),
+    ("a.ts", "password: string;"),
+    ("a.yml", "  db_password: ${DB_PASSWORD}"),
+    ("a.yml", "  token: ${{ secrets.GITHUB_TOKEN }}"),
+    ("a.md", "export API_KEY=<your-api-key>"),
+    ("a.md", "OPENAI_API_KEY=sk-your-key-here"),
+    ("a.md", "ghp_" + "x" * 36),
+    ("a.md", "AKIA" + "IOSFODNN7EXAMPLE"),
+    ("a.md", "postgres://user:password@localhost:5432/db"),
+    ("a.py", 'url = f"postgres://{user}:{password}@{host}/{db}"'),
+    ("package-lock.json", '"integrity": "sha512-' + LONG + LONG + '=="'),
+    ("a.py", 'COMMIT = "' + HEX + '01234567"'),
+    ("a.py", 'request_id = "550e8400-e29b-41d4-a716-446655440000"'),
+    ("a.py", "max_tokens = 4096"),
+    ("a.py", 'TOKEN_URL = "https://auth.example.com/oauth2/v1/token"'),
+    ("a.py", 'cache_key = "user:42:profile:v2"'),
+    ("a.ts", 'const STORAGE_KEY = "myapp.settings.v1";'),
+    ("en.json", '"forgotPassword": "Forgot your password?",'),
+    ("t.py", 'token = "fake_token_1234567890"'),
+    ("t.py", 'client.login(username="a", password="test")'),
+    ("a.py", 'ICON = "data:image/png;base64,' + LONG + '=="'),
+    ("a.py", 'PATTERN = r"ghp_[A-Za-z0-9]{36}"'),
+    ("a.py", "from app.authentication_token_refresh import AuthenticationTokenRefreshCoordinator"),
+    ("a.pub", "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQC7 me@host"),
+    ("a.sh", "docker run -u 1000:1000 -p 8080:8080 app"),
+    ("a.py", 'hashed = "$2b$12$EixZaYVK1fsbw1ZfbX3OXePaWxn96p36WQoeG6Lruj3vjPGga31lW"'),
+]
+
+
+@pytest.mark.parametrize(("path", "line"), FOUND)
+def test_a_secret_is_found_and_hidden(path: str, line: str) -> None:
+    assert find_secret(path, line)
+    hidden = redact(line, path)
+    if '" + "' not in line:
+        assert "[redacted " in hidden
+        assert RANDOM[4:] not in hidden and PASSWORD not in hidden
+
+
+@pytest.mark.parametrize(("path", "line"), ORDINARY)
+def test_what_is_no_secret_is_left_alone(path: str, line: str) -> None:
+    assert find_secret(path, line) is None
+    assert redact(line, path) == line
+
+
+def test_a_removed_line_of_a_diff_is_no_new_leak() -> None:
+    line = "TOKEN = '" + "ghp_" + LONG + "'"
+    assert find_secret("a.py", "-" + line, diff=True) is None
+    assert find_secret("a.py", "+" + line, diff=True) == "github-token"
+    assert find_secret("k", "-----BEGIN RSA " + "PRIVATE KEY-----", diff=True) == "private-key"
+
+
+def test_a_private_key_is_hidden_from_begin_to_end() -> None:
+    key = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIB\nAbCd\n-----END RSA " + "PRIVATE KEY-----"
+    assert redact(f"before\n{key}\nafter") == "before\n[redacted private-key]\nafter"
+
+
+def test_code_that_looks_for_a_key_holds_none() -> None:
+    header = "-----BEGIN RSA " + "PRIVATE KEY-----"
+    assert find_secret("a.py", f'if line.startswith("{header}"):') is None
+    assert find_secret("a.py", f'KEY = "{header}"') == "private-key"
+
+
+def test_all_secrets_of_a_text_are_found_in_order() -> None:
+    text = "a ghp_" + LONG + "\nb\npassword: " + PASSWORD + "\n"
+    found = find_secrets(text, "a.yml")
+    assert [f.rule for f in found] == ["github-token", "generic-password"]
+    assert text[found[1].start : found[1].end] == PASSWORD
+
+
+def test_redacting_twice_changes_nothing_more() -> None:
+    once = redact('{"token": "' + "ghp_" + LONG + '", "n": 1}')
+    assert once == '{"token": "[redacted github-token]", "n": 1}'
+    assert redact(once) == once
+
+
+@pytest.mark.parametrize(
+    "odd", ["", "\0", "\ud800", "=" * 50_000, "password=" * 2_000, '"' * 9_999, "a:b@" * 5_000]
+)
+def test_odd_text_is_survived(odd: str) -> None:
+    assert isinstance(redact(odd), str)
+    assert find_secret(odd[:50], odd) is None or isinstance(find_secret("", odd), str)

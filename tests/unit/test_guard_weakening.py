@@ -1,0 +1,234 @@
+"""Weakened tests are asked about; new, stronger, moved and rewritten ones are ordinary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import flyball.guard
+from flyball.guard.change import Change
+from flyball.guard.changes import Ruling, judge_changes
+from flyball.guard.policy import parse
+
+POLICY = parse((Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")).get()
+SKIP = "@pytest.mark." + "skip"
+MOCK = "m."
+
+
+def judge(*changes: Change, texts: dict[str, tuple[str | None, str | None]] | None = None) -> Ruling:
+    return judge_changes(changes, POLICY, workspace="/w", texts=texts)
+
+
+def edit(path: str, removed: Sequence[str], added: Sequence[str]) -> Change:
+    sizes = {"lines_added": len(added), "lines_deleted": len(removed)}
+    return Change(path, "modify", added=tuple(added), removed=tuple(removed), **sizes)
+
+
+def rewritten(before: str, after: str) -> tuple[str, str]:
+    """The verdict and reason on a Python test file whose two texts are known."""
+    path = "tests/test_x.py"
+    ruling = judge(
+        Change(path, "modify", lines_added=9, lines_deleted=9), texts={path: (dedent(before), dedent(after))}
+    )
+    return ruling.verdict, ruling.reason
+
+
+TEST = "def test_a():\n    assert f(1) == 2\n    assert f(2) == 3\n"
+
+WEAKER = {
+    "deleted": "def test_b():\n    assert g(1) == 2\n",
+    "skipped": SKIP + "(reason='slow')\n" + TEST,
+    "skipped if true": SKIP + "if(True, reason='x')\n" + TEST,
+    "xfailed": "@pytest.mark.xfail\n" + TEST,
+    "emptied": "def test_a():\n    pass\n",
+    "an assertion gone": "def test_a():\n    assert f(1) == 2\n",
+    "membership": TEST.replace("f(1) == 2", "f(1) in (2, 3)"),
+    "not none": TEST.replace("f(1) == 2", "f(1) is not None"),
+    "truth": TEST.replace("f(1) == 2", "f(1)"),
+    "constant": TEST.replace("f(1) == 2", "True"),
+    "or true": TEST.replace("f(1) == 2", "f(1) == 2 or True"),
+    "tuple": TEST.replace("f(1) == 2", '(f(1) == 2, "told")'),
+    "itself": TEST.replace("f(1) == 2", "f(1) == f(1)"),
+    "approximate": TEST.replace("== 2", "== pytest.approx(2)"),
+    "swallowed": "def test_a():\n    try:\n        assert f(1) == 2\n        assert f(2) == 3\n    except Exception:\n        pass\n",
+    "suppressed": "def test_a():\n    with suppress(AssertionError):\n        assert f(1) == 2\n        assert f(2) == 3\n",
+    "early return": "def test_a():\n    return\n    assert f(1) == 2\n    assert f(2) == 3\n",
+    "if false": "def test_a():\n    if False:\n        assert f(1) == 2\n        assert f(2) == 3\n",
+    "by environment": "def test_a():\n    if not os.environ.get('CI'):\n        assert f(1) == 2\n        assert f(2) == 3\n",
+    "module skip": "pytest.skip('later', allow_module_level=True)\n" + TEST,
+    "module mark": "pytestmark = pytest.mark.xfail\n" + TEST,
+    "hidden": "__test__ = False\n" + TEST,
+    "overwritten": TEST + "test_a = None\n",
+    "renamed away": TEST.replace("test_a", "disabled_a"),
+    "repeated": "@pytest.mark.flaky(reruns=9)\n" + TEST,
+    "commented out": "def test_a():\n    # assert f(1) == 2\n    assert f(2) == 3\n",
+}
+
+
+@pytest.mark.parametrize("after", WEAKER.values(), ids=WEAKER.keys())
+def test_a_weakened_test_is_asked_about(after: str) -> None:
+    verdict, reason = rewritten(TEST, after)
+    assert verdict == "ask", reason
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("with pytest.raises(ValueError): f()", "with pytest.raises(Exception): f()"),
+        ("with pytest.raises(ValueError, match='x'): f()", "with pytest.raises(ValueError): f()"),
+        ("assert x == pytest.approx(1, abs=0.01)", "assert x == pytest.approx(1, abs=0.5)"),
+        ("assert accuracy() > 0.9", "assert accuracy() > 0.5"),
+        ("assert seconds() < 10", "assert seconds() < 100"),
+        ("self.assertEqual(f(), 3)", "self.assertTrue(f())"),
+        ("self.assertAlmostEqual(f(), 3, places=7)", "self.assertIsNotNone(f())"),
+        (f"{MOCK}assert_called_once_with(3)", f"{MOCK}assert_called()"),
+    ],
+)
+def test_a_loosened_assertion_is_asked_about(before: str, after: str) -> None:
+    assert rewritten(f"def test_a(self):\n    {before}\n", f"def test_a(self):\n    {after}\n")[0] == "ask"
+    lines = judge(edit("tests/test_x.py", [f"    {before}"], [f"    {after}"]))
+    assert (lines.verdict, lines.rule) == ("ask", "test-weakening")
+
+
+def test_cases_taken_from_a_table_are_asked_about() -> None:
+    table = "@pytest.mark.parametrize('n', [{}])\ndef test_a(n):\n    assert f(n) == n\n"
+    assert rewritten(table.format("1, 2, 3"), table.format("1"))[0] == "ask"
+    assert rewritten(table.format("1"), table.format("1, 2, 3"))[0] == "allow"
+    assert judge(edit("tests/test_x.py", ["    (1, 2),"], [])).verdict == "ask"
+
+
+STRONGER = {
+    "a new test": TEST + "def test_b():\n    assert g(1) is not None\n",
+    "another value": TEST.replace("== 2", "== 4"),
+    "a message": TEST.replace("== 2", "== 2, 'told'"),
+    "a name for the result": "def test_a():\n    got = f(1)\n    assert got == 2\n    assert f(2) == 3\n",
+    "another name": TEST.replace("test_a", "test_better_name"),
+    "one more assertion": TEST + "    assert f(3) == 4\n",
+    "a table of cases": (
+        "@pytest.mark.parametrize(('a', 'b'), [(1, 2), (2, 3)])\ndef test_all(a, b):\n    assert f(a) == b\n"
+    ),
+    "a helper": "def check(a, b):\n    assert f(a) == b\n\ndef test_a():\n    check(1, 2)\n    check(2, 3)\n",
+    "in a class": "class TestA:\n    def test_a(self):\n        assert f(1) == 2\n        assert f(2) == 3\n",
+    "a fixture": "@pytest.fixture\ndef x():\n    return 1\n\n" + TEST,
+    "another order": "def test_a():\n    assert f(2) == 3\n    assert f(1) == 2\n",
+}
+
+
+@pytest.mark.parametrize("after", STRONGER.values(), ids=STRONGER.keys())
+def test_honest_work_on_tests_is_ordinary(after: str) -> None:
+    assert rewritten(TEST, after) == ("allow", "Nothing here needs a person.")
+
+
+def test_a_test_that_moves_to_another_file_is_ordinary() -> None:
+    texts: dict[str, tuple[str | None, str | None]] = {
+        "tests/test_a.py": (TEST, None),
+        "tests/test_b.py": ("", TEST),
+    }
+    gone, come = (
+        Change("tests/test_a.py", "delete", lines_deleted=3),
+        Change("tests/test_b.py", "add", lines_added=3),
+    )
+    assert judge(gone, come, texts=texts).verdict == "allow"
+    assert judge(gone, texts=texts).verdict == "ask"
+    lines = edit("tests/test_b.py", TEST.splitlines(), []), edit("tests/test_c.py", [], TEST.splitlines())
+    assert judge(*lines).verdict == "allow"
+
+
+def test_a_renamed_test_file_still_runs_or_is_asked_about() -> None:
+    assert judge(Change("tests/unit/test_a.py", "rename", from_="tests/test_a.py")).verdict == "allow"
+    assert judge(Change("tests/a.py.bak", "rename", from_="tests/test_a.py")).verdict == "ask"
+
+
+def test_a_test_that_becomes_shorter_unseen_is_asked_about() -> None:
+    assert judge(Change("tests/test_a.py", "modify", lines_added=1, lines_deleted=30)).verdict == "ask"
+    assert judge(Change("tests/test_a.py", "modify", lines_added=30, lines_deleted=5)).verdict == "allow"
+    assert judge(Change("tests/test_a.py", "delete", lines_deleted=30)).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    ("path", "removed", "added"),
+    [
+        ("src/a.test.ts", "it('a', () => {", "it.skip('a', () => {"),
+        ("src/a.test.ts", "it('a', () => {", "xit('a', () => {"),
+        ("src/a.test.ts", "describe('a', () => {", "describe.only('a', () => {"),
+        ("src/a.test.ts", "expect(x).toBe(3);", "expect(x).toBeDefined();"),
+        ("src/a.test.ts", "expect(x).toBe(3);", "expect(true).toBe(true);"),
+        ("src/a.test.ts", "expect(x).toBe(3);", "// expect(x).toBe(3);"),
+        ("pkg/a_test.go", 't.Fatalf("got %v", x)', 't.Logf("got %v", x)'),
+        ("pkg/a_test.go", "", 't.Skip("flaky")'),
+        ("tests/a.rs", "", "#[ignore]"),
+        ("tests/a.rs", "assert_eq!(x, Some(3));", "assert!(x.is_some());"),
+        ("src/test/java/ATest.java", "", "@Disabled"),
+        ("src/test/java/ATest.java", "assertEquals(3, x);", "assertNotNull(x);"),
+        ("spec/a_spec.rb", "it 'works' do", "xit 'works' do"),
+        ("spec/a_spec.rb", "expect(x).to eq(3)", "expect(x).to be_truthy"),
+    ],
+)
+def test_other_languages_are_read_by_the_line(path: str, removed: str, added: str) -> None:
+    ruling = judge(edit(path, [f"    {removed}"] if removed else [], [f"    {added}"]))
+    assert (ruling.verdict, ruling.rule) == ("ask", "test-weakening")
+
+
+@pytest.mark.parametrize(
+    ("path", "removed", "added"),
+    [
+        ("src/a.test.ts", "expect(x).toBe(3);", "expect(x).toBe(4);"),
+        ("pkg/a_test.go", "", 't.Fatal("new")'),
+        ("tests/a.rs", "assert_eq!(x, 3);", "assert_eq!(x, 4);"),
+        ("src/test/java/ATest.java", "assertNotNull(x);", "assertEquals(3, x);"),
+        ("spec/a_spec.rb", "expect(x).to be_truthy", "expect(x).to eq(3)"),
+        ("src/skip.py", "", "def skip(x): return x"),
+        ("src/app.py", "assert x == 1", ""),
+    ],
+)
+def test_other_languages_keep_what_is_as_strong(path: str, removed: str, added: str) -> None:
+    assert judge(edit(path, [removed] if removed else [], [added] if added else [])).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("path", "removed", "added"),
+    [
+        ("pyproject.toml", "fail_under = 90", "fail_under = 70"),
+        ("pyproject.toml", "", 'addopts = "--ignore=tests/slow"'),
+        ("package.json", '"test": "jest"', '"test": "echo ok"'),
+        ("package.json", '    "branches": 80,', '    "branches": 40,'),
+        ("tests/conftest.py", "", "def pytest_collection_modifyitems(items): items[:] = []"),
+        ("src/app.py", "", 'if "pytest" in sys.modules:'),
+        ("scripts/ci.sh", "", "pytest -q || true"),
+    ],
+)
+def test_configuration_and_code_that_spare_the_tests_are_asked_about(
+    path: str, removed: str, added: str
+) -> None:
+    ruling = judge(edit(path, [removed] if removed else [], [added]))
+    assert (ruling.verdict, ruling.rule) == ("ask", "test-weakening")
+
+
+@pytest.mark.parametrize(
+    ("path", "removed", "added"),
+    [
+        ("pyproject.toml", "fail_under = 90", "fail_under = 95"),
+        ("pyproject.toml", "", 'testpaths = ["tests"]'),
+        ("package.json", "", '"test:unit": "jest unit"'),
+        ("tests/conftest.py", "", "def db(): return Db()"),
+    ],
+)
+def test_stricter_configuration_is_ordinary(path: str, removed: str, added: str) -> None:
+    assert judge(edit(path, [removed] if removed else [], [added])).verdict == "allow"
+
+
+def test_a_finding_names_the_test_and_its_line() -> None:
+    path = "tests/test_x.py"
+    texts: dict[str, tuple[str | None, str | None]] = {
+        path: (TEST, "x = 1\n\n" + TEST.replace("== 3", "> 0"))
+    }
+    ruling = judge(Change(path, "modify", lines_added=1, lines_deleted=1), texts=texts)
+    assert (ruling.file, ruling.line) == (path, 3)
+    assert "test_a asserts less than before" in ruling.reason
+
+
+def test_a_file_that_is_no_python_is_read_by_the_line() -> None:
+    assert rewritten(TEST, TEST.replace("    assert f(1) == 2\n", "") + "def (:\n")[0] == "ask"
