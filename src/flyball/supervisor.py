@@ -206,7 +206,11 @@ class Supervisor:
             repo=parent.began.repo,
             start=str(options.pop("start", "")),
             owner=False,
-            options={**options, "changed": list(parent.changed), "lines": parent.lines},
+            options={
+                **options,
+                "changed": [path for path in parent.changed if path not in parent.excused],
+                "lines": parent.lines - parent.excused_lines,
+            },
             tree=parent.tree,
             base_tree=parent.base_tree,
             within_us=phase_us(parent),

@@ -1,5 +1,6 @@
 """Fixtures for trying the command line as a user would."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -7,5 +8,7 @@ from helpers import Place
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> Generator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.clear()

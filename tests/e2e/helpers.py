@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -51,6 +53,7 @@ class Said:
 class Place:
     def __init__(self, folder: Path) -> None:
         self.folder, self.repo, self.state = folder, folder / "repo", folder / "state"
+        self._started: list[subprocess.Popen[str]] = []
         (folder / "home").mkdir()
         make_repo(self.repo, {"calc.py": BROKEN, "test_calc.py": TEST}, self.env)
 
@@ -72,7 +75,7 @@ class Place:
         return Said(done.returncode, done.stdout, done.stderr)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        started = subprocess.Popen(
             command(*words),
             cwd=self.repo,
             env=self.env,
@@ -81,6 +84,21 @@ class Place:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self._started.append(started)
+        return started
+
+    def clear(self) -> None:
+        """End what a failed test left behind."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        ours = b"FLYBALL_STATE_DIR=" + os.fsencode(self.state)
+        for lock in self.state.glob("drivers/*.lock"):
+            pid = int(lock.name.partition("-")[0])
+            with contextlib.suppress(OSError):
+                if ours in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    os.kill(pid, signal.SIGKILL)
 
     def script(self, name: str = "agent", **roles: list[dict[str, Any]]) -> str:
         """A script as an agent's name; the critic accepts unless told otherwise."""

@@ -199,7 +199,7 @@ def test_a_question_is_answered_by_another_process_while_run_waits(yard: Yard) -
     process = yard.start(*yard.words(script, "--wait"))
     question = _await_question(yard)
     assert "Which operator?" in question["asked"]
-    answered = yard.flyball("answer", question["id"], "Plus, please")
+    answered = yard.flyball("answer", question["question"], "Plus, please")
     assert answered.returncode == 0, answered.stderr
     out, err = process.communicate(timeout=60)
     facts = json.loads(out)

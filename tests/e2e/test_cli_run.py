@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import threading
@@ -323,3 +324,31 @@ def test_a_damaged_journal_is_one_sentence_and_exit_2(place: Place) -> None:
     for words in (("ls",), ("resume",), ("run", "x", "--agent", place.script(coder=FIXES))):
         said = place.fb(*words)
         assert said.code == 2 and one_sentence(said.err), said
+
+
+def test_a_journal_that_cannot_be_written_is_one_sentence_and_the_run_can_be_resumed(place: Place) -> None:
+    agent = place.script(coder=FIXES)
+    run = shlex.join(command("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF))
+    full = subprocess.run(
+        ["bash", "-c", f"ulimit -f 220; exec {run}"],
+        cwd=place.repo,
+        env=place.env,
+        capture_output=True,
+        text=True,
+    )
+    assert full.returncode == 2 and one_sentence(full.stderr), full
+    assert f"flyball resume {place.last()['run']}" in full.stderr
+    assert place.fb("resume", "@last").code == 0
+
+
+def test_a_journal_put_back_to_an_older_copy_is_not_driven(place: Place) -> None:
+    place.run(place.script(coder=ASKS))
+    copy = (place.state / "journal.db").read_bytes()
+    place.fb("answer", "@last", "plus")
+    assert place.fb("resume", "@last").code == 0
+    for file in place.state.glob("journal.db*"):
+        file.unlink()
+    (place.state / "journal.db").write_bytes(copy)
+    place.fb("answer", "@last", "plus")
+    said = place.fb("resume", "@last")
+    assert said.code == 2 and one_sentence(said.err) and "put back" in said.err

@@ -74,7 +74,7 @@ def test_config_says_where_each_value_is_from(env: dict[str, str], repo: Path) -
     found = {row["key"]: (row["value"], row["origin"]) for row in rows}
     assert found["run.done_word"] == ("READY", f"user {user}")
     assert found["run.machine"] == ("loop", "repository .flyball/flyball.toml")
-    assert found["budget.usd"][0] == 3.5
+    assert found["budget.usd"] == ("3.5", "repository .flyball/flyball.toml")
     assert found["budget.tokens"] == (1000, "environment FLYBALL_BUDGET_TOKENS")
     assert found["limits.loop.turns"] == (7, "--set")
     assert found["proof.timeout"] == ("10m", "default")

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import flyball.guard
 from flyball.guard.change import Change, read_changes, read_links
 from flyball.guard.changes import Ruling, judge_changes
 from flyball.guard.policy import parse, policy_hash
+from flyball.guard.verdict import worst
 
 POLICY = parse((Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")).get()
 WORKSPACE = "/w/repo"
@@ -350,6 +353,64 @@ def test_what_cannot_be_judged_is_refused() -> None:
     broken: Any = [Change("src/x.py", "modify", mode="\ud800"), None]
     ruling = judge_changes(broken, POLICY, workspace=WORKSPACE)
     assert (ruling.verdict, ruling.rule, ruling.waivable) == ("deny", "guard-error", False)
+
+
+PIECES = [
+    *(
+        "src",
+        "tests",
+        "/",
+        "..",
+        ".",
+        "\\",
+        ".git",
+        ".flyball",
+        "out",
+        "~",
+        "C:",
+        "\0",
+        "\u200b",
+        "e\u0301",
+        "test_x.py",
+    ),
+    *("package.json", "\ud800", "*", "{", "\n", "-", " "),
+]
+LINES = [
+    "assert x == 1",
+    "def test_a():",
+    "(",
+    '"""',
+    "token = '",
+    "\0",
+    "try:",
+    "except:",
+    "\ud800",
+    "if 1:",
+    "expect(",
+]
+NAME = st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
+TEXT = st.lists(st.sampled_from(LINES), max_size=5).map(tuple)
+CHANGE = st.builds(
+    Change,
+    path=NAME,
+    op=st.sampled_from(["add", "modify", "delete", "rename", "symlink", "hardlink", "special", "mode"]),
+    from_=st.none() | NAME,
+    target=st.none() | NAME,
+    added=st.none() | TEXT,
+    removed=st.none() | TEXT,
+    mode=st.sampled_from([None, "100755", "x", -1, "160000", 120000]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(CHANGE, max_size=3), st.dictionaries(NAME, NAME, max_size=3), TEXT)
+def test_whatever_comes_is_judged(
+    changes: list[Change], links: dict[str, str], text: tuple[str, ...]
+) -> None:
+    texts = {change.path: (None, "\n".join(text)) for change in changes}
+    ruling = judge_changes(changes, POLICY, workspace=WORKSPACE, existing_symlinks=links, texts=texts)
+    assert ruling.rule != "guard-error", ruling.reason
+    assert ruling.verdict == worst(ruling.findings).verdict
 
 
 def test_changes_are_read_from_plain_rows() -> None:

@@ -123,6 +123,13 @@ def test_redacting_twice_changes_nothing_more() -> None:
     assert redact(once) == once
 
 
+@pytest.mark.parametrize("before", [0, 9_490, 9_995, 10_000, 40_000])
+def test_a_secret_is_found_anywhere_in_a_long_line(before: int) -> None:
+    line = '{"a": "' + "x " * (before // 2) + '", "password": "' + PASSWORD + '", "b": 1}'
+    assert find_secret("a.json", line) == "generic-password"
+    assert PASSWORD not in redact(line, "a.json")
+
+
 @pytest.mark.parametrize(
     "odd", ["", "\0", "\ud800", "=" * 50_000, "password=" * 2_000, '"' * 9_999, "a:b@" * 5_000]
 )

@@ -354,7 +354,7 @@ def test_what_was_told_meanwhile_survives_an_interruption() -> None:
     played.write(Tell(text="second"))
     played.note([e.ActInterrupted(at=2, key=turn.key, reason="gone")])
     played.go_on()
-    heard = [a.told for a in played.acts if a.do == "agent:worker"][0]
+    heard = next(a.told for a in played.acts if a.do == "agent:worker")
     assert heard[:2] == ("first", "second")
 
 

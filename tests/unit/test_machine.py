@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import pytest
 
+from flyball.core import events as e
 from flyball.core.machine import Machine, duration_us, edges, faults, parse
 from flyball.core.run import apply, begin
-from flyball.core import events as e
 from flyball.errors import InvalidTransition, MachineFault, NotFound
 from flyball.machines import SHIPPED, find, from_text, names, shipped
 from flyball.testing import rehearse
@@ -140,7 +141,7 @@ def test_outcomes_lead_where_the_table_says(name: str, outcomes: str, states: st
     gone = rehearse(shipped(name), *outcomes.split())
     assert len(gone) == len(outcomes.split()) + 1
     assert states is None or gone == states.split()
-    assert all(pair in EDGES[name] for pair in zip(gone, gone[1:], strict=False))
+    assert all(pair in EDGES[name] for pair in itertools.pairwise(gone))
 
 
 def test_the_limits_and_times_are_those_of_the_documents() -> None:
@@ -225,6 +226,12 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "a CTO without escalate": (
         with_state("judge", {"do": "agent:cto", "on": {"retry": "done", "unproven": "write"}}),
         "'judge' does not say where 'escalate' leads",
+    ),
+    "a CTO who escalates to nobody": (
+        with_state(
+            "judge", {"do": "agent:cto", "on": {"retry": "done", "escalate": "write", "unproven": "write"}}
+        ),
+        "'judge': 'escalate' must lead to an end or to a state that asks",
     ),
     "a proof without failed": (
         with_state("judge", {"do": "proof", "on": {"passed": "done", "unproven": "write"}}),

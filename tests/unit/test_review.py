@@ -180,3 +180,84 @@ def test_each_agent_goes_on_in_its_own_session() -> None:
     played = review(author, reviewer)
     sessions = [a.session for a in played.acts if a.do.startswith("agent:")]
     assert sessions == ["", "", "sa", "sr"]
+
+
+# ---- the findings ledger ---------------------------------------------------------------------------------
+
+
+def found(status: str = "open", name: str = "", severity: str = "medium", evidence: str = "") -> e.Finding:
+    return e.Finding(
+        id=name, file="a.py", line=3, severity=severity, status=status, text="x", evidence=evidence
+    )
+
+
+def notes(*findings: e.Finding, signal: str = "") -> Any:
+    return lambda run, act: ok(act.tree, signal=signal, findings=findings)
+
+
+def writes(*findings: e.Finding) -> Any:
+    return lambda run, act: ok(f"t{run.turn + 1}", findings=findings)
+
+
+@pytest.mark.parametrize(
+    ("second", "complete"),
+    [
+        (notes(found("fixed", "F1")), True),
+        (notes(found("accepted", "F1")), True),
+        (notes(), False),
+        (notes(found("open", "F1")), False),
+        (notes(found("fixed", "F1"), found("open", "F2")), False),
+        (notes(found("disputed", "F1")), False),
+    ],
+)
+def test_a_round_that_closes_all_that_was_open_is_read_as_pass(second: Any, complete: bool) -> None:
+    given = settings(limits={"review": {"iterations": 2}})
+    played = review(writes(), [notes(found()), second], given)
+    assert (played.code == "completed") == complete
+
+
+def test_the_reviewer_is_shown_the_ledger_each_round() -> None:
+    played = review(writes(), [notes(found()), notes(found("fixed", "F1"))])
+    reviewers = [a for a in played.acts if a.do == "agent:reviewer"]
+    assert [any("F1 medium open a.py:3" in text for text in a.told) for a in reviewers] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (found("fixed", "F1"), "open"),
+        (found("fixed", "F1", evidence="test_x passes"), "fixed"),
+        (found("accepted", "F1", evidence="trust me"), "open"),
+        (found("disputed", "F1"), "disputed"),
+    ],
+)
+def test_only_the_reviewer_or_evidence_closes_a_finding(said: e.Finding, status: str) -> None:
+    played = review([writes(), writes(said)], [notes(found()), notes(signal="FAIL")])
+    assert [f.status for f in played.run.findings] == [status]
+
+
+def test_the_same_finding_disputed_twice_goes_to_a_person() -> None:
+    dispute = writes(found("disputed", "F1"))
+    played = review(
+        [writes(), dispute, dispute, writes()], [notes(found()), notes(found("open", "F1")), says("PASS")]
+    )
+    assert (played.code, played.run.state) == ("wait.question", "working")
+    assert played.run.question and "F1: disputed twice" in played.run.question.text
+    assert played.answer("answer", "the reviewer is right").code == "completed"
+
+
+def test_an_open_high_finding_keeps_a_loop_from_its_end() -> None:
+    from support import finish
+
+    raised = ok("t1", findings=(found(severity="high"),))
+    closed = e.TurnEnded(
+        verdict="ok",
+        tree="t3",
+        claim=e.Claim(
+            finished=True, indicators=("a", "b"), findings=(found("fixed", "F1", evidence="seen"),)
+        ),
+    )
+    script = Script(**{"agent:worker": [raised, finish("t2"), closed]})
+    played = play(script, machine="loop", settings=settings())
+    assert (played.code, played.run.turns) == ("completed", 3)
+    assert "A high finding is still open." in " ".join(played.acts[4].told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -199,7 +200,7 @@ def test_a_rollback_goes_to_an_earlier_state() -> None:
     assert played.code == "completed"
 
 
-@pytest.mark.parametrize(("state", "following"), list(zip(NINE[:-1], NINE[1:], strict=True)))
+@pytest.mark.parametrize(("state", "following"), list(itertools.pairwise(NINE)))
 def test_a_skip_goes_to_the_next_state_and_is_recorded(state: str, following: str) -> None:
     played = task(recovery("skip"), **{state: [PLAYS[state][0]] * 3 + [PLAYS[state][1]]})
     skip = next(m for m in played.of(e.Moved) if m.source == "cto_intervention")

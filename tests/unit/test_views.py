@@ -137,7 +137,19 @@ def test_the_summary_has_the_stable_names_and_is_json() -> None:
     usage = e.Usage(input_tokens=3, output_tokens=4, cost_uusd=1_250_000)
     run = play(Script(write=ok("t1", usage=usage))).run
     said = json.loads(json.dumps(views.summary(run)))
-    names = "run machine state status end stop_reason turns cost_usd tokens tree certificate".split()
+    names = [
+        "run",
+        "machine",
+        "state",
+        "status",
+        "end",
+        "stop_reason",
+        "turns",
+        "cost_usd",
+        "tokens",
+        "tree",
+        "certificate",
+    ]
     assert [name for name in names if name not in said] == []
     assert (said["end"], said["turns"], said["cost_usd"], said["tokens"]) == ("success", 3, 1.25, 7)
     assert said["stop_reason"]["code"] == "completed"

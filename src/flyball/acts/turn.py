@@ -188,8 +188,8 @@ def judge(
         changes,
         ground.policy(run),
         workspace=str(work.repo_root),
-        prior_changed_files=run.changed,
-        prior_lines=run.lines + int(run.began.options.get("lines", 0)),
+        prior_changed_files=[path for path in run.changed if path not in run.excused],
+        prior_lines=run.lines - run.excused_lines + int(run.began.options.get("lines", 0)),
         existing_symlinks=work.links(tree) if changes else {},
         texts=_texts(work, act.tree, tree, changes),
     )

@@ -180,7 +180,7 @@ def resumable(house: House, name: str) -> Run:
     try:
         root = root_of(house, house.find(name))
     except NotFound as problem:
-        raise _with_code(NotFound, str(problem).split(".")[0], "ALO_LOOP_NOT_FOUND", name) from None
+        raise _with_code(NotFound, str(problem).partition(". ")[0], "ALO_LOOP_NOT_FOUND", name) from None
     found = house.read(root)
     if found.status == "ended":
         code = found.stop.code if found.stop else found.end
@@ -188,9 +188,6 @@ def resumable(house: House, name: str) -> Run:
     if house.driven(root):
         sentence = f"Run {root} is already driven by another process"
         raise _with_code(AlreadyRunning, sentence, "ALO_LOOP_ALREADY_RUNNING", root)
-    fault = house.heads.rolled_back(root, house.journal)
-    if fault:
-        raise Corrupt(f"{fault.message} Put back the newer copy of {house.state_dir / 'journal.db'}.")
     return found
 
 
@@ -239,11 +236,19 @@ def _go_on(house: House, run_ids: list[str], as_json: bool, wait: bool) -> int:
     screen = open_screen(as_json)
     with Session(house, screen, wait or _somebody_sits_here()) as session:
         for run_id in run_ids:
+            _check_head(house, run_id)
             for row in reversed(house.journal.rows(root=run_id)):
                 screen.meet(house.read(row.run))
             session.adopt(run_id)
         session.drive()
         return _let_go(house, session, as_json)
+
+
+def _check_head(house: House, run_id: str) -> None:
+    """A journal that was put back to an older copy would do again what was done."""
+    fault = house.heads.rolled_back(run_id, house.journal)
+    if fault:
+        raise Corrupt(f"{fault.message} Put back the newer copy of {house.state_dir / 'journal.db'}.")
 
 
 # ---- watch -----------------------------------------------------------------------------------------------

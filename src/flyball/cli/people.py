@@ -58,6 +58,7 @@ def _asked(house: House, row: Row) -> dict[str, Any]:
     assert question is not None and stop is not None
     said = views.why(run)
     return {
+        "id": question.id,
         "question": question.id,
         "run": run.id,
         "root": run.began.root or run.id,
@@ -70,6 +71,7 @@ def _asked(house: House, row: Row) -> dict[str, Any]:
         "happened": codes.of(stop.code).says,
         "why": said[1],
         "detail": stop.detail,
+        "text": question.text,
         "asked": question.text,
         "verbs": list(question.verbs),
         "default": None,

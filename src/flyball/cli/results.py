@@ -90,7 +90,7 @@ HUES = (
 def _coloured(line: str) -> str:
     for start, hue, bold in HUES:
         if line.startswith(start):
-            return click.style(line, fg=hue or None, bold=bold)
+            return click.style(line, fg=hue or None, bold=bold or None)
     return line
 
 

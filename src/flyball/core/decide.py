@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from flyball.core import events as e
 from flyball.core import turns
 from flyball.core.actors import actor_of
+from flyball.core.ledger import shown
 from flyball.core.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, duration_us
 from flyball.core.run import WORKERS, Run, apply, cto_most, fold
 from flyball.core.stops import ask, ended, exhausted, let_go, spent_up, stop
@@ -146,7 +147,8 @@ def _turn(run: Run, now: int) -> Do | Note:
         return Do(_act(run, "run:loop", why="write"))
     agent = run.settings.agent_for(_placed(run, role))
     session = run.sessions.get(f"{agent}|{role}", "")
-    return Do(_act(run, run.here.do, agent=agent, session=session, resume=bool(session), told=run.told))
+    told = (*run.told, shown(run.findings)) if role == "reviewer" and run.findings else run.told
+    return Do(_act(run, run.here.do, agent=agent, session=session, resume=bool(session), told=told))
 
 
 def _placed(run: Run, role: str) -> str:

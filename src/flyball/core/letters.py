@@ -138,7 +138,9 @@ def _let_stand(run: Run, held: e.Held, now: int) -> list[e.AnyEvent]:
     assert run.ruling is not None
     data = {k: v for k, v in held.data.items() if k != "before"}
     return [
-        e.RestoreOrdered(at=now, tree=run.ruling.tree, why="approved", since=held.data.get("before") or run.tree),
+        e.RestoreOrdered(
+            at=now, tree=run.ruling.tree, why="approved", since=held.data.get("before") or run.tree
+        ),
         e.Held(at=now, outcome=held.outcome, until="taken", data=data),
     ]
 

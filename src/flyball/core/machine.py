@@ -346,11 +346,19 @@ def _unplaced(machine: Machine, state: State) -> Iterable[str]:
     for outcome in (*NEEDED.get(state.act, ()), *roles, *ours):
         if not machine.place(state.name, outcome):
             yield f"'{state.name}' does not say where '{outcome}' leads. Add it to {state.name}.on or [anywhere]."
+    if state.do == "agent:cto" and not _escalates(machine, machine.place(state.name, "escalate")):
+        yield f"'{state.name}': 'escalate' must lead to an end or to a state that asks, since the CTO's attempts run out."
     if state.act == "run" and not ({"success", "done"} & set(state.on)):
         yield f"'{state.name}' does not say where 'success' leads. Add it to {state.name}.on."
     led = {**machine.anywhere, **state.on}
     if any(_succeeds(machine, t) for t in led.values()) and "unproven" not in led:
         yield f"'{state.name}' leads to a success end, so it must say where 'unproven' leads. Add it to {state.name}.on."
+
+
+def _escalates(machine: Machine, target: str) -> bool:
+    return target in ("", "@fail", "@cancel") or (
+        not target.startswith("@") and all(_halts(machine, name) for name in machine.targets(target))
+    )
 
 
 def _succeeds(machine: Machine, target: str) -> bool:
@@ -415,6 +423,9 @@ def _bound_faults(machine: Machine) -> Iterable[str]:
 
     A limit on entries to a state begins anew with each iteration, so it bounds no cycle through that one.
     """
+    back = next((s for s in machine.states.values() if _goes_back(machine, s)), None)
+    if back:
+        yield f"Nothing bounds the cycle {back.name} → {back.name}. Add a limit to [most], such as turns or failures."
     bounded = _bounded(machine)
     free = [p for p in _walks(machine) if not {*p} & bounded]
     named = {name for name in machine.states if name in machine.most}
@@ -424,25 +435,31 @@ def _bound_faults(machine: Machine) -> Iterable[str]:
         yield f"Nothing bounds the cycle {path}. Add a limit to [most], such as turns or iterations."
 
 
+def _goes_back(machine: Machine, state: State) -> bool:
+    """`@back` enters nothing: only turns, failures or somebody who waits can bound it."""
+    led = {} if state.end or _uses_up(machine, state) else {**machine.anywhere, **state.on}
+    return any(t == "@back" and not _counts(machine, state, o) for o, t in led.items())
+
+
+def _uses_up(machine: Machine, state: State) -> bool:
+    """Nobody passes this state for ever: it waits for somebody, or takes a turn of a limited number."""
+    return state.act in HEARING_ACTS or ("turns" in machine.most and state.act in ("agent", "run"))
+
+
 def _bounded(machine: Machine) -> set[str]:
-    """The states that cannot be passed for ever without a wait or a limit."""
-    found = {s.name for s in machine.states.values() if s.act in HEARING_ACTS}
-    if "turns" in machine.most:
-        found |= {s.name for s in machine.states.values() if s.act in ("agent", "run")}
-    if machine.iteration and "iterations" in machine.most:
-        found.add(machine.iteration)
-    return found
+    """The states that cannot be entered for ever."""
+    found = {s.name for s in machine.states.values() if _uses_up(machine, s)}
+    return found | ({machine.iteration} if "iterations" in machine.most else set())
 
 
 def _walks(machine: Machine) -> list[tuple[str, str]]:
-    """The transitions that no count of failures or of interventions bounds; `@back` stays in its state."""
+    """The transitions that no count of failures or of interventions bounds."""
     found: list[tuple[str, str]] = []
     for state in machine.states.values():
         led = {} if state.end else {**machine.anywhere, **state.on}
         for outcome, target in led.items():
             if not _counts(machine, state, outcome):
-                there = (state.name,) if target == "@back" else machine.targets(target)
-                found += [(state.name, name) for name in there]
+                found += [(state.name, name) for name in machine.targets(target)]
     return list(dict.fromkeys(found))
 
 

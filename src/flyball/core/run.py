@@ -72,6 +72,8 @@ class Run(Struct, frozen=True, kw_only=True):
     moved_tree: bool = False  # the tree changed in some turn since the last progress
     changed: tuple[str, ...] = ()
     lines: int = 0
+    excused: tuple[str, ...] = ()  # what a person let stand: the radius begins anew after it
+    excused_lines: int = 0
     baseline: int | None = None
     baselined: bool = False
     fewest: int | None = None
@@ -106,6 +108,7 @@ class Run(Struct, frozen=True, kw_only=True):
     message: str = ""  # the last turn's final message
     plan: dict[str, Any] = {}
     findings: tuple[e.Finding, ...] = ()
+    disputes: dict[str, int] = {}  # finding -> how often it was disputed since a person last said
     played: dict[str, int] = {}  # agent|role -> finished turns, of this run and its descendants
 
     @property
@@ -333,7 +336,8 @@ def _answered(run: Run, event: e.Answered) -> Run:
         answered_by=event.who,
         waived=(*run.waived, waived) if waived else run.waived,
         failures=_forgiven(run),
-        proof=None if run.here.act == "commit" else run.proof,  # nothing but a new proof can change its mind
+        disputes={},
+        proof=None if run.here.act in ("commit", "wait") else run.proof,  # else nothing would be new
         told=(*run.told, event.text) if event.text else run.told,
     )
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import events as e
+from flyball.core.ledger import disputed, entered
 from flyball.core.machine import READ_ONLY_ROLES
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
     """A change that a person let stand is the work that the turn had done."""
     changed = tuple(dict.fromkeys((*run.changed, *back.changed)))
     run = replace(run, tree=back.tree, todo=None, changed=changed, lines=run.lines + back.lines)
-    if act is None or act.why != "approved" or back.tree in run.seen:
+    if act is None or act.why != "approved":
+        return run
+    run = replace(run, excused=run.changed, excused_lines=run.lines)
+    if back.tree in run.seen:
         return run
     return replace(run, seen=(*run.seen[-TREES_KEPT:], back.tree), progressed=True)
 
@@ -54,6 +58,8 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
         contexts=run.contexts + 1 if turn.verdict == "context" else 0,
         changed=union(run.changed, turn.changed),
         lines=run.lines + turn.lines,
+        findings=entered(run.findings, role, turn.claim.findings),
+        disputes=disputed(run.disputes, role, turn.claim.findings),
     )
     if turn.verdict == "context":
         run = replace(run, sessions=_without(run.sessions, key))

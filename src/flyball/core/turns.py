@@ -8,6 +8,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from flyball.core import events as e
+from flyball.core.ledger import DISPUTES, settled
 from flyball.core.machine import JUDGING_ROLES
 from flyball.core.run import Run
 from flyball.core.stops import ask, ended, exhausted, stop
@@ -245,6 +246,10 @@ def _asks(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent] | None:
     if turn.verdict == "needs_approval":
         seen = stop(run, "wait.permission", "permission", detail=turn.error)
         return [ask(run, seen, "permission", turn.error or "The agent asks for a permission.", now)]
+    twice = [name for name, count in run.disputes.items() if count >= DISPUTES]
+    if twice:
+        seen = stop(run, "wait.question", "disputed twice", DISPUTES, DISPUTES, detail=", ".join(twice))
+        return [ask(run, seen, "clarification", f"{', '.join(twice)}: disputed twice. Who is right?", now)]
     said = turn.message or "The agent says that it is blocked."
     text = turn.claim.ask or (said if turn.claim.reading == "blocked" else "")
     if not text:
@@ -343,7 +348,7 @@ def _pair(run: Run, role: str, turn: e.TurnEnded) -> tuple[str, dict[str, Any], 
 
 
 def _reviewed(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    if turn.claim.signal != "PASS":
+    if turn.claim.signal != "PASS" and not settled(run.findings, turn.claim.findings):
         return "rejected", {}, _findings(turn)
     if run.settings.consensus and run.done_tree != run.tree:
         return "rejected", {}, ("The reviewer passes it, but the author has not said that it is done.",)

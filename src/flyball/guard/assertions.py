@@ -206,31 +206,49 @@ def called(node: ast.Call) -> str:
 # ---------------------------------------------------------------- other languages, by the line
 
 _EMPTY_LINE = re.compile(
-    r"expect\(\s*(?:true|1|'?\"?ok)\s*\)\s*\.(?:toBe|toEqual|toBeTruthy|to\.be\.true|to\.equal)|assert(?:!|\.ok|\.isTrue|True|_true)?\s*\(\s*true\b|"
-    r"assert\(\s*1\s*\)|assert_eq!\(\s*(\w+)\s*,\s*\1\s*\)|assertEquals?\(\s*(\w+)\s*,\s*\2\s*\)|\bassert\s+true\b|\|\|\s*true\b|expect\(true\)\.to\b|"
+    r"expect\(\s*(?:true|1|'?\"?ok)\s*\)\s*\.(?:toBe|toEqual|toBeTruthy|to\.be\.true|to\.equal)|"
+    r"assert(?:!|\.ok|\.isTrue|True|_true)?\s*\(\s*true\b|"
+    r"assert\(\s*1\s*\)|assert_eq!\(\s*(\w+)\s*,\s*\1\s*\)|assertEquals?\(\s*(\w+)\s*,\s*\2\s*\)|"
+    r"\bassert\s+true\b|\|\|\s*true\b|expect\(true\)\.to\b|"
     r"(?:EXPECT|ASSERT)_TRUE\(\s*true\s*\)|toBeGreaterThanOrEqual\(0\)|Assert\.True\(true\)|Assert\.Pass\("
 )
 _STRONG_LINE = re.compile(
-    r"\.(?:toBe|toEqual|toStrictEqual|toHaveBeenCalledWith|toHaveBeenCalledTimes|toHaveBeenNthCalledWith|toHaveLength|toHaveProperty|"
-    r"toMatchInlineSnapshot|toBeNull|toBeUndefined|toThrowErrorMatchingSnapshot|toHaveTextContent|toHaveValue)\(|\.toThrow(?:Error)?\(\s*\S|\.(?:to\.)?(?:deep\.)?(?:equals?|eql)\(|"
-    r"\.to\.be\.(?:null|undefined|false|true)\b|assert\.(?:equal|strictEqual|deepEqual|deepStrictEqual|same|exactly|Equal|EqualValues|Equalf|JSONEq|"
-    r"ElementsMatch|ErrorIs|EqualError|Len|Exactly)\b|require\.(?:Equal|EqualValues|JSONEq|ElementsMatch|ErrorIs|EqualError|Len|Exactly)\b|"
-    r"assert_eq!|assertEquals?\b|assertSame\b|assertArrayEquals|assertIterableEquals|isEqualTo\(|isSameAs\(|containsExactly|hasSize\(|"
-    r"Assert\.(?:Equal|AreEqual|Same|Collection|Single|Empty|Null|StrictEqual)\b|\.Should\(\)\.Be(?:EquivalentTo|Null)?\(|(?:EXPECT|ASSERT)_(?:EQ|STREQ|DOUBLE_EQ)|REQUIRE\(.*==|"
-    r"XCTAssertEqual|XCTAssertNil|assert_equal|assert_nil|\.to\s+(?:eq|eql|equal|be)\b(?!_)|\.to\s+match_array|assertNull\b|assertCount|assert\s.*==|assert!\(.*==|shouldBe\b|must_equal|"
+    r"\.(?:toBe|toEqual|toStrictEqual|toHaveBeenCalledWith|toHaveBeenCalledTimes|"
+    r"toHaveBeenNthCalledWith|toHaveLength|toHaveProperty|"
+    r"toMatchInlineSnapshot|toBeNull|toBeUndefined|toThrowErrorMatchingSnapshot|toHaveTextContent|"
+    r"toHaveValue)\(|\.toThrow(?:Error)?\(\s*\S|\.(?:to\.)?(?:deep\.)?(?:equals?|eql)\(|"
+    r"\.to\.be\.(?:null|undefined|false|true)\b|assert\.(?:equal|strictEqual|deepEqual|deepStrictEqual|"
+    r"same|exactly|Equal|EqualValues|Equalf|JSONEq|"
+    r"ElementsMatch|ErrorIs|EqualError|Len|Exactly)\b|require\.(?:Equal|EqualValues|JSONEq|"
+    r"ElementsMatch|ErrorIs|EqualError|Len|Exactly)\b|"
+    r"assert_eq!|assertEquals?\b|assertSame\b|assertArrayEquals|assertIterableEquals|isEqualTo\(|"
+    r"isSameAs\(|containsExactly|hasSize\(|"
+    r"Assert\.(?:Equal|AreEqual|Same|Collection|Single|Empty|Null|StrictEqual)\b|"
+    r"\.Should\(\)\.Be(?:EquivalentTo|Null)?\(|(?:EXPECT|ASSERT)_(?:EQ|STREQ|DOUBLE_EQ)|REQUIRE\(.*==|"
+    r"XCTAssertEqual|XCTAssertNil|assert_equal|assert_nil|\.to\s+(?:eq|eql|equal|be)\b(?!_)|"
+    r"\.to\s+match_array|assertNull\b|assertCount|assert\s.*==|assert!\(.*==|shouldBe\b|must_equal|"
     r"matches!\(|\.rejects\.toThrow\(\s*\S|assertThrowsExactly|assertSnapshot"
 )
 _MIDDLE_LINE = re.compile(
-    r"\.(?:toContain|toContainEqual|toMatch|toMatchObject|toMatchSnapshot|toBeCloseTo|toBeGreaterThan|toBeGreaterThanOrEqual|toBeLessThan|toBeLessThanOrEqual|"
-    r"toBeInstanceOf|toThrow|toThrowError|toHaveBeenCalledOnce|toBeInTheDocument|toBeVisible|toBeDisabled|toHaveClass)\b|assert_ne!|assertThrows|assertNotEquals|"
-    r"(?:assert|require)\.(?:Contains|NoError|Error|ErrorContains|Greater|Less|InDelta|NotEqual|Regexp|throws|rejects|match|include|instanceOf|IsType|Panics)\b|"
-    r"\b[tb]\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|isInstanceOf|contains\(|hasMessage|isGreaterThan|isLessThan|Assert\.(?:Contains|Throws|InRange|IsType|NotEqual|ThrowsAsync|StartsWith)|"
-    r"(?:EXPECT|ASSERT)_(?:NE|LT|LE|GT|GE|NEAR|THROW|FLOAT_EQ)|XCTAssertThrows|XCTAssertGreater|XCTAssertLess|assert_includes|assert_in_delta|assert_raises|assert_match|raise_error|"
-    r"\.to\s+(?:include|match|contain|be_within|be_a|be_an|start_with|change|raise)|expectException|assertStringContains|assertInstanceOf|assertGreater|assertLess|assert_raise|assert_receive"
+    r"\.(?:toContain|toContainEqual|toMatch|toMatchObject|toMatchSnapshot|toBeCloseTo|toBeGreaterThan|"
+    r"toBeGreaterThanOrEqual|toBeLessThan|toBeLessThanOrEqual|"
+    r"toBeInstanceOf|toThrow|toThrowError|toHaveBeenCalledOnce|toBeInTheDocument|toBeVisible|"
+    r"toBeDisabled|toHaveClass)\b|assert_ne!|assertThrows|assertNotEquals|"
+    r"(?:assert|require)\.(?:Contains|NoError|Error|ErrorContains|Greater|Less|InDelta|NotEqual|Regexp|"
+    r"throws|rejects|match|include|instanceOf|IsType|Panics)\b|"
+    r"\b[tb]\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|isInstanceOf|contains\(|hasMessage|"
+    r"isGreaterThan|isLessThan|Assert\.(?:Contains|Throws|InRange|IsType|NotEqual|ThrowsAsync|"
+    r"StartsWith)|"
+    r"(?:EXPECT|ASSERT)_(?:NE|LT|LE|GT|GE|NEAR|THROW|FLOAT_EQ)|XCTAssertThrows|XCTAssertGreater|"
+    r"XCTAssertLess|assert_includes|assert_in_delta|assert_raises|assert_match|raise_error|"
+    r"\.to\s+(?:include|match|contain|be_within|be_a|be_an|start_with|change|raise)|expectException|"
+    r"assertStringContains|assertInstanceOf|assertGreater|assertLess|assert_raise|assert_receive"
 )
 _WEAK_LINE = re.compile(
-    r"\bexpect\s*\(|\bexpect\s*\{|\bassert(?:!|\.\w+|[A-Z]\w*|_\w+)?\s*\(|\b(?:debug_)?assert\w*!|\bAssert\.\w+\(|(?:EXPECT|ASSERT|CHECK|REQUIRE)(?:_\w+)?\(|XCT(?:Assert|Fail)\w*\(|"
-    r"\.should\b|\.Should\(\)|\bassert\s|\bassert_\w+\s|\brefute\b|\bverify\(|\brequire\.\w+\(|\bmust_\w+|\bpanic!\(|\bis_expected\b|assertThat\("
+    r"\bexpect\s*\(|\bexpect\s*\{|\bassert(?:!|\.\w+|[A-Z]\w*|_\w+)?\s*\(|\b(?:debug_)?assert\w*!|"
+    r"\bAssert\.\w+\(|(?:EXPECT|ASSERT|CHECK|REQUIRE)(?:_\w+)?\(|XCT(?:Assert|Fail)\w*\(|"
+    r"\.should\b|\.Should\(\)|\bassert\s|\bassert_\w+\s|\brefute\b|\bverify\(|\brequire\.\w+\(|"
+    r"\bmust_\w+|\bpanic!\(|\bis_expected\b|assertThat\("
 )
 _COMMENT = re.compile(r"^\s*(?://|#(?!\[)|\*|/\*|--\s|<!--)")
 

@@ -36,13 +36,20 @@ class Change(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 
 
 def bits(change: Change) -> int:
-    """The mode as a number; 0 if there is none. A number such as 100755 is read as octal digits."""
+    """The mode as a number; 0 if there is none. 100755 is read as octal digits, whether text or number."""
     if change.mode is None:
         return 0
+    if isinstance(change.mode, int) and _is_numeric(change.mode):
+        return change.mode
     last = str(change.mode).strip().lower().rsplit(" ", 1)[-1].rsplit(">", 1)[-1].removeprefix("0o")
     if last and set(last) <= set("01234567"):
         return int(last, 8)
     return ANY_EXECUTE if re.fullmatch(r"[ugoa]*[+-][rx]+", last) else SPECIAL_BITS
+
+
+def _is_numeric(mode: int) -> bool:
+    """A mode as `stat` gives it, not its octal digits read as a decimal number."""
+    return mode <= 0o177777 and mode & KIND in (0o040000, 0o100000, SYMLINK, GITLINK)
 
 
 def is_symlink(change: Change) -> bool:

@@ -141,7 +141,7 @@ def _one(change: Change, where: Place, policy: Policy, links: Links, texts: Text
         yield from judge_paths(change, source, policy)
         yield from _moved_link(change, links, policy)
     lines = added_lines(change, texts.get(change.path))
-    yield from judge_lines(where, lines, policy)
+    yield from judge_lines(change, where, lines, policy)
     yield from _secrets(change.path, lines)
 
 

@@ -15,7 +15,14 @@ def matches(patterns: tuple[str, ...], path: str) -> bool:
 
 def leads_into(patterns: Iterable[str], path: str) -> bool:
     """Is `path` a folder on the way to what a pattern counted from the root would match?"""
-    return any(_prefix(pattern).startswith(path + "/") for pattern in patterns)
+    parts = path.split("/")
+    tails = ["/".join(parts[at:]) + "/" for at in range(len(parts))]
+    return any(
+        any(_prefix(pattern.removeprefix("**/")).startswith(tail) for tail in tails)
+        if pattern.startswith("**/")
+        else _prefix(pattern).startswith(tails[0])
+        for pattern in patterns
+    )
 
 
 @lru_cache(maxsize=512)

@@ -123,14 +123,14 @@ def place(path: str, links: Links, *, last: bool = True) -> Place:
 def _why_outside(path: str, real: list[str] | None, physical: str | None, lexical: str | None) -> str:
     if real is None:
         return "its links go round in a circle"
-    if _means_elsewhere(path):
+    if means_elsewhere(path):
         return "it names a home folder, a drive or a share"
     if physical is None or lexical is None:
         return "it leads to /" + "/".join(real)
     return "" if physical else "it is the workspace itself"
 
 
-def _means_elsewhere(path: str) -> bool:
+def means_elsewhere(path: str) -> bool:
     first = path.replace("\\", "/").split("/", 1)[0]
     drive = len(first) > 1 and first[1] == ":" and first[0].isalpha()
     return first.startswith(("~", "$HOME", "${HOME", "%")) or drive or path.startswith(("//", "\\\\"))

@@ -6,13 +6,14 @@ What no policy can change stands in the code: secrets, the world outside, `.git`
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
 from flyball.errors import ConfigError
 from flyball.guard import globs
+from flyball.guard.change import Op
 from flyball.guard.paths import Place
 from flyball.guard.verdict import SEVERITY, Word
 
@@ -63,6 +64,8 @@ class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
     files: tuple[str, ...]
     lines: tuple[str, ...]
+    ops: tuple[Op, ...] = ()
+    """Only for these kinds of change; all if empty."""
 
     def covers(self, place: Place) -> bool:
         return any(globs.matches(globs.folded(self.files), name) for name in place.folded)
@@ -253,6 +256,8 @@ def _looser_lines(a: Policy, b: Policy) -> list[str]:
         if SEVERITY[new.verdict] < SEVERITY[old.verdict]:
             found.append(f"lines.{name} falls from {old.verdict} to {new.verdict}.")
         lost = [*_lost(old.files, new.files), *_lost(old.lines, new.lines)]
+        if new.ops and (not old.ops or _lost(old.ops, new.ops)):
+            found.append(f"lines.{name} now holds only for {', '.join(new.ops)}.")
         found += [f"lines.{name} no longer covers {p}." for p in lost]
     return found
 
@@ -275,5 +280,5 @@ def _looser_rest(a: Policy, b: Policy) -> list[str]:
     return found
 
 
-def _lost(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
+def _lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
     return [item for item in old if item not in new]

@@ -10,12 +10,13 @@ from flyball.guard.change import (
     is_gitlink,
     is_symlink,
 )
-from flyball.guard.paths import Links, Place, looks_like, oddity, place
+from flyball.guard.paths import Links, Place, looks_like, means_elsewhere, oddity, place
 from flyball.guard.policy import Policy
 from flyball.guard.verdict import Verdict, Word
 
 ARTIFACTS = ".flyball/out/"
 OWN_NAMES = (".git", ".flyball")
+OWN_FOLDERS = (".local/state/flyball/", ".config/flyball/")
 
 
 def judge_place(where: Place, *, link: bool = False) -> Iterable[Verdict]:
@@ -35,7 +36,9 @@ def _own_files(where: Place, link: bool) -> Iterable[Verdict]:
         yield _verdict("deny", "git-internals", where, "git's own files are not an agent's to change")
     if ".flyball" in names and (link or not _is_artifact(where)):
         yield _verdict("deny", "tampering", where, "policy, machines and state are not an agent's to change")
-    if "flyball.toml" in where.folded:
+    if "flyball.toml" in where.folded or any(
+        f"{path}/".find(d) >= 0 for path in where.folded for d in OWN_FOLDERS
+    ):
         yield _verdict("deny", "tampering", where, "the configuration is not an agent's to change")
     alike = [looks_like(name) for path in where.exact for name in path.split("/") if not name.isascii()]
     if any(name in OWN_NAMES for name in alike):
@@ -63,6 +66,9 @@ def judge_kind(change: Change, links: Links, policy: Policy) -> Iterable[Verdict
 def _symlink(change: Change, links: Links, policy: Policy) -> Iterable[Verdict]:
     if target_of(change) is None:
         yield _about(change, "ask", "link", "is a link whose target is not known")
+        return
+    if means_elsewhere(target_of(change) or ""):
+        yield _about(change, "deny", "outside", f"links to {target_of(change)}")
         return
     reached = place(change.path, links)
     if reached.outside == "it is the workspace itself":

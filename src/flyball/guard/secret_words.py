@@ -44,25 +44,33 @@ _WORDS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 _VOWELS = re.compile(r"[aeiouyAEIOUY]")
 
 _SAID = re.compile(
-    r"(?i)example|sample|dummy|placeholder|change[-_ ]?(?:me|this|it)\b|changeme|your[-_ ]|yourpass|replace[-_ ]|"
-    r"insert[-_ ]|redacted|not[-_ ]?(?:a[-_ ]?)?(?:real|secret|set)|x{4,}|\*{3,}|\.{3}|foobar|goes[-_ ]?here|<|>"
+    r"(?i)example|sample|dummy|placeholder|change[-_ ]?(?:me|this|it)\b|changeme|your[-_ ]|yourpass|"
+    r"replace[-_ ]|"
+    r"insert[-_ ]|redacted|not[-_ ]?(?:a[-_ ]?)?(?:real|secret|set)|x{4,}|\*{3,}|\.{3}|foobar|"
+    r"goes[-_ ]?here|<|>"
 )
 """Words by which a value says that it is none, however long it is."""
 _DUMMY = re.compile(
-    r"(?i)fake|[-_ ]your|\bmy|replace|todo|fixme|tbd|lorem|dev[-_]?only|\bfoo|\bbar\b|test|mock|stub|invalid|unused|"
+    r"(?i)fake|[-_ ]your|\bmy|replace|todo|fixme|tbd|lorem|dev[-_]?only|\bfoo|\bbar\b|test|mock|stub|"
+    r"invalid|unused|"
     r"ci[-_]only|local[-_]?dev|default|[-_]here\b|secret[-_]?(?:key|token|value)|password|insecure|unsafe|"
     r"^(?:super[-_]?|top[-_]?)?secret\w{0,3}$|^p(?:a|@|4)ssw(?:o|0)rd\W?\d{0,4}\W?$|^s3cr(?:e|3)t$|"
-    r"^(?:abc|qwerty|letmein|admin|root|guest|user|pass|pwd|pw|demo|none|null|true|false|undefined|nil|string|str|"
-    r"postgres|postgresql|mysql|redis|rabbit|mongo|minio|minioadmin|docker|key|token|username|name)\d{0,4}!?$|"
+    r"^(?:abc|qwerty|letmein|admin|root|guest|user|pass|pwd|pw|demo|none|null|true|false|undefined|nil|"
+    r"string|str|"
+    r"postgres|postgresql|mysql|redis|rabbit|mongo|minio|minioadmin|docker|key|token|username|"
+    r"name)\d{0,4}!?$|"
     r"^(?:abc|xyz|123)[-_]?(?:def|123|456|abc)"
 )
 _TERM = re.compile(
-    r"(?i)^(?:base(?:16|32|58|64)(?:url)?|utf-?(?:8|16|32)|sha-?\d+|md5|aes-?\d*(?:-\w+)*|[hreps]s(?:256|384|512)|"
-    r"ed25519|latin-?1|oauth2?|http2?|ipv[46]|win(?:32|64)|x86_64|arm64|iso-?8859-?\d+|argon2\w*|bcrypt\w*|pbkdf2\w*)$"
+    r"(?i)^(?:base(?:16|32|58|64)(?:url)?|utf-?(?:8|16|32)|sha-?\d+|md5|aes-?\d*(?:-\w+)*|"
+    r"[hreps]s(?:256|384|512)|"
+    r"ed25519|latin-?1|oauth2?|http2?|ipv[46]|win(?:32|64)|x86_64|arm64|iso-?8859-?\d+|argon2\w*|"
+    r"bcrypt\w*|pbkdf2\w*)$"
 )
 """Technical terms with digits in them."""
 _LOOKUP = re.compile(
-    r"^(?:\\x[0-9a-f]{2}|\$|\{|\[|%|#\{|&|\*|!|@|~/|/|\.{1,2}/|file:|https?:|arn:|vault:|op://|ssm:|ref\+|env[:.(]|sops|ENC\[|"
+    r"^(?:\\x[0-9a-f]{2}|\$|\{|\[|%|#\{|&|\*|!|@|~/|/|\.{1,2}/|file:|https?:|arn:|vault:|op://|ssm:|"
+    r"ref\+|env[:.(]|sops|ENC\[|"
     r"projects/|secretRef|secretKeyRef|AQICAH|gAAAA)|os\.environ|getenv|process\.env|System\.get|ENV\[|"
     r"\$\{|\{\{|<%|\(\)|config\(|secrets?\.|vault\.|import\.meta"
 )

@@ -7,13 +7,22 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
+from flyball.guard import secret_forms as forms
 from flyball.guard.secret_rules import PRIVATE_KEYS, PROVIDERS
 from flyball.guard.secret_words import is_monotonous, is_secret_value, is_weak, kind_of
 
-LONGEST_LINE = 20_000
-"""Longer lines are data; only providers' shapes are looked for there."""
+WINDOW = 10_000
+OVERLAP = 500
+"""A longer line is read in windows, each of which begins a little before the last one ended."""
+
+DEEPEST = 120
+"""A name further than this from the beginning of a run without blanks or quotes is not looked at."""
+
+MOST_NAMES = 400
+"""So many telling names in one line are looked at; a line with more is not written by hand."""
 
 
 class Found(NamedTuple):
@@ -22,101 +31,6 @@ class Found(NamedTuple):
     rule: str
     start: int
     end: int
-
-
-_CODE = re.compile(
-    r"\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|kts|scala|rb|php|c|h|cc|cpp|hpp|cs|swift|dart|lua|ex|exs|"
-    r"clj|hs|ml|vue|svelte|groovy|gradle|m|mm|jl|r|pl|pm|sol|zig|nim|erl|fs|vb|proto|graphql|prisma)$",
-    re.IGNORECASE,
-)
-_LOCKS = re.compile(
-    r"(?:^|/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.ya?ml|bun\.lockb?|poetry\.lock|"
-    r"uv\.lock|pdm\.lock|pipfile\.lock|cargo\.lock|go\.sum|gemfile\.lock|composer\.lock|mix\.lock|flake\.lock|"
-    r"[\w.-]*\.lock|packages\.lock\.json|podfile\.lock|pubspec\.lock|deno\.lock|[\w.-]+\.min\.(?:js|css)|[\w.-]+\.map)$",
-    re.IGNORECASE,
-)
-_HINT = re.compile(
-    r"pass|pwd|secret|token|key|cred|auth|pw|psk|bearer|basic|jwt|mnemonic|seed|phrase|sessionid|cookie|pat\b|dsn|sas|"
-    r"-u\s|webhook|identified|redis-cli",
-    re.IGNORECASE,
-)
-
-_CORE = re.compile(
-    r"(?:pass|pwd|secret|token|key|cred|auth|pw|psk|jwt|bearer|sessionid|pat|dsn|sas|cookie|webhook)[\w$.-]*",
-    re.IGNORECASE,
-)
-_OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$@.-")
-_QUOTED = r"(?:[bBrRuUfF@$]{0,2})(?P<q>\\?[\"'`])(?P<value>(?:(?!(?P=q))[^\n]){1,4096}?)(?P=q)"
-_TYPE = r"(?:\s*:\s*(?:&\s*)?(?:'static\s+)?[A-Za-z][\w\[\]., |?<>&]{0,40}?)?"
-_ASSIGNED = re.compile(r"\\?[\"'\]\)`]{0,3}" + _TYPE + r"\s*(?:\?\?=|\|\|=|:=|=>|={1,3}|!=|:)\s*" + _QUOTED)
-_GIVEN = re.compile(
-    r"(?:[\"'`]\s*,|\s*\(|[\"'`)\]]{0,3}\s*(?:\|\||\?\?|\bor\b)|[\"'`]?,?\s+value\s*=)\s*" + _QUOTED
-)
-_BARE = re.compile(r"[\"'\]`]{0,2}\s*(?:=>|:=|=|:)\s*(?P<value>[^\s\"'`,;<>]{6,})")
-_OPTION = re.compile(r"[ =]+[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})")
-_SPACED = re.compile(r"\s+(?P<value>[A-Za-z0-9+/_-]{20,}={0,2})(?=[\s\"']|$)")
-_PAIR = re.compile(r"\s*=\s*[(\[]\s*[\"'][^\"']*[\"']\s*,\s*" + _QUOTED)
-_SET_OFF = re.compile(r"(?:\s+As\s+\w+\s*=|[\"']?\s*\{\s*default\s*=)\s*" + _QUOTED)
-_PLIST = re.compile(r"</key>\s*<string>(?P<value>[^<>\s]{6,})</")
-_NUMBER = re.compile(r"\s*(?:=|:)\s*(?P<value>0x[0-9a-fA-F]{64})\b")
-_TAG = re.compile(r"(?:\s[^>]{0,200})?>(?P<value>[^<>\s]{6,})</")
-_FALLBACK = re.compile(r":?[-=](?P<value>[^}\s]{6,})\}")
-_ASKS = re.compile(
-    r"(?i)(?:get|fetch|load|read|find|has|is|lookup|validate|check|verify|list|delete|create)_?[A-Z_a-z]"
-)
-"""A function of such a name is given the name of a secret, not the secret."""
-_PHRASE = re.compile(
-    r"(?i)(?:mnemonic|seed[_ -]?phrase|recovery[_ -]?phrase)\w*[\"']?\s*[:=]\s*[\"']?(?P<value>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})"
-)
-_PROSE = re.compile(
-    r"(?i)\b(?:password|passwd|passphrase|pw|token|secret)\s+(?:is|was|=|to)\s*:?\s+[\"'`]?(?P<value>[^\s\"'`]{8,})"
-)
-
-_URL = re.compile(
-    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,30})://(?P<user>[^\s:/@\"'<>]{0,100}):(?P<value>[^\s/\"'<>]{2,200})@(?P<host>[^\s\"'/@:]+)"
-)
-_TOKEN_URL = re.compile(r"https?://(?P<value>[A-Za-z0-9_-]{20,200})(?::x-oauth-basic)?@(?P<host>[\w.-]+)/")
-_HEADER = re.compile(
-    r"(?i)\b(?P<scheme>bearer|basic|token|apikey|negotiate)\s+(?P<value>[A-Za-z0-9_.~+/:=-]{8,4096})"
-)
-_LOGIN = re.compile(r"(?:^|\s)(?:-u|--user)[ =]?[\"']?(?P<user>[\w.@-]+):(?P<value>[^\s\"'@]{4,})")
-_SHORT_P = re.compile(
-    r"\b(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|docker\s+login|helm\s+registry\s+login|smbclient|7z|unzip|zip|psql)\b.*?\s-p\s?[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})"
-)
-_TOOLS = re.compile(
-    r"\b(?:redis-cli\b.*?\s-a|openssl\b.*?\s-(?:k|pass\w*\s+pass:)|htpasswd\s+-\w*b\w*\s+\S+\s+\S+|ConvertTo-SecureString(?:\s+-String)?)"
-    r"\s*[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})"
-)
-_PGPASS = re.compile(r"^\s*\+?[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+:(?P<value>[^:\s]{4,})$")
-_HTPASSWD = re.compile(r"^\s*\+?[^:\s]+:(?P<value>(?:\$|\{SHA\})\S{10,})$")
-_SQL = re.compile(
-    r"(?i)\b(?:identified\s+(?:with\s+\w+\s+)?by|(?:with\s+)?(?:encrypted\s+)?password)\s+'(?P<value>[^'\s]{6,})'"
-)
-_REQUIRE = re.compile(
-    r"^\s*\+?\s*(?:requirepass|masterauth|rpcpassword|bindpw|rootpw)[\s=]+[\"']?(?P<value>[^\s\"']{6,})"
-)
-_STDIN = re.compile(
-    r"\becho\s+(?:-n\s+)?[\"']?(?P<value>[^\s\"'$]{6,})[\"']?\s*\|.*(?:--password-stdin|sudo\s+-S|--passphrase-fd)"
-)
-_NETRC = re.compile(r"\bpassword\s+(?P<value>\S{6,})")
-_KEYSTORE = re.compile(r"(?:^\+?|:)_(?:auth|authToken|password)\s*=\s*[\"']?(?P<value>[^\s\"'$<{]{8,})")
-_DATA_URL = re.compile(
-    r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]+|\b(?:sha(?:1|256|384|512)|md5)[-:=][A-Za-z0-9+/=]{20,}"
-)
-_JOINED = re.compile(r"[\"'`]\s*(?:\+|\.|\.\.|<>|&|,)?\s*[fbru]?[\"'`]")
-_B64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{24,4096}={0,2}")
-_HEX = re.compile(
-    r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}){20,2048}(?![0-9A-Fa-f])|(?:\\x[0-9A-Fa-f]{2}){20,2048}"
-)
-_COMMENT = re.compile(r"^\s*\+?\s*(?:#(?!\s*(?:define|include|if|el|pragma|undef))|\*|--|;)|//|/\*|\s# ")
-_HEADER_CHECK = re.compile(
-    r"(?i)startswith|starts_with|hasprefix|\.includes|contains|indexof|\bin\s+\w+|re\.(?:compile|search|match)|grep|\.test\(|assert|pattern|regex|==|!="
-)
-_RUN = re.compile(r"[A-Za-z0-9_+/=~%-]{15}")
-_KEY_STAND_IN = re.compile(
-    r"KEY(?: BLOCK)?-----[\s\\nr\"'+]{0,12}(?:X{3,}|x{3,}|\.{3}|<|\$\{|\{\{|YOUR|\*{3}|\[|(\w)\1{3}\W)"
-)
-_KNOWN_EXAMPLE = "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
 
 
 def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
@@ -129,12 +43,14 @@ def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
 
 
 def find_secrets(text: str, path: str = "") -> list[Found]:
-    """Every secret in a text, in order; of overlapping ones the first and longest."""
+    """Every secret in a text, in order; overlapping ones are one, by the rule of the first."""
     found = sorted(_everywhere(path, text), key=lambda f: (f.start, -f.end))
     kept: list[Found] = []
     for one in found:
         if not kept or one.start >= kept[-1].end:
             kept.append(one)
+        else:
+            kept[-1] = kept[-1]._replace(end=max(kept[-1].end, one.end))
     return kept
 
 
@@ -169,7 +85,7 @@ def _in_line(path: str, line: str) -> Iterable[Found]:
 def _only_named(found: Found, path: str, line: str) -> bool:
     """Code that looks for a key's header holds no key."""
     bare = "\\n" not in line[found.end :] and found.end - found.start < 60
-    return bare and bool(_CODE.search(path)) and bool(_HEADER_CHECK.search(line))
+    return bare and bool(forms.CODE.search(path)) and bool(forms.HEADER_CHECK.search(line))
 
 
 def _private_keys(text: str) -> Iterable[Found]:
@@ -177,12 +93,12 @@ def _private_keys(text: str) -> Iterable[Found]:
         return
     for pattern in PRIVATE_KEYS:
         for match in pattern.finditer(text):
-            if not _KEY_STAND_IN.search(text[match.start() : match.end() + 40]):
+            if not forms.KEY_STAND_IN.search(text[match.start() : match.end() + 40]):
                 yield Found("private-key", match.start(), match.end())
 
 
 def _providers(line: str) -> Iterable[Found]:
-    if not _RUN.search(line):
+    if not forms.RUN.search(line):
         return
     low = line.lower()
     for rule in PROVIDERS:
@@ -210,29 +126,33 @@ def _is_example(token: str) -> bool:
         "notreal",
         "fake",
     )
-    return any(word in low for word in said) or is_monotonous(body) or _KNOWN_EXAMPLE in token
+    return any(word in low for word in said) or is_monotonous(body) or forms.KNOWN_EXAMPLE in token
 
 
 def _beside_names(path: str, line: str) -> Iterable[Found]:
-    if len(line) > LONGEST_LINE:
-        return
+    for start in range(0, max(1, len(line) - OVERLAP), WINDOW - OVERLAP):
+        for found in _in_window(path, line[start : start + WINDOW]):
+            yield Found(found.rule, start + found.start, start + found.end)
+
+
+def _in_window(path: str, line: str) -> Iterable[Found]:
     if "://" in line:
         yield from _urls(line)
     yield from _in_login_files(path, line)
-    if not _HINT.search(line) or _LOCKS.search(path):
+    if not forms.HINT.search(line) or forms.LOCKS.search(path):
         return
-    plain = _DATA_URL.sub(lambda m: " " * len(m.group()), line)
+    plain = forms.DATA_URL.sub(lambda m: " " * len(m.group()), line)
     yield from _headers(plain)
     yield from _named(path, plain)
     yield from _logins(plain)
 
 
 def _urls(line: str) -> Iterable[Found]:
-    for match in _URL.finditer(line):
+    for match in forms.URL.finditer(line):
         user, value = match.group("user").lower(), match.group("value")
         if value.lower() != user and not is_weak(value) and not _is_template(value):
             yield Found("url-credentials", match.start("value"), match.end("value"))
-    for match in _TOKEN_URL.finditer(line):
+    for match in forms.TOKEN_URL.finditer(line):
         if is_secret_value(match.group("value"), "token") and "sentry" not in match.group("host"):
             yield Found("url-credentials", match.start("value"), match.end("value"))
 
@@ -242,7 +162,7 @@ def _is_template(value: str) -> bool:
 
 
 def _headers(line: str) -> Iterable[Found]:
-    for match in _HEADER.finditer(line):
+    for match in forms.HEADER.finditer(line):
         scheme, value = match.group("scheme").lower(), match.group("value")
         if scheme == "basic":
             real = _is_real_login(value)
@@ -259,22 +179,27 @@ def _is_real_login(value: str) -> bool:
 
 
 def _named(path: str, line: str) -> Iterable[Found]:
-    code = bool(_CODE.search(path))
-    for core in _CORE.finditer(line):
+    code = bool(forms.CODE.search(path))
+    for core in islice(forms.CORE.finditer(line), MOST_NAMES):
         start = _start_of_name(line, core.start())
         name = line[start : core.end()]
         kind = kind_of(name)
-        if kind:
+        if kind and _is_near_space(line, start):
             yield from _beside(name, kind, line, start, core.end(), code)
-    for match in _PHRASE.finditer(line):
+    for match in forms.PHRASE.finditer(line):
         yield Found("seed-phrase", match.start("value"), match.end("value"))
-    for match in _PROSE.finditer(line):
+    for match in forms.PROSE.finditer(line):
         if not code or _within_text(line, match.start()):
             yield from _if_secret(match, "", "token")
 
 
+def _is_near_space(line: str, start: int) -> bool:
+    """Names in the midst of a long run of characters belong to data."""
+    return start < DEEPEST or forms.SPACE.search(line, start - DEEPEST, start) is not None
+
+
 def _start_of_name(line: str, at: int) -> int:
-    while at and line[at - 1] in _OF_NAMES:
+    while at and line[at - 1] in forms.OF_NAMES:
         at -= 1
     return at
 
@@ -282,21 +207,21 @@ def _start_of_name(line: str, at: int) -> int:
 def _beside(name: str, kind: str, line: str, start: int, end: int, code: bool) -> Iterable[Found]:
     """What stands after a telling name, in each of the ways in which a value can."""
     before = line[:start][-2:]
-    tails = [_ASSIGNED, _GIVEN, _SET_OFF, _PLIST, _NUMBER]
+    tails = [forms.ASSIGNED, forms.GIVEN, forms.SET_OFF, forms.PLIST, forms.NUMBER]
     if name.lower().endswith(("auth", "credentials", "creds")):
-        tails.append(_PAIR)
+        tails.append(forms.PAIR)
     if before[-1:] == "<":
-        tails.append(_TAG)
+        tails.append(forms.TAG)
     if before == "${":
-        tails.append(_FALLBACK)
+        tails.append(forms.FALLBACK)
     if name.startswith("--"):
-        tails.append(_OPTION)
+        tails.append(forms.OPTION)
     if not code or _within_text(line, start):
-        tails += (_BARE, _SPACED)
+        tails += (forms.BARE, forms.SPACED)
     for tail in tails:
         match = tail.match(line, end)
-        if match and not (match.group().startswith("(") and _ASKS.match(name.rpartition(".")[2])):
-            yield from _if_secret(match, name, kind if tail is not _SPACED else "token")
+        if match and not (match.group().startswith("(") and forms.ASKS.match(name.rpartition(".")[2])):
+            yield from _if_secret(match, name, kind if tail is not forms.SPACED else "token")
 
 
 def _if_secret(match: re.Match[str], name: str, kind: str) -> Iterable[Found]:
@@ -335,11 +260,19 @@ def _within_text(line: str, at: int) -> bool:
     """Is this place part of a literal or of a comment rather than code?"""
     before = line[:at]
     quotes = sum(before.count(mark) for mark in "\"'`")
-    return quotes % 2 == 1 or _COMMENT.search(before) is not None
+    return quotes % 2 == 1 or forms.COMMENT.search(before) is not None
 
 
 def _logins(line: str) -> Iterable[Found]:
-    for pattern in (_LOGIN, _SHORT_P, _KEYSTORE, _SQL, _REQUIRE, _STDIN, _TOOLS):
+    for pattern in (
+        forms.LOGIN,
+        forms.SHORT_P,
+        forms.KEYSTORE,
+        forms.SQL,
+        forms.REQUIRE,
+        forms.STDIN,
+        forms.TOOLS,
+    ):
         for match in pattern.finditer(line):
             if is_secret_value(match.group("value"), "password"):
                 yield Found("login", match.start("value"), match.end("value"))
@@ -348,7 +281,12 @@ def _logins(line: str) -> Iterable[Found]:
 def _in_login_files(path: str, line: str) -> Iterable[Found]:
     """Files whose every line is a login."""
     name = path.rpartition("/")[2].lower()
-    pattern = {".netrc": _NETRC, "_netrc": _NETRC, ".pgpass": _PGPASS, ".htpasswd": _HTPASSWD}.get(name)
+    pattern = {
+        ".netrc": forms.NETRC,
+        "_netrc": forms.NETRC,
+        ".pgpass": forms.PGPASS,
+        ".htpasswd": forms.HTPASSWD,
+    }.get(name)
     match = pattern.search(line) if pattern else None
     if match and not is_weak(match.group("value")[1:] or "x"):
         yield Found("login", match.start("value"), match.end("value"))
@@ -356,17 +294,17 @@ def _in_login_files(path: str, line: str) -> Iterable[Found]:
 
 def _disguised(line: str) -> Iterable[Found]:
     """Tokens in pieces, backwards, or encoded."""
-    joined = _JOINED.sub("", line)
+    joined = forms.JOINED.sub("", line)
     whole = Found("", 0, len(line))
     if joined != line:
         yield from (whole._replace(rule=found.rule) for found in _providers(joined))
     if "[::-1]" in line or "reverse" in line.lower():
         yield from (whole._replace(rule=found.rule) for found in _providers(line[::-1]))
-    for match in _B64.finditer(_DATA_URL.sub("", line)):
+    for match in forms.B64.finditer(forms.DATA_URL.sub("", line)):
         decoded = _decoded(match.group())
         if decoded and decoded.isascii():
             yield from (whole._replace(rule=found.rule) for found in _providers(decoded))
-    for match in _HEX.finditer(line):
+    for match in forms.HEX.finditer(line):
         decoded = bytes.fromhex(match.group().replace("\\x", "")).decode("latin-1")
         if decoded.isascii():
             yield from (whole._replace(rule=found.rule) for found in _providers(decoded))

@@ -12,7 +12,8 @@ from flyball.guard.verdict import Verdict
 
 BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 CODE = re.compile(
-    r"\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs|swift|sh|bash|sql|scala|lua|pl)$"
+    r"\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs|swift|sh|bash|sql|scala|"
+    r"lua|pl)$"
 )
 _PUBLIC = re.compile(r"-----BEGIN (?:CERTIFICATE|(?:RSA |EC )?PUBLIC KEY|SSH2 PUBLIC KEY)")
 
@@ -33,11 +34,13 @@ def _is_public(change: Change) -> bool:
     return bool(_PUBLIC.search(text)) and "PRIVATE" not in text and change.op in ("add", "modify")
 
 
-def judge_lines(where: Place, lines: Iterable[tuple[int, str]], policy: Policy) -> Iterable[Verdict]:
+def judge_lines(
+    change: Change, where: Place, lines: Iterable[tuple[int, str]], policy: Policy
+) -> Iterable[Verdict]:
     """The policy's verdicts on the lines added to one file; the first of each rule."""
     rows = list(lines)
     for name, rule in policy.lines.items():
-        if not rule.covers(where):
+        if (rule.ops and change.op not in rule.ops) or not rule.covers(where):
             continue
         pattern = _either(rule.lines)
         for number, line in rows:

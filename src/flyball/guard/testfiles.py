@@ -22,9 +22,11 @@ _LANGUAGES: dict[str, Language] = {
 }
 
 _NAMED = re.compile(
-    r"(?:^|/)(?:test_[^/]*\.py|[^/]*_test\.(?:py|go|rs|rb|exs?|cc|cpp|c|dart|js|ts)|[^/]*[._-](?:test|spec|tests|cy|e2e)\.[cm]?[jt]sx?|"
+    r"(?:^|/)(?:test_[^/]*\.py|[^/]*_test\.(?:py|go|rs|rb|exs?|cc|cpp|c|dart|js|ts)|[^/]*[._-](?:test|"
+    r"spec|tests|cy|e2e)\.[cm]?[jt]sx?|"
     r"[^/]*_spec\.(?:rb|lua)|[^/]*(?:tests?|spec|it)\.(?:java|kt|scala|groovy|cs|fs|vb|php|swift)|"
-    r"test[A-Z][^/]*\.(?:java|php)|[^/]*\.feature|[^/]*\.snap|test-[^/]*\.(?:py|[cm]?[jt]sx?)|tests?\.(?:py|rs|js|ts)|"
+    r"test[A-Z][^/]*\.(?:java|php)|[^/]*\.feature|[^/]*\.snap|test-[^/]*\.(?:py|[cm]?[jt]sx?)|"
+    r"tests?\.(?:py|rs|js|ts)|"
     r"[^/]*unittest[^/]*\.(?:cc|cpp))$",
     re.IGNORECASE,
 )
@@ -32,7 +34,8 @@ _FOLDER = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|testing|e2e|integration[-_]tests?|unit[-_]tests?|t)/", re.IGNORECASE
 )
 _HELPER = re.compile(
-    r"(?:^|/)(?:__init__|helpers?|utils?|fixtures?|factor(?:y|ies)|mocks?|stubs?|fakes?|support|data|setup|common|"
+    r"(?:^|/)(?:__init__|helpers?|utils?|fixtures?|factor(?:y|ies)|mocks?|stubs?|fakes?|support|data|"
+    r"setup|common|"
     r"constants?|types|shared|base|[^/]*_?(?:helpers?|utils?|fixtures?|factor(?:y|ies)|mocks?))\.\w+$|"
     r"(?:^|/)(?:fixtures?|helpers?|__mocks__|mocks?|support|data|testdata|resources|golden)/",
     re.IGNORECASE,

@@ -5,26 +5,37 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 _FILES = re.compile(
-    r"(?:^|/)(?:pyproject\.toml|setup\.cfg|pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|\.coveragerc|package\.json|"
-    r"(?:jest|vitest|karma|cypress|playwright|ava|nyc|stryker|vite|mocha)[\w.-]*\.(?:[cm]?[jt]s|json)|\.mocharc[\w.]*|\.nycrc[\w.]*|codecov\.ya?ml|\.codecov\.ya?ml|"
-    r"makefile|justfile|taskfile\.ya?ml|pom\.xml|build\.gradle(?:\.kts)?|cargo\.toml|phpunit\.xml(?:\.dist)?|\.rspec|rakefile|\.simplecov|conftest\.py|[\w.-]*\.csproj|composer\.json)$",
+    r"(?:^|/)(?:pyproject\.toml|setup\.cfg|pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|"
+    r"\.coveragerc|package\.json|"
+    r"(?:jest|vitest|karma|cypress|playwright|ava|nyc|stryker|vite|mocha)[\w.-]*\.(?:[cm]?[jt]s|json)|"
+    r"\.mocharc[\w.]*|\.nycrc[\w.]*|codecov\.ya?ml|\.codecov\.ya?ml|"
+    r"makefile|justfile|taskfile\.ya?ml|pom\.xml|build\.gradle(?:\.kts)?|cargo\.toml|"
+    r"phpunit\.xml(?:\.dist)?|\.rspec|rakefile|\.simplecov|conftest\.py|[\w.-]*\.csproj|composer\.json)$",
     re.IGNORECASE,
 )
 _RISKY = re.compile(
-    r"--ignore(?:-glob)?\b|--deselect|\baddopts\b.*(?:-k|-m\s|no:|--ignore|--deselect|--co\b|-x\b)|-k\s+[\"']?not\b|-m\s+[\"']?not\b|-p\s+no:|--no-cov\b|--passWithNoTests|passWithNoTests|"
-    r"testPathIgnorePatterns|modulePathIgnorePatterns|coveragePathIgnorePatterns|\bnorecursedirs\b|collect_ignore|xfail_strict\s*=\s*false|\bomit\s*=|\bexclude_(?:lines|also)\b|"
-    r"skipTests|maven\.test\.skip|testFailureIgnore|ignoreFailures|\bexclude\s*\(?.*[Tt]est|\|\|\s*true|--exclude|\btestMatch\b|\btestRegex\b|\bpython_(?:files|functions|classes)\b|"
-    r"continue-on-error|\btest\s*=\s*false\b|\bdoctest\s*=\s*false|--forceExit|bail\s*:\s*false|\bretries\b|informational:\s*true|require_ci_to_pass:\s*(?:no|false)|--reruns|"
+    r"--ignore(?:-glob)?\b|--deselect|\baddopts\b.*(?:-k|-m\s|no:|--ignore|--deselect|--co\b|-x\b)|"
+    r"-k\s+[\"']?not\b|-m\s+[\"']?not\b|-p\s+no:|--no-cov\b|--passWithNoTests|passWithNoTests|"
+    r"testPathIgnorePatterns|modulePathIgnorePatterns|coveragePathIgnorePatterns|\bnorecursedirs\b|"
+    r"collect_ignore|xfail_strict\s*=\s*false|\bomit\s*=|\bexclude_(?:lines|also)\b|"
+    r"skipTests|maven\.test\.skip|testFailureIgnore|ignoreFailures|\bexclude\s*\(?.*[Tt]est|\|\|\s*true|"
+    r"--exclude|\btestMatch\b|\btestRegex\b|\bpython_(?:files|functions|classes)\b|"
+    r"continue-on-error|\btest\s*=\s*false\b|\bdoctest\s*=\s*false|--forceExit|bail\s*:\s*false|"
+    r"\bretries\b|informational:\s*true|require_ci_to_pass:\s*(?:no|false)|--reruns|"
     r"\"test[^\"]*\"\s*:\s*\"(?:echo|true|exit 0|:)"
 )
 _KEYED = re.compile(
-    r"(?P<key>fail[_-]under|cov-fail-under|branches|functions|lines|statements|minimum_coverage|minimum|threshold|target|min[_-]?coverage|coverage[_-]?min\w*|covered_?ratio|lines_covered)"
+    r"(?P<key>fail[_-]under|cov-fail-under|branches|functions|lines|statements|minimum_coverage|minimum|"
+    r"threshold|target|min[_-]?coverage|coverage[_-]?min\w*|covered_?ratio|lines_covered)"
     r"[\"']?\s*[:=>\s]\s*[\"']?(?P<number>\d+(?:\.\d+)?)",
     re.IGNORECASE,
 )
 _OWNED = re.compile(
-    r"\baddopts\b|\btestpaths\b|\bfail[_-]under\b|cov-fail-under|\bxfail_strict\b|--strict|\bfilterwarnings\b|coverageThreshold|\"(?:pre|post)?test(?:[:\w-]*)?\"\s*:|\bpytest\b.*(?:-W|--cov)|minimum_coverage|"
-    r"\bcommands\s*=.*(?:pytest|test)|^test[\w-]*\s*:|<minimum>|\[tool\.(?:pytest|coverage)|\[(?:tool:)?pytest\]|\[coverage:"
+    r"\baddopts\b|\btestpaths\b|\bfail[_-]under\b|cov-fail-under|\bxfail_strict\b|--strict|"
+    r"\bfilterwarnings\b|coverageThreshold|\"(?:pre|post)?test(?:[:\w-]*)?\"\s*:|\bpytest\b.*(?:-W|"
+    r"--cov)|minimum_coverage|"
+    r"\bcommands\s*=.*(?:pytest|test)|^test[\w-]*\s*:|<minimum>|\[tool\.(?:pytest|coverage)|"
+    r"\[(?:tool:)?pytest\]|\[coverage:"
 )
 
 

@@ -1,0 +1,99 @@
+"""`prove(machine)`: every reachable state of a machine, with the real rules, under everything that may happen.
+
+The rules that run in production (`due`, `react`, `hear`, `wake`, `apply`) are run here on every result of every act,
+every answer to every question, a crash at every act, a letter at every point. Limits are small (two shows what ten
+would), trees are symbols, and runs that no rule tells apart are one (see `key`). A run below is taken for an act that
+ends, stops and goes on in every way: its own machine is proved by itself (`run:M` counts as many turns as M's bound).
+
+What is not crossed: see `premises` (one dimension at a time) and `results` (one departure a turn).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from flyball.core.machine import Machine, State
+from flyball.machines import SHIPPED, shipped
+from flyball.prove.explore import Broken, Explored, Step, explore
+from flyball.prove.laws import LAWS, laws_of
+from flyball.prove.premises import Premise, at_own_limits, premises
+
+Find = Callable[[str], Machine]
+
+
+class Proof(Struct, frozen=True):
+    """What was explored of one machine, and what was found."""
+
+    machine: str
+    laws: tuple[str, ...]
+    explored: tuple[Explored, ...]
+    bound: int = 0  # turns between two waits, at the machine's own limits
+    below: dict[str, int] = {}  # the bound of a run below, by its machine; it is in `bound` already
+    broken: Broken | None = None
+
+    @property
+    def holds(self) -> bool:
+        return self.broken is None
+
+    @property
+    def states(self) -> int:
+        return sum(part.states for part in self.explored)
+
+    @property
+    def transitions(self) -> int:
+        return sum(part.transitions for part in self.explored)
+
+
+def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> Proof:
+    """Explore every premise (or `only` those named); the shortest counterexample wins."""
+    chosen = [p for p in premises(machine, _parents()) if not only or p.name in only]
+    explored: list[Explored] = []
+    broken: Broken | None = None
+    for premise in chosen:
+        part = explore(premise, len(broken.steps) - 1 if broken else None)
+        explored.append(part)
+        broken = part.broken or broken
+    laws = tuple(laws_of(machine))
+    if broken or only:
+        return Proof(machine.name, laws, tuple(explored), broken=broken)
+    below, measured = _bound(machine, None, find, ())
+    return Proof(
+        machine.name, laws, (*explored, measured), measured.bound, below, broken=measured.broken
+    )
+
+
+def _parents() -> list[Machine]:
+    return [shipped(name) for name in SHIPPED]
+
+
+# ---- the bound -----------------------------------------------------------------------------------------------
+
+
+def _bound(
+    machine: Machine, state: State | None, find: Find, above: tuple[str, ...]
+) -> tuple[dict[str, int], Explored]:
+    """Measured from the start to the first wait, at the machine's own limits; runs below by their own bounds."""
+    if machine.name in above:
+        circle = " → ".join((*above, machine.name))
+        says = f"a run inside itself has no bound: {circle}"
+        return {}, Explored("at its own limits", 0, 0, broken=Broken("BOUND", says, "at its own limits"))
+    below: dict[str, int] = {}
+    for runner in _runners(machine, state):
+        _, inside = _bound(find(runner.of), runner, find, (*above, machine.name))
+        if inside.broken:
+            return below, inside
+        below[runner.of] = max(below.get(runner.of, 0), inside.bound)
+    return below, explore(at_own_limits(machine, below, state), from_start=True)
+
+
+def _runners(machine: Machine, state: State | None) -> list[State]:
+    """The states that run another machine; a `build` that writes by loops has one more."""
+    runners = [s for s in machine.states.values() if s.act == "run"]
+    if machine.name == "build" and state is not None and state.options.get("write") == "loop":
+        runners.append(State("write", "run:loop"))
+    return runners
+
+
+__all__ = ["LAWS", "Broken", "Explored", "Premise", "Proof", "Step", "explore", "premises", "prove"]

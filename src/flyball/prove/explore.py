@@ -86,8 +86,8 @@ class Graph:
             found.append(move)
 
 
-def explore(premise: Premise, within: int | None = None) -> Explored:
-    """Everything within so many steps; None: everything."""
+def explore(premise: Premise, within: int | None = None, from_start: bool = False) -> Explored:
+    """Everything within so many steps (None: everything), or only what comes before the first wait."""
     graph = Graph(premise)
     run = runs.begin(premise.began())
     graph.add(run, first(run, premise), 0, None)
@@ -95,11 +95,15 @@ def explore(premise: Premise, within: int | None = None) -> Explored:
     while node < len(graph.nodes):
         if within is not None and graph.depth[node] >= within:
             break
-        breach = _expand(graph, node)
+        breach = None if from_start and _stays(graph.nodes[node][0]) else _expand(graph, node)
         if breach:
             return _explored(graph, broken=breach)
         node += 1
-    return _measured(graph) if within is None else _explored(graph)
+    return _measured(graph, from_start) if within is None else _explored(graph)
+
+
+def _stays(run: Run) -> bool:
+    return waits(run) and (not _listens(run) or run.turns > 0)
 
 
 def _explored(graph: Graph, bound: int = 0, broken: Broken | None = None) -> Explored:
@@ -182,8 +186,8 @@ def waits(run: Run) -> bool:
     return run.status != "running" or (run.act is None and run.here.act in ("listen", "wait"))
 
 
-def _measured(graph: Graph) -> Explored:
-    lost = _no_way_out(graph)
+def _measured(graph: Graph, from_start: bool) -> Explored:
+    lost = None if from_start else _no_way_out(graph)
     if lost is not None:
         return _explored(graph, broken=_told(graph, lost, None, "SYS-1", "from here no end can be reached"))
     order, loose = _sorted(graph)

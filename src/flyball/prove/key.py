@@ -7,6 +7,7 @@ texts, sessions and counts without a limit. Trees are named by the order in whic
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from flyball.core import events as e
@@ -17,7 +18,7 @@ from flyball.prove.witness import Witness
 UNREAD = (  # what no decision reads
     *("id", "machine", "settings", "began", "at", "entered_at", "previous", "answered_by", "acts", "questions"),
     *("sandbox", "base_tree", "changed", "lines", "baseline", "certificate", "last_error", "sessions", "told"),
-    *("message", "plan", "findings", "played", "child"),
+    *("message", "plan", "played", "child", "excused", "excused_lines"),
 )
 READ = (  # what the key below holds in its own way
     *("state", "status", "end", "stop", "question", "until", "asked", "act", "held", "todo", "below", "origin"),
@@ -27,6 +28,7 @@ READ = (  # what the key below holds in its own way
     *("wall_us", "wall_base", "retries", "contexts"),
 )
 KEPT = tuple(name for name in Run.__struct_fields__ if name not in UNREAD and name not in READ)
+_kept = attrgetter(*KEPT)
 GUARDED = ("approval", "block")
 
 
@@ -46,21 +48,26 @@ class Names:
 
 def key(run: Run, witness: Witness, premise: Premise) -> tuple[Any, ...]:
     trees = Names()
-    named = (*_where(run, trees), *_trees(run, premise, trees))
-    known = tuple(tree in run.seen for tree in trees.given)
-    kept = tuple(getattr(run, name) for name in KEPT)
-    return (named, known, kept, _counts(run, premise), _spent(run, premise), witness.key(trees.of, trees.known, premise))
+    named = (*_where(run, premise, trees), *_trees(run, premise, trees))
+    known = tuple(tree in run.seen for tree in trees.given) if premise.circuit else ()
+    kept = tuple([_plain(value) for value in _kept(run)])
+    return (named, known, kept, _counts(run, premise), _spent(run, premise), witness.key(run, trees.of, trees.known, premise))
 
 
-def _where(run: Run, trees: Names) -> tuple[Any, ...]:
+def _plain(value: Any) -> Any:
+    """Whatever it is, as something that can be looked up."""
+    return value if isinstance(value, bool | int | str) else repr(value)
+
+
+def _where(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
     stop, held, act = run.stop, run.held, run.act
     return (
         run.state,
         run.status,
         run.asked,
-        run.origin,
+        run.origin if run.state in premise.origins else "",
         (stop.code, stop.rule) if stop else None,
-        run.below.code if run.below else "",
+        run.below.code if run.below and premise.blames else "",
         run.question.verbs if run.question else None,
         run.until is not None,
         (act.do, act.why, trees.of(act.tree), act.state) if act else None,
@@ -77,7 +84,7 @@ def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
     guarded = run.held is not None and run.held.until in GUARDED
     now = trees.of(run.tree)
     returns = premise.results == "all"  # a turn may come back to the base tree, or to the one last proved
-    base = trees.of(run.seen[0]) if run.seen and returns else -1
+    base = trees.of(run.seen[0]) if run.seen and returns and premise.circuit else -1
     ruled = trees.of(run.ruling.tree) if guarded and run.ruling else -1
     proof = (trees.of if returns else trees.known)(run.proof.tree) if run.proof else -1
     return (
@@ -92,7 +99,7 @@ def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
 def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:
     """Counts as far as a limit reads them."""
     idle, errors, turns = (premise.most(k) for k in ("no_progress", "same_error", "turns"))
-    circuit = idle is not None or any("progressed" in s.on for s in run.machine.states.values())
+    circuit = premise.circuit
     return (
         min(run.no_progress, idle) if idle is not None else 0,
         run.moved_tree and idle is not None,

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from flyball.core import codes
 from flyball.core import events as e
-from flyball.core.machine import OURS
+from flyball.core.machine import OURS, Machine
 from flyball.core.run import WORKERS, Run
 from flyball.errors import FlyballError
 from flyball.prove.moves import Move
@@ -67,18 +67,17 @@ class Seen(Struct, frozen=True):
 Law = Callable[[Seen], str]
 
 
-def laws_of(premise: Premise) -> list[str]:
+def laws_of(machine: Machine) -> list[str]:
     """The laws that concern this machine."""
-    return [law for law in LAWS if ONLY_IN.get(law, premise.machine.name) == premise.machine.name]
+    return [law for law in LAWS if ONLY_IN.get(law, machine.name) == machine.name]
 
 
 def broken(seen: Seen) -> tuple[str, str] | None:
     """The law that this fact breaks, and how."""
     for law, check in CHECKS.get(type(seen.event), ()):
-        if ONLY_IN.get(law, seen.premise.machine.name) == seen.premise.machine.name:
-            says = check(seen)
-            if says:
-                return law, says
+        says = check(seen) if ONLY_IN.get(law) in (None, seen.premise.machine.name) else ""
+        if says:
+            return law, says
     return None
 
 

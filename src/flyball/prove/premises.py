@@ -7,6 +7,7 @@ breakpoints, money, no proof, a run inside another's checkout …) and keeps the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -21,10 +22,10 @@ UNIT = 1_000_000  # what a turn costs where money is a premise
 NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
 MONEY = Budget(uusd=3 * UNIT, tokens=None, wall_us=None)
 TIME = Budget(uusd=None, tokens=None, wall_us=4 * SECOND)
-FREE_OF_TURNS = ("cto", "failures")  # limits that count other things than turns
+COUNTED_APART = ("failures", "cto")  # one is enough where they are not the premise
 
 
-class Premise(Struct, frozen=True, kw_only=True):
+class Premise(Struct, frozen=True, kw_only=True, dict=True):
     name: str
     machine: Machine
     settings: Settings
@@ -34,12 +35,23 @@ class Premise(Struct, frozen=True, kw_only=True):
     results: str = "few"  # all | few | onward: how much may come of an act
     crashes: int = 0  # interruptions in a row that may happen
     letters: tuple[str, ...] = ()  # what people may ask for at any point
+    findings: bool = False  # judges find things, authors dispute them
     cost_uusd: int = 0  # of a turn
     took_us: int = 0  # by a turn
     below: dict[str, int] = {}  # machine -> turns that one of its runs may take between two waits
+    origins: tuple[str, ...] = ()  # states in which the state that called the CTO is still of account
 
     def most(self, key: str) -> int | None:
         """A limit as it was set, found without asking the run."""
+        if key not in self._limits:
+            self._limits[key] = self._most(key)
+        return self._limits[key]
+
+    @cached_property
+    def _limits(self) -> dict[str, int | None]:
+        return {}
+
+    def _most(self, key: str) -> int | None:
         given = self.options.get(key)
         if isinstance(given, int) and not isinstance(given, bool):
             return given
@@ -47,6 +59,19 @@ class Premise(Struct, frozen=True, kw_only=True):
 
     def option(self, key: str) -> Any:
         return self.options.get(key, getattr(self.settings, key, None))
+
+    @cached_property
+    def circuit(self) -> bool:
+        """Whether progress makes a difference here."""
+        probes = any("progressed" in state.on for state in self.machine.states.values())
+        return probes or self.most("no_progress") is not None
+
+    @cached_property
+    def blames(self) -> bool:
+        """Whether a failure of the run below is remembered for an end of this one."""
+        states = self.machine.states.values()
+        led = [self.machine.place(s.name, o) for s in states for o in ("failure", "third_failure")]
+        return any(t == "@fail" or (t in self.machine.states and self.machine.states[t].end) for t in led)
 
     @property
     def proves(self) -> bool:
@@ -71,23 +96,44 @@ class Premise(Struct, frozen=True, kw_only=True):
 
 def premises(machine: Machine, parents: Iterable[Machine] = (), below: Mapping[str, int] = {}) -> list[Premise]:
     """Every premise that makes a difference to this machine."""
-    plain = Premise(name="", machine=machine, settings=_settings(machine), below=dict(below))
+    plain = Premise(
+        name="", machine=machine, settings=_settings(machine), below=dict(below), origins=origins(machine)
+    )
     found = [
         replace(plain, name="every result", results="all"),
         replace(plain, name="crashes", crashes=9, results="onward"),
-        replace(plain, name="letters", letters=("pause", "stop", "cancel", "interrupt")),
-        replace(plain, name="breakpoints", settings=replace(plain.settings, breakpoints=_phases(machine))),
-        replace(plain, name="money", settings=replace(plain.settings, budget=MONEY), cost_uusd=UNIT),
-        replace(plain, name="time", settings=replace(plain.settings, budget=TIME), took_us=SECOND),
-        replace(plain, name="no proof", settings=replace(plain.settings, proof=())),
+        replace(plain, name="pause and cancel", letters=("pause", "cancel")),
+        replace(plain, name="stop and interrupt", letters=("stop", "interrupt"), results="onward"),
+        replace(plain, name="breakpoints", settings=_with(plain, breakpoints=_phases(machine))),
+        replace(plain, name="money", settings=_with(plain, budget=MONEY), cost_uusd=UNIT, results="onward"),
+        replace(plain, name="time", settings=_with(plain, budget=TIME), took_us=SECOND),
+        replace(plain, name="no proof", settings=_with(plain, proof=())),
         *_by_table(plain),
         *_nested(plain, parents),
     ]
     return found
 
 
+def _with(plain: Premise, **changes: Any) -> Settings:
+    return replace(plain.settings, **changes)
+
+
+def origins(machine: Machine) -> tuple[str, ...]:
+    """The states that read who called the CTO, and those that lead there without calling it anew."""
+    reading = {s.name for s in machine.states.values() if any(t.startswith("any:") for t in s.on.values())}
+    found: set[str] = set()
+    while reading - found:
+        found |= reading
+        reading = {a for a, to in machine.ways.items() if any(_passes_on(machine, b, found) for b in to)}
+    return tuple(sorted(found))
+
+
+def _passes_on(machine: Machine, target: str, live: set[str]) -> bool:
+    return target in live and machine.states[target].do != "agent:cto"
+
+
 def _settings(machine: Machine) -> Settings:
-    small = {key: min(value, SMALL) for key, value in machine.most.items()}
+    small = {key: min(value, 1 if key in COUNTED_APART else SMALL) for key, value in machine.most.items()}
     return Settings(
         proof=("prove",), budget=NO_BUDGET, limits={machine.name: {"retries": 1, **small}}, agents={"default": "a"}
     )
@@ -99,23 +145,27 @@ def _phases(machine: Machine) -> tuple[str, ...]:
 
 def _by_table(plain: Premise) -> Iterable[Premise]:
     """What only tables with the states for it know."""
-    machine, settings = plain.machine, plain.settings
+    machine, limits = plain.machine, plain.settings.limits[plain.machine.name]
     outcomes = {outcome for state in machine.states.values() for outcome in state.on}
     roles = {state.of for state in machine.states.values() if state.act == "agent"}
     if "untested" in outcomes:
-        yield replace(plain, name="tests not required", settings=replace(settings, require_test_pass=False))
+        yield replace(plain, name="tests not required", settings=_with(plain, require_test_pass=False))
     if machine.name == "build":
         yield replace(plain, name="write by a loop", options={"write": "loop"})
     if {"author", "reviewer"} <= roles:
-        yield replace(plain, name="review always", settings=replace(settings, review="always"))
-        yield replace(plain, name="consensus", settings=replace(settings, consensus=True))
+        yield replace(plain, name="review always", settings=_with(plain, review="always"))
+        yield replace(plain, name="consensus", settings=_with(plain, consensus=True))
+        yield replace(plain, name="findings", findings=True)
     if "answered" in outcomes:
         timeouts = {machine.name: {"cooldown": SECOND}}
-        yield replace(plain, name="cooldown", settings=replace(settings, timeouts_us=timeouts))
+        yield replace(plain, name="cooldown", settings=_with(plain, timeouts_us=timeouts))
+    if COUNTED_APART[0] in machine.most:
+        more = {machine.name: {**limits, **dict.fromkeys(COUNTED_APART, SMALL)}}
+        yield replace(plain, name="failures", settings=_with(plain, limits=more), results="onward")
     for key in machine.most:
         if key in machine.states:
-            limits = {machine.name: {**settings.limits[machine.name], key: 0}}
-            yield replace(plain, name=f"{key} = 0", settings=replace(settings, limits=limits))
+            none = {machine.name: {**limits, key: 0}}
+            yield replace(plain, name=f"{key} = 0", settings=_with(plain, limits=none))
 
 
 def _nested(plain: Premise, parents: Iterable[Machine]) -> Iterable[Premise]:
@@ -156,4 +206,5 @@ def at_own_limits(machine: Machine, below: Mapping[str, int], state: State | Non
         owner=state is None,
         results="onward",
         below=dict(below),
+        origins=origins(machine),
     )

@@ -2,6 +2,7 @@
 
 One dimension of a turn departs from the ordinary at a time: its claim, its verdict, the guard's ruling, a halt.
 Only where one outranks another are two crossed (a ruling with a failed process, a claim with a failed process).
+What is rare is tried in a first attempt; in a second one, or after a waiver, only what is common.
 """
 
 from __future__ import annotations
@@ -72,8 +73,7 @@ def _checks(premise: Premise) -> tuple[str, ...]:
 
 
 def _proofs(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
-    fault = FAULT if premise.most("same_error") is not None else ""
-    failed = e.ProofEnded(tree=act.tree, passed=False, failing=FAILING_TESTS, summary="1 failed", fingerprint=fault)
+    failed = e.ProofEnded(tree=act.tree, passed=False, failing=FAILING_TESTS, summary="2 failed", fingerprint=_fault(premise))
     if act.why == "baseline":
         yield "the baseline fails", failed
         if premise.results == "all":
@@ -90,6 +90,11 @@ def _proofs(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.Any
         yield "another tree is proved", replace(passed, tree="t-other")
         yield "no proof can start", replace(failed, cannot_start="no such program")
         yield "the proof outlives its phase", replace(failed, invalid="phase timeout")
+
+
+def _fault(premise: Premise) -> str:
+    """The one error that may come again, where that makes a difference; else all errors differ."""
+    return FAULT if premise.most("same_error") is not None and premise.results != "onward" else ""
 
 
 def _commits(act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
@@ -175,8 +180,7 @@ def _ruling(verdict: str, old: str, new: str, rule: str = "", waivable: bool = T
 
 
 def _turns(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, Finished]]:
-    fault = FAULT if premise.most("same_error") is not None else ""
-    turn = Turn(run, act, act.do.partition(":")[2], premise.cost_uusd, fault)
+    turn = Turn(run, act, act.do.partition(":")[2], premise.cost_uusd, _fault(premise))
     claims = dict(_claims(run, turn.role, premise))
     best = next(reversed(claims.values()))
     yield from ((f"the {turn.role} ends its turn{says}", turn.ended(claim)) for says, claim in claims.items())
@@ -188,9 +192,9 @@ def _turns(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, Finish
     yield "the agent asks", turn.ended(e.Claim(ask="what?"))
     yield "a rate limit", turn.ended(verdict="rate_limited", reset_at=run.at + 10)
     yield from _rulings(turn, best)
-    if premise.results == "all":
+    if premise.results == "all" and not (run.retries or run.contexts or run.waived):
         yield from _rarer(turn, best)
-        yield from _seen_before(turn, best)
+        yield from _seen_before(turn, best, premise)
 
 
 def _same_tree(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
@@ -236,12 +240,13 @@ def _rarer(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
         yield "killed, changing nothing", turn.ended(tree=turn.act.tree, verdict="killed", fingerprint=turn.fault)
 
 
-def _seen_before(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
+def _seen_before(turn: Turn, best: e.Claim, premise: Premise) -> Iterator[tuple[str, Finished]]:
     """Back to the base tree, or to the tree that was last proved."""
     if turn.role in READ_ONLY_ROLES:
         return
     proved = turn.run.proof.tree if turn.run.proof else ""
-    for tree in dict.fromkeys((*turn.run.seen[:1], proved)):
+    base = turn.run.seen[:1] if premise.circuit else ()
+    for tree in dict.fromkeys((*base, proved)):
         if tree and tree != turn.act.tree:
             yield "back to a tree seen before", turn.ended(tree=tree)
             yield "a claim, back on a tree seen before", turn.ended(best, tree=tree)
@@ -253,6 +258,8 @@ def _seen_before(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
 def _claims(run: Run, role: str, premise: Premise) -> Iterator[tuple[str, e.Claim]]:
     """(words, claim); the last is the one that leads furthest."""
     yield "", e.Claim()
+    if premise.findings:
+        yield from ((f" with a finding {f.status}", e.Claim(findings=(f,))) for f in _findings(run, role))
     on, few = run.here.on, premise.results != "all"
     if role == "cto":
         yield from _recoveries(run, few)
@@ -269,6 +276,13 @@ def _claims(run: Run, role: str, premise: Premise) -> Iterator[tuple[str, e.Clai
         yield " with a plan that does not fit", e.Claim(data={"steps": 1})
     names = list(on)[::-1] if role in (*WRITING_ROLES, *JUDGING_ROLES) else list(on)
     yield from ((f" claiming '{o}'", e.Claim(outcome=o)) for o in names if not few or o not in _OURS)
+
+
+def _findings(run: Run, role: str) -> list[e.Finding]:
+    """There is one finding: a reviewer raises and closes it, an author disputes it."""
+    said = ("disputed",) if role == "author" and run.findings else ()
+    said = ("open", "fixed") if role == "reviewer" else said
+    return [e.Finding(id="F1", severity="high", status=status) for status in said]
 
 
 _OURS = ("untested", "unproven", "stalled", "error", "timeout", "failure", "third_failure", "approval")

@@ -52,7 +52,7 @@ class Witness(Struct, frozen=True, kw_only=True):
     interventions: int = 0
     origin: str = ""
 
-    def key(self, tree: Name, known: Name, premise: Premise) -> tuple[Any, ...]:
+    def key(self, run: Run, tree: Name, known: Name, premise: Premise) -> tuple[Any, ...]:
         """As far as a law reads it; trees by the names that the run's own key gives them."""
         return (
             *(tree(self.checkout), tree(self.wanted), known(self.proved), known(self.committed)),
@@ -63,7 +63,8 @@ class Witness(Struct, frozen=True, kw_only=True):
             *(self.signal, self.finishes, self.skipped, self.broke, self.answered),
             *(self.iteration, tuple(sorted(self.entries.items())), self.turns, self.failed),
             min(self.contexts, 2),
-            *(self.idle, self.cut, tuple(sorted(self.failures.items())), self.interventions, self.origin),
+            *(self.idle, self.cut, tuple(sorted(self.failures.items())), self.interventions),
+            self.origin if run.state in premise.origins else "",
         )
 
 
@@ -183,13 +184,19 @@ def _turned(seen: Witness, run: Run, act: e.Act, turn: e.TurnEnded, premise: Pre
         before=act.tree,
         turned=act.key,
         judged="",
-        signal=claim.signal if well else "",
+        signal=_signal(role, claim) if well else "",
         finishes=well and claim.finished and len({*claim.indicators}) > 1 and not claim.missing,
         done=turn.tree if says_done else seen.done,
         contexts=seen.contexts + 1 if turn.verdict == "context" else 0,
     )
     free = turn.verdict in FREE and seen.contexts < 2
     return seen if free else _counted(seen, run, role, turn, premise)
+
+
+def _signal(role: str, claim: e.Claim) -> str:
+    """A round in which the reviewer closed the one finding is read as PASS (PAIR-6)."""
+    closes = role == "reviewer" and any(f.status == "fixed" for f in claim.findings)
+    return "PASS" if closes and not claim.signal else claim.signal
 
 
 def _counted(seen: Witness, run: Run, role: str, turn: e.TurnEnded, premise: Premise) -> Witness:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = re.compile(
+_MARK = re.compile(
     r'"(?:[^"\\]|\\.)*"|#[^\n]*|/(?:[^/\\\n\[]|\\.|\[(?:[^\]\\]|\\.)*\])+/|[A-Za-z_@]\w*|\|&|\|\||&&|>>|>=|<=|[0-9.]+|\s+|.',
     re.DOTALL,
 )
@@ -18,33 +18,33 @@ Hazard = tuple[str, str]
 
 def hazards(program: str) -> list[Hazard]:
     """("run", …), ("write", path), ("read", path), ("unknown", …) and ("environment", …)."""
-    tokens = _tokens(program)
+    marks = _marks(program)
     found: list[Hazard] = []
     printing, level = False, 0
-    for at, token in enumerate(tokens):
-        printing = token in {"print", "printf"} or (printing and token not in {";", "}", "\n"})
-        level = _level(token, level, printing, tokens, at)
-        follower = tokens[at + 1] if at + 1 < len(tokens) else ""
-        found.extend(_hazard(token, follower, printing and level == 0))
+    for at, mark in enumerate(marks):
+        printing = mark in {"print", "printf"} or (printing and mark not in {";", "}", "\n"})
+        level = _level(mark, level, printing, marks, at)
+        follower = marks[at + 1] if at + 1 < len(marks) else ""
+        found.extend(_hazard(mark, follower, printing and level == 0))
     return found
 
 
-def _level(token: str, level: int, printing: bool, tokens: list[str], at: int) -> int:
-    if token in {"print", "printf"} or not printing:
+def _level(mark: str, level: int, printing: bool, marks: list[str], at: int) -> int:
+    if mark in {"print", "printf"} or not printing:
         return 0
-    return max(level + {"(": 1, ")": -1}.get(token, 0), 0)
+    return max(level + {"(": 1, ")": -1}.get(mark, 0), 0)
 
 
-def _hazard(token: str, follower: str, printing: bool) -> list[Hazard]:
-    if token in _DANGEROUS or token == "|&" or token == "|":
-        return [("run", token)]
-    if token == "ENVIRON":
-        return [("environment", token)]
-    if token == "<" and _is_text(follower):
+def _hazard(mark: str, follower: str, printing: bool) -> list[Hazard]:
+    if mark in _DANGEROUS or mark == "|&" or mark == "|":
+        return [("run", mark)]
+    if mark == "ENVIRON":
+        return [("environment", mark)]
+    if mark == "<" and _is_text(follower):
         return [("read", follower[1:-1])]
-    if token in {">", ">>"} and printing:
+    if mark in {">", ">>"} and printing:
         return [_written(follower)]
-    if token == "getline" and follower == "<":
+    if mark == "getline" and follower == "<":
         return []
     return []
 
@@ -53,25 +53,25 @@ def _written(follower: str) -> Hazard:
     return ("write", follower[1:-1]) if _is_text(follower) else ("unknown", follower)
 
 
-def _is_text(token: str) -> bool:
-    return len(token) > 1 and token[0] == token[-1] == '"'
+def _is_text(mark: str) -> bool:
+    return len(mark) > 1 and mark[0] == mark[-1] == '"'
 
 
-def _tokens(program: str) -> list[str]:
+def _marks(program: str) -> list[str]:
     """Words and marks without blanks, comments and regular expressions."""
-    tokens: list[str] = []
+    marks: list[str] = []
     at = 0
     while at < len(program):
-        match = _TOKEN.match(program, at)
-        token = match.group() if match else program[at]
-        before = tokens[-1] if tokens else ""
-        if len(token) > 1 and token[0] == "/" and before not in _REGEX_MAY_FOLLOW:
-            token = "/"  # a division, not a regular expression
-        at += len(token)
-        if token[0] == "#" or (len(token) > 1 and token[0] == "/"):
+        match = _MARK.match(program, at)
+        mark = match.group() if match else program[at]
+        before = marks[-1] if marks else ""
+        if len(mark) > 1 and mark[0] == "/" and before not in _REGEX_MAY_FOLLOW:
+            mark = "/"  # a division, not a regular expression
+        at += len(mark)
+        if mark[0] == "#" or (len(mark) > 1 and mark[0] == "/"):
             continue
-        if not token.isspace():
-            tokens.append(token)
-        elif "\n" in token:
-            tokens.append("\n")
-    return tokens
+        if not mark.isspace():
+            marks.append(mark)
+        elif "\n" in mark:
+            marks.append("\n")
+    return marks

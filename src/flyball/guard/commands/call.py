@@ -6,10 +6,11 @@ import posixpath
 import re
 
 import msgspec
-from flyball.guard.commands.checks import CHECKS
 
 from flyball.guard.commands import environment, kinds
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.checks import CHECKS
+from flyball.guard.commands.checks.files import narrowed
 from flyball.guard.commands.fold import spoken
 from flyball.guard.commands.options import Sorted, sort_arguments
 from flyball.guard.commands.places import UNKNOWN, glob_place, place_of, ruling
@@ -37,6 +38,7 @@ _DECODERS = frozenset(
     ]
 )
 _WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})
+_TOOL_FOLDER = re.compile(r"(?:\./)?(?:\.venv/bin|venv/bin|node_modules/\.bin|vendor/bin|bin)")
 _LOOSE = re.compile(r"[=:@,]")
 CALLS_MOST = 300
 
@@ -46,6 +48,7 @@ class Call(msgspec.Struct):
 
     name: str
     profile: Profile
+    args: list[Arg]
     given: Sorted
     scene: Scene
     judge: Caller
@@ -113,6 +116,16 @@ class Caller:
         else:
             self.known_path(use, arg, scene)
 
+    def source(self, arg: Arg, scene: Scene) -> None:
+        """A file for a linter or formatter: a glob of the workspace is as good as its names."""
+        if HOLE in arg.text or not (arg.glob or arg.many):
+            self.path("write", arg, scene)
+            return
+        for cwd in scene.cwds:
+            verdict = ruling(glob_place(arg.text, cwd, self.policy), "write", arg.text)
+            if verdict:
+                self.add(verdict)
+
     def opaque_path(self, use: str, arg: Arg, scene: Scene) -> None:
         prefix = posixpath.dirname(arg.text.split(HOLE, 1)[0] + "x")
         if prefix:
@@ -155,6 +168,8 @@ class Caller:
         head = args[0]
         if not head.literal or not head.text:
             self.opaque_command(head, args[1:], scene)
+        elif re.search(r"\s", head.text):
+            self.deny("opaque-command", f"'{head.text}' is no name of a command.")
         elif not self.by_rule(args, scene):
             self.named(head.text, args[1:], scene)
         return self.output(args, scene)
@@ -167,10 +182,12 @@ class Caller:
     def by_rule(self, args: list[Arg], scene: Scene) -> bool:
         """The project's own rules: deny and ask add to the verdict, allow and declared replace the profile's."""
         texts = [arg.text for arg in args]
-        for word, rules in (("deny", self.policy.deny), ("ask", self.policy.ask)):
-            for rule in rules:
-                if _begins(texts, rule):
-                    self.add(Verdict(word, "policy", rule.reason or f"The policy says {word}."))
+        for rule in self.policy.deny:
+            if _begins(texts, rule):
+                self.deny("policy", rule.reason or "The policy says deny.")
+        for rule in self.policy.ask:
+            if _begins(texts, rule):
+                self.ask("policy", rule.reason or "The policy says ask.")
         if not any(_begins(texts, rule) for rule in (*self.policy.allow, *self.policy.declared)):
             return False
         self.sniff(args[1:], scene)
@@ -196,6 +213,8 @@ class Caller:
         self.sniff(rest, scene)
         if word in self.called:
             self.deny("recursion", f"The function '{word}' calls itself.")
+        else:
+            self.function(word, rest, scene)
 
     def program(self, word: str, scene: Scene) -> str:
         """The name a command word stands for, '' if it was refused: a path must lead to a trusted folder."""
@@ -206,7 +225,7 @@ class Caller:
             return name
         self.path("read", Arg(word), scene)
         inside = all(place_of(word, cwd, self.policy) in {"inside", "delicate"} for cwd in scene.cwds)
-        if inside and not profile_of(name):
+        if inside and (not profile_of(name) or _TOOL_FOLDER.fullmatch(folder)):
             self.ask("unlisted-program", f"'{word}' is a file of the workspace, not a declared command.")
         else:
             self.deny("untrusted-program", f"'{word}' is not where a trusted '{name}' lives.")
@@ -225,7 +244,7 @@ class Caller:
         self.options(profile, given, scene)
         self.operands(profile, given, scene)
         if profile.check:
-            CHECKS[profile.check](Call(profile.name, profile, given, scene, self))
+            CHECKS[profile.check](Call(profile.name, profile, args, given, scene, self))
 
     def options(self, profile: Profile, given: Sorted, scene: Scene) -> None:
         for option in given.options:
@@ -303,13 +322,14 @@ class Caller:
         if UNKNOWN in scene.cwds:
             return Feed("data")
         inside = {"inside", "workspace", "delicate", "harmless"}
+        whole = not narrowed([arg.text for arg in args]) and args[:1] != [Arg("-l")]
         for arg in args:
             if (
                 arg.text.startswith(("/", "~", ".."))
                 and place_of(arg.text, scene.cwds[0], self.policy) not in inside
             ):
                 return Feed("listed", arg.text.rstrip("/") + "/")
-        return Feed("listed", "./")
+        return Feed("listed", "./", whole)
 
 
 _PASSING = frozenset(["cat", "tee", "sort", "uniq", "head", "tail", "grep", "sed", "awk", "cut"])

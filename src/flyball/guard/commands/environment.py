@@ -6,6 +6,7 @@ import re
 from fnmatch import fnmatchcase
 
 from flyball.guard.commands.args import Arg
+from flyball.guard.commands.names import names
 from flyball.guard.commands.places import place_of
 from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.profiles import environment as lists
@@ -49,7 +50,7 @@ def _path_list(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
 _SECRET = re.compile(
     r".*(?:SECRET|TOKEN|PASSW|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE|CREDENTIAL).*", re.IGNORECASE
 )
-_SHOWN = frozenset("HOME USER SHELL PATH PWD TERM LANG EDITOR LOGNAME VIRTUAL_ENV TMPDIR HOSTNAME".split())
+_SHOWN = names("HOME USER SHELL PATH PWD TERM LANG EDITOR LOGNAME VIRTUAL_ENV TMPDIR HOSTNAME")
 
 
 def looks_secret(name: str) -> bool:

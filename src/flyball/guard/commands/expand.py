@@ -216,7 +216,8 @@ def _part(part: Part, scene: Scene, host: Host) -> list[list[Arg]]:
 
 def _substituted(part: Sub, scene: Scene, host: Host) -> list[list[Arg]]:
     value = host.substitute(part, scene)
-    return [[value]] if part.quoted or value.unknown or value.pipe else _split(value.text)
+    whole = part.quoted or value.unknown or value.pipe or value.many
+    return [[value]] if whole else _split(value.text)
 
 
 def _split(value: str) -> list[list[Arg]]:
@@ -234,6 +235,7 @@ def _variable(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
         host.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs what the variable holds."))
     if part.op in {"", "[", ":-", "-", ":=", "="}:
         return _plain_variable(part, inner, scene, host)
+    _known(part.name, scene, host)
     return [[COUNT if part.op == "#" else UNKNOWN]]
 
 

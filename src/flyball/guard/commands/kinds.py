@@ -78,7 +78,7 @@ def _config(caller: Caller, arg: Arg, scene: Scene) -> None:
 
 
 def _script(caller: Caller, arg: Arg, scene: Scene) -> None:
-    if arg.pipe or arg.remote:
+    if arg.pipe or arg.remote or arg.text.startswith(("/dev/", "/proc/")):
         caller.deny("remote-code", "It would run code that no file of the workspace holds.")
     elif arg.glob:
         caller.ask("glob-operand", f"Nobody can tell which file '{arg.text}' would run.")
@@ -118,8 +118,16 @@ def _url(caller: Caller, arg: Arg, scene: Scene) -> None:
 
 def _remote(caller: Caller, arg: Arg, scene: Scene) -> None:
     """Where git fetches from: never a command in disguise."""
-    if re.match(r"ext::|fd::|-", arg.text) or "--upload-pack" in arg.text:
+    if re.match(r"ext::|fd::|-|.*[/@:]-", arg.text) or "--upload-pack" in arg.text:
         caller.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
+
+
+def _added(caller: Caller, arg: Arg, scene: Scene) -> None:
+    caller.path("read", arg, scene)
+
+
+def _source(caller: Caller, arg: Arg, scene: Scene) -> None:
+    caller.source(arg, scene)
 
 
 def _revision(caller: Caller, arg: Arg, scene: Scene) -> None:
@@ -175,7 +183,8 @@ _KINDS = {
     "config": _config,
     "folder": _config,
     "script": _script,
-    "added": lambda caller, arg, scene: caller.path("read", arg, scene),
+    "added": _added,
+    "source": _source,
     "rev": _revision,
     "formatter": _plugin_name,
     "reporter": _plugin_name,

@@ -64,7 +64,7 @@ def _is_option(arg: Arg, profile: Profile) -> bool:
 
 
 def _long(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> None:
-    name, equals, attached = arg.text.partition("=")
+    name, equals, _ = arg.text.partition("=")
     flag = _lookup(profile, name)
     if flag is None:
         given.options.append(Option(name, None, arg.tail(len(name) + 1) if equals else None))
@@ -74,7 +74,8 @@ def _long(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> None:
         value = queue.pop()
     if flag.kind == "pair" and queue:
         queue.pop()  # `--arg name value`
-    given.options.append(Option(flag.name, flag, value))
+    missing = value is None and flag.takes == "needs"
+    given.options.append(Option(flag.name, None if missing else flag, value))
 
 
 def _lookup(profile: Profile, name: str) -> Flag | None:
@@ -116,5 +117,6 @@ def _letter(profile: Profile, arg: Arg, at: int, queue: list[Arg], given: Sorted
         return at + 1
     if rest is None and flag.takes == "needs" and queue:
         rest = queue.pop()
-    given.options.append(Option(flag.name, flag, rest))
+    missing = rest is None and flag.takes == "needs"
+    given.options.append(Option(flag.name, None if missing else flag, rest))
     return len(arg.text)

@@ -198,11 +198,7 @@ def _outside(path: str, policy: CommandPolicy) -> str:
         return "harmless"
     rest = _below(path, policy.home)
     if rest is not None:
-        return (
-            "home-settings"
-            if rest.startswith(".") or rest.startswith(("bin/", "library/launch"))
-            else "outside"
-        )
+        return "home-settings" if rest.startswith((".", "bin/", "library/launch")) else "outside"
     tops = path.lower().split("/")
     if tops[1] == "tmp" or tops[1:3] == ["var", "tmp"]:
         return "temporary"

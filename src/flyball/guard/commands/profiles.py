@@ -91,7 +91,7 @@ def _stops() -> dict[str, Profile]:
     for word, rules in _load("stops").items():
         for rule, table in rules.items():
             for name in table["commands"].split():
-                found[name] = stop(word, rule, name, table["why"])
+                found[name] = stop(cast("Word", word), rule, name, table["why"])
     return found
 
 
@@ -101,7 +101,8 @@ def _stopped(name: str) -> Profile | None:
 
 def _compile(name: str, table: dict[str, Any], sets: dict[str, str], inherited: dict[str, Flag]) -> Profile:
     style = table.get("style", "gnu")
-    worse = {**inherited, **_worse_flags(table, sets, style)}
+    common = _flags(table.get("everywhere", ""), sets, style)
+    worse = {**inherited, **common, **_worse_flags(table, sets, style)}
     flags = {**worse, **_flags(table.get("flags", ""), sets, style), **_worse_flags(table, sets, style)}
     return Profile(
         name=name,

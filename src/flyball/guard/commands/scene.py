@@ -18,6 +18,7 @@ class Feed(msgspec.Struct, frozen=True):
 
     kind: FeedKind = "none"
     text: str = ""
+    whole: bool = False  # a listing of everything there is
 
 
 NOTHING = Feed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import tree_sitter_bash
@@ -42,11 +43,13 @@ def disagreement(text: str, starts: frozenset[int]) -> str:
     return ""
 
 
-def _nodes(root: Node):  # noqa: ANN202 - an iterator of nodes
+def _nodes(root: Node) -> Iterator[Node]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
         yield node
-        if node.type in _OPAQUE or (node.type == "command_substitution" and node.text[:1] == b"`"):
+        if node.type in _OPAQUE or (
+            node.type == "command_substitution" and (node.text or b"").startswith(b"`")
+        ):
             continue
         waiting.extend(node.children)

@@ -101,8 +101,10 @@ def _delimited(script: str, at: int, count: int) -> int | None:
             inside = "]" in script[at + 2 :]
         elif char == "]" and inside:
             inside = False
-        elif char == mark and not (inside and mark != "/"):
-            count, inside = count - 1, False
+        elif char == mark and inside:
+            return None  # seds differ on a delimiter inside brackets
+        elif char == mark:
+            count -= 1
         at += 1
     return None if count else at
 

@@ -9,6 +9,7 @@ import msgspec
 from flyball.guard.commands import fold
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.call import Caller
+from flyball.guard.commands.checks.wrappers import positional
 from flyball.guard.commands.expand import expand, expand_one, expand_words
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.profiles import profile_of
@@ -18,6 +19,7 @@ from flyball.guard.commands.tree import (
     Block,
     Define,
     Item,
+    Lit,
     Loop,
     Pipe,
     Redirect,
@@ -28,6 +30,7 @@ from flyball.guard.commands.tree import (
     Sum,
     Test,
     Unreadable,
+    Word,
 )
 
 STAGES_MOST = 200
@@ -102,7 +105,7 @@ class Judge(Caller):
     # --- compounds
 
     def block(self, block: Block, scene: Scene) -> None:
-        expand_words(block.words, scene, self)
+        self.compared(block.words, scene)
         self.counters(block.words, scene)
         taken = scene.feed
         scene.feed = self.redirects(block.redirects, scene)
@@ -145,8 +148,18 @@ class Judge(Caller):
         self.flow(define.body, inner)
         self.called.pop()
 
+    def function(self, name: str, args: list[Arg], scene: Scene) -> None:
+        """A call of a function of this line: its body with these arguments."""
+        self.called.append(name)
+        inner = scene.copy()
+        inner.depth += 1
+        inner.variables.update(positional([Arg(name), *args]))
+        if inner.depth < DEPTH_MOST:
+            self.flow(scene.functions[name], inner)
+        self.called.pop()
+
     def condition(self, test: Test, scene: Scene) -> None:
-        for arg in expand_words(test.words, scene, self):
+        for arg in self.compared(test.words, scene):
             self.hidden(arg.text, scene)
         self.counters(test.words, scene)
 
@@ -160,8 +173,21 @@ class Judge(Caller):
 
     # --- simple commands
 
+    def expanded(self, words: tuple[Word, ...], scene: Scene) -> list[Arg]:
+        return expand_words(words, scene, self)
+
+    def compared(self, words: tuple[Word, ...], scene: Scene) -> list[Arg]:
+        """Words that are only compared with something: what they hold does no harm."""
+        before = len(self.found)
+        args = expand_words(words, scene, self)
+        self.found[before:] = [
+            verdict for verdict in self.found[before:] if verdict.rule != "opaque-variable"
+        ]
+        return args
+
     def simple(self, simple: Simple, scene: Scene) -> Feed:
-        args = expand_words(simple.words, scene, self)
+        compares = _first_word(simple) in {"[", "test"}
+        args = (self.compared if compares else self.expanded)(simple.words, scene)
         local = scene if not simple.words else scene.copy()
         for assign in simple.assigns:
             if not (assign.name == "IFS" and args[:1] == [Arg("read")]):
@@ -248,9 +274,12 @@ class Judge(Caller):
 
 def _leaves(item: Item) -> bool:
     stage = item.pipe.stages[0]
-    if not isinstance(stage, Simple) or not stage.words:
-        return False
-    return getattr(stage.words[0].parts[0], "text", "") in {"exit", "return", "break", "continue"}
+    return isinstance(stage, Simple) and _first_word(stage) in {"exit", "return", "break", "continue"}
+
+
+def _first_word(simple: Simple) -> str:
+    parts = simple.words[0].parts if simple.words else ()
+    return parts[0].text if len(parts) == 1 and isinstance(parts[0], Lit) else ""
 
 
 def _loop_values(values: list[Arg]) -> list[Arg]:

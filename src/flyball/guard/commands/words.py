@@ -27,9 +27,9 @@ class WordReader:
     """Reads words from `text` at `at`; the grammar above it reads commands."""
 
     def __init__(self, text: str, depth: int = 0) -> None:
-        self.text = text
-        self.at = 0
-        self.depth = depth
+        self.text: str = text
+        self.at: int = 0
+        self.depth: int = depth
         self.steps = 0
         self.starts: list[int] = []  # where each simple command's first word begins
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 CHECKS: dict[str, Callable[[Call], None]] = {
-    "none": lambda call: None,
     **files.CHECKS,
     **texts.CHECKS,
     **builtins.CHECKS,

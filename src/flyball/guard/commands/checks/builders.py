@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE
 from flyball.guard.commands.checks.node import RISKY
+from flyball.guard.commands.names import names
 
 if TYPE_CHECKING:
     from flyball.guard.commands.args import Arg
@@ -17,7 +18,9 @@ _PLAIN_VARIABLE = re.compile(
     r"V|VERBOSE|DEBUG|QUIET|Q|CI|NO_COLOR|J|JOBS|BUILD|BUILD_TYPE|MODE|ENV|TARGET|VERSION|TESTS?|T|K|FILTER|SEED|COVERAGE"
 )
 _PLAIN_VALUE = re.compile(r"[\w.,:/@%+*=-]*")
-_SHELLY = re.compile(r"[$`;|&<>()\s]")
+_SHELLY = re.compile(r"[$`;|&<>()\n]")
+_NAMES_PROGRAM = re.compile(r"[./~]|(?:ba|da|z|k)?sh\b|env\b")
+_PROGRAMS = re.compile(r"[A-Z]*SHELL|.*FLAGS|CC|CXX|CPP|LD|AR|RM|PYTHON|NODE|NPM|GIT|MAKE\w*|[.]\w+")
 
 
 def make(call: Call) -> None:
@@ -36,14 +39,8 @@ def _make_variable(call: Call, name: str, value: str) -> None:
     if _PLAIN_VARIABLE.fullmatch(name) and _PLAIN_VALUE.fullmatch(value):
         if value.startswith(("/", "~")) or ".." in value:
             call.ask("outside", f"'{value}' is outside the workspace.")
-    elif (
-        HOLE in value
-        or _SHELLY.search(value)
-        or re.search(r"^(?:[A-Z]*SHELL|.*FLAGS|CC|CXX|LD|AR|MAKE\w*|[.]\w+)$", name)
-    ):
+    elif HOLE in value or _SHELLY.search(value) or _NAMES_PROGRAM.match(value) or _PROGRAMS.fullmatch(name):
         call.deny("hidden-command", f"The variable '{name}' puts words into command lines.")
-    elif re.search(r"[/.]", value):
-        call.deny("hidden-command", f"The variable '{name}' may name a program.")
     else:
         call.ask("unknown-flag", f"Nothing says what the variable '{name}' does.")
 
@@ -56,6 +53,11 @@ def cargo(call: Call) -> None:
         call.judge.sniff(call.operands, call.scene)
     if "nextest" in call.name and words[:1] not in ([], ["run"], ["list"]):
         call.ask("unlisted", f"Nothing is known of 'cargo nextest {words[0]}'.")
+
+
+def go_cover(call: Call) -> None:
+    if call.given.has("-html") and not call.given.has("-o"):
+        call.ask("interactive", "It opens a browser.")
 
 
 def go(call: Call) -> None:
@@ -94,9 +96,9 @@ def _property(call: Call, value: Arg) -> None:
         call.ask("unknown-flag", f"Nothing is known of '-D{value.text}'.")
 
 
-_PLUGIN_GOALS = frozenset(
+_PLUGIN_GOALS = names(
     "spotless:check spotless:apply checkstyle:check dependency:tree surefire:test jacoco:report spotbugs:check pmd:check "
-    "compiler:compile help:effective-pom versions:display-dependency-updates".split()
+    "compiler:compile help:effective-pom versions:display-dependency-updates"
 )
 
 
@@ -126,6 +128,7 @@ CHECKS = {
     "make": make,
     "cargo": cargo,
     "go": go,
+    "go_cover": go_cover,
     "dotnet": dotnet,
     "maven": maven,
     "gradle": gradle,

@@ -7,14 +7,15 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.names import names
 from flyball.guard.commands.places import UNKNOWN, place_of
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 _SET_FLAGS = re.compile(r"[-+][euxfvCn]*o?|--")
-_SET_NAMES = frozenset("pipefail errexit nounset xtrace noglob noclobber verbose".split())
-_SHOPT_HARMLESS = frozenset("nullglob globstar failglob inherit_errexit lastpipe nocasematch".split())
+_SET_NAMES = names("pipefail errexit nounset xtrace noglob noclobber verbose")
+_SHOPT_HARMLESS = names("nullglob globstar failglob inherit_errexit lastpipe nocasematch")
 
 
 def cd(call: Call) -> None:

@@ -73,7 +73,7 @@ def run_script(call: Call, script: Arg, rest: list[Arg]) -> None:
 
 # --- ruby, perl, php
 
-_INFO = frozenset({"-v", "--version", "-h", "--help", "-V", "-m", "-i", "--ini"})
+_INFO = frozenset({"-v", "--version", "-h", "--help", "-V", "-m"})
 
 
 def interpreter(call: Call) -> None:
@@ -81,7 +81,7 @@ def interpreter(call: Call) -> None:
     if not args:
         from_input(call)
         return
-    if {arg.text for arg in args} <= _INFO and "perl" not in call.name:
+    if {arg.text for arg in args} <= _INFO:
         return
     while args and args[0].text.startswith("-") and args[0].text != "-":
         option = args.pop(0)
@@ -114,16 +114,16 @@ def _option(call: Call, option: str, args: list[Arg]) -> None:
 
 
 def java(call: Call) -> None:
-    if any(
-        arg.text.startswith(("-javaagent", "-agentpath", "-agentlib", "-Xbootclasspath"))
-        for arg in call.operands
-    ):
+    texts = [arg.text for arg in call.operands]
+    if texts in (["-version"], ["--version"], ["-help"]):
+        return
+    call.ask("inline-code", "It runs a program that nothing here describes.")
+    call.judge.sniff(call.operands, call.scene)
+    if any(text.startswith(("-javaagent", "-agentpath", "-agentlib", "-Xbootclasspath")) for text in texts):
         call.deny("hidden-command", "It loads other code into the program.")
-    if any(
-        option.name.startswith(("-javaagent", "-agentpath", "-agentlib", "-Xboot"))
-        for option in call.given.options
-    ):
-        call.deny("hidden-command", "It loads other code into the program.")
+    for at, text in enumerate(texts[:-1]):
+        if text in {"-jar", "-cp", "-classpath", "--class-path"}:
+            kinds.judge(call.judge, "script", call.operands[at + 1], call.scene)
 
 
 CHECKS = {"interpreter": interpreter, "java": java}

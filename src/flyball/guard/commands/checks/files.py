@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.names import names
 from flyball.guard.commands.places import UNKNOWN, place_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def remove(call: Call) -> None:
 
 def copy(call: Call) -> None:
     """`cp -t folder a b`: the last operand is a source too."""
+    if call.name == "mv" and any(arg.text.startswith("/dev/") for arg in call.operands):
+        call.deny("destruction", "What is moved onto a device is gone.")
     if call.given.has("-t", "--target-directory") and call.operands:
         call.path("read", call.operands[-1])
 
@@ -44,8 +47,10 @@ def link(call: Call) -> None:
     call.path("create", name)
     if not call.given.has("-s", "--symbolic"):
         call.ask("unlisted", "A hard link makes one file appear twice.")
-    call.path("read", target)
-    if HOLE not in target.text:
+        call.path("write", target)
+    elif HOLE in target.text:
+        call.ask("opaque-operand", "Nobody can tell where the link would lead.")
+    else:
         _link_target(call, posixpath.join(posixpath.dirname(name.text), target.text))
 
 
@@ -84,8 +89,8 @@ def dd(call: Call) -> None:
 
 def tar(call: Call) -> None:
     """Creating reads its operands and writes the archive; extracting writes wherever it is told."""
-    first = call.operands[0].text if call.operands else ""
-    if not call.given.options and re.fullmatch(r"[A-Za-z]*[ctx][A-Za-z]*", first):
+    first = call.args[0].text if call.args else ""
+    if re.fullmatch(r"[A-Za-z]*[ctx][A-Za-z]*", first):
         _old_style(call, first)
         return
     creates, extracts = call.given.has("-c", "--create"), call.given.has("-x", "--extract", "--get")
@@ -103,7 +108,7 @@ def tar(call: Call) -> None:
 
 
 def _old_style(call: Call, letters: str) -> None:
-    rest = call.operands[1:]
+    rest = call.args[1:]
     rewritten = [Arg("-" + re.sub("[fCTXbLNV]", "", letters))]
     for letter in re.findall("[fCTXbLNV]", letters):
         if rest:
@@ -156,18 +161,18 @@ def rsync(call: Call) -> None:
 
 # --- find
 
-_TAKES_ONE = frozenset(
+_TAKES_ONE = names(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -size -mtime -atime -ctime -mmin -amin "
     "-cmin -newer -anewer -cnewer -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -samefile -fstype -printf "
-    "-regextype -used -lname -ilname -newermt -newerat -newerct -context".split()
+    "-regextype -used -lname -ilname -newermt -newerat -newerct -context"
 )
-_TAKES_NONE = frozenset(
+_TAKES_NONE = names(
     "-print -print0 -ls -prune -quit -depth -d -xdev -mount -empty -readable -writable -executable -true -false -not ! "
-    "-o -or -a -and ( ) , -follow -daystart -nouser -nogroup -noleaf -ignore_readdir_race -nowarn -warn -H -L -P".split()
+    "-o -or -a -and ( ) , -follow -daystart -nouser -nogroup -noleaf -ignore_readdir_race -nowarn -warn -H -L -P"
 )
-_NARROWING = frozenset(
+_NARROWING = names(
     "-name -iname -path -ipath -wholename -regex -iregex -mtime -atime -ctime -mmin -amin -cmin -newer -size -perm "
-    "-empty -newermt -samefile -inum -lname -user".split()
+    "-empty -newermt -samefile -inum -lname -user"
 )
 
 
@@ -249,7 +254,7 @@ def _deletes(call: Call, roots: list[Arg], args: list[Arg]) -> None:
     for root in roots:
         call.path("delete", Arg(posixpath.join(root.text, "found")))
     whole = any(_is_workspace(call, root) for root in roots)
-    if whole and not _narrowed([arg.text for arg in args]):
+    if whole and not narrowed([arg.text for arg in args]):
         call.deny("destruction", "It would delete everything here.")
     else:
         call.ask("recursive-delete", "It deletes whatever it finds.")
@@ -260,7 +265,8 @@ def _is_workspace(call: Call, root: Arg) -> bool:
     return any(cwd == UNKNOWN or place_of(root.text, cwd, policy) == "workspace" for cwd in call.scene.cwds)
 
 
-def _narrowed(words: list[str]) -> bool:
+def narrowed(words: list[str]) -> bool:
+    """Whether a find looks for something in particular."""
     for at, word in enumerate(words):
         value = words[at + 1] if at + 1 < len(words) else ""
         negated = words[at - 1 : at] in (["!"], ["-not"])
@@ -292,5 +298,4 @@ CHECKS = {
     "rsync": rsync,
     "find": find,
     "fd": fd,
-    "zread": lambda call: None,
 }

@@ -27,7 +27,7 @@ _COMMIT = re.compile(r".*[~^@].*|[0-9a-f]{7,40}|origin/.*|upstream/.*")
 def git(call: Call) -> None:
     """`git -c key=value`: only keys that change nothing but looks."""
     for value in call.given.values("-c"):
-        key, equals, setting = value.text.partition("=")
+        key, _, setting = value.text.partition("=")
         if key.lower() == "core.pager" and setting in {"cat", ""}:
             call.ask("git-setting", "It sets git's pager.")
         elif not _HARMLESS_KEYS.fullmatch(key) or HOLE in value.text or "!" in setting:
@@ -36,7 +36,8 @@ def git(call: Call) -> None:
 
 def diff(call: Call) -> None:
     for arg in call.operands:
-        if call.given.has("--no-index") or arg.text.startswith(("/", "..", "~")) and ".." not in arg.text[2:]:
+        leaves = arg.text.startswith(("/", "..", "~")) and ".." not in arg.text[2:]
+        if leaves or call.given.has("--no-index"):
             call.path("read", arg)
 
 
@@ -86,6 +87,8 @@ def reset(call: Call) -> None:
 
 
 def stash(call: Call) -> None:
+    if call.operands and call.operands[0].text == "show":
+        return
     action = call.operands[0].text if call.operands else "push"
     if action in {"drop", "clear"}:
         call.ask("work-loss", "It throws away stashed work.")
@@ -135,8 +138,10 @@ def config(call: Call) -> None:
     reads = call.given.has(
         "-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color"
     )
-    names = [arg.text for arg in call.operands]
+    asked = call.given.values("--get", "--get-all", "--get-regexp", "--get-urlmatch")
+    names = [arg.text for arg in [*asked, *call.operands]]
     if names[:1] in (["get"], ["list"]):
+        _secret_setting(call, names)
         return
     if names[:1] in (["set"], ["unset"], ["edit"], ["rename-section"], ["remove-section"]):
         names = names[1:] if names[0] == "set" else [names[0], "changed"]
@@ -171,6 +176,11 @@ def apply(call: Call) -> None:
         call.ask("unlisted", "What it changes stands in the patch.")
 
 
+def clean(call: Call) -> None:
+    if not call.given.has("-n", "--dry-run"):
+        call.ask("work-loss", "It deletes files that git does not know.")
+
+
 def maintenance(call: Call) -> None:
     if call.operands and call.operands[0].text in {"start", "register"}:
         call.deny("persistence", "It installs a schedule that outlives the run.")
@@ -200,6 +210,7 @@ CHECKS = {
     "git_reflog": reflog,
     "git_bisect": bisect,
     "git_apply": apply,
+    "git_clean": clean,
     "git_maintenance": maintenance,
     "gh_api": gh_api,
 }

@@ -79,6 +79,18 @@ def yarn_workspace(call: Call) -> None:
     run(call, [Arg("yarn"), *call.operands[1:]] if len(call.operands) > 1 else [])
 
 
+def npx(call: Call) -> None:
+    """Without `--no-install` a package may be fetched and run."""
+    if not call.given.has("--no-install", "--no", "--offline"):
+        call.judge.network += 1
+        call.ask("install", "It may fetch a package and run it.")
+    if call.operands and profile_of(call.operands[0].text):
+        run(call, call.operands)
+    else:
+        call.judge.sniff(call.operands, call.scene)
+        call.ask("unlisted", "Nothing is known of what it runs.")
+
+
 def npm_version(call: Call) -> None:
     if call.name.endswith(" version") and call.operands:
         call.ask("publish", "It makes a release commit and a tag.")
@@ -87,6 +99,11 @@ def npm_version(call: Call) -> None:
 def deno(call: Call) -> None:
     if any("://" in arg.text or re.match(r"(?:npm|jsr):", arg.text) for arg in call.operands):
         call.deny("remote-code", "It would run code from the network.")
+
+
+def deno_eval(call: Call) -> None:
+    for arg in call.operands[:1]:
+        inline(call, arg)
 
 
 def wrapper_maybe(call: Call) -> None:
@@ -113,9 +130,10 @@ CHECKS = {
     "script_run": script_run,
     "script_name": script_name,
     "yarn_workspace": yarn_workspace,
+    "npx": npx,
     "npm_version": npm_version,
-    "npm_install": lambda call: None,
     "deno": deno,
+    "deno_eval": deno_eval,
     "wrapper_maybe": wrapper_maybe,
     "bundler": bundler,
 }

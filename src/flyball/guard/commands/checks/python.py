@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands import kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.code import from_input, inline, run_script
 from flyball.guard.commands.checks.wrappers import run
+from flyball.guard.commands.names import names
 from flyball.guard.commands.profiles import profile_of
 
 if TYPE_CHECKING:
@@ -18,22 +20,22 @@ _SWITCHES = re.compile(r"-[BbdEIOqsSuvxPVh?]+|--version|--help")
 _X_VALUES = re.compile(
     r"dev|utf8(?:=[01])?|faulthandler|importtime|tracemalloc(?:=\d+)?|no_debug_ranges|showrefcount"
 )
-_COMMANDS = frozenset(
+_COMMANDS = names(
     "pytest mypy black ruff flake8 pylint isort coverage tox nox pip bandit pyflakes pycodestyle pydocstyle autopep8 yapf "
-    "vulture mkdocs pyright basedpyright twine codespell pre_commit virtualenv uv poetry build-x pipx".split()
+    "vulture mkdocs pyright basedpyright twine codespell pre_commit virtualenv uv poetry build-x pipx"
 )
 _PLUGINS = re.compile(
     r"no:[\w.-]+|xdist|cov|randomly|asyncio|mock|timeout|benchmark|django|pytest_cov|pytest_mock|pytest_asyncio|pytester"
 )
-_READERS = frozenset("json.tool py_compile compileall tabnanny ast dis tokenize pyclbr inspect".split())
-_INFO = frozenset("this platform sysconfig site calendar locale".split())
+_READERS = names("json.tool py_compile compileall tabnanny ast dis tokenize pyclbr inspect")
+_INFO = names("this platform sysconfig site calendar locale")
 
 
 def python(call: Call) -> None:
     args = list(call.operands)
     while args and args[0].text.startswith("-") and args[0].text != "-":
         option = args.pop(0).text
-        if option.startswith("-c") or re.fullmatch(r"-[BbdEIOqsSuvxP]+c", option):
+        if option.startswith("-c") or re.fullmatch(r"-[BbdEiIOqsSuvxP]+c", option):
             inline(call, args[0] if option[-1] == "c" and args else Arg(option[2:]))
             return
         if option.startswith("-m") or re.fullmatch(r"-[BbdEIOqsSuvxP]+m", option):
@@ -52,9 +54,9 @@ def _switch(call: Call, option: str, args: list[Arg]) -> bool:
     """Whether there may be a script after this option."""
     if option in {"-V", "-VV", "--version", "-h", "--help"}:
         return False
-    if option == "-X" and args and _X_VALUES.fullmatch(args[0].text):
-        args.pop(0)
-    elif option == "-W" and args and re.fullmatch(r"error|ignore|default|always|once|module", args[0].text):
+    if (option == "-X" and args and _X_VALUES.fullmatch(args[0].text)) or (
+        option == "-W" and args and re.fullmatch(r"error|ignore|default|always|once|module", args[0].text)
+    ):
         args.pop(0)
     elif not _SWITCHES.fullmatch(option):
         call.ask("unknown-flag", f"Nothing is known of 'python {option}'.")
@@ -149,7 +151,11 @@ def _serves(call: Call, rest: list[Arg]) -> None:
     call.ask("network", "It serves files to the network.")
 
 
-def _asks(rule: str, why: str):  # noqa: ANN202 - a small closure
+def _timed(call: Call, rest: list[Arg]) -> None:
+    inline(call, Arg("\n".join(arg.text for arg in rest)))
+
+
+def _asks(rule: str, why: str) -> Callable[[Call, list[Arg]], None]:
     def check(call: Call, rest: list[Arg]) -> None:
         call.judge.sniff(rest, call.scene)
         call.ask(rule, why)
@@ -166,7 +172,7 @@ _STANDARD = {
     "doctest": _doctest,
     "http.server": _serves,
     "SimpleHTTPServer": _serves,
-    "timeit": _asks("inline-code", "It runs code given on the command line."),
+    "timeit": _timed,
     "pdb": _asks("interactive", "It waits for a person at a terminal."),
     "code": _asks("interactive", "It waits for a person at a terminal."),
     "ensurepip": _asks("install", "It installs packages."),
@@ -209,15 +215,10 @@ def runner(call: Call) -> None:
     run(call, call.operands)
 
 
-def multi_files(call: Call) -> None:
-    """`pre-commit run --files a b c`."""
-
-
 CHECKS = {
     "python": python,
     "pytest": pytest,
     "coverage_run": coverage_run,
     "pip_install": pip_install,
     "runner": runner,
-    "multi_files": multi_files,
 }

@@ -9,12 +9,13 @@ from flyball.guard.commands import sedscript
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.awkscript import hazards as awk_hazards
 from flyball.guard.commands.environment import harmless, looks_secret
+from flyball.guard.commands.names import names
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 SCRIPT_MOST = 4_000
-_FILE_TESTS = frozenset("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S".split())
+_FILE_TESTS = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S")
 
 
 def printf(call: Call) -> None:
@@ -39,8 +40,8 @@ def sed(call: Call) -> None:
     operands = list(call.operands)
     if not scripts and not call.given.has("-f", "--file") and operands:
         scripts = [operands.pop(0)]
-    for script in scripts:
-        _sed_script(call, script)
+    if scripts:
+        _sed_script(call, Arg("\n".join(script.text for script in scripts)))
     in_place = call.given.has("-i", "--in-place")
     for arg in operands:
         call.path("write" if in_place else "read", arg)
@@ -62,6 +63,8 @@ def _sed_script(call: Call, script: Arg) -> None:
 
 def awk(call: Call) -> None:
     operands = list(call.operands)
+    for program in call.given.values("-e", "--source"):
+        _awk_program(call, program)
     if not call.given.has("-f", "--file", "-e", "--source", "-E", "--exec") and operands:
         _awk_program(call, operands.pop(0))
     for arg in operands:

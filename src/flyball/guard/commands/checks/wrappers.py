@@ -80,11 +80,11 @@ def _command_string(call: Call, args: list[Arg]) -> None:
         call.deny(rule, "Nobody can tell what the shell would run.")
         return
     scene = inner(call)
-    scene.variables.update(_positional(args[1:]))
+    scene.variables.update(positional(args[1:]))
     call.judge.text(text.text, scene)
 
 
-def _positional(args: list[Arg]) -> dict[str, Value]:
+def positional(args: list[Arg]) -> dict[str, Value]:
     """`$0`, `$1`, … as the command string will see them."""
     found: dict[str, Value] = {str(at): arg.text if arg.literal else arg for at, arg in enumerate(args[:10])}
     rest = args[1:]
@@ -134,6 +134,8 @@ def xargs(call: Call) -> None:
     marks = [value.text for value in call.given.values("-I", "--replace", "-i")]
     marks += ["{}"] if call.given.has("-i", "--replace") and not marks else []
     given = _given(call)
+    if call.scene.feed.whole and command[0].text in {"rm", "shred", "unlink"}:
+        call.deny("destruction", "It would delete everything here.")
     if marks:
         command = [part for arg in command for part in _filled(arg, marks[0], given)]
     else:

@@ -1,0 +1,33 @@
+"""A real driver of a hundred runs: half listen for a trigger, half wait for an answer. It sleeps until it is killed."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from bench.yard import began
+from flyball.driver import Driver
+from flyball.house import House
+
+RUNS = 100
+
+
+def main() -> None:
+    house = House()
+    house.state_dir.mkdir(parents=True, exist_ok=True)
+    supervisor = house.supervisor(Driver(house.state_dir))
+    for number in range(RUNS):
+        start = "WAITING_FOR_HUMAN" if number % 2 else "IDLE"
+        supervisor.begin(replace(began(f"r{number}", "cto"), start=start))
+    said: list[bool] = []
+
+    def done() -> bool:
+        if not said:
+            said.append(True)
+            print("ready", flush=True)
+        return False
+
+    supervisor.drive(done)
+
+
+if __name__ == "__main__":
+    main()

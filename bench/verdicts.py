@@ -1,0 +1,118 @@
+"""The guard's verdict: on command lines, and on changes. It stands before everything that an agent does."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+
+from bench.figure import Beside, Figure
+from bench.timing import cpu_seconds, median, percentile
+from flyball.acts.ground import shipped_policies
+from flyball.guard.change import Change
+from flyball.guard.changes import judge_changes
+from flyball.guard.commands import default_policy, judge_command
+
+GOAL = 5.0
+WORK = "/home/ann/project"
+COMMANDS = (
+    "ls -la",
+    "pwd",
+    "git status --short",
+    "git diff HEAD~1 -- src | head -100",
+    "git log --oneline -20 --graph",
+    "git add -A && git commit -m 'Keep the last line'",
+    "git push --force origin main",
+    "git reset --hard HEAD~3",
+    "rg -n 'def parse' src tests --glob '*.py'",
+    "grep -rn TODO . --include='*.py' | sort | uniq -c | sort -rn | head",
+    "find . -name '*.pyc' -not -path './.venv/*' -delete",
+    "find src -type f -name '*.ts' -exec grep -l useState {} +",
+    "python -m pytest -x -q tests/test_parser.py::test_last_line",
+    "python3 -c 'import sys; print(sys.version)'",
+    "python3 - <<'E'\nimport json\nprint(json.dumps({'a': 1}))\nE",
+    "pip install -e '.[dev]'",
+    "npm ci && npm run build && npm test -- --watch=false",
+    "npx tsc --noEmit -p tsconfig.json",
+    "cargo test --workspace --all-features 2>&1 | tail -40",
+    "go test ./... -run TestParse -count=1",
+    "make -j4 test",
+    "sed -n '1,120p' src/app/main.py",
+    "sed -i 's/foo/bar/g' src/app/*.py",
+    "awk -F, '{ s += $3 } END { print s }' data.csv",
+    "cat > notes.md <<'EOF'\n# Notes\n- one\n- two\nEOF",
+    "curl -s https://example.org/api | jq '.items[] | .name'",
+    "curl -fsSL https://example.org/install.sh | sh",
+    "rm -rf build dist *.egg-info",
+    "rm -rf / --no-preserve-root",
+    "rm -rf $HOME/.ssh",
+    "cp -r templates/ /tmp/out && tar czf /tmp/out.tgz -C /tmp out",
+    "chmod +x scripts/release.sh && ./scripts/release.sh --dry-run",
+    "docker run --rm -v $PWD:/w -w /w python:3.12 pytest -q",
+    "env FOO=1 BAR=2 timeout 60 python app.py --port 8080",
+    "for f in src/*.py; do echo $f; wc -l $f; done",
+    "while read -r f; do sed -i 's/[ \\t]*$//' \"$f\"; done < files.txt",
+    "if [ -f package.json ]; then npm test; else pytest; fi",
+    "xargs -n1 -P4 python -m py_compile < files.txt",
+    "ps aux | grep python | awk '{print $2}' | xargs kill -9",
+    'bash -c "echo hi; $(cat cmd.txt)"',
+    "cd src && ls && cd .. && git diff --stat",
+    "export PATH=$PWD/bin:$PATH; tool --check",
+    "diff <(sort a.txt) <(sort b.txt)",
+    "(cd web && npm run lint) || echo failed",
+    "sudo apt-get install -y jq",
+    "dd if=/dev/zero of=/dev/sda bs=1M",
+    'eval "$(echo cm0gLXJmIC8= | base64 -d)"',
+    "test -d .venv || python3 -m venv .venv; . .venv/bin/activate && pip list",
+    "sqlite3 app.db 'select count(*) from users'",
+    "kubectl delete pod web-1 -n prod",
+    "echo 'a b c' | tr ' ' '\\n' | tee list.txt",
+    "node -e 'console.log(process.version)'",
+)
+LINE = "    total = total + parse(line, strict=strict, keep={n})  # the last line counts too"
+
+
+def figures(quick: bool) -> list[Figure]:
+    rounds = 3 if quick else 9
+    policy = default_policy(WORK, "/home/ann")
+    lines = [_deed(judge_command, line, policy) for line in COMMANDS]
+    changes = [_judged(files, added) for files, added in ((1, 5), (1, 60), (3, 40), (8, 25))]
+    return [
+        _figure("guard: a command line, p99", _taken(lines, rounds), GOAL),
+        _figure("guard: a change of 1 to 8 files, the slowest", _taken(changes, rounds), GOAL),
+        _figure("guard: a change of 40 files and 4,000 lines", _taken([_judged(40, 100)], 3), None),
+    ]
+
+
+def _deed(judge: Callable[..., object], *what: object) -> Callable[[], object]:
+    return lambda: judge(*what)
+
+
+def _taken(deeds: Sequence[Callable[[], object]], rounds: int) -> list[float]:
+    """For each its median, so that the tail is that of the lines and changes, not that of a busy machine."""
+    rows = [[cpu_seconds(deed) * 1e3 for deed in deeds] for _ in range(rounds + 1)]
+    return [median(column) for column in zip(*rows[1:], strict=True)]
+
+
+def _figure(name: str, taken: list[float], goal: float | None) -> Figure:
+    half, most = median(taken), percentile(taken, 0.99)
+    beside = (Beside("p50", half), Beside("reading one line with shlex", _shlex()))
+    return Figure(name=name, value=most, unit="ms", goal=goal, beside=beside)
+
+
+def _shlex() -> float:
+    return median([cpu_seconds(lambda: shlex.split(COMMANDS[9])) * 1e3 for _ in range(50)])
+
+
+def _judged(files: int, added: int) -> Callable[[], object]:
+    """A change as the workspace gives it: the lines, and the texts before and after."""
+    policy = shipped_policies().get("default")
+    old = "".join(f"def f{n}(line):\n    return line\n" for n in range(100))
+    new = old + "".join(LINE.format(n=n) + "\n" for n in range(added))
+    paths = [f"src/app/part{n}.py" if n % 3 else f"tests/test_part{n}.py" for n in range(files)]
+    rows = tuple(LINE.format(n=n) for n in range(added))
+    changes = [
+        Change(path=path, lines_added=added, added=rows, removed=(), bytes=len(new), mode="100644")
+        for path in paths
+    ]
+    texts = dict.fromkeys(paths, (old, new))
+    return lambda: judge_changes(changes, policy, workspace=WORK, prior_changed_files=paths[:1], texts=texts)

@@ -1,0 +1,419 @@
+"""What holds everywhere, from the outside: errors, the user's repository, the tree that is proved, one driver a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.e2e.yard import ACCEPT, GOOD, WORSE, Yard
+
+GOOD_TURN = {"write": {"calc.py": GOOD}}
+BWRAP = (
+    subprocess.run(["sh", "-c", "bwrap --ro-bind / / true"], capture_output=True, check=False).returncode == 0
+)
+needs_bwrap = pytest.mark.skipif(
+    not BWRAP, reason="bubblewrap does not work here; `make setup` installs it where it can"
+)
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Yard:
+    return Yard(tmp_path)
+
+
+def good(yard: Yard) -> str:
+    return yard.script(coder=[GOOD_TURN], critic=ACCEPT)
+
+
+def one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Exit 2, no traceback, and the sentence names what is wrong."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) <= 4, done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+# ---- SYS-11: bad input ---------------------------------------------------------------------------------------
+
+
+def test_an_unknown_agent_is_refused(yard: Yard) -> None:
+    one_sentence(yard.flyball("run", "x", "--agent", "gpt9"), "gpt9", "claude")
+
+
+def test_an_agent_that_is_not_installed_is_refused(yard: Yard) -> None:
+    one_sentence(
+        yard.flyball("run", "x", "--agent", "command:no-such-agent {prompt}"),
+        "no-such-agent",
+        "not installed",
+    )
+
+
+def test_broken_toml_is_refused(yard: Yard) -> None:
+    yard.make({".flyball/flyball.toml": "[proof\ncommands = 3"})
+    one_sentence(yard.flyball(*yard.words(good(yard))), "flyball.toml")
+
+
+def test_a_wrong_value_is_refused(yard: Yard) -> None:
+    one_sentence(
+        yard.flyball(*yard.words(good(yard), "--set", "limits.iterations=many")), "limits.iterations", "many"
+    )
+    one_sentence(yard.flyball(*yard.words(good(yard), "--set", "limits.iteratoins=3")), "iteratoins")
+
+
+def test_no_git_repository_is_refused(yard: Yard, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    one_sentence(yard.flyball("run", "x", "--agent", good(yard), "--repo", str(empty)), str(empty))
+
+
+def test_a_repository_without_a_commit_is_refused(yard: Yard, tmp_path: Path) -> None:
+    fresh = tmp_path / "fresh"
+    subprocess.run(["git", "init", "-q", str(fresh)], check=True, env=yard.env)
+    one_sentence(yard.flyball("run", "x", "--agent", good(yard), "--repo", str(fresh)), "commit")
+
+
+def test_an_unknown_run_is_refused_by_every_command(yard: Yard) -> None:
+    for verb in ("show", "why", "log", "resume", "diff", "verify", "land", "cancel", "watch"):
+        one_sentence(yard.flyball(verb, "nosuchrun"), "nosuchrun")
+    assert "ALO_LOOP_NOT_FOUND" in yard.flyball("resume", "nosuchrun").stderr
+
+
+def test_an_unreadable_script_is_refused(yard: Yard) -> None:
+    one_sentence(yard.flyball("run", "x", "--agent", "script:/no/such/file.yaml"), "/no/such/file.yaml")
+    bad = yard.folder / "bad.yaml"
+    bad.write_text("roles: {coder: [{wirte: {a: b}}]}")
+    one_sentence(yard.flyball("run", "x", "--agent", f"script:{bad}"), "bad.yaml", "wirte")
+
+
+def test_an_empty_task_and_a_missing_task_file_are_refused(yard: Yard) -> None:
+    one_sentence(yard.flyball("run", "  ", "--agent", good(yard)), "empty")
+    one_sentence(yard.flyball("run", "@missing.txt", "--agent", good(yard)), "missing.txt")
+
+
+def test_a_corrupt_journal_is_refused_and_left_alone(yard: Yard) -> None:
+    ran = yard.run(good(yard))
+    journal = yard.state / "journal.db"
+    for name in ("journal.db-wal", "journal.db-shm"):
+        (yard.state / name).unlink(missing_ok=True)
+    journal.write_bytes(b"this is no database" * 300)
+    before = journal.read_bytes()
+    one_sentence(yard.flyball("show", ran.run), "journal.db")
+    assert journal.read_bytes() == before
+
+
+def test_a_truncated_journal_is_refused(yard: Yard) -> None:
+    ran = yard.run(good(yard))
+    journal = yard.state / "journal.db"
+    subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import apsw; apsw.Connection({str(journal)!r}).execute('pragma wal_checkpoint(truncate)')",
+        ],
+        check=True,
+    )
+    data = journal.read_bytes()
+    journal.write_bytes(data[: len(data) // 2])
+    one_sentence(yard.flyball("log", ran.run), "journal.db")
+
+
+def test_a_dirty_land_target_is_refused_and_nothing_is_lost(yard: Yard) -> None:
+    ran = yard.run(good(yard))
+    (yard.repo / "calc.py").write_text("# mine\n")
+    one_sentence(yard.flyball("land", ran.run), "uncommitted")
+    assert (yard.repo / "calc.py").read_text() == "# mine\n"
+
+
+def test_a_state_directory_that_cannot_be_made_is_refused(yard: Yard) -> None:
+    (yard.folder / "file").write_text("")
+    one_sentence(yard.flyball("ls", env={"FLYBALL_STATE_DIR": str(yard.folder / "file" / "state")}), "state")
+
+
+def test_a_full_disk_is_a_sentence_and_the_run_goes_on_later(yard: Yard) -> None:
+    """The journal may not grow: as on a full disk, writing fails, and nothing is half-written."""
+    limited = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *yard.command(*yard.words(good(yard)))]
+    env = {**yard.env, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        limited, cwd=yard.repo, env=env, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode not in (0, 1) and "Traceback" not in done.stderr, (
+        done.returncode,
+        done.stderr[-500:],
+    )
+    again = yard.run(good(yard))
+    assert (again.exit, again.code) == (0, "completed")
+
+
+# ---- SYS-10: the user's repository is as before ----------------------------------------------------------------
+
+
+def fingerprint(repo: Path) -> dict[str, str]:
+    """Every file of the checkout and of .git, but objects and our own branch."""
+    found: dict[str, str] = {}
+    for path in sorted(repo.rglob("*")):
+        name = str(path.relative_to(repo))
+        if path.is_file() and not name.startswith(
+            (".git/objects/", ".git/refs/heads/flyball/", ".git/logs/refs/heads/flyball/")
+        ):
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def test_the_users_repository_is_byte_for_byte_as_before(yard: Yard) -> None:
+    (yard.repo / "scratch.txt").write_text("not committed\n")
+    (yard.repo / "calc.py").write_text(WORSE)
+    yard.git("stash")
+    (yard.repo / "test_calc.py").write_text("# edited, not added\n")
+    before = fingerprint(yard.repo)
+    ran_at = yard.folder / "ran"
+    hostile = (
+        "git add -A; git commit -qm mine; mkdir -p .git/hooks; echo '*.py filter=x' > .gitattributes;"
+        f"printf '#!/bin/sh\\ntouch {ran_at}-hook\\n' > .git/hooks/post-checkout; chmod +x .git/hooks/*;"
+        f"git config filter.x.clean 'touch {ran_at}-filter; cat'; git config alias.status '!touch {ran_at}-alias';"
+        f"git config core.hooksPath .git/hooks; git config core.fsmonitor 'touch {ran_at}-fsmonitor'"
+    )
+    ran = yard.run(
+        yard.script(coder=[{"run": hostile, **GOOD_TURN}], critic=ACCEPT), "--set", "guard.sandbox=none"
+    )
+    assert ran.code in ("completed", "wait.approval"), ran.facts
+    assert fingerprint(yard.repo) == before
+    assert not list(yard.folder.glob("ran-*")), "nothing of the agent's git runs in Flyball"
+
+
+def test_a_run_starts_from_head_and_says_so(yard: Yard) -> None:
+    (yard.repo / "calc.py").write_text(WORSE)
+    done = yard.flyball(
+        "run", "x", "--agent", good(yard), "--set", 'proof.commands=["python3 -m unittest -q"]'
+    )
+    assert done.returncode == 0 and "uncommitted" in done.stdout + done.stderr
+    assert (yard.repo / "calc.py").read_text() == WORSE
+
+
+def test_with_changes_takes_them_along(yard: Yard) -> None:
+    (yard.repo / "calc.py").write_text(GOOD)
+    (yard.repo / "more.txt").write_text("mine\n")
+    ran = yard.run(yard.script(coder=[{"say": "nothing to do"}], critic=ACCEPT), "--with-changes")
+    assert (ran.exit, ran.code) == (0, "completed"), ran.facts
+
+
+def test_landing_fast_forwards_and_then_is_done(yard: Yard) -> None:
+    ran = yard.run(good(yard))
+    assert yard.flyball("land", ran.run).returncode == 0
+    assert (yard.repo / "calc.py").read_text() == GOOD
+    assert yard.git("status", "--porcelain") == ""
+    assert yard.flyball("land", ran.run).returncode == 0
+
+
+def test_a_moved_target_is_merged_proved_and_certified_again(yard: Yard) -> None:
+    ran = yard.run(good(yard))
+    yard.make({"notes.txt": "meanwhile\n"})
+    done = yard.flyball("land", ran.run)
+    assert done.returncode == 0, done.stderr
+    assert (yard.repo / "calc.py").read_text() == GOOD and (yard.repo / "notes.txt").exists()
+    assert yard.flyball("verify", ran.run).returncode == 0
+    assert yard.git("rev-parse", "HEAD") == yard.git("rev-parse", f"flyball/{ran.run}")
+
+
+def test_a_moved_target_that_breaks_the_proof_does_not_land(yard: Yard) -> None:
+    ran = yard.run(good(yard))
+    broken = (yard.repo / "test_calc.py").read_text().replace("3)", "4)")
+    yard.make({"test_calc.py": broken})
+    head = yard.git("rev-parse", "HEAD")
+    one_sentence(yard.flyball("land", ran.run), "proof")
+    assert yard.git("rev-parse", "HEAD") == head
+
+
+def test_a_conflict_is_named(yard: Yard) -> None:
+    ran = yard.run(good(yard))
+    yard.make({"calc.py": "def add(a, b):\n    return b + a + 0\n"})
+    one_sentence(yard.flyball("land", ran.run), "calc.py")
+
+
+def test_a_certificate_is_stale_once_the_branch_moves_and_bad_once_touched(yard: Yard) -> None:
+    ran = yard.run(good(yard))
+    assert yard.flyball("verify", ran.run).returncode == 0
+    yard.git("branch", "-f", f"flyball/{ran.run}", "main")
+    stale = yard.flyball("verify", ran.run)
+    assert stale.returncode == 1 and "stale" in stale.stdout + stale.stderr
+    file = yard.state / "runs" / ran.run / "certificate.json"
+    forged = file.read_text().replace('"sig":"', '"sig":"00')
+    (yard.folder / "forged.json").write_text(forged)
+    assert yard.flyball("verify", str(yard.folder / "forged.json")).returncode == 1
+    (yard.folder / "junk.json").write_text("{}")
+    assert yard.flyball("verify", str(yard.folder / "junk.json")).returncode == 2
+
+
+# ---- SYS-8: the proof is of this tree and no other ----------------------------------------------------------------
+
+
+@pytest.fixture
+def editable(yard: Yard) -> Yard:
+    """The project is installed editable in the user's own environment, which is first on PATH."""
+    yard.make(
+        {
+            "src/calc.py": GOOD,
+            "calc.py": "",
+            "tests/test_it.py": "from calc import add\nassert add(1, 2) == 3\n",
+        }
+    )
+    yard.git("rm", "-q", "calc.py", "test_calc.py")
+    yard.git("commit", "-qm", "A src layout")
+    venv = yard.folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    site = next((venv / "lib").glob("python*/site-packages"))
+    (site / "__editable__.calc.pth").write_text(f"{yard.repo}/src\n")
+    yard.env["PATH"] = f"{venv}/bin:{yard.env['PATH']}"
+    return yard
+
+
+@needs_bwrap
+def test_a_break_in_the_runs_tree_fails_the_proof_of_an_editable_install(editable: Yard) -> None:
+    proof = "python tests/test_it.py"
+    ran = editable.run(
+        editable.script(coder=[{"write": {"src/calc.py": WORSE}}], critic=ACCEPT),
+        "--set",
+        "limits.fix=0",
+        proof=proof,
+    )
+    assert (ran.exit, ran.code) == (1, "failed.tests"), "the user's own, good files were not what was tested"
+    kept = {"write": {"src/calc.py": GOOD + "# same\n"}}
+    ran = editable.run(editable.script(coder=[kept], critic=ACCEPT), proof=proof)
+    assert (ran.exit, ran.code) == (0, "completed")
+
+
+def test_without_a_sandbox_such_an_environment_is_refused(editable: Yard) -> None:
+    script = editable.script(coder=[{"write": {"src/calc.py": WORSE}}], critic=ACCEPT)
+    ran = editable.run(script, "--set", "guard.sandbox=none", proof="python tests/test_it.py")
+    assert ran.exit == 2 and ran.facts.get("turns", 0) == 0
+    assert "editable" in ran.out + ran.err or "import" in ran.out + ran.err
+
+
+def test_the_proof_cannot_see_what_the_agent_left_ignored(yard: Yard) -> None:
+    yard.make({".gitignore": "helper.txt\n"})
+    ran = yard.run(
+        yard.script(coder=[{"write": {"helper.txt": "x"}}], critic=ACCEPT),
+        "--set",
+        "limits.fix=0",
+        proof="test -e helper.txt",
+    )
+    assert ran.code == "failed.tests"
+
+
+# ---- SYS-12, SYS-15: one driver a run, Ctrl+C, detach -------------------------------------------------------------
+
+
+def slow(yard: Yard, seconds: float = 20) -> str:
+    return yard.script(coder=[{"sleep_s": seconds, **GOOD_TURN}, GOOD_TURN], critic=ACCEPT)
+
+
+def await_state(yard: Yard, state: str, doing: str = "agent:coder") -> str:
+    for _ in range(200):
+        listed = json.loads(yard.flyball("ls", "--json").stdout or "[]")
+        if listed and listed[0]["state"] == state:
+            shown = yard.flyball("log", listed[0]["run"], "--json").stdout
+            if doing in shown.strip().splitlines()[-1]:
+                return listed[0]["run"]
+        time.sleep(0.1)
+    raise AssertionError(f"it never came to {state}")
+
+
+def test_a_second_driver_gets_a_clear_error(yard: Yard) -> None:
+    process = yard.start(*yard.words(slow(yard)))
+    run = await_state(yard, "write")
+    second = yard.flyball("resume", run)
+    one_sentence(second, run, "ALO_LOOP_ALREADY_RUNNING")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_ctrl_c_once_stops_after_this_turn_and_resumes(yard: Yard) -> None:
+    process = yard.start(*yard.words(slow(yard, 1.5)))
+    await_state(yard, "write")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    facts = json.loads(out)
+    assert (process.returncode, facts["stop_reason"]["code"], facts["status"]) == (
+        130,
+        "interrupted",
+        "paused",
+    )
+    assert facts["turns"] == 2, "the turn was allowed to end"
+    assert yard.resume().code == "completed"
+
+
+def test_ctrl_c_twice_stops_now_and_resumes(yard: Yard) -> None:
+    process = yard.start(*yard.words(slow(yard, 50)))
+    await_state(yard, "write")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    facts = json.loads(out)
+    assert process.returncode == 130 and facts["status"] == "paused" and facts["turns"] == 1, (
+        "an interrupted turn costs nothing"
+    )
+
+
+def test_a_detached_run_goes_on_by_itself(yard: Yard) -> None:
+    words = [
+        w
+        for w in yard.words(yard.script(coder=[{"sleep_s": 0.5, **GOOD_TURN}], critic=ACCEPT))
+        if w != "--json"
+    ]
+    done = yard.flyball(*words, "--detach")
+    assert done.returncode == 0, done.stderr
+    for _ in range(300):
+        listed = json.loads(yard.flyball("ls", "--json").stdout or "[]")
+        if listed and listed[0]["status"] == "ended":
+            break
+        time.sleep(0.1)
+    assert listed[0]["code"] == "completed"
+
+
+def test_resume_of_an_ended_run_names_retry(yard: Yard) -> None:
+    ran = yard.run(good(yard))
+    one_sentence(yard.flyball("resume", ran.run), "retry", "ALO_LOOP_NOT_PAUSED")
+
+
+def test_a_cancel_from_another_process_ends_the_act_at_once(yard: Yard) -> None:
+    process = yard.start(*yard.words(slow(yard, 60)))
+    run = await_state(yard, "write")
+    assert yard.flyball("cancel", run).returncode == 0
+    out, _ = process.communicate(timeout=30)
+    facts = json.loads(out)
+    assert (process.returncode, facts["stop_reason"]["code"], facts["alo_code"]) == (
+        1,
+        "cancelled",
+        "ALO_CANCELLED",
+    )
+
+
+# ---- SYS-14: trust --------------------------------------------------------------------------------------------------
+
+
+def test_a_tracked_program_needs_trust_once(yard: Yard) -> None:
+    yard.make({".flyball/flyball.toml": '[proof]\ncommands = ["python3 -m unittest -q"]\n'})
+    words = ("run", "x", "--agent", good(yard))
+    one_sentence(yard.flyball(*words), "flyball trust")
+    assert yard.flyball("trust").returncode == 0
+    assert yard.flyball(*words).returncode == 0
+    yard.make({".flyball/flyball.toml": '[proof]\ncommands = ["true"]\n'})
+    one_sentence(yard.flyball(*words), "flyball trust")
+
+
+def test_a_tracked_file_may_tighten_freely(yard: Yard) -> None:
+    yard.make({".flyball/flyball.toml": "[budget]\nusd = 0.5\n[limits]\niterations = 2\n"})
+    assert yard.run(good(yard)).code == "completed"
+
+
+def test_an_edit_in_the_runs_checkout_is_tampering(yard: Yard) -> None:
+    ran = yard.run(yard.script(coder=[{"write": {".flyball/flyball.toml": "[guard]\nsandbox = 'none'\n"}}]))
+    assert (ran.exit, ran.code, ran.status) == (4, "blocked.tampering", "blocked")
+    assert "approve" not in ran.facts["question"]["verbs"]
