@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.figure import Beside, Figure
-from bench.timing import rate
+from bench.timing import Taken, rate
 from bench.yard import began, finished
 from flyball.core import events as e
 from flyball.core.decide import Do, due, react
@@ -16,11 +16,15 @@ def figures(quick: bool) -> list[Figure]:
     count, rounds = (2_000, 3) if quick else (10_000, 7)
     whole, turn = _decided("ring", count, rounds), _decided("loop", count // 4, rounds)
     folded, table = _folded(count, rounds), _table(count * 10, rounds)
-    beside = (Beside("plain dict table step", table), Beside("the same, `Moved` folded only", folded))
+    beside = (
+        Beside("plain dict table step", table.wall),
+        Beside("the same, `Moved` folded only", folded.wall),
+    )
     return [
         Figure(
             name="core: transitions decided and folded in memory",
-            value=whole,
+            value=whole.wall,
+            cpu=whole.cpu,
             unit="/s",
             goal=GOAL,
             more_is_better=True,
@@ -28,7 +32,8 @@ def figures(quick: bool) -> list[Figure]:
         ),
         Figure(
             name="core: `Moved` checked and folded in memory",
-            value=folded,
+            value=folded.wall,
+            cpu=folded.cpu,
             unit="/s",
             goal=GOAL,
             more_is_better=True,
@@ -36,7 +41,8 @@ def figures(quick: bool) -> list[Figure]:
         ),
         Figure(
             name="core: an agent's judged turn decided and folded",
-            value=turn,
+            value=turn.wall,
+            cpu=turn.cpu,
             unit="/s",
             more_is_better=True,
             beside=beside[:1],
@@ -44,7 +50,7 @@ def figures(quick: bool) -> list[Figure]:
     ]
 
 
-def _decided(machine: str, count: int, rounds: int) -> float:
+def _decided(machine: str, count: int, rounds: int) -> Taken:
     run = begin(began("r1", machine))
     for now in range(600):  # a run with a past: as many trees as a run remembers
         run = step(run, now)
@@ -67,7 +73,7 @@ def step(run: Run, now: int) -> Run:
     return run
 
 
-def _folded(count: int, rounds: int) -> float:
+def _folded(count: int, rounds: int) -> Taken:
     run = begin(began("r1", "ring"))
     there = e.Moved(at=1, source="here", target="there", outcome="ready")
     back = e.Moved(at=2, source="there", target="here", outcome="ready")
@@ -80,7 +86,7 @@ def _folded(count: int, rounds: int) -> float:
     return rate(some, count, rounds)
 
 
-def _table(count: int, rounds: int) -> float:
+def _table(count: int, rounds: int) -> Taken:
     table = {("here", "ready"): "there", ("there", "ready"): "here"}
 
     def some(times: int) -> None:

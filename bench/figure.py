@@ -20,6 +20,9 @@ class Figure(Struct, frozen=True, kw_only=True):
     more_is_better: bool = False
     beside: tuple[Beside, ...] = ()
     parts: dict[str, float] = {}  # what the value is made of, in its own unit
+    cpu: float | None = (
+        None  # the same by CPU time alone: tells a busy machine from slow code; decides nothing
+    )
     note: str = ""
 
     @property

@@ -34,7 +34,7 @@ def figures(folder: Path, quick: bool) -> list[Figure]:
             goal=GOAL,
             more_is_better=True,
             beside=beside,
-            parts={"for each second of CPU": median(taken["ring cpu"])},
+            cpu=median(taken["ring cpu"]),
             note=note,
         ),
         Figure(
@@ -43,7 +43,7 @@ def figures(folder: Path, quick: bool) -> list[Figure]:
             unit="/s",
             more_is_better=True,
             beside=beside,
-            parts={"for each second of CPU": median(taken["loop cpu"])},
+            cpu=median(taken["loop cpu"]),
         ),
     ]
 

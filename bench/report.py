@@ -34,8 +34,12 @@ def _processor() -> str:
 
 def line(figure: Figure) -> str:
     first = f"{figure.name:<58}{number(figure.value, figure.unit):>15}{goal_text(figure):>17} {met_text(figure):<4}"
-    more = [beside_text(figure), parts_text(figure), figure.note]
+    more = [beside_text(figure), cpu_text(figure), parts_text(figure), figure.note]
     return "\n".join([first, *(f"    {text}" for text in more if text)])
+
+
+def cpu_text(figure: Figure) -> str:
+    return "" if figure.cpu is None else f"by CPU time alone {number(figure.cpu, figure.unit)}"
 
 
 def parts_text(figure: Figure) -> str:
@@ -60,9 +64,13 @@ def put_into(page: Path, machine: str, found: list[Figure]) -> None:
     page.write_text(f"{before}{BEGIN}\n{_table(machine, found)}{END}{after}", "utf-8")
 
 
+def _told(figure: Figure) -> str:
+    return "; ".join(text for text in (beside_text(figure), cpu_text(figure), figure.note) if text)
+
+
 def _table(machine: str, found: list[Figure]) -> str:
     rows = [
-        f"| {f.name} | {number(f.value, f.unit)} | {goal_text(f)} | {met_text(f)} | {beside_text(f)} |"
+        f"| {f.name} | {number(f.value, f.unit)} | {goal_text(f)} | {met_text(f)} | {_told(f)} |"
         for f in found
     ]
     head = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from bench.figure import Beside, Figure
-from bench.timing import median, seconds
+from bench.timing import Taken, both, median
 from flyball.core import events as e
 from flyball.journal import Draft, Row, Write
 from flyball.journal.sqlite import SqliteJournal
@@ -27,24 +27,26 @@ def figures(folder: Path, quick: bool) -> list[Figure]:
     journal = SqliteJournal(folder / "journal.db")
     for start in range(0, count, 2_000):
         _fill(journal, folder / "journal.db", range(start, start + 2_000))
-    least = Beside("one row by its id", _ms(lambda: journal.row("t77")))
+    least = Beside("one row by its id", _ms(lambda: journal.row("t77")).wall)
     found = {name: _ms(ask) for name, ask in _questions(journal)}
     journal.close()
-    slowest = max(found, key=lambda name: found[name])
+    slowest = max(found, key=lambda name: found[name].wall)
     return [
         Figure(
             name=f"{count:,} tasks: the slowest query ({slowest})",
-            value=found[slowest],
+            value=found[slowest].wall,
+            cpu=found[slowest].cpu,
             unit="ms",
             goal=GOAL,
             beside=(least,),
-            parts=found,
+            parts={name: taken.wall for name, taken in found.items()},
         )
     ]
 
 
-def _ms(ask: Callable[[], object]) -> float:
-    return median([seconds(ask) * 1e3 for _ in range(9)])
+def _ms(ask: Callable[[], object]) -> Taken:
+    taken = [both(ask) for _ in range(9)]
+    return Taken(median([one.wall for one in taken]) * 1e3, median([one.cpu for one in taken]) * 1e3)
 
 
 def _questions(journal: SqliteJournal) -> Iterator[tuple[str, Callable[[], object]]]:

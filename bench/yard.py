@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import Run
@@ -67,11 +69,8 @@ def finished(act: e.Act) -> Finished:
     if act.do == "check":
         return Finished(key=act.key, result=e.CheckEnded(outcome="ready"))
     number = int(act.key.rpartition("-")[2])
-    turn = e.TurnEnded(**{**_TURN, "tree": f"{number:040x}"})
+    turn = replace(TURN, tree=f"{number:040x}")
     return Finished(key=act.key, result=turn, took_us=90_000_000, ruling=ALLOWED)
-
-
-_TURN = {name: getattr(TURN, name) for name in TURN.__struct_fields__}
 
 
 def now_us() -> int:

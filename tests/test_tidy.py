@@ -31,6 +31,8 @@ RANK = {
     "acts": 5,
     "house": 6,
     "launch": 7,
+    "landing": 7,
+    "verified": 7,
     "testing": 8,
     "prove": 8,
     "cli": 9,

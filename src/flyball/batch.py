@@ -69,6 +69,8 @@ class Batch:
         match event:
             case e.ActFinished(result=e.TurnEnded()):
                 self._charge(before, event)
+            case e.ActFinished(result=e.ProofEnded() | e.CheckEnded() | e.Restored()) if event.took_us:
+                self._spend(run, e.Charged(at=event.at, run=run.id, usage=e.Usage(), took_us=event.took_us))
             case e.Stopped():
                 stopped = e.ChildStopped(
                     at=event.at, run=run.id, status=event.status, stop=event.stop, until=event.until
@@ -109,7 +111,11 @@ class Batch:
             changed=turn.changed,
             took_us=event.took_us,
         )
-        ancestor = before.began.parent
+        self._spend(before, charged)
+
+    def _spend(self, run: Run, charged: e.Charged) -> None:
+        """The run's ancestors pay too, in the same transaction."""
+        ancestor = run.began.parent
         while ancestor and (ancestor in self._driven or ancestor in self.staged):
             self.add(ancestor, [charged])
             ancestor = self.run(ancestor).began.parent

@@ -143,9 +143,10 @@ class House:
         from flyball.acts.hands import Hands
 
         def committed(entry: Entry) -> None:
-            self.heads.note(entry.run, entry.seq, entry.hash, entry.at)
-            if entry.kind in ("RunBegan", "Ended"):
-                self.heads.note(REGISTRY, *self.journal.registry_head(), entry.at)
+            turning = entry.kind in ("RunBegan", "Ended")
+            self.heads.note(entry.run, entry.seq, entry.hash, entry.at, at_once=turning)
+            if turning:
+                self.heads.note(REGISTRY, *self.journal.registry_head(), entry.at, at_once=True)
 
         made = Supervisor(
             self.journal,

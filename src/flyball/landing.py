@@ -10,22 +10,19 @@ import contextlib
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from flyball import certificate
 from flyball import driver as drivers
+from flyball.acts import landing
 from flyball.acts.commit import commit_message
 from flyball.acts.proof import prove
-from flyball.acts.turn import judge
 from flyball.agents import process
 from flyball.batch import Batch, Driven
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.driver import Driver
 from flyball.errors import LandConflict, UserError, WorkspaceError
-from flyball.guard.change import Change
 from flyball.house import House
 from flyball.supervisor import Interrupted, load
 from flyball.workspace import Repo, Workspace, inspect_repo, land
@@ -163,19 +160,13 @@ def _merged(lease: _Lease, repo: Repo, branch: str) -> str:
     if branch == repo.branch and is_dirty(repo, untracked=False):
         raise WorkspaceError(f"{repo.root} has uncommitted changes; commit or stash them, then land.")
     work, run, tip = Workspace.open(lease.house.ground().folder(lease.run)), lease.run, _tip(repo, branch)
-    merged = work.merge(tip, _made(run))
-    if merged.conflicts:
-        raise LandConflict(
-            f"Run {run.id} and '{branch}' both changed {_listed(merged.conflicts)}. Merge by hand with "
-            f"`git merge flyball/{run.id}`, or start again from where '{branch}' is now: `flyball run`."
-        )
-    _judge(lease, work, repo.git.line("rev-parse", f"{tip}^{{tree}}"), merged.tree)
-    _prove(lease, work, merged.tree)
-    return _certify(lease, work, tip, merged.tree)
-
-
-def _listed(paths: tuple[str, ...]) -> str:
-    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+    tree = landing.merge(work, run, tip, _made(run), branch)
+    assert run.committed is not None
+    target = repo.git.line("rev-parse", f"{tip}^{{tree}}")
+    ruling = landing.judge_merge(lease.house.ground(), run, work, target, tree, run.committed.tree)
+    lease.note(e.Ruled(at=lease.house.clock.now(), key=f"{run.id}.land", ruling=ruling))
+    _prove(lease, work, tree)
+    return _certify(lease, work, tip, tree)
 
 
 def _act(lease: _Lease, do: str, tree: str) -> e.Act:
@@ -184,30 +175,6 @@ def _act(lease: _Lease, do: str, tree: str) -> e.Act:
     return e.Act(
         key=f"{run.id}.{run.acts + 1}-land", do=do, state=run.state, why="land", tree=tree, head=head
     )
-
-
-def _judge(lease: _Lease, work: Workspace, target: str, tree: str) -> None:
-    """What would land may hold nothing that the guard has not let pass in the run itself."""
-    assert lease.run.committed is not None
-    before = _ruling(lease, work, work.base_tree, lease.run.committed.tree)
-    now = _ruling(lease, work, target, tree)
-    new = [finding for finding in now.others if finding not in before.others]
-    if (now.verdict != "allow" and new) or _severity(now) > _severity(before):
-        raise UserError(
-            f"Merged with its target, run {lease.run.id} would not pass the guard: {now.reason} "
-            f"Look at it with `git merge flyball/{lease.run.id}`."
-        )
-    lease.note(e.Ruled(at=lease.house.clock.now(), key=f"{lease.run.id}.land", ruling=now))
-
-
-def _severity(ruling: e.Ruling) -> int:
-    return {"allow": 0, "ask": 1}.get(ruling.verdict, 2)
-
-
-def _ruling(lease: _Lease, work: Workspace, old: str, new: str) -> e.Ruling:
-    fresh = replace(lease.run, changed=(), lines=0)
-    changes = [msgspec.convert(msgspec.to_builtins(c), Change) for c in work.changes(old, new)]
-    return judge(lease.house.ground(), fresh, _act(lease, "check", old), work, new, changes)
 
 
 def _prove(lease: _Lease, work: Workspace, tree: str) -> None:
@@ -224,16 +191,7 @@ def _prove(lease: _Lease, work: Workspace, tree: str) -> None:
     lease.note(e.ActFinished(at=clock.now(), key=act.key, result=done.result, took_us=done.took_us))
     assert isinstance(done.result, e.ProofEnded)
     if not done.result.passed:
-        why = done.result.invalid or done.result.cannot_start or _last(done.result.summary)
-        raise UserError(
-            f"Merged with its target, run {lease.run.id} fails its proof, so it was not landed: {why} "
-            f"Mend it with `git merge flyball/{lease.run.id}`, or start again: `flyball run`."
-        )
-
-
-def _last(summary: str) -> str:
-    lines = [line.strip() for line in summary.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "a proof command did not exit 0."
+        raise UserError(landing.unproved(lease.run, done.result))
 
 
 def _certify(lease: _Lease, work: Workspace, tip: str, tree: str) -> str:

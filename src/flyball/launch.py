@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
             f"'{machine.name}' is a standing machine: it waits for triggers. Use build, loop, review or task here."
         )
     run_id = new_id()
-    _pin(house, run_id, loaded)
+    pinned = _pin(house, run_id, loaded)
     began = e.RunBegan(
         at=house.clock.now(),
         run=run_id,
@@ -91,6 +92,7 @@ def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
         with_changes=order.with_changes,
         commit=repo.head,
         version=__version__,
+        pinned=pinned,
     )
     return began, repo
 
@@ -174,10 +176,12 @@ def _check_trust(house: House, loaded: Loaded, repo: Repo, machine: str, trusted
         store.trust(repo.root, path, loaded.files[path].sha256)
 
 
-def _pin(house: House, run_id: str, loaded: Loaded) -> None:
-    """A run uses copies as they stood at its start."""
-    folder = pinned_folder(house.state_dir, run_id)
+def _pin(house: House, run_id: str, loaded: Loaded) -> dict[str, str]:
+    """A run uses copies as they stood at its start; its first event has their hashes."""
+    folder, hashes = pinned_folder(house.state_dir, run_id), dict[str, str]()
     for path, file in loaded.files.items():
-        target = folder / path.removeprefix(".flyball/")
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.write_text(file.text, "utf-8")
+        name, data = path.removeprefix(".flyball/"), file.text.encode("utf-8")
+        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+        hashes[name] = hashlib.sha256(data).hexdigest()
+    return hashes

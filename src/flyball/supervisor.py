@@ -17,12 +17,14 @@ from msgspec.structs import replace
 
 from flyball.batch import Batch, Driven
 from flyball.core import events as e
-from flyball.core.decide import Do, Finished, Note, due, phase_us, react
+from flyball.core.decide import Do, Finished, Note, Rest, due, phase_us, react
 from flyball.core.letters import hear, wake
 from flyball.core.run import BY_A_PERSON, Run, fold, thaw
 from flyball.core.settings import Settings
 from flyball.errors import JournalError, NotFound
 from flyball.journal import Entry, Journal
+
+SLEEP_MOST_S = 3600.0  # a selector cannot sleep for months
 
 
 class Clock(Protocol):
@@ -283,22 +285,27 @@ class Supervisor:
 
     def _until_next(self) -> float | None:
         now = self.clock.now()
-        times = [
-            d.run.until for d in self.driven.values() if d.run.until is not None and d.run.status == "waiting"
-        ]
-        return max(0.0, (min(times) - now) / 1_000_000) if times else None
+        rests = [due(driven.run, now) for driven in self.driven.values()]
+        times = [rest.until for rest in rests if isinstance(rest, Rest) and rest.until is not None]
+        return min(SLEEP_MOST_S, max(0.0, (min(times) - now) / 1_000_000)) if times else None
 
     # ---- people ----
 
     def take_mail(self) -> None:
         for letter in self.journal.mail_all(list(self.driven)):
             batch = Batch(self.driven)
-            batch.add(
-                letter.run, hear(batch.run(letter.run), letter.body, letter.id, self.clock.now()), letter.id
-            )
+            facts = hear(batch.run(letter.run), letter.body, letter.id, self.clock.now())
+            told = [fact for fact in facts if isinstance(fact, e.Told)] if len(facts) == 1 else []
+            batch.add(letter.run, [] if told else facts, letter.id)
+            batch.add(self._at_work(letter.run), told)  # who works now is told, not who waits for it
             self._commit(batch)
             if letter.run in self.driven:
                 self._spread_asked(letter.run)
+
+    def _at_work(self, run_id: str) -> str:
+        while self.driven[run_id].run.child in self.driven:
+            run_id = self.driven[run_id].run.child
+        return run_id
 
     def ask(self, what: str) -> None:
         """The terminal says: pause, stop or interrupt, for every run driven here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ WORSE_TURN = {"write": {"calc.py": WORSE}}
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Yard:
-    return Yard(tmp_path)
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    made = Yard(tmp_path)
+    yield made
+    made.close()
 
 
 def test_a_bug_is_repaired_proved_and_certified(yard: Yard) -> None:

@@ -329,12 +329,9 @@ def test_a_damaged_journal_is_one_sentence_and_exit_2(place: Place) -> None:
 def test_a_journal_that_cannot_be_written_is_one_sentence_and_the_run_can_be_resumed(place: Place) -> None:
     agent = place.script(coder=FIXES)
     run = shlex.join(command("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF))
+    env = {**place.env, "PYTHONDONTWRITEBYTECODE": "1"}  # else a module's cache could be cut off too
     full = subprocess.run(
-        ["bash", "-c", f"ulimit -f 220; exec {run}"],
-        cwd=place.repo,
-        env=place.env,
-        capture_output=True,
-        text=True,
+        ["bash", "-c", f"ulimit -f 220; exec {run}"], cwd=place.repo, env=env, capture_output=True, text=True
     )
     assert full.returncode == 2 and one_sentence(full.stderr), full
     assert f"flyball resume {place.last()['run']}" in full.stderr

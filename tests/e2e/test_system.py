@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,10 @@ needs_bwrap = pytest.mark.skipif(
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Yard:
-    return Yard(tmp_path)
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    made = Yard(tmp_path)
+    yield made
+    made.close()
 
 
 def good(yard: Yard) -> str:

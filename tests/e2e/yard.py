@@ -31,6 +31,7 @@ ACCEPT = [{"say": "Looks right.\nOUTCOME: accepted"}]
 class Yard:
     def __init__(self, folder: Path) -> None:
         self.folder, self.repo = folder, folder / "repo"
+        self.processes: list[subprocess.Popen[str]] = []
         self.state = folder / "state"
         home = folder / "home"
         home.mkdir(parents=True)
@@ -83,7 +84,7 @@ class Yard:
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(*words),
             cwd=self.repo,
             env={**self.env, **(env or {})},
@@ -93,6 +94,15 @@ class Yard:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self.processes.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what a failed test left running."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def words(self, agent: str, *more: str, machine: str = "build", proof: str | None = PROOF) -> list[str]:
         proved = ["--set", f"proof.commands={json.dumps([proof])}"] if proof else []

@@ -38,7 +38,7 @@ def test_a_whole_claim_on_a_proved_tree_completes() -> None:
 
 
 INCOMPLETE: dict[str, tuple[dict[str, Any], str]] = {
-    "no exit signal": ({"indicators": ("a", "b")}, ""),
+    "no exit signal": ({"indicators": ("a", "b")}, "The exit signal is not set."),
     "one indicator": ({"finished": True, "indicators": ("a",)}, "1 of 2 distinct completion indicators"),
     "the same indicator twice": ({"finished": True, "indicators": ("a", "a")}, "1 of 2 distinct"),
     "no indicator": ({"finished": True}, "0 of 2 distinct"),

@@ -48,7 +48,7 @@ def _landed(ground: Ground, run: Run, act: e.Act, done: e.CommitEnded) -> e.Comm
         return done
     proved = replace(run, committed=done)
     try:
-        bring_home(ground, proved, done.commit, act.head)
+        bring_home(ground, proved, done.commit, act)
     except (WorkspaceError, UserError) as problem:
         return replace(done, outcome="conflict", reason=str(problem))
     return done

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from flyball.acts.commit import commit
 from flyball.acts.ground import Ground
 from flyball.acts.prepare import prepare, restore
-from flyball.acts.proof import prove
+from flyball.acts.proof import SetupStopped, prove
 from flyball.acts.turn import take_turn
 from flyball.agents import adapter, process
 from flyball.core import events as e
@@ -34,7 +34,8 @@ class Hands:
     def stop(self, key: str, now: bool) -> None:
         stop = self._stops.get(key)
         if stop:
-            stop.set(now)
+            with contextlib.suppress(OSError):  # it has just ended
+                stop.set(now)
 
     def tidy(self, run: Run) -> None:
         """A run has ended: its checkout goes, unless something in it would be lost."""
@@ -44,9 +45,14 @@ class Hands:
     def _do(self, run: Run, act: e.Act, stop: process.Stop, post: Callable[[News], None]) -> None:
         try:
             news = self._perform(run, act, stop)
-        except (FlyballError, OSError) as problem:
-            news = Interrupted(act.key, str(problem))
+        except SetupStopped as stopped:
+            news = Interrupted(act.key, str(stopped))
+        except (
+            Exception
+        ) as problem:  # whatever it is: the loop must hear of it, and the agent is not to blame
+            news = Interrupted(act.key, f"{type(problem).__name__}: {problem}")
         self._stops.pop(act.key, None)
+        stop.close()
         post(news)
 
     def _perform(self, run: Run, act: e.Act, stop: process.Stop) -> News:

@@ -1,4 +1,4 @@
-"""Landing a finished run. If the target has moved, the merge is a new tree: it is judged, proved and certified again."""
+"""Landing: what a merge with a target that has moved must stand before anything of the user's is touched."""
 
 from __future__ import annotations
 
@@ -11,68 +11,96 @@ from flyball.acts.proof import prove
 from flyball.acts.turn import judge
 from flyball.agents import process
 from flyball.core import events as e
-from flyball.core.run import Proof, Run
-from flyball.errors import LandConflict, UserError, WorkspaceError
+from flyball.core.run import Run
+from flyball.core.tally import Proof
+from flyball.errors import LandConflict, UserError
 from flyball.guard.change import Change
 from flyball.journal.keys import load_or_create
 from flyball.supervisor import Interrupted
 from flyball.workspace import Landed, Repo, Workspace, inspect_repo, land
 
 
-def bring_home(ground: Ground, run: Run, commit: str, head: str, approved: bool = False) -> Landed:
-    """The user's branch takes the run's commit, by fast-forward, or by a merge that holds on its own."""
+def bring_home(ground: Ground, run: Run, commit: str, act: e.Act) -> Landed:
+    """`commit = "merge"`: the user's branch takes the commit; a target that moved is merged, judged and proved first."""
     repo = inspect_repo(ground.folder_of_repo(run))
     try:
         return land(repo, run.id, commit)
     except LandConflict:
-        pass
-    merged = _merged(ground, run, repo, commit, head, approved)
+        merged = _merged(ground, run, repo, commit, act)
     return land(inspect_repo(repo.root), run.id, merged)
 
 
-def _merged(ground: Ground, run: Run, repo: Repo, commit: str, head: str, approved: bool) -> str:
+def _merged(ground: Ground, run: Run, repo: Repo, commit: str, act: e.Act) -> str:
     work = ground.workspace(run)
-    result = work.merge(repo.head, ours=commit)
-    if result.conflicts:
-        names = ", ".join(result.conflicts[:5])
-        raise LandConflict(
-            f"flyball/{run.id} does not merge into '{repo.branch}': both changed {names}. "
-            f"Merge it by hand (`git merge flyball/{run.id}`), or start a new run from the new state."
-        )
-    act = e.Act(
-        key=f"{run.id}-land-{result.tree[:12]}", do="commit", state=run.state, tree=result.tree, head=head
-    )
-    _guard(ground, run, work, repo, act, approved)
-    proof = _prove(ground, run, act)
-    made = work.commit(result.tree, f"Merge flyball/{run.id}\n\nFlyball-Run: {run.id}\n", [repo.head, commit])
+    tree = merge(work, run, repo.head, commit, repo.branch)
+    judge_merge(ground, run, work, repo.tree, tree, act.tree)
+    again = replace(act, key=f"{act.key}-merge", tree=tree)
+    proved = replace(run, proof=_proved(ground, run, again))
+    made = work.commit(tree, f"Merge flyball/{run.id}\n\nFlyball-Run: {run.id}\n", [repo.head, commit])
     work.publish(made)
-    proved = replace(run, proof=proof) if proof else run
-    statement = certificate.statement(proved, act, made, work.repo_root.name)
+    statement = certificate.statement(proved, again, made, work.repo_root.name)
     certificate.write(work.dir / "certificate.json", statement, load_or_create(ground.state_dir))
     return made
 
 
-def _guard(ground: Ground, run: Run, work: Workspace, repo: Repo, act: e.Act, approved: bool) -> None:
-    changes = [msgspec.convert(msgspec.to_builtins(c), Change) for c in work.changes(repo.tree, act.tree)]
-    fresh = replace(run, changed=(), lines=0)
-    ruling = judge(ground, fresh, replace(act, tree=repo.tree), work, act.tree, changes)
-    if ruling.verdict == "deny" and not run.waived:
-        raise WorkspaceError(f"The guard refuses the merged change: {ruling.reason}. Nothing was landed.")
-    if ruling.verdict == "ask" and not run.waived and not approved:
-        raise UserError(
-            f"The guard asks about the merged change: {ruling.reason}. Look at it; `--yes` lands it."
+def merge(work: Workspace, run: Run, tip: str, commit: str, branch: str) -> str:
+    """The tree of run and target together; where both changed the same, a sentence says so."""
+    merged = work.merge(tip, commit)
+    if merged.conflicts:
+        raise LandConflict(
+            f"Run {run.id} and '{branch}' both changed {_listed(merged.conflicts)}. Merge by hand with "
+            f"`git merge flyball/{run.id}`, or start again from where '{branch}' is now: `flyball run`."
         )
+    return merged.tree
 
 
-def _prove(ground: Ground, run: Run, act: e.Act) -> Proof | None:
+def _listed(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+
+
+def judge_merge(
+    ground: Ground, run: Run, work: Workspace, target: str, tree: str, certified: str
+) -> e.Ruling:
+    """What would land may hold nothing that the guard has not let pass in the run itself."""
+    before = _ruling(ground, run, work, work.base_tree, certified)
+    now = _ruling(ground, run, work, target, tree)
+    new = [finding for finding in now.others if finding not in before.others]
+    if (now.verdict != "allow" and new) or _severity(now) > _severity(before):
+        raise UserError(
+            f"Merged with its target, run {run.id} would not pass the guard: {now.reason} "
+            f"Look at it with `git merge flyball/{run.id}`."
+        )
+    return now
+
+
+def _severity(ruling: e.Ruling) -> int:
+    return {"allow": 0, "ask": 1}.get(ruling.verdict, 2)
+
+
+def _ruling(ground: Ground, run: Run, work: Workspace, old: str, new: str) -> e.Ruling:
+    fresh = replace(run, changed=(), lines=0, excused=(), excused_lines=0)
+    changes = [msgspec.convert(msgspec.to_builtins(c), Change) for c in work.changes(old, new)]
+    act = e.Act(key=f"{run.id}-land", do="check", state=run.state, tree=old)
+    return judge(ground, fresh, act, work, new, changes)
+
+
+def _proved(ground: Ground, run: Run, act: e.Act) -> Proof | None:
     if not run.settings.proof:
-        return None
+        return run.proof
     done = prove(ground, run, replace(act, do="proof", why="gate"), process.Stop())
     if isinstance(done, Interrupted):
-        raise WorkspaceError(f"The proof of the merged tree was interrupted ({done.reason}). Land again.")
-    result = done.result
-    assert isinstance(result, e.ProofEnded)
-    if not result.passed:
-        last = (result.invalid or result.summary).strip().splitlines()[-1:]
-        raise LandConflict(f"The merged tree does not pass the proof ({' '.join(last)}). Nothing was landed.")
-    return Proof(result.tree, True, result.failing, "", result.commands)
+        raise UserError(f"The proof of run {run.id} was interrupted ({done.reason}); land again.")
+    assert isinstance(done.result, e.ProofEnded)
+    if not done.result.passed:
+        raise UserError(unproved(run, done.result))
+    return Proof(done.result.tree, True, done.result.failing, "", done.result.commands)
+
+
+def unproved(run: Run, proof: e.ProofEnded) -> str:
+    lines = [line.strip() for line in proof.summary.splitlines() if line.strip()]
+    last = lines[-1][:300] if lines else "a proof command did not exit 0."
+    why = proof.invalid or proof.cannot_start or last
+    return (
+        f"Merged with its target, run {run.id} fails its proof, so it was not landed: {why} "
+        f"Mend it with `git merge flyball/{run.id}`, or start again: `flyball run`."
+    )

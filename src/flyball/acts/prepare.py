@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from flyball.acts import ground as grounds
 from flyball.acts.ground import Ground, share_links
-from flyball.acts.proof import run_setup
+from flyball.acts.proof import SetupStopped, run_setup
 from flyball.acts.turn import plain
 from flyball.agents import process, sandbox
 from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import Run
-from flyball.errors import FlyballError
+from flyball.errors import FlyballError, WorkspaceError
 from flyball.workspace import Workspace, inspect_repo
 
 CACHES = (
@@ -25,6 +27,8 @@ CACHES = (
 def prepare(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished:
     try:
         result = _prepared(ground, run, act, stop)
+    except SetupStopped:
+        raise
     except FlyballError as problem:
         result = e.Prepared(error=str(problem), code="error.git")
     return Finished(key=act.key, result=result)
@@ -42,8 +46,32 @@ def _prepared(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> e.Pre
     if problem:
         return e.Prepared(error=problem, code="error.config")
     why = "it is turned off" if run.settings.sandbox == "none" else ground.sandbox.why
+    begun = _begin_at(run, work)
     note = () if kind != "unsandboxed" else (f"No sandbox: {why}.",)
-    return e.Prepared(base_commit=work.base_commit, base_tree=work.base_tree, sandbox=kind, notes=note)
+    return replace(begun, base_commit=work.base_commit, base_tree=work.base_tree, sandbox=kind, notes=note)
+
+
+def _begin_at(run: Run, work: Workspace) -> e.Prepared:
+    """A retry begins at the tree that the run before had left."""
+    tree = run.began.tree
+    if not tree or tree == work.base_tree:
+        return e.Prepared()
+    try:
+        paths, lines = counted(work, work.base_tree, tree)
+        work.restore(tree)
+    except WorkspaceError:
+        raise WorkspaceError(
+            f"The tree of run {run.began.retry_of} is no longer there. Start afresh with `flyball run`."
+        ) from None
+    work.publish(work.checkpoint(tree, 0, f"From {run.began.retry_of}\n\nFlyball-Run: {run.id}"))
+    return e.Prepared(tree=tree, changed=paths, lines=lines)
+
+
+def counted(work: Workspace, old: str, new: str) -> tuple[tuple[str, ...], int]:
+    """The files that differ between two trees, and by how many lines."""
+    changes = work.changes(old, new)
+    paths = tuple(dict.fromkeys(plain(change.path) for change in changes))
+    return paths, sum(change.lines_added + change.lines_deleted for change in changes)
 
 
 def _refuse_leaks(ground: Ground, run: Run, work: Workspace) -> None:
@@ -65,13 +93,23 @@ def _refuse_leaks(ground: Ground, run: Run, work: Workspace) -> None:
 
 
 def restore(ground: Ground, run: Run, act: e.Act) -> Finished:
-    """The checkout holds that tree again. An approved change is checkpointed and given to the user's branch."""
+    """The checkout holds that tree again. A change that a person let stand or made goes to the user's branch."""
     work = ground.workspace(run)
-    work.restore(act.tree)
+    if act.why == "hand-back":
+        return Finished(key=act.key, result=_handed_back(run, act, work))
+    work.restore(act.tree, int(act.since) if act.why == "rollback" and act.since != "0" else None)
     if act.why != "approved":
         return Finished(key=act.key, result=e.Restored(tree=act.tree))
     work.publish(work.checkpoint(act.tree, max(run.turns, 1), f"Approved\n\nFlyball-Run: {run.id}"))
-    changes = work.changes(act.since, act.tree)
-    paths = tuple(dict.fromkeys(plain(change.path) for change in changes))
-    lines = sum(change.lines_added + change.lines_deleted for change in changes)
+    paths, lines = counted(work, act.since, act.tree)
     return Finished(key=act.key, result=e.Restored(tree=act.tree, changed=paths, lines=lines))
+
+
+def _handed_back(run: Run, act: e.Act, work: Workspace) -> e.Restored:
+    """What a person changed is journaled as theirs and not judged."""
+    tree = work.tree()
+    if tree == act.tree:
+        return e.Restored(tree=tree)
+    work.publish(work.checkpoint(tree, max(run.turns, 1), f"By hand\n\nFlyball-Run: {run.id}"))
+    paths, lines = counted(work, act.tree, tree)
+    return e.Restored(tree=tree, changed=paths, lines=lines)

@@ -12,6 +12,7 @@ from flyball.core.decide import Finished
 from flyball.core.failing import failing
 from flyball.core.fingerprint import error_fingerprint
 from flyball.core.run import BY_A_PERSON, Run
+from flyball.errors import FlyballError
 from flyball.guard.secrets import redact
 from flyball.supervisor import Interrupted
 from flyball.workspace import Workspace
@@ -64,12 +65,18 @@ def _make_ready(
     return None
 
 
+class SetupStopped(FlyballError):
+    """The setup was stopped before it was done."""
+
+
 def run_setup(ground: Ground, run: Run, folder: Path, files: Path, home: str, stop: process.Stop) -> str:
     """`[workspace] setup` in a new checkout; what went wrong as a sentence, "" if nothing."""
     for number, command in enumerate(run.settings.setup):
         place = folder / f"setup-{number}"
         process.begin(place, spec(ground, run, command, files, home, run.settings.proof_timeout_us, "all"))
         ended = process.attend(place, stop=stop)
+        if ended.reason in ("lost", "orphaned", "stopped"):
+            raise SetupStopped(BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
         if ended.code != 0:
             log = log_of(place)
             return f"The setup command '{command}' failed ({_how(ended)}): {_last_line(log)}. Correct [workspace] setup."

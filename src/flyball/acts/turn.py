@@ -24,7 +24,9 @@ from flyball.core import signals
 from flyball.core.decide import Finished
 from flyball.core.fingerprint import error_fingerprint, message_fingerprint
 from flyball.core.machine import READ_ONLY_ROLES
+from flyball.core.indicators import named
 from flyball.core.run import BY_A_PERSON, FAILED, Run
+from flyball.core.turns import call_limits
 from flyball.guard.change import Change
 from flyball.guard.changes import Ruling, judge_changes
 from flyball.guard.secrets import redact
@@ -38,8 +40,14 @@ MESSAGE_MOST = 20_000
 class Live:
     """Watches a stream as it comes: shows what the agent does, and halts one that goes in circles (CTO-9)."""
 
-    def __init__(self, adapter: Adapter, stop: process.Stop, show: Callable[[str], None]) -> None:
-        self.adapter, self.stop, self.show = adapter, stop, show
+    def __init__(
+        self,
+        adapter: Adapter,
+        stop: process.Stop,
+        show: Callable[[str], None],
+        limits: watching.CallLimits,
+    ) -> None:
+        self.adapter, self.stop, self.show, self.limits = adapter, stop, show, limits
         self.rest, self.watch = b"", watching.CallWatch()
         self.fired: watching.Fired | None = None
 
@@ -56,7 +64,7 @@ class Live:
             tool=call.tool, input=call.input, result=call.result, error=call.error, writes=call.writes
         )
         self.watch = watching.observe(self.watch, seen)
-        fired = watching.fired(self.watch)
+        fired = watching.fired(self.watch, self.limits)
         if fired is not None and fired.level == "halt" and self.fired is None:
             self.fired = fired
             self.stop.set(now=True)
@@ -68,7 +76,7 @@ def take_turn(
     work = ground.workspace(run)
     agent = find_adapter(act.agent)
     folder = ground.act_folder(act.key)
-    live = Live(agent, stop, show)
+    live = Live(agent, stop, show, call_limits(run))
     if process.look(folder) == "unclaimed":
         process.begin(folder, _spec(ground, run, act, agent, work, folder))
     ended = process.attend(folder, on_output=live, stop=stop)
@@ -267,7 +275,7 @@ def _turn(run: Run, act: e.Act, heard: Heard, live: Live, ended: process.Exit) -
         usage=heard.usage,
         claim=claim(run, act.do.partition(":")[2], heard),
         reset_at=reset_at,
-        error=redact(heard.error)[-2000:],
+        error=redact(error if heard.verdict == "ok" else heard.error)[-2000:],
         fingerprint=error_fingerprint(error) if error else "",
         said=message_fingerprint(heard.message),
         calls=len(heard.calls),
@@ -283,10 +291,12 @@ def _why_halted(fired: watching.Fired) -> str:
 def claim(run: Run, role: str, heard: Heard) -> e.Claim:
     """What the agent claims: through its structured channel, else in its words by the reading rules."""
     said = heard.claim
+    if role == "worker" and said.finished:
+        return replace(said, indicators=named(said.indicators))
     if role == "worker":
-        return said if said.finished else _loop_claim(said, heard.message)
+        return _loop_claim(said, heard.message)
     if role in ("author", "reviewer"):
-        return replace(said, signal=said.signal or _review_signal(run, role, heard.message))
+        return replace(said, signal=_review_signal(run, role, said, heard.message))
     outcome = said.outcome or signals.read_outcome(heard.message) or ""
     return replace(said, outcome=outcome, signal=said.signal or signals.claimed_verdict(heard.message) or "")
 
@@ -296,16 +306,21 @@ def _loop_claim(said: e.Claim, message: str) -> e.Claim:
     missing = () if read.reading == "complete" else read.missing
     return replace(
         said,
-        finished=read.exit_signal,
+        finished=read.exit_signal is True,
         indicators=read.indicators,
         reading=read.reading,
         missing=missing if read.exit_signal else (),
     )
 
 
-def _review_signal(run: Run, role: str, message: str) -> str:
-    reader = "reviewer" if role == "reviewer" else "worker"
+def _review_signal(run: Run, role: str, said: e.Claim, message: str) -> str:
+    """The word on the last line, or over the structured channel: `finish`, or the word as an outcome (PAIR-2)."""
+    reader, done_word = ("reviewer" if role == "reviewer" else "worker"), run.settings.done_word
     read = signals.read_output(
-        message, dialect="review", role=reader, runtime=signals.Runtime(), done_word=run.settings.done_word
+        message, dialect="review", role=reader, runtime=signals.Runtime(), done_word=done_word
     )
-    return read.signal or ""
+    if "FAIL" in (read.signal, said.outcome, said.signal):
+        return "FAIL"
+    mine, word = ("PASS", "PASS") if role == "reviewer" else ("DONE", done_word)
+    finished = role == "author" and said.finished
+    return mine if finished or word == said.outcome or mine in (read.signal, said.signal) else ""

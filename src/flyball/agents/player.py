@@ -192,8 +192,9 @@ def _flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _perhaps_number(value: object) -> bool:
-    return value is None or _number(value)
+def _seconds(value: object) -> bool:
+    """From now; a time that is past is below 0."""
+    return value is None or _number(value) or (isinstance(value, int | float) and _number(-value))
 
 
 def _finish(value: object) -> bool:
@@ -202,7 +203,7 @@ def _finish(value: object) -> bool:
 
 _action = _fields({"tool": _text}, {"input": _anything, "result": _anything, "error": _flag})
 _usage = _fields({}, {"input_tokens": _whole, "output_tokens": _whole, "cost_usd": _number})
-_limited = _fields({"kind": _text}, {"reset_in_s": _perhaps_number})
+_limited = _fields({"kind": _text}, {"reset_in_s": _seconds})
 
 # What a turn may have, in the order in which it is played.
 KEYS: dict[str, tuple[Callable[[object], bool], str]] = {

@@ -101,12 +101,17 @@ def _finding(row: dict[str, Any]) -> Finding:
     return Finding(
         id=str(row.get("id", "")),
         file=str(row.get("file", "")),
-        line=int(row.get("line", 0)),
+        line=_number(row.get("line")),
         severity=str(row.get("severity", "medium")),
         status=str(row.get("status", "open")),
         text=str(row.get("text", "")),
         evidence=str(row.get("evidence", "")),
     )
+
+
+def _number(value: Any) -> int:
+    """An agent may name a line in any way; what is no number is no line."""
+    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
 
 
 def _call(row: dict[str, Any]) -> Call:

@@ -25,10 +25,12 @@ from flyball.cli.screen import Screen, is_terminal, open_screen
 from flyball.cli.session import Session
 from flyball.cli.text import typed
 from flyball.core import codes, views
+from flyball.core.events import RunBegan
 from flyball.core.run import Run
 from flyball.errors import AlreadyRunning, Corrupt, NotFound, NotPaused, UserError
 from flyball.house import House
 from flyball.launch import Order, launch, task_text
+from flyball.workspace import Repo
 
 
 @click.command(
@@ -82,12 +84,13 @@ def run(
     with open_house() as house:
         if detach:
             return _detached(house, order, as_json)
-        return _attached(house, order, open_screen(as_json), wait, as_json)
+        began, found = launch(house, order)
+        return attached(house, began, found, open_screen(as_json), wait, as_json)
 
 
-def _attached(house: House, order: Order, screen: Screen, wait: bool, as_json: bool) -> int:
-    began, repo = launch(house, order)
-    if repo.dirty and not order.with_changes:
+def attached(house: House, began: RunBegan, repo: Repo, screen: Screen, wait: bool, as_json: bool) -> int:
+    """Drive a new run here, until it has ended or waits for a person."""
+    if repo.dirty and not began.with_changes:
         screen.say(_says_head(began.commit))
     with Session(house, screen, wait or _somebody_sits_here()) as session:
         session.begin(began)

@@ -194,7 +194,7 @@ def _runtime(given: Any) -> Any:
 
 
 def _no_claim(name: Any, reason: str) -> Row:
-    return {"id": name, "reading": "failed", "exit_signal": False, "indicators": [], "signal": None}
+    return {"id": name, "reading": "failed", "exit_signal": None, "indicators": [], "signal": None}
 
 
 @guard.command(

@@ -40,6 +40,8 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(FlyballError, OSError):
+            self.house.heads.flush()  # before the leases go: what nobody drives is signed to its end
+        with contextlib.suppress(FlyballError, OSError):
             self.supervisor.close()
         self.driver.close()
 

@@ -97,6 +97,8 @@ def _plainly(event: e.AnyEvent) -> tuple[str, int, str]:
             return f"asked to {event.what}{_by(event.who)}", 2, "warn"
         case e.Warned():
             return f"warning {event.code}: {one_line(event.text)}", 2, "warn"
+        case e.Limited():
+            return f"{one_line(event.agent, 60)} is limited until {clock(event.until)}", 2, "warn"
         case e.Skipped():
             return f"{event.what} was skipped: {one_line(event.reason)}", 2, "warn"
         case e.FailureCounted():

@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.core import turns
+from flyball.core import turns, waits
 from flyball.core.actors import actor_of
-from flyball.core.ledger import shown
+from flyball.core.ledger import SHOWN, shown
 from flyball.core.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, duration_us
 from flyball.core.run import WORKERS, Run, apply, cto_most, fold
 from flyball.core.stops import ask, ended, exhausted, let_go, spent_up, stop
@@ -60,11 +60,13 @@ def due(run: Run, now: int) -> Do | Note | Rest:
         return Rest()
     if run.asked == "cancel" and run.act is None:
         return Note((ended(run, "cancelled", stop(run, "cancelled", rule="a person asked for it"), now),))
+    if run.todo and run.todo.why == "rollback" and run.act is None:  # a person said so: also while it waits
+        return Do(_act(run, "restore", why="rollback", tree=run.todo.tree, since=run.todo.since))
     waits = run.status == "waiting" and run.question is None
     if run.act is not None or not (run.status == "running" or (waits and run.asked)):
         return _resting(run, now)
     if run.asked:
-        code = "interrupted" if run.asked == "interrupt" else "wait.paused"
+        code = {"interrupt": "interrupted", "take-over": "wait.take_over"}.get(run.asked, "wait.paused")
         return Note((e.Stopped(at=now, status="paused", stop=stop(run, code, rule=run.asked)),))
     if run.interruptions >= INTERRUPTIONS:
         seen = stop(run, "wait.infrastructure", "interruptions", INTERRUPTIONS, run.interruptions)
@@ -145,17 +147,11 @@ def _turn(run: Run, now: int) -> Do | Note:
         return stopped
     if role == "coder" and run.machine.name == "build" and run.option("write") == "loop":
         return Do(_act(run, "run:loop", why="write"))
-    agent = run.settings.agent_for(_placed(run, role))
+    agent = waits.agent_for(run, role, now)
     session = run.sessions.get(f"{agent}|{role}", "")
-    told = (*run.told, shown(run.findings)) if role == "reviewer" and run.findings else run.told
+    told = tuple(text for text in run.told if not text.startswith(SHOWN))
+    told = (*told, shown(run.findings)) if role == "reviewer" and run.findings else told
     return Do(_act(run, run.here.do, agent=agent, session=session, resume=bool(session), told=told))
-
-
-def _placed(run: Run, role: str) -> str:
-    """Under consensus author and reviewer change places each iteration (PAIR-3)."""
-    if run.settings.consensus and run.iteration % 2 == 0:
-        return {"author": "reviewer", "reviewer": "author"}.get(role, role)
-    return role
 
 
 def over(run: Run, now: int) -> Note | None:
@@ -234,6 +230,7 @@ def react(run: Run, finished: Finished, now: int) -> list[e.AnyEvent]:
     result = turns.fitted(run, act, finished.result)
     ruling = finished.ruling or turns.unjudged(act, result)
     facts: list[e.AnyEvent] = [e.ActFinished(at=now, key=act.key, result=result, took_us=finished.took_us)]
+    facts += turns.warned(run, result, now)
     if ruling:
         facts.append(e.Ruled(at=now, key=act.key, ruling=ruling))
     after = fold(run, facts)
@@ -407,7 +404,7 @@ def _count_failure(run: Run, outcome: str, now: int, reason: str) -> tuple[list[
     most = run.most("failures")
     if most is None or outcome not in FAILING or not run.machine.place(run.state, "third_failure"):
         return [], outcome
-    count = run.failures.get(run.state, 0) + 1
+    count = min(run.failures.get(run.state, 0) + 1, max(most, 1))
     counted = e.FailureCounted(
         at=now, state=run.state, count=count, reason=reason or f"'{run.state}' ended in '{outcome}'."
     )

@@ -177,6 +177,9 @@ class Prepared(Result, frozen=True, kw_only=True, tag="prepared"):
 
     base_commit: str = ""
     base_tree: str = ""
+    tree: str = ""  # a retry begins at the tree of the run before
+    changed: tuple[str, ...] = ()
+    lines: int = 0
     sandbox: str = ""
     notes: tuple[str, ...] = ()
     error: str = ""  # why it could not be made
@@ -249,7 +252,9 @@ class RunBegan(Event, frozen=True, kw_only=True):
     retry_of: str = ""
     commit: str = ""  # HEAD when it was started
     within_us: int = 0  # the parent's time for each turn in here
+    sessions: dict[str, str] = {}  # a retry takes up the sessions of the run before
     version: str = ""
+    pinned: dict[str, str] = {}  # sha256 of each file of the repository as the run uses it
 
 
 class ActStarted(Event, frozen=True, kw_only=True):
@@ -305,6 +310,13 @@ class Skipped(Event, frozen=True, kw_only=True):
 class Warned(Event, frozen=True, kw_only=True):
     code: str
     text: str
+
+
+class Limited(Event, frozen=True, kw_only=True):
+    """An agent is held by a limit until then; another one stands in for it meanwhile, if there is one."""
+
+    agent: str
+    until: int
 
 
 class Stopped(Event, frozen=True, kw_only=True):
@@ -404,6 +416,7 @@ AnyEvent = (
     | FailureCounted
     | Skipped
     | Warned
+    | Limited
     | Stopped
     | Resumed
     | Answered

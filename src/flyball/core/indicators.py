@@ -121,6 +121,11 @@ def affirmed(found: Iterable[Sentence], extra: tuple[str, ...] = ()) -> tuple[st
     return tuple(name for name, _, _ in table if said.get(name))
 
 
+def named(claimed: Iterable[str]) -> tuple[str, ...]:
+    """Which of the list an agent names over its structured channel; other wordings of one are the same one."""
+    return affirmed(Sentence(text=_clean(text)[:_LONGEST], ticked=True) for text in claimed)
+
+
 _TICKED_NAMES = frozenset(name for name, _ in TICKED)
 _LISTED = frozenset(name for name, _ in (*PHRASES, *TICKED))
 

@@ -18,9 +18,9 @@ def entered(ledger: tuple[Finding, ...], role: str, said: Iterable[Finding]) -> 
     """The ledger after one turn's findings."""
     for finding in said:
         known = _known(ledger, finding)
-        if known is None:
+        if known is None and (role in JUDGING_ROLES or finding.status == "open"):
             ledger = (*ledger, _new(ledger, finding))
-        elif _may(role, finding):
+        elif known is not None and _may(role, finding):
             told = {"evidence": finding.evidence or known.evidence, "text": known.text or finding.text}
             changed = replace(known, status=finding.status, **told)
             ledger = tuple(changed if f.id == known.id else f for f in ledger)
@@ -47,9 +47,12 @@ def _may(role: str, finding: Finding) -> bool:
     return finding.status == "disputed" or (finding.status == "fixed" and bool(finding.evidence))
 
 
-def disputed(counts: dict[str, int], role: str, said: Iterable[Finding]) -> dict[str, int]:
+def disputed(
+    counts: dict[str, int], ledger: tuple[Finding, ...], role: str, said: Iterable[Finding]
+) -> dict[str, int]:
     """How often each finding was disputed by those it was made to."""
-    names = [f.id for f in said if f.status == "disputed" and f.id and role not in JUDGING_ROLES]
+    meant = [_known(ledger, f) for f in said if f.status == "disputed" and role not in JUDGING_ROLES]
+    names = [f.id for f in meant if f is not None]
     return {**counts, **{name: counts.get(name, 0) + 1 for name in names}} if names else counts
 
 
@@ -61,6 +64,9 @@ def settled(ledger: tuple[Finding, ...], said: tuple[Finding, ...]) -> bool:
     return bool(said) and all(f.status in CLOSED for f in (*said, *ledger))
 
 
+SHOWN = "The findings so far:\n"
+
+
 def shown(ledger: tuple[Finding, ...]) -> str:
     lines = [f"{f.id} {f.severity} {f.status} {f.file}:{f.line} {f.text}".strip() for f in ledger]
-    return "The findings so far:\n" + "\n".join(lines) if lines else ""
+    return SHOWN + "\n".join(lines) if lines else ""

@@ -31,13 +31,28 @@ class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is"
 
 
 class Ask(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """Pause after this turn, stop now, or cancel."""
+    """Pause or take over after this turn, stop now, or cancel."""
 
-    what: str  # pause | stop | cancel
+    what: str  # pause | stop | cancel | take-over
     who: str = ""
 
 
-AnyLetter = Answer | Tell | Ask
+class HandBack(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
+    """A person has worked in the checkout; what they changed is theirs, and the run goes on."""
+
+    who: str = ""
+
+
+class Rollback(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
+    """The checkout is to hold the tree of an earlier turn again."""
+
+    turn: int
+    tree: str
+    who: str = ""
+
+
+AnyLetter = Answer | Tell | Ask | HandBack | Rollback
+ASKS = ("pause", "stop", "cancel", "interrupt", "take-over")
 _decoder = msgspec.json.Decoder(AnyLetter)
 
 
@@ -60,23 +75,41 @@ def hear(run: Run, body: bytes, number: int, now: int) -> list[e.AnyEvent]:
         return [e.LetterRefused(at=now, letter=number, reason=reason)]
     match letter:
         case Answer():
-            return _answer(run, letter, now)
+            return answer(run, letter, now)
         case Tell():
             return [e.Told(at=now, text=letter.text[:TEXT_MAX], who=letter.who)]
         case Ask():
-            return [e.Asked(at=now, what=letter.what, who=letter.who)]
+            return _ask(run, letter, now)
+        case HandBack():
+            return [
+                e.Resumed(at=now, why=f"handed back by {letter.who}"),
+                e.RestoreOrdered(at=now, tree=run.tree, why="hand-back"),
+            ]
+        case Rollback():
+            return _rollback(run, letter, now)
 
 
 def refusal(run: Run, letter: AnyLetter) -> str:
     """Why a letter cannot be used now, as a sentence; "" if it can."""
     if run.status == "ended":
         return f"Run {run.id} has ended ({run.stop.code if run.stop else run.end})."
-    if isinstance(letter, Ask):
-        return (
-            "" if letter.what in ("pause", "stop", "cancel", "interrupt") else f"There is no '{letter.what}'."
-        )
-    if isinstance(letter, Tell):
-        return ""
+    match letter:
+        case Ask():
+            return "" if letter.what in ASKS else f"There is no '{letter.what}'."
+        case Tell():
+            return ""
+        case HandBack():
+            taken = run.stop is not None and run.stop.code == "wait.take_over"
+            return (
+                "" if taken else f"Run {run.id} was not taken over. `flyball take-over {run.id}` comes first."
+            )
+        case Rollback():
+            return f"Run {run.id} is at work. `flyball pause {run.id}` first." if run.act else ""
+        case Answer():
+            return _unanswerable(run, letter)
+
+
+def _unanswerable(run: Run, letter: Answer) -> str:
     question = run.question
     if question is None or question.id != letter.question:
         return f"Question {letter.question} is not open. `flyball inbox` lists the open ones."
@@ -96,10 +129,27 @@ def _misplaced(run: Run, letter: Answer) -> str:
     return "" if named in choices else f"'{letter.verb}' needs a state: one of {', '.join(choices)}."
 
 
+def _ask(run: Run, letter: Ask, now: int) -> list[e.AnyEvent]:
+    """A run that waits is taken over at once, and what it asked or held is dropped."""
+    if letter.what != "take-over" or run.act is not None or run.status == "running":
+        return [e.Asked(at=now, what=letter.what, who=letter.who)]
+    dropped: list[e.AnyEvent] = [e.Dropped(at=now, why="taken over")] if run.held else []
+    seen = stop(run, "wait.take_over", rule=f"taken over by {letter.who}")
+    return [*dropped, e.Stopped(at=now, status="paused", stop=seen)]
+
+
+def _rollback(run: Run, letter: Rollback, now: int) -> list[e.AnyEvent]:
+    text = f"A person brought the files back to where they were after turn {letter.turn}."
+    dropped: list[e.AnyEvent] = [e.Dropped(at=now, why="rolled back")] if run.held else []
+    ordered = e.RestoreOrdered(at=now, tree=letter.tree, why="rollback", since=str(letter.turn))
+    return [*dropped, ordered, e.Told(at=now, text=text, who=letter.who)]
+
+
 # ---- answers ---------------------------------------------------------------------------------------------
 
 
-def _answer(run: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
+def answer(run: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
+    """An answer, and what follows from it."""
     answered = e.Answered(
         at=now,
         question=letter.question,
@@ -169,7 +219,8 @@ def wake(run: Run, now: int) -> list[e.AnyEvent]:
     if run.stop is None or run.status not in ("paused", "waiting"):
         return []
     if run.stop.code == "wait.breakpoint" and run.question:
-        return _answer(run, Answer(question=run.question.id, verb="go-on", how="resume"), now)
-    if run.status == "paused" and run.question is None:
+        return answer(run, Answer(question=run.question.id, verb="go-on", how="resume"), now)
+    taken = run.stop.code == "wait.take_over"  # only the one who has it gives it back
+    if run.status == "paused" and run.question is None and not taken:
         return [e.Resumed(at=now, why="resumed")]
     return []

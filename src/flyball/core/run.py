@@ -17,7 +17,8 @@ from flyball.core import events as e
 from flyball.core.machine import FAILING, Machine, State, parse
 from flyball.core.settings import Settings
 from flyball.core.tally import FAILED as FAILED
-from flyball.core.tally import Proof, after_proof, after_restore, after_turn, played_key, union
+from flyball.core.tally import FRESH, Proof, after_proof, after_restore, after_turn, played_key, union
+from flyball.errors import FlyballError
 
 WORKERS = ("coder", "worker", "author", "developer")
 BY_A_PERSON = "a person stopped it"
@@ -86,6 +87,8 @@ class Run(Struct, frozen=True, kw_only=True):
 
     retries: int = 0
     contexts: int = 0
+    limits: int = 0  # turns in a row that a limit ended, as far as two
+    limited: dict[str, int] = {}  # agent -> until when a limit holds it, where others stand in
     interruptions: int = 0
     no_progress: int = 0
     progressed: bool = False  # the last turn made progress
@@ -106,6 +109,7 @@ class Run(Struct, frozen=True, kw_only=True):
     sessions: dict[str, str] = {}  # agent|role -> session
     told: tuple[str, ...] = ()
     message: str = ""  # the last turn's final message
+    lately: tuple[str, ...] = ()  # the last turns, a line each, for questions and fresh sessions
     plan: dict[str, Any] = {}
     findings: tuple[e.Finding, ...] = ()
     disputes: dict[str, int] = {}  # finding -> how often it was disputed since a person last said
@@ -139,6 +143,8 @@ class Run(Struct, frozen=True, kw_only=True):
 def begin(event: e.RunBegan) -> Run:
     machine = parse(event.table)
     start = event.start or machine.start
+    if start not in machine.states:
+        raise FlyballError(f"'{machine.name}' has no state '{start}', so run {event.run} cannot be in it.")
     counted = start == machine.iteration or (bool(machine.iteration) and start != machine.start)
     return Run(
         id=event.run,
@@ -156,6 +162,7 @@ def begin(event: e.RunBegan) -> Run:
         base_tree=event.base_tree,
         seen=(event.tree,) if event.tree else (),
         changed=tuple(event.options.get("changed", ())),
+        sessions=event.sessions,
     )
 
 
@@ -204,15 +211,7 @@ def _act_finished(run: Run, event: e.ActFinished) -> Run:
         case e.ProofEnded() as proof:
             return after_proof(after, act, proof)
         case e.Prepared() as made:
-            tree = made.base_tree
-            return replace(
-                after,
-                prepared=not made.error,
-                sandbox=made.sandbox,
-                base_tree=tree,
-                tree=tree,
-                seen=(tree,) if tree else (),
-            )
+            return _after_prepare(after, made)
         case e.Restored() as back:
             return after_restore(after, act, back)
         case e.CommitEnded() as done:
@@ -233,6 +232,20 @@ def _act_finished(run: Run, event: e.ActFinished) -> Run:
             )
         case e.CheckEnded():
             return after
+
+
+def _after_prepare(run: Run, made: e.Prepared) -> Run:
+    tree = made.tree or made.base_tree
+    return replace(
+        run,
+        prepared=not made.error,
+        sandbox=made.sandbox,
+        base_tree=made.base_tree,
+        tree=tree,
+        seen=tuple(dict.fromkeys(t for t in (made.base_tree, tree) if t)),
+        changed=union(run.changed, made.changed),
+        lines=run.lines + made.lines,
+    )
 
 
 def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
@@ -432,7 +445,14 @@ def _asked(run: Run, event: e.Asked) -> Run:
 
 
 def _told(run: Run, event: e.Told) -> Run:
-    return replace(run, at=event.at, told=(*run.told, event.text))
+    """A newer account of what was done replaces the older one."""
+    afresh = event.text.startswith(FRESH)
+    told = tuple(text for text in run.told if not (afresh and text.startswith(FRESH)))
+    return replace(run, at=event.at, told=(*told, event.text))
+
+
+def _limited(run: Run, event: e.Limited) -> Run:
+    return replace(run, at=event.at, limited={**run.limited, event.agent: event.until})
 
 
 def _noted(run: Run, event: e.AnyEvent) -> Run:
@@ -449,6 +469,7 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.FailureCounted: _failure_counted,
     e.Skipped: _noted,
     e.Warned: _noted,
+    e.Limited: _limited,
     e.Stopped: _stopped,
     e.Resumed: _resumed,
     e.Answered: _answered,

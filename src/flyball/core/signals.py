@@ -34,7 +34,7 @@ class Reading(msgspec.Struct, frozen=True):
     """How a final message is read, with what it claimed and, as sentences, what it lacked."""
 
     reading: Outcome
-    exit_signal: bool = False
+    exit_signal: bool | None = None  # None: nothing was said about it
     indicators: tuple[str, ...] = ()
     signal: Signal | None = None
     missing: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ def _loop_outcome(status: frozenset[str], stated: tuple[Sentence, ...], missing:
     return "not_complete" if missing else "complete"
 
 
-def _lacks(signal: bool, found: tuple[str, ...]) -> tuple[str, ...]:
+def _lacks(signal: bool | None, found: tuple[str, ...]) -> tuple[str, ...]:
     lacks: list[str] = []
     if not signal:
         lacks.append(
@@ -123,8 +123,8 @@ _EXIT = re.compile(rf"{_MARK}EXIT_SIGNAL(?:{_MARK}:|:{_MARK})\s*{_MARK}([A-Za-z]
 _EXIT_FALSE = re.compile(rf"{_MARK}EXIT_SIGNAL{_MARK}\s*[:=]{_MARK}\s*{_MARK}false\b", re.I)
 
 
-def _exit_signal(lines: tuple[Line, ...]) -> bool:
-    """True where the agent says true on a line of its own and nowhere says false."""
+def _exit_signal(lines: tuple[Line, ...]) -> bool | None:
+    """True where the agent says true on a line of its own and nowhere says false; None where it says nothing."""
     said_true = False
     for at, line in enumerate(lines):
         if not line.own or "EXIT_SIGNAL" not in line.text or _is_foreign(lines, at):
@@ -133,7 +133,7 @@ def _exit_signal(lines: tuple[Line, ...]) -> bool:
             return False
         found = _EXIT.fullmatch(line.text)
         said_true |= found is not None and found.group(1).lower() == "true" and _alone(line)
-    return said_true
+    return said_true or None
 
 
 def _alone(line: Line) -> bool:

@@ -17,10 +17,13 @@ from flyball.core.machine import READ_ONLY_ROLES
 if TYPE_CHECKING:
     from flyball.core.run import Run
 
-FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "context")  # cost no turn
+WAITS = ("rate_limited", "plan_limit", "overloaded", "network")  # limits that clear by themselves
+FREE = (*WAITS, "auth", "billing", "context")  # cost no turn
 FAILED = ("killed", "hung", "unknown", "refused", "cannot_start")  # a failed turn, tried again
 TREES_KEPT = 512
 CONTEXTS = 2  # so many overflows in a row are a failed turn
+LATELY = 5  # so many of the last turns are told to people and to fresh sessions
+FRESH = "You go on in a fresh session."
 
 
 class Proof(Struct, frozen=True):
@@ -33,10 +36,10 @@ class Proof(Struct, frozen=True):
 
 
 def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
-    """A change that a person let stand is the work that the turn had done."""
+    """A change that a person let stand is the work that the turn had done; one that a person made is theirs."""
     changed = tuple(dict.fromkeys((*run.changed, *back.changed)))
     run = replace(run, tree=back.tree, todo=None, changed=changed, lines=run.lines + back.lines)
-    if act is None or act.why != "approved":
+    if act is None or act.why not in ("approved", "hand-back"):
         return run
     run = replace(run, excused=run.changed, excused_lines=run.lines)
     if back.tree in run.seen:
@@ -53,13 +56,14 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
         played={**run.played, key: run.played.get(key, 0) + 1},
         sessions={**run.sessions, key: turn.session} if turn.session else run.sessions,
         message=turn.message or run.message,
-        told=(*run.told, *turn.notes),
+        told=(*_unheard(act, turn), *run.told, *turn.notes),
         last_error=turn.error or run.last_error,
         contexts=run.contexts + 1 if turn.verdict == "context" else 0,
+        limits=min(run.limits + 1, 2) if turn.verdict in WAITS else 0,
         changed=union(run.changed, turn.changed),
         lines=run.lines + turn.lines,
         findings=entered(run.findings, role, turn.claim.findings),
-        disputes=disputed(run.disputes, role, turn.claim.findings),
+        disputes=disputed(run.disputes, run.findings, role, turn.claim.findings),
     )
     if turn.verdict == "context":
         run = replace(run, sessions=_without(run.sessions, key))
@@ -68,6 +72,7 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
     run = replace(
         run,
         turn=run.turn + 1,
+        lately=(*run.lately[1 - LATELY :], _line(run, role, turn)),
         turn_costs=(*run.turn_costs[-99:], turn.usage.cost_uusd),
         turn_tokens=(*run.turn_tokens[-99:], turn.usage.tokens),
         retries=run.retries + 1 if turn.verdict in (*FAILED, "context") else 0,
@@ -75,6 +80,20 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
         **_counted_error(run.error, run.error_count, turn.fingerprint),
     )
     return _progress(run, role, turn)
+
+
+def _unheard(act: e.Act | None, turn: e.TurnEnded) -> tuple[str, ...]:
+    """What was told to a turn that came to nothing is told to the one that takes its place."""
+    return act.told if act and turn.verdict in (*FREE, *FAILED) else ()
+
+
+def _line(run: Run, role: str, turn: e.TurnEnded) -> str:
+    """One of the last turns, in a line."""
+    shown = ", ".join(turn.changed[:3]) + (" …" if len(turn.changed) > 3 else "")
+    ended = "" if turn.verdict == "ok" else f", ended as {turn.verdict}"
+    said = next((line.strip() for line in turn.message.splitlines() if line.strip()), "")
+    words = f": “{said[:120]}”" if said else ""
+    return f"turn {run.turn + 1} ({role}) changed {shown or 'nothing'}{ended}{words}"
 
 
 def costs_nothing(run: Run, turn: e.TurnEnded) -> bool:
@@ -90,8 +109,8 @@ def waits_for_answer(turn: e.TurnEnded) -> bool:
 def _progress(run: Run, role: str, turn: e.TurnEnded) -> Run:
     """A tree never seen in this run is progress; one seen before is not, and neither are words (CTO-11)."""
     tree = turn.tree or run.tree
-    said_done = role == "author" and turn.claim.signal == "DONE"
-    run = replace(run, done_tree=tree) if said_done else run
+    if role == "author":  # what was said of an earlier tree, or in the other place, is no longer said
+        run = replace(run, done_tree=tree if turn.claim.signal == "DONE" else "")
     if role in READ_ONLY_ROLES or waits_for_answer(turn):
         return replace(run, tree=tree)
     fresh = bool(tree) and tree not in run.seen

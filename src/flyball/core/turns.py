@@ -8,20 +8,22 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from flyball.core import events as e
+from flyball.core import waits
+from flyball.core.calls import CallLimits
 from flyball.core.ledger import DISPUTES, settled
 from flyball.core.machine import JUDGING_ROLES
 from flyball.core.run import Run
 from flyball.core.stops import ask, ended, exhausted, stop
-from flyball.core.tally import CONTEXTS, FAILED, FREE
+from flyball.core.tally import CONTEXTS, FAILED, FREE, WAITS
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
     *("untested", "unproven", "approval", "stalled", "progressed", "success", "failure", "third_failure"),
     *("blocked", "exhausted", "timeout", "error", "cancel", "passed", "committed", "refused", "answered"),
 )
 RECOVERIES = ("retry", "rollback", "skip", "escalate")
-WAITS = ("rate_limited", "plan_limit", "overloaded", "network")
 VERDICTS = ("ok", "turn_limit", "budget_limit", "needs_approval", "timeout", *FREE, *FAILED)
 TIERS = ("T0", "T3", "T2", "T1")
+INDICATORS = 2  # so many different ones, at least, go with a claim to be done
 
 
 def claimable(run: Run) -> list[str]:
@@ -134,7 +136,7 @@ def stopped_by(
         return [ended(run, "cancelled", stop(run, "cancelled", rule="a person asked for it"), now)]
     if ruling and ruling.verdict == "deny" and ruling.diff not in run.waived:
         return _blocked(run, act, turn, ruling, f"blocked.guard.{ruling.rule}", now)
-    failure = _process_failure(run, turn, now)
+    failure = _process_failure(run, act, turn, now)
     if failure is not None and (run.tree == act.tree or _ends(failure)):
         return failure
     if ruling and ruling.verdict == "ask" and ruling.diff not in run.waived:
@@ -144,6 +146,21 @@ def stopped_by(
 
 def _ends(facts: Sequence[e.AnyEvent]) -> bool:
     return any(isinstance(fact, e.Ended) for fact in facts)
+
+
+def call_limits(run: Run) -> CallLimits:
+    """How many tool calls a turn may have (CTO-9), as configured."""
+    usual = CallLimits()
+    calls, same = run.most("calls") or usual.halt, run.most("same_action") or usual.same_call
+    return replace(usual, same_call=same, halt=calls, warn=min(usual.warn, calls // 2))
+
+
+def warned(run: Run, result: e.AnyResult, now: int) -> list[e.AnyEvent]:
+    warn = call_limits(run).warn
+    if not isinstance(result, e.TurnEnded) or result.halted or result.calls <= warn:
+        return []
+    text = f"{result.calls} tool calls in one turn; a warning is due above {warn}."
+    return [e.Warned(at=now, code="limit.actions", text=text)]
 
 
 def _halted(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent] | None:
@@ -190,12 +207,12 @@ def _needs_approval(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, n
     return [held, ask(run, seen, "approval", text, now, bound=ruling.diff)]
 
 
-def _process_failure(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent] | None:
+def _process_failure(run: Run, act: e.Act, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent] | None:
     verdict = turn.verdict
     if verdict == "timeout":
         return _timed_out(run, turn, now)
     if verdict in WAITS:
-        return [_limit_wait(run, turn, now)]
+        return waits.limited(run, act, turn, now)
     if verdict in ("auth", "billing"):
         seen = stop(run, f"wait.{verdict}", verdict, detail=turn.error)
         return [
@@ -211,7 +228,8 @@ def _process_failure(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEve
         seen = stop(run, "limit.budget_usd", "the agent's own budget", detail=turn.error)
         return [ask(run, seen, "budget", "The agent's own budget is used up. Raise it?", now)]
     if verdict == "context":
-        return [] if run.contexts < CONTEXTS else _failed(run, turn, now)
+        fresh = e.Told(at=now, text=waits.so_far(run), who="flyball")
+        return [fresh] if run.contexts < CONTEXTS else _failed(run, turn, now)
     return _failed(run, turn, now) if verdict in FAILED else None
 
 
@@ -223,12 +241,6 @@ def _timed_out(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent]:
         return exhausted(run, seen, now)
     seen = stop(run, "timeout.phase", "phase_timeout", "", "outlived", detail=turn.error)
     return exhausted(run, seen, now, "timeout")
-
-
-def _limit_wait(run: Run, turn: e.TurnEnded, now: int) -> e.Stopped:
-    until = max(turn.reset_at, now) if turn.reset_at is not None else now + run.settings.retry_every_us
-    seen = stop(run, "wait.rate_limit", turn.verdict, until, now, detail=turn.error)
-    return e.Stopped(at=now, status="waiting", stop=seen, until=until)
 
 
 def _failed(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
@@ -280,7 +292,8 @@ def _worker(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str
     missing = missing_for_exit(run, turn.claim)
     if not missing:
         return "done", {}, ()
-    told = ("Not done yet: " + " ".join(missing),) if turn.claim.finished else ()
+    tried = turn.claim.finished or len(set(turn.claim.indicators)) >= INDICATORS
+    told = ("Not done yet: " + " ".join(missing),) if tried else ()
     if "progressed" in run.here.on:
         return ("progressed" if run.progressed else "stalled"), {}, told
     open_now = stalled(run) and run.machine.place(run.state, "stalled")
@@ -292,8 +305,8 @@ def missing_for_exit(run: Run, claim: e.Claim) -> list[str]:
     missing = list(claim.missing)
     if not claim.finished:
         missing.append("The exit signal is not set.")
-    if len(set(claim.indicators)) < 2:
-        missing.append(f"{len(set(claim.indicators))} of 2 distinct completion indicators were given.")
+    if len(set(claim.indicators)) < INDICATORS:
+        missing.append(f"{len(set(claim.indicators))} of {INDICATORS} distinct completion indicators were given.")
     if any(f.severity == "high" and f.status == "open" for f in run.findings):
         missing.append("A high finding is still open.")
     return missing
@@ -329,8 +342,9 @@ def _succeeds(run: Run, outcome: str) -> bool:
 
 def solutions(run: Run, seen: e.Stop) -> str:
     error = f" The last error: {run.last_error[-300:]}" if run.last_error else ""
+    turns = f" The last turns: {'; '.join(run.lately)}." if run.lately else ""
     return (
-        f"The circuit is open: {seen.code} ({seen.observed} of {seen.threshold}).{error} "
+        f"The circuit is open: {seen.code} ({seen.observed} of {seen.threshold}).{error}{turns} "
         "Possible: go on for one probing turn; answer with a hint; redirect to another approach; cancel."
     )
 
@@ -344,7 +358,8 @@ def _pair(run: Run, role: str, turn: e.TurnEnded) -> tuple[str, dict[str, Any], 
     review = run.option("review") == "always" or run.settings.consensus
     unproved = run.owner and not run.settings.proof
     done = signal == "DONE" and not review and not unproved
-    return ("done" if done else next(iter(run.here.on))), {}, ()
+    told = (f"The author says:\n{turn.message}",) if turn.message else ()
+    return ("done" if done else next(iter(run.here.on))), {}, told
 
 
 def _reviewed(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str, ...]]:

@@ -116,10 +116,10 @@ def _what(run: Run) -> str:
     verb = {"ended": "ended", "waiting": "waits", "paused": "is paused", "blocked": "is blocked"}.get(
         run.status, "stopped"
     )
-    return f"Run {run.id} {verb} in '{run.state}' ({seen.code}): {_says(seen.code)}."
+    return f"Run {run.id} {verb} in '{run.state}' ({seen.code}): {says(seen.code)}."
 
 
-def _says(code: str) -> str:
+def says(code: str) -> str:
     return codes.of(code).says
 
 
@@ -158,6 +158,8 @@ def next_step(run: Run) -> str:
     """What a person can do now, as a command."""
     if run.question:
         return f"Answer with `flyball answer {run.question.id} {'|'.join(run.question.verbs)}`."
+    if run.stop and run.stop.code == "wait.take_over":
+        return f"`flyball hand-back {run.id}` gives it back."
     if run.status == "paused":
         return f"`flyball resume {run.id}` goes on."
     if run.end == "success":

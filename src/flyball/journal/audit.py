@@ -7,7 +7,7 @@ begun and ended runs, and the signed heads kept outside the store, which may be 
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from flyball.journal.chain import broken, registry_digest
+from flyball.journal.chain import UNREADABLE, broken, registry_digest
 from flyball.journal.types import REGISTRY, Checkpoint, Entry, Fault, Registered
 
 
@@ -18,8 +18,8 @@ class Stored(Protocol):
         """The registry's lines in their order."""
         ...
 
-    def heads(self) -> Iterator[tuple[str, int, str]]:
-        """Each run's name, sequence number and hash as its row has them."""
+    def heads(self) -> Iterator[tuple[str, int, str, bool]]:
+        """Each run's name, sequence number, hash, and whether it has ended, as its row has them."""
         ...
 
     def entries(self, run: str) -> Iterator[Entry]:
@@ -46,22 +46,29 @@ class _Life:
         return "pruned" in self.heads
 
 
-def faults(stored: Stored, checkpoints: Iterable[Checkpoint] = ()) -> list[Fault]:
-    """Every fault of the store, the registry's first."""
-    known = list(checkpoints)
+Head = tuple[int, str, bool]
+
+
+def faults(stored: Stored, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
+    """Every fault of the store, the registry's first; with `only`, of the registry and that one run."""
     marks: dict[str, list[Checkpoint]] = {}
-    for mark in known:
+    for mark in checkpoints:
         marks.setdefault(mark.run, []).append(mark)
     found, lives = _registry_faults(stored, marks.pop(REGISTRY, []))
-    heads = {run: (seq, head) for run, seq, head in stored.heads()}
-    for run in dict.fromkeys([*lives, *heads, *marks]):
+    heads = {run: (seq, head, ended) for run, seq, head, ended in stored.heads()}
+    for run in dict.fromkeys([*lives, *heads, *marks]) if only is None else (only,):
         life = lives.get(run)
         found += _run_faults(stored, run, life, heads.get(run), marks.get(run, []))
-    found += [Fault(name, 0, f"There are events of {name}, which nobody began.") for name in stored.strays()]
-    return found + [
-        Fault(run, seq, f"Run {run}: its snapshot at event {seq} is not what was written.")
-        for run, seq in stored.spoiled()
-    ]
+    return [*found, *_loose_faults(stored, only)]
+
+
+def _loose_faults(stored: Stored, only: str | None) -> Iterator[Fault]:
+    """What belongs to nothing: events of no run, snapshots of no event."""
+    for name in stored.strays() if only is None else ():
+        yield Fault(name, 0, f"There are events of {name}, which nobody began.")
+    for run, seq in stored.spoiled():
+        if only in (None, run):
+            yield Fault(run, seq, f"Run {run}: its snapshot at event {seq} is not what was written.")
 
 
 def _registry_faults(stored: Stored, marks: list[Checkpoint]) -> tuple[list[Fault], dict[str, _Life]]:
@@ -84,6 +91,8 @@ def _registry_faults(stored: Stored, marks: list[Checkpoint]) -> tuple[list[Faul
 def _line_fault(n: int, head: str, line: Registered, life: _Life | None) -> str:
     if line.n != n + 1:
         return f"{n + 1} is missing (line {line.n} comes next)"
+    if line.hash == UNREADABLE:
+        return f"{line.n} (run {line.run}) cannot be read ({UNREADABLE})"
     digest = registry_digest(
         bytes.fromhex(head), line.n, line.kind, line.run, bytes.fromhex(line.head), line.at
     )
@@ -108,7 +117,7 @@ def _behind(what: str, mark: Checkpoint, last: int) -> Fault:
 
 
 def _run_faults(
-    stored: Stored, run: str, life: _Life | None, head: tuple[int, str] | None, marks: list[Checkpoint]
+    stored: Stored, run: str, life: _Life | None, head: Head | None, marks: list[Checkpoint]
 ) -> list[Fault]:
     if life is not None and life.pruned:
         return _grave_faults(stored, run, head)
@@ -127,7 +136,7 @@ def _unknown(mark: Checkpoint) -> Fault:
     return Fault(mark.run, mark.seq, text)
 
 
-def _grave_faults(stored: Stored, run: str, head: tuple[int, str] | None) -> list[Fault]:
+def _grave_faults(stored: Stored, run: str, head: Head | None) -> list[Fault]:
     left = next(stored.entries(run), None)
     if left is None and head is None:
         return []
@@ -137,7 +146,7 @@ def _grave_faults(stored: Stored, run: str, head: tuple[int, str] | None) -> lis
 
 
 def _told(
-    stored: Stored, run: str, registry: dict[str, str], head: tuple[int, str] | None, marks: list[Checkpoint]
+    stored: Stored, run: str, registry: dict[str, str], head: Head | None, marks: list[Checkpoint]
 ) -> list[Fault]:
     """Walk the run's chain once, and hold everything that is known of it against it."""
     last, prior = 0, ""
@@ -156,25 +165,35 @@ def _told(
         if last in wanted:
             seen[last] = prior
     return [
-        *_head_faults(run, last, prior, head),
+        *_head_faults(run, last, prior, head, "ended" in registry),
         *(_behind(f"Run {run}", mark, last) for mark in marks if seen.get(mark.seq) != mark.hash),
         *_owed_faults(run, last, owed),
     ]
 
 
-def _head_faults(run: str, last: int, prior: str, head: tuple[int, str] | None) -> Iterator[Fault]:
+def _head_faults(run: str, last: int, prior: str, head: Head | None, ended: bool) -> Iterator[Fault]:
     if head is None and not last:
         yield Fault(
             run, 0, f"Run {run} is gone: the registry says it began, and neither events nor a row are left."
         )
     elif head is None:
         yield Fault(run, last, f"Run {run} has {last} events but no row.")
+    elif head[1] == UNREADABLE:
+        yield Fault(
+            run, last, f"Run {run}: its row cannot be read ({UNREADABLE}); its chain is at event {last}."
+        )
     elif head[0] > last:
         yield Fault(
             run, last + 1, f"Run {run}: event {last + 1} is missing: its row says that there are {head[0]}."
         )
-    elif head != (last, prior):
+    elif head[:2] != (last, prior):
         yield Fault(run, last, f"Run {run}: its row stands at event {head[0]}, its chain at event {last}.")
+    elif head[2] != ended:
+        say = ("has not", "has") if ended else ("has", "has not")
+        text = (
+            f"Run {run}: its row says that it {say[0]} ended at event {last}, the registry that it {say[1]}."
+        )
+        yield Fault(run, last, text)
 
 
 def _owed_faults(run: str, last: int, owed: dict[str, str]) -> Iterator[Fault]:

@@ -11,6 +11,9 @@ from struct import Struct as Packer
 
 from flyball.journal.types import Draft, Entry, Registered
 
+UNREADABLE = "a column holds a value of another type"
+"""Stands for the hash of what cannot be read as it was written; no chain bears it."""
+
 _NOTHING = bytes(32)
 _NUMBERS = Packer(">qq")
 _LENGTH = Packer(">Q")
@@ -72,6 +75,8 @@ def broken(before: bytes, after: int, entry: Entry) -> str:
     """Why `entry` cannot follow event `after`, whose hash is `before`, as half a sentence; "" if it can."""
     if entry.seq != after + 1:
         return f"event {after + 1} is missing (event {entry.seq} comes next)"
+    if entry.hash == UNREADABLE:
+        return f"event {entry.seq} cannot be read ({UNREADABLE})"
     digest = event_digest(before, entry.run, entry.seq, entry.at, entry.kind, entry.body)
     if digest.hex() != entry.hash:
         return f"event {entry.seq} is not what was written (its hash does not follow from the chain)"

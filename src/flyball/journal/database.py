@@ -7,7 +7,8 @@ open across a write.
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,18 @@ class Database:
     def commit(self) -> None:
         """On return it is on the disk."""
         self.tell("COMMIT")
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """All reads see one instant. Inside a transaction they do already."""
+        if self._connection.in_transaction:
+            yield
+            return
+        self.tell("BEGIN")
+        try:
+            yield
+        finally:
+            self.rollback()
 
     def rollback(self) -> None:
         """Forget what was begun. A transaction that SQLite has already given up is forgotten too."""

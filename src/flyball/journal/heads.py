@@ -2,7 +2,8 @@
 
 So a journal that was cut off, rewritten or put back to an older copy is found out: it does not know a head
 that was once durable. One file a run and one for the registry, replaced whole. A head is noted after its
-commit and written at most once a second a run and ten times a second in all; `flush` writes the rest.
+commit and written at most once a second a run and ten times a second in all; `flush` writes the rest. The
+first and the last of a run are written at once: a run that has gone on has a head, or somebody took it away.
 """
 
 import os
@@ -34,10 +35,10 @@ class Heads:
         self._written_at: dict[str, int] = {}
         self._last_at = -PAUSE_US
 
-    def note(self, run: str, seq: int, head: str, at: int) -> None:
+    def note(self, run: str, seq: int, head: str, at: int, *, at_once: bool = False) -> None:
         """Remember a head that is durable, and write it if it is time. `REGISTRY` is the registry's name."""
         self._waiting[run] = Checkpoint(run, seq, head, at)
-        if self._due(run, at):
+        if at_once or self._due(run, at):
             self._write(self._waiting.pop(run))
 
     def _due(self, run: str, at: int) -> bool:
@@ -66,6 +67,10 @@ class Heads:
             else:
                 heads.append(head)
         return heads, found
+
+    def of(self, run: str) -> Checkpoint | None:
+        """The head of one run; None if there is none that our key signed."""
+        return self._read(self._path(run))
 
     def rolled_back(self, run: str, journal: Journal) -> Fault | None:
         """Before a run goes on: whether the journal lacks a head that the run once had."""

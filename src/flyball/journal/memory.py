@@ -226,9 +226,9 @@ class MemoryJournal:
         """The registry, in order, unchecked."""
         return iter(tuple(self._registry))
 
-    def heads(self) -> Iterator[tuple[str, int, str]]:
-        """Each run that has a row, with its head."""
-        return ((run, *self.head(run)) for run in tuple(self._rows))
+    def heads(self) -> Iterator[tuple[str, int, str, bool]]:
+        """Each run that has a row, with its head and whether it has ended."""
+        return ((run, *self.head(run), run in self._ended) for run in tuple(self._rows))
 
     def entries(self, run: str) -> Iterator[Entry]:
         """The run's events, unchecked."""
@@ -244,9 +244,9 @@ class MemoryJournal:
             (kept.run, kept.seq) for kept, digest in self._snapshots.values() if not self._bound(kept, digest)
         )
 
-    def faults(self, checkpoints: Iterable[Checkpoint] = ()) -> list[Fault]:
+    def faults(self, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
         """What is not as it was written."""
-        return audit.faults(self, checkpoints)
+        return audit.faults(self, checkpoints, only)
 
     def close(self) -> None:
         """Nothing to let go of."""

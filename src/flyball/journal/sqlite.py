@@ -5,7 +5,8 @@ One transaction holds a write's events, its row, its letters, its snapshot and i
 An instance is used by the thread that made it; other processes (and threads) open their own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -343,15 +344,22 @@ class SqliteJournal:
         """The registry, in order, unchecked."""
         return self._stored.registered()
 
-    def faults(self, checkpoints: Iterable[Checkpoint] = ()) -> list[Fault]:
-        """What SQLite finds wrong with the file, then what the chains do."""
+    def faults(self, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
+        """What SQLite finds wrong with the file, then what the chains do; of one instant, whoever writes."""
         found: list[Fault] = []
         try:
-            found += self._damage()
-            found += audit.faults(self._stored, checkpoints)
+            with self.still():
+                found += self._damage() if only is None else []
+                found += audit.faults(self._stored, checkpoints, only)
         except JournalError as error:
             found.append(Fault("", 0, str(error)))
         return found
+
+    @contextmanager
+    def still(self) -> Generator[None]:
+        """Everything read meanwhile is of one instant, though others write. Keep it short; nothing may be written."""
+        with self._database.reading():
+            yield
 
     def _damage(self) -> list[Fault]:
         said = self._database.ask("PRAGMA integrity_check(20)", (), (str,))

@@ -221,8 +221,11 @@ class Journal(Protocol):
         """The registry, in order, unchecked."""
         ...
 
-    def faults(self, checkpoints: Iterable[Checkpoint] = ()) -> list[Fault]:
-        """Everything in the store that is not as it was written, or that a checkpoint knows and it does not."""
+    def faults(self, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
+        """Everything in the store that is not as it was written, or that a checkpoint knows and it does not.
+
+        With `only`: what concerns the registry and that one run.
+        """
         ...
 
     def close(self) -> None:

@@ -42,6 +42,11 @@ class Proof(Struct, frozen=True):
         return sum(part.states for part in self.explored)
 
     @property
+    def taken(self) -> frozenset[tuple[str, str]]:
+        """The transitions of the table that were seen; the rest no rule takes yet."""
+        return frozenset[tuple[str, str]]().union(*(part.taken for part in self.explored))
+
+    @property
     def transitions(self) -> int:
         return sum(part.transitions for part in self.explored)
 
@@ -59,9 +64,7 @@ def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> P
     if broken or only:
         return Proof(machine.name, laws, tuple(explored), broken=broken)
     below, measured = _bound(machine, None, find, ())
-    return Proof(
-        machine.name, laws, (*explored, measured), measured.bound, below, broken=measured.broken
-    )
+    return Proof(machine.name, laws, (*explored, measured), measured.bound, below, broken=measured.broken)
 
 
 def _parents() -> list[Machine]:

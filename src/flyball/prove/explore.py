@@ -42,6 +42,7 @@ class Explored(Struct, frozen=True):
     states: int
     transitions: int
     bound: int = 0  # turns between two waits, at most
+    taken: frozenset[tuple[str, str]] = frozenset()  # the transitions between states
     broken: Broken | None = None
 
 
@@ -64,6 +65,7 @@ class Graph:
         self.depth: list[int] = []
         self.edges: list[list[tuple[int, int]]] = []  # (to, turns)
         self.transitions = 0
+        self.taken: set[tuple[str, str]] = set()
 
     def add(self, run: Run, witness: Witness, source: int, move: Move | None) -> int:
         name = key(run, witness, self.premise)
@@ -76,6 +78,13 @@ class Graph:
         self.depth.append(self.depth[source] + 1 if move else 0)
         self.edges.append([])
         return len(self.nodes) - 1
+
+    def join(
+        self, source: int, move: Move, run: Run, witness: Witness, said: list[e.AnyEvent], turns: int
+    ) -> None:
+        self.transitions += 1
+        self.edges[source].append((self.add(run, witness, source, move), turns))
+        self.taken.update((fact.source, fact.target) for fact in said if isinstance(fact, e.Moved))
 
     def path(self, node: int) -> list[Move]:
         found: list[Move] = []
@@ -107,7 +116,8 @@ def _stays(run: Run) -> bool:
 
 
 def _explored(graph: Graph, bound: int = 0, broken: Broken | None = None) -> Explored:
-    return Explored(graph.premise.name, len(graph.nodes), graph.transitions, bound, broken)
+    taken = frozenset(graph.taken)
+    return Explored(graph.premise.name, len(graph.nodes), graph.transitions, bound, taken, broken)
 
 
 def _expand(graph: Graph, node: int) -> Broken | None:
@@ -121,9 +131,7 @@ def _expand(graph: Graph, node: int) -> Broken | None:
         for move in moves(run, graph.premise):
             step = take(graph.premise, run, witness, move)
             if step is not None:
-                graph.transitions += 1
-                there = graph.add(step[0], step[1], node, move)
-                graph.edges[node].append((there, _turns(graph.premise, run, move)))
+                graph.join(node, move, *step, _turns(graph.premise, run, move))
                 ways += int(not isinstance(move.letter, letters.Ask))
         if not ways:
             raise _Breach("SYS-1", f"nothing leads on from '{run.state}' ({run.status})")
@@ -150,8 +158,10 @@ def _rests(run: Run) -> None:
             raise _Breach("HUMAN-3", f"'{what}' does something to a run that has ended")
 
 
-def take(premise: Premise, run: Run, witness: Witness, move: Move) -> tuple[Run, Witness] | None:
-    """The run and the witness after this move, every law checked; None: nothing came of it."""
+def take(
+    premise: Premise, run: Run, witness: Witness, move: Move
+) -> tuple[Run, Witness, list[e.AnyEvent]] | None:
+    """The run and the witness after this move, and its facts, every law checked; None: nothing came of it."""
     said = facts(run, move)
     if not said:
         return None
@@ -167,7 +177,7 @@ def take(premise: Premise, run: Run, witness: Witness, move: Move) -> tuple[Run,
     breach = laws.step_breaks(run, move, said, after, now)
     if breach:
         raise _Breach(*breach)
-    return after, now
+    return after, now, said
 
 
 def _turns(premise: Premise, run: Run, move: Move) -> int:
@@ -273,9 +283,7 @@ def _way(came: dict[int, int], start: int, node: int) -> list[int]:
 # ---- a counterexample --------------------------------------------------------------------------------------------------
 
 
-def _told(
-    graph: Graph, node: int, last: Move | None, law: str, says: str, way: Iterable[int] = ()
-) -> Broken:
+def _told(graph: Graph, node: int, last: Move | None, law: str, says: str, way: Iterable[int] = ()) -> Broken:
     steps = _replayed(graph, [*graph.path(node), *([last] if last else [])])
     return Broken(law, says, graph.premise.name, (*steps, *_round(graph, node, way)))
 

@@ -16,14 +16,68 @@ from flyball.prove.premises import Premise
 from flyball.prove.witness import Witness
 
 UNREAD = (  # what no decision reads
-    *("id", "machine", "settings", "began", "at", "entered_at", "previous", "answered_by", "acts", "questions"),
-    *("sandbox", "base_tree", "changed", "lines", "baseline", "certificate", "last_error", "sessions", "told"),
+    *(
+        "id",
+        "machine",
+        "settings",
+        "began",
+        "at",
+        "entered_at",
+        "previous",
+        "answered_by",
+        "acts",
+        "questions",
+    ),
+    *(
+        "sandbox",
+        "base_tree",
+        "changed",
+        "lines",
+        "baseline",
+        "certificate",
+        "last_error",
+        "sessions",
+        "told",
+    ),
     *("message", "plan", "played", "child", "excused", "excused_lines"),
 )
 READ = (  # what the key below holds in its own way
-    *("state", "status", "end", "stop", "question", "until", "asked", "act", "held", "todo", "below", "origin"),
-    *("turn", "below_turns", "barren", "turns_base", "iteration", "iteration_base", "entries", "tree", "seen"),
-    *("moved_tree", "fewest", "proof", "done_tree", "ruling", "waived", "committed", "no_progress", "progressed"),
+    *(
+        "state",
+        "status",
+        "end",
+        "stop",
+        "question",
+        "until",
+        "asked",
+        "act",
+        "held",
+        "todo",
+        "below",
+        "origin",
+    ),
+    *(
+        "turn",
+        "below_turns",
+        "barren",
+        "turns_base",
+        "iteration",
+        "iteration_base",
+        "entries",
+        "tree",
+        "seen",
+    ),
+    *(
+        "moved_tree",
+        "fewest",
+        "proof",
+        "done_tree",
+        "ruling",
+        "waived",
+        "committed",
+        "no_progress",
+        "progressed",
+    ),
     *("error", "error_count", "error_before", "failures", "spent", "spent_base", "turn_costs", "turn_tokens"),
     *("wall_us", "wall_base", "retries", "contexts"),
 )
@@ -47,11 +101,20 @@ class Names:
 
 
 def key(run: Run, witness: Witness, premise: Premise) -> tuple[Any, ...]:
+    if run.status == "ended":
+        return run.end, run.state
     trees = Names()
     named = (*_where(run, premise, trees), *_trees(run, premise, trees))
     known = tuple(tree in run.seen for tree in trees.given) if premise.circuit else ()
     kept = tuple([_plain(value) for value in _kept(run)])
-    return (named, known, kept, _counts(run, premise), _spent(run, premise), witness.key(run, trees.of, trees.known, premise))
+    return (
+        named,
+        known,
+        kept,
+        _counts(run, premise),
+        _spent(run, premise),
+        witness.key(run, trees.of, trees.known, premise),
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -71,13 +134,17 @@ def _where(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
         run.question.verbs if run.question else None,
         run.until is not None,
         (act.do, act.why, trees.of(act.tree), act.state) if act else None,
-        (held.outcome, held.until, _data(held, trees)) if held else None,
+        (held.outcome, held.until, _data(run, held, trees)) if held else None,
         (run.todo.why, trees.of(run.todo.tree)) if run.todo else None,
     )
 
 
-def _data(held: e.Held, trees: Names) -> tuple[Any, ...]:
-    return tuple((k, trees.of(v) if k == "before" else str(v)) for k, v in sorted(held.data.items()))
+def _data(run: Run, held: e.Held, trees: Names) -> tuple[Any, ...]:
+    """What goes with a held outcome; a state is named for nothing where the table names it."""
+    data = dict(held.data)
+    if not run.machine.place(run.state, held.outcome).startswith("any:"):
+        data.pop("state", None)
+    return tuple((k, trees.of(v) if k == "before" else str(v)) for k, v in sorted(data.items()))
 
 
 def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:

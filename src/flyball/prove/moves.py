@@ -100,7 +100,9 @@ def _below(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Move]:
         assert isinstance(result, e.ChildEnded)
         went: list[e.AnyEvent] = [e.ChildWentOn(at=now, run=act.child)] if stopped else []
         if result.turns:
-            went.append(e.Charged(at=now, run=act.child, usage=usage, turns=result.turns, took_us=premise.took_us))
+            went.append(
+                e.Charged(at=now, run=act.child, usage=usage, turns=result.turns, took_us=premise.took_us)
+            )
         yield Move(says=came.says, kind="finished", at=now, finished=came.finished, given=tuple(went))
     if stopped:
         went_on = e.ChildWentOn(at=now, run=act.child)
@@ -121,7 +123,7 @@ def _below_stops(act: e.Act, status: str, code: str, until: int | None, now: int
 def _answers(run: Run, question: e.Question, premise: Premise, now: int) -> Iterator[Move]:
     for verb in question.verbs:
         plain = letters.Answer(question=question.id, verb=verb, who="anna", shown=question.shown)
-        for said in _said(run, plain):
+        for said in _said(run, plain, premise):
             where = f" {said.data['state']}" if said.data else ""
             yield Move(says=f"a person answers: {verb}{where}", kind="letter", at=now, letter=said)
     if premise.results == "all":
@@ -129,10 +131,12 @@ def _answers(run: Run, question: e.Question, premise: Premise, now: int) -> Iter
         yield Move(says="a person answers what was shown before", kind="letter", at=now, letter=stale)
 
 
-def _said(run: Run, plain: letters.Answer) -> Iterator[letters.Answer]:
+def _said(run: Run, plain: letters.Answer, premise: Premise) -> Iterator[letters.Answer]:
+    """An answer that names a state: each of them, or the first and the last."""
     target = run.here.on.get(plain.verb, "") if run.here.act == "ask" else ""
     if target.startswith("any:"):
-        for state in run.machine.targets(target):
+        choices = run.machine.targets(target)
+        for state in choices if premise.results == "all" else dict.fromkeys((choices[0], choices[-1])):
             yield replace(plain, data={"state": state})
         return
     yield replace(plain, text="do it so") if plain.verb in WORDS else plain

@@ -23,6 +23,7 @@ NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
 MONEY = Budget(uusd=3 * UNIT, tokens=None, wall_us=None)
 TIME = Budget(uusd=None, tokens=None, wall_us=4 * SECOND)
 COUNTED_APART = ("failures", "cto")  # one is enough where they are not the premise
+SMALL_BY_KEY = {**dict.fromkeys(COUNTED_APART, 1), "turns": 3}  # turns: enough to open a circuit and probe
 
 
 class Premise(Struct, frozen=True, kw_only=True, dict=True):
@@ -36,6 +37,7 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
     crashes: int = 0  # interruptions in a row that may happen
     letters: tuple[str, ...] = ()  # what people may ask for at any point
     findings: bool = False  # judges find things, authors dispute them
+    counts: bool = False  # failing tests are counted, and an error may come again
     cost_uusd: int = 0  # of a turn
     took_us: int = 0  # by a turn
     below: dict[str, int] = {}  # machine -> turns that one of its runs may take between two waits
@@ -94,24 +96,25 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
-def premises(machine: Machine, parents: Iterable[Machine] = (), below: Mapping[str, int] = {}) -> list[Premise]:
+def premises(
+    machine: Machine, parents: Iterable[Machine] = (), below: Mapping[str, int] = {}
+) -> list[Premise]:
     """Every premise that makes a difference to this machine."""
     plain = Premise(
         name="", machine=machine, settings=_settings(machine), below=dict(below), origins=origins(machine)
     )
-    found = [
+    return [
         replace(plain, name="every result", results="all"),
         replace(plain, name="crashes", crashes=9, results="onward"),
         replace(plain, name="pause and cancel", letters=("pause", "cancel")),
         replace(plain, name="stop and interrupt", letters=("stop", "interrupt"), results="onward"),
         replace(plain, name="breakpoints", settings=_with(plain, breakpoints=_phases(machine))),
         replace(plain, name="money", settings=_with(plain, budget=MONEY), cost_uusd=UNIT, results="onward"),
-        replace(plain, name="time", settings=_with(plain, budget=TIME), took_us=SECOND),
+        replace(plain, name="time", settings=_with(plain, budget=TIME), took_us=SECOND, results="onward"),
         replace(plain, name="no proof", settings=_with(plain, proof=())),
         *_by_table(plain),
         *_nested(plain, parents),
     ]
-    return found
 
 
 def _with(plain: Premise, **changes: Any) -> Settings:
@@ -133,14 +136,19 @@ def _passes_on(machine: Machine, target: str, live: set[str]) -> bool:
 
 
 def _settings(machine: Machine) -> Settings:
-    small = {key: min(value, 1 if key in COUNTED_APART else SMALL) for key, value in machine.most.items()}
+    small = {key: min(value, SMALL_BY_KEY.get(key, SMALL)) for key, value in machine.most.items()}
     return Settings(
-        proof=("prove",), budget=NO_BUDGET, limits={machine.name: {"retries": 1, **small}}, agents={"default": "a"}
+        proof=("prove",),
+        budget=NO_BUDGET,
+        limits={machine.name: {"retries": 1, **small}},
+        agents={"default": "a"},
     )
 
 
 def _phases(machine: Machine) -> tuple[str, ...]:
-    return tuple(s.name for s in machine.states.values() if not s.end and s.act not in ("ask", "listen", "wait"))
+    return tuple(
+        s.name for s in machine.states.values() if not s.end and s.act not in ("ask", "listen", "wait")
+    )
 
 
 def _by_table(plain: Premise) -> Iterable[Premise]:
@@ -159,6 +167,8 @@ def _by_table(plain: Premise) -> Iterable[Premise]:
     if "answered" in outcomes:
         timeouts = {machine.name: {"cooldown": SECOND}}
         yield replace(plain, name="cooldown", settings=_with(plain, timeouts_us=timeouts))
+    if plain.circuit:
+        yield replace(plain, name="errors and failing tests", counts=True)
     if COUNTED_APART[0] in machine.most:
         more = {machine.name: {**limits, **dict.fromkeys(COUNTED_APART, SMALL)}}
         yield replace(plain, name="failures", settings=_with(plain, limits=more), results="onward")

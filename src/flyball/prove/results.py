@@ -24,6 +24,7 @@ FAILING_TESTS = 2  # of the base tree
 FAULT = "error-1"  # the fingerprint of the one error there is
 LIMITS = ("rate_limited", "auth", "billing", "budget_limit")
 BOTH = ("one", "two")
+SILENT = e.Claim()
 # Said again here, so that the laws do not believe the rules that they judge.
 FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "context")  # cost no turn
 FAILED = ("killed", "hung", "unknown", "refused", "cannot_start")
@@ -73,18 +74,20 @@ def _checks(premise: Premise) -> tuple[str, ...]:
 
 
 def _proofs(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
-    failed = e.ProofEnded(tree=act.tree, passed=False, failing=FAILING_TESTS, summary="2 failed", fingerprint=_fault(premise))
+    count = FAILING_TESTS if premise.counts else None
+    failed = e.ProofEnded(
+        tree=act.tree, passed=False, failing=count, summary="it failed", fingerprint=_fault(premise)
+    )
     if act.why == "baseline":
         yield "the baseline fails", failed
         if premise.results == "all":
             yield "no proof can start", replace(failed, cannot_start="no such program")
         return
-    passed = replace(failed, passed=True, failing=0, summary="", fingerprint="")
+    passed = replace(failed, passed=True, failing=0 if premise.counts else None, summary="", fingerprint="")
     yield "the proof passes", passed
     yield "the proof fails", failed
-    if premise.results == "onward":
-        return
-    yield "the proof fails, with fewer failing", replace(failed, failing=FAILING_TESTS - 1)
+    if premise.counts:
+        yield "the proof fails, with fewer failing", replace(failed, failing=FAILING_TESTS - 1)
     if premise.results == "all":
         yield "the proof passes, but changed the tree", replace(passed, invalid="it changed the tree")
         yield "another tree is proved", replace(passed, tree="t-other")
@@ -94,7 +97,7 @@ def _proofs(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.Any
 
 def _fault(premise: Premise) -> str:
     """The one error that may come again, where that makes a difference; else all errors differ."""
-    return FAULT if premise.most("same_error") is not None and premise.results != "onward" else ""
+    return FAULT if premise.counts else ""
 
 
 def _commits(act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
@@ -144,7 +147,7 @@ class Turn(Struct, frozen=True):
     def fresh(self) -> str:
         return self.act.tree if self.role in READ_ONLY_ROLES else fresh(self.run)
 
-    def ended(self, claim: e.Claim = e.Claim(), tree: str = "", verdict: str = "ok", **more: Any) -> Finished:
+    def ended(self, claim: e.Claim = SILENT, tree: str = "", verdict: str = "ok", **more: Any) -> Finished:
         """A turn that the guard allows."""
         tree = tree or self.fresh
         usage = e.Usage(cost_uusd=self.cost_uusd)
@@ -186,6 +189,8 @@ def _turns(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, Finish
     yield from ((f"the {turn.role} ends its turn{says}", turn.ended(claim)) for says, claim in claims.items())
     yield f"the {turn.role} is killed", turn.ended(verdict="killed")
     yield "the context overflows", turn.ended(verdict="context")
+    if premise.took_us:
+        yield "the turn ends: timeout", turn.ended(verdict="timeout")
     if premise.results == "onward":
         return
     yield from _same_tree(turn, best)
@@ -228,16 +233,25 @@ def _rarer(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
     yield "out of time, though it claims", turn.ended(best, verdict="timeout")
     yield "it needs a permission", turn.ended(verdict="needs_approval")
     yield "it says that it is blocked", turn.ended(e.Claim(reading="blocked"))
-    yield "halted for going in circles", turn.ended(best, halted="loop.same_action", halted_why="the same call")
+    yield (
+        "halted for going in circles",
+        turn.ended(best, halted="loop.same_action", halted_why="the same call"),
+    )
     for verdict in ("killed", "timeout", "rate_limited"):
         yield f"denied and {verdict}", turn.ruled("deny", "radius", True, turn.ended(best, verdict=verdict))
         if turn.role not in READ_ONLY_ROLES:
-            yield f"asked for and {verdict}", turn.ruled("ask", "sensitive", True, turn.ended(verdict=verdict))
+            yield (
+                f"asked for and {verdict}",
+                turn.ruled("ask", "sensitive", True, turn.ended(verdict=verdict)),
+            )
     if turn.role not in READ_ONLY_ROLES:
         asks = turn.ended(e.Claim(ask="what?"))
         yield "the guard asks, and so does the agent", turn.ruled("ask", "sensitive", True, asks)
         yield "nobody judged the change", replace(turn.ended(best), ruling=None)
-        yield "killed, changing nothing", turn.ended(tree=turn.act.tree, verdict="killed", fingerprint=turn.fault)
+        yield (
+            "killed, changing nothing",
+            turn.ended(tree=turn.act.tree, verdict="killed", fingerprint=turn.fault),
+        )
 
 
 def _seen_before(turn: Turn, best: e.Claim, premise: Premise) -> Iterator[tuple[str, Finished]]:
@@ -296,7 +310,10 @@ def _signals(role: str, few: bool) -> tuple[str, ...]:
 def _finishes(few: bool) -> Iterator[tuple[str, e.Claim]]:
     if not few:
         yield " with indicators, but no exit signal", e.Claim(indicators=BOTH)
-        yield " with an exit signal and one indicator twice", e.Claim(finished=True, indicators=("one", "one"))
+        yield (
+            " with an exit signal and one indicator twice",
+            e.Claim(finished=True, indicators=("one", "one")),
+        )
         lacks = ("CI is red.",)
         yield " with a signal that lacks something", e.Claim(finished=True, indicators=BOTH, missing=lacks)
     yield " truly done", e.Claim(finished=True, indicators=BOTH)
@@ -308,6 +325,6 @@ def _recoveries(run: Run, few: bool) -> Iterator[tuple[str, e.Claim]]:
         yield " with nonsense", e.Claim(outcome="nonsense")
     for kind in kinds:
         yield f": {kind}", e.Claim(outcome=kind, data={"kind": kind})
-        targets = run.machine.targets(run.here.on[kind])
-        for state in targets if kind in ("retry", "rollback") and len(targets) > 1 else ():
+        targets = run.machine.targets(run.here.on[kind]) if kind in ("retry", "rollback") else ()
+        for state in targets[:1] if few else targets:
             yield f": {kind} {state}", e.Claim(outcome=kind, data={"kind": kind, "state": state})

@@ -51,20 +51,23 @@ class Witness(Struct, frozen=True, kw_only=True):
     failures: dict[str, int] = {}
     interventions: int = 0
     origin: str = ""
+    spent_uusd: int = 0  # since the budget was last raised
+    took_us: int = 0
 
     def key(self, run: Run, tree: Name, known: Name, premise: Premise) -> tuple[Any, ...]:
         """As far as a law reads it; trees by the names that the run's own key gives them."""
         return (
             *(tree(self.checkout), tree(self.wanted), known(self.proved), known(self.committed)),
             known(self.done) if premise.settings.consensus else -1,
-            self.disproved,
+            self.disproved and premise.machine.name == "review",
             tree(self.before) if self.judged in ("ask", "deny") else -1,
-            *(bool(self.turned), self.judged, bool(self.waived), self.diff == self.waived),
+            *(bool(self.turned), self.judged, bool(self.waived)),
             *(self.signal, self.finishes, self.skipped, self.broke, self.answered),
             *(self.iteration, tuple(sorted(self.entries.items())), self.turns, self.failed),
             min(self.contexts, 2),
             *(self.idle, self.cut, tuple(sorted(self.failures.items())), self.interventions),
             self.origin if run.state in premise.origins else "",
+            *(self.spent_uusd, self.took_us),
         )
 
 
@@ -87,6 +90,8 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
         case e.ActFinished():
             assert run.act is not None and truth is not None
             seen = replace(seen, cut=seen.cut if isinstance(truth, e.Restored) else 0)
+            if isinstance(truth, e.TurnEnded):
+                seen = _spent(seen, truth.usage, event.took_us, premise)
             return _finished(seen, run, run.act, _as_read(truth, event.result), premise)
         case e.ActInterrupted():
             return _interrupted(seen, run, event.reason)
@@ -107,11 +112,27 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
             count = seen.failures.get(event.state, 0) + 1
             return replace(seen, failures={**seen.failures, event.state: count})
         case e.Charged():
+            seen = _spent(seen, event.usage, event.took_us, premise)
             return replace(seen, turns=_to_limit(seen.turns + event.turns, premise, "turns"))
+        case e.ChildWentOn():
+            return _raised(seen, run)
         case e.RestoreOrdered() if event.why == "approved":
             return replace(seen, wanted=event.tree)
         case _:
             return seen
+
+
+def _spent(seen: Witness, usage: e.Usage, took_us: int, premise: Premise) -> Witness:
+    """Up to the budget: what is beyond it is all the same."""
+    budget = premise.settings.budget
+    cost = 0 if budget.uusd is None else min(seen.spent_uusd + usage.cost_uusd, budget.uusd)
+    time = 0 if budget.wall_us is None else min(seen.took_us + took_us, budget.wall_us)
+    return replace(seen, spent_uusd=cost, took_us=time)
+
+
+def _raised(seen: Witness, run: Run) -> Witness:
+    code = run.stop.code if run.stop else ""
+    return replace(seen, spent_uusd=0) if code.startswith("limit.budget") else seen
 
 
 def _as_read(truth: e.AnyResult, read: e.AnyResult) -> e.AnyResult:
@@ -202,7 +223,9 @@ def _signal(role: str, claim: e.Claim) -> str:
 def _counted(seen: Witness, run: Run, role: str, turn: e.TurnEnded, premise: Premise) -> Witness:
     """A turn that costs a turn."""
     waits = bool(turn.claim.ask) or turn.claim.reading == "blocked" or turn.verdict == "needs_approval"
-    idle = seen.idle if role in READ_ONLY_ROLES or waits else 0 if turn.tree not in run.seen else seen.idle + 1
+    idle = (
+        seen.idle if role in READ_ONLY_ROLES or waits else 0 if turn.tree not in run.seen else seen.idle + 1
+    )
     return replace(
         seen,
         turns=_to_limit(seen.turns + 1, premise, "turns"),
@@ -230,6 +253,7 @@ def _moved(seen: Witness, run: Run, event: e.Moved, premise: Premise) -> Witness
         seen,
         interventions=seen.interventions + int(source.do == "agent:cto" and bool(seen.turned)),
         origin=event.source if to_cto else seen.origin,
+        answered=None if source.act == "listen" else seen.answered,  # something new came from outside
         iteration=_to_limit(seen.iteration + int(again), premise, "iterations"),
         entries={} if again else seen.entries,
         failures={k: n for k, n in failures.items() if n},
@@ -251,10 +275,16 @@ FORGOTTEN: dict[str, Any] = {  # what concerns a visit to a state
 
 def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
     stop, held = run.stop, run.held
-    seen = replace(seen, answered=_place(run), broke=_passes(seen, run))
+    seen = _raised(replace(seen, answered=_place(run), broke=_passes(seen, run)), run)
+    if stop is not None and stop.rule == "limit.time":
+        seen = replace(seen, took_us=0)
     if stop is not None and not stop.code.startswith("limit.budget"):
         seen = replace(seen, failed=0, contexts=0, idle=0, cut=0)
-    if stop is not None and stop.code == "wait.escalation" and stop.rule.startswith(("limit.", "failed.tests")):
+    if (
+        stop is not None
+        and stop.code == "wait.escalation"
+        and stop.rule.startswith(("limit.", "failed.tests"))
+    ):
         seen = replace(seen, turns=0, iteration=0, entries={})
     if run.state == "human_escalation":
         seen = replace(seen, failures={k: n for k, n in seen.failures.items() if k != run.origin})

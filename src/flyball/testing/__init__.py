@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flyball.core.events import RunBegan
 from flyball.core.decide import onward
+from flyball.core.events import RunBegan
 from flyball.core.machine import Machine
 from flyball.core.run import begin, fold
 from flyball.core.settings import Settings
@@ -13,7 +13,17 @@ __all__ = ["rehearse"]
 
 def rehearse(machine: Machine, *outcomes: str, **data: str) -> list[str]:
     """The states that these outcomes lead through, by the rules that a real run follows."""
-    run = begin(RunBegan(at=0, run="rehearsal", machine=machine.name, table=machine.table, settings=Settings(), task="", owner=False))
+    run = begin(
+        RunBegan(
+            at=0,
+            run="rehearsal",
+            machine=machine.name,
+            table=machine.table,
+            settings=Settings(),
+            task="",
+            owner=False,
+        )
+    )
     states = [run.state]
     for outcome in outcomes:
         run = fold(run, onward(run, outcome, 0, dict(data)))

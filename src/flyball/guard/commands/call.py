@@ -10,16 +10,15 @@ import msgspec
 from flyball.guard.commands import environment, kinds
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks import CHECKS
-from flyball.guard.commands.checks.files import narrowed
 from flyball.guard.commands.fold import spoken
+from flyball.guard.commands.listing import listing
 from flyball.guard.commands.options import Sorted, sort_arguments
-from flyball.guard.commands.places import UNKNOWN, glob_place, place_of, ruling
+from flyball.guard.commands.places import glob_place, place_of, ruling
 from flyball.guard.commands.policy import CommandPolicy, Rule
 from flyball.guard.commands.profiles import Profile, profile_of, verdict_of
 from flyball.guard.commands.scene import Feed, Scene
 from flyball.guard.verdict import SEVERITY, Verdict
 
-_LISTERS = frozenset(["find", "fd", "rg", "grep", "ls", "ag"])
 _DECODERS = frozenset(
     [
         "base64",
@@ -76,6 +75,7 @@ class Caller:
         self.network = 0
         self.calls = 0
         self.called: list[str] = []
+        self.downloads: set[str] = set()
 
     def text(self, command: str, scene: Scene) -> None:
         raise NotImplementedError(command)
@@ -102,6 +102,9 @@ class Caller:
         verdict = environment.judged(name, value, exported, self.policy)
         if verdict:
             self.add(verdict)
+
+    def is_dangerous(self, name: str) -> bool:
+        return environment.judged(name, Arg(""), False, self.policy) is not None
 
     # --- paths
 
@@ -146,6 +149,8 @@ class Caller:
     def sniff(self, args: list[Arg], scene: Scene) -> None:
         """Arguments of a command that nobody described: protected paths in them are still refused."""
         for arg in args:
+            if arg.text == "flyball":
+                self.deny("guard", "It would change the guard itself.")
             for text in {arg.text, *_LOOSE.split(arg.text)}:
                 if text and HOLE not in text and ("/" in text or "." in text or "~" in text):
                     self.sniffed(text, scene)
@@ -156,6 +161,11 @@ class Caller:
             verdict = ruling(place_of(path, cwd, self.policy), "read", text)
             if verdict and verdict.verdict == "deny":
                 self.add(verdict)
+
+    def fetched(self, script: Arg) -> None:
+        """A file that this very line brought in is code from the network."""
+        if posixpath.normpath(script.text) in self.downloads:
+            self.deny("remote-code", f"'{script.text}' was fetched from the network just before.")
 
     # --- commands
 
@@ -224,6 +234,7 @@ class Caller:
         if folder in self.policy.trusted_dirs:
             return name
         self.path("read", Arg(word), scene)
+        self.fetched(Arg(word))
         inside = all(place_of(word, cwd, self.policy) in {"inside", "delicate"} for cwd in scene.cwds)
         if inside and (not profile_of(name) or _TOOL_FOLDER.fullmatch(folder)):
             self.ask("unlisted-program", f"'{word}' is a file of the workspace, not a declared command.")
@@ -311,25 +322,12 @@ class Caller:
             return Feed("text", spoken(name, [arg.text for arg in args[1:]]))
         if name in _DECODERS:
             return Feed("decoded")
-        if name in _LISTERS or [arg.text for arg in args[:2]] in (["git", "ls-files"], ["git", "diff"]):
-            return self.listed(args[1:], scene)
+        names = listing([arg.text for arg in args], scene.cwds, self.policy)
+        if names:
+            return names
         if scene.feed.kind in {"text", "listed", "decoded"} and name in _PASSING:
             return scene.feed if name in {"cat", "tee"} or scene.feed.kind != "text" else Feed("data")
         return Feed("data")
-
-    def listed(self, args: list[Arg], scene: Scene) -> Feed:
-        """File names, below the first argument that leaves the workspace if any does."""
-        if UNKNOWN in scene.cwds:
-            return Feed("data")
-        inside = {"inside", "workspace", "delicate", "harmless"}
-        whole = not narrowed([arg.text for arg in args]) and args[:1] != [Arg("-l")]
-        for arg in args:
-            if (
-                arg.text.startswith(("/", "~", ".."))
-                and place_of(arg.text, scene.cwds[0], self.policy) not in inside
-            ):
-                return Feed("listed", arg.text.rstrip("/") + "/")
-        return Feed("listed", "./", whole)
 
 
 _PASSING = frozenset(["cat", "tee", "sort", "uniq", "head", "tail", "grep", "sed", "awk", "cut"])

@@ -70,6 +70,7 @@ class Host(Protocol):
 
     def substitute(self, sub: Sub, scene: Scene) -> Arg: ...
     def add(self, verdict: Verdict) -> None: ...
+    def is_dangerous(self, name: str) -> bool: ...
     def hidden(self, text: str, scene: Scene) -> None: ...
 
 
@@ -117,6 +118,8 @@ def _variants(atoms: list[Part]) -> list[list[Part]]:
     if span is None:
         return [atoms]
     start, end, commas = span
+    if start and isinstance(atoms[start - 1], Var):
+        raise Unreadable("unreadable", "Braces right after a variable change its name; write it out.")
     found: list[list[Part]] = []
     tails = _variants(atoms[end + 1 :])
     for choice in _choices(atoms, start, end, commas):
@@ -132,6 +135,9 @@ def _first_brace(atoms: list[Part]) -> tuple[int, int, list[int]] | None:
     for start, atom in enumerate(atoms):
         if _char(atom) != "{":
             continue
+        tail = "".join(map(_char, atoms[start:]))
+        if tail.startswith("{}") and re.match(r".*,.*\}", tail[2:]):
+            raise Unreadable("unreadable", "Braces that close at once are read in strange ways; quote them.")
         level, commas = 0, list[int]()
         for at in range(start + 1, len(atoms)):
             char = _char(atoms[at])
@@ -231,6 +237,8 @@ def _variable(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
         host.add(
             Verdict("deny", "secret-variable", f"'${part.name}' looks like a secret; do not hand it on.")
         )
+    if part.op in {":=", "="} and host.is_dangerous(part.name):
+        host.add(Verdict("deny", "environment", f"'{part.name}' changes what commands run or read."))
     if part.op.startswith("@P"):
         host.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs what the variable holds."))
     if part.op in {"", "[", ":-", "-", ":=", "="}:
@@ -249,10 +257,22 @@ def _plain_variable(part: Var, inner: Arg | None, scene: Scene, host: Host) -> l
     if part.op == "[":
         return [[UNKNOWN]]
     if not value and inner and part.op:
-        value = inner.text if inner.literal else None
+        return _default(part, scene, host)
     if value is None:
         return [[UNKNOWN]]
     return [[piece(value, True)]] if part.quoted else _split(value)
+
+
+def _default(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
+    """`${x:-word}` where x is empty: the word, split where it is not quoted."""
+    if part.quoted:
+        return [[expand_one(part.arg, scene, host)]]
+    found: list[list[Arg]] = [[]]
+    for piece_of_word in part.arg:
+        first, *rest = _part(piece_of_word, scene, host) or [[]]
+        found[-1].extend(first)
+        found.extend(rest)
+    return found
 
 
 def _known(name: str, scene: Scene, host: Host) -> Value:

@@ -6,7 +6,7 @@ import re
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.expand import Host, expand_words
-from flyball.guard.commands.places import place_of
+from flyball.guard.commands.listing import listing
 from flyball.guard.commands.scene import Scene
 from flyball.guard.commands.tree import Script, Simple, Sub
 from flyball.guard.commands.words import unescaped
@@ -39,8 +39,9 @@ def result_of(body: Script, scene: Scene, host: Host) -> Arg | None:
 
 def _answer(texts: list[str], scene: Scene, host: Host) -> Arg | None:
     name, rest = texts[0], texts[1:]
-    if _lists_workspace(texts, scene, host):
-        return Arg("./listed", many=True, said=True)
+    names = listing(texts, scene.cwds, host.policy)
+    if names and name != "ls":
+        return Arg(names.text, many=True, said=True)
     if name in {"echo", "printf"}:
         return Arg(spoken(name, rest))
     if name == "pwd" and len(scene.cwds) == 1:
@@ -50,19 +51,6 @@ def _answer(texts: list[str], scene: Scene, host: Host) -> Arg | None:
     if name == "git" and rest and rest[0] in _HASHES:
         return _PLAIN
     return _PLAIN if name in _COUNTING else None
-
-
-def _lists_workspace(texts: list[str], scene: Scene, host: Host) -> bool:
-    """`$(git ls-files)`, `$(find src …)`: names of files below the workspace, and nothing else."""
-    if texts[:2] == ["git", "ls-files"] or texts[:3] == ["git", "diff", "--name-only"]:
-        return True
-    if texts[0] not in {"find", "fd"} and not (
-        texts[0] in {"rg", "grep"} and {"-l", "-rl", "--files"} & set(texts)
-    ):
-        return False
-    inside = {"inside", "workspace"}
-    outward = [text for text in texts[1:] if text.startswith(("/", "~", ".."))]
-    return all(place_of(text, cwd, host.policy) in inside for text in outward for cwd in scene.cwds)
 
 
 def spoken(name: str, rest: list[str]) -> str:
@@ -88,6 +76,9 @@ class _Quiet:
 
     def substitute(self, sub: Sub, scene: Scene) -> Arg:
         return Arg(HOLE, unknown=2)
+
+    def is_dangerous(self, name: str) -> bool:
+        return False
 
     def add(self, verdict: Verdict) -> None: ...
     def hidden(self, text: str, scene: Scene) -> None: ...

@@ -80,7 +80,8 @@ def _config(caller: Caller, arg: Arg, scene: Scene) -> None:
 def _script(caller: Caller, arg: Arg, scene: Scene) -> None:
     if arg.pipe or arg.remote or arg.text.startswith(("/dev/", "/proc/")):
         caller.deny("remote-code", "It would run code that no file of the workspace holds.")
-    elif arg.glob:
+    elif arg.glob or arg.many:
+        caller.path("read", arg, scene)
         caller.ask("glob-operand", f"Nobody can tell which file '{arg.text}' would run.")
     elif "://" in arg.text:
         caller.deny("remote-code", f"'{arg.text}' is code from the network.")
@@ -113,7 +114,7 @@ def _url(caller: Caller, arg: Arg, scene: Scene) -> None:
     if _METADATA.search(arg.text):
         caller.deny("secret", "The address hands out the machine's credentials.")
     if arg.text.lower().startswith("file:"):
-        caller.path("read", Arg(re.sub(r"^file:(?://)?", "", arg.text, flags=re.IGNORECASE)), scene)
+        caller.deny("hidden-read", "A file address reads a file in disguise.")
 
 
 def _remote(caller: Caller, arg: Arg, scene: Scene) -> None:

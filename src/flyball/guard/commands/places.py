@@ -109,6 +109,7 @@ _TABLE: dict[str, tuple[Word, Word, Word, Word, Word]] = {
     "agent-settings": ("allow", "ask", "deny", "deny", "deny"),
     "secret": ("ask", "deny", "deny", "deny", "deny"),
     "workspace-secret": ("allow", "deny", "deny", "deny", "deny"),
+    "guard-settings": ("allow", "allow", "deny", "deny", "deny"),
     "guard": ("deny", "deny", "deny", "deny", "deny"),
     "network-device": ("deny", "deny", "deny", "deny", "deny"),
 }
@@ -125,6 +126,7 @@ _WHY = {
     "agent-settings": "it is an agent's own setting",
     "secret": "it holds secrets",
     "workspace-secret": "it holds secrets",
+    "guard-settings": "it tells the guard what to do",
     "guard": "it belongs to the guard",
     "network-device": "it opens a network connection",
     "harmless": "it is a device",
@@ -188,8 +190,8 @@ def _private(folded: str, parts: list[str], inside: bool) -> str:
 def _inside(rest: str) -> str:
     if not rest:
         return "workspace"
-    if rest in {"flyball.toml", "flyball.policy.toml"}:
-        return "delicate"
+    if rest == "flyball.toml":
+        return "guard-settings"
     return "delicate" if _ASK_TO_WRITE.fullmatch(rest) else "inside"
 
 
@@ -219,6 +221,9 @@ def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
                 return place_of(f"{root}/{sample}", cwd, policy)
     if _could_match(pieces, ["", "etc", "shadow"]):
         return "secret"
+    named = _private(path.lower(), pieces, _below(path, policy.workspace) is not None)
+    if named:
+        return named
     fixed = posixpath.dirname(re.split(r"[*?\[]", path, maxsplit=1)[0]) or "/"
     place = place_of(fixed, cwd, policy)
     return "inside" if place == "workspace" else place

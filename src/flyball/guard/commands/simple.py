@@ -50,6 +50,8 @@ class SimpleReader(WordReader):
         waiting, self.pending = self.pending, []
         for mark, strip, expands, body in waiting:
             text = self.heredoc(mark, strip)
+            if expands and text.endswith("\\\n"):
+                raise self.broken("a heredoc's last line runs on into its end mark")
             body.extend(self.expanding(text) if expands else (Lit(text, True),))
 
     def heredoc(self, mark: str, strip: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 import msgspec
@@ -37,6 +38,7 @@ STAGES_MOST = 200
 LOOP_VALUES_MOST = 12
 DEPTH_MOST = 12
 
+_EVALUATED = re.compile(r"\w\[[^\]]*(?:\$\(|`)")
 _COUNTERS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:[-+*/%]?=(?!=)|\+\+|--)")
 
 
@@ -56,12 +58,13 @@ class Judge(Caller):
         self.script(read(command)[0], inner)
 
     def script(self, script: Script, scene: Scene) -> None:
-        chain = scene.cwds
+        chain, before = scene.cwds, ""
         for number, item in enumerate(script.items):
             self.item(item, scene)
+            gone, before = before == "||" and _leaves(item), item.after
             if item.after == "&&" or (item.after == "||" and _leaves(script.items[number + 1])):
                 continue
-            if scene.cwds != chain:
+            if scene.cwds != chain and not gone:
                 scene.cwds = tuple(dict.fromkeys((*scene.cwds, *chain)))[:6]
             chain = scene.cwds if item.after != "||" else chain
 
@@ -128,6 +131,7 @@ class Judge(Caller):
         values = expand_words(loop.words, scene, self) if loop.words is not None else [Arg(HOLE, unknown=2)]
         inner = scene.copy()
         inner.feed = self.redirects(loop.redirects, scene)
+        self.variable(loop.name, Arg(HOLE, unknown=2), False)
         for value in _loop_values(values):
             inner.variables[loop.name] = value.text if value.literal else value
             self.script(loop.body, inner)
@@ -169,7 +173,9 @@ class Judge(Caller):
             for part in getattr(word, "parts", ()):
                 if isinstance(part, Sum):
                     text = expand_one(part.parts, scene, self).text
-                    scene.variables.update(dict.fromkeys(_COUNTERS.findall(text), "1"))
+                    for name in _COUNTERS.findall(text):
+                        self.variable(name, Arg("1", unknown=1), False)
+                        scene.variables[name] = "1"
 
     # --- simple commands
 
@@ -194,15 +200,28 @@ class Judge(Caller):
                 self.assign(assign, local, exported=bool(simple.words))
         taken = scene.feed
         scene.feed = self.redirects(simple.redirects, scene)
+        before = self.network
         feed = self.command(args, scene) if args else Feed("data")
+        if self.network > before or taken.kind == "remote":
+            self.brought(simple, args)
         scene.feed = taken
         return feed
+
+    def brought(self, simple: Simple, args: list[Arg]) -> None:
+        """Files that now hold what came over the network."""
+        targets = [
+            _plain_text(redirect.target) for redirect in simple.redirects if redirect.op.startswith(">")
+        ]
+        targets += [arg.text for arg in args[1:] if args[0].text == "tee"]
+        self.downloads.update(posixpath.normpath(target) for target in targets if target)
 
     def assign(self, assign: Assign, scene: Scene, exported: bool) -> None:
         expand(assign.subscript, scene, self)
         value = expand_one(assign.value.parts, scene, self)
         items = expand_words(assign.items, scene, self)
         self.variable(assign.name, value, exported)
+        if _EVALUATED.search(value.text):
+            self.deny("hidden-command", "A substitution is hidden in text that arithmetic would evaluate.")
         if assign.items:
             known = all(item.literal for item in items)
             scene.variables[assign.name] = tuple(item.text for item in items) if known else None
@@ -275,6 +294,12 @@ class Judge(Caller):
 def _leaves(item: Item) -> bool:
     stage = item.pipe.stages[0]
     return isinstance(stage, Simple) and _first_word(stage) in {"exit", "return", "break", "continue"}
+
+
+def _plain_text(word: Word) -> str:
+    """A word that is plain text, or ''."""
+    literals = [part.text for part in word.parts if isinstance(part, Lit)]
+    return "".join(literals) if len(literals) == len(word.parts) else ""
 
 
 def _first_word(simple: Simple) -> str:

@@ -182,6 +182,8 @@ class WordReader:
     def dollar(self, quoted: bool) -> list[Part]:
         self.step()
         follower = self.text[self.at + 1 : self.at + 2]
+        if self.looking("$\\\n"):
+            raise self.broken("a line break stands inside an expansion")
         if follower == "'" and not quoted:
             return [Lit(self.ansi_c(), True)]
         if follower == '"' and not quoted:
@@ -203,6 +205,8 @@ class WordReader:
         name = match.group()
         name = name[0] if name[0].isdigit() else name
         self.at += 1 + len(name)
+        if self.looking("\\\n") and re.match(r"\w", self.text[self.at + 2 : self.at + 3]):
+            raise self.broken("a line break stands inside an expansion")
         return Var(name, "", (), quoted)
 
     def ansi_c(self) -> str:

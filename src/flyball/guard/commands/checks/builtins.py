@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.environment import harmless
 from flyball.guard.commands.names import names
 from flyball.guard.commands.places import UNKNOWN, place_of
 
@@ -38,6 +39,8 @@ def _joined(cwd: str, target: str) -> str:
 
 def declare(call: Call) -> None:
     exported = call.name == "export" or call.given.has("-x")
+    if call.given.has("-n"):
+        call.deny("hidden-command", "A name that stands for another variable hides what is set.")
     if call.given.has("-f") and exported:
         call.deny("hidden-command", "A function would be handed to every later command.")
     if not call.operands and not call.given.has("-f", "-F"):
@@ -45,6 +48,8 @@ def declare(call: Call) -> None:
     for arg in call.operands:
         name, equals, _ = arg.text.partition("=")
         call.judge.hidden(arg.text, call.scene)
+        if call.given.has("-p") and not harmless(name):
+            call.deny("secret", f"It prints '{name}'.")
         if equals or exported:
             _declared(call, name.rstrip("+"), arg.tail(len(name) + 1), exported)
 
@@ -58,6 +63,8 @@ def _declared(call: Call, name: str, value: Arg, exported: bool) -> None:
 def unset(call: Call) -> None:
     for arg in call.operands:
         call.judge.hidden(arg.text, call.scene)
+        if call.judge.is_dangerous(arg.text):
+            call.ask("environment", f"'{arg.text}' changes what commands run or read.")
         call.scene.variables[arg.text] = ""
 
 
@@ -106,6 +113,7 @@ def source(call: Call) -> None:
         call.deny("remote-code", "It would run commands that no file of the workspace holds.")
         return
     call.path("read", script)
+    call.judge.fetched(script)
     inside = HOLE not in script.text and all(
         place_of(script.text, cwd, call.judge.policy) in {"inside", "delicate"} for cwd in call.scene.cwds
     )
@@ -135,6 +143,7 @@ def trap(call: Call) -> None:
 def read(call: Call) -> None:
     for arg in [*call.operands, *call.given.values("-a")]:
         call.judge.hidden(arg.text, call.scene)
+        call.judge.variable(arg.text, Arg(HOLE, unknown=2), False)
         call.scene.variables[arg.text] = None
     call.scene.variables["REPLY"] = None
 
@@ -144,6 +153,7 @@ def let(call: Call) -> None:
         call.judge.hidden(arg.text, call.scene)
         name = re.match(r"[A-Za-z_]\w*", arg.text)
         if name:
+            call.judge.variable(name.group(), Arg("1", unknown=1), False)
             call.scene.variables[name.group()] = None
     if any(HOLE in arg.text or "[" in arg.text for arg in call.operands):
         call.ask("opaque-operand", "Nobody can tell what the arithmetic evaluates.")

@@ -17,7 +17,7 @@ _REACHES_OUT = re.compile(
     r"|ctypes|pickle|marshal|importlib|base64|codecs\.decode|child_process|execsync|spawnsync|\bspawn\b|process\.env|process\.kill|\bfetch\s*\(|\bnet\."
     r"|require\s*\(\s*['\"](?:fs|net|http|https|os|vm|dgram|tls|child_process)|rmsync|unlinksync|writefile|appendfile|fileutils|file\.(?:delete|unlink|write)"
     r"|io\.popen|open3|kernel\.|\bsystem\b|\bexec\b|`|%x|\bqx\b|open\s*\(\s*['\"]\||net/http|tcpsocket|shell_exec|passthru|proc_open|file_put_contents|curl_|fsockopen"
-    r"|deno\.(?:run|command|remove|write)|bun\.(?:spawn|\$)|runpy|webbrowser|antigravity|\bENV\b|\$ENV|getenv",
+    r"|deno\.(?:run|command|remove|write)|bun\.(?:spawn|\$)|runpy|flyball|webbrowser|antigravity|\bENV\b|\$ENV|getenv",
     re.IGNORECASE,
 )
 SCANNED_MOST = 6_000
@@ -45,9 +45,7 @@ def inline(call: Call, code: Arg) -> None:
 
 def _quoted_path(call: Call, text: str, use: str) -> None:
     if re.fullmatch(r"[~.\w/-]*[/.~][~.\w/-]*", text):
-        if text.startswith(("/", "~", "..")):
-            call.path(use, Arg(text))
-        call.judge.sniff([Arg(text)], call.scene)
+        call.path(use, Arg(text))
 
 
 def from_input(call: Call) -> None:
@@ -66,6 +64,7 @@ def from_input(call: Call) -> None:
 def run_script(call: Call, script: Arg, rest: list[Arg]) -> None:
     """A script of the workspace is the project's own code."""
     kinds.judge(call.judge, "script", script, call.scene)
+    call.judge.fetched(script)
     call.judge.sniff(rest, call.scene)
     if any(arg.unknown == 2 for arg in rest):
         call.ask("opaque-operand", "An argument is not known until the command runs.")
@@ -87,6 +86,7 @@ def interpreter(call: Call) -> None:
         option = args.pop(0)
         if _code_option(call, option.text):
             inline(call, args[0] if args and option.text[-1] in "erRE" else option)
+            call.judge.sniff(args[1:], call.scene)
             return
         _option(call, option.text, args)
     if not args or args[0].text == "-":

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.listing import listed_name, narrowed
 from flyball.guard.commands.names import names
 from flyball.guard.commands.places import UNKNOWN, place_of
 
@@ -170,10 +171,6 @@ _TAKES_NONE = names(
     "-print -print0 -ls -prune -quit -depth -d -xdev -mount -empty -readable -writable -executable -true -false -not ! "
     "-o -or -a -and ( ) , -follow -daystart -nouser -nogroup -noleaf -ignore_readdir_race -nowarn -warn -H -L -P"
 )
-_NARROWING = names(
-    "-name -iname -path -ipath -wholename -regex -iregex -mtime -atime -ctime -mmin -amin -cmin -newer -size -perm "
-    "-empty -newermt -samefile -inum -lname -user"
-)
 
 
 def find(call: Call) -> None:
@@ -230,7 +227,8 @@ def _expression(call: Call, roots: list[Arg], args: list[Arg]) -> None:
 
 def _exec(call: Call, roots: list[Arg], args: list[Arg], at: int) -> int:
     end = next((i for i in range(at, len(args)) if args[i].text in {";", "+"}), len(args))
-    found = Arg(posixpath.join(roots[0].text, "found"), many=True)
+    name = listed_name(roots[0].text, [arg.text for arg in args[: at - 1]], call.judge.policy)
+    found = Arg(name, many=True)
     inner = [found if arg.text == "{}" else _with_found(arg) for arg in args[at:end]]
     if not inner:
         call.ask("unreadable", "'find -exec' has no command.")
@@ -263,21 +261,6 @@ def _deletes(call: Call, roots: list[Arg], args: list[Arg]) -> None:
 def _is_workspace(call: Call, root: Arg) -> bool:
     policy = call.judge.policy
     return any(cwd == UNKNOWN or place_of(root.text, cwd, policy) == "workspace" for cwd in call.scene.cwds)
-
-
-def narrowed(words: list[str]) -> bool:
-    """Whether a find looks for something in particular."""
-    for at, word in enumerate(words):
-        value = words[at + 1] if at + 1 < len(words) else ""
-        negated = words[at - 1 : at] in (["!"], ["-not"])
-        if (
-            word in _NARROWING
-            and not negated
-            and "-prune" not in words[at + 1 : at + 3]
-            and value.strip("*./")
-        ):
-            return True
-    return False
 
 
 def fd(call: Call) -> None:

@@ -89,6 +89,8 @@ def reset(call: Call) -> None:
 def stash(call: Call) -> None:
     if call.operands and call.operands[0].text == "show":
         return
+    if call.given.has("-p", "--patch"):
+        call.ask("interactive", "It asks about each change.")
     action = call.operands[0].text if call.operands else "push"
     if action in {"drop", "clear"}:
         call.ask("work-loss", "It throws away stashed work.")

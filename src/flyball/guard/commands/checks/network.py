@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING
 
@@ -21,16 +22,18 @@ def curl(call: Call) -> None:
     for option in call.given.options:
         kind = option.flag.kind if option.flag else ""
         if option.value and kind in {"data", "upload", "header"}:
-            _carried(call, kind, option.value)
+            _carried(call, option.name, kind, option.value)
+        elif option.value and option.name in {"-o", "--output", "-O", "--output-document"}:
+            call.judge.downloads.add(posixpath.normpath(option.value.text))
+    call.judge.downloads.update(posixpath.basename(arg.text) for arg in call.operands)
 
 
-def _carried(call: Call, kind: str, value: Arg) -> None:
+def _carried(call: Call, name: str, kind: str, value: Arg) -> None:
     """Data taken from a file, from standard input or from a substitution leaves the machine."""
-    from_file = kind == "upload" or re.match(r"(?:[^=]*=)?[@<]|[^=]*@(?![\w.-]+\.\w)", value.text)
-    if from_file and kind != "header":
+    shape = {"--data-urlencode": r"[^=]*@", "-F": r"[^=]*=[@<]", "--form": r"[^=]*=[@<]"}.get(name, "@")
+    if kind == "upload" or (kind == "data" and re.match(shape, value.text)):
         call.deny("exfiltration", "It would carry a file out.")
-        call.judge.sniff([Arg(re.sub(r"^[^@<]*[@<]", "", value.text))], call.scene)
-    elif HOLE in value.text:
+    elif HOLE in value.text or value.said:
         call.deny("exfiltration", "Nobody can tell what it would carry out.")
 
 

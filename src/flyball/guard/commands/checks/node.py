@@ -91,6 +91,11 @@ def npx(call: Call) -> None:
         call.ask("unlisted", "Nothing is known of what it runs.")
 
 
+def npm_config(call: Call) -> None:
+    if any(re.search(r"token|auth|password|secret", arg.text, re.IGNORECASE) for arg in call.operands):
+        call.deny("secret", "The setting may hold a secret.")
+
+
 def npm_version(call: Call) -> None:
     if call.name.endswith(" version") and call.operands:
         call.ask("publish", "It makes a release commit and a tag.")
@@ -131,6 +136,7 @@ CHECKS = {
     "script_name": script_name,
     "yarn_workspace": yarn_workspace,
     "npx": npx,
+    "npm_config": npm_config,
     "npm_version": npm_version,
     "deno": deno,
     "deno_eval": deno_eval,

@@ -21,6 +21,7 @@ _FILE_TESTS = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O
 def printf(call: Call) -> None:
     if call.operands and call.operands[0].text == "-v" and len(call.operands) > 1:
         call.judge.hidden(call.operands[1].text, call.scene)
+        call.judge.variable(call.operands[1].text, Arg(HOLE, unknown=2), False)
         call.scene.variables[call.operands[1].text] = None
 
 

@@ -100,6 +100,7 @@ def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
         call.deny("remote-code", "The shell would run commands that no file of the workspace holds.")
         return
     call.path("read", script)
+    call.judge.fetched(script)
     call.judge.sniff(args[1:], call.scene)
     if checks_only:
         return
@@ -149,7 +150,7 @@ def _given(call: Call) -> list[Arg]:
     if call.given.has("-a", "--arg-file") or feed.kind not in {"text", "listed"}:
         return [Arg(HOLE, unknown=2, remote=feed.kind == "remote")]
     if feed.kind == "listed":
-        return [Arg(feed.text + "listed", many=True)]
+        return [Arg(feed.text, many=True)]
     return [Arg(word) for word in feed.text.split()[:32]]
 
 

@@ -1,0 +1,115 @@
+"""`flyball prove`: every reachable state of a machine, and the shortest counterexample if a law is broken."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flyball.cli.machines import FOLDER, REPO
+from flyball.cli.text import columns, many
+from flyball.cli.where import EXAMPLE, print_json, root_of
+from flyball.core.machine import NAME, Machine, edges
+from flyball.errors import NotFound
+from flyball.machines import SHIPPED, find, from_file, shipped
+from flyball.prove import LAWS, Broken, Find, Proof
+from flyball.prove import prove as proved
+
+
+@click.command(
+    help="Explore every reachable state of a machine under all results, answers, crashes and letters, and check "
+    "every law. Without a name: the five machines that ship. Exit code 1 if a law is broken."
+    f"\n\n{EXAMPLE}flyball prove build\n  flyball prove .flyball/machines/mine.toml"
+)
+@click.argument("machine", required=False)
+@REPO
+@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
+def prove(machine: str | None, repo: Path, as_json: bool) -> None:
+    done: list[dict[str, Any]] = []
+    for table, finding in _chosen(machine, repo):
+        began = time.perf_counter()
+        proof = proved(table, finding)
+        took_s = time.perf_counter() - began
+        done.append(facts(table, proof, took_s))
+        if not as_json:
+            click.echo("\n".join(lines(table, proof, took_s)))
+    if as_json:
+        print_json(done)
+    sys.exit(0 if all(fact["holds"] for fact in done) else 1)
+
+
+def _chosen(name: str | None, repo: Path) -> Iterator[tuple[Machine, Find]]:
+    """A file, a machine by its name (the repository's own first), or the five."""
+    if name is None:
+        yield from ((shipped(each), shipped) for each in SHIPPED)
+        return
+    if name.endswith(".toml") or "/" in name:
+        yield from_file(Path(name)), partial(find, folder=Path(name).absolute().parent)
+        return
+    root = root_of(repo)
+    finding = partial(find, folder=root / FOLDER if root else None)
+    if not NAME.fullmatch(name):
+        raise NotFound(f"There is no machine called '{name}'. Name one, or a file that ends in .toml.")
+    yield finding(name), finding
+
+
+# ---- in words ----------------------------------------------------------------------------------------------------
+
+
+def lines(machine: Machine, proof: Proof, took_s: float) -> Iterator[str]:
+    verdict = "every law holds" if proof.holds else f"{proof.broken.law} is broken" if proof.broken else ""
+    size = f"{many(proof.states, 'state')}, {many(proof.transitions, 'transition')}, {took_s:.1f} s"
+    yield f"{machine.name}: {verdict} ({size})"
+    if proof.broken:
+        yield from _counterexample(proof.broken)
+        return
+    yield f"  laws     {' '.join(proof.laws)}"
+    yield f"  bound    it ends or waits within {many(proof.bound, 'turn')}{_inside(proof)}"
+    untaken = sorted(set(edges(machine)) - proof.taken)
+    if untaken:
+        yield f"  no rule takes yet: {', '.join(f'{a}→{b}' for a, b in untaken)}"
+
+
+def _inside(proof: Proof) -> str:
+    parts = ", ".join(f"{many(turns, 'turn')} a {name}" for name, turns in proof.below.items())
+    return f" ({parts})" if parts else ""
+
+
+def _counterexample(broken: Broken) -> Iterator[str]:
+    yield f"  {LAWS[broken.law]}: {broken.says}."
+    yield f"  premise: {broken.premise}"
+    rows = [(str(n), s.says, s.state, s.status, "; ".join(s.facts)) for n, s in enumerate(broken.steps, 1)]
+    yield from (f"  {line}" for line in columns(("", "what happens", "state", "status", "facts"), rows))
+
+
+# ---- as facts ----------------------------------------------------------------------------------------------------
+
+
+def facts(machine: Machine, proof: Proof, took_s: float) -> dict[str, Any]:
+    return {
+        "machine": machine.name,
+        "holds": proof.holds,
+        "states": proof.states,
+        "transitions": proof.transitions,
+        "took_s": round(took_s, 3),
+        "bound_turns": proof.bound if proof.holds else None,
+        "below": proof.below,
+        "laws": list(proof.laws),
+        "premises": [
+            {"name": p.premise, "states": p.states, "transitions": p.transitions} for p in proof.explored
+        ],
+        "untaken": sorted(set(edges(machine)) - proof.taken) if proof.holds else [],
+        "counterexample": _as_facts(proof.broken) if proof.broken else None,
+    }
+
+
+def _as_facts(broken: Broken) -> dict[str, Any]:
+    steps = [
+        {"says": s.says, "facts": list(s.facts), "state": s.state, "status": s.status} for s in broken.steps
+    ]
+    return {"law": broken.law, "says": broken.says, "premise": broken.premise, "steps": steps}
