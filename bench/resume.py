@@ -13,7 +13,7 @@ from flyball.core import events as e
 from flyball.core.decide import Do, Finished, due, react
 from flyball.core.run import Run, fold
 from flyball.journal.sqlite import SqliteJournal
-from flyball.supervisor import Interrupted
+from flyball.supervisor import Interrupted, Supervisor
 
 GOAL = 50.0
 AT_ONCE = 300
@@ -79,7 +79,7 @@ class Seen(Instant):
 def _resumed(folder: Path) -> float:
     """Open, take the lease over from the dead, load, go on with the act in flight. Nothing is left behind."""
     performer = Seen()
-    made = []
+    made: list[Supervisor] = []
 
     def resume() -> None:
         driving = supervisor(folder, performer)

@@ -19,7 +19,13 @@ def main(source: str, target: str) -> None:
     axes.set_xscale("log")
     axes.axvline(1, color="#333333", linewidth=1)
     for place, row in enumerate(rows):
-        axes.text(row["of_goal"], place, f" {row['value']:,.4g} {row['unit']}", va="center", fontsize=8)
+        axes.text(
+            row["of_goal"],
+            place,
+            f" {row['value']:,.{0 if row['value'] >= 100 else 2}f} {row['unit']}",
+            va="center",
+            fontsize=8,
+        )
     axes.margins(x=0.25)
     axes.set_xlabel("times better than the goal (1 = the goal; red misses it)")
     axes.set_title(told["machine"], fontsize=8, loc="left")

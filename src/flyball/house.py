@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball import driver as drivers
+from flyball.artifacts import Artifacts
 from flyball.config import Paths, environment, paths
 from flyball.core import events as e
 from flyball.core.letters import AnyLetter, encode, refusal
@@ -148,6 +149,13 @@ class House:
             if turning:
                 self.heads.note(REGISTRY, *self.journal.registry_head(), entry.at, at_once=True)
 
+        artifacts = Artifacts(self.journal)
+
+        def happened(run: Run, event: e.AnyEvent) -> None:
+            artifacts.note(run, event)
+            if on_event:
+                on_event(run, event)
+
         made = Supervisor(
             self.journal,
             Hands(self.ground(), show),
@@ -156,7 +164,7 @@ class House:
             alive=lambda name: drivers.alive(self.state_dir, name),
             new_id=new_id,
             machine_table=self._table,
-            on_event=on_event,
+            on_event=happened,
             on_commit=committed,
             before_load=self.require_whole,
         )

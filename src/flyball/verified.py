@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from flyball import certificate
+from flyball import certificate, checking
 from flyball.core.run import Run
 from flyball.errors import Corrupt, UserError, WorkspaceError
 from flyball.house import House
@@ -98,6 +98,9 @@ def certificate_file(house: House, run_id: str) -> Path:
 
 
 def verify_run(house: House, run_id: str) -> Finding:
+    """The journal first: a certificate is held against a history that is whole."""
+    if found := [one for one in checking.grave(house, run_id) if one.kind != "certificate"]:
+        return Finding("bad", found[0].message, run=run_id)
     try:
         run = house.read(run_id)
     except Corrupt as broken:

@@ -351,8 +351,9 @@ def test_locked_files_and_folders_hide_nothing_and_are_put_back(root: Path, tmp_
     if os.geteuid() == 0:
         for path in [tmp_path, *tmp_path.rglob("*")]:
             os.chown(path, 65534, 65534, follow_symlinks=False)
-        for path in [tmp_path.parent, tmp_path.parent.parent]:
-            path.chmod(path.stat().st_mode | 0o011)
+        for path in tmp_path.parents:
+            if not path.stat().st_mode & 0o001:
+                path.chmod(path.stat().st_mode | 0o011)
     done = subprocess.run(
         [sys.executable, "-c", LOCKED, root, tmp_path / "state"],
         capture_output=True,

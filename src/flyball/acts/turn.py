@@ -23,8 +23,8 @@ from flyball.core import events as e
 from flyball.core import signals
 from flyball.core.decide import Finished
 from flyball.core.fingerprint import error_fingerprint, message_fingerprint
-from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.indicators import named
+from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.run import BY_A_PERSON, FAILED, Run
 from flyball.core.turns import call_limits
 from flyball.guard.change import Change

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from flyball.checking import find
 from flyball.cli.text import clean, one_line
 from flyball.cli.where import EXAMPLE, print_json, root_of
 from flyball.core.run import Run
@@ -127,7 +128,7 @@ def _verified(house: House, what: str, key: str) -> Finding:
     file = Path(what)
     if "/" in what or file.is_file():
         return verify_file(house, file, key, _here())
-    return verify_run(house, house.find(what))
+    return verify_run(house, find(house, what))
 
 
 def _here() -> Path | None:

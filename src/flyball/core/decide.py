@@ -427,8 +427,11 @@ def _gate(run: Run, outcome: str, data: dict[str, Any], now: int) -> list[e.AnyE
         return [e.Held(at=now, outcome=outcome, until="gate", data=data)]
     if _disproved(run):
         assert run.proof is not None
-        told = e.Told(at=now, text=f"The proof failed:\n{run.proof.summary}", who="proof")
-        return [told, *onward(apply(run, told), turns.unproven(run), now, past_breakpoint=True)]
+        known = run.proof
+        text = f"The proof failed:\n{known.summary}"
+        told = e.Told(at=now, text=text, who="proof", fingerprint=known.fingerprint)
+        run = apply(run, told)
+        return [told, *onward(run, turns.unproven(run), now, past_breakpoint=True)]
     if run.committed is None or run.committed.tree != run.tree:
         return [e.Held(at=now, outcome=outcome, until="commit", data=data)]
     return None

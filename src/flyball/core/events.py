@@ -361,6 +361,7 @@ class LetterRefused(Event, frozen=True, kw_only=True):
 class Told(Event, frozen=True, kw_only=True):
     text: str
     who: str = ""
+    fingerprint: str = ""  # of the failing proof that it tells of again: the turn's error
 
 
 class Asked(Event, frozen=True, kw_only=True):

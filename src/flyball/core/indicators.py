@@ -123,7 +123,8 @@ def affirmed(found: Iterable[Sentence], extra: tuple[str, ...] = ()) -> tuple[st
 
 def named(claimed: Iterable[str]) -> tuple[str, ...]:
     """Which of the list an agent names over its structured channel; other wordings of one are the same one."""
-    return affirmed(Sentence(text=_clean(text)[:_LONGEST], ticked=True) for text in claimed)
+    words = (re.sub(r"[\s_-]+", " ", text) for text in claimed)
+    return affirmed(Sentence(text=_clean(text)[:_LONGEST], ticked=True) for text in words)
 
 
 _TICKED_NAMES = frozenset(name for name, _ in TICKED)

@@ -17,7 +17,16 @@ from flyball.core import events as e
 from flyball.core.machine import FAILING, Machine, State, parse
 from flyball.core.settings import Settings
 from flyball.core.tally import FAILED as FAILED
-from flyball.core.tally import FRESH, Proof, after_proof, after_restore, after_turn, played_key, union
+from flyball.core.tally import (
+    FRESH,
+    Proof,
+    after_proof,
+    after_restore,
+    after_turn,
+    disproved,
+    played_key,
+    union,
+)
 from flyball.errors import FlyballError
 
 WORKERS = ("coder", "worker", "author", "developer")
@@ -109,6 +118,8 @@ class Run(Struct, frozen=True, kw_only=True):
     sessions: dict[str, str] = {}  # agent|role -> session
     told: tuple[str, ...] = ()
     message: str = ""  # the last turn's final message
+    exit_signal: bool = False  # whether the last turn claimed to be done …
+    indicators: tuple[str, ...] = ()  # … and by which indicators
     lately: tuple[str, ...] = ()  # the last turns, a line each, for questions and fresh sessions
     plan: dict[str, Any] = {}
     findings: tuple[e.Finding, ...] = ()
@@ -446,6 +457,7 @@ def _asked(run: Run, event: e.Asked) -> Run:
 
 def _told(run: Run, event: e.Told) -> Run:
     """A newer account of what was done replaces the older one."""
+    run = disproved(run, event.fingerprint, "") if event.fingerprint else run
     afresh = event.text.startswith(FRESH)
     told = tuple(text for text in run.told if not (afresh and text.startswith(FRESH)))
     return replace(run, at=event.at, told=(*told, event.text))

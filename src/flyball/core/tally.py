@@ -33,6 +33,7 @@ class Proof(Struct, frozen=True):
     summary: str = ""
     commands: tuple[e.ProofCommand, ...] = ()
     at: int = 0
+    fingerprint: str = ""
 
 
 def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
@@ -72,6 +73,8 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
     run = replace(
         run,
         turn=run.turn + 1,
+        exit_signal=turn.claim.finished or turn.claim.signal in ("DONE", "PASS"),
+        indicators=turn.claim.indicators,
         lately=(*run.lately[1 - LATELY :], _line(run, role, turn)),
         turn_costs=(*run.turn_costs[-99:], turn.usage.cost_uusd),
         turn_tokens=(*run.turn_tokens[-99:], turn.usage.tokens),
@@ -125,23 +128,22 @@ def _progress(run: Run, role: str, turn: e.TurnEnded) -> Run:
 
 
 def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
-    known = Proof(
-        proof.tree, proof.passed, proof.failing, proof.invalid or proof.summary, proof.commands, run.at
-    )
+    summary = proof.invalid or proof.summary
+    known = Proof(proof.tree, proof.passed, proof.failing, summary, proof.commands, run.at, proof.fingerprint)
     if act and act.why == "baseline":
         return replace(run, baselined=True, baseline=proof.failing, fewest=proof.failing, proof=known)
     fewer = proof.failing is not None and (run.fewest is None or proof.failing < run.fewest)
     run = replace(run, proof=known, fewest=proof.failing if fewer else run.fewest)
     if fewer:
         run = replace(run, progressed=True, no_progress=0, moved_tree=False)
-    if proof.passed:
-        return run
+    return run if proof.passed else disproved(run, proof.fingerprint, proof.summary)
+
+
+def disproved(run: Run, fingerprint: str, summary: str) -> Run:
+    """The failing proof after a turn is its error, also where the tree was known to fail."""
     before, count = run.error_before
-    return replace(
-        run,
-        last_error=proof.summary or run.last_error,
-        **_counted_error(before, count, proof.fingerprint),
-    )
+    counted = _counted_error(before, count, fingerprint)
+    return replace(run, last_error=summary or run.last_error, **counted)
 
 
 def _counted_error(last: str, count: int, now: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from flyball.core import events as e
 from flyball.core import waits
 from flyball.core.calls import CallLimits
+from flyball.core.indicators import PHRASES, TICKED
 from flyball.core.ledger import DISPUTES, settled
 from flyball.core.machine import JUDGING_ROLES
 from flyball.core.run import Run
@@ -306,7 +307,11 @@ def missing_for_exit(run: Run, claim: e.Claim) -> list[str]:
     if not claim.finished:
         missing.append("The exit signal is not set.")
     if len(set(claim.indicators)) < INDICATORS:
-        missing.append(f"{len(set(claim.indicators))} of {INDICATORS} distinct completion indicators were given.")
+        given = len(set(claim.indicators))
+        names = ", ".join(name for name, _ in (*PHRASES, *TICKED))
+        missing.append(
+            f"{given} of {INDICATORS} distinct completion indicators were given; they are: {names}."
+        )
     if any(f.severity == "high" and f.status == "open" for f in run.findings):
         missing.append("A high finding is still open.")
     return missing

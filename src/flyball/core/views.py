@@ -7,6 +7,7 @@ from typing import Any
 from flyball.core import codes
 from flyball.core.run import Run
 from flyball.core.stops import dollars
+from flyball.errors import FlyballError
 
 
 def exit_code(run: Run) -> int:
@@ -44,6 +45,7 @@ def summary(run: Run) -> dict[str, Any]:
         "sandbox": run.sandbox,
         "task": run.began.task,
         "changed": list(run.changed),
+        **({"run_state": run_state(run.state)} if _is_pair(run) else {}),
     }
 
 
@@ -66,6 +68,36 @@ def _question(run: Run) -> dict[str, Any] | None:
     if question is None:
         return None
     return {"id": question.id, "kind": question.kind, "text": question.text, "verbs": list(question.verbs)}
+
+
+# ---- the states of a pair's run (PAIR-5) --------------------------------------------------------------------
+
+RUN_STATES = {
+    "init": "submitted",
+    "working": "working",
+    "reviewing": "reviewing",
+    "complete": "completed",
+    "failed": "failed",
+}
+
+
+def _is_pair(run: Run) -> bool:
+    return run.machine.name == "review" and run.state in RUN_STATES  # not a user's own of that name
+
+
+def run_state(state: str) -> str:
+    """A state of `review` as the state of its run."""
+    if state not in RUN_STATES:
+        raise FlyballError(f"'{state}' is no state of a pair's run. Known: {', '.join(RUN_STATES)}.")
+    return RUN_STATES[state]
+
+
+def from_run_state(name: str) -> str:
+    """And back: where a run in that state goes on. An unknown one is an error, not a failure of the run."""
+    found = next((state for state, known in RUN_STATES.items() if known == name), "")
+    if not found:
+        raise FlyballError(f"'{name}' is no run state. Known: {', '.join(RUN_STATES.values())}.")
+    return found
 
 
 # ---- why -------------------------------------------------------------------------------------------------

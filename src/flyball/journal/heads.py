@@ -8,7 +8,7 @@ first and the last of a run are written at once: a run that has gone on has a he
 
 import os
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -63,7 +63,7 @@ class Heads:
         for path in sorted(self.directory.glob("*.json")):
             head = self._read(path)
             if head is None:
-                found.append(Fault("", 0, f"{path} is not a head that this journal's key signed."))
+                found.append(Fault(_run_of(path), 0, f"{path} is not a head that this journal's key signed."))
             else:
                 heads.append(head)
         return heads, found
@@ -115,6 +115,10 @@ class Heads:
 
     def _path(self, run: str) -> Path:
         return self.directory / ("@registry.json" if run == REGISTRY else f"{quote(run, safe='')}.json")
+
+
+def _run_of(path: Path) -> str:
+    return REGISTRY if path.stem == "@registry" else unquote(path.stem)
 
 
 def _payload(head: Checkpoint) -> bytes:

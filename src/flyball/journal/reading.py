@@ -23,5 +23,5 @@ def checked(
 def _corrupt(store: str, run: str, why: str) -> Corrupt:
     return Corrupt(
         f"{store} does not hold what was written: run {run}, {why}. "
-        "`flyball doctor` names every fault; put back a backup."
+        "`flyball check` names every fault; put back a backup."
     )

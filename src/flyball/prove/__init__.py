@@ -54,6 +54,8 @@ class Proof(Struct, frozen=True):
 def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> Proof:
     """Explore every premise (or `only` those named); the shortest counterexample wins."""
     chosen = [p for p in premises(machine, _parents()) if not only or p.name in only]
+    if not chosen:
+        raise ValueError(f"no premise of '{machine.name}' is called {', '.join(only)}")
     explored: list[Explored] = []
     broken: Broken | None = None
     for premise in chosen:

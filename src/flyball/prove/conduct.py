@@ -61,7 +61,7 @@ def covered(seen: Seen) -> str:
     budget, was = seen.premise.settings.budget, seen.was
     if not _act(seen).do.startswith(("agent:", "run:")):
         return ""
-    reserve = seen.premise.cost_uusd if was.spent_uusd else 0
+    reserve = seen.premise.cost_uusd if was.priced else 0
     if budget.uusd is not None and was.spent_uusd + reserve > budget.uusd:
         return "a turn begins that the budget does not cover"
     late = budget.wall_us is not None and was.took_us >= budget.wall_us

@@ -165,6 +165,8 @@ def take(
     said = facts(run, move)
     if not said:
         return None
+    if premise.measures:
+        return runs.fold(run, said), witness, said
     truth = move.finished.result if move.finished else None
     after, now = run, witness
     for fact in said:

@@ -39,7 +39,17 @@ UNREAD = (  # what no decision reads
         "sessions",
         "told",
     ),
-    *("message", "plan", "played", "child", "excused", "excused_lines"),
+    *(
+        "message",
+        "lately",
+        "exit_signal",
+        "indicators",
+        "plan",
+        "played",
+        "child",
+        "excused",
+        "excused_lines",
+    ),
 )
 READ = (  # what the key below holds in its own way
     *(
@@ -79,7 +89,7 @@ READ = (  # what the key below holds in its own way
         "progressed",
     ),
     *("error", "error_count", "error_before", "failures", "spent", "spent_base", "turn_costs", "turn_tokens"),
-    *("wall_us", "wall_base", "retries", "contexts"),
+    *("wall_us", "wall_base", "retries", "contexts", "limits", "limited"),
 )
 KEPT = tuple(name for name in Run.__struct_fields__ if name not in UNREAD and name not in READ)
 _kept = attrgetter(*KEPT)
@@ -176,6 +186,8 @@ def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:
         min(run.turns + run.barren - run.turns_base, turns) if turns is not None else 0,
         run.retries,
         min(run.contexts, 2),
+        run.limits if premise.settings.fallback else 0,
+        tuple(sorted((agent, until - run.at) for agent, until in run.limited.items() if until > run.at)),
         run.turn > run.retries,
         run.iteration - run.iteration_base if premise.most("iterations") is not None else 0,
         run.iteration % 2 if premise.settings.consensus else 0,

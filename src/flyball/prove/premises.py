@@ -40,6 +40,7 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
     counts: bool = False  # failing tests are counted, and an error may come again
     cost_uusd: int = 0  # of a turn
     took_us: int = 0  # by a turn
+    measures: bool = False  # only the bound is wanted: laws are checked under the other premises
     below: dict[str, int] = {}  # machine -> turns that one of its runs may take between two waits
     origins: tuple[str, ...] = ()  # states in which the state that called the CTO is still of account
 
@@ -112,6 +113,7 @@ def premises(
         replace(plain, name="money", settings=_with(plain, budget=MONEY), cost_uusd=UNIT, results="onward"),
         replace(plain, name="time", settings=_with(plain, budget=TIME), took_us=SECOND, results="onward"),
         replace(plain, name="no proof", settings=_with(plain, proof=())),
+        replace(plain, name="fallback", settings=_with(plain, fallback=("b",))),
         *_by_table(plain),
         *_nested(plain, parents),
     ]
@@ -215,6 +217,7 @@ def at_own_limits(machine: Machine, below: Mapping[str, int], state: State | Non
         options=options,
         owner=state is None,
         results="onward",
+        measures=True,
         below=dict(below),
         origins=origins(machine),
     )

@@ -10,7 +10,7 @@ from flyball.core.run import Run
 from flyball.prove.premises import Premise
 from flyball.prove.witness import Witness
 
-OF_THE_RULES = (*OURS, "stalled", "third_failure", "escalate")  # outcomes that need no turn
+OF_THE_RULES = (*OURS, "stalled", "third_failure", "escalate", "halted")  # outcomes that need no turn
 
 
 class Seen(Struct, frozen=True):

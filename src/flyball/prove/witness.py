@@ -53,6 +53,7 @@ class Witness(Struct, frozen=True, kw_only=True):
     origin: str = ""
     spent_uusd: int = 0  # since the budget was last raised
     took_us: int = 0
+    priced: bool = False  # a turn of its own ended since, so that the next one's cost is known
 
     def key(self, run: Run, tree: Name, known: Name, premise: Premise) -> tuple[Any, ...]:
         """As far as a law reads it; trees by the names that the run's own key gives them."""
@@ -67,7 +68,7 @@ class Witness(Struct, frozen=True, kw_only=True):
             min(self.contexts, 2),
             *(self.idle, self.cut, tuple(sorted(self.failures.items())), self.interventions),
             self.origin if run.state in premise.origins else "",
-            *(self.spent_uusd, self.took_us),
+            *(self.spent_uusd, self.took_us, self.priced and premise.cost_uusd > 0),
         )
 
 
@@ -132,7 +133,7 @@ def _spent(seen: Witness, usage: e.Usage, took_us: int, premise: Premise) -> Wit
 
 def _raised(seen: Witness, run: Run) -> Witness:
     code = run.stop.code if run.stop else ""
-    return replace(seen, spent_uusd=0) if code.startswith("limit.budget") else seen
+    return replace(seen, spent_uusd=0, priced=False) if code.startswith("limit.budget") else seen
 
 
 def _as_read(truth: e.AnyResult, read: e.AnyResult) -> e.AnyResult:
@@ -208,10 +209,17 @@ def _turned(seen: Witness, run: Run, act: e.Act, turn: e.TurnEnded, premise: Pre
         signal=_signal(role, claim) if well else "",
         finishes=well and claim.finished and len({*claim.indicators}) > 1 and not claim.missing,
         done=turn.tree if says_done else seen.done,
-        contexts=seen.contexts + 1 if turn.verdict == "context" else 0,
+        contexts=_contexts(seen, turn.verdict),
     )
-    free = turn.verdict in FREE and seen.contexts < 2
+    free = turn.verdict in FREE and not (turn.verdict == "context" and seen.contexts > 1)
     return seen if free else _counted(seen, run, role, turn, premise)
+
+
+def _contexts(seen: Witness, verdict: str) -> int:
+    """Overflows in a row; a limit between two of them is no turn."""
+    if verdict == "context":
+        return seen.contexts + 1
+    return seen.contexts if verdict in FREE else 0
 
 
 def _signal(role: str, claim: e.Claim) -> str:
@@ -230,6 +238,7 @@ def _counted(seen: Witness, run: Run, role: str, turn: e.TurnEnded, premise: Pre
         seen,
         turns=_to_limit(seen.turns + 1, premise, "turns"),
         failed=seen.failed + 1 if _fails(turn.verdict) else 0,
+        priced=True,
         idle=_to_limit(idle, premise, "no_progress"),
     )
 

@@ -12,6 +12,7 @@ from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks import CHECKS
 from flyball.guard.commands.fold import spoken
 from flyball.guard.commands.listing import listing
+from flyball.guard.commands.names import names
 from flyball.guard.commands.options import Sorted, sort_arguments
 from flyball.guard.commands.places import glob_place, place_of, ruling
 from flyball.guard.commands.policy import CommandPolicy, Rule
@@ -19,23 +20,7 @@ from flyball.guard.commands.profiles import Profile, profile_of, verdict_of
 from flyball.guard.commands.scene import Feed, Scene
 from flyball.guard.verdict import SEVERITY, Verdict
 
-_DECODERS = frozenset(
-    [
-        "base64",
-        "base32",
-        "xxd",
-        "openssl",
-        "gpg",
-        "uudecode",
-        "tr",
-        "rev",
-        "gunzip",
-        "zcat",
-        "bunzip2",
-        "xz",
-        "unxz",
-    ]
-)
+_DECODERS = names("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz")
 _WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})
 _TOOL_FOLDER = re.compile(r"(?:\./)?(?:\.venv/bin|venv/bin|node_modules/\.bin|vendor/bin|bin)")
 _LOOSE = re.compile(r"[=:@,]")
@@ -330,7 +315,7 @@ class Caller:
         return Feed("data")
 
 
-_PASSING = frozenset(["cat", "tee", "sort", "uniq", "head", "tail", "grep", "sed", "awk", "cut"])
+_PASSING = names("cat tee sort uniq head tail grep sed awk cut")
 
 
 def _begins(texts: list[str], rule: Rule) -> bool:

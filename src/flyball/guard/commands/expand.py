@@ -6,6 +6,7 @@ import re
 from typing import Protocol
 
 from flyball.guard.commands.args import HOLE, Arg, merged, piece
+from flyball.guard.commands.names import names
 from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.scene import Scene, Value
 from flyball.guard.commands.tree import Lit, Part, Sub, Sum, Unreadable, Var, Word
@@ -14,42 +15,10 @@ from flyball.guard.verdict import Verdict
 WORDS_MOST = 64
 ATOMS_MOST = 300
 
-_COUNTS = frozenset(
-    [
-        "?",
-        "#",
-        "$",
-        "!",
-        "RANDOM",
-        "SECONDS",
-        "LINENO",
-        "UID",
-        "EUID",
-        "PPID",
-        "BASHPID",
-        "EPOCHSECONDS",
-        "COLUMNS",
-        "LINES",
-    ]
-)
-_HARMLESS = frozenset(
-    [
-        "USER",
-        "LOGNAME",
-        "HOSTNAME",
-        "SHELL",
-        "LANG",
-        "TERM",
-        "PATH",
-        "OSTYPE",
-        "HOSTTYPE",
-        "MACHTYPE",
-        "BASH_VERSION",
-        "CI",
-        "EDITOR",
-        "PAGER",
-        "TZ",
-    ]
+_COUNTS = names("? # $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS COLUMNS LINES")
+_HARMLESS = names(
+    "USER LOGNAME HOSTNAME SHELL LANG TERM PATH OSTYPE HOSTTYPE MACHTYPE BASH_VERSION CI EDITOR "
+    "PAGER TZ BASH_REMATCH"
 )
 _SECRET = re.compile(
     r".*(?:SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL|_PAT|AUTH_KEY).*",

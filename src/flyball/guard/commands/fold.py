@@ -7,17 +7,14 @@ import re
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.expand import Host, expand_words
 from flyball.guard.commands.listing import listing
+from flyball.guard.commands.names import names
 from flyball.guard.commands.scene import Scene
 from flyball.guard.commands.tree import Script, Simple, Sub
 from flyball.guard.commands.words import unescaped
 from flyball.guard.verdict import Verdict
 
-_COUNTING = frozenset(
-    ["date", "nproc", "whoami", "uname", "hostname", "id", "basename", "wc", "arch", "getconf", "seq", "expr"]
-)
-_HASHES = frozenset(
-    ["rev-parse", "merge-base", "rev-list", "describe", "symbolic-ref", "write-tree", "branch", "log"]
-)
+_COUNTING = names("date nproc whoami uname hostname id basename wc arch getconf seq expr")
+_HASHES = names("rev-parse merge-base rev-list describe symbolic-ref write-tree branch log")
 _FLAGS = re.compile(r"-[neE]+")
 _PLAIN = Arg("x1", unknown=1, said=True)
 

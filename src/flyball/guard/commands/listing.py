@@ -5,38 +5,18 @@ from __future__ import annotations
 import posixpath
 import re
 
+from flyball.guard.commands.names import names
 from flyball.guard.commands.places import UNKNOWN, glob_place, place_of
 from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.scene import Feed
 
 _ORDINARY = frozenset({"inside", "workspace", "delicate", "harmless", "unknown", "guard-settings"})
 _SEARCHES = re.compile(r"-[a-zA-Z]*[lL][a-zA-Z]*|--files(?:-with(?:out)?-match(?:es)?)?")
+_PROTECTED = re.compile(r"(?:^|[/*^\\])\.(?:git/|env\b(?!\.)|ssh\b|aws\b|flyball\b)")
 _HIDDEN = re.compile(r"-[a-zA-Z]*[aA][a-zA-Z]*|--all|--almost-all")
-_NARROWING = frozenset(
-    [
-        "-name",
-        "-iname",
-        "-path",
-        "-ipath",
-        "-wholename",
-        "-regex",
-        "-iregex",
-        "-mtime",
-        "-atime",
-        "-ctime",
-        "-mmin",
-        "-amin",
-        "-cmin",
-        "-newer",
-        "-size",
-        "-perm",
-        "-empty",
-        "-newermt",
-        "-samefile",
-        "-inum",
-        "-lname",
-        "-user",
-    ]
+_NARROWING = names(
+    "-name -iname -path -ipath -wholename -regex -iregex -mtime -atime -ctime -mmin -amin -cmin "
+    "-newer -size -perm -empty -newermt -samefile -inum -lname -user"
 )
 
 
@@ -64,9 +44,12 @@ def _lists(texts: list[str]) -> bool:
 
 def listed_name(root: str, texts: list[str], policy: CommandPolicy) -> str:
     """A path that stands for what is listed: a protected name if one is looked for."""
-    for text in texts:
-        if text[:1] in "-!(" or len(text) > 200:
+    for at, text in enumerate(texts):
+        left_out = texts[max(at - 2, 0) : at - 1] in (["!"], ["-not"]) or texts[at + 1 : at + 2] == ["-prune"]
+        if left_out or text[:1] in "-!(" or len(text) > 200:
             continue
+        if _PROTECTED.search(text):
+            return posixpath.join(root, ".git/config" if ".git" in text else ".env")
         name = posixpath.join(policy.workspace, posixpath.basename(text.rstrip("/")))
         place = (glob_place if re.search(r"[*?\[]", name) else place_of)(name, policy.workspace, policy)
         if place not in _ORDINARY:

@@ -8,6 +8,7 @@ import re
 from functools import lru_cache
 
 from flyball.guard.commands.letters import plain_form
+from flyball.guard.commands.names import names
 from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.verdict import Verdict, Word
 
@@ -15,28 +16,11 @@ PATH_MOST = 2_000
 WILDCARDS_MOST = 12
 UNKNOWN = "?"  # a working directory nobody knows
 
-_AGENT = frozenset(
-    [
-        ".claude",
-        ".codex",
-        ".gemini",
-        ".cursor",
-        ".aider",
-        ".continue",
-        ".opencode",
-        ".windsurf",
-        ".cline",
-        ".roo",
-        ".kiro",
-        ".goose",
-        ".amp",
-        ".qwen",
-    ]
+_AGENT = names(
+    ".claude .codex .gemini .cursor .aider .continue .opencode .windsurf .cline .roo .kiro .goose .amp .qwen"
 )
 _AGENT_FILES = re.compile(r"\.claude\.json|\.mcp\.json|\.aider\.conf\.ya?ml|\.aider.*|managed-settings\.json")
-_SECRET_DIRS = frozenset(
-    [".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store", ".mozilla", ".thunderbird", "keychains"]
-)
+_SECRET_DIRS = names(".ssh .aws .gnupg .kube .azure .password-store .mozilla .thunderbird keychains")
 _SECRET_NAME = re.compile(
     r"\.env|\.envrc|(?!\.env\.(?:example|sample|template|dist|defaults|schema)$)\.env\.[\w.-]+|[\w-]+\.env"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|[._]netrc|\.pgpass|\.my\.cnf|\.git-credentials|\.pypirc|\.vault-token"

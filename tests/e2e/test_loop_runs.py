@@ -1,0 +1,366 @@
+"""`loop` from the outside: one agent until it is truly done, a circuit that opens, limits that cost nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.yard import BUG, GOOD, WORSE, Ran, Yard
+
+DONE: dict[str, Any] = {"finish": {"indicators": ["task complete", "all tests passing"]}}
+GOOD_TURN = {"write": {"calc.py": GOOD}}
+WORSE_TURN = {"write": {"calc.py": WORSE}}
+CLAIM = "Task complete. All done.\n\nEXIT_SIGNAL: true\n"
+IDLE = {"say": "Still looking."}
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Yard:
+    return Yard(tmp_path)
+
+
+def loop(yard: Yard, *turns: Any, sets: tuple[str, ...] = (), more: tuple[str, ...] = (), **run: Any) -> Ran:
+    """A worker that plays these turns; the last one repeats."""
+    options = [word for pair in sets for word in ("--set", pair)]
+    return yard.run(yard.script(worker=list(turns)), *options, *more, machine="loop", **run)
+
+
+def facts(yard: Yard, run: str, kind: str) -> list[dict[str, Any]]:
+    """The journal's facts of one kind."""
+    rows = [json.loads(line) for line in yard.flyball("log", run, "--json").stdout.splitlines()]
+    return [row for row in rows if row["is"] == kind]
+
+
+def path(yard: Yard, run: str) -> list[str]:
+    return [row["target"] for row in facts(yard, run, "Moved")]
+
+
+def told(yard: Yard, run: str) -> list[list[str]]:
+    """What each turn was told, in order."""
+    acts = [row["act"] for row in facts(yard, run, "ActStarted")]
+    return [act.get("told", []) for act in acts if act["do"].startswith("agent:")]
+
+
+def answered(yard: Yard, ran: Ran, *words: str) -> Ran:
+    done = yard.flyball("answer", ran.question, *words)
+    assert done.returncode == 0, done.stderr
+    return yard.resume()
+
+
+# ---- LOOP-1, LOOP-2: done is a claim -------------------------------------------------------------------------
+
+
+def test_honest_work_completes_after_three_turns(yard: Yard) -> None:
+    ran = loop(yard, WORSE_TURN, GOOD_TURN, {"say": CLAIM})
+    assert (ran.exit, ran.code, ran.status, ran.end, ran.state) == (
+        *(0, "completed", "ended", "success", "complete"),
+    )
+    assert ran.turns == 3 and path(yard, ran.run) == ["closed", "closed", "complete"]
+    assert yard.git("show", f"flyball/{ran.run}:calc.py") == GOOD.strip()
+
+
+def test_a_claim_while_the_proof_fails_goes_on_and_the_next_turn_is_told(yard: Yard) -> None:
+    """A command agent, so that what it is really given can be read."""
+    claims = f"cat > {yard.folder}/prompt-$FLYBALL_TURN.txt; printf 'Task complete. All done.\\nEXIT_SIGNAL: true\\n'"
+    fixes = f"if [ $FLYBALL_TURN = 2 ]; then printf '{GOOD.replace(chr(10), chr(92) + 'n')}' > calc.py; fi"
+    ran = yard.run(f"command:{claims}; {fixes}", "--set", "guard.sandbox=none", machine="loop")
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 2)
+    assert path(yard, ran.run) == ["closed", "complete"]
+    first, second = ((yard.folder / f"prompt-{n}.txt").read_text() for n in (1, 2))
+    assert "The proof failed" not in first and "The proof failed" in second and "AssertionError" in second
+    assert "Loop Status" in first and "EXIT_SIGNAL" in first, "it is asked to report (LOOP-4)"
+
+
+ONLY_WORDS = {
+    "in a code block": "Task complete. All done.\n\n```\nEXIT_SIGNAL: true\n```\n",
+    "quoted from the prompt": "I was told: when all is done, print\n> EXIT_SIGNAL: true\n> Task complete. All done.\n",
+    "contradicted": "Task complete. All done.\nEXIT_SIGNAL: true\nEXIT_SIGNAL: false\n",
+    "an outcome": "Task complete. All done.\nOUTCOME: done\n",
+    "DONE": "Task complete. All done.\nDONE\n",
+    "one indicator in two wordings": "Task complete. The task is completed.\nEXIT_SIGNAL: true\n",
+    "a status that says otherwise": f"{CLAIM}\n**Task Status**: in_progress\n",
+    "indicators that are denied": "Task not complete. Not all done.\nEXIT_SIGNAL: true\n",
+}
+
+
+def test_words_that_are_no_claim_never_end_it(yard: Yard) -> None:
+    """The tree is proved from the first turn on: only the claim is missing."""
+    turns = [{**GOOD_TURN, "say": text} for text in ONLY_WORDS.values()]
+    in_a_file = {"write": {"STATUS.md": CLAIM}, "say": "Wrote the status into STATUS.md."}
+    ran = loop(yard, *turns, in_a_file, {"say": CLAIM}, sets=("limits.no_progress=20",))
+    assert (ran.code, ran.turns) == ("completed", len(turns) + 2)
+    missing = dict(zip(ONLY_WORDS, told(yard, ran.run)[1:], strict=False))
+    assert "exit signal" in " ".join(missing["in a code block"]), "it is told what was missing"
+    assert "1 of 2 distinct" in " ".join(missing["one indicator in two wordings"])
+    assert "status" in " ".join(missing["a status that says otherwise"])
+
+
+@pytest.mark.parametrize(
+    "indicators",
+    [["task complete"], ["All done", "ALL DONE"], ["task complete", "Task completed"], ["banana", "apple"]],
+)
+def test_a_structured_claim_needs_two_different_indicators_of_the_list(
+    yard: Yard, indicators: list[str]
+) -> None:
+    ran = loop(yard, {**GOOD_TURN, "finish": {"indicators": indicators}}, DONE)
+    assert (ran.code, ran.turns) == ("completed", 2)
+    assert "of 2 distinct completion indicators" in " ".join(told(yard, ran.run)[1])
+
+
+def test_an_open_high_finding_keeps_it_going(yard: Yard) -> None:
+    finding = {"file": "calc.py", "line": "7-9", "severity": "high", "text": "Overflows."}
+    closing = {"id": "F1", "status": "fixed", "evidence": "test_overflow passes"}
+    ran = loop(yard, {**GOOD_TURN, "finding": finding}, DONE, {**DONE, "finding": closing})
+    assert (ran.code, ran.turns) == ("completed", 3)
+    assert "A high finding is still open." in " ".join(told(yard, ran.run)[2])
+
+
+def test_without_a_proof_command_it_ends_unproven(yard: Yard) -> None:
+    ran = loop(yard, WORSE_TURN, DONE, proof=None)
+    assert (ran.exit, ran.code, ran.unproven) == (0, "completed_unproven", True)
+
+
+def test_the_turn_limit_is_exactly_held_and_completion_beats_it(yard: Yard) -> None:
+    ran = loop(yard, *({"write": {"n.txt": str(n)}} for n in range(4)), sets=("limits.turns=3",))
+    assert (ran.exit, ran.code, ran.status, ran.end, ran.turns) == (5, "limit.turns", "ended", "failure", 3)
+    assert ran.alo_code == "ALO_MAX_ITERATIONS_EXCEEDED" and ran.state == "closed"
+    ran = loop(yard, WORSE_TURN, {**GOOD_TURN, **DONE}, sets=("limits.turns=2",))
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 2)
+
+
+# ---- LOOP-3: the circuit -------------------------------------------------------------------------------------
+
+
+def test_the_circuit_opens_asks_probes_and_closes(yard: Yard) -> None:
+    ran = loop(yard, *[IDLE] * 6, WORSE_TURN, {**GOOD_TURN, **DONE})
+    assert (ran.exit, ran.code, ran.status, ran.state) == (3, "loop.no_progress", "waiting", "open")
+    assert ran.turns == 5 and ran.stop_reason["evidence"]["threshold"] == "5"
+    asked = ran.facts["question"]["text"]
+    assert "5 of 5" in asked and "turn 5 (worker) changed nothing" in asked and "Possible:" in asked
+    assert yard.resume().exit == 3, "only an answer goes on"
+    ran = answered(yard, ran, "go-on")
+    assert (ran.code, ran.state, ran.turns) == ("loop.no_progress", "open", 6), "one probing turn, no more"
+    ran = answered(yard, ran, "redirect", "Look at the operator")
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 8)
+    expected = [*["closed"] * 4, "open", "half_open", "open", "half_open", "closed", "complete"]
+    assert path(yard, ran.run) == expected
+    assert told(yard, ran.run)[6] == ["Look at the operator"]
+
+
+def test_a_cooldown_half_opens_by_itself(yard: Yard) -> None:
+    sets = ("limits.no_progress=2", "limits.cooldown=1s")
+    ran = loop(yard, IDLE, IDLE, {**GOOD_TURN, **DONE}, sets=sets, more=("--wait",))
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 3)
+    assert path(yard, ran.run) == ["closed", "open", "half_open", "complete"]
+
+
+def test_the_same_error_ten_times_opens_it_whatever_the_line_numbers(yard: Yard) -> None:
+    def fails(n: int) -> dict[str, Any]:
+        result = f'12:0{n % 10}:31 File "/tmp/x{n}/calc.py", line {n + 3}: TypeError: cannot add'
+        action = {"tool": "shell", "input": "make", "result": result, "error": True}
+        return {"write": {"n.txt": str(n)}, "actions": [action]}
+
+    ran = loop(yard, *(fails(n) for n in range(12)))
+    assert (ran.exit, ran.code, ran.state, ran.turns) == (3, "loop.same_error", "open", 10)
+    assert "TypeError: cannot add" in ran.facts["question"]["text"], "the question carries the error"
+
+
+def test_a_tree_that_goes_back_and_forth_is_oscillation(yard: Yard) -> None:
+    ran = loop(yard, *[WORSE_TURN, {"write": {"calc.py": BUG}}] * 4)
+    assert (ran.exit, ran.code, ran.state) == (3, "loop.oscillation", "open")
+    assert ran.turns == 6, "one new tree, then five that were there before"
+
+
+def test_a_turn_that_asks_waits_and_counts_for_nothing(yard: Yard) -> None:
+    ask = {"ask": "Which operator?"}
+    blocked = {"say": "**Task Status**: blocked\n\nI need a decision."}
+    ran = loop(yard, IDLE, ask, IDLE, blocked, IDLE, sets=("limits.no_progress=2",))
+    assert (ran.exit, ran.code, ran.status, ran.state) == (3, "wait.question", "waiting", "closed")
+    assert ran.facts["question"]["text"] == "Which operator?"
+    ran = answered(yard, ran, "Plus")
+    assert (ran.code, ran.turns) == ("wait.question", 4), "blocked is a question, not an open circuit"
+    ran = answered(yard, ran, "You decide")
+    assert (ran.code, ran.turns) == ("loop.no_progress", 6), "two idle turns since the answer"
+
+
+# ---- CTO-9: tool calls inside a turn ---------------------------------------------------------------------------
+
+
+def test_the_same_call_with_the_same_result_halts_the_act(yard: Yard) -> None:
+    again = {"tool": "shell", "input": "cat calc.py", "result": "def add"}
+    turn = {"actions": [again] * 4, "hang": True}
+    ran = loop(yard, {"actions": [again] * 3}, turn, {**GOOD_TURN, **DONE})
+    assert (ran.exit, ran.code, ran.status, ran.turns) == (3, "loop.same_action", "waiting", 2)
+    assert "cat calc.py" in ran.facts["question"]["text"]
+    ran = answered(yard, ran, "go-on")
+    assert (ran.code, ran.turns) == ("completed", 3)
+
+
+def test_too_many_calls_halt_the_act(yard: Yard) -> None:
+    def many(most: int) -> list[dict[str, str]]:
+        return [{"tool": "shell", "input": f"step {n}", "result": str(n * n)} for n in range(most)]
+
+    ran = loop(yard, {"actions": many(600)}, {"actions": many(601), "hang": True})
+    assert (ran.exit, ran.code, ran.turns) == (3, "limit.actions", 2)
+    assert [w["code"] for w in facts(yard, ran.run, "Warned")] == ["limit.actions"], "600 calls warn"
+    ran = loop(yard, {"actions": many(6)}, {"actions": many(9)}, sets=("limits.calls=8",))
+    assert (ran.code, ran.turns) == ("limit.actions", 2)
+
+
+# ---- LOOP-5: limits --------------------------------------------------------------------------------------------
+
+
+def limited(kind: str, reset_in_s: float | None = None) -> dict[str, Any]:
+    return {"limited": {"kind": kind, **({} if reset_in_s is None else {"reset_in_s": reset_in_s})}}
+
+
+def test_limits_are_waited_for_and_cost_nothing(yard: Yard) -> None:
+    limits = [limited("plan_limit", 2), limited("plan_limit", -3600), limited("rate_limited")]
+    sets = ("rate_limit.retry_every=1s", "limits.turns=2", "limits.no_progress=1", "limits.retries=0")
+    ran = loop(yard, WORSE_TURN, *limits, {**GOOD_TURN, **DONE}, sets=sets)
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 2)
+    waits = facts(yard, ran.run, "Stopped")
+    assert [w["stop"]["code"] for w in waits] == ["wait.rate_limit"] * 3
+    assert [w["stop"]["rule"] for w in waits] == ["plan_limit", "plan_limit", "rate_limited"]
+    spans = [w["until"] - w["at"] for w in waits]
+    assert 1_000_000 < spans[0] <= 2_000_000 and spans[1] <= 1_000_000 and spans[2] == 1_000_000
+    resumed = facts(yard, ran.run, "Resumed")
+    assert all(r["at"] >= w["until"] for r, w in zip(resumed, waits, strict=True)), "none was cut short"
+    assert ran.err.count("the limit has cleared") == 3, "one line each when it clears"
+
+
+def test_a_reset_that_stays_in_the_past_is_not_asked_in_a_hurry(yard: Yard) -> None:
+    ran = loop(
+        yard, *[limited("plan_limit", -5)] * 3, {**GOOD_TURN, **DONE}, sets=("rate_limit.retry_every=1s",)
+    )
+    assert (ran.code, ran.turns) == ("completed", 1)
+    spans = [w["until"] - w["at"] for w in facts(yard, ran.run, "Stopped")]
+    assert spans == [0, 1_000_000, 1_000_000]
+
+
+@pytest.mark.parametrize("kind", ["billing", "auth"])
+def test_what_does_not_clear_by_itself_asks(yard: Yard, kind: str) -> None:
+    ran = loop(yard, limited(kind), {**GOOD_TURN, **DONE})
+    assert (ran.exit, ran.code, ran.turns) == (3, f"wait.{kind}", 0)
+    assert answered(yard, ran, "go-on").code == "completed"
+
+
+def test_what_a_limited_turn_was_told_is_told_again(yard: Yard) -> None:
+    ran = loop(yard, {**WORSE_TURN, **DONE}, limited("rate_limited", 0), {**GOOD_TURN, **DONE})
+    assert (ran.code, ran.turns) == ("completed", 2)
+    given = [" ".join(texts) for texts in told(yard, ran.run)]
+    assert "The proof failed" in given[1] and "The proof failed" in given[2]
+
+
+def test_a_full_context_goes_on_in_a_fresh_session_with_a_summary(yard: Yard) -> None:
+    ran = loop(yard, {**WORSE_TURN, "say": "Tried times."}, limited("context"), {**GOOD_TURN, **DONE})
+    assert (ran.code, ran.turns) == ("completed", 2)
+    (summary,) = told(yard, ran.run)[2]
+    assert "turn 1 (worker) changed calc.py" in summary and "Tried times." in summary
+
+
+def test_a_killed_driver_waits_on_after_resume(yard: Yard) -> None:
+    script = yard.script(worker=[limited("plan_limit", 4), {**GOOD_TURN, **DONE}])
+    process = yard.start(*yard.words(script, machine="loop"))
+    run = _await_status(yard, "waiting")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    ran = yard.resume()
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 1)
+    (wait,), (resumed,) = facts(yard, run, "Stopped"), facts(yard, run, "Resumed")
+    assert resumed["at"] >= wait["until"], "the same wait, to its end"
+
+
+def _await_status(yard: Yard, status: str) -> str:
+    for _ in range(300):
+        rows = json.loads(yard.flyball("ls", "--json").stdout or "[]")
+        if rows and rows[0]["status"] == status:
+            return str(rows[0]["run"])
+        time.sleep(0.1)
+    raise AssertionError(f"it was never {status}")
+
+
+def test_another_agent_stands_in_while_a_limit_lasts(yard: Yard) -> None:
+    other = yard.script("other.yaml", worker=[{"write": {"b.txt": "b"}, "sleep_s": 2}, {"exit": 3}])
+    first = yard.script(
+        worker=[WORSE_TURN, limited("plan_limit", 2), {**GOOD_TURN, **DONE, "say": "Back again."}]
+    )
+    ran = yard.run(first, "--set", f"rate_limit.fallback={json.dumps([other])}", machine="loop")
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 3)
+    agents = [row["act"].get("agent", "") for row in facts(yard, ran.run, "ActStarted")]
+    assert [name for name in agents if name] == [first, first, other, first]
+    assert facts(yard, ran.run, "Stopped") == [], "it did not have to wait"
+    assert "turn 1 (worker) changed calc.py" in " ".join(told(yard, ran.run)[2]), "it is told what was done"
+
+
+def test_when_all_are_limited_the_first_to_clear_goes_on(yard: Yard) -> None:
+    other = yard.script("other.yaml", worker=[limited("rate_limited", 1), {**GOOD_TURN, **DONE}])
+    first = yard.script(worker=[limited("plan_limit", 600), {"exit": 3}])
+    ran = yard.run(first, "--set", f"rate_limit.fallback={json.dumps([other])}", machine="loop")
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 1)
+    (wait,) = facts(yard, ran.run, "Stopped")
+    assert wait["until"] - wait["at"] <= 1_000_000
+
+
+# ---- LOOP-4, LOOP-6: what is rendered ----------------------------------------------------------------------------
+
+
+def test_the_loop_status_and_the_agents_state_are_rendered(yard: Yard) -> None:
+    out = yard.repo / ".flyball" / "out"
+    out.mkdir(parents=True)
+    ran = loop(yard, WORSE_TURN, *[{**IDLE, **DONE}] * 2, GOOD_TURN, DONE, sets=("limits.no_progress=2",))
+    assert ran.code == "loop.no_progress"
+    text = (out / "LOOP_STATUS.md").read_text()
+    for line in (
+        "**Iteration**: 3",
+        "**Progress**: turn 3 (worker) changed nothing: “Still looking.”",
+        "**Circuit State**: open",
+        "**Task Status**: blocked",
+        "- [x] task complete",
+        "- [ ] all done",
+        "EXIT_SIGNAL: true",
+        "**Decision**: wait",
+    ):
+        assert line in text.splitlines(), text
+    assert "loop.no_progress" in text.split("**Reason**: ")[1]
+    (agent,) = json.loads((out / "agents.json").read_text())
+    state = agent["loopState"]
+    assert agent["id"] == ran.run and state.pop("lastProgress")
+    assert state == {
+        "currentLoop": 3,
+        "noProgressLoops": 2,
+        "repeatedErrorLoops": 3,
+        "circuitState": "open",
+        "exitSignal": True,
+        "completionIndicators": ["task complete", "all tests passing"],
+    }
+    (out / "agents.json").write_text("[] edited by hand")
+    ran = answered(yard, ran, "go-on")
+    assert ran.code == "completed"
+    assert "**Task Status**: complete" in (out / "LOOP_STATUS.md").read_text()
+    (agent,) = json.loads((out / "agents.json").read_text())
+    assert agent["loopState"]["currentLoop"] == 5, "rendered anew, never read back"
+
+
+def test_nothing_is_rendered_where_the_folder_is_not_or_leads_elsewhere(yard: Yard) -> None:
+    ran = loop(yard, {**GOOD_TURN, **DONE})
+    assert ran.code == "completed" and not (yard.repo / ".flyball").exists()
+    elsewhere = yard.folder / "elsewhere"
+    elsewhere.mkdir()
+    (yard.repo / ".flyball").mkdir()
+    (yard.repo / ".flyball" / "out").symlink_to(elsewhere)
+    assert loop(yard, {**GOOD_TURN, **DONE}).code == "completed"
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_stops_no_run(yard: Yard) -> None:
+    out = yard.repo / ".flyball" / "out"
+    (out / "agents.json" / "in-the-way").mkdir(parents=True)
+    ran = loop(yard, {**GOOD_TURN, **DONE})
+    assert (ran.exit, ran.code) == (0, "completed")
+    assert [p.name for p in out.iterdir()] == ["agents.json"], "no draft is left behind"

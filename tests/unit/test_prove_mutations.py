@@ -1,0 +1,354 @@
+"""A prover is worth what it finds: each deliberate break of a rule must be found, and named by its law."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from flyball.core import decide, letters, tally, turns
+from flyball.core import events as e
+from flyball.core import run as runs
+from flyball.core.machine import parse
+from flyball.core.run import Run
+from flyball.machines import shipped
+from flyball.prove import Broken, prove
+
+
+@contextmanager
+def instead(place: Any, name: str, rule: Any) -> Iterator[None]:
+    """For a while another rule stands in its place."""
+    kept = getattr(place, name)
+    setattr(place, name, rule)
+    try:
+        yield
+    finally:
+        setattr(place, name, kept)
+
+
+@contextmanager
+def folded(kind: type[e.Event], spoil: Callable[[Run, Run, Any], Run]) -> Iterator[None]:
+    """A fact of this kind is folded wrongly: `spoil(before, after, event)`."""
+    kept = runs._APPLY[kind]
+    runs._APPLY[kind] = lambda run, event: spoil(run, kept(run, event), event)
+    try:
+        yield
+    finally:
+        runs._APPLY[kind] = kept
+
+
+@cache
+def holds(machine: str, premise: str) -> bool:
+    return prove(shipped(machine), only=[premise]).holds
+
+
+def found(machine: str, premise: str) -> Broken:
+    broken = prove(shipped(machine), only=[premise]).broken
+    assert broken is not None, "the break was not found"
+    return broken
+
+
+def allowed(finished: decide.Finished) -> decide.Finished:
+    ruling = finished.ruling
+    return replace(finished, ruling=replace(ruling, verdict="allow", rule="")) if ruling else finished
+
+
+# ---- the breaks --------------------------------------------------------------------------------------------------
+
+react, onward, gate, stopped_by = decide.react, decide.onward, decide._gate, turns.stopped_by
+due, entry_limit, most, hear = decide.due, decide._entry_limit, Run.most, letters.hear
+
+
+def _unguarded_in(*states: str) -> Callable[..., Any]:
+    """The guard's word is lost after a turn in these states."""
+    return lambda run, finished, now: react(run, allowed(finished) if run.state in states else finished, now)
+
+
+def _waives_everything(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None, now: int) -> Any:
+    return stopped_by(run, act, turn, None if run.waived else ruling, now)
+
+
+def _denies_nothing(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None, now: int) -> Any:
+    return stopped_by(run, act, turn, None if ruling and ruling.verdict == "deny" else ruling, now)
+
+
+def _asks_nothing(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None, now: int) -> Any:
+    return stopped_by(run, act, turn, None if ruling and ruling.verdict == "ask" else ruling, now)
+
+
+def _more(key: str, by: int) -> Callable[[Run, str], int | None]:
+    def wrong(run: Run, asked: str) -> int | None:
+        value = most(run, asked)
+        return value + by if asked == key and value is not None else value
+
+    return wrong
+
+
+def _no_gate_for(outcome: str) -> Callable[..., Any]:
+    return lambda run, said, data, now: None if said == outcome else gate(run, said, data, now)
+
+
+def _pauses_once(run: Run, outcome: str, now: int, *rest: Any, **more: Any) -> Any:
+    if run.iteration > 1:
+        more = {k: v for k, v in more.items() if k != "past_breakpoint"}
+        return onward(run, outcome, now, rest[0] if rest else None, True, **more)
+    return onward(run, outcome, now, *rest, **more)
+
+
+def _forgets_cancel(run: Run, now: int) -> Any:
+    return due(replace(run, asked="") if run.asked == "cancel" else run, now)
+
+
+def _goes_on_after_the_end(run: Run, now: int) -> Any:
+    return due(replace(run, status="running") if run.status == "ended" else run, now)
+
+
+def _unbound(run: Run, body: bytes, number: int, now: int) -> Any:
+    letter = letters.decode(body)
+    if isinstance(letter, letters.Answer):
+        body = letters.encode(replace(letter, shown=""))
+    return hear(run, body, number, now)
+
+
+def _count_nothing(run: Run, outcome: str, *_: Any) -> tuple[list[e.AnyEvent], str]:
+    return [], outcome
+
+
+def _keep(*names: str) -> Callable[[Run, Run, Any], Run]:
+    return lambda before, after, event: replace(after, **{n: getattr(before, n) for n in names})
+
+
+def _turn_counted(before: Run, after: Run, event: Any) -> Run:
+    return replace(after, turn=after.turn + 1)
+
+
+def _retries_forgotten(before: Run, after: Run, event: Any) -> Run:
+    return replace(after, retries=0)
+
+
+def _nothing_put_back(before: Run, after: Run, event: Any) -> Run:
+    return replace(after, todo=None)
+
+
+def _any_tree_proved(before: Run, after: Run, event: Any) -> Run:
+    return replace(after, proof=replace(after.proof, tree=after.tree)) if after.proof else after
+
+
+def _pass_is_done(run: Run, role: str, turn: e.TurnEnded) -> Any:
+    return next(name for name, to in run.here.on.items() if to == "complete"), {}, ()
+
+
+def _fail_is_nothing(run: Run, role: str, turn: e.TurnEnded) -> Any:
+    claim = turn.claim if turn.claim.signal != "FAIL" else e.Claim()
+    return pair(run, role, replace(turn, claim=claim))
+
+
+pair = turns._pair
+
+BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
+    # what is broken: (machine, premise, the law that must be named, the break)
+    "the guard's ruling is ignored after fix": (
+        "build",
+        "every result",
+        "ALO-9",
+        lambda: instead(decide, "react", _unguarded_in("fix")),
+    ),
+    "a deny goes on": (
+        "build",
+        "every result",
+        "ALO-1",
+        lambda: instead(turns, "stopped_by", _denies_nothing),
+    ),
+    "the guard's ask goes on": (
+        "build",
+        "every result",
+        "ALO-1",
+        lambda: instead(turns, "stopped_by", _asks_nothing),
+    ),
+    "a waiver is not bound to its diff": (
+        "build",
+        "every result",
+        "ALO-1",
+        lambda: instead(turns, "stopped_by", _waives_everything),
+    ),
+    "an unjudged change goes on": (
+        "build",
+        "every result",
+        "ALO-1",
+        lambda: instead(turns, "unjudged", lambda act, result: None),
+    ),
+    "an answer renews nothing": (
+        "build",
+        "crashes",
+        "HUMAN-2",
+        lambda: instead(runs, "_renewed", lambda run: run),
+    ),
+    "one iteration too many": (
+        "build",
+        "crashes",
+        "ALO-7",
+        lambda: instead(Run, "most", _more("iterations", 1)),
+    ),
+    "one iteration too few": (
+        "build",
+        "crashes",
+        "ALO-7",
+        lambda: instead(Run, "most", _more("iterations", -1)),
+    ),
+    "one fix too many": ("build", "crashes", "ALO-3", lambda: instead(Run, "most", _more("fix", 1))),
+    "one fix too few": ("build", "crashes", "ALO-3", lambda: instead(Run, "most", _more("fix", -1))),
+    "iterations are not counted": ("build", "crashes", "ALO-6", lambda: folded(e.Moved, _keep("iteration"))),
+    "retries without end": ("review", "crashes", "RETRY", lambda: folded(e.ActFinished, _retries_forgotten)),
+    "one retry too many": ("review", "crashes", "RETRY", lambda: instead(Run, "most", _more("retries", 1))),
+    "one retry too few": ("review", "crashes", "RETRY", lambda: instead(Run, "most", _more("retries", -1))),
+    "the gate is skipped on one edge": (
+        "review",
+        "every result",
+        "SYS-8",
+        lambda: instead(decide, "_gate", _no_gate_for("done")),
+    ),
+    "a proof of another tree passes the gate": (
+        "build",
+        "every result",
+        "SYS-8",
+        lambda: folded(e.ActFinished, _any_tree_proved),
+    ),
+    "a breakpoint is skipped on the second visit": (
+        "build",
+        "breakpoints",
+        "ALO-4",
+        lambda: instead(decide, "onward", _pauses_once),
+    ),
+    "an interruption costs a turn": (
+        "build",
+        "crashes",
+        "SYS-5",
+        lambda: folded(e.ActInterrupted, _turn_counted),
+    ),
+    "an interrupted change stays": (
+        "build",
+        "crashes",
+        "SYS-5",
+        lambda: folded(e.ActInterrupted, _nothing_put_back),
+    ),
+    "interruptions never ask": ("build", "crashes", "SYS-5", lambda: instead(decide, "INTERRUPTIONS", 8)),
+    "a rejected change stays": (
+        "build",
+        "every result",
+        "SYS-5",
+        lambda: folded(e.RestoreOrdered, _nothing_put_back),
+    ),
+    "no phase has a time limit": (
+        "build",
+        "crashes",
+        "ALO-10",
+        lambda: instead(decide, "phase_us", lambda run: 0),
+    ),
+    "a skipped test is not journaled": (
+        "build",
+        "no proof",
+        "ALO-2",
+        lambda: instead(decide, "_skipped", lambda *_: []),
+    ),
+    "a cancel is forgotten": (
+        "loop",
+        "pause and cancel",
+        "HUMAN-3",
+        lambda: instead(decide, "due", _forgets_cancel),
+    ),
+    "an ended run goes on": (
+        "loop",
+        "crashes",
+        "HUMAN-3",
+        lambda: instead(decide, "due", _goes_on_after_the_end),
+    ),
+    "an answer to something else is taken": (
+        "loop",
+        "every result",
+        "HUMAN-2",
+        lambda: instead(letters, "hear", _unbound),
+    ),
+    "done without indicators": (
+        "loop",
+        "every result",
+        "LOOP-1",
+        lambda: instead(turns, "missing_for_exit", lambda run, claim: []),
+    ),
+    "one turn too many": ("loop", "crashes", "LOOP-1", lambda: instead(Run, "most", _more("turns", 1))),
+    "the circuit never opens": (
+        "loop",
+        "every result",
+        "LOOP-3",
+        lambda: instead(turns, "stalled", lambda run: None),
+    ),
+    "a rate limit costs a turn": (
+        "loop",
+        "every result",
+        "LOOP-5",
+        lambda: instead(tally, "costs_nothing", lambda run, turn: False),
+    ),
+    "the budget is not looked at": (
+        "review",
+        "money",
+        "GUARD-4",
+        lambda: instead(decide, "spent_up", lambda run: None),
+    ),
+    "anything from the author completes": (
+        "review",
+        "every result",
+        "PAIR-1",
+        lambda: instead(turns, "_pair", _pass_is_done),
+    ),
+    "FAIL is not heard": (
+        "review",
+        "every result",
+        "PAIR-1",
+        lambda: instead(turns, "_pair", _fail_is_nothing),
+    ),
+    "failures are not counted": (
+        "task",
+        "in another's checkout",
+        "BOUND",
+        lambda: instead(decide, "_count_failure", _count_nothing),
+    ),
+    "interventions are not counted": (
+        "task",
+        "in another's checkout",
+        "TASK-9",
+        lambda: instead(runs, "_cto_attempts", lambda run: 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_rule_is_found_and_named(name: str) -> None:
+    machine, premise, law, spoil = BREAKS[name]
+    assert holds(machine, premise), "the rules must hold before they are broken"
+    with spoil():
+        broken = found(machine, premise)
+    assert (broken.law, bool(broken.steps)) == (law, True), broken.says
+
+
+def _table(name: str, old: str, new: str) -> Any:
+    text = resources.files("flyball.machines").joinpath(f"{name}.toml").read_text("utf-8")
+    assert old in text
+    return parse(tomllib.loads(text.replace(old, new, 1)))
+
+
+def test_a_table_that_places_unproven_in_success_is_found() -> None:
+    proof = prove(_table("build", 'unproven = "write"', 'unproven = "complete"'), only=["every result"])
+    assert proof.broken is not None
+    assert proof.broken.law in ("SYS-3", "SYS-8")
+
+
+def test_a_table_without_a_bound_is_found() -> None:
+    proof = prove(_table("build", "iterations = 10", ""), only=["crashes"])
+    assert proof.broken is not None
+    assert proof.broken.law == "BOUND"
+    assert proof.broken.steps[-1].state in ("write", "test", "fix", "verify")
