@@ -64,7 +64,8 @@ def check(house: House, only: str | None = None) -> Checked:
     with house.journal.still():
         found += [Finding("journal", f.run, f.seq, f.message) for f in house.journal.faults(heads, only)]
         broken = {finding.run for finding in found}
-        for run_id in _run_ids(house, only):
+        begun = _run_ids(house, only)
+        for run_id in begun:
             told = _told(house, run_id, found) if run_id not in broken else None
             if told:
                 runs.append(told)
@@ -72,7 +73,7 @@ def check(house: House, only: str | None = None) -> Checked:
     found += _unsigned(house, runs, only)
     for told in runs:
         found += [*_certificate(house, told), *_pinned(house, told), *_undriven(house, told)]
-    found += _leftovers(house, runs, only)
+    found += _leftovers(house, runs, {*begun, *broken}, only)
     return Checked(found, len(runs), events, len(heads))
 
 
@@ -288,7 +289,7 @@ def _undriven(house: House, told: Told) -> Iterator[Finding]:
     yield Finding("act", run.id, told.act_at, text, grave=False)
 
 
-def _leftovers(house: House, runs: Iterable[Told], only: str | None) -> Iterator[Finding]:
+def _leftovers(house: House, runs: Iterable[Told], begun: set[str], only: str | None) -> Iterator[Finding]:
     known = {told.run.id: told for told in runs}
     folders = house.state_dir / "runs"
     names = sorted(path.name for path in folders.iterdir()) if folders.is_dir() else []
@@ -298,7 +299,7 @@ def _leftovers(house: House, runs: Iterable[Told], only: str | None) -> Iterator
             continue
         if told:
             yield from _left(folders / name, told)
-        elif house.journal.head(name)[0] == 0:
+        elif name not in begun and not house.journal.head(name)[0]:
             text = f"{folders / name} is of a run that the journal does not know ({name}); it may be removed."
             yield Finding("leftover", name, 0, text, grave=False)
 

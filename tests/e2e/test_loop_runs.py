@@ -334,7 +334,7 @@ def test_the_loop_status_and_the_agents_state_are_rendered(yard: Yard) -> None:
     assert state == {
         "currentLoop": 3,
         "noProgressLoops": 2,
-        "repeatedErrorLoops": 3,
+        "repeatedErrorLoops": 2,
         "circuitState": "open",
         "exitSignal": True,
         "completionIndicators": ["task complete", "all tests passing"],

@@ -54,8 +54,8 @@ def _page(seen: Tally) -> list[str]:
     """One page: what was done, what must be zero, how fast."""
     return [
         "",
-        f"{many(seen.kills, 'kill')} of a real supervisor, {seen.with_keepers} of them with its keepers; "
-        + f"{LANES} at a time, seed {seen.seed}",
+        f"{many(seen.kills, 'kill')} of a real supervisor, {seen.with_keepers} of them with the keepers of its acts",
+        f"{LANES} at a time, seed {seen.seed}",
         f"{many(seen.runs, 'run')} to the end, {many(seen.events, 'event')} in the journals:",
         *(f"  {count:>4}  {name}" for name, count in sorted(seen.plots.items())),
         "",

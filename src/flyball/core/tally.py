@@ -59,7 +59,7 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
         message=turn.message or run.message,
         told=(*_unheard(act, turn), *run.told, *turn.notes),
         last_error=turn.error or run.last_error,
-        contexts=run.contexts + 1 if turn.verdict == "context" else 0,
+        contexts=_contexts(run, turn.verdict),
         limits=min(run.limits + 1, 2) if turn.verdict in WAITS else 0,
         changed=union(run.changed, turn.changed),
         lines=run.lines + turn.lines,
@@ -83,6 +83,13 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
         **_counted_error(run.error, run.error_count, turn.fingerprint),
     )
     return _progress(run, role, turn)
+
+
+def _contexts(run: Run, verdict: str) -> int:
+    """Overflows in a row; a limit between two of them is no turn between them."""
+    if verdict == "context":
+        return run.contexts + 1
+    return run.contexts if verdict in FREE else 0
 
 
 def _unheard(act: e.Act | None, turn: e.TurnEnded) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from flyball.verified import verify_run
 
 LANES = 2
 KILLS_A_RUN = 8  # at most
-KEEPERS_TOO = 4  # in one of so many kills the keepers of its acts are killed with the supervisor
+KEEPERS_TOO = 3  # in one of so many kills the keepers of its acts are killed with the supervisor
 STEP_S = 0.02
 PATIENCE_S = 120.0
 GOING_ON = ("go-on", "retry", "approve")
@@ -171,6 +171,7 @@ class Lane:
         self.campaign, self.place, self.chance = campaign, place, chance
         self.house = House(place.env)
         self.known: set[str] = set()
+        self.over: set[Path] = set()
         self.seen: dict[tuple[str, int], str] = {}
 
     def open(self) -> Lane:
@@ -241,13 +242,15 @@ class Lane:
                 started.wait()
 
     def _outlived(self, started: subprocess.Popen[bytes], root: str) -> bool:
-        """Wait for a random instant, while it starts or while it works; True: it ended before."""
-        if self.chance.random() < 0.25:
+        """Wait for a random instant: while it starts, while it works, in an act; True: it ended before."""
+        when = self.chance.choice(("starting", "working", "working", "acting"))
+        if when == "starting":
             return self._ends_within(started, self.chance.random() * 0.8, root)
-        while not self.place.drives(started.pid):
+        while not (self._keepers() if when == "acting" else self.place.drives(started.pid)):
             if self._ends_within(started, STEP_S, root):
                 return True
-        return self._ends_within(started, self.chance.random() * self.chance.choice((0.2, 0.8, 2.0)), root)
+        span = 0.2 if when == "acting" else self.chance.choice((0.2, 0.8, 2.0))
+        return self._ends_within(started, self.chance.random() * span, root)
 
     def _ends_within(self, started: subprocess.Popen[bytes], seconds: float, root: str) -> bool:
         until = time.monotonic() + seconds
@@ -267,14 +270,19 @@ class Lane:
 
     def _kill_keepers(self) -> int:
         """As when the computer loses power: the acts in flight are lost, not only their driver."""
-        killed = 0
+        living = self._keepers()
+        for claim in living:
+            with contextlib.suppress(ProcessLookupError, ValueError):
+                os.kill(int(claim.read_text().partition(".")[0]), signal.SIGKILL)
+        return len(living)
+
+    def _keepers(self) -> list[Path]:
+        """The claims of acts that are in flight."""
         acts = self.place.state / "acts"
-        for claim in (*acts.glob("*/claim"), *acts.glob("*/*/claim")):
-            if process.look(claim.parent) == "alive":
-                with contextlib.suppress(ProcessLookupError, ValueError):
-                    os.kill(int(claim.read_text().partition(".")[0]), signal.SIGKILL)
-                    killed += 1
-        return killed
+        claims = [c for c in (*acts.glob("*/claim"), *acts.glob("*/*/claim")) if c not in self.over]
+        seen = {claim: process.look(claim.parent) for claim in claims}
+        self.over.update(claim for claim in claims if seen[claim] in ("ended", "lost"))
+        return [claim for claim in claims if seen[claim] == "alive"]
 
     def _begun(self) -> str:
         found = [row.run for row in self.house.journal.rows(parent="") if row.run not in self.known]

@@ -29,7 +29,7 @@ class Plot(Struct, frozen=True):
 
 
 def _turn(name: str, **more: Any) -> dict[str, Any]:
-    return {"run": LINE.format(name=name), **more}
+    return {"sleep_s": 0.1, "run": f"{LINE.format(name=name)}; sleep 0.1", **more}
 
 
 PLAN, ACCEPT = [_turn("plan", say="Mend it.")], [_turn("verify", say="OUTCOME: accepted")]
@@ -40,7 +40,7 @@ PLOTS = (
         "build",
         {
             "planner": PLAN,
-            "coder": [_turn("write", write=WORSE, sleep_s=0.1), _turn("fix", write=GOOD)],
+            "coder": [_turn("write", write=WORSE), _turn("fix", write=GOOD)],
             "critic": ACCEPT,
         },
     ),
@@ -50,7 +50,7 @@ PLOTS = (
         {
             "worker": [
                 _turn("first", write=WORSE),
-                _turn("second", write=GOOD, sleep_s=0.1),
+                _turn("second", write=GOOD),
                 _turn("third", finish=DONE),
             ]
         },

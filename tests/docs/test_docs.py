@@ -1,0 +1,98 @@
+"""The documents say what is true: every command, every test named, every example."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from flyball.cli import COMMANDS
+from flyball.core.machine import faults, parse
+
+ROOT = Path(__file__).parents[2]
+DOCS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+IDS = {
+
+        "SYS": 16,
+        "CTO": 15,
+        "TASK": 9,
+        "ALO": 13,
+        "LOOP": 7,
+        "PAIR": 6,
+        "GUARD": 6,
+        "HUMAN": 5,
+        "AGENT": 9,
+        "PROOF": 4
+    ,
+}
+CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text("utf-8")
+
+
+def test_every_requirement_has_a_row() -> None:
+    expected = [f"{family}-{n}" for family, most in IDS.items() for n in range(1, most + 1)]
+    rows = re.findall(r"^\| ([A-Z]+-\d+) \| [^|]+ \| [^|]+ \|$", CONFORMANCE, re.M)
+    assert sorted(rows) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w/]+\.py::\w+)`", CONFORMANCE))))
+def test_every_test_that_is_named_exists(name: str) -> None:
+    file, _, function = name.partition("::")
+    path = ROOT / "tests" / file
+    assert path.exists(), f"{file} is not there"
+    text = path.read_text("utf-8")
+    inherited = (
+        (ROOT / "src/flyball/testing/journal_suite.py").read_text("utf-8") if "JournalSuite" in text else ""
+    )
+    assert re.search(rf"def {function}\(", text + inherited), f"{file} has no {function}"
+
+
+def test_the_readme_names_the_platforms() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert "Linux in full" in text and "macOS" in text and "WSL" in text
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text("utf-8")):
+        assert target.startswith("http") or (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)
+def test_every_command_that_is_shown_exists(path: Path) -> None:
+    for line in re.findall(r"^\$ (flyball [^\n]*)$", path.read_text("utf-8"), re.M):
+        for verb in re.findall(r"flyball ([a-z][a-z-]*)", line):
+            assert verb in COMMANDS, f"{path.name} shows `flyball {verb}`, which there is not"
+
+
+def test_every_command_is_documented() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text("utf-8")
+    missing = [name for name in COMMANDS if f"`flyball {name}" not in text]
+    assert missing == []
+
+
+def test_the_machine_shown_in_the_docs_has_no_fault() -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "machines.md").read_text("utf-8"), re.S)
+    tables = [tomllib.loads(block) for block in blocks]
+    assert [faults(parse(table)) for table in tables if "states" in table] == [[]]
+
+
+def test_the_readmes_diagram_is_the_machines_own() -> None:
+    from flyball.core.machine import edges
+    from flyball.machines import shipped
+
+    shown = re.search(r"```mermaid\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    assert shown
+    drawn = {(a, b) for a, b in re.findall(r"(\w+) --> (\w+):", shown.group(1))}
+    assert drawn == set(edges(shipped("build")))
+
+
+def test_version_and_help_work_without_a_repository(tmp_path: Path) -> None:
+    for words in (["--version"], ["--help"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "flyball", *words], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "flyball" in done.stdout.lower()
