@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python, git and make:  make demo  ·  make test
-.PHONY: help setup demo test check bench chaos lock clean
+.PHONY: help setup demo test check bench chaos tamper lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -48,6 +48,9 @@ bench/.venv/.ready: bench/requirements.lock
 
 chaos: setup     ## kill a real supervisor at many instants (KILLS=100)
 	@$(BIN)/python -m pytest tests/e2e/test_chaos.py --kills $(or $(KILLS),100)
+
+tamper: setup    ## change a journal behind its back in many ways (TAMPERINGS=10000)
+	@$(BIN)/python -m pytest tests/e2e/test_tampering.py --timeout 3600 --tamperings $(or $(TAMPERINGS),10000)
 
 lock:            ## renew requirements.lock
 	@uv pip compile -q pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock

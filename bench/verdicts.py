@@ -6,6 +6,7 @@ import ast
 import contextlib
 import shlex
 from collections.abc import Callable, Sequence
+from itertools import count
 
 from bench.figure import Beside, Figure
 from bench.timing import Taken, both, median, percentile
@@ -73,6 +74,7 @@ COMMANDS = (
     "node -e 'console.log(process.version)'",
 )
 LINE = "    total = total + parse(line, strict=strict, keep={n})  # the last line counts too"
+OLD = "".join(f"def f{n}(line):\n    return line\n" for n in range(100))
 
 
 def figures(quick: bool) -> list[Figure]:
@@ -122,26 +124,32 @@ def _split(line: str) -> None:
 
 
 def _parsed(files: int, added: int) -> Callable[[], object]:
-    return lambda: [ast.parse(text) for text in (_old(), _new(added)) for _ in range(files)]
+    return lambda: [ast.parse(text) for pair in _texts(files, added) for text in pair]
 
 
 def _judged(files: int, added: int) -> Callable[[], object]:
     """A change as the workspace gives it: the lines, and the texts before and after."""
     policy = shipped_policies().get("default")
-    old, new = _old(), _new(added)
     paths = [f"src/app/part{n}.py" if n % 3 else f"tests/test_part{n}.py" for n in range(files)]
     rows = tuple(LINE.format(n=n) for n in range(added))
+    size = len(_texts(1, added)[0][1])
     changes = [
-        Change(path=path, lines_added=added, added=rows, removed=(), bytes=len(new), mode="100644")
+        Change(path=path, lines_added=added, added=rows, removed=(), bytes=size, mode="100644")
         for path in paths
     ]
-    texts = dict.fromkeys(paths, (old, new))
-    return lambda: judge_changes(changes, policy, workspace=WORK, prior_changed_files=paths[:1], texts=texts)
+
+    def judge() -> object:
+        texts = dict(zip(paths, _texts(files, added), strict=True))
+        return judge_changes(changes, policy, workspace=WORK, prior_changed_files=paths[:1], texts=texts)
+
+    return judge
 
 
-def _old() -> str:
-    return "".join(f"def f{n}(line):\n    return line\n" for n in range(100))
+_numbers = count()
 
 
-def _new(added: int) -> str:
-    return _old() + "".join(LINE.format(n=n) + "\n" for n in range(added))
+def _texts(files: int, added: int) -> list[tuple[str, str]]:
+    """Before and after, for each file; no text is ever seen twice, so that nothing is remembered."""
+    rows = "".join(LINE.format(n=n) + "\n" for n in range(added))
+    olds = [f"# {next(_numbers)}\n{OLD}" for _ in range(files)]
+    return [(old, old + rows) for old in olds]

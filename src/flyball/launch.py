@@ -57,6 +57,7 @@ def task_text(given: str, cwd: Path) -> str:
 def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
     """The first event of a new run, and the files it pins."""
     repo = inspect_repo(order.repo)
+    _check_place(house, repo)
     loaded = load(
         repo.root,
         house.env,
@@ -95,6 +96,15 @@ def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
         pinned=pinned,
     )
     return began, repo
+
+
+def _check_place(house: House, repo: Repo) -> None:
+    """What is in the repository would be in the agent's reach, and every act would leave marks in its checkout."""
+    if house.state_dir.resolve().is_relative_to(repo.root):
+        raise UserError(
+            f"The state directory {house.state_dir} lies inside the repository {repo.root}, within an agent's reach. "
+            "Set FLYBALL_STATE_DIR to a folder outside it."
+        )
 
 
 def find_machine(loaded: Loaded, name: str) -> Machine:

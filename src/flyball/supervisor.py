@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from flyball.batch import Batch, Driven
 from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Note, Rest, due, phase_us, react
-from flyball.core.letters import hear, wake
+from flyball.core.letters import for_who_works, hear, wake
 from flyball.core.run import BY_A_PERSON, Run, fold, thaw
 from flyball.core.settings import Settings
 from flyball.errors import JournalError, NotFound
@@ -294,10 +294,9 @@ class Supervisor:
     def take_mail(self) -> None:
         for letter in self.journal.mail_all(list(self.driven)):
             batch = Batch(self.driven)
-            facts = hear(batch.run(letter.run), letter.body, letter.id, self.clock.now())
-            told = [fact for fact in facts if isinstance(fact, e.Told)] if len(facts) == 1 else []
-            batch.add(letter.run, [] if told else facts, letter.id)
-            batch.add(self._at_work(letter.run), told)  # who works now is told, not who waits for it
+            hearing = self._at_work(letter.run) if for_who_works(letter.body) else letter.run
+            batch.add(letter.run, (), letter.id)
+            batch.add(hearing, hear(batch.run(hearing), letter.body, letter.id, self.clock.now()))
             self._commit(batch)
             if letter.run in self.driven:
                 self._spread_asked(letter.run)

@@ -99,8 +99,10 @@ def certificate_file(house: House, run_id: str) -> Path:
 
 def verify_run(house: House, run_id: str) -> Finding:
     """The journal first: a certificate is held against a history that is whole."""
-    if found := [one for one in checking.grave(house, run_id) if one.kind != "certificate"]:
-        return Finding("bad", found[0].message, run=run_id)
+    wrong = [one for one in checking.grave(house, run_id) if one.kind != "certificate"]
+    if wrong:
+        told = min(wrong, key=lambda one: one.run != run_id)  # of the run itself before of the registry
+        return Finding("bad", told.message, run=run_id)
     try:
         run = house.read(run_id)
     except Corrupt as broken:

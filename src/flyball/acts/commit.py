@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from flyball import certificate
 from flyball.acts.ground import Ground
 from flyball.acts.landing import bring_home
-from flyball.acts.proof import log_of, spec
+from flyball.acts.proof import log_of, made_by_setup, spec
 from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.decide import Finished
@@ -80,7 +80,7 @@ def _hooks(
     for name in (name for name in HOOKS if name in found):
         place = folder / name
         if process.look(place) == "unclaimed":
-            files = work.proof_checkout(act.tree, ())
+            files = work.proof_checkout(act.tree, made_by_setup(work))
             (files / ".git" / "COMMIT_EDITMSG").write_text(message, "utf-8")
             line = _line(found[name], work)
             reads = (str(found[name]),)
@@ -91,7 +91,7 @@ def _hooks(
         ended = process.attend(place, stop=stop)
         if ended.reason in ("lost", "orphaned", "stopped"):
             return Interrupted(act.key, BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
-        if ended.code != 0:
+        if not ended.well:
             return f"The {name} hook refused it:\n{redact(log_of(place))[-2000:]}"
         if work.proof_tree() != act.tree:
             return f"The {name} hook changed the tree; what is committed must be what was proved."

@@ -43,12 +43,24 @@ def _prepared(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> e.Pre
         _refuse_leaks(ground, run, work)
         share_links(run, work.repo_root, work.checkout)
     problem = run_setup(ground, run, ground.act_folder(act.key), work.checkout, "agent", stop)
+    problem = problem or _setup_stays_apart(run, work)
     if problem:
         return e.Prepared(error=problem, code="error.config")
     why = "it is turned off" if run.settings.sandbox == "none" else ground.sandbox.why
     begun = _begin_at(run, work)
     note = () if kind != "unsandboxed" else (f"No sandbox: {why}.",)
     return replace(begun, base_commit=work.base_commit, base_tree=work.base_tree, sandbox=kind, notes=note)
+
+
+def _setup_stays_apart(run: Run, work: Workspace) -> str:
+    """What setup made is not taken for the agent's work; what it changed would be."""
+    if not run.settings.setup:
+        return ""
+    work.hide_additions()
+    changed = [plain(change.path) for change in work.changes(work.base_tree, work.tree())]
+    if not changed:
+        return ""
+    return f"The setup changed files that the repository tracks ({', '.join(changed[:5])}). Correct [workspace] setup."
 
 
 def _begin_at(run: Run, work: Workspace) -> e.Prepared:

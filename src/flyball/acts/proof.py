@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from flyball.acts.ground import CALM, Ground, share_links
@@ -16,10 +17,12 @@ from flyball.errors import FlyballError
 from flyball.guard.secrets import redact
 from flyball.supervisor import Interrupted
 from flyball.workspace import Workspace
+from flyball.workspace.store import write_whole
 
 CANNOT_START = (126, 127)
 SUMMARY_MOST = 4000
 LOG_MOST = 8 << 20
+SETUP_MADE = "proof.kept"
 
 
 def prove(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
@@ -47,10 +50,10 @@ def prove(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished 
 def _make_ready(
     ground: Ground, run: Run, act: e.Act, work: Workspace, stop: process.Stop
 ) -> Interrupted | Finished | None:
-    """The clean checkout, with what `setup` makes there (once)."""
-    folder, kept = ground.act_folder(act.key), work.dir / "proof.kept"
-    keep = kept.read_text("utf-8").splitlines() if kept.exists() else []
-    files = work.proof_checkout(act.tree, keep)
+    """The clean checkout, with what `setup` makes there (once); one in which setup has begun is not cleared again."""
+    folder, kept = ground.act_folder(act.key), work.dir / SETUP_MADE
+    begun = not kept.exists() and process.look(folder / "setup-0") != "unclaimed"
+    files = work.dir / "proof" if begun else work.proof_checkout(act.tree, made_by_setup(work))
     if not ground.confined(run):
         share_links(run, work.repo_root, files)
     if run.settings.setup and not kept.exists():
@@ -59,10 +62,16 @@ def _make_ready(
             return Finished(
                 key=act.key, result=e.ProofEnded(tree=act.tree, passed=False, cannot_start=problem)
             )
-        kept.write_text("\n".join(work.proof_extras()), "utf-8")
+        write_whole(kept, os.fsencode("\n".join(work.proof_extras())))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / "ready").touch()
     return None
+
+
+def made_by_setup(work: Workspace) -> list[str]:
+    """What stays when the proof's checkout is cleared."""
+    kept = work.dir / SETUP_MADE
+    return os.fsdecode(kept.read_bytes()).splitlines() if kept.exists() else []
 
 
 class SetupStopped(FlyballError):
@@ -77,7 +86,7 @@ def run_setup(ground: Ground, run: Run, folder: Path, files: Path, home: str, st
         ended = process.attend(place, stop=stop)
         if ended.reason in ("lost", "orphaned", "stopped"):
             raise SetupStopped(BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
-        if ended.code != 0:
+        if not ended.well:
             log = log_of(place)
             return f"The setup command '{command}' failed ({_how(ended)}): {_last_line(log)}. Correct [workspace] setup."
     return ""
@@ -122,11 +131,11 @@ def _result(
 ) -> e.ProofEnded:
     logs = [log_of(folder / str(number)) for number in range(len(exits))]
     rows = tuple(_command(*row) for row in zip(run.settings.proof, exits, logs, strict=True))
-    bad = [number for number, ended in enumerate(exits) if ended.code != 0]
+    bad = [number for number, ended in enumerate(exits) if not ended.well]
     invalid = "" if work.proof_tree() == act.tree else _changed_words(work, act)
     if act.wall_us and bad and sum(x.took_us for x in exits) >= act.wall_us:
         invalid = "phase timeout"
-    summary = redact(logs[bad[0]][-SUMMARY_MOST:]) if bad else ""
+    summary = _summary(run.settings.proof[bad[0]], exits[bad[0]], logs[bad[0]]) if bad else ""
     return e.ProofEnded(
         tree=act.tree,
         passed=not bad and not invalid,
@@ -138,6 +147,12 @@ def _result(
         cannot_start=_cannot_start(run, exits, logs) if act.why == "baseline" else "",
         sandbox=run.sandbox,
     )
+
+
+def _summary(command: str, ended: process.Exit, log: str) -> str:
+    """The end of what it said; where it did not end by itself, that is said too."""
+    said = redact(log[-SUMMARY_MOST:])
+    return said if ended.reason == "exit" else f"{said}\n'{command}' failed: {_how(ended)}.".lstrip()
 
 
 def _changed_words(work: Workspace, act: e.Act) -> str:

@@ -35,6 +35,7 @@ from flyball.workspace import Workspace
 
 TEXT_MOST = 1 << 20
 MESSAGE_MOST = 20_000
+LINE_MOST = 1 << 20  # what is longer is no tool call
 
 
 class Live:
@@ -52,7 +53,10 @@ class Live:
         self.fired: watching.Fired | None = None
 
     def __call__(self, data: bytes) -> None:
-        *lines, self.rest = (self.rest + data).split(b"\n")
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0], self.rest = self.rest + lines[0], b""
+        self.rest = (self.rest + rest)[:LINE_MOST]
         for line in lines:
             call = self.adapter.doing(line.decode("utf-8", "replace"))
             if call:
@@ -207,11 +211,11 @@ def judge(
 def _texts(
     work: Workspace, old: str, new: str, changes: list[Change]
 ) -> dict[str, tuple[str | None, str | None]]:
-    return {
-        c.path: (_file(work, old, c.from_ or c.path), _file(work, new, c.path))
-        for c in changes
-        if _readable(c)
-    }
+    seen = [change for change in changes if _readable(change)]
+    places = [(old, c.from_ or c.path) for c in seen] + [(new, c.path) for c in seen]
+    texts = [None if data is None else _text(data) for data in work.read_all(places)]
+    pairs = zip(texts[: len(seen)], texts[len(seen) :], strict=True)
+    return {change.path: pair for change, pair in zip(seen, pairs, strict=True)}
 
 
 def _readable(change: Change) -> bool:
@@ -220,13 +224,6 @@ def _readable(change: Change) -> bool:
         and not change.binary
         and (change.bytes or 0) <= TEXT_MOST
     )
-
-
-def _file(work: Workspace, tree: str, path: str) -> str | None:
-    try:
-        return work.read(tree, path).decode("utf-8", "replace")
-    except Exception:  # not in this tree
-        return None
 
 
 def _as_fact(ruling: Ruling, old: str, new: str) -> e.Ruling:

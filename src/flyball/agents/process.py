@@ -67,6 +67,11 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     dropped: int = 0
     swept: int = 0
 
+    @property
+    def well(self) -> bool:
+        """By itself, with code 0: what had to be ended has failed, whatever it said on its way out."""
+        return self.reason == "exit" and self.code == 0
+
 
 class Stop:
     """A word that many threads can wait for: once set, it stays set; `now` may follow."""

@@ -129,5 +129,7 @@ def _call(row: dict[str, Any]) -> Call:
 def _error(rows: list[dict[str, Any]], err: str, exit: Exit, verdict: str) -> str:  # noqa: A002
     if verdict == "ok":
         return ""
+    if _limited(rows) == verdict:
+        return f"the agent reports {verdict}"
     told = str(_of(rows, "error").get("text", "")) or exit.error or (err.strip().splitlines() or [""])[-1]
     return told or f"the script's turn ended with exit code {exit.code}"

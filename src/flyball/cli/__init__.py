@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from flyball import __version__
 from flyball.errors import FlyballError
 
 # command -> the module of this package that has it; the command is the function of the same name, "-" as "_"
@@ -64,7 +65,7 @@ class Lazy(click.Group):
 
 
 @click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="flyball", message="flyball %(version)s")
+@click.version_option(__version__, message="flyball %(version)s")
 def cli() -> None:
     """Runs coding agents on real work, unattended, and can be trusted to."""
 

@@ -1,0 +1,170 @@
+"""`export`: one file with all there is to know of a run and the runs below it, without its secrets."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import msgspec
+
+from flyball import __version__
+from flyball.certificate import check
+from flyball.cli.results import diff_of
+from flyball.cli.runs import open_house, summary, why
+from flyball.cli.text import iso, many
+from flyball.core import events as e
+from flyball.core.run import Run
+from flyball.errors import FlyballError, UserError
+from flyball.guard.secrets import find_secret, redact
+from flyball.house import House
+from flyball.journal import Entry
+
+FORMAT = "flyball-export/1"
+STREAMS = ("out", "err", "prompt")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  flyball export @last --out run.json
+  flyball export 9apx47xk | jq '.runs[0].events[] | {seq, kind}'"""
+)
+@click.argument("run_name", metavar="RUN")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to this new file.")
+def export(run_name: str, out: Path | None) -> None:
+    """Write a run and the runs below it as one JSON object: events, summary, certificate, diff, hashes of logs.
+
+    Secrets are replaced by the names of the rules that found them, so the file can be passed on.
+    """
+    with open_house() as house:
+        clean = Redactor()
+        data = msgspec.json.format(msgspec.json.encode(bundle(house, house.find(run_name), clean)), indent=1)
+    if out is None:
+        click.echo(data)
+        return
+    _write(out, data + b"\n")
+    click.echo(f"{out}: {many(len(data), 'byte')}, {many(clean.count, 'secret')} redacted.", err=True)
+
+
+def _write(target: Path, data: bytes) -> None:
+    try:
+        handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise UserError(f"{target} is already there; choose another name.") from None
+    except OSError as problem:
+        raise UserError(f"{target} cannot be written: {problem.strerror}.") from None
+
+
+def bundle(house: House, run_id: str, clean: Redactor) -> dict[str, Any]:
+    runs = [_exported(house, house.read(member), clean) for member in _family(house, run_id)]
+    told = {"format": FORMAT, "version": __version__, "exported": iso(house.clock.now()), "run": run_id}
+    return {**told, "redacted": clean.count, "runs": runs}
+
+
+def _family(house: House, run_id: str) -> list[str]:
+    below = [row.run for row in reversed(house.journal.rows(parent=run_id))]
+    return [run_id, *(member for child in below for member in _family(house, child))]
+
+
+def _exported(house: House, run: Run, clean: Redactor) -> dict[str, Any]:
+    history = list(house.journal.read(run.id))
+    head = house.heads.of(run.id)
+    return {
+        "run": run.id,
+        "parent": run.began.parent or None,
+        "summary": clean(summary(house, run)),
+        "why": clean(why(house, run)),
+        "head": msgspec.to_builtins(head) if head else None,
+        "certificate": _certificate(house, run, clean),
+        "diff": _diff(house, run, clean),
+        "events": [_event(entry, clean) for entry in history],
+        "logs": [log for entry in history for log in _logs(house, entry)],
+    }
+
+
+def _event(entry: Entry, clean: Redactor) -> dict[str, Any]:
+    """`hash` is of the event as it was written; redacted, its body cannot be hashed again."""
+    body: dict[str, Any] = msgspec.json.decode(entry.body)
+    told = clean(body)
+    facts = {"seq": entry.seq, "at": entry.at, "kind": entry.kind, "hash": entry.hash, "event": told}
+    return {**facts, "redacted": True} if told != body else facts
+
+
+def _certificate(house: House, run: Run, clean: Redactor) -> dict[str, Any] | None:
+    """The envelope as it was signed; where it holds a secret, only what it says, redacted."""
+    file = house.state_dir / "runs" / run.id / "certificate.json"
+    if not run.certificate or not file.exists():
+        return None
+    data = file.read_bytes()
+    told = clean(check(data).statement)
+    whole = told == check(data).statement
+    said = {"sha256": hashlib.sha256(data).hexdigest(), "journal_sha256": run.certificate, "statement": told}
+    return {**said, "envelope": base64.b64encode(data).decode() if whole else None}
+
+
+def _diff(house: House, run: Run, clean: Redactor) -> str | None:
+    if not run.owner:
+        return None
+    try:
+        return clean.text(diff_of(house, run, stat=False))
+    except FlyballError as problem:
+        return f"(It cannot be had: {problem})"
+
+
+def _logs(house: House, entry: Entry) -> Iterator[dict[str, Any]]:
+    """What the processes of an act wrote: where it lies, how much, and its hash."""
+    if entry.kind != "ActStarted":
+        return
+    started = e.decode(entry.body)
+    assert isinstance(started, e.ActStarted)
+    folder = house.state_dir / "acts" / started.act.key
+    for file in sorted(path for path in folder.rglob("*") if path.name in STREAMS and path.is_file()):
+        data = file.read_bytes()
+        place = str(file.relative_to(folder))
+        digest = hashlib.sha256(data).hexdigest()
+        yield {"act": started.act.key, "file": place, "bytes": len(data), "sha256": digest}
+
+
+# ---- secrets ----------------------------------------------------------------------------------------------
+
+
+def _own_names() -> frozenset[str]:
+    """The names of fields that are ours: `key` and `session` there tell of no secret."""
+    kinds = [kind for kind in vars(e).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+    return frozenset(name for kind in kinds for name in kind.__struct_fields__)
+
+
+class Redactor:
+    """Every text without its secrets, also those that only their names give away; counts them."""
+
+    def __init__(self) -> None:
+        self.count, self._own = 0, _own_names()
+
+    def __call__(self, value: Any, name: str = "") -> Any:
+        if isinstance(value, str):
+            return self._named(name, value) or self.text(value)
+        if isinstance(value, dict):
+            table = cast("dict[str, Any]", value)
+            return {self.text(key): self(part, key) for key, part in table.items()}
+        if isinstance(value, list | tuple):
+            return [self(part, name) for part in cast("list[Any]", value)]
+        return value
+
+    def text(self, value: str) -> str:
+        clean = redact(value)
+        self.count += clean != value
+        return clean
+
+    def _named(self, name: str, value: str) -> str:
+        if not name or name in self._own:
+            return ""
+        rule = find_secret("", f'{name} = "{value}"')
+        self.count += rule is not None
+        return f"[redacted {rule}]" if rule else ""

@@ -41,7 +41,7 @@ def _house() -> Generator[House]:
 def diff(run: str, stat: bool, color: bool | None) -> None:
     with _house() as house:
         found = house.read(house.find(run))
-        told = _diff(house, found, stat)
+        told = diff_of(house, found, stat)
     if not told:
         click.echo(f"Run {found.id} has changed nothing.", err=True)
     elif color or (color is None and sys.stdout.isatty()):
@@ -51,7 +51,7 @@ def diff(run: str, stat: bool, color: bool | None) -> None:
         click.echo(told, nl=False)
 
 
-def _diff(house: House, run: Run, stat: bool) -> str:
+def diff_of(house: House, run: Run, stat: bool) -> str:
     tree = _shown_tree(run)
     if not run.base_tree or run.base_tree == tree:
         return ""

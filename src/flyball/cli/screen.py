@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from flyball.cli.runs import question_lines
 from flyball.cli.text import clock, many, one_line, span
@@ -117,6 +117,14 @@ class Screen:
         yield
 
 
+def nobody_reads(out: IO[str]) -> None:
+    """The reader has gone, or the disk is full. The run goes on; what is still buffered goes nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, out.fileno())
+        os.close(nowhere)
+
+
 class Plain(Screen):
     """A line each, at once."""
 
@@ -134,15 +142,9 @@ class Plain(Screen):
         try:
             self.out.write(text + "\n")
             self.out.flush()
-        except (BrokenPipeError, ValueError):
-            self._nobody_reads()
-
-    def _nobody_reads(self) -> None:
-        """The reader has gone. The run goes on; what is still buffered goes nowhere."""
-        with contextlib.suppress(OSError, ValueError):
-            if self.out is not None:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
-        self.out = None
+        except (OSError, ValueError):
+            nobody_reads(self.out)
+            self.out = None
 
     def warn(self, text: str) -> None:
         self.say(text)
@@ -161,10 +163,16 @@ class Terminal(Screen):
         text = Text(f"{clock(line.at)}  ", "dim")
         text.append(f"{line.where:<{WHERE}}  ", "cyan")
         text.append(line.text, TONES.get(line.tone, ""))
-        self.console.print(text, highlight=False)
+        self._print(text)
 
     def say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False)
+        self._print(text)
+
+    def _print(self, text: str | Text) -> None:
+        try:
+            self.console.print(text, markup=False, highlight=False)
+        except (OSError, ValueError):  # the terminal was closed
+            nobody_reads(self.console.file)
 
     def warn(self, text: str) -> None:
         self.scene.note = text
@@ -181,8 +189,12 @@ class Terminal(Screen):
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        with live:
+        live.start()
+        try:
             yield
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                live.stop()
 
     def _panel(self) -> RenderableType:
         from rich.console import Group

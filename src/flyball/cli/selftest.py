@@ -66,9 +66,14 @@ def _page(seen: Tally) -> list[str]:
         f"  other ends            {seen.other_ends:>5}   of {seen.runs} runs, each held against the undisturbed one",
         f"  journal faults        {seen.faults:>5}",
         "",
-        f"  acts interrupted, said so and begun anew: {seen.interrupted}; loose ends for `flyball check`: {seen.loose_ends}",
+        f"  acts interrupted, said so and begun anew: {seen.interrupted}",
+        f"  loose ends that `flyball check` names: {_loose(seen)}",
         f"  {seen.took_s:.0f} s, {seen.kills_a_minute} kills a minute",
         "",
         "passed" if seen.good else "FAILED",
         *(f"  {complaint}" for complaint in seen.complaints),
     ]
+
+
+def _loose(seen: Tally) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(seen.loose_ends.items())) or "none"

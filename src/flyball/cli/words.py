@@ -94,7 +94,7 @@ def _plainly(event: e.AnyEvent) -> tuple[str, int, str]:
         case e.Told():
             return f"told{_by(event.who)}: {one_line(event.text)}", 0, "dim"
         case e.Asked():
-            return f"asked to {event.what}{_by(event.who)}", 2, "warn"
+            return f"asked to {event.what or 'go on'}{_by(event.who)}", 2, "warn"
         case e.Warned():
             return f"warning {event.code}: {one_line(event.text)}", 2, "warn"
         case e.Limited():

@@ -263,7 +263,6 @@ def _following(
 def _outcome_of_turn(run: Run, act: e.Act, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
     outcome, data, told = turns.outcome_of(run, act, turn)
     notes: list[e.AnyEvent] = [e.Told(at=now, text=text, who="flyball") for text in told]
-    notes += _skipped(run, outcome, now)
     return [*notes, *onward(fold(run, notes), outcome, now, data)]
 
 
@@ -328,7 +327,7 @@ def _after_commit(run: Run, done: e.CommitEnded, now: int) -> Sequence[e.AnyEven
     held = run.held
     assert held is not None
     if done.outcome == "refused":
-        return onward(run, "unproven", now, past_breakpoint=True)
+        return onward(run, turns.unproven(run), now, past_breakpoint=True)
     return onward(run, held.outcome, now, held.data, past_breakpoint=True)
 
 
@@ -344,9 +343,7 @@ def _after_child(run: Run, act: e.Act, child: e.ChildEnded, now: int) -> Sequenc
 def _after_success(run: Run, act: e.Act, now: int) -> list[e.AnyEvent]:
     """A loop that wrote stands for the turn it replaced: it yields the first outcome of the state."""
     if act.why == "write":
-        outcome = turns.first_outcome(run)
-        notes = _skipped(run, outcome, now)
-        return [*notes, *onward(fold(run, notes), outcome, now)]
+        return onward(run, turns.first_outcome(run), now)
     return onward(run, "success" if "success" in run.here.on else "done", now)
 
 
@@ -456,7 +453,7 @@ def enter(run: Run, target: str, outcome: str, now: int, reason: str = "") -> li
     moved = e.Moved(at=now, source=run.state, target=target, outcome=outcome, actor=actor, reason=reason)
     end = run.machine.states[target].end
     if not end:
-        return [moved]
+        return [*_skipped(run, outcome, now), moved]
     if end == "success":
         code = "completed" if run.settings.proof else "completed_unproven"
         return [moved, ended(apply(run, moved), end, stop(run, code, detail=reason), now)]

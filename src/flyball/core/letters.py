@@ -81,12 +81,17 @@ def hear(run: Run, body: bytes, number: int, now: int) -> list[e.AnyEvent]:
         case Ask():
             return _ask(run, letter, now)
         case HandBack():
-            return [
-                e.Resumed(at=now, why=f"handed back by {letter.who}"),
-                e.RestoreOrdered(at=now, tree=run.tree, why="hand-back"),
-            ]
+            return _hand_back(run, letter, now)
         case Rollback():
             return _rollback(run, letter, now)
+
+
+def for_who_works(body: bytes) -> bool:
+    """What is told or handed back reaches the run that works, not those that wait for it."""
+    try:
+        return isinstance(decode(body), Tell | HandBack)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return False
 
 
 def refusal(run: Run, letter: AnyLetter) -> str:
@@ -136,6 +141,12 @@ def _ask(run: Run, letter: Ask, now: int) -> list[e.AnyEvent]:
     dropped: list[e.AnyEvent] = [e.Dropped(at=now, why="taken over")] if run.held else []
     seen = stop(run, "wait.take_over", rule=f"taken over by {letter.who}")
     return [*dropped, e.Stopped(at=now, status="paused", stop=seen)]
+
+
+def _hand_back(run: Run, letter: HandBack, now: int) -> list[e.AnyEvent]:
+    """Where there is no checkout yet, nobody can have changed it."""
+    resumed = e.Resumed(at=now, why=f"handed back by {letter.who}")
+    return [resumed, e.RestoreOrdered(at=now, tree=run.tree, why="hand-back")] if run.prepared else [resumed]
 
 
 def _rollback(run: Run, letter: Rollback, now: int) -> list[e.AnyEvent]:
@@ -216,6 +227,8 @@ def _state_answer(after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
 
 def wake(run: Run, now: int) -> list[e.AnyEvent]:
     """What `resume` means: a pause is over; a breakpoint is passed. An open question stays open."""
+    if run.status == "running" and run.asked in ("interrupt", "pause", "stop"):
+        return [e.Asked(at=now, what="", who="resume")]  # its driver died before it had stopped
     if run.stop is None or run.status not in ("paused", "waiting"):
         return []
     if run.stop.code == "wait.breakpoint" and run.question:

@@ -5,8 +5,8 @@ Read from the syntax tree in Python and from the line in other languages.
 
 import ast
 import re
-import warnings
 
+from flyball.guard.syntax import parsed, walk
 from flyball.guard.testfiles import Language
 
 STRONG, MIDDLE, WEAK, EMPTY = 3, 2, 1, 0
@@ -161,9 +161,17 @@ def _of_truth(test: ast.expr) -> int:
 
 
 def _mentions(node: ast.AST, *names: str) -> bool:
-    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    found |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    found = names_in(node)
     return any(name in found for name in names)
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Every name and attribute of an expression."""
+    return {
+        n.id if isinstance(n, ast.Name) else n.attr
+        for n in walk(node)
+        if isinstance(n, ast.Name | ast.Attribute)
+    }
 
 
 def _of_call(node: ast.Call) -> int | None:
@@ -280,7 +288,7 @@ def _python_line(line: str) -> int | None:
     )
     if tree is None:
         return _python_words(text)
-    worths = [worth for node in ast.walk(tree) if (worth := strength(node)) is not None]
+    worths = [worth for node in walk(tree) if (worth := strength(node)) is not None]
     return max(worths) if worths else None
 
 
@@ -289,13 +297,3 @@ def _python_words(text: str) -> int | None:
         return STRONG if "==" in text else MIDDLE if re.search(r" in |<|>|!=", text) else WEAK
     found = re.search(r"\b(assert\w+)\(", text)
     return _METHODS.get(found.group(1), MIDDLE) if found else None
-
-
-def parsed(text: str) -> ast.Module | None:
-    """The tree of a text, or None if it is no Python."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None

@@ -1,14 +1,24 @@
 """Python tests, read from the syntax tree: what each asserts, and what keeps it from asserting."""
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
+from itertools import chain
 
 import msgspec
 
-from flyball.guard.assertions import called, parsed, strength
+from flyball.guard.assertions import called, names_in, strength
+from flyball.guard.syntax import parsed, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Within = Mapping[Function, Sequence[ast.AST]]
+"""The nodes of each function, itself the first."""
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
+"""What has a body of its own: it runs when it is called, if ever."""
 
 SKIPS = frozenset({"skip", "xfail", "expectedFailure", "SkipTest"})
 CONDITIONS = frozenset({"skipif", "skipIf", "skipUnless", "importorskip"})
@@ -43,23 +53,29 @@ class Module(msgspec.Struct, frozen=True):
     """Ways in which the whole file avoids to fail, with the line."""
 
 
+@lru_cache(maxsize=64)
 def read(text: str) -> Module | None:
-    """The tests of a file; None if it is not Python."""
+    """The tests of a file; None if it is not Python.
+
+    What a turn leaves is what the next one starts from, so the texts read last are remembered.
+    """
     tree = parsed(text)
     if tree is None:
         return None
-    helpers = _helpers(tree)
+    outside = walk(tree, but=FUNCTIONS)
+    within = {node: walk(node) for node in outside if isinstance(node, FUNCTIONS)}
+    helpers, tables = _helpers(tree, within), _tables(tree)
     tests: dict[str, Test] = {}
     for owner, function in _functions(tree.body, ""):
         if function.name.startswith("test"):
             name = f"{owner}{function.name}"
-            tests[name] = _test(name, function, helpers, _tables(tree))
-    return Module(tests, dict(_module_dodges(tree)))
+            tests[name] = _test(name, function, within[function], helpers, tables)
+    return Module(tests, dict(_module_dodges(tree, chain(outside, *within.values()))))
 
 
 def _functions(body: Sequence[ast.stmt], owner: str) -> Iterable[tuple[str, Function]]:
     for node in body:
-        if isinstance(node, Function):
+        if isinstance(node, FUNCTIONS):
             yield owner, node
         elif isinstance(node, ast.ClassDef):
             yield from _functions(node.body, f"{owner}{node.name}.")
@@ -67,12 +83,12 @@ def _functions(body: Sequence[ast.stmt], owner: str) -> Iterable[tuple[str, Func
             yield from _functions(node.body, owner)
 
 
-def _helpers(tree: ast.Module) -> dict[str, int]:
+def _helpers(tree: ast.Module, within: Within) -> dict[str, int]:
     """Functions that assert for a test, with what one call of them is worth."""
     found: dict[str, int] = {}
     for _, function in _functions(tree.body, ""):
         if not function.name.startswith("test"):
-            worth = sum(w for node in ast.walk(function) if (w := strength(node)) is not None)
+            worth = sum(w for node in within[function] if (w := strength(node)) is not None)
             if worth or function.name.startswith(("assert", "check", "verify", "expect")):
                 found[function.name] = worth
     return found
@@ -88,10 +104,12 @@ def _tables(tree: ast.Module) -> dict[str, int]:
     }
 
 
-def _test(name: str, function: Function, helpers: dict[str, int], tables: dict[str, int]) -> Test:
+def _test(
+    name: str, function: Function, nodes: Sequence[ast.AST], helpers: dict[str, int], tables: dict[str, int]
+) -> Test:
     worths: list[int] = []
     calls: set[str] = set()
-    for node in ast.walk(function):
+    for node in nodes:
         if isinstance(node, ast.Call):
             calls.add(called(node))
             if called(node) in helpers:
@@ -109,7 +127,7 @@ def _test(name: str, function: Function, helpers: dict[str, int], tables: dict[s
         is_open=is_open,
         dodges=frozenset(_dodges(function)),
         calls=frozenset(calls),
-        bounds=tuple(_bounds(function)),
+        bounds=tuple(_bounds(nodes)),
     )
 
 
@@ -136,7 +154,7 @@ def _dodges(function: Function) -> Iterable[str]:
     body = [n for n in function.body if not _is_docstring(n)]
     if all(isinstance(node, ast.Pass) or _is_ellipsis(node) for node in body):
         yield "empty"
-    for node in _own_nodes(function):
+    for node in walk(*function.body, but=INNER):
         if isinstance(node, ast.Try) and _swallows(node):
             yield "swallowed"
         if isinstance(node, ast.Call) and called(node) in ("skip", "xfail", "skipTest", "importorskip"):
@@ -152,8 +170,7 @@ def _dodges(function: Function) -> Iterable[str]:
 
 
 def _marked(node: ast.expr) -> Iterable[str]:
-    names = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
-    names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    names = names_in(node)
     if names & SKIPS or (names & CONDITIONS and _is_always(node)):
         yield "skipped"
     elif names & CONDITIONS:
@@ -166,23 +183,11 @@ def _is_always(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and bool(node.args) and isinstance(node.args[0], ast.Constant)
 
 
-def _own_nodes(function: Function) -> Iterable[ast.AST]:
-    """The nodes of a function but not of functions within it."""
-    todo: list[ast.AST] = list(function.body)
-    while todo:
-        node = todo.pop()
-        yield node
-        if not isinstance(node, Function | ast.Lambda | ast.ClassDef):
-            todo.extend(ast.iter_child_nodes(node))
-
-
 def _swallows(node: ast.Try) -> bool:
-    if not any(
-        strength(n) is not None or isinstance(n, ast.Call) for part in node.body for n in ast.walk(part)
-    ):
+    if not any(strength(n) is not None or isinstance(n, ast.Call) for part in node.body for n in walk(part)):
         return False
     return any(
-        _is_broad(h) and not any(isinstance(n, ast.Raise | ast.Assert) or _fails(n) for n in ast.walk(h))
+        _is_broad(h) and not any(isinstance(n, ast.Raise | ast.Assert) or _fails(n) for n in walk(h))
         for h in node.handlers
     )
 
@@ -190,7 +195,7 @@ def _swallows(node: ast.Try) -> bool:
 def _is_broad(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
-    names = {n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)}
+    names = {n.id for n in walk(handler.type) if isinstance(n, ast.Name)}
     return bool(names & {"Exception", "BaseException", "AssertionError"})
 
 
@@ -214,7 +219,7 @@ def _guards_assertions(node: ast.If | ast.While) -> bool:
     decides = (
         isinstance(node.test, ast.Constant) or "environ" in text or "getenv" in text or "'platform'" in text
     )
-    return decides and any(strength(n) is not None for part in node.body for n in ast.walk(part))
+    return decides and any(strength(n) is not None for part in node.body for n in walk(part))
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -229,15 +234,15 @@ def _is_ellipsis(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
 
 
-def _bounds(function: Function) -> Iterable[tuple[str, str, Decimal]]:
-    for node in ast.walk(function):
+def _bounds(nodes: Iterable[ast.AST]) -> Iterable[tuple[str, str, Decimal]]:
+    for node in nodes:
         if isinstance(node, ast.Assert):
             yield from bounds_of(node)
 
 
 def bounds_of(node: ast.Assert) -> Iterable[tuple[str, str, Decimal]]:
     """Numbers in an assertion that could be loosened: (the rest of it, `up` or `down`, the number)."""
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Compare) and len(part.ops) == 1:
             number = number_of(part.comparators[0])
             side = _direction(part.ops[0])
@@ -271,7 +276,7 @@ def number_of(node: ast.expr) -> Decimal | None:
     return None
 
 
-def _module_dodges(tree: ast.Module) -> Iterable[tuple[str, int]]:
+def _module_dodges(tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterable[tuple[str, int]]:
     for node in tree.body:
         if _is_call(node, "skip", "importorskip", "exit"):
             yield "the whole file is skipped", node.lineno
@@ -288,7 +293,8 @@ def _module_dodges(tree: ast.Module) -> Iterable[tuple[str, int]]:
             yield from _class_dodges(node)
         if isinstance(node, ast.Delete) and any("test" in ast.dump(target) for target in node.targets):
             yield "a test is deleted at run time", node.lineno
-    yield from _tampering(tree)
+    if any(True for _ in _tampering(nodes)):
+        yield from _tampering(walk(tree))  # again, level by level: what lies deepest is told last
 
 
 def _is_call(node: ast.stmt, *names: str) -> bool:
@@ -313,9 +319,9 @@ def _assigned(node: ast.stmt) -> Iterable[tuple[str, ast.expr]]:
                 yield target.attr, node.value
 
 
-def _tampering(tree: ast.Module) -> Iterable[tuple[str, int]]:
+def _tampering(nodes: Iterable[ast.AST]) -> Iterable[tuple[str, int]]:
     """The assertion itself is replaced."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 replaced = isinstance(target, ast.Attribute) and target.attr.startswith("assert")
@@ -323,7 +329,7 @@ def _tampering(tree: ast.Module) -> Iterable[tuple[str, int]]:
                     yield "an assertion is replaced", node.lineno
         if isinstance(node, ast.Call) and called(node) == "setattr" and _names_assertion(node):
             yield "an assertion is replaced", node.lineno
-        if isinstance(node, Function) and node.name.startswith(("assert_", "check_", "verify_", "expect_")):
+        if isinstance(node, FUNCTIONS) and node.name.startswith(("assert_", "check_", "verify_", "expect_")):
             body = [n for n in node.body if not _is_docstring(n)]
             if all(isinstance(n, ast.Pass | ast.Return) or _is_ellipsis(n) for n in body):
                 yield f"{node.name} asserts nothing", node.lineno

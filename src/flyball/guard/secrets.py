@@ -139,7 +139,7 @@ def _in_window(path: str, line: str) -> Iterable[Found]:
     if "://" in line:
         yield from _urls(line)
     yield from _in_login_files(path, line)
-    if not forms.HINT.search(line) or forms.LOCKS.search(path):
+    if not forms.hints(line) or forms.LOCKS.search(path):
         return
     plain = forms.DATA_URL.sub(lambda m: " " * len(m.group()), line)
     yield from _headers(plain)
@@ -300,11 +300,12 @@ def _disguised(line: str) -> Iterable[Found]:
         yield from (whole._replace(rule=found.rule) for found in _providers(joined))
     if "[::-1]" in line or "reverse" in line.lower():
         yield from (whole._replace(rule=found.rule) for found in _providers(line[::-1]))
-    for match in forms.B64.finditer(forms.DATA_URL.sub("", line)):
+    bare = forms.DATA_URL.sub("", line) if forms.has_data(line) else line
+    for match in forms.B64.finditer(bare):
         decoded = _decoded(match.group())
         if decoded and decoded.isascii():
             yield from (whole._replace(rule=found.rule) for found in _providers(decoded))
-    for match in forms.HEX.finditer(line):
+    for match in forms.HEX.finditer(line) if forms.RUN.search(line) or "\\x" in line else ():
         decoded = bytes.fromhex(match.group().replace("\\x", "")).decode("latin-1")
         if decoded.isascii():
             yield from (whole._replace(rule=found.rule) for found in _providers(decoded))

@@ -8,8 +8,9 @@ from decimal import Decimal
 from itertools import pairwise
 
 from flyball.guard import weakened_words as words
-from flyball.guard.assertions import EMPTY, line_strength, parsed
+from flyball.guard.assertions import EMPTY, line_strength
 from flyball.guard.pytests import bounds_of
+from flyball.guard.syntax import parsed, walk
 from flyball.guard.testfiles import Language, language
 
 
@@ -142,7 +143,7 @@ def _bounds(lines: Sequence[str]) -> Iterable[tuple[str, str, Decimal]]:
     for line in lines:
         text = line.strip()
         tree = parsed(text if text.startswith("assert") else f"assert {text.rstrip(':,')}")
-        for node in ast.walk(tree) if tree else ():
+        for node in walk(tree) if tree else ():
             if isinstance(node, ast.Assert):
                 yield from bounds_of(node)
 

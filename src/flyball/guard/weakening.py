@@ -7,6 +7,7 @@ many assertions of the same strength. What a test loses is a question for a pers
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 
 import msgspec
 
@@ -46,7 +47,7 @@ def weakenings(
     if word == "allow":
         return
     edits = [_edit(c, f, texts.get(c.path)) for c, f in zip(changes, files, strict=True) if not is_symlink(c)]
-    moved = _arrived(edits)
+    moved = Arrived(edits)
     for edit in edits:
         for weak in _of_edit(edit, edits, moved):
             yield Verdict(word, "test-weakening", f"{edit.path}: {weak.reason}.", edit.path, weak.line)
@@ -81,23 +82,37 @@ def _missing(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _arrived(edits: Sequence[Edit]) -> dict[str, list[Test]]:
-    """Python tests that are new to their file, by name: where a missing one may have gone."""
-    found: dict[str, list[Test]] = {}
-    for edit in edits:
-        if edit.new is not None and language(edit.path) == "python":
-            old, new = pytests.read(edit.old or ""), pytests.read(edit.new)
-            for name, test in (new.tests if new else {}).items():
-                if old is None or name not in old.tests:
-                    found.setdefault(_short(name), []).append(test)
-    return found
+class Arrived:
+    """Python tests that are new to their file: where a missing one may have gone. Read when one is missing."""
+
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        self.edits = edits
+
+    def named(self, name: str) -> list[Test]:
+        return self._by_name.get(_short(name), [])
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Test]]:
+        found: dict[str, list[Test]] = {}
+        for edit in self.edits:
+            for name, test in _new_tests(edit):
+                found.setdefault(_short(name), []).append(test)
+        return found
+
+
+def _new_tests(edit: Edit) -> Iterable[tuple[str, Test]]:
+    if edit.new is not None and language(edit.path) == "python":
+        old, new = pytests.read(edit.old or ""), pytests.read(edit.new)
+        for name, test in (new.tests if new else {}).items():
+            if old is None or name not in old.tests:
+                yield name, test
 
 
 def _short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _of_edit(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) -> Iterable[Weak]:
+def _of_edit(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Weak]:
     change, path = edit.change, edit.path
     if change.op == "delete":
         if is_test(path) and not _went_elsewhere(edit, edits, moved):
@@ -114,7 +129,7 @@ def _of_edit(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) ->
         yield from (Weak(reason) for reason in source_faults(edit.added))
 
 
-def _of_tests(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) -> Iterable[Weak]:
+def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Weak]:
     change = edit.change
     if edit.added is None and edit.removed is None:
         if change.op == "modify" and is_test(edit.path) and change.lines_deleted > change.lines_added:
@@ -134,7 +149,7 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) -
     )
 
 
-def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Test]]) -> bool:
+def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> bool:
     """Do the tests of a deleted file live on in another?"""
     module = pytests.read(edit.old) if edit.old and language(edit.path) == "python" else None
     if module is not None:
@@ -149,7 +164,7 @@ def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: dict[str, list[Tes
     )
 
 
-def _compared(before: Module, after: Module, moved: dict[str, list[Test]]) -> Iterable[Weak]:
+def _compared(before: Module, after: Module, moved: Arrived) -> Iterable[Weak]:
     """What the tests of a file lost between two texts."""
     for dodge, line in after.dodges.items():
         if dodge not in before.dodges:
@@ -180,8 +195,8 @@ class Spare:
         return enough
 
 
-def _successor(test: Test, moved: dict[str, list[Test]]) -> bool:
-    found = moved.get(_short(test.name), [])
+def _successor(test: Test, moved: Arrived) -> bool:
+    found = moved.named(test.name)
     return any(other.weight >= test.weight and not other.dodges - test.dodges for other in found)
 
 

@@ -88,13 +88,17 @@ class Heads:
         return Fault(run, head.seq, text)
 
     def _read(self, path: Path) -> Checkpoint | None:
-        """The head in a file, if our key signed it and it lies under its own name."""
+        """The head in a file, if our key signed it, byte for byte as we write it, and it lies under its own name."""
         try:
-            signed = msgspec.json.decode(path.read_bytes(), type=_Signed)
-        except (msgspec.DecodeError, OSError):
+            data = path.read_bytes()
+            signed = msgspec.json.decode(data, type=_Signed)
+        except (msgspec.DecodeError, ValueError, OSError):
             return None
+        ours = (
+            data.rstrip(b"\n") == msgspec.json.encode(signed) and signed.signature == signed.signature.lower()
+        )
         good = verify(self._signer.public_key_hex, _payload(signed.head), signed.signature)
-        return signed.head if good and path == self._path(signed.head.run) else None
+        return signed.head if good and ours and path == self._path(signed.head.run) else None
 
     def _write(self, head: Checkpoint) -> None:
         """A head with a higher number stays: it may be all that tells of a journal put back."""

@@ -12,11 +12,14 @@ from flyball.core import events as e
 from flyball.core import run as runs
 from flyball.core.decide import Rest
 from flyball.core.run import Run
+from flyball.errors import UserError
 from flyball.prove import laws
 from flyball.prove.key import key
 from flyball.prove.moves import Move, facts, moves
 from flyball.prove.premises import Premise
 from flyball.prove.witness import Witness, first, saw
+
+LARGEST = 200_000  # states; a machine that has more is not small enough to be explored
 
 
 class Step(Struct, frozen=True):
@@ -104,11 +107,20 @@ def explore(premise: Premise, within: int | None = None, from_start: bool = Fals
     while node < len(graph.nodes):
         if within is not None and graph.depth[node] >= within:
             break
+        if len(graph.nodes) > LARGEST:
+            raise UserError(_too_large(premise))
         breach = None if from_start and _stays(graph.nodes[node][0]) else _expand(graph, node)
         if breach:
             return _explored(graph, broken=breach)
         node += 1
     return _measured(graph, from_start) if within is None else _explored(graph)
+
+
+def _too_large(premise: Premise) -> str:
+    return (
+        f"'{premise.machine.name}' has more than {LARGEST} states under '{premise.name}'. "
+        "Split it, or run a part of it as a machine of its own."
+    )
 
 
 def _stays(run: Run) -> bool:

@@ -17,6 +17,7 @@ from flyball.core import events as e
 from flyball.core.machine import Machine, State
 from flyball.core.settings import SECOND, Budget, Settings
 
+SOON = 4  # microseconds, a step each, after which a limit has cleared
 SMALL = 2  # what a limit is set to; larger ones only repeat what two show
 UNIT = 1_000_000  # what a turn costs where money is a premise
 NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
@@ -113,7 +114,12 @@ def premises(
         replace(plain, name="money", settings=_with(plain, budget=MONEY), cost_uusd=UNIT, results="onward"),
         replace(plain, name="time", settings=_with(plain, budget=TIME), took_us=SECOND, results="onward"),
         replace(plain, name="no proof", settings=_with(plain, proof=())),
-        replace(plain, name="fallback", settings=_with(plain, fallback=("b",))),
+        replace(
+            plain,
+            name="fallback",
+            settings=_with(plain, fallback=("b",), retry_every_us=SOON),
+            results="onward",
+        ),
         *_by_table(plain),
         *_nested(plain, parents),
     ]

@@ -18,13 +18,13 @@ from flyball.core.decide import Finished
 from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES, WRITING_ROLES
 from flyball.core.run import Run
 from flyball.core.turns import RECOVERIES
-from flyball.prove.premises import Premise
+from flyball.prove.premises import SOON, Premise
 
 FAILING_TESTS = 2  # of the base tree
 FAULT = "error-1"  # the fingerprint of the one error there is
 LIMITS = ("rate_limited", "auth", "billing", "budget_limit")
 BOTH = ("one", "two")
-SOON = 4  # so many steps on, a limit has cleared
+
 SILENT = e.Claim()
 # Said again here, so that the laws do not believe the rules that they judge.
 FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "context")  # cost no turn
@@ -192,14 +192,15 @@ def _turns(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, Finish
     yield "the context overflows", turn.ended(verdict="context")
     if premise.took_us:
         yield "the turn ends: timeout", turn.ended(verdict="timeout")
+    if premise.settings.fallback:
+        yield "a limit", turn.ended(verdict="rate_limited", reset_at=run.at + SOON)
+        yield "a limit that is past already", turn.ended(verdict="plan_limit", reset_at=run.at)
     if premise.results == "onward":
         return
     yield from _same_tree(turn, best)
     yield "the agent asks", turn.ended(e.Claim(ask="what?"))
     yield "a rate limit", turn.ended(verdict="rate_limited", reset_at=run.at + SOON)
     yield from _rulings(turn, best)
-    if premise.settings.fallback:
-        yield "a limit that is past already", turn.ended(verdict="plan_limit", reset_at=run.at)
     if premise.results == "all" and not (run.retries or run.contexts or run.waived):
         yield from _rarer(turn, best)
         yield from _seen_before(turn, best, premise)

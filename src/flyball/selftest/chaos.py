@@ -52,7 +52,7 @@ class Tally(Struct):
     acknowledged: int = 0
     witnessed: int = 0
     interrupted: int = 0
-    loose_ends: int = 0
+    loose_ends: dict[str, int] = field(default_factory=dict[str, int])  # for `flyball check`, by kind
 
     events_lost: int = 0
     effects_doubled: int = 0
@@ -101,24 +101,17 @@ class Campaign:
 
     def run(self) -> Tally:
         began = time.monotonic()
-        self._rehearse()
-        self.say(f"{len(PLOTS)} kinds of run, undisturbed: {time.monotonic() - began:.0f} s. Now the kills.")
-        began = time.monotonic()
-        self._in_lanes(lambda lane: lane.work())
+        self._in_lanes()
         self.tally.took_s = time.monotonic() - began
         return self.tally
 
-    def _rehearse(self) -> None:
-        """Every plot once, undisturbed: what the others are held against."""
-        self._in_lanes(lambda lane: lane.rehearse(PLOTS[self.lanes.index(lane) :: LANES]))
-
-    def _in_lanes(self, work: Callable[[Lane], None]) -> None:
+    def _in_lanes(self) -> None:
         faults: list[BaseException] = []
 
         def guarded(lane: Lane) -> None:
             try:
                 with contextlib.closing(lane.open()):
-                    work(lane)
+                    lane.work()
             except BaseException as fault:
                 faults.append(fault)
                 self.stop.set()
@@ -129,8 +122,10 @@ class Campaign:
         try:
             while any(thread.is_alive() for thread in threads):
                 time.sleep(STEP_S)
+        except BaseException:  # Ctrl+C: the lanes end what they have started
+            self.stop.set()
+            raise
         finally:
-            self.stop.set() if any(thread.is_alive() for thread in threads) else None
             for thread in threads:
                 thread.join()
         if faults:
@@ -182,25 +177,28 @@ class Lane:
     def close(self) -> None:
         self.house.close()
 
-    def rehearse(self, plots: tuple[Plot, ...]) -> None:
-        for plot in plots:
-            run = self._play(plot, 0)
-            if run is None or run.end != "success":
-                why = f"{run.status} in {run.state}" if run else "it never began"
-                raise FlyballError(
-                    f"The plot '{plot.name}' does not even succeed undisturbed ({why}); see {self.place.folder / 'said'}."
-                )
-            with self.campaign.lock:
-                self.campaign.expected[plot.name] = (self._ending(run), self._effects(run).finished)
-
     def work(self) -> None:
         while not self.campaign.stop.is_set():
             kills = self.campaign.take(self.chance.randint(1, KILLS_A_RUN))
             if not kills:
                 break
             plot = self.chance.choice(PLOTS)
+            self._rehearse(plot)
             self._judge(plot, self._play(plot, kills))
         self._judge_all()
+
+    def _rehearse(self, plot: Plot) -> None:
+        """Once, undisturbed: what the others are held against."""
+        if plot.name in self.campaign.expected:
+            return
+        run = self._play(plot, 0)
+        if run is None or run.end != "success":
+            why = f"{run.status} in {run.state}" if run else "it never ended"
+            raise FlyballError(
+                f"'{plot.name}' does not even succeed undisturbed ({why}); see {self.place.folder / 'said'}."
+            )
+        with self.campaign.lock:
+            self.campaign.expected[plot.name] = (self._ending(run), self._effects(run).finished)
 
     # ---- one run
 
@@ -227,14 +225,12 @@ class Lane:
         """One supervisor, until it ends or is killed. How many were killed: 0 or 1."""
         started = self.place.start(words)
         try:
-            if not deadly or self._outlived(started, root):
-                started.wait(PATIENCE_S)
-                return 0
-            self._look(root)
-            started.kill()
-            return self._killed(started)
-        except subprocess.TimeoutExpired:
-            self.campaign.complain(f"A supervisor hung: flyball {' '.join(words)}")
+            if deadly and not self._outlived(started, root):
+                self._look(root)
+                started.kill()
+                return self._killed(started)
+            if not self._ends_within(started, PATIENCE_S, root) and not self.campaign.stop.is_set():
+                self.campaign.complain(f"A supervisor hung: flyball {' '.join(words)}")
             return 0
         finally:
             if started.poll() is None:
@@ -247,14 +243,14 @@ class Lane:
         if when == "starting":
             return self._ends_within(started, self.chance.random() * 0.8, root)
         while not (self._keepers() if when == "acting" else self.place.drives(started.pid)):
-            if self._ends_within(started, STEP_S, root):
+            if self._ends_within(started, STEP_S, root) or self.campaign.stop.is_set():
                 return True
         span = 0.2 if when == "acting" else self.chance.choice((0.2, 0.8, 2.0))
         return self._ends_within(started, self.chance.random() * span, root)
 
     def _ends_within(self, started: subprocess.Popen[bytes], seconds: float, root: str) -> bool:
         until = time.monotonic() + seconds
-        while (rest := until - time.monotonic()) > 0:
+        while (rest := until - time.monotonic()) > 0 and not self.campaign.stop.is_set():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 started.wait(min(rest, 5 * STEP_S))
                 return True
@@ -352,12 +348,10 @@ class Lane:
         grave = [finding for finding in checked.findings if finding.grave]
         for finding in grave:
             self.campaign.complain(finding.message)
-        self.campaign.note(
-            acknowledged=len(self.seen),
-            events=checked.events,
-            faults=len(grave),
-            loose_ends=len(checked.findings) - len(grave),
-        )
+        self.campaign.note(acknowledged=len(self.seen), events=checked.events, faults=len(grave))
+        with self.campaign.lock:
+            loose = Counter(finding.kind for finding in checked.findings if not finding.grave)
+            self.campaign.tally.loose_ends = dict(Counter(self.campaign.tally.loose_ends) + loose)
 
     def _ending(self, run: Run) -> Ending:
         branch = f"{self.place.base}..flyball/{run.id}"

@@ -54,6 +54,10 @@ class Files:
         found = self._list("--others", "--ignored", "--directory", index=self.index)
         return [name for name in found if name.rstrip(b"/") not in self.always]
 
+    def untracked(self) -> list[bytes]:
+        """What is there beyond the index and the rules do not ignore; a folder (with a slash) stands for all in it."""
+        return self._list("--others", "--directory", index=self.index)
+
     def extras(self) -> list[bytes]:
         """What is there beyond the index, ignored or not; a folder (with a slash) stands for all in it."""
         listing = self._at(self.index)("ls-files", "-z", "--others", "--directory")

@@ -59,7 +59,7 @@ class Room:
         kept: list[str] = (
             msgspec.json.decode(self.note.read_bytes(), type=list[str]) if self.note.exists() else []
         )
-        return replace(self.files, hidden=tuple("/" + _literal(path) for path in kept))
+        return replace(self.files, hidden=tuple("/" + literal(path) for path in kept))
 
     def _drop_strays(self, kept: Sequence[str]) -> None:
         if not self.root.is_dir() or self.root.is_symlink():
@@ -83,5 +83,6 @@ class Room:
             self._clear_path(f"{path}/{child}", inside)
 
 
-def _literal(path: str) -> str:
+def literal(path: str) -> str:
+    """As an ignore rule that means this path alone."""
     return "".join("\\" + letter if letter in "\\*?[]!#" else letter for letter in path)

@@ -6,6 +6,7 @@ only from where Flyball left it; before it moves, everything it reaches is there
 
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,27 +33,28 @@ class Branch:
     def ref(self) -> str:
         return f"refs/heads/{self.name}"
 
-    def commit(self) -> str:
-        """Where the branch is now; empty if it is not there."""
-        return self.user.line("rev-parse", "-q", "--verify", self.ref, ok=(0, 1, 128))
-
     def publish(self, commit: str) -> None:
-        now = self.commit()
+        now, place = self._now()
         if now != commit:
-            self._refuse(now)
+            self._refuse(now, place)
             write_ref(self.own.git_dir, PUBLISHING, commit)
             self._send(commit, now)
             self._move(commit, now)
         write_ref(self.own.git_dir, PUBLISHED, commit)
 
-    def _refuse(self, now: str) -> None:
+    def _now(self) -> tuple[str, str]:
+        """Where the branch is now, and the folder in which it is checked out; empty for none."""
+        told = self.user.line("for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", self.ref)
+        rows = (row.split(" ", 2) for row in told.splitlines())
+        return next(((oid, place) for name, oid, place in rows if name == self.ref), ("", ""))
+
+    def _refuse(self, now: str, place: str) -> None:
         ours = {read_ref(self.own.git_dir, name) for name in (PUBLISHED, PUBLISHING)}
         if now and now not in ours:
             raise WorkspaceError(
                 f"The branch {self.name} was moved by someone else to {now[:12]}; rename it, so that "
                 "Flyball can make it again."
             )
-        place = self.user.line("for-each-ref", "--format=%(worktreepath)", self.ref)
         if place:
             raise WorkspaceError(
                 f"The branch {self.name} is checked out in {place}; check out another there."
@@ -60,7 +62,7 @@ class Branch:
 
     def _send(self, commit: str, now: str) -> None:
         """The objects the user's store lacks, and then the proof that none is missing."""
-        known = [oid for oid in (self.head, now) if oid and self._has(oid)]
+        known = self._known([oid for oid in (self.head, now) if oid])
         revisions = f"{commit}\n" + "".join(f"^{oid}\n" for oid in known)
         pack = self.own("pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode())
         count = int.from_bytes(pack[8:12], "big")
@@ -69,8 +71,12 @@ class Branch:
             self.user(*reader, stdin=pack)
         self.user("rev-list", "--objects", "--quiet", commit, *(f"^{oid}" for oid in known))
 
-    def _has(self, oid: str) -> bool:
-        return self.own.ask("cat-file", "-e", oid, ok=(0, 1, 128)).code == 0
+    def _known(self, oids: Sequence[str]) -> list[str]:
+        """Those of the objects that are in our own store."""
+        told = self.own.line(
+            "cat-file", "--batch-check=%(objectname)", stdin="\n".join(oids).encode() + b"\n"
+        )
+        return [oid for oid, found in zip(oids, told.splitlines(), strict=True) if oid == found]
 
     def _move(self, commit: str, now: str) -> None:
         self._drop_stale_lock()

@@ -69,6 +69,12 @@ def read_ref(git_dir: Path, name: str) -> str:
         return ""
 
 
+def numbers_in(folder: Path) -> list[int]:
+    """The references in a folder of ours that are called by a number, in order."""
+    found = folder.iterdir() if folder.is_dir() else iter(())
+    return sorted(int(path.name) for path in found if path.name.isdecimal())
+
+
 def write_ref(git_dir: Path, name: str, oid: str) -> None:
     (git_dir / name).parent.mkdir(parents=True, exist_ok=True)
     write_whole(git_dir / name, f"{oid}\n".encode())

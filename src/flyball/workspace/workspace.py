@@ -19,18 +19,29 @@ from typing import NamedTuple
 from flyball.errors import WorkspaceError
 from flyball.workspace import change, clone, proof, strays
 from flyball.workspace.change import Change
+from flyball.workspace.contents import blobs, contents
 from flyball.workspace.create import build
 from flyball.workspace.files import Files
-from flyball.workspace.git import Git, names, require_git, text
+from flyball.workspace.git import Git, raw, require_git, text
 from flyball.workspace.hooks import found_hooks
 from flyball.workspace.ignored import Ignored
 from flyball.workspace.publish import PUBLISHED, Branch, missing_objects
 from flyball.workspace.record import Record, read_record, write_record
 from flyball.workspace.repo import Repo, user_git
-from flyball.workspace.store import Plan, config_text, read_ref, remove, unlock, write_ref, write_whole
+from flyball.workspace.store import (
+    Plan,
+    config_text,
+    numbers_in,
+    read_ref,
+    remove,
+    unlock,
+    write_ref,
+    write_whole,
+)
 
 TURN = "refs/flyball/turn/"
 KEPT = re.compile(r"(?:(quarantine|interrupted)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")
+LINK = re.compile(rb"(?:^|\0)120000 blob ([0-9a-f]+)\t([^\0]+)")
 MERGE_TREE = (2, 38)
 
 
@@ -137,13 +148,19 @@ class Workspace:
         """The content of one file of a tree."""
         return self._git("cat-file", "blob", f"{tree}:{path}")
 
+    def read_all(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
+        """The content of each (tree, path), with one call; None for what is no file of that tree."""
+        return contents(self._git, wanted)
+
     def links(self, tree: str) -> dict[str, str]:
         """Every symbolic link of a tree and its target."""
-        rows = [row.split(b"\t", 1) for row in names(self._git("ls-tree", "-r", "-z", "--full-tree", tree))]
-        found = [
-            (text(path), head.split(b" ")[2].decode()) for head, path in rows if head.startswith(b"120000")
-        ]
-        return {path: text(self._git("cat-file", "blob", oid)) for path, oid in found}
+        found = LINK.findall(self._git("ls-tree", "-r", "-z", "--full-tree", tree))
+        targets = blobs(self._git, [oid.decode() for oid, _ in found])
+        if None in targets:
+            raise WorkspaceError(
+                f"The tree {tree} has a link whose target is lost; roll back to another turn."
+            )
+        return {text(path): text(target or b"") for (_, path), target in zip(found, targets, strict=True)}
 
     def fsck(self, commit: str) -> list[str]:
         """Ids of objects this commit needs that are missing."""
@@ -165,16 +182,24 @@ class Workspace:
             stores += [path for path in further if path not in stores and len(stores) < 20]
         return stores
 
+    def hide_additions(self) -> None:
+        """What is there beyond the base is no part of any tree from now on: setup made it, not the agent."""
+        found = [text(name).strip("/") for name in self._files.untracked() if b"\n" not in name]
+        rules = self.git_dir / "rules"
+        added = b"".join(b"/" + raw(proof.literal(path)) + b"\n" for path in found)
+        write_whole(rules, rules.read_bytes() + added)
+
     # what is kept
 
     def checkpoint(self, tree: str, turn: int, message: str) -> str:
         """The tree as that turn's checkpoint, on the one before; ignored files are kept with it."""
-        points = self.turns()
         self._ignored.save(turn)
-        if turn in points and points[turn].tree == tree:
-            return points[turn].commit
-        parent = max((number for number in points if number < turn), default=None)
-        made = self._commit(tree, message, [self.base_commit if parent is None else points[parent].commit])
+        made = read_ref(self.git_dir, f"{TURN}{turn}")
+        if made and self._git.line("rev-parse", f"{made}^{{tree}}") == tree:
+            return made
+        before = [number for number in numbers_in(self.git_dir / TURN) if number < turn]
+        parent = read_ref(self.git_dir, f"{TURN}{max(before)}") if before else self.base_commit
+        made = self._commit(tree, message, [parent])
         write_ref(self.git_dir, f"{TURN}{turn}", made)
         return made
 

@@ -1,0 +1,62 @@
+"""What simulated agents say of their turns: the truth, and lies of every kind."""
+
+from __future__ import annotations
+
+import random
+
+from flyball.core import events as e
+from flyball.core.run import Run
+
+BOTH = ("task complete", "all done")
+
+
+def truth(run: Run, role: str, good: bool) -> e.Claim:
+    """What an honest agent says of a tree that is good or not."""
+    match role:
+        case "worker":
+            return e.Claim(finished=True, indicators=BOTH) if good else e.Claim()
+        case "author":
+            return e.Claim(signal="DONE" if good else "")
+        case "reviewer":
+            return e.Claim(signal="PASS" if good else "")
+        case "critic" | "validator" | "quality":
+            honest = good or role == "validator"
+            return e.Claim(outcome=next(iter(run.here.on)) if honest else "rejected")
+        case "cto":
+            return _recovery(run)
+        case "planner":
+            return e.Claim(data={"steps": [{"title": "mend it"}], "tier": "T3"})
+        case _:
+            return e.Claim()
+
+
+def _recovery(run: Run) -> e.Claim:
+    """The state that called is tried again, where it can be."""
+    choices = run.machine.targets(run.here.on.get("retry", ""))
+    if run.origin not in choices:
+        return e.Claim(outcome="escalate")
+    return e.Claim(outcome="retry", data={"kind": "retry", "state": run.origin})
+
+
+def lie(rng: random.Random, run: Run, role: str) -> e.Claim:
+    """Done though it is not, an outcome that is not its to give, data that do not fit."""
+    names = [*run.here.on, "unproven", "exhausted", "passed", "success", "nonsense", "cancel", ""]
+    match rng.randrange(6):
+        case 0:
+            return e.Claim(outcome=rng.choice(names), signal=rng.choice(("DONE", "PASS", "FAIL", "")))
+        case 1:
+            return e.Claim(finished=True, indicators=BOTH, signal="PASS" if role == "reviewer" else "DONE")
+        case 2:
+            return e.Claim(finished=True, indicators=("all done", "all done"), signal="DONE")
+        case 3:
+            return e.Claim(outcome=rng.choice(names), data=_data(rng, run))
+        case 4:
+            return e.Claim(finished=True, indicators=BOTH, missing=("CI is red.",))
+        case _:
+            return e.Claim(signal="FAIL", finished=True)
+
+
+def _data(rng: random.Random, run: Run) -> dict[str, object]:
+    kinds = ("retry", "rollback", "skip", "escalate", "nonsense")
+    states = [*run.machine.states, "nowhere"]
+    return {"kind": rng.choice(kinds), "state": rng.choice(states), "steps": rng.choice([1, []])}

@@ -1,0 +1,46 @@
+"""What is truly so in a simulated world, whoever says what: trees, the checkouts, what was proved and committed."""
+
+from __future__ import annotations
+
+import random
+
+from msgspec import Struct
+
+TESTS = 5
+
+
+class Truth(Struct, frozen=True):
+    """Of one tree."""
+
+    failing: int
+    flaky: bool = False
+
+
+class Trees:
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.truth: dict[str, Truth] = {}
+        self.checkout: dict[str, str] = {}  # top-level run -> the tree that is truly there
+        self.left: dict[str, list[str]] = {}  # top-level run -> the trees that stood in it
+        self.refused: dict[str, str] = {}  # top-level run -> the tree the guard refused last
+        self.proved: set[str] = set()  # a proof of it truly passed
+        self.committed: set[tuple[str, str]] = set()  # top-level run, tree
+
+    def fresh(self, good: bool, flaky: bool = False) -> str:
+        name = f"t{len(self.truth)}"
+        self.truth[name] = Truth(0 if good else 1 + self.rng.randrange(TESTS), flaky)
+        return name
+
+    def good(self, tree: str) -> bool:
+        known = self.truth.get(tree)
+        return known is not None and not known.failing
+
+    def stands(self, root: str, tree: str, judged: bool = True) -> None:
+        """That tree is now in the checkout; unless it was judged, nobody goes back to it."""
+        self.checkout[root] = tree
+        if judged and tree not in self.left.setdefault(root, []):
+            self.left[root].append(tree)
+
+    def spoil(self, root: str) -> None:
+        """A turn was cut off in the middle of its work."""
+        self.checkout[root] = self.fresh(good=False)

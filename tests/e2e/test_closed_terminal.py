@@ -1,0 +1,63 @@
+"""A terminal that is closed, or a disk that is full under the log, stops no run in the middle of a deed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from helpers import FIXED, QUICK_PROOF, Place, command, eventually
+
+SLOW = {"write": {"calc.py": FIXED}, "run": "sleep 2"}
+
+
+def on_a_terminal(place: Place, *words: str) -> tuple[subprocess.Popen[bytes], int]:
+    ours, theirs = os.openpty()
+    env = {**place.env, "TERM": "xterm"}
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    started = subprocess.Popen(command(*words), cwd=place.repo, env=env, start_new_session=True, **streams)
+    os.close(theirs)
+    return started, ours
+
+
+def test_a_closed_terminal_pauses_the_run_and_a_resume_goes_on(place: Place) -> None:
+    words = ("run", "Fix add", "--agent", place.script(coder=[SLOW]), "--set", QUICK_PROOF)
+    started, terminal = on_a_terminal(place, *words)
+    eventually(lambda: list(place.state.glob("runs/*/checkout/calc.py")) and _coding(place))
+    os.close(terminal)
+    started.send_signal(signal.SIGHUP)
+    assert started.wait(30) == 130
+    stopped = place.last()
+    assert (stopped["status"], stopped["stop_reason"]["code"]) == ("paused", "interrupted")
+    assert place.fb("resume", "@last").code == 0
+
+
+def _coding(place: Place) -> bool:
+    return any("return a + b" in file.read_text() for file in place.state.glob("runs/*/checkout/calc.py"))
+
+
+def test_a_resume_goes_on_though_the_driver_died_while_it_was_to_pause(place: Place) -> None:
+    words = ("run", "Fix add", "--agent", place.script(coder=[SLOW]), "--set", QUICK_PROOF)
+    started = place.start(*words)
+    eventually(lambda: _coding(place))
+    started.send_signal(signal.SIGINT)
+    eventually(lambda: '"Asked"' in place.fb("log", "@last", "--json").out)
+    started.kill()
+    started.communicate()
+    assert place.fb("resume", "@last").code == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_log_that_takes_no_more_does_not_end_the_run(place: Place) -> None:
+    words = ("run", "Fix add", "--agent", place.script(coder=[{"write": {"calc.py": FIXED}}]))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command(*words, "--set", QUICK_PROOF),
+            cwd=place.repo,
+            env=place.env,
+            stdout=full,
+            stdin=subprocess.DEVNULL,
+        )
+    assert done.returncode == 0 and place.last()["status"] == "ended"

@@ -1,0 +1,331 @@
+"""`review` from the outside: an author, a reviewer, a ledger of findings; DONE and PASS are claims, FAIL fails."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.yard import GOOD, WORSE, Ran, Yard
+
+GOOD_TURN = {"write": {"calc.py": GOOD}}
+WORSE_TURN = {"write": {"calc.py": WORSE}}
+DONE = {"say": "It adds now.\n\nDONE"}
+PASS = {"say": "Looks right.\nPASS"}
+FAIL = {"say": "Beyond repair.\nFAIL"}
+NOTHING = {"say": "Hm."}
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Yard:
+    return Yard(tmp_path)
+
+
+def review(yard: Yard, author: list[Any], reviewer: list[Any] | None = None, *sets: str, **run: Any) -> Ran:
+    roles = {"author": author} if reviewer is None else {"author": author, "reviewer": reviewer}
+    options = [word for pair in sets for word in ("--set", pair)]
+    return yard.run(yard.script(**roles), *options, machine="review", **run)
+
+
+def facts(yard: Yard, run: str, kind: str) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in yard.flyball("log", run, "--json").stdout.splitlines()]
+    return [row for row in rows if row["is"] == kind]
+
+
+def path(yard: Yard, run: str) -> list[str]:
+    return [row["target"] for row in facts(yard, run, "Moved")]
+
+
+def turns(yard: Yard, run: str) -> list[dict[str, Any]]:
+    """The turns, in order: who was asked, and what they were told."""
+    acts = [row["act"] for row in facts(yard, run, "ActStarted")]
+    return [act for act in acts if act["do"].startswith("agent:")]
+
+
+def told(turn: dict[str, Any]) -> str:
+    return "\n".join(turn.get("told", []))
+
+
+def prompts(yard: Yard, name: str) -> str:
+    """A command agent that keeps what it was given."""
+    return f"cat > {yard.folder}/{name}-$FLYBALL_TURN.txt"
+
+
+# ---- PAIR-1: who completes, who fails ------------------------------------------------------------------------
+
+
+def test_done_with_a_passing_proof_completes_without_a_reviewer(yard: Yard) -> None:
+    ran = review(yard, [{**GOOD_TURN, **DONE}])
+    assert (ran.exit, ran.code, ran.status, ran.end, ran.state) == (
+        *(0, "completed", "ended", "success", "complete"),
+    )
+    assert (ran.turns, ran.iteration, ran.run_state) == (1, 1, "completed")
+    assert path(yard, ran.run) == ["working", "complete"]
+
+
+def test_done_while_the_proof_fails_goes_to_the_reviewer_who_is_shown_it(yard: Yard) -> None:
+    ran = review(yard, [{**WORSE_TURN, **DONE}, {**GOOD_TURN, **DONE}], [{"say": "Use plus."}])
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 3)
+    assert path(yard, ran.run) == ["working", "reviewing", "working", "complete"]
+    _, reviewer, author = turns(yard, ran.run)
+    assert "The proof failed" in told(reviewer) and "It adds now." in told(reviewer)
+    assert "Use plus." in told(author)
+
+
+def test_done_with_no_proof_configured_goes_to_the_reviewer_and_pass_completes(yard: Yard) -> None:
+    ran = review(yard, [{**WORSE_TURN, **DONE}], [PASS], proof=None)
+    assert (ran.exit, ran.code, ran.unproven, ran.turns) == (0, "completed_unproven", True, 2)
+    assert path(yard, ran.run) == ["working", "reviewing", "complete"]
+
+
+def test_always_sends_done_to_the_reviewer(yard: Yard) -> None:
+    ran = review(yard, [{**GOOD_TURN, **DONE}], [NOTHING, PASS], "run.review=always")
+    assert (ran.code, ran.turns, ran.iteration) == ("completed", 4, 2)
+    assert path(yard, ran.run) == ["working", "reviewing", "working", "reviewing", "complete"]
+
+
+def test_pass_while_the_proof_fails_goes_back_to_working(yard: Yard) -> None:
+    ran = review(yard, [WORSE_TURN, GOOD_TURN], [PASS])
+    assert (ran.exit, ran.code, ran.turns, ran.iteration) == (0, "completed", 4, 2)
+    assert path(yard, ran.run) == ["working", "reviewing", "working", "reviewing", "complete"]
+    assert "The proof failed" in told(turns(yard, ran.run)[2])
+
+
+@pytest.mark.parametrize("who", ["author", "reviewer"])
+def test_fail_from_either_fails(yard: Yard, who: str) -> None:
+    author = [{**GOOD_TURN, **FAIL}] if who == "author" else [GOOD_TURN]
+    ran = review(yard, author, [FAIL])
+    assert (ran.exit, ran.code, ran.status, ran.end, ran.state) == (
+        *(1, "failed.review", "ended", "failure", "failed"),
+    )
+    assert path(yard, ran.run)[-2:] == (["working", "failed"] if who == "author" else ["reviewing", "failed"])
+    assert ran.run_state == "failed"
+
+
+def test_a_failing_gate_in_the_last_iteration_is_failed_tests(yard: Yard) -> None:
+    ran = review(yard, [WORSE_TURN], [PASS], "limits.iterations=1")
+    assert (ran.exit, ran.code, ran.state) == (1, "failed.tests", "failed")
+
+
+def test_a_reviewer_that_says_nothing_uses_up_the_iterations_exactly(yard: Yard) -> None:
+    ran = review(yard, [GOOD_TURN], None, "limits.iterations=3")
+    assert (ran.exit, ran.code, ran.state, ran.end) == (5, "limit.iterations", "failed", "failure")
+    assert (ran.iteration, ran.turns) == (3, 6)
+    assert path(yard, ran.run).count("working") == 3
+    evidence = ran.stop_reason["evidence"]
+    assert (evidence["threshold"], evidence["observed"]) == ("3", "4")
+
+
+def test_ctrl_c_interrupts_and_resume_goes_on_at_the_saved_state(yard: Yard) -> None:
+    script = yard.script(author=[GOOD_TURN], reviewer=[{**PASS, "sleep_s": 3}])
+    process = yard.start(*yard.words(script, machine="review"))
+    _await_state(yard, "reviewing")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    stopped = json.loads(out)
+    assert process.returncode == 130, err
+    assert (stopped["stop_reason"]["code"], stopped["status"]) == ("interrupted", "paused")
+    assert (stopped["state"], stopped["run_state"], stopped["end"]) == ("reviewing", "reviewing", None)
+    ran = yard.resume()
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 2)
+    assert path(yard, ran.run) == ["working", "reviewing", "complete"]
+
+
+def _await_state(yard: Yard, state: str) -> None:
+    for _ in range(300):
+        rows = json.loads(yard.flyball("ls", "--json").stdout or "[]")
+        if rows and rows[0]["state"] == state:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"it was never in {state}")
+
+
+# ---- PAIR-2: the signals ---------------------------------------------------------------------------------------
+
+
+def test_words_that_are_no_signal_decide_nothing(yard: Yard) -> None:
+    """Every author's turn is proved already: only its DONE is missing; no reviewer's word is PASS or FAIL."""
+    authors = ["PASS", "Done", "DONE.", "```\nDONE\n```", "DONE\n\nbut one thing is left", "OUTCOME: done"]
+    reviewers = [
+        *("FAIL: only 3 of 7 tests pass", "LGTM", "DONE", "`PASS`", "> PASS", "OUTCOME: passed"),
+        "PASS or FAIL?",
+    ]
+    said = [{**GOOD_TURN, "say": text} for text in authors]
+    ran = review(yard, [*said, {"say": "DONE"}], [{"say": text} for text in reviewers])
+    assert (ran.exit, ran.code, ran.iteration) == (0, "completed", len(authors) + 1)
+    assert path(yard, ran.run) == [*["working", "reviewing"] * len(authors), "working", "complete"]
+
+
+def test_fail_beats_pass_and_the_done_word_is_configurable(yard: Yard) -> None:
+    ran = review(yard, [GOOD_TURN], [{"say": "FAIL\nPASS"}])
+    assert (ran.code, ran.state) == ("failed.review", "failed")
+    ran = review(yard, [{**GOOD_TURN, "say": "DONE"}, {"say": "SHIPPED"}], [NOTHING], "run.done_word=SHIPPED")
+    assert (ran.code, ran.turns) == ("completed", 3)
+
+
+@pytest.mark.parametrize(
+    ("author", "reviewer", "expected"),
+    [
+        ({"finish": {"indicators": []}}, NOTHING, ["working", "complete"]),
+        (NOTHING, {"outcome": "PASS"}, ["working", "reviewing", "complete"]),
+        (NOTHING, {"outcome": "FAIL", "say": "PASS"}, ["working", "reviewing", "failed"]),
+    ],
+)
+def test_the_structured_channel_speaks_too(
+    yard: Yard, author: dict[str, Any], reviewer: dict[str, Any], expected: list[str]
+) -> None:
+    ran = review(yard, [{**GOOD_TURN, **author}], [reviewer])
+    assert path(yard, ran.run) == expected
+
+
+# ---- PAIR-3: consensus -----------------------------------------------------------------------------------------
+
+
+def pair(yard: Yard, one: dict[str, Any], two: dict[str, Any], *sets: str) -> tuple[Ran, str, str]:
+    """Two agents under consensus, each with what it plays in either place."""
+    first, second = yard.script("one.yaml", **one), yard.script("two.yaml", **two)
+    agents = ("--agent", f"author={first}", "--agent", f"reviewer={second}", "--set", "run.consensus=true")
+    options = [word for pair in sets for word in ("--set", pair)]
+    return yard.run(first, *agents, *options, machine="review"), first, second
+
+
+def test_consensus_needs_both_on_the_same_tree_and_the_agents_change_places(yard: Yard) -> None:
+    one = {"author": [{**GOOD_TURN, **DONE}, DONE], "reviewer": [NOTHING]}
+    two = {"author": [{"write": {"notes.txt": "b"}, "say": "DONE"}], "reviewer": [NOTHING, PASS]}
+    ran, first, second = pair(yard, one, two)
+    assert (ran.exit, ran.code, ran.iteration) == (0, "completed", 3)
+    who = [(turn["do"], turn["agent"]) for turn in turns(yard, ran.run)]
+    assert who == [
+        *(("agent:author", first), ("agent:reviewer", second)),
+        *(("agent:author", second), ("agent:reviewer", first)),
+        *(("agent:author", first), ("agent:reviewer", second)),
+    ]
+
+
+def test_done_of_another_tree_is_no_consensus(yard: Yard) -> None:
+    one = {"author": [{**GOOD_TURN, **DONE}, {**GOOD_TURN, **DONE}], "reviewer": [PASS]}
+    two = {"author": [{"write": {"notes.txt": "b"}, "say": "One more file."}], "reviewer": [NOTHING, PASS]}
+    ran, *_ = pair(yard, one, two)
+    assert (ran.code, ran.iteration) == ("completed", 3), "PASS on a tree of which nobody said DONE goes back"
+    assert "has not said that it is done" in told(turns(yard, ran.run)[4])
+
+
+def test_one_agent_in_both_places_is_no_consensus(yard: Yard) -> None:
+    """It said DONE as the author; the other did not agree; its own PASS of the same tree is not the other's."""
+    one = {"author": [{**GOOD_TURN, **DONE}], "reviewer": [PASS]}
+    two = {"author": [NOTHING], "reviewer": [{"say": "No."}]}
+    ran, *_ = pair(yard, one, two, "limits.iterations=2")
+    assert (ran.exit, ran.code) == (5, "limit.iterations")
+
+
+def test_consensus_on_a_tree_that_fails_goes_back(yard: Yard) -> None:
+    one = {"author": [{**WORSE_TURN, **DONE}], "reviewer": [PASS]}
+    two = {"author": [{**GOOD_TURN, **DONE}], "reviewer": [PASS]}
+    ran, *_ = pair(yard, one, two)
+    assert (ran.code, ran.iteration) == ("completed", 2)
+    assert path(yard, ran.run) == ["working", "reviewing", "working", "reviewing", "complete"]
+
+
+# ---- PAIR-4: messages ------------------------------------------------------------------------------------------
+
+
+def test_what_is_told_is_delivered_once(yard: Yard) -> None:
+    author = f"{prompts(yard, 'author')}; echo Use the force"
+    reviewer = f"{prompts(yard, 'reviewer')}; echo Mind the gap"
+    agents = ("--agent", f"author=command:{author}", "--agent", f"reviewer=command:{reviewer}")
+    sets = ("--set", "guard.sandbox=none", "--set", "limits.iterations=2", "--breakpoint", "working")
+    ran = yard.run(f"command:{author}", *agents, *sets, machine="review")
+    assert (ran.exit, ran.code, ran.state) == (3, "wait.breakpoint", "working")
+    for text in ("first message", "second message"):
+        assert yard.flyball("tell", ran.run, text).returncode == 0
+    ran = yard.resume()
+    assert ran.code == "wait.breakpoint" and ran.turns == 3
+    assert yard.resume().code == "limit.iterations"
+    given = {n: (yard.folder / f"{who}-{n}.txt").read_text() for n, who in _order(4)}
+    assert [n for n, text in given.items() if "first message" in text] == [2]
+    assert [n for n, text in given.items() if "second message" in text] == [2]
+    assert [n for n, text in given.items() if "Mind the gap" in text] == [3], "the reviewer's, to the author"
+    assert [n for n, text in given.items() if "Use the force" in text] == [2, 4], "each of the author's, once"
+
+
+def _order(most: int) -> list[tuple[int, str]]:
+    return [(n, "author" if n % 2 else "reviewer") for n in range(1, most + 1)]
+
+
+def test_a_message_to_a_turn_that_was_cut_off_is_told_again(yard: Yard) -> None:
+    """A limit ends the turn that was told; the turn that takes its place is told."""
+    limit = {"limited": {"kind": "rate_limited", "reset_in_s": 0}}
+    ran = review(yard, [GOOD_TURN, limit, DONE], [{"say": "Mind the gap."}])
+    assert (ran.code, ran.turns) == ("completed", 3)
+    assert [("Mind the gap." in told(turn)) for turn in turns(yard, ran.run)] == [False, False, True, True]
+
+
+# ---- PAIR-6: the ledger ----------------------------------------------------------------------------------------
+
+RAISED = {"file": "calc.py", "line": 2, "severity": "high", "text": "No check."}
+
+
+def ledger(turn: dict[str, Any]) -> str:
+    found = [text for text in turn.get("told", []) if text.startswith("The findings so far")]
+    assert len(found) <= 1, "the ledger is shown once"
+    return found[0] if found else ""
+
+
+def test_only_the_reviewer_closes_what_it_found_and_convergence_is_pass(yard: Yard) -> None:
+    author = [GOOD_TURN, {"finding": {"id": "F1", "status": "fixed"}}, NOTHING]
+    reviewer = [{"finding": RAISED}, NOTHING, {"finding": {"id": "F1", "status": "fixed"}}]
+    ran = review(yard, author, reviewer)
+    assert (ran.exit, ran.code, ran.iteration) == (0, "completed", 3), "silence about the ledger is no PASS"
+    shown = [ledger(turn) for turn in turns(yard, ran.run) if turn["do"] == "agent:reviewer"]
+    assert shown[0] == "" and all("F1 high open calc.py:2 No check." in text for text in shown[1:])
+
+
+def test_a_finding_that_comes_back_is_the_same_one_and_reopened(yard: Yard) -> None:
+    other = {"file": "calc.py", "line": 9, "text": "And this."}
+    closed = {"finding": {"id": "F1", "status": "accepted"}}
+    reviewer = [{"finding": RAISED}, {"finding": other}, closed, {"finding": RAISED}, closed]
+    reviewer += [{"finding": {"id": "F2", "status": "fixed"}}]
+    ran = review(yard, [GOOD_TURN], reviewer)
+    assert (ran.code, ran.iteration) == ("completed", 6)
+    shown = [ledger(turn).splitlines()[1:] for turn in turns(yard, ran.run) if turn["do"] == "agent:reviewer"]
+    assert [[row.split()[0] + " " + row.split()[2] for row in rows] for rows in shown] == [
+        [],
+        ["F1 open"],
+        ["F1 open", "F2 open"],
+        ["F1 accepted", "F2 open"],
+        ["F1 open", "F2 open"],
+        ["F1 accepted", "F2 open"],
+    ]
+
+
+def test_evidence_closes_a_finding_and_the_reviewer_still_speaks(yard: Yard) -> None:
+    author = [GOOD_TURN, {"finding": {"id": "F1", "status": "fixed", "evidence": "test_add passes"}}, NOTHING]
+    ran = review(yard, author, [{"finding": RAISED}, NOTHING, PASS])
+    assert (ran.code, ran.iteration) == ("completed", 3)
+    assert "F1 high fixed" in ledger(turns(yard, ran.run)[3])
+
+
+@pytest.mark.parametrize("named", ["by its id", "by its place"])
+def test_a_finding_disputed_twice_goes_to_the_inbox(yard: Yard, named: str) -> None:
+    dispute = {"finding": {**(RAISED if named == "by its place" else {"id": "F1"}), "status": "disputed"}}
+    stands = {"finding": {"id": "F1", "status": "open"}}
+    ran = review(yard, [GOOD_TURN, dispute, dispute, NOTHING], [{"finding": RAISED}, stands, PASS])
+    assert (ran.exit, ran.code, ran.status, ran.state) == (3, "wait.question", "waiting", "working")
+    (asked,) = json.loads(yard.flyball("inbox", "--json").stdout)
+    assert "F1" in asked["text"] and "disputed twice" in asked["text"]
+    assert yard.flyball("answer", ran.question, "The reviewer is right").returncode == 0
+    ran = yard.resume()
+    assert (ran.exit, ran.code, ran.iteration) == (0, "completed", 3), "the same act again, no new iteration"
+    assert "The reviewer is right" in told(turns(yard, ran.run)[5])
+
+
+def test_a_claim_about_what_nobody_found_is_no_finding(yard: Yard) -> None:
+    """An author cannot fill the ledger with what it disputes or has fixed."""
+    author = [GOOD_TURN, {"finding": {"id": "F9", "status": "disputed", "text": "Never said."}}]
+    ran = review(yard, author, [{"finding": RAISED}, {"finding": {"id": "F1", "status": "fixed"}}])
+    assert (ran.code, ran.iteration) == ("completed", 2)
+    assert "F9" not in ledger(turns(yard, ran.run)[3])

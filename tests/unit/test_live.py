@@ -1,0 +1,34 @@
+"""What is watched of an agent's stream while it comes."""
+
+from __future__ import annotations
+
+import json
+
+from flyball.acts.turn import LINE_MOST, Live
+from flyball.agents.process import Stop
+from flyball.agents.script import ScriptAgent
+from flyball.core.calls import CallLimits
+
+
+def watched(*pieces: bytes) -> tuple[Live, list[str]]:
+    shown: list[str] = []
+    stop = Stop()
+    live = Live(ScriptAgent("none"), stop, shown.append, CallLimits())
+    for piece in pieces:
+        live(piece)
+    stop.close()
+    return live, shown
+
+
+def test_a_call_is_seen_however_its_line_is_cut() -> None:
+    line = json.dumps({"type": "action", "tool": "bash", "input": "ls"}).encode() + b"\n"
+    assert watched(*(line[i : i + 1] for i in range(len(line))))[1] == ["bash ls"]
+    assert watched(b"x\n" + line[:9], line[9:] + line[:5], line[5:])[1] == ["bash ls", "bash ls"]
+
+
+def test_a_line_without_end_is_kept_only_in_part_and_the_next_is_read() -> None:
+    line = json.dumps({"type": "action", "tool": "bash", "input": "ls"}).encode() + b"\n"
+    live, shown = watched(*[b"x" * (1 << 16)] * 40)
+    assert len(live.rest) == LINE_MOST and shown == []
+    live(b"y\n" + line)
+    assert live.rest == b"" and shown == ["bash ls"]
