@@ -93,6 +93,7 @@ class Batch:
                 if self.run(parent).status != "running":
                     self.add(parent, [e.ChildWentOn(at=event.at, run=run.id)])
             case e.Ended():
+                self._owe(parent, before, event.at)
                 self._end(run, event)
             case _:
                 pass
@@ -119,6 +120,12 @@ class Batch:
         while ancestor and (ancestor in self._driven or ancestor in self.staged):
             self.add(ancestor, [charged])
             ancestor = self.run(ancestor).began.parent
+
+    def _owe(self, parent: str, run: Run, now: int) -> None:
+        """What a run that ends had still to put back is put back by its parent."""
+        todo = run.todo
+        if todo is not None:
+            self.add(parent, [e.RestoreOrdered(at=now, tree=todo.tree, why=todo.why, since=todo.since)])
 
     def _end(self, run: Run, event: e.Ended) -> None:
         parent = self.run(run.began.parent)

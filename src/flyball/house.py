@@ -143,11 +143,13 @@ class House:
     ) -> Supervisor:
         from flyball.acts.hands import Hands
 
+        heads = self.heads  # so that the key is there before the first event
+
         def committed(entry: Entry) -> None:
             turning = entry.kind in ("RunBegan", "Ended")
-            self.heads.note(entry.run, entry.seq, entry.hash, entry.at, at_once=turning)
+            heads.note(entry.run, entry.seq, entry.hash, entry.at, at_once=turning)
             if turning:
-                self.heads.note(REGISTRY, *self.journal.registry_head(), entry.at, at_once=True)
+                heads.note(REGISTRY, *self.journal.registry_head(), entry.at, at_once=True)
 
         artifacts = Artifacts(self.journal)
 

@@ -134,9 +134,15 @@ def _check_agents(loaded: Loaded, machine: Machine, settings: Settings) -> None:
             raise ConfigError(
                 f"No agent is named for the role '{role}'. Pass --agent X, or set [agents] default in .flyball/flyball.toml."
             )
-        missing = adapter(agent).missing()
-        if missing:
-            raise AgentMissing(missing)
+        _check_agent(agent)
+    for agent in settings.fallback:
+        _check_agent(agent)
+
+
+def _check_agent(agent: str) -> None:
+    missing = adapter(agent).missing()
+    if missing:
+        raise AgentMissing(missing)
 
 
 def roles_of(loaded: Loaded, machine: Machine, settings: Settings, seen: set[str]) -> list[str]:

@@ -293,6 +293,8 @@ class Supervisor:
 
     def take_mail(self) -> None:
         for letter in self.journal.mail_all(list(self.driven)):
+            if letter.run not in self.driven:  # an earlier letter ended it
+                continue
             batch = Batch(self.driven)
             hearing = self._at_work(letter.run) if for_who_works(letter.body) else letter.run
             batch.add(letter.run, (), letter.id)

@@ -159,6 +159,14 @@ def test_a_cooldown_half_opens_by_itself(yard: Yard) -> None:
     assert path(yard, ran.run) == ["closed", "open", "half_open", "complete"]
 
 
+def test_a_cooldown_that_is_over_lets_resume_go_on(yard: Yard) -> None:
+    ran = loop(yard, IDLE, {**GOOD_TURN, **DONE}, sets=("limits.no_progress=1", "limits.cooldown=1s"))
+    assert (ran.exit, ran.code) == (3, "loop.no_progress"), "in a pipe it asks and leaves"
+    time.sleep(1)
+    ran = yard.resume()
+    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 2)
+
+
 def test_the_same_error_ten_times_opens_it_whatever_the_line_numbers(yard: Yard) -> None:
     def fails(n: int) -> dict[str, Any]:
         result = f'12:0{n % 10}:31 File "/tmp/x{n}/calc.py", line {n + 3}: TypeError: cannot add'
@@ -296,6 +304,12 @@ def test_another_agent_stands_in_while_a_limit_lasts(yard: Yard) -> None:
     assert [name for name in agents if name] == [first, first, other, first]
     assert facts(yard, ran.run, "Stopped") == [], "it did not have to wait"
     assert "turn 1 (worker) changed calc.py" in " ".join(told(yard, ran.run)[2]), "it is told what was done"
+
+
+def test_a_stand_in_that_is_not_there_is_refused_at_the_start(yard: Yard) -> None:
+    gone = json.dumps(["command:no-such-agent"])
+    done = yard.flyball(*yard.words(yard.script(worker=[DONE]), "--set", f"rate_limit.fallback={gone}"))
+    assert done.returncode == 2 and "no-such-agent" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_when_all_are_limited_the_first_to_clear_goes_on(yard: Yard) -> None:

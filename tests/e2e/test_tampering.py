@@ -260,3 +260,16 @@ def test_what_a_killed_driver_left_is_a_loose_end(made: Made, tmp_path: Path) ->
     findings = looked_at(made, state).findings
     loose = [(f.kind, f.run) for f in findings if not f.grave]
     assert loose == [("leftover", "longloop"), ("leftover", "nobody1")]
+
+
+def test_a_run_that_is_driven_meanwhile_is_no_finding(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    agent = yard.script(coder=[{"write": {"calc.py": GOOD}, "sleep_s": 0.3}], critic=ACCEPT)
+    driven = yard.start(*yard.words(agent, "--set", "guard.sandbox=none"))
+    house, looks = House(yard.env), 0
+    while driven.poll() is None:
+        assert check(house).findings == []
+        looks += 1
+    driven.communicate()
+    assert check(house).findings == [] and looks > 5
+    house.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -86,7 +87,7 @@ def take_turn(
     ended = process.attend(folder, on_output=live, stop=stop)
     if ended.reason in ("lost", "orphaned") or (ended.reason == "stopped" and not live.fired):
         return _interrupted(work, act, folder, ended)
-    heard = agent.read(_text(process.read_out(folder)), _text(process.read_err(folder)), ended)
+    heard = _heard(agent, folder, ended)
     heard = _halted(heard, live) if live.fired else heard
     return _judged(ground, run, act, work, folder, heard, live, ended)
 
@@ -121,6 +122,14 @@ def _spec(
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
         idle_s=act.idle_us / 1_000_000 if act.idle_us else None,
     )
+
+
+def _heard(agent: Adapter, folder: Path, ended: process.Exit) -> Heard:
+    """What no adapter can make sense of is the agent's failed turn, not an accident of ours."""
+    try:
+        return agent.read(_text(process.read_out(folder)), _text(process.read_err(folder)), ended)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as odd:
+        return Heard(verdict="unknown", error=f"What it wrote cannot be read: {type(odd).__name__}: {odd}")
 
 
 def _text(data: bytes) -> str:
@@ -188,7 +197,10 @@ def _judged(
     counts = stands and (ruling.verdict == "allow" or ruling.diff in run.waived)
     changed = tuple(dict.fromkeys(plain(c.path) for c in changes)) if counts else ()
     lines = sum(c.lines_added + c.lines_deleted for c in changes) if counts else 0
-    turn = replace(turn, tree=now_tree, changed=changed, lines=lines, undone=undone, commit=commit)
+    gone = sum(c.op == "delete" for c in changes) if counts else 0
+    turn = replace(
+        turn, tree=now_tree, changed=changed, lines=lines, deleted=gone, undone=undone, commit=commit
+    )
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
 
 
@@ -202,6 +214,7 @@ def judge(
         workspace=str(work.repo_root),
         prior_changed_files=[path for path in run.changed if path not in run.excused],
         prior_lines=run.lines - run.excused_lines + int(run.began.options.get("lines", 0)),
+        prior_deleted=run.deleted,
         existing_symlinks=work.links(tree) if changes else {},
         texts=_texts(work, act.tree, tree, changes),
     )
@@ -270,19 +283,37 @@ def _turn(run: Run, act: e.Act, heard: Heard, live: Live, ended: process.Exit) -
         message=redact(heard.message)[-MESSAGE_MOST:],
         session=heard.session,
         usage=heard.usage,
-        claim=claim(run, act.do.partition(":")[2], heard),
+        claim=_redacted(claim(run, act.do.partition(":")[2], heard)),
         reset_at=reset_at,
         error=redact(error if heard.verdict == "ok" else heard.error)[-2000:],
         fingerprint=error_fingerprint(error) if error else "",
         said=message_fingerprint(heard.message),
         calls=len(heard.calls),
         halted=live.fired.code if live.fired else "",
-        halted_why=_why_halted(live.fired) if live.fired else "",
+        halted_why=redact(_why_halted(live.fired)) if live.fired else "",
     )
 
 
 def _why_halted(fired: watching.Fired) -> str:
     return f"The turn was halted: {fired.rule}, {fired.observed} times where {fired.threshold} are allowed. {fired.evidence}".strip()
+
+
+def _redacted(said: e.Claim) -> e.Claim:
+    """What is claimed is journaled, asked and shown: no word of it may hold a secret."""
+    return msgspec.convert(_without_secrets(msgspec.to_builtins(said)), e.Claim)
+
+
+def _without_secrets(value: Any) -> Any:
+    match value:
+        case str():
+            return redact(value)
+        case list() | tuple():
+            return [_without_secrets(item) for item in cast("list[Any]", value)]
+        case dict():
+            table = cast("dict[str, Any]", value)
+            return {redact(key): _without_secrets(item) for key, item in table.items()}
+        case _:
+            return value
 
 
 def claim(run: Run, role: str, heard: Heard) -> e.Claim:

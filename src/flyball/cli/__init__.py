@@ -89,6 +89,15 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        click.echo(f"flyball: {_of_system(error)}", err=True)
+        sys.exit(2)
+
+
+def _of_system(error: OSError) -> str:
+    """What the system refused: a full disk, a folder that may not be written, too many open files."""
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}. Put that right, then try again; what was done before is kept."
 
 
 def _sentence(error: click.ClickException) -> str:

@@ -140,7 +140,8 @@ def retry(
             trusted=trusted,
         )
         began, repo = launch(house, order)
-        began = replace(began, tree=old.tree, retry_of=old.id, sessions=old.sessions)
+        tree = old.todo.tree if old.todo else old.tree  # nobody approved the rest
+        began = replace(began, tree=tree, retry_of=old.id, sessions=old.sessions)
         return attached(house, began, repo, open_screen(as_json), wait, as_json)
 
 

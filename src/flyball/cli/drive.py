@@ -201,7 +201,13 @@ def _with_code(kind: type[UserError], sentence: str, code: str, run_id: str) -> 
 def _goes_on(house: House, found: Run, asks: Run) -> bool:
     """`resume` is the answer to a breakpoint; anything else needs one, if only in the mail."""
     at_breakpoint = asks.stop is not None and asks.stop.code == "wait.breakpoint"
-    return at_breakpoint or answered_by_mail(house, asks) or answered_by_mail(house, found)
+    return at_breakpoint or _settled(house, found, asks)
+
+
+def _settled(house: House, found: Run, asks: Run) -> bool:
+    """The question needs nobody any more: it is answered, or its cooldown is over."""
+    cooled = asks.until is not None and house.clock.now() >= asks.until
+    return cooled or answered_by_mail(house, asks) or answered_by_mail(house, found)
 
 
 def _show_question(house: House, found: Run, asks: Run, as_json: bool) -> int:
@@ -232,7 +238,7 @@ def idle_runs(house: House, repo: str) -> list[str]:
 def _unasked(house: House, run_id: str) -> bool:
     found = house.read(run_id)
     asks = asking(house, found)
-    return asks is None or answered_by_mail(house, asks) or answered_by_mail(house, found)
+    return asks is None or _settled(house, found, asks)
 
 
 def _go_on(house: House, run_ids: list[str], as_json: bool, wait: bool) -> int:
@@ -240,6 +246,7 @@ def _go_on(house: House, run_ids: list[str], as_json: bool, wait: bool) -> int:
     with Session(house, screen, wait or _somebody_sits_here()) as session:
         for run_id in run_ids:
             _check_head(house, run_id)
+            _check_repository(house.read(run_id))
             for row in reversed(house.journal.rows(root=run_id)):
                 screen.meet(house.read(row.run))
             session.adopt(run_id)
@@ -252,6 +259,15 @@ def _check_head(house: House, run_id: str) -> None:
     fault = house.heads.rolled_back(run_id, house.journal)
     if fault:
         raise Corrupt(f"{fault.message} Put back the newer copy of {house.state_dir / 'journal.db'}.")
+
+
+def _check_repository(run: Run) -> None:
+    """Without it every act would come to nothing."""
+    if not Path(run.began.repo).is_dir():
+        raise UserError(
+            f"The repository {run.began.repo} of run {run.id} is not there. Put it back, then "
+            f"`flyball resume {run.id}`; or end the run with `flyball cancel {run.id}`."
+        )
 
 
 # ---- watch -----------------------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ def _asked(house: House, row: Row) -> dict[str, Any]:
     said = views.why(run)
     return {
         "id": question.id,
+        "id": question.id,
         "question": question.id,
         "run": run.id,
         "root": run.began.root or run.id,
@@ -73,6 +74,7 @@ def _asked(house: House, row: Row) -> dict[str, Any]:
         "detail": stop.detail,
         "text": question.text,
         "asked": question.text,
+        "text": question.text,
         "verbs": list(question.verbs),
         "default": None,
         "deadline": None,

@@ -18,7 +18,7 @@ from flyball.core.actors import actor_of
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, duration_us
 from flyball.core.run import WORKERS, Run, apply, cto_most, fold
-from flyball.core.stops import ask, ended, exhausted, let_go, spent_up, stop
+from flyball.core.stops import ask, ended, exhausted, let_go, spent_up, stop, unapproved
 from flyball.errors import FlyballError
 
 INTERRUPTIONS = 5
@@ -59,7 +59,8 @@ def due(run: Run, now: int) -> Do | Note | Rest:
     if run.status == "ended":
         return Rest()
     if run.asked == "cancel" and run.act is None:
-        return Note((ended(run, "cancelled", stop(run, "cancelled", rule="a person asked for it"), now),))
+        seen = stop(run, "cancelled", rule="a person asked for it")
+        return Note((*unapproved(run, now), ended(run, "cancelled", seen, now)))
     if run.todo and run.todo.why == "rollback" and run.act is None:  # a person said so: also while it waits
         return Do(_act(run, "restore", why="rollback", tree=run.todo.tree, since=run.todo.since))
     waits = run.status == "waiting" and run.question is None

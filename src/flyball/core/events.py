@@ -123,6 +123,7 @@ class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
     tree: str = ""  # the tree it left, after the guard
     changed: tuple[str, ...] = ()
     lines: int = 0
+    deleted: int = 0
     message: str = ""
     session: str = ""
     usage: Usage = Usage()

@@ -10,7 +10,7 @@ from msgspec import Struct
 from flyball.core import events as e
 from flyball.core.decide import onward
 from flyball.core.run import Run, apply
-from flyball.core.stops import ALIASES, ended, stop
+from flyball.core.stops import ALIASES, ended, stop, unapproved
 
 TEXT_MAX = 20_000
 
@@ -173,7 +173,7 @@ def answer(run: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
     after = apply(run, answered)
     if letter.verb == "cancel":
         seen = stop(run, "cancelled", rule=f"answer to {letter.question}")
-        return [answered, ended(after, "cancelled", seen, now)]
+        return [answered, *unapproved(run, now), ended(after, "cancelled", seen, now)]
     return [answered, *_consequences(run, after, letter, now)]
 
 

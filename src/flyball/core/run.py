@@ -82,6 +82,7 @@ class Run(Struct, frozen=True, kw_only=True):
     moved_tree: bool = False  # the tree changed in some turn since the last progress
     changed: tuple[str, ...] = ()
     lines: int = 0
+    deleted: int = 0
     excused: tuple[str, ...] = ()  # what a person let stand: the radius begins anew after it
     excused_lines: int = 0
     baseline: int | None = None

@@ -111,6 +111,13 @@ def _asked_instead(run: Run, seen: e.Stop, now: int) -> list[e.AnyEvent]:
     return [*let_go(run, now), ask(run, seen, "escalation", text, now, "waiting")]
 
 
+def unapproved(run: Run, now: int) -> list[e.AnyEvent]:
+    """It ends while somebody is asked about a change: the change goes, also for a run above or after it."""
+    held = run.held
+    before = held.data.get("before") if held and held.until in ("approval", "block") else ""
+    return [e.RestoreOrdered(at=now, tree=before, why="putback")] if before else []
+
+
 def let_go(run: Run, now: int) -> list[e.AnyEvent]:
     """An outcome that was held is not followed: the act of the state will be done again."""
     return [e.Dropped(at=now)] if run.held else []

@@ -42,7 +42,7 @@ def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
     run = replace(run, tree=back.tree, todo=None, changed=changed, lines=run.lines + back.lines)
     if act is None or act.why not in ("approved", "hand-back"):
         return run
-    run = replace(run, excused=run.changed, excused_lines=run.lines)
+    run = replace(run, excused=run.changed, excused_lines=run.lines, deleted=0)
     if back.tree in run.seen:
         return run
     return replace(run, seen=(*run.seen[-TREES_KEPT:], back.tree), progressed=True)
@@ -63,6 +63,7 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
         limits=min(run.limits + 1, 2) if turn.verdict in WAITS else 0,
         changed=union(run.changed, turn.changed),
         lines=run.lines + turn.lines,
+        deleted=run.deleted + turn.deleted,
         findings=entered(run.findings, role, turn.claim.findings),
         disputes=disputed(run.disputes, run.findings, role, turn.claim.findings),
     )

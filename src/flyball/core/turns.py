@@ -133,16 +133,24 @@ def stopped_by(
     """Tampering, cancel, deny, process failure, in this order; None: the outcome counts."""
     if ruling and ruling.rule == "tampering":
         return _blocked(run, act, turn, ruling, "blocked.tampering", now)
+    asks = ruling is not None and ruling.verdict == "ask" and ruling.diff not in run.waived
+    back = _put_back(run, act, now) if asks else []
     if run.asked == "cancel":
-        return [ended(run, "cancelled", stop(run, "cancelled", rule="a person asked for it"), now)]
+        return [*back, ended(run, "cancelled", stop(run, "cancelled", rule="a person asked for it"), now)]
     if ruling and ruling.verdict == "deny" and ruling.diff not in run.waived:
         return _blocked(run, act, turn, ruling, f"blocked.guard.{ruling.rule}", now)
     failure = _process_failure(run, act, turn, now)
     if failure is not None and (run.tree == act.tree or _ends(failure)):
-        return failure
-    if ruling and ruling.verdict == "ask" and ruling.diff not in run.waived:
+        return [*back, *failure]
+    if ruling and asks:
         return _needs_approval(run, act, turn, ruling, now)
     return failure if failure is not None else _halted(run, turn, now) or _asks(run, turn, now)
+
+
+def _put_back(run: Run, act: e.Act, now: int) -> list[e.AnyEvent]:
+    """Nobody will be asked any more: the change goes, also for a run above."""
+    stays = run.tree == act.tree
+    return [] if stays else [e.RestoreOrdered(at=now, tree=act.tree, why="putback")]
 
 
 def _ends(facts: Sequence[e.AnyEvent]) -> bool:

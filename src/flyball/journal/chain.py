@@ -57,12 +57,17 @@ def _field(data: bytes) -> bytes:
 
 def extend(run: str, seq: int, head: bytes, drafts: tuple[Draft, ...]) -> list[Entry]:
     """The drafts as entries after `seq`, whose hash is `head`."""
-    entries: list[Entry] = []
+    return [entry for entry, _ in extended(run, seq, head, drafts)]
+
+
+def extended(run: str, seq: int, head: bytes, drafts: tuple[Draft, ...]) -> list[tuple[Entry, bytes]]:
+    """The same, each with its hash as bytes."""
+    found: list[tuple[Entry, bytes]] = []
     for draft in drafts:
         seq += 1
         head = event_digest(head, run, seq, draft.at, draft.kind, draft.body)
-        entries.append(Entry(run, seq, draft.at, draft.kind, draft.body, head.hex()))
-    return entries
+        found.append((Entry(run, seq, draft.at, draft.kind, draft.body, head.hex()), head))
+    return found
 
 
 def register(n: int, head: bytes, kind: str, run: str, run_head: bytes, at: int) -> Registered:

@@ -7,14 +7,17 @@ An instance is used by the thread that made it; other processes (and threads) op
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import compress
+from operator import ne
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.json import encode
 from msgspec.structs import astuple
 
 from flyball.errors import JournalError
 from flyball.journal import audit
-from flyball.journal.chain import extend, register, snapshot_digest
+from flyball.journal.chain import extended, register, snapshot_digest
 from flyball.journal.database import Database, Value
 from flyball.journal.queries import COLUMNS, TYPES, Asked, query
 from flyball.journal.reading import checked
@@ -35,6 +38,7 @@ _REMEMBERED = 4_096
 _TRIES = 100
 _LETTER = (int, str, int, bytes)
 _FIELDS = Row.__struct_fields__
+_Event = tuple[int, int, str, bytes, bytes]
 
 
 class _Place(NamedTuple):
@@ -55,7 +59,7 @@ class SqliteJournal:
         self._database = Database(self.path, vfs)
         self._stored = SqliteStored(self._database)
         self._places: dict[str, _Place] = {}
-        self._updates: dict[tuple[str, ...], str] = {}
+        self._updates: dict[tuple[bool, ...], str] = {}
 
     # Appending. A place that is remembered is only a guess: the update names the head it expects.
 
@@ -67,7 +71,7 @@ class SqliteJournal:
             return []
         self._database.begin()
         try:
-            entries = [entry for write in writes for entry in self._write(write)]
+            entries = self._write_all(writes)
             self._database.commit()
         except BaseException:
             self._places.clear()
@@ -75,25 +79,44 @@ class SqliteJournal:
             raise
         return entries
 
-    def _write(self, write: Write) -> list[Entry]:
-        self._check_fence(write)
-        place = self._place(write)
-        entries = extend(write.run, write.after, place.head, write.drafts)
-        if write.after:
-            place = self._move(place, write, entries)
+    def _write_all(self, writes: Sequence[Write]) -> list[Entry]:
+        """Leases are asked for once and events stored once, for all runs together."""
+        fences, stored = self._fences(writes), list[_Event]()
+        entries: list[Entry] = []
+        for write in writes:
+            now = fences.get(write.run, 0)
+            if now != write.fence or not now:
+                raise fenced(write, now)
+            entries += self._write(write, stored)
+        if stored:
+            sql = "INSERT INTO event (id, at, kind, body, hash) VALUES (?, ?, ?, ?, ?)"
+            self._database.tell_many(sql, stored)
+        return entries
+
+    def _fences(self, writes: Sequence[Write]) -> dict[str, int]:
+        """The numbers of the leases in force."""
+        if len(writes) == 1:
+            which, asked = "run = ?", writes[0].run
         else:
-            place = self._begin(write, entries)
-        self._store(place.n, entries)
+            which, asked = "run IN (SELECT value FROM json_each(?))", encode([w.run for w in writes]).decode()
+        sql = f"SELECT run, fence FROM lease WHERE driver <> '' AND {which}"
+        return dict(self._database.ask(sql, (asked,), (str, int)))
+
+    def _write(self, write: Write, stored: list[_Event]) -> list[Entry]:
+        place = self._place(write)
+        chained = extended(write.run, write.after, place.head, write.drafts)
+        entries = [entry for entry, _ in chained]
+        head = chained[-1][1] if chained else place.head
+        if write.after:
+            place = self._move(place, write, head)
+        else:
+            place = self._begin(write, chained[0], head)
+        base = place.n * SEQS
+        stored += [(base + e.seq, e.at, e.kind, e.body, digest) for e, digest in chained]
         self._take(write)
         self._keep_snapshot(place, write)
         self._remember(write.run, place)
         return entries
-
-    def _check_fence(self, write: Write) -> None:
-        sql = "SELECT fence FROM lease WHERE run = ? AND driver <> ''"
-        now = self._database.number(sql, (write.run,))
-        if now != write.fence or not now:
-            raise fenced(write, now)
 
     def _place(self, write: Write) -> _Place:
         place = self._places.get(write.run)
@@ -109,50 +132,40 @@ class SqliteJournal:
             return _Place(n, seq, head, bool(ended), tuple(row))
         return None
 
-    def _begin(self, write: Write, entries: list[Entry]) -> _Place:
+    def _begin(self, write: Write, first: tuple[Entry, bytes], head: bytes) -> _Place:
         if self._database.ask("SELECT 1 FROM registry WHERE run = ? LIMIT 1", (write.run,)):
             raise pruned_before(write.run)
-        n = self._register("began", write.run, bytes.fromhex(entries[0].hash), entries[0].at)
-        ended = self._register_end(write, entries[-1].hash, False)
-        row = astuple(write.row)
+        n = self._register("began", write.run, first[1], first[0].at)
+        ended = self._register_end(write, head, False)
+        row, seq = astuple(write.row), len(write.drafts)
         marks = ", ".join("?" * (len(_FIELDS) + 4))
         sql = f"INSERT INTO run (n, seq, head, ended, {COLUMNS}) VALUES ({marks})"
-        head = bytes.fromhex(entries[-1].hash)
-        self._database.tell(sql, (n, entries[-1].seq, head, ended, *row))
-        return _Place(n, entries[-1].seq, head, ended, row)
+        self._database.tell(sql, (n, seq, head, ended, *row))
+        return _Place(n, seq, head, ended, row)
 
-    def _move(self, place: _Place, write: Write, entries: list[Entry]) -> _Place:
+    def _move(self, place: _Place, write: Write, head: bytes) -> _Place:
         """Set only the columns that changed, so that only their indexes are touched."""
-        head = bytes.fromhex(entries[-1].hash) if entries else place.head
-        ended = self._register_end(write, head.hex(), place.ended)
-        row = astuple(write.row)
-        changed = [i for i, (old, new) in enumerate(zip(place.row, row, strict=True)) if old != new]
-        values = (
-            place.seq + len(entries),
-            head,
-            ended,
-            *(row[i] for i in changed),
-            place.n,
-            place.seq,
-            place.head,
-        )
-        if not self._database.tell(self._update(tuple(_FIELDS[i] for i in changed)), values):
+        ended = self._register_end(write, head, place.ended)
+        row, seq = astuple(write.row), place.seq + len(write.drafts)
+        changed = tuple(map(ne, place.row, row))
+        values = (seq, head, ended, *compress(row, changed), place.n, place.seq, place.head)
+        if not self._database.tell(self._update(changed), values):
             now = self._load(write.run)
             raise elsewhere(write, now.seq if now else 0)
-        return _Place(place.n, place.seq + len(entries), head, ended, row)
+        return _Place(place.n, seq, head, ended, row)
 
-    def _update(self, names: tuple[str, ...]) -> str:
-        sql = self._updates.get(names)
+    def _update(self, changed: tuple[bool, ...]) -> str:
+        sql = self._updates.get(changed)
         if sql is None:
-            sets = "".join(f', "{name}" = ?' for name in names)
+            sets = "".join(f', "{name}" = ?' for name in compress(_FIELDS, changed))
             sql = f"UPDATE run SET seq = ?, head = ?, ended = ?{sets} WHERE n = ? AND seq = ? AND head = ?"
-            self._updates[names] = sql
+            self._updates[changed] = sql
         return sql
 
-    def _register_end(self, write: Write, head: str, ended: bool) -> bool:
+    def _register_end(self, write: Write, head: bytes, ended: bool) -> bool:
         if not ended and write.row.status == "ended":
             at = write.drafts[-1].at if write.drafts else write.row.updated_at
-            self._register("ended", write.run, bytes.fromhex(head), at)
+            self._register("ended", write.run, head, at)
             return True
         return ended
 
@@ -162,13 +175,6 @@ class SqliteJournal:
         sql = "INSERT INTO registry (n, kind, run, head, at, hash) VALUES (?, ?, ?, ?, ?, ?)"
         self._database.tell(sql, (line.n, kind, run, run_head, at, bytes.fromhex(line.hash)))
         return line.n
-
-    def _store(self, n: int, entries: list[Entry]) -> None:
-        sql = "INSERT INTO event (id, at, kind, body, hash) VALUES (?, ?, ?, ?, ?)"
-        base = n * SEQS
-        rows = [(base + e.seq, e.at, e.kind, e.body, bytes.fromhex(e.hash)) for e in entries]
-        if rows:
-            self._database.tell_many(sql, rows)
 
     def _take(self, write: Write) -> None:
         sql = "UPDATE letter SET taken = 1 WHERE id = ? AND run = ? AND taken = 0"

@@ -6,6 +6,9 @@ would), trees are symbols, and runs that no rule tells apart are one (see `key`)
 ends, stops and goes on in every way: its own machine is proved by itself (`run:M` counts as many turns as M's bound).
 
 What is not crossed: see `premises` (one dimension at a time) and `results` (one departure a turn).
+
+The bound is measured at the machine's own limits, from the start to the first wait, in engagements of agents: one that
+overflowed its context counts, though it costs no turn; one that a limit ended does not, for then somebody waits.
 """
 
 from __future__ import annotations

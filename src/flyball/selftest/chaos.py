@@ -327,7 +327,7 @@ class Lane:
 
     def _weigh(self, run: Run, wanted: Counter[str], seen: Effects) -> None:
         done = Counter(seen.finished)
-        doubled, missing = seen.twice + (done - wanted).total(), (wanted - done).total()
+        doubled, missing = seen.doubled + (done - wanted).total(), (wanted - done).total()
         self.campaign.note(
             witnessed=seen.witnessed,
             interrupted=seen.interrupted,

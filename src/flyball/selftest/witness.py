@@ -1,14 +1,15 @@
 """What really happened, as seen from outside: each turn and proof leaves a line, whoever drove it.
 
-A line carries the mark of the process that wrote it; the act's folder says which act that was; the journal says
-what became of the act. So an effect that was doubled, made up or never announced is told apart from one that was
-interrupted and, said to be so, begun anew.
+A line says which run and turn it is of, and carries the mark of the process that wrote it; the act's folder says
+which act that was; the journal says what became of the act. So an effect that was doubled, made up or never
+announced is told apart from one that was interrupted and, said to be so, begun anew.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -21,44 +22,66 @@ class Effects(Struct, frozen=True):
 
     finished: dict[str, int] = {}
     witnessed: int = 0
-    twice: int = 0  # one act's process did its work twice, or an act was begun again in silence
-    unannounced: int = 0  # done before the journal said that it was begun
+    doubled: int = (
+        0  # done more often than acts were begun for it, or done by an act of which nothing was said
+    )
+    unannounced: int = 0  # done without the journal saying first that it is begun
     interrupted: int = 0  # acts that came to nothing, and were said to
 
 
+class Line(NamedTuple):
+    """What a turn or a proof (its turn is "-") left outside."""
+
+    name: str
+    run: str
+    turn: str
+    mark: str
+
+
+class _Acts(NamedTuple):
+    """The acts of the journal by their keys: begun (with run and turn), finished, said to be interrupted."""
+
+    begun: dict[str, tuple[str, str]]
+    finished: set[str]
+    interrupted: set[str]
+
+
 def effects(entries: list[Entry], acts: Path, witness: Path) -> Effects:
+    told = _acts(entries)
     runs = {entry.run for entry in entries}
-    started, finished, dropped = _acts(entries)
-    lines = [line for line in _lines(witness) if line[1] in runs]
+    lines = [line for line in _lines(witness) if line.run in runs]
     keys = _keys(acts, runs)
-    by_process = Counter(mark for _, _, mark in lines)
-    done = [(name, keys.get(mark, "")) for name, _, mark in lines]
-    settled = finished | dropped
+    done = [(line.name, keys.get(line.mark, "")) for line in lines]
+    settled = told.finished | told.interrupted
+    surplus = (Counter((line.run, line.turn) for line in lines) - Counter(told.begun.values())).total()
+    unknown = sum(1 for _, key in done if key not in told.begun)
     return Effects(
-        finished=dict(Counter(name for name, key in done if key in finished)),
+        finished=dict(Counter(name for name, key in done if key in told.finished)),
         witnessed=len(lines),
-        twice=sum(count - 1 for count in by_process.values())
-        + sum(1 for _, key in done if key in started and key not in settled),
-        unannounced=sum(1 for _, key in done if key not in started),
-        interrupted=len(dropped),
+        doubled=surplus + sum(1 for _, key in done if key in told.begun and key not in settled),
+        unannounced=max(0, unknown - surplus),
+        interrupted=len(told.interrupted),
     )
 
 
-def _acts(entries: list[Entry]) -> tuple[set[str], set[str], set[str]]:
-    """The keys of the acts that were begun, that finished, and that were said to be interrupted."""
-    facts = [e.decode(entry.body) for entry in entries]
-    return (
-        {fact.act.key for fact in facts if isinstance(fact, e.ActStarted)},
-        {fact.key for fact in facts if isinstance(fact, e.ActFinished)},
-        {fact.key for fact in facts if isinstance(fact, e.ActInterrupted)},
-    )
+def _acts(entries: list[Entry]) -> _Acts:
+    told = _Acts({}, set(), set())
+    for entry in entries:
+        match e.decode(entry.body):
+            case e.ActStarted(act=act) if act.do == "proof" or act.do.startswith("agent:"):
+                told.begun[act.key] = (entry.run, "-" if act.do == "proof" else str(act.turn))
+            case e.ActFinished(key=key):
+                told.finished.add(key)
+            case e.ActInterrupted(key=key):
+                told.interrupted.add(key)
+            case _:
+                pass
+    return told
 
 
-def _lines(witness: Path) -> list[tuple[str, str, str]]:
-    """Name, run and mark of each line."""
+def _lines(witness: Path) -> list[Line]:
     text = witness.read_text("utf-8") if witness.exists() else ""
-    found = (line.split() for line in text.splitlines())
-    return [(words[0], words[1], words[-1]) for words in found]
+    return [Line(*line.split()) for line in text.splitlines()]
 
 
 def _keys(acts: Path, runs: set[str]) -> dict[str, str]:

@@ -38,8 +38,6 @@ class Watched(Struct):
     counts: Counts
     seq: int = 0
     head: str = ""
-    denied: frozenset[str] = frozenset()  # trees that the guard refused and nobody approved
-    unsure: frozenset[str] = frozenset()  # trees that the guard asks about
     answered: frozenset[str] = frozenset()
     place: tuple[str, str, str] | None = None  # the stop last answered, until something is done
     started: str = ""
@@ -57,6 +55,8 @@ class Onlooker:
         self.events = 0
         self.family = Family()
         self.changed: dict[str, None] = {}
+        self.denied: set[str] = set()  # trees that the guard refused and nobody approved
+        self.unsure: set[str] = set()  # trees that the guard asks about
 
     def note(self, says: str) -> None:
         self.lines.append(Line(self.now(), says=says))
@@ -107,7 +107,7 @@ class Onlooker:
         run = watched.run
         if before.status == "ended" and not isinstance(event, e.LetterRefused | e.Landed):
             raise Breach("HUMAN-3", f"{run.id} has ended, then {e.kind(event)}")
-        if run.tree in watched.denied and run.tree != before.tree:
+        if run.tree in self.denied and run.tree != before.tree:
             raise Breach("ALO-9", f"{run.id} takes the refused tree {run.tree} for its own")
         counted = isinstance(event, e.ActFinished) and isinstance(event.result, e.TurnEnded)
         if run.turn != before.turn and not counted:
@@ -151,10 +151,12 @@ def _moved(onlooker: Onlooker, watched: Watched, before: Run, event: e.Moved) ->
     if event.source != before.state or event.outcome not in known:
         raise Breach("SYS-2", f"{before.id}: no {event.source}→{event.target} on '{event.outcome}'")
     end = before.machine.states[event.target].end
-    if before.tree in watched.unsure and end != "failure":
+    if before.tree in onlooker.unsure and end != "failure" and not before.todo:
         raise Breach("ALO-1", f"{before.id} follows '{event.outcome}' though the guard asks about {before.tree}")
     if end == "success" and before.owner:
         _gate(onlooker, before)
+    if before.here.act == "listen":  # something new came from outside
+        watched.place = None
 
 
 def _gate(onlooker: Onlooker, run: Run) -> None:
@@ -184,7 +186,8 @@ def _finished(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActFin
     if isinstance(event.result, e.TurnEnded) and event.result.verdict in FREE:
         _free(before, watched.run, ("turn", "retries", "no_progress", "failures", "iteration"), "a limit")
     if isinstance(event.result, e.Restored):
-        watched.unsure -= {event.result.tree} if before.act.why == "approved" else frozenset()
+        by_a_person = before.act.why in ("approved", "hand-back")
+        onlooker.unsure -= {event.result.tree} if by_a_person else set()
 
 
 def _interrupted(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActInterrupted) -> None:
@@ -205,9 +208,9 @@ def _ruled(onlooker: Onlooker, watched: Watched, before: Run, event: e.Ruled) ->
     if ruling.diff in before.waived:
         return
     if ruling.verdict == "deny" and ruling.tree != before.tree:
-        watched.denied |= {ruling.tree}
+        onlooker.denied |= {ruling.tree}
     if ruling.verdict == "ask":
-        watched.unsure |= {ruling.tree}
+        onlooker.unsure |= {ruling.tree}
 
 
 def _answered(onlooker: Onlooker, watched: Watched, before: Run, event: e.Answered) -> None:
@@ -220,8 +223,8 @@ def _answered(onlooker: Onlooker, watched: Watched, before: Run, event: e.Answer
     watched.place = (before.state, before.stop.code, before.stop.rule) if before.stop else None
     if event.verb in ("approve", "go-on", "grant") and question.kind in ("approval", "block"):
         ruled = {before.ruling.tree} if before.ruling else set[str]()
-        watched.denied -= ruled
-        watched.unsure -= ruled
+        onlooker.denied -= ruled
+        onlooker.unsure -= ruled
 
 
 def _stopped(onlooker: Onlooker, watched: Watched, before: Run, event: e.Stopped) -> None:

@@ -70,7 +70,7 @@ class World:
         self.store: Store = SqliteStore() if seed % SQLITE_EVERY == 0 else MemoryStore()
         self.planned = drawn_runs(self.rng, machine, self.now())
         self.calm, self.calm_from, self.calm_events = False, 0, 0
-        self.most_events = self.rng.choice((60, 150, 300))
+        self.most_events = self.rng.choice((80, 200, 400))
         self.living: set[str] = set()
         self.supervisor: Virtual | None = None
         self.journal: Journal = self.store.open(self.hazards)
@@ -135,19 +135,29 @@ class World:
         self.people.begin()
         self.hazards.begin()
         while not self._over():
-            self._session()
+            stays = self.calm or self.rng.random() < 0.6
+            if stays or self._worth_it():
+                self._session(stays)
             self.check()
             if not self.calm and (self._had_enough() or self.sessions > 60):
                 self._becalm()
             self.idle(MINUTE if self.calm else self.rng.choice((1, 20, 90, 1200, 90000)) * 1_000_000)
         self._audit()
 
-    def _session(self) -> None:
+    def _worth_it(self) -> bool:
+        """As `resume` sees it: nothing goes on while each run has a question open and no letter waits."""
+        runs = self.onlooker.unfinished()
+        return not runs or bool(self.journal.mail_all([r.id for r in runs])) or not all(map(self._asks, runs))
+
+    def _asks(self, run: Run) -> bool:
+        return run.question is not None or bool(run.child)
+
+    def _session(self, stays: bool) -> None:
         """One process drives, until it has nothing to do, is killed, or the disk fails."""
         self.sessions += 1
         self.journal = self.store.open(self.hazards, [old.journal for old in self.hazards.zombies])
         self._catch_up()
-        self.supervisor = driver = Virtual(self, self.journal, f"d{self.sessions}", self._stays())
+        self.supervisor = driver = Virtual(self, self.journal, f"d{self.sessions}", stays)
         self.living.add(driver.driver)
         try:
             driver.take_up(self.planned)
@@ -163,9 +173,6 @@ class World:
         finally:
             self.supervisor = None
             self.living.discard(driver.driver)
-
-    def _stays(self) -> bool:
-        return self.calm or self.rng.random() < 0.6
 
     def _died(self, driver: Virtual, crash: Crash) -> None:
         self.onlooker.note(f"{driver.driver} dies: {crash.how}")

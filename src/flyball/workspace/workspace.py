@@ -108,6 +108,8 @@ class Workspace:
         record = read_record(dir)
         if record is None:
             raise WorkspaceError(f"{dir} holds no workspace; start the run again.")
+        if not Path(record.common_dir, "objects").is_dir():
+            raise WorkspaceError(f"The repository {record.repo_root} is not there; put it back, then resume.")
         return cls(dir, record)
 
     def _heal(self) -> None:

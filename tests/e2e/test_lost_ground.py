@@ -1,4 +1,4 @@
-"""A terminal that is closed, or a disk that is full under the log, stops no run in the middle of a deed."""
+"""What a run stands on goes away (terminal, log, folder, repository): it is not stopped in the middle of a deed."""
 
 from __future__ import annotations
 
@@ -61,3 +61,26 @@ def test_a_log_that_takes_no_more_does_not_end_the_run(place: Place) -> None:
             stdin=subprocess.DEVNULL,
         )
     assert done.returncode == 0 and place.last()["status"] == "ended"
+
+
+def test_what_the_system_refuses_is_one_sentence(place: Place) -> None:
+    (place.state / "runs").mkdir(parents=True)
+    (place.repo / ".flyball").mkdir()
+    (place.repo / ".flyball/flyball.toml").write_text("[budget]\nusd = 1.0\n")
+    (place.state / "runs").rmdir()
+    (place.state / "runs").write_text("in the way")
+    said = place.run(place.script())
+    assert said.code == 2 and "Traceback" not in said.err
+    assert said.err.startswith("flyball: ") and len(said.err.splitlines()) == 1
+
+
+def test_a_run_whose_repository_was_moved_keeps_its_place(place: Place) -> None:
+    agent = place.script(planner=[{"ask": "Which?"}, {}], coder=[{"write": {"calc.py": FIXED}}])
+    assert place.run(agent).code == 3
+    run = place.last()["run"]
+    place.fb("answer", run, "This one")
+    elsewhere = place.repo.rename(place.folder / "elsewhere")
+    said = place.fb("resume", run, cwd=place.folder)
+    assert said.code == 2 and "is not there" in said.err
+    elsewhere.rename(place.repo)
+    assert place.fb("resume", run).code == 0
