@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from flyball.cli import COMMANDS
-from flyball.core.machine import faults, parse
+from flyball.core.faults import faults
+from flyball.core.machine import parse
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]

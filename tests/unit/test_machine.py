@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from flyball.core import events as e
-from flyball.core.machine import Machine, duration_us, edges, faults, parse
+from flyball.core.faults import faults
+from flyball.core.machine import Machine, duration_us, edges, parse
 from flyball.core.run import apply, begin
 from flyball.errors import InvalidTransition, MachineFault, NotFound
 from flyball.machines import SHIPPED, find, from_text, names, shipped

@@ -7,7 +7,8 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from flyball.core.machine import Machine, faults, parse
+from flyball.core.faults import faults
+from flyball.core.machine import Machine, parse
 from flyball.errors import MachineFault, NotFound
 
 SHIPPED = ("build", "loop", "review", "task", "cto")

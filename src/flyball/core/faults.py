@@ -1,0 +1,252 @@
+"""A machine is judged before it runs: each fault of its table is a sentence, and none means that it may run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flyball.core.machine import (
+    FAILING,
+    HEARING_ACTS,
+    NAME,
+    NEEDED,
+    NEEDED_BY_ROLE,
+    NO_SUCCESS,
+    OURS,
+    PLAIN_ACTS,
+    ROLES,
+    SPECIAL,
+    WAITING_ACTS,
+    Machine,
+    State,
+    duration_us,
+    edges,
+)
+from flyball.errors import MachineFault
+
+
+def faults(machine: Machine) -> list[str]:
+    """Every fault of a machine, each a sentence; none means that it may run."""
+    found = [*_line_faults(machine)]
+    if found:
+        return found  # the graph cannot be walked while its lines are wrong
+    return [*_entry_faults(machine), *_exit_faults(machine), *_bound_faults(machine)]
+
+
+def _line_faults(machine: Machine) -> Iterable[str]:
+    if machine.start not in machine.states:
+        yield f"The start '{machine.start}' is not a state. Add it to [states] or start elsewhere."
+    if machine.iteration and machine.iteration not in machine.states:
+        yield f"The iteration state '{machine.iteration}' is not a state. Add it to [states]."
+    for state in machine.states.values():
+        yield from _end_faults(state) if state.end or not state.do else _act_faults(machine, state)
+    for outcome, target in machine.anywhere.items():
+        yield from _target_faults(machine, "[anywhere]", outcome, target)
+    for where, spans in (
+        ("within", machine.within_us),
+        ("alert", machine.alert_us),
+        ("groups", _grouped(machine)),
+    ):
+        yield from (
+            f"[{where}] names '{n}', which is not a state. Remove it or add the state."
+            for n in spans
+            if n not in machine.states
+        )
+
+
+def _grouped(machine: Machine) -> dict[str, int]:
+    return {name: 0 for names in machine.groups.values() for name in names}
+
+
+def _end_faults(state: State) -> Iterable[str]:
+    if state.end not in ("success", "failure"):
+        yield f"'{state.name}' neither does anything nor ends. Give it `do = …` or `end = \"success\"`."
+    if state.do or state.on:
+        yield f"'{state.name}' ends, so it cannot do anything or lead anywhere. Remove `do` and `on`."
+
+
+def _act_faults(machine: Machine, state: State) -> Iterable[str]:
+    if state.act == "agent" and state.of not in ROLES:
+        yield f"'{state.name}' names the role '{state.of}', which there is not. Roles: {', '.join(ROLES)}."
+    elif state.act == "run" and not NAME.fullmatch(state.of):
+        yield f"'{state.name}' must name the machine it runs, as in `do = \"run:build\"`."
+    elif state.act not in ("agent", "run", *PLAIN_ACTS):
+        yield f"'{state.name}' does '{state.do}', which there is not. Acts: agent:ROLE, run:MACHINE, {', '.join(PLAIN_ACTS)}."
+    elif state.act in PLAIN_ACTS and state.do != state.act:
+        yield f"'{state.name}' does '{state.do}', but '{state.act}' takes no name. Write `do = \"{state.act}\"`."
+    if state.act == "wait" and not _is_duration(str(state.options.get("for", "1m"))):
+        yield f"'{state.name}' waits for '{state.options['for']}', which is no duration. Write for example 10m."
+    if not state.on:
+        yield f"'{state.name}' leads nowhere. Say where its outcomes lead: on = {{ … }}."
+    for outcome, target in state.on.items():
+        yield from _target_faults(machine, f"'{state.name}'", outcome, target)
+    yield from _unplaced(machine, state)
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        return duration_us(text) >= 0
+    except MachineFault:
+        return False
+
+
+def _unplaced(machine: Machine, state: State) -> Iterable[str]:
+    ours = ("blocked", "cancel") if state.act in WAITING_ACTS else OURS
+    roles = NEEDED_BY_ROLE.get(state.of, ()) if state.act == "agent" else ()
+    for outcome in (*NEEDED.get(state.act, ()), *roles, *ours):
+        if not machine.place(state.name, outcome):
+            yield f"'{state.name}' does not say where '{outcome}' leads. Add it to {state.name}.on or [anywhere]."
+    if state.do == "agent:cto" and not _escalates(machine, machine.place(state.name, "escalate")):
+        yield f"'{state.name}': 'escalate' must lead to an end or to a state that asks, since the CTO's attempts run out."
+    if state.act == "run" and not ({"success", "done"} & set(state.on)):
+        yield f"'{state.name}' does not say where 'success' leads. Add it to {state.name}.on."
+    led = {**machine.anywhere, **state.on}
+    if any(_succeeds(machine, t) for t in led.values()) and "unproven" not in led:
+        yield f"'{state.name}' leads to a success end, so it must say where 'unproven' leads. Add it to {state.name}.on."
+
+
+def _escalates(machine: Machine, target: str) -> bool:
+    return target in ("", "@fail", "@cancel") or (
+        not target.startswith("@") and all(_halts(machine, name) for name in machine.targets(target))
+    )
+
+
+def _succeeds(machine: Machine, target: str) -> bool:
+    """A success end is among the states that this target may stand for."""
+    return any(n in machine.states and machine.states[n].end == "success" for n in machine.targets(target))
+
+
+def _target_faults(machine: Machine, where: str, outcome: str, target: str) -> Iterable[str]:
+    if target.startswith("@"):
+        if target not in SPECIAL:
+            yield f"{where}: '{outcome}' leads to '{target}', which there is not. Known: {', '.join(SPECIAL)}."
+    elif target.startswith("any:"):
+        if not machine.groups.get(target[4:]):
+            yield f"{where}: '{outcome}' leads to the group '{target[4:]}', which is missing or empty. Add it to [groups]."
+    elif target not in machine.states:
+        yield f"{where}: '{outcome}' leads to '{target}', which is not a state. Add the state or lead elsewhere."
+    if outcome in NO_SUCCESS and _succeeds(machine, target):
+        yield f"{where}: '{outcome}' leads to the success end '{target}', but it is no success. Lead it elsewhere."
+    if outcome == "exhausted" and not all(_halts(machine, name) for name in machine.targets(target)):
+        yield f"{where}: 'exhausted' leads to '{target}', which works on without a limit. Lead it to an end, @fail, @ask or a state that asks."
+    if outcome in ("blocked", "cancel") and not target.startswith("@"):
+        yield f"{where}: '{outcome}' leads to '{target}', but it leaves the state alone. Write '@{outcome}'."
+
+
+def _halts(machine: Machine, name: str) -> bool:
+    state = machine.states.get(name)
+    return state is None or bool(state.end) or state.act in HEARING_ACTS
+
+
+def _entry_faults(machine: Machine) -> Iterable[str]:
+    reached = _closure({machine.start}, {s: {b for a, b in edges(machine) if a == s} for s in machine.states})
+    for name in machine.states:
+        if name not in reached:
+            yield f"'{name}' is never entered. Lead an outcome to it or remove it."
+
+
+def _exit_faults(machine: Machine) -> Iterable[str]:
+    ends = {s.name for s in machine.states.values() if s.end}
+    if machine.standing:
+        return
+    if not any(s.end == "success" for s in machine.states.values()):
+        yield 'No state ends in success. Add one: done = { end = "success" }.'
+    back = {s: {a for a, b in edges(machine) if b == s} for s in machine.states}
+    leading = _closure(ends, back)
+    for name in machine.states:
+        if name not in leading:
+            yield f"'{name}' has no way to an end. Lead one of its outcomes towards an end."
+
+
+def _closure(start: set[str], following: Mapping[str, set[str]]) -> set[str]:
+    seen, todo = set(start), sorted(start)
+    while todo:
+        for name in sorted(following.get(todo.pop(), ())):
+            if name not in seen:
+                seen.add(name)
+                todo.append(name)
+    return seen
+
+
+def _bound_faults(machine: Machine) -> Iterable[str]:
+    """Every cycle must wait for somebody or count against a limit; else it could run for ever.
+
+    A limit on entries to a state begins anew with each iteration, so it bounds no cycle through that one.
+    """
+    back = next((s for s in machine.states.values() if _goes_back(machine, s)), None)
+    if back:
+        yield f"Nothing bounds the cycle {back.name} → {back.name}. Add a limit to [most], such as turns or failures."
+    bounded = _bounded(machine)
+    free = [p for p in _walks(machine) if not {*p} & bounded]
+    named = {name for name in machine.states if name in machine.most}
+    cycle = _cycle([p for p in free if not {*p} & named]) or _cycle_through(machine.iteration, free)
+    if cycle:
+        path = " → ".join([*cycle, cycle[0]])
+        yield f"Nothing bounds the cycle {path}. Add a limit to [most], such as turns or iterations."
+
+
+def _goes_back(machine: Machine, state: State) -> bool:
+    """`@back` enters nothing: only turns, failures or somebody who waits can bound it."""
+    led = {} if state.end or _uses_up(machine, state) else {**machine.anywhere, **state.on}
+    return any(t == "@back" and not _counts(machine, state, o) for o, t in led.items())
+
+
+def _uses_up(machine: Machine, state: State) -> bool:
+    """Nobody passes this state for ever: it waits for somebody, or takes a turn of a limited number."""
+    return state.act in HEARING_ACTS or ("turns" in machine.most and state.act in ("agent", "run"))
+
+
+def _bounded(machine: Machine) -> set[str]:
+    """The states that cannot be entered for ever."""
+    found = {s.name for s in machine.states.values() if _uses_up(machine, s)}
+    return found | ({machine.iteration} if "iterations" in machine.most else set())
+
+
+def _walks(machine: Machine) -> list[tuple[str, str]]:
+    """The transitions that no count of failures or of interventions bounds."""
+    found: list[tuple[str, str]] = []
+    for state in machine.states.values():
+        led = {} if state.end else {**machine.anywhere, **state.on}
+        for outcome, target in led.items():
+            if not _counts(machine, state, outcome):
+                found += [(state.name, name) for name in machine.targets(target)]
+    return list(dict.fromkeys(found))
+
+
+def _counts(machine: Machine, state: State, outcome: str) -> bool:
+    """The outcome uses something up: a failure of its state, or one of the CTO's attempts."""
+    if state.do == "agent:cto":
+        return outcome != "escalate"
+    failing = outcome in FAILING and "failures" in machine.most and not machine.standing
+    return failing and bool(machine.place(state.name, "third_failure"))
+
+
+def _cycle_through(name: str, pairs: list[tuple[str, str]]) -> list[str]:
+    following = {a: {y for x, y in pairs if x == a} for a, _ in pairs}
+    reached = _closure(set(following.get(name, ())), following)
+    return _cycle([(a, b) for a, b in pairs if {a, b} <= reached]) if name in reached else []
+
+
+def _cycle(pairs: list[tuple[str, str]]) -> list[str]:
+    """The states of some cycle, in order; empty if there is none."""
+    following: dict[str, list[str]] = {}
+    for a, b in pairs:
+        following.setdefault(a, []).append(b)
+    done: set[str] = set()
+
+    def walk(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return path[path.index(name) :]
+        if name in done:
+            return []
+        for target in following.get(name, ()):
+            found = walk(target, [*path, name])
+            if found:
+                return found
+        done.add(name)
+        return []
+
+    for name in following:
+        found = walk(name, [])
+        if found:
+            return found
+    return []
