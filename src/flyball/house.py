@@ -158,9 +158,11 @@ class House:
             if on_event:
                 on_event(run, event)
 
+        hands = Hands(self.ground(), show)
+        hands.sweep(self._is_over)
         made = Supervisor(
             self.journal,
-            Hands(self.ground(), show),
+            hands,
             self.clock,
             driver=driver.name,
             alive=lambda name: drivers.alive(self.state_dir, name),
@@ -172,6 +174,10 @@ class House:
         )
         made.listen_to(driver.bell, driver.hear)
         return made
+
+    def _is_over(self, run_id: str) -> bool:
+        row = self.journal.row(run_id)
+        return row is not None and row.status == "ended" and not self.driven(run_id)
 
     def require_whole(self, run_id: str) -> None:
         """Before a run goes on: the journal still has the head that this run once had."""

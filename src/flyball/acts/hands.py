@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from flyball.acts.commit import commit
 from flyball.acts.ground import Ground
@@ -17,8 +18,10 @@ from flyball.core.decide import Finished
 from flyball.core.run import Run
 from flyball.errors import FlyballError
 from flyball.supervisor import Interrupted
+from flyball.workspace import Workspace
 
 News = Finished | Interrupted
+KEPT = "kept"  # why an ended run's checkout is still there
 
 
 class Hands:
@@ -39,8 +42,20 @@ class Hands:
 
     def tidy(self, run: Run) -> None:
         """A run has ended: its checkout goes, unless something in it would be lost."""
+        self._tidy(self.ground.folder(run))
+
+    def sweep(self, ended: Callable[[str], bool]) -> None:
+        """What a kill between an end and its tidying has left; a checkout that was kept once is left alone."""
+        for checkout in sorted((self.ground.state_dir / "runs").glob("*/checkout")):
+            folder = checkout.parent
+            if not (folder / KEPT).exists() and ended(folder.name):
+                self._tidy(folder)
+
+    def _tidy(self, folder: Path) -> None:
         with contextlib.suppress(FlyballError, OSError):
-            self.ground.workspace(run).close(remove_checkout=True)
+            why = Workspace.open(folder).close(remove_checkout=True)
+            if why:
+                (folder / KEPT).write_text(why, "utf-8")
 
     def _do(self, run: Run, act: e.Act, stop: process.Stop, post: Callable[[News], None]) -> None:
         try:

@@ -282,7 +282,7 @@ def _turn(run: Run, act: e.Act, heard: Heard, live: Live, ended: process.Exit) -
         verdict=heard.verdict,
         message=redact(heard.message)[-MESSAGE_MOST:],
         session=heard.session,
-        usage=heard.usage,
+        usage=_counted(heard.usage),
         claim=_redacted(claim(run, act.do.partition(":")[2], heard)),
         reset_at=reset_at,
         error=redact(error if heard.verdict == "ok" else heard.error)[-2000:],
@@ -292,6 +292,11 @@ def _turn(run: Run, act: e.Act, heard: Heard, live: Live, ended: process.Exit) -
         halted=live.fired.code if live.fired else "",
         halted_why=redact(_why_halted(live.fired)) if live.fired else "",
     )
+
+
+def _counted(usage: e.Usage) -> e.Usage:
+    """No turn gives back what was spent: who reports less than nothing has reported nothing."""
+    return msgspec.convert({name: max(0, n) for name, n in msgspec.structs.asdict(usage).items()}, e.Usage)
 
 
 def _why_halted(fired: watching.Fired) -> str:

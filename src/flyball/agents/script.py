@@ -62,7 +62,7 @@ class ScriptAgent:
 def _row(line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -73,7 +73,9 @@ def _of(rows: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 
 def _limited(rows: list[dict[str, Any]]) -> str:
-    return str(_of(rows, "limited").get("kind", ""))
+    """The limit that is told of; that all is well is for the exit code to say."""
+    kind = str(_of(rows, "limited").get("kind", ""))
+    return "" if kind == "ok" else kind
 
 
 def _usage(rows: list[dict[str, Any]]) -> Usage:

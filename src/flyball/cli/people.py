@@ -59,7 +59,6 @@ def _asked(house: House, row: Row) -> dict[str, Any]:
     said = views.why(run)
     return {
         "id": question.id,
-        "id": question.id,
         "question": question.id,
         "run": run.id,
         "root": run.began.root or run.id,
@@ -74,7 +73,6 @@ def _asked(house: House, row: Row) -> dict[str, Any]:
         "detail": stop.detail,
         "text": question.text,
         "asked": question.text,
-        "text": question.text,
         "verbs": list(question.verbs),
         "default": None,
         "deadline": None,

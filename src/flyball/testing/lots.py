@@ -13,16 +13,15 @@ OFTEN = {"build": 30, "loop": 20, "review": 20, "task": 22, "cto": 8}
 LIMITS: dict[str, tuple[int, ...]] = {  # what a configuration may say
     **dict.fromkeys(("iterations", "turns", "no_progress", "same_error"), (1, 2, 3, 5)),
     **dict.fromkeys(("fix", "retries"), (0, 1, 2, 5)),
-    **{"failures": (1, 2, 3), "cto": (0, 1, 2)},
+    "failures": (1, 2, 3),
+    "cto": (0, 1, 2),
 }
 
 
 def drawn_runs(rng: random.Random, machine: str, now: int) -> list[e.RunBegan]:
     """One or two top-level runs."""
     names = list(OFTEN)
-    chosen = [
-        machine or rng.choices(names, list(OFTEN.values()))[0] for _ in range(rng.choice((1, 1, 1, 2)))
-    ]
+    chosen = [machine or rng.choices(names, list(OFTEN.values()))[0] for _ in range(rng.choice((1, 1, 1, 2)))]
     return [_began(rng, shipped(name), f"top{n}", now) for n, name in enumerate(chosen, 1)]
 
 

@@ -75,7 +75,9 @@ class Onlooker:
         self.lines.append(Line(self.now(), entry.run, event))
         self.events += 1
         if e.encode(event) != entry.body:
-            raise Breach("SYS-3", f"event {entry.seq} of {entry.run} has other bytes when it is written again")
+            raise Breach(
+                "SYS-3", f"event {entry.seq} of {entry.run} has other bytes when it is written again"
+            )
         watched = self.runs.get(entry.run)
         if watched is None:
             self._begins(entry, event)
@@ -117,7 +119,9 @@ class Onlooker:
         run = self.runs[run_id].run
         spent, took = self.family.spent(run_id), self.family.took(run_id)
         if (run.spent, run.wall_us) != (spent, took):
-            raise Breach("GUARD-4", f"{run_id} has {run.spent} and {run.wall_us}; below it {spent} and {took}")
+            raise Breach(
+                "GUARD-4", f"{run_id} has {run.spent} and {run.wall_us}; below it {spent} and {took}"
+            )
 
     # ---- what a driver holds ----
 
@@ -152,7 +156,9 @@ def _moved(onlooker: Onlooker, watched: Watched, before: Run, event: e.Moved) ->
         raise Breach("SYS-2", f"{before.id}: no {event.source}→{event.target} on '{event.outcome}'")
     end = before.machine.states[event.target].end
     if before.tree in onlooker.unsure and end != "failure" and not before.todo:
-        raise Breach("ALO-1", f"{before.id} follows '{event.outcome}' though the guard asks about {before.tree}")
+        raise Breach(
+            "ALO-1", f"{before.id} follows '{event.outcome}' though the guard asks about {before.tree}"
+        )
     if end == "success" and before.owner:
         _gate(onlooker, before)
     if before.here.act == "listen":  # something new came from outside

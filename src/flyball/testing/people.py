@@ -14,8 +14,18 @@ from flyball.core.settings import HOUR, MINUTE, SECOND
 from flyball.testing.trees import Trees
 
 WHIMS = {
-    **{"tell": 20, "pause": 8, "stop": 8, "take-over": 6, "hand-back": 3, "rollback": 8, "cancel": 1},
-    **{"garbage": 3, "nonsense": 3, "interrupt": 4, "stop now": 4, "answer nothing": 3},
+    "tell": 20,
+    "pause": 8,
+    "stop": 8,
+    "take-over": 6,
+    "hand-back": 3,
+    "rollback": 8,
+    "cancel": 1,
+    "garbage": 3,
+    "nonsense": 3,
+    "interrupt": 4,
+    "stop now": 4,
+    "answer nothing": 3,
 }
 HELPFUL = ("raise", "approve", "go-on", "proceed", "answer", "retry", "redirect", "reject", "complete")
 WHIMS_MOST = 60

@@ -23,12 +23,43 @@ from flyball.testing.trees import Trees
 
 CALM = "good"
 MANNERS: dict[str, int] = {  # what an agent may do in a turn, and how often
-    **{"good": 100, "bad": 40, "lie": 30, "same": 20, "seen": 15, "again": 10, "flaky": 5},
-    **{"killed": 15, "hung": 10, "unknown": 8, "refused": 4, "cannot_start": 5, "nonsense": 3, "slow": 6},
-    **{"rate_limited": 10, "plan_limit": 10, "overloaded": 4, "network": 4, "auth": 4, "billing": 3},
-    **{"context": 10, "budget_limit": 3, "turn_limit": 5, "needs_approval": 4, "asks": 8, "blocked": 4},
-    **{"deny": 10, "deny_for_good": 4, "tamper": 2, "guard_asks": 10, "halted": 4, "finds": 8, "busy": 3},
-    **{"killed_and_asked": 3, "killed_and_denied": 3, "limited_and_asked": 3, "asks_twice": 3},
+    "good": 100,
+    "bad": 40,
+    "lie": 30,
+    "same": 20,
+    "seen": 15,
+    "again": 10,
+    "flaky": 5,
+    "killed": 15,
+    "hung": 10,
+    "unknown": 8,
+    "refused": 4,
+    "cannot_start": 5,
+    "nonsense": 3,
+    "slow": 6,
+    "rate_limited": 10,
+    "plan_limit": 10,
+    "overloaded": 4,
+    "network": 4,
+    "auth": 4,
+    "billing": 3,
+    "context": 10,
+    "budget_limit": 3,
+    "turn_limit": 5,
+    "needs_approval": 4,
+    "asks": 8,
+    "blocked": 4,
+    "deny": 10,
+    "deny_for_good": 4,
+    "tamper": 2,
+    "guard_asks": 10,
+    "halted": 4,
+    "finds": 8,
+    "busy": 3,
+    "killed_and_asked": 3,
+    "killed_and_denied": 3,
+    "limited_and_asked": 3,
+    "asks_twice": 3,
 }
 LIMITS = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "budget_limit")
 RESETS = ("none", "past", "now", "soon", "far")
@@ -44,8 +75,12 @@ RULED = {
 }
 VERDICTS = {
     **{name: name for name in (*LIMITS, "killed", "unknown", "refused", "cannot_start", "context")},
-    **{"turn_limit": "turn_limit", "needs_approval": "needs_approval", "nonsense": "sideways"},
-    **{"killed_and_asked": "killed", "killed_and_denied": "killed", "limited_and_asked": "rate_limited"},
+    "turn_limit": "turn_limit",
+    "needs_approval": "needs_approval",
+    "nonsense": "sideways",
+    "killed_and_asked": "killed",
+    "killed_and_denied": "killed",
+    "limited_and_asked": "rate_limited",
 }
 
 
@@ -200,7 +235,9 @@ class Players:
         rng, known = self.rng, self.trees.truth[act.tree]
         failing = 0 if known.flaky and rng.random() < 0.5 else known.failing or int(known.flaky)
         lasts = rng.randrange(SECOND, MINUTE if self.calm else 10 * MINUTE)
-        oddly = "" if self.calm else rng.choices(("", "dirty", "other", "cannot", "slow"), (90, 3, 3, 2, 2))[0]
+        oddly = (
+            "" if self.calm else rng.choices(("", "dirty", "other", "cannot", "slow"), (90, 3, 3, 2, 2))[0]
+        )
         if oddly == "slow":
             lasts = 2 * HOUR
         late = bool(act.wall_us) and lasts >= act.wall_us

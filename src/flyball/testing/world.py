@@ -262,7 +262,12 @@ class World:
             events = [e.decode(entry.body) for entry in self.journal.read(run_id)]
             require_same(fold(None, events), watched.run)
             require_same(load(self.journal, run_id)[0], watched.run)
-            if watched.run.owner and run_id not in self.keepers.tidied and not self.hazards.crashed and not self.hazards.disk:
+            if (
+                watched.run.owner
+                and run_id not in self.keepers.tidied
+                and not self.hazards.crashed
+                and not self.hazards.disk
+            ):
                 raise Breach("SYS-10", f"nobody tidied up after {run_id}")
 
     def _whole(self) -> None:

@@ -1,0 +1,22 @@
+"""A kill between an end and its tidying leaves a checkout; the next driver tidies it, and keeps what would be lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flyball.workspace import Workspace
+from tests.e2e.yard import ACCEPT, GOOD, Yard
+
+
+def test_what_a_killed_driver_left_is_tidied_by_the_next(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    agent = yard.script(coder=[{"write": {"calc.py": GOOD}}], critic=ACCEPT)
+    first, second = yard.run(agent), yard.run(agent)
+    for ran in (first, second):
+        work = Workspace.open(yard.state / "runs" / ran.run)
+        assert not work.checkout.exists()
+        work.restore(ran.tree)  # as if the kill had come before the tidying
+    (yard.state / "runs" / second.run / "checkout" / "mine.txt").write_text("not saved anywhere\n")
+    assert yard.run(agent).code == "completed"
+    assert not (yard.state / "runs" / first.run / "checkout").exists()
+    assert (yard.state / "runs" / second.run / "checkout" / "mine.txt").exists(), "nothing is lost"
