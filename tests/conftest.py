@@ -7,4 +7,4 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=6, help="how many kills a chaos campaign makes")
-    parser.addoption("--tamperings", type=int, default=300, help="how many a campaign of them makes")
+    parser.addoption("--tamperings", type=int, default=120, help="how many a campaign of them makes")
