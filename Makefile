@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python, git and make:  make demo  ·  make test
-.PHONY: help setup demo test check bench chaos tamper lock clean
+.PHONY: help setup demo test check bench simulate chaos tamper lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -45,6 +45,9 @@ bench/.venv/.ready: bench/requirements.lock
 	@echo "Installing the peers that Flyball is measured beside into bench/.venv …"
 	@bench/.venv/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: --require-hashes -r $< \
 		>bench/.venv/pip.log 2>&1 && touch $@ || echo "They could not be installed (bench/.venv/pip.log says why): measuring without them."
+
+simulate: setup  ## play many seeded worlds under a virtual clock (SEEDS=1000)
+	@$(BIN)/flyball simulate --seeds $(or $(SEEDS),1000)
 
 chaos: setup     ## kill a real supervisor at many instants (KILLS=100)
 	@$(BIN)/python -m pytest tests/e2e/test_chaos.py --kills $(or $(KILLS),100)

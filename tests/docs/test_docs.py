@@ -17,18 +17,16 @@ from flyball.core.machine import parse
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
 IDS = {
-
-        "SYS": 16,
-        "CTO": 15,
-        "TASK": 9,
-        "ALO": 13,
-        "LOOP": 7,
-        "PAIR": 6,
-        "GUARD": 6,
-        "HUMAN": 5,
-        "AGENT": 9,
-        "PROOF": 4
-    ,
+    "SYS": 16,
+    "CTO": 15,
+    "TASK": 9,
+    "ALO": 13,
+    "LOOP": 7,
+    "PAIR": 6,
+    "GUARD": 6,
+    "HUMAN": 5,
+    "AGENT": 9,
+    "PROOF": 4,
 }
 CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text("utf-8")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flyball.workspace import Workspace
 from tests.e2e.yard import ACCEPT, GOOD, Yard
+
+from flyball.workspace import Workspace
 
 
 def test_what_a_killed_driver_left_is_tidied_by_the_next(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from flyball.core import events as e
 from flyball.core.decide import Finished, Rest, due
-from flyball.core.letters import Answer, Ask, Tell, encode, hear, wake
 from flyball.core.faults import faults
+from flyball.core.letters import Answer, Ask, Tell, encode, hear, wake
 from flyball.core.machine import edges, parse
 from flyball.core.run import Run, fold, freeze, thaw
 from flyball.core.settings import Budget, Settings

@@ -44,6 +44,7 @@ COMMANDS: dict[str, str] = {
     "machines": "machines",
     "guard": "guard",
     "prove": "prove",
+    "simulate": "simulate",
     "selftest": "selftest",
     "agents": "agents",
     "config": "setup",

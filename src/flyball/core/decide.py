@@ -142,7 +142,8 @@ def _uncommitted(run: Run, now: int) -> list[e.AnyEvent]:
 def _turn(run: Run, now: int) -> Do | Note:
     role = run.here.of
     if role == "cto" and run.cto_attempts >= cto_most(run):
-        return Note(tuple(onward(run, "escalate", now, reason="the CTO's attempts are used up")))
+        used_up = "the CTO's attempts are used up"  # no act was done, so no breakpoint holds it
+        return Note(tuple(onward(run, "escalate", now, past_breakpoint=True, reason=used_up)))
     stopped = over(run, now)
     if stopped:
         return stopped
@@ -451,6 +452,9 @@ def enter(run: Run, target: str, outcome: str, now: int, reason: str = "") -> li
     if limit is not None:
         return exhausted(run, limit, now)
     actor = actor_of(run, target, outcome)
+    reason = reason or (
+        run.message[-500:] if outcome == "nothing" else ""
+    )  # CTO-1: a plan is dropped for a reason
     moved = e.Moved(at=now, source=run.state, target=target, outcome=outcome, actor=actor, reason=reason)
     end = run.machine.states[target].end
     if not end:

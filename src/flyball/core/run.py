@@ -362,9 +362,14 @@ def _answered(run: Run, event: e.Answered) -> Run:
         waived=(*run.waived, waived) if waived else run.waived,
         failures=_forgiven(run),
         disputes={},
-        proof=None if run.here.act in ("commit", "wait") else run.proof,  # else nothing would be new
+        proof=None if _proved_anew(run, event.verb) else run.proof,
         told=(*run.told, event.text) if event.text else run.told,
     )
+
+
+def _proved_anew(run: Run, verb: str) -> bool:
+    """Where a person says "again", the same proof of the same tree would lead straight back to the same stop."""
+    return run.here.act in ("commit", "wait") or (run.here.act == "ask" and verb == "retry")
 
 
 def _forgiven(run: Run) -> dict[str, int]:

@@ -43,8 +43,9 @@ class Heads:
 
     def _due(self, run: str, at: int) -> bool:
         """A clock that was put back does not hold heads up."""
-        since_run, since = at - self._written_at.get(run, at - RUN_PAUSE_US), at - self._last_at
-        return not 0 <= since_run < RUN_PAUSE_US and not 0 <= since < PAUSE_US
+        if 0 <= at - self._last_at < PAUSE_US:  # nearly always
+            return False
+        return not 0 <= at - self._written_at.get(run, at - RUN_PAUSE_US) < RUN_PAUSE_US
 
     def flush(self) -> None:
         """Write every head that waits: a run stops, or the process ends."""

@@ -59,6 +59,8 @@ class Counts:
                 self._moved(event, after)
             case e.Answered():
                 self._answered(before)
+            case e.Stopped() if event.stop.code == "wait.take_over":
+                self.failed = 0  # a person has it in hand
             case _:
                 pass
 

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from flyball.core import events as e
-from flyball.core.machine import Machine
-from flyball.core.run import Run
+from flyball.core.machine import Machine, State
+from flyball.core.run import WORKERS, Run
+from flyball.machines import shipped
+from flyball.testing.players import MANNERS
 
 Pair = tuple[str, str, str]  # machine, state, outcome or fault
 CODES = {
@@ -79,12 +81,82 @@ def _by_code(run: Run, stop: e.Stop) -> str:
 # ---- what there is to reach ----------------------------------------------------------------------------------------
 
 
-def reachable(machine: Machine, taken: frozenset[tuple[str, str]] | None = None) -> set[Pair]:
-    """Every outcome that the table places in each state; with `taken`, without edges that no rule takes."""
-    found: set[Pair] = set()
+WORLD = (  # faults that may meet a run in any state
+    *("crash before append", "crash after append", "kill", "power cut", "disk", "taken for dead"),
+    *("zombie", "second driver", "clock forward", "clock back"),
+)
+DOUBTS = ("never begun", "still alive", "ended meanwhile", "keeper lost", "orphaned", "stopped")
+IN_DOUBT = ("agent", "proof", "commit")  # acts with a process of their own
+PROOFS = ("proof_dirty", "proof_other", "proof_cannot", "proof_slow")
+
+
+class Reach(Struct, frozen=True):
+    """How much of a machine was reached, of how much there is; and what was not."""
+
+    machine: str
+    outcomes: tuple[int, int]
+    faults: tuple[int, int]
+    triples: tuple[int, int]
+    no_outcomes: tuple[Pair, ...]
+    no_faults: tuple[Pair, ...]
+
+
+def reach(name: str, coverage: Coverage) -> Reach:
+    machine = shipped(name)
+    outcomes, faults = reachable(machine), possible(machine)
+    here = [(m, s, o, f) for m, s, o in outcomes for x, t, f in faults if (m, s) == (x, t)]
+    no_outcomes = tuple(pair for pair in outcomes if pair not in coverage.outcomes)
+    no_faults = tuple(pair for pair in faults if pair not in coverage.faults)
+    return Reach(
+        name,
+        (len(outcomes) - len(no_outcomes), len(outcomes)),
+        (len(faults) - len(no_faults), len(faults)),
+        (sum(four in coverage.triples for four in here), len(here)),
+        no_outcomes,
+        no_faults,
+    )
+
+
+def reachable(machine: Machine) -> list[Pair]:
+    """The outcomes that the table places in each state and that some rule gives there."""
+    return [
+        (machine.name, state.name, outcome)
+        for state in machine.states.values()
+        for outcome in ({} if state.end else {**machine.anywhere, **state.on})
+        if outcome in state.on or _given(machine, state, outcome)
+    ]
+
+
+def _given(machine: Machine, state: State, outcome: str) -> bool:
+    """Whether Flyball gives this outcome, which holds anywhere, also here."""
+    match outcome:
+        case "stalled":
+            return state.act == "agent" and state.of in WORKERS
+        case "blocked":
+            return state.act == "agent"
+        case "error":
+            return state.act in ("agent", "check", "run")
+        case "timeout":
+            return state.act in ("agent", "proof", "run")
+        case "exhausted":
+            return state.act in ("agent", "run") or _limited(machine, state)
+        case _:
+            return True
+
+
+def _limited(machine: Machine, state: State) -> bool:
+    """It leads to a state that can be entered so many times only."""
+    bounded = {*machine.most, machine.iteration if "iterations" in machine.most else ""}
+    return bool(bounded & set(machine.ways.get(state.name, ())))
+
+
+def possible(machine: Machine) -> list[Pair]:
+    """The faults that may meet a run in each state."""
+    found: list[Pair] = []
     for state in machine.states.values():
-        for outcome, target in ({} if state.end else {**machine.anywhere, **state.on}).items():
-            targets = machine.targets(target)
-            if taken is None or not targets or any((state.name, name) in taken for name in targets):
-                found.add((machine.name, state.name, outcome))
+        names = () if state.end else WORLD
+        names += DOUBTS if state.act in IN_DOUBT else ()
+        names += tuple(MANNERS) if state.act == "agent" else ()
+        names += PROOFS if state.act == "proof" else ()
+        found += [(machine.name, state.name, name) for name in names]
     return found

@@ -220,7 +220,8 @@ class DiskFile(apsw.VFSFile):
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self.disk.deed()
-        super().xWrite(data, offset)
+        underneath: Any = super()
+        underneath.xWrite(data, offset)
         self.disk.since[self.name].append((offset, bytes(data)))
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
