@@ -27,7 +27,8 @@ def truth(run: Run, role: str, good: bool) -> e.Claim:
         case "planner":
             return e.Claim(data={"steps": [{"title": "mend it"}], "tier": "T3"})
         case _:
-            return e.Claim()
+            again = not good and "rewrite" in run.here.on and run.turn % 2 == 0
+            return e.Claim(outcome="rewrite" if again else "")
 
 
 def _recovery(run: Run) -> e.Claim:

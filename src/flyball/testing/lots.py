@@ -61,12 +61,12 @@ def _breakpoints(rng: random.Random, machine: Machine) -> tuple[str, ...]:
 
 def _limits(rng: random.Random) -> dict[str, int]:
     """Some are set, mostly to little."""
-    return {key: rng.choice(values) for key, values in LIMITS.items() if rng.random() < 0.2}
+    return {key: rng.choice(values) for key, values in LIMITS.items() if rng.random() < 0.12}
 
 
 def _timeouts(rng: random.Random) -> dict[str, int]:
     given: dict[str, int] = {}
-    if rng.random() < 0.2:
+    if rng.random() < 0.08:
         given["phase_timeout"] = rng.choice((5 * MINUTE, 15 * MINUTE))
     if rng.random() < 0.3:
         given["cooldown"] = rng.choice((10 * SECOND, HOUR))
@@ -77,5 +77,5 @@ def _budget(rng: random.Random) -> Budget:
     return Budget(
         uusd=rng.choice((None, None, 0, DOLLAR, 4 * DOLLAR)),
         tokens=rng.choice((None, None, None, 0, 60_000)),
-        wall_us=rng.choice((None, None, HOUR, 8 * HOUR)),
+        wall_us=rng.choice((None, None, None, HOUR, 8 * HOUR)),
     )

@@ -98,6 +98,8 @@ class Players:
         self.calm = False
         self.manners = {name: often * rng.choice((0, 1, 1, 3)) for name, often in MANNERS.items()}
         self.manners[CALM] = MANNERS[CALM]
+        for name in rng.sample(list(MANNERS), rng.choice((0, 1, 1, 2))):  # what this world is prone to
+            self.manners[name] = 120
 
     def play(self, run: Run, act: e.Act) -> Played:
         match act.do.partition(":")[0]:
@@ -130,7 +132,8 @@ class Players:
         return Played(replace(made, took_us=lasts), lasts, "timeout" if timed_out else manner)
 
     def _lasts(self, act: e.Act, manner: str) -> int:
-        lasts = self.rng.randrange(5 * SECOND, MINUTE if self.calm else 20 * MINUTE)
+        most = MINUTE if self.calm else self.rng.choice((2 * MINUTE, 20 * MINUTE))
+        lasts = self.rng.randrange(5 * SECOND, most)
         if manner == "hung":
             lasts = act.idle_us + self.rng.randrange(MINUTE)
         if manner == "slow":
