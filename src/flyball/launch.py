@@ -13,7 +13,7 @@ from flyball.acts.ground import require, shipped_policies
 from flyball.agents import adapter, sandbox
 from flyball.config import POLICY_FILE, Loaded, load
 from flyball.core import events as e
-from flyball.core.machine import Machine
+from flyball.core.machine import Machine, State
 from flyball.core.settings import Settings
 from flyball.errors import AgentMissing, ConfigError, NotFound, UserError
 from flyball.guard import policy as policies
@@ -71,6 +71,7 @@ def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
     _check_breakpoints(machine, settings)
     if settings.commit == "pr":
         raise ConfigError('commit = "pr" is not to be had in this version. Use "branch" or "merge".')
+    _check_nesting(loaded, machine, settings)
     _check_agents(loaded, machine, settings)
     policies_of(loaded).get(settings.policy)
     _check_trust(house, loaded, repo, machine.name, order.trusted)
@@ -125,6 +126,28 @@ def _check_breakpoints(machine: Machine, settings: Settings) -> None:
             raise ConfigError(
                 f"'{name}' is no phase of '{machine.name}', so no breakpoint can be set there. Phases: {', '.join(phases)}."
             )
+
+
+def _check_nesting(loaded: Loaded, machine: Machine, settings: Settings, above: tuple[str, ...] = ()) -> None:
+    """A machine that runs itself, by whatever way, would begin run in run without end."""
+    path = (*above, machine.name)
+    for state in machine.states.values():
+        below = msgspec.structs.replace(settings, write=str(state.options.get("write", settings.write)))
+        name = _run_in(machine, state, below)
+        if name in path:
+            way = " → ".join((*path, name))
+            raise ConfigError(
+                f"'{name}' would run itself without end ({way}). Let '{state.name}' do something else."
+            )
+        if name:
+            _check_nesting(loaded, find_machine(loaded, name), below, path)
+
+
+def _run_in(machine: Machine, state: State, settings: Settings) -> str:
+    if state.act == "run":
+        return state.of
+    writes = machine.name == "build" and state.of == "coder" and settings.write == "loop"
+    return "loop" if writes else ""
 
 
 def _check_agents(loaded: Loaded, machine: Machine, settings: Settings) -> None:

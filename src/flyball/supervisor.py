@@ -137,6 +137,7 @@ class Supervisor:
         while True:
             self.take_mail()
             if self.tick():
+                self._listen(0.0)  # a signal is heard also where there is always something to do
                 continue
             if done():
                 return
@@ -218,6 +219,7 @@ class Supervisor:
             within_us=phase_us(parent),
             commit=parent.began.commit,
             version=parent.began.version,
+            pinned=parent.began.pinned,
         )
         batch.begin(child, self.journal.acquire(act.child, self.driver, self.alive))
         told = [e.Told(at=child.at, text=text, who="parent") for text in parent.told]
@@ -276,7 +278,9 @@ class Supervisor:
         self.performer.start(run, act, post)
 
     def _sleep(self) -> None:
-        timeout = self._until_next()
+        self._listen(self._until_next())
+
+    def _listen(self, timeout: float | None) -> None:
         for key, _ in self._ears.select(timeout):
             if key.data:
                 key.data()

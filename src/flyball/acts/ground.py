@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from functools import cache
 from importlib import resources
@@ -57,6 +58,16 @@ class Ground(msgspec.Struct, frozen=True):
         text = pinned.read_text("utf-8") if pinned.exists() else ""
         return policies.parse(text, shipped_policies()).get(run.settings.policy)
 
+    def tampered(self, run: Run) -> str:
+        """GUARD-5: the first of the pinned files that is not as the run's first event says; "" if all are."""
+        folder, known = self.folder(run) / "pinned", run.began.pinned
+        if run.began.parent and not known:
+            return ""  # it began before children knew
+        there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+        return next(
+            (name for name in sorted(there | set(known)) if _sha256(folder / name) != known.get(name)), ""
+        )
+
     def env(self, run: Run, home: Path) -> dict[str, str]:
         kept = {name: self.environment[name] for name in PASSED_ON if name in self.environment}
         return {
@@ -108,6 +119,13 @@ class Ground(msgspec.Struct, frozen=True):
             env=env or {},
         )
         return tuple(sandbox.wrap(argv, view, self.sandbox.program))
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def tool_folders(environment: dict[str, str], repo: str) -> list[str]:

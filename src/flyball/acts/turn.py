@@ -208,6 +208,9 @@ def judge(
     ground: Ground, run: Run, act: e.Act, work: Workspace, tree: str, changes: list[Change]
 ) -> e.Ruling:
     """The guard's word on what one turn changed, over everything that this run has changed before."""
+    touched = ground.tampered(run)
+    if touched:
+        return _tampering(run, touched, act.tree, tree)
     ruling = judge_changes(
         changes,
         ground.policy(run),
@@ -253,6 +256,21 @@ def _as_fact(ruling: Ruling, old: str, new: str) -> e.Ruling:
         waivable=ruling.waivable,
         tree=new,
         others=others,
+    )
+
+
+def _tampering(run: Run, name: str, old: str, new: str) -> e.Ruling:
+    """The rules themselves are not what they were: nothing can be judged by them."""
+    return e.Ruling(
+        verdict="deny",
+        rule="tampering",
+        reason=f"{name}, as pinned at the start of the run, has been touched. Put it back or cancel the run.",
+        file=name,
+        policy=run.settings.policy,
+        policy_hash=run.settings.policy_hash,
+        diff=hashlib.sha256(f"{old}:{new}".encode()).hexdigest(),
+        waivable=False,
+        tree=new,
     )
 
 

@@ -25,18 +25,24 @@ def truth(run: Run, role: str, good: bool) -> e.Claim:
         case "cto":
             return _recovery(run)
         case "planner":
-            return e.Claim(data={"steps": [{"title": "mend it"}], "tier": "T3"})
+            idle = "nothing" in run.here.on and run.turn % 4 == 3
+            return e.Claim(outcome="nothing") if idle else e.Claim(data={"steps": [{"title": "mend it"}]})
         case _:
             again = not good and "rewrite" in run.here.on and run.turn % 2 == 0
             return e.Claim(outcome="rewrite" if again else "")
 
 
 def _recovery(run: Run) -> e.Claim:
-    """The state that called is tried again, where it can be."""
+    """What called is tried again, a state before it is, or the one after it: where it can be."""
     choices = run.machine.targets(run.here.on.get("retry", ""))
     if run.origin not in choices:
         return e.Claim(outcome="escalate")
-    return e.Claim(outcome="retry", data={"kind": "retry", "state": run.origin})
+    place, kind = choices.index(run.origin), ("retry", "rollback", "skip")[run.turn % 3]
+    if kind == "rollback" and place:
+        return e.Claim(outcome=kind, data={"kind": kind, "state": choices[place - 1]})
+    return e.Claim(
+        outcome=kind, data={"kind": "skip"} if kind == "skip" else {"kind": "retry", "state": run.origin}
+    )
 
 
 def lie(rng: random.Random, run: Run, role: str) -> e.Claim:

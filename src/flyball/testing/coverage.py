@@ -123,30 +123,38 @@ def reachable(machine: Machine) -> list[Pair]:
         (machine.name, state.name, outcome)
         for state in machine.states.values()
         for outcome in ({} if state.end else {**machine.anywhere, **state.on})
-        if outcome in state.on or _given(machine, state, outcome)
+        if _given(machine, state, outcome)
     ]
 
 
 def _given(machine: Machine, state: State, outcome: str) -> bool:
-    """Whether Flyball gives this outcome, which holds anywhere, also here."""
+    """Whether some rule gives this outcome here; what agents and people say is always possible."""
+    fails = bool({"failure", "cannot_start", "halted"} & {*state.on})  # what goes wrong has a name of its own
     match outcome:
+        case "approval" | "interrupt" | "replan" if machine.standing and state.act != "ask":
+            return False  # no rule of this version gives them
         case "stalled":
             return state.act == "agent" and state.of in WORKERS
         case "blocked":
             return state.act == "agent"
         case "error":
-            return state.act in ("agent", "check", "run")
+            return state.act == "agent" or (state.act in ("check", "run") and not fails)
         case "timeout":
-            return state.act in ("agent", "proof", "run")
+            return state.act in ("agent", "proof") or (state.act == "run" and not fails)
+        case "failure":
+            return state.act in ("check", "run") or "failures" in machine.most
         case "exhausted":
             return state.act in ("agent", "run") or _limited(machine, state)
+        case "third_failure":
+            return state.act != "ask"
         case _:
             return True
 
 
 def _limited(machine: Machine, state: State) -> bool:
     """It leads to a state that can be entered so many times only."""
-    bounded = {*machine.most, machine.iteration if "iterations" in machine.most else ""}
+    first = state.name == machine.start  # the first iteration is always allowed
+    bounded = {*machine.most, machine.iteration if "iterations" in machine.most and not first else ""}
     return bool(bounded & set(machine.ways.get(state.name, ())))
 
 

@@ -32,7 +32,8 @@ class Hazards:
         self.world, self.rng = world, world.rng
         self.crashes = self.rng.choice((0, 0.01, 0.03, 0.1))
         self.disk = self.rng.choice((0, 0, 0.01, 0.04))
-        self.every_us = self.rng.choice((10 * MINUTE, 3 * HOUR, 24 * HOUR))
+        self.every_us = self.rng.choice((4 * MINUTE, 30 * MINUTE, 3 * HOUR, 24 * HOUR))
+        self.lost = self.rng.choice((0.1, 0.3, 0.95))  # so many keepers die with their driver
         self.zombies: list[Virtual] = []
         self.quiet, self.crashed = False, False
         self.happenings: tuple[Callable[[], None], ...] = (

@@ -154,15 +154,14 @@ class Keepers:
         self.stage.fault("stopped", kept.run.id)
         self._watch(kept)
 
-    def driver_left(self, keys: list[str], lost: float) -> None:
-        """Each keeper lives on, alone, or dies with the driver; how likely is said."""
-        for key in keys:
-            kept = self.kept.get(key)
-            if kept is None or kept.alone_since is not None:
+    def driver_left(self, lost: float) -> None:
+        """Each keeper that has not reported lives on, alone, or dies with the driver; how likely is said."""
+        for kept in self.kept.values():
+            if kept.alone_since is not None:
                 continue
             kept.alone_since = self.stage.true
-            if kept.cut:
-                continue
+            if kept.cut or kept.told is kept.post:
+                continue  # it is over, though perhaps not written down
             doomed = self.stage.rng.random() < lost
             if doomed and kept.ends > self.stage.true and kept.act.do.partition(":")[0] in KEPT:
                 self._cut(kept, "its keeper was killed")

@@ -61,7 +61,8 @@ def _breakpoints(rng: random.Random, machine: Machine) -> tuple[str, ...]:
 
 def _limits(rng: random.Random) -> dict[str, int]:
     """Some are set, mostly to little."""
-    return {key: rng.choice(values) for key, values in LIMITS.items() if rng.random() < 0.12}
+    often = {"no_progress": 0.4}
+    return {key: rng.choice(values) for key, values in LIMITS.items() if rng.random() < often.get(key, 0.12)}
 
 
 def _timeouts(rng: random.Random) -> dict[str, int]:

@@ -70,11 +70,17 @@ class People:
         if self.helpful:
             return
         for _ in range(self.rng.choice((0, 1, 1, 1, 1, 2))):
-            self.town.later(self.rng.choice(LATE), lambda: self.write(run.id, self._answer(run, question)))
+            kind = self.rng.choices(("good", "verb", "stale", "other"), (80, 6, 7, 7))[0]
+            self._will_answer(run, question, kind)
+        if self.rng.random() < 0.9:
+            self._will_answer(run, question, "good")
 
-    def _answer(self, run: Run, question: e.Question) -> Answer:
+    def _will_answer(self, run: Run, question: e.Question, kind: str) -> None:
+        late = self.rng.choice(LATE)
+        self.town.later(late, lambda: self.write(run.id, self._answer(run, question, kind)))
+
+    def _answer(self, run: Run, question: e.Question, kind: str) -> Answer:
         rng, verbs = self.rng, question.verbs
-        kind = rng.choices(("good", "verb", "stale", "other"), (80, 6, 7, 7))[0]
         few = [verb for verb in verbs if verb not in ("cancel", "abandon")] or list(verbs)
         verb = rng.choice(few) if rng.random() < 0.96 else rng.choice(verbs)
         return Answer(
@@ -88,7 +94,7 @@ class People:
         )
 
     def _where(self, run: Run) -> dict[str, Any]:
-        states = [*run.machine.groups.get("working", ()), "nowhere", ""]
+        states = [*run.machine.groups.get("working", ())] * 3 + ["nowhere", ""]
         return {"state": self.rng.choice(states)} if run.here.act == "ask" else {}
 
     # ---- whims ----

@@ -97,9 +97,10 @@ class Players:
         self.rng, self.trees, self.now = rng, trees, now
         self.calm = False
         self.manners = {name: often * rng.choice((0, 1, 1, 3)) for name, often in MANNERS.items()}
-        self.manners[CALM] = MANNERS[CALM]
+        self.manners[CALM] = rng.choice((5, 30, MANNERS[CALM]))
         for name in rng.sample(list(MANNERS), rng.choice((0, 1, 1, 2))):  # what this world is prone to
             self.manners[name] = 120
+        self.unready, self.unwelcome = rng.choice((0.03, 0.1, 0.5)), rng.choice((0.1, 0.2, 0.7))
 
     def play(self, run: Run, act: e.Act) -> Played:
         match act.do.partition(":")[0]:
@@ -129,7 +130,7 @@ class Players:
         verdict = "timeout" if timed_out else "hung" if manner == "hung" else VERDICTS.get(manner, "ok")
         tree = self._left_tree(run, act, manner)
         made = self._judged(run, act, manner, verdict, tree)
-        return Played(replace(made, took_us=lasts), lasts, "timeout" if timed_out else manner)
+        return Played(replace(made, took_us=lasts), lasts, "slow" if timed_out else manner)
 
     def _lasts(self, act: e.Act, manner: str) -> int:
         most = MINUTE if self.calm else self.rng.choice((2 * MINUTE, 20 * MINUTE))
@@ -259,7 +260,8 @@ class Players:
 
     def _commit(self, run: Run, act: e.Act) -> e.CommitEnded:
         done = e.CommitEnded(outcome="committed", tree=act.tree, commit=f"c-{act.key}", certificate="k")
-        fate = "" if self.calm else self.rng.choices(("", "refused", "conflict", "other"), (80, 10, 5, 5))[0]
+        bad = not self.calm and self.rng.random() < self.unwelcome
+        fate = self.rng.choice(("refused", "refused", "conflict", "other")) if bad else ""
         if fate == "other":
             return replace(done, tree=self.trees.fresh(good=True))
         return replace(done, outcome=fate, reason="a hook says no") if fate else done
@@ -279,6 +281,6 @@ class Players:
         return e.Restored(tree=act.tree, **counts)
 
     def _checked(self) -> e.CheckEnded:
-        often = (1, 0, 0) if self.calm else (90, 7, 3)
-        outcome = self.rng.choices(("ready", "failure", "cannot_start"), often)[0]
+        bad = not self.calm and self.rng.random() < self.unready
+        outcome = self.rng.choice(("failure", "failure", "cannot_start")) if bad else "ready"
         return e.CheckEnded(outcome=outcome, reason="" if outcome == "ready" else "something is missing")

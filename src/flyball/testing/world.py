@@ -162,7 +162,7 @@ class World:
         try:
             driver.take_up(self.planned)
             driver.drive(driver.done)
-            self.keepers.driver_left(self._in_flight(), 0)
+            self.keepers.driver_left(0)
             driver.close()
         except Crash as crash:
             self._died(driver, crash)
@@ -178,7 +178,7 @@ class World:
         self.onlooker.note(f"{driver.driver} dies: {crash.how}")
         for run in self.onlooker.unfinished():
             self.fault(crash.how, run.id)
-        self.keepers.driver_left(self._in_flight(), 1 if crash.how == "power cut" else 0.3)
+        self.keepers.driver_left(1 if crash.how == "power cut" else self.hazards.lost)
         driver.die()
         if crash.how == "power cut":
             self.store.cut_power(self.rng)
@@ -192,14 +192,11 @@ class World:
         self.onlooker.note(f"{driver.driver} gives up: {problem}")
         for run in self.onlooker.unfinished():
             self.fault("disk", run.id)
-        self.keepers.driver_left(self._in_flight(), 0)
+        self.keepers.driver_left(0)
         if self.rng.random() < 0.5:
             driver.close()
         else:
             driver.die()
-
-    def _in_flight(self) -> list[str]:
-        return [run.act.key for run in self.onlooker.unfinished() if run.act is not None]
 
     def _catch_up(self) -> None:
         """What was acknowledged is there; what was not may be, if it was written and nobody heard of it."""
