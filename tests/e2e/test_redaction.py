@@ -28,12 +28,3 @@ def test_a_secret_in_a_question_a_finding_or_data_is_redacted(place: Place) -> N
         assert TOKEN not in place.fb(*words).out
     assert "[redacted" in place.fb("log", run, "--json").out
     assert TOKEN.encode() not in b"".join(file.read_bytes() for file in place.state.glob("journal.db*"))
-
-
-def test_a_touched_pinned_policy_blocks_whatever_it_would_allow(place: Place) -> None:
-    (place.repo / ".flyball").mkdir()
-    (place.repo / ".flyball/policy.toml").write_text("[policy.default.radius]\nfiles_ask = 9\n")
-    loosens = f"echo '# mine' >> {place.state}/runs/$FLYBALL_RUN/pinned/policy.toml"
-    agent = place.script(coder=[{"write": {"calc.py": FIXED}, "run": loosens}])
-    said = place.run(agent, "--set", "guard.sandbox=none", "--json")
-    assert (said.code, said.json["stop_reason"]["code"]) == (4, "blocked.tampering")
