@@ -51,10 +51,9 @@ class Database:
         self._migrate()
 
     def _refuse_others(self) -> None:
+        tables = self.number("SELECT count(*) FROM sqlite_schema")  # first: who sees tables sees whose they are
         owner = self.number("PRAGMA application_id")
-        if owner not in (0, APPLICATION) or (
-            owner == 0 and self.number("SELECT count(*) FROM sqlite_schema")
-        ):
+        if owner not in (0, APPLICATION) or (owner == 0 and tables):
             raise Corrupt(
                 f"{self.path} is another program's database, not a Flyball journal. "
                 "Move it away, or set FLYBALL_STATE_DIR to another directory."
