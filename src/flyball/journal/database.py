@@ -51,7 +51,9 @@ class Database:
         self._migrate()
 
     def _refuse_others(self) -> None:
-        tables = self.number("SELECT count(*) FROM sqlite_schema")  # first: who sees tables sees whose they are
+        tables = self.number(
+            "SELECT count(*) FROM sqlite_schema"
+        )  # first: who sees tables sees whose they are
         owner = self.number("PRAGMA application_id")
         if owner not in (0, APPLICATION) or (owner == 0 and tables):
             raise Corrupt(
