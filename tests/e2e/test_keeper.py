@@ -193,6 +193,7 @@ def test_look_tells_the_four_apart(tmp_path: Path) -> None:
     process.end(where, now=True)
     process.attend(where)
     assert process.look(where) == "ended"
+    wait_until(lambda: not alive(keeper_of(where)))  # it writes down the end, then lets go of its claim
     (where / "exit.json").unlink()
     assert process.look(where) == "lost"
 
