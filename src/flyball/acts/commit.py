@@ -5,8 +5,6 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from flyball import certificate
 from flyball.acts.ground import Ground
 from flyball.acts.landing import bring_home
@@ -15,7 +13,6 @@ from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import BY_A_PERSON, Run
-from flyball.errors import UserError, WorkspaceError
 from flyball.guard.secrets import redact
 from flyball.journal.keys import load_or_create
 from flyball.supervisor import Interrupted
@@ -39,19 +36,10 @@ def commit(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished
     statement = certificate.statement(run, act, made, work.repo_root.name)
     digest = certificate.write(work.dir / "certificate.json", statement, signer)
     done = e.CommitEnded(outcome="committed", tree=act.tree, commit=made, certificate=digest)
-    return Finished(key=act.key, result=_landed(ground, run, act, done))
-
-
-def _landed(ground: Ground, run: Run, act: e.Act, done: e.CommitEnded) -> e.CommitEnded:
-    """With `commit = "merge"` it lands at once; what stands in the way asks a person."""
     if run.settings.commit != "merge":
-        return done
-    proved = replace(run, committed=done)
-    try:
-        bring_home(ground, proved, done.commit, act)
-    except (WorkspaceError, UserError) as problem:
-        return replace(done, outcome="conflict", reason=str(problem))
-    return done
+        return Finished(key=act.key, result=done)
+    landed = bring_home(ground, run, act, done, stop)
+    return landed if isinstance(landed, Interrupted) else Finished(key=act.key, result=landed)
 
 
 def _committed(work: Workspace, folder: Path, tree: str, message: str) -> str:

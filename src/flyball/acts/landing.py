@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 from msgspec.structs import replace
 
@@ -13,34 +15,93 @@ from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.core.tally import Proof
-from flyball.errors import LandConflict, UserError
+from flyball.errors import LandConflict, UserError, WorkspaceError
 from flyball.guard.change import Change
 from flyball.journal.keys import load_or_create
 from flyball.supervisor import Interrupted
-from flyball.workspace import Landed, Repo, Workspace, inspect_repo, land
+from flyball.workspace import Repo, Workspace, inspect_repo, land
+from flyball.workspace.repo import is_dirty
+from flyball.workspace.store import write_whole
 
 
-def bring_home(ground: Ground, run: Run, commit: str, act: e.Act) -> Landed:
-    """`commit = "merge"`: the user's branch takes the commit; a target that moved is merged, judged and proved first."""
-    repo = inspect_repo(ground.folder_of_repo(run))
+class Merge(msgspec.Struct, frozen=True):
+    """A commit of run and target together, and where the target was."""
+
+    tip: str
+    tree: str
+    commit: str
+
+
+def bring_home(
+    ground: Ground, run: Run, act: e.Act, done: e.CommitEnded, stop: process.Stop
+) -> e.CommitEnded | Interrupted:
+    """`commit = "merge"`: the user's branch takes the commit; a target that moved is merged, judged and proved first.
+
+    Performed again after a crash it comes to the same commit; what stands in the way is a conflict for a person.
+    """
     try:
-        return land(repo, run.id, commit)
-    except LandConflict:
-        merged = _merged(ground, run, repo, commit, act)
-    return land(inspect_repo(repo.root), run.id, merged)
+        repo, work = inspect_repo(ground.folder_of_repo(run)), ground.workspace(run)
+        moved = _note(ground, act).exists() or not work.follows(done.commit, repo.head)
+        made = _merged(ground, run, work, repo, act, done, stop) if moved else done
+    except (WorkspaceError, UserError) as problem:
+        return replace(done, outcome="conflict", reason=str(problem))
+    return made if isinstance(made, Interrupted) else _landed(run, work, repo, made)
 
 
-def _merged(ground: Ground, run: Run, repo: Repo, commit: str, act: e.Act) -> str:
-    work = ground.workspace(run)
-    tree = merge(work, run, repo.head, commit, repo.branch)
-    judge_merge(ground, run, work, repo.tree, tree, act.tree)
-    again = replace(act, key=f"{act.key}-merge", tree=tree)
-    proved = replace(run, proof=_proved(ground, run, again))
-    made = work.commit(tree, f"Merge flyball/{run.id}\n\nFlyball-Run: {run.id}\n", [repo.head, commit])
-    work.publish(made)
-    statement = certificate.statement(proved, again, made, work.repo_root.name)
-    certificate.write(work.dir / "certificate.json", statement, load_or_create(ground.state_dir))
+def _landed(run: Run, work: Workspace, repo: Repo, made: e.CommitEnded) -> e.CommitEnded:
+    try:
+        if not work.follows(repo.head, made.commit):
+            land(repo, run.id, made.commit)
+    except (WorkspaceError, UserError) as problem:
+        return replace(made, outcome="conflict", reason=str(problem))
+    return replace(made, landed=repo.branch)
+
+
+def _merged(
+    ground: Ground,
+    run: Run,
+    work: Workspace,
+    repo: Repo,
+    act: e.Act,
+    done: e.CommitEnded,
+    stop: process.Stop,
+) -> e.CommitEnded | Interrupted:
+    """Merged, judged, proved, certified and on the run's branch: all that is left is to land it."""
+    if is_dirty(repo, untracked=False):
+        raise WorkspaceError(f"{repo.root} has uncommitted changes; commit or stash them, then retry.")
+    found = _once(run, work, repo, done, _note(ground, act))
+    judge_merge(ground, run, work, work.tree_of(found.tip), found.tree, act.tree)
+    again = replace(act, key=f"{act.key}-{found.commit[:12]}", tree=found.tree)
+    proof = _proved(ground, run, again, stop)
+    if isinstance(proof, Interrupted):
+        return Interrupted(act.key, proof.reason)
+    work.publish(found.commit)
+    statement = certificate.statement(_proven(run, proof), again, found.commit, work.repo_root.name)
+    digest = certificate.write(work.dir / "certificate.json", statement, load_or_create(ground.state_dir))
+    return replace(done, of=act.tree, tree=found.tree, commit=found.commit, certificate=digest, proof=proof)
+
+
+def _note(ground: Ground, act: e.Act) -> Path:
+    return ground.act_folder(act.key) / "merge.json"
+
+
+def _once(run: Run, work: Workspace, repo: Repo, done: e.CommitEnded, note: Path) -> Merge:
+    """The merge of before a crash if it still fits where the target is: a commit's id depends on its second."""
+    if note.exists():
+        known = msgspec.json.decode(note.read_bytes(), type=Merge)
+        if work.follows(known.commit, repo.head) or work.follows(repo.head, known.commit):
+            return known
+    tree = merge(work, run, repo.head, done.commit, repo.branch)
+    message = f"Merge flyball/{run.id}\n\nFlyball-Run: {run.id}\n"
+    made = Merge(repo.head, tree, work.commit(tree, message, [repo.head, done.commit]))
+    write_whole(note, msgspec.json.encode(made))
     return made
+
+
+def _proven(run: Run, proof: e.ProofEnded | None) -> Run:
+    if proof is None:
+        return run
+    return replace(run, proof=Proof(proof.tree, True, proof.failing, "", proof.commands))
 
 
 def merge(work: Workspace, run: Run, tip: str, commit: str, branch: str) -> str:
@@ -84,16 +145,16 @@ def _ruling(ground: Ground, run: Run, work: Workspace, old: str, new: str) -> e.
     return judge(ground, fresh, act, work, new, changes)
 
 
-def _proved(ground: Ground, run: Run, act: e.Act) -> Proof | None:
+def _proved(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> e.ProofEnded | Interrupted | None:
     if not run.settings.proof:
-        return run.proof
-    done = prove(ground, run, replace(act, do="proof", why="gate"), process.Stop())
+        return None
+    done = prove(ground, run, replace(act, do="proof", why="gate"), stop)
     if isinstance(done, Interrupted):
-        raise UserError(f"The proof of run {run.id} was interrupted ({done.reason}); land again.")
+        return done
     assert isinstance(done.result, e.ProofEnded)
     if not done.result.passed:
         raise UserError(unproved(run, done.result))
-    return Proof(done.result.tree, True, done.result.failing, "", done.result.commands)
+    return done.result
 
 
 def unproved(run: Run, proof: e.ProofEnded) -> str:

@@ -431,7 +431,7 @@ def _gate(run: Run, outcome: str, data: dict[str, Any], now: int) -> list[e.AnyE
         told = e.Told(at=now, text=text, who="proof", fingerprint=known.fingerprint)
         run = apply(run, told)
         return [told, *onward(run, turns.unproven(run), now, past_breakpoint=True)]
-    if run.committed is None or run.committed.tree != run.tree:
+    if run.committed is None or run.committed.work != run.tree:
         return [e.Held(at=now, outcome=outcome, until="commit", data=data)]
     return None
 

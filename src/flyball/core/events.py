@@ -166,11 +166,21 @@ class CheckEnded(Result, frozen=True, kw_only=True, tag="check"):
 
 
 class CommitEnded(Result, frozen=True, kw_only=True, tag="commit"):
+    """`of` and `proof` are there where the target had moved: `tree` is then the merge of it and `of`, proved anew."""
+
     outcome: str  # committed | refused | conflict
     tree: str
     commit: str = ""
     certificate: str = ""  # sha256 of the certificate file
     reason: str = ""
+    of: str = ""
+    proof: ProofEnded | None = None
+    landed: str = ""  # the user's branch that took it, with `commit = "merge"`
+
+    @property
+    def work(self) -> str:
+        """The run's own tree in it."""
+        return self.of or self.tree
 
 
 class Prepared(Result, frozen=True, kw_only=True, tag="prepared"):

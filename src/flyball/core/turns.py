@@ -48,12 +48,20 @@ def fitted(run: Run, act: e.Act, result: e.AnyResult) -> e.AnyResult:
             return _fitted_turn(run, act, result)
         case e.ProofEnded() if result.passed and (result.invalid or result.tree != act.tree):
             return replace(result, passed=False, invalid=result.invalid or "It proved another tree.")
-        case e.CommitEnded(outcome="committed") if result.tree != act.tree:
+        case e.CommitEnded(outcome="committed") if not _holds(run, act, result):
             return replace(
                 result, outcome="refused", reason=result.reason or "The commit holds another tree."
             )
         case _:
             return result
+
+
+def _holds(run: Run, act: e.Act, done: e.CommitEnded) -> bool:
+    """The commit is of the tree that was to be committed, or of its merge, if that was proved too."""
+    if done.work != act.tree or not done.of:
+        return done.work == act.tree
+    proof = done.proof
+    return not run.settings.proof or (proof is not None and proof.passed and proof.tree == done.tree)
 
 
 def _fitted_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> e.TurnEnded:

@@ -321,6 +321,13 @@ class Workspace:
         found = tuple(dict.fromkeys(text(path) for path in conflicts if path))
         return Merged(text(tree).strip(), found if answer.code else ())
 
+    def follows(self, commit: str, earlier: str) -> bool:
+        """Whether the commit is the earlier one or has it in its history."""
+        return self._git.ask("merge-base", "--is-ancestor", earlier, commit, ok=(0, 1, 128)).code == 0
+
+    def tree_of(self, commit: str) -> str:
+        return self._git.line("rev-parse", f"{commit}^{{tree}}")
+
     def close(self, remove_checkout: bool) -> str:
         """Clean up. The checkout goes only if nothing in it would be lost; else a sentence says why it stays."""
         remove(self.dir / "proof")

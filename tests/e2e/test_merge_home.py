@@ -1,0 +1,94 @@
+"""`commit = "merge"`: the user's branch takes the work by itself, moved or not, crashed in the middle or not."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.yard import ACCEPT, GOOD, Ran, Yard
+
+CRASHING = Path(__file__).with_name("crash_driver.py")
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    made = Yard(tmp_path)
+    yield made
+    made.close()
+
+
+def paused(yard: Yard) -> Ran:
+    """A run that is all but ended: it stands at a breakpoint after its last act."""
+    agent = yard.script(coder=[{"write": {"calc.py": GOOD}}], critic=ACCEPT)
+    ran = yard.run(agent, "--set", "run.commit=merge", "--breakpoint", "verify")
+    assert ran.code == "wait.breakpoint", ran.facts
+    return ran
+
+
+def home(yard: Yard, run: str) -> None:
+    """It has landed once, what landed is what was certified, and nothing was lost."""
+    assert yard.git("rev-parse", "HEAD") == yard.git("rev-parse", f"flyball/{run}")
+    assert (yard.repo / "calc.py").read_text() == GOOD
+    assert yard.git("status", "--porcelain") == ""
+    told = yard.flyball("verify", run)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_a_target_that_stands_takes_the_commit(yard: Yard) -> None:
+    ran = paused(yard)
+    assert yard.flyball("resume", ran.run).returncode == 0
+    home(yard, ran.run)
+    assert yard.git("rev-list", "--merges", "--count", "HEAD") == "0"
+
+
+def test_a_target_that_moved_is_merged_proved_and_certified(yard: Yard) -> None:
+    ran = paused(yard)
+    yard.make({"notes.txt": "meanwhile\n"})
+    told = yard.flyball("resume", ran.run)
+    assert told.returncode == 0, told.stderr
+    home(yard, ran.run)
+    assert (yard.repo / "notes.txt").exists()
+    assert yard.git("rev-list", "--merges", "--count", "HEAD") == "1"
+
+
+def test_a_merge_that_fails_its_proof_asks_and_moves_nothing(yard: Yard) -> None:
+    ran = paused(yard)
+    yard.make({"test_calc.py": (yard.repo / "test_calc.py").read_text().replace("3)", "4)")})
+    head = yard.git("rev-parse", "HEAD")
+    stopped = yard.resume()
+    assert (stopped.exit, stopped.code) == (3, "wait.conflict")
+    assert yard.git("rev-parse", "HEAD") == head
+    assert "proof" in yard.flyball("why", ran.run).stdout
+
+
+def test_changes_of_the_user_ask_before_anything_is_merged(yard: Yard) -> None:
+    ran = paused(yard)
+    yard.make({"notes.txt": "meanwhile\n"})
+    (yard.repo / "notes.txt").write_text("not yet committed\n")
+    stopped = yard.resume()
+    assert (stopped.exit, stopped.code) == (3, "wait.conflict")
+    assert (yard.repo / "notes.txt").read_text() == "not yet committed\n"
+    yard.git("commit", "-qam", "Now it is")
+    assert yard.flyball("answer", stopped.question, "retry").returncode == 0
+    assert yard.flyball("resume", ran.run).returncode == 0
+    home(yard, ran.run)
+
+
+@pytest.mark.parametrize(
+    ("when", "at"), [("after", 2), ("before", 3), ("after", 3)]
+)  # 2: it starts; 3: it has ended
+def test_killed_around_the_landing_it_lands_once(yard: Yard, when: str, at: int) -> None:
+    ran = paused(yard)
+    yard.make({"notes.txt": "meanwhile\n"})
+    assert yard.flyball("answer", ran.question, "continue").returncode == 0
+    words = [sys.executable, str(CRASHING), when, str(at), str(yard.repo), "", ""]
+    killed = subprocess.run(words, cwd=yard.repo, env=yard.env, capture_output=True, timeout=60)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    yard.flyball("resume", ran.run)
+    home(yard, ran.run)
+    assert yard.git("rev-list", "--merges", "--count", "HEAD") == "1"
