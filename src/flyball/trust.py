@@ -192,6 +192,10 @@ def _fewer(new: Value, old: Value) -> bool:
     return not set(_items(old)) <= set(_items(new))
 
 
+def _longer(new: Value, old: Value) -> bool:
+    return bool(_added(new, old))
+
+
 def _differs(new: Value, old: Value) -> bool:
     return new != old
 
@@ -230,6 +234,7 @@ LOOSER: Mapping[str, Looser] = {
     "run.require_test_pass": _is(False),
     "run.review": _is_not("always"),
     "run.consensus": _is(False),
+    "run.indicators": _longer,
     "run.commit": _is_not("branch"),
     "budget.usd": _more,
     "budget.tokens": _more,

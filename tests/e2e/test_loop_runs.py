@@ -112,6 +112,24 @@ def test_a_structured_claim_needs_two_different_indicators_of_the_list(
     assert "of 2 distinct completion indicators" in " ".join(told(yard, ran.run)[1])
 
 
+def test_a_known_red_ci_keeps_it_going_over_either_channel(yard: Yard) -> None:
+    red = {**DONE, "say": "CI is still red."}
+    ran = loop(yard, {**GOOD_TURN, "say": f"CI is failing.\n\n{CLAIM}"}, red, DONE)
+    assert (ran.code, ran.facts["turns"]) == ("completed", 3)
+    assert [any("CI is known to be red" in text for text in turn) for turn in told(yard, ran.run)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_more_indicators_can_be_configured(yard: Yard) -> None:
+    claim = {**GOOD_TURN, "say": "Task complete. The changelog entry written.\n\nEXIT_SIGNAL: true"}
+    ran = loop(yard, claim, sets=("run.indicators=changelog entry written",))
+    assert (ran.code, ran.facts["turns"]) == ("completed", 1)
+    assert loop(yard, claim, sets=("limits.turns=1",)).code == "limit.turns"
+
+
 def test_an_open_high_finding_keeps_it_going(yard: Yard) -> None:
     finding = {"file": "calc.py", "line": "7-9", "severity": "high", "text": "Overflows."}
     closing = {"id": "F1", "status": "fixed", "evidence": "test_overflow passes"}

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.e2e.yard import ACCEPT, GOOD, Ran, Yard
 
 CRASHING = Path(__file__).with_name("crash_driver.py")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyball.core.signals import Reading, Runtime, claimed_verdict, read_outcome, read_output
+from flyball.core.signals import Reading, Runtime, claimed_verdict, read_outcome, read_output, red_ci
 
 PROVED = Runtime(tests_ran=True, tests_failed=0)
 TWO = "Task complete. All done."
@@ -486,3 +486,37 @@ def test_an_outcome_is_claimed_by_one_line_of_its_own(text: str, name: str | Non
 )
 def test_a_huge_message_is_read_in_time(noise: str) -> None:
     assert loop(noise + "\n\n" + CLAIM).reading in ("complete", "not_complete")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CI is red.",
+        "CI checks are still failing on Windows.",
+        "Note that the CI pipeline failed again.",
+        "CI/CD: failing",
+        "Locally all is well, but CI is broken.",
+    ],
+)
+def test_a_known_red_ci_keeps_it_going(line: str) -> None:
+    said = loop(f"Task complete. All done.\n\n{line}\n\nEXIT_SIGNAL: true")
+    assert said.reading == "not_complete" and any("CI" in sentence for sentence in said.missing)
+    assert red_ci(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CI was red before; it is green now.",
+        "CI is green.",
+        "CI no longer fails.",
+        "- [x] Fix the job in which CI fails",
+        "If CI fails, run it again.",
+        "The loader prints `CI failed`.",
+        "I fixed what made CI fail.",
+        "CI checks passed.",
+    ],
+)
+def test_a_ci_that_is_not_red_now_stops_nobody(line: str) -> None:
+    assert loop(f"Task complete. All done.\n\n{line}\n\nEXIT_SIGNAL: true").reading == "complete"
+    assert not red_ci(line)

@@ -343,17 +343,20 @@ def claim(run: Run, role: str, heard: Heard) -> e.Claim:
     """What the agent claims: through its structured channel, else in its words by the reading rules."""
     said = heard.claim
     if role == "worker" and said.finished:
-        return replace(said, indicators=named(said.indicators))
+        red = signals.red_ci(heard.message)
+        return replace(said, indicators=named(said.indicators, run.settings.indicators), missing=red)
     if role == "worker":
-        return _loop_claim(said, heard.message)
+        return _loop_claim(said, heard.message, run.settings.indicators)
     if role in ("author", "reviewer"):
         return replace(said, signal=_review_signal(run, role, said, heard.message))
     outcome = said.outcome or signals.read_outcome(heard.message) or ""
     return replace(said, outcome=outcome, signal=said.signal or signals.claimed_verdict(heard.message) or "")
 
 
-def _loop_claim(said: e.Claim, message: str) -> e.Claim:
-    read = signals.read_output(message, dialect="loop", role="worker", runtime=signals.Runtime())
+def _loop_claim(said: e.Claim, message: str, extra: tuple[str, ...]) -> e.Claim:
+    read = signals.read_output(
+        message, dialect="loop", role="worker", runtime=signals.Runtime(), extra_indicators=extra
+    )
     missing = () if read.reading == "complete" else read.missing
     return replace(
         said,

@@ -230,6 +230,7 @@ share = {share}                  # folders lent to the checkouts, read-only
 # review = "unless-done"         # or "always"
 # consensus = false
 # done_word = "DONE"
+# indicators = []                # phrases that count as completion indicators too, e.g. ["release notes written"]
 # commit = "branch"              # or "merge", "pr"
 
 # [limits]                       # of the machine that a run is started with; [limits.loop] of that machine

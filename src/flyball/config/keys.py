@@ -35,6 +35,13 @@ def _name(text: str) -> str:
     return text
 
 
+def _phrase(text: str) -> str:
+    words = text.split()
+    if len(words) < 2 or len(text) > 80 or not text.isprintable():
+        raise values.Wrong("a list of phrases of two words or more, at most 80 characters each")
+    return " ".join(words).lower()
+
+
 AGENT = Text(_agent, "an agent")
 KEYS: dict[str, Key] = {
     "proof.commands": Key("proof", Texts(values.command, "commands")),
@@ -53,6 +60,7 @@ KEYS: dict[str, Key] = {
             r"[A-Z][A-Z0-9_-]{0,31}", "one upper-case word other than PASS and FAIL", but=("PASS", "FAIL")
         ),
     ),
+    "run.indicators": Key("indicators", Texts(_phrase, "phrases of two words or more", comma=True)),
     "run.commit": Key("commit", Choice(("branch", "merge", "pr"))),
     "budget.usd": Key("budget.uusd", Money()),
     "budget.tokens": Key("budget.tokens", Count(most=10**12, none=True)),

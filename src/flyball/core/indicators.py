@@ -121,10 +121,10 @@ def affirmed(found: Iterable[Sentence], extra: tuple[str, ...] = ()) -> tuple[st
     return tuple(name for name, _, _ in table if said.get(name))
 
 
-def named(claimed: Iterable[str]) -> tuple[str, ...]:
+def named(claimed: Iterable[str], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Which of the list an agent names over its structured channel; other wordings of one are the same one."""
     words = (re.sub(r"[\s_-]+", " ", text) for text in claimed)
-    return affirmed(Sentence(text=_clean(text)[:_LONGEST], ticked=True) for text in words)
+    return affirmed((Sentence(text=_clean(text)[:_LONGEST], ticked=True) for text in words), extra)
 
 
 _TICKED_NAMES = frozenset(name for name, _ in TICKED)
@@ -278,3 +278,26 @@ def needs(found: Iterable[Sentence]) -> bool:
 def _is_need(sentence: Sentence) -> bool:
     match = _NEEDS.search(sentence.text.strip())
     return match is not None and not _NOT_NEEDED.search(sentence.text.strip()[: match.start()])
+
+
+_RED = re.compile(
+    r"\b(?:ci(?:\s?/\s?cd)?|the (?:build|pipeline) on \w+)(?:\s+(?:checks?|builds?|pipelines?|runs?|jobs?|workflows?|status))?"
+    r"(?:\s+(?:is|are|has|have|still|currently|now|again|remains?|keeps?)|\s*:)*\s+(?:red|failing|fails?|failed|broken)\b",
+    re.I,
+)
+_NOT_RED = re.compile(
+    r"\b(?:was|were|had|been|before|previously|earlier|formerly|used to|no longer|not|never|n't|if|when|whenever|unless|until"
+    r"|once|so that|would|could|might|may|fix(?:ed|es)?|why|where|because|repair(?:ed)?|resolve[sd]?|example|e\.g|like)\b|n't\b|\?",
+    re.I,
+)
+
+
+def says_ci_is_red(found: Iterable[Sentence]) -> bool:
+    """The agent states, of now and without a condition, that continuous integration fails."""
+    return any(
+        not sentence.ticked
+        and not sentence.later
+        and _RED.search(sentence.text) is not None
+        and _NOT_RED.search(sentence.text) is None
+        for sentence in found
+    )

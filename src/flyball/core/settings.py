@@ -35,6 +35,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     review: str = "unless-done"  # or "always"
     consensus: bool = False
     done_word: str = "DONE"
+    indicators: tuple[str, ...] = ()  # phrases that count as completion indicators beside those of the list
     commit: str = "branch"  # or "merge", "pr"
     limits: dict[str, dict[str, int]] = {}  # machine -> key -> value, over the machine's own [most]
     timeouts_us: dict[str, dict[str, int]] = {}  # machine -> phase_timeout | idle_timeout | cooldown

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from flyball.core import prose
-from flyball.core.indicators import Sentence, affirmed, needs, sentences
+from flyball.core.indicators import Sentence, affirmed, needs, says_ci_is_red, sentences
 from flyball.core.prose import CODE, Line
 from flyball.core.stream import Spoken, spoken
 from flyball.core.terminal import plain
@@ -95,7 +95,7 @@ def _read_loop(
 ) -> Reading:
     stated = tuple(sentences(lines))
     signal, found, status = _exit_signal(lines), affirmed(stated, extra), _status(lines)
-    missing = (*_lacks(signal, found), *_status_veto(status), *unproved)
+    missing = (*_lacks(signal, found), *_status_veto(status), *_red(stated), *unproved)
     reading = process or _loop_outcome(status, stated, missing)
     return Reading(reading=reading, exit_signal=signal, indicators=found, missing=missing)
 
@@ -104,6 +104,15 @@ def _loop_outcome(status: frozenset[str], stated: tuple[Sentence, ...], missing:
     if "blocked" in status or "open" in status or needs(stated):
         return "blocked"
     return "not_complete" if missing else "complete"
+
+
+def _red(stated: tuple[Sentence, ...]) -> tuple[str, ...]:
+    return ("CI is known to be red: make it pass first.",) if says_ci_is_red(stated) else ()
+
+
+def red_ci(message: str) -> tuple[str, ...]:
+    """What a known red CI leaves missing, also where the claim itself came over a structured channel (LOOP-1)."""
+    return _red(tuple(sentences(prose.read(spoken(plain(message)).message))))
 
 
 def _lacks(signal: bool | None, found: tuple[str, ...]) -> tuple[str, ...]:
