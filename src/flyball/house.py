@@ -43,7 +43,8 @@ def new_id() -> str:
 class House:
     """One user's Flyball: its state directory and what is in it."""
 
-    def __init__(self, env: dict[str, str] | None = None) -> None:
+    def __init__(self, env: dict[str, str] | None = None, here: Callable[[], str] = str) -> None:
+        self.here = here  # the repository that the user stands in, "" for none
         self.env = environment() if env is None else env
         self.paths: Paths = paths(self.env)
         self.state_dir = self.paths.state_dir
@@ -81,13 +82,18 @@ class House:
 
     # ---- runs by name ----
 
+    def _last(self) -> str:
+        here = self.here()
+        found = self.journal.rows(repo=here, parent="", limit=1) if here else []
+        found = found or self.journal.rows(parent="", limit=1)
+        if not found:
+            raise NotFound("There is no run yet. Start one with `flyball run TASK`.")
+        return found[0].run
+
     def find(self, name: str) -> str:
-        """A run by its id, a unique prefix, or @last."""
+        """A run by its id, a unique prefix, or @last: of this repository if it has one, else of all."""
         if name == "@last":
-            rows = [row for row in self.journal.rows(limit=50) if not row.parent]
-            if not rows:
-                raise NotFound("There is no run yet. Start one with `flyball run TASK`.")
-            return rows[0].run
+            return self._last()
         found = self.journal.resolve(name) if name else []
         if name in found or len(found) == 1:
             return name if name in found else found[0]

@@ -396,3 +396,39 @@ def test_a_folder_that_cannot_be_written_stops_no_run(yard: Yard) -> None:
     ran = loop(yard, {**GOOD_TURN, **DONE})
     assert (ran.exit, ran.code) == (0, "completed")
     assert [p.name for p in out.iterdir()] == ["agents.json"], "no draft is left behind"
+
+
+# ---- LOOP-7: who works on what ----------------------------------------------------------------------------------
+
+
+def test_the_orchestra_shows_who_works_on_what_and_takes_what_is_next(yard: Yard) -> None:
+    asked = loop(yard, {"ask": "Which one?"})
+    agent = yard.script("slow.yaml", worker=[{"sleep_s": 60}])
+    first = yard.start(*yard.words(agent, machine="loop"))
+    one = _await_part(yard, "working")
+    first.kill()  # nobody drives it: it is next
+    first.communicate()
+    assert _await_part(yard, "next")["run"] == one["run"]
+    second = yard.start(*yard.words(agent, machine="loop"))
+    two = _await_part(yard, "working")
+    assert (two["agent"], two["role"], two["circuit"], two["next"]) == (agent, "worker", "closed", one["run"])
+    shown = {part["run"]: part["status"] for part in busy(yard)}
+    assert shown == {asked.run: "asks", one["run"]: "next", two["run"]: "working"}
+    table = yard.flyball("agents", "busy").stdout
+    assert all(run in table for run in shown)
+    second.kill()
+    second.communicate()
+
+
+def busy(yard: Yard) -> list[dict[str, Any]]:
+    return json.loads(yard.flyball("agents", "busy", "--json").stdout)
+
+
+def _await_part(yard: Yard, status: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for part in busy(yard):
+            if part["status"] == status:
+                return part
+        time.sleep(0.1)
+    raise AssertionError(f"no part is {status}: {busy(yard)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -204,6 +205,16 @@ def test_with_changes_takes_them_along(yard: Yard) -> None:
     (yard.repo / "more.txt").write_text("mine\n")
     ran = yard.run(yard.script(coder=[{"say": "nothing to do"}], critic=ACCEPT), "--with-changes")
     assert (ran.exit, ran.code) == (0, "completed"), ran.facts
+
+
+def test_the_last_run_is_that_of_the_repository_one_stands_in(yard: Yard) -> None:
+    mine = yard.run(good(yard))
+    other = yard.folder / "other"
+    shutil.copytree(yard.repo, other)
+    told = yard.flyball("run", "Look", "--repo", str(other), "--agent", good(yard), "--json")
+    theirs = json.loads(told.stdout)["run"]
+    assert yard.flyball("why", "@last").stdout == yard.flyball("why", mine.run).stdout
+    assert json.loads(yard.flyball("show", "@last", "--json").stdout)["run"] == mine.run != theirs
 
 
 def test_landing_fast_forwards_and_then_is_done(yard: Yard) -> None:

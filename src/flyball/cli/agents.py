@@ -5,13 +5,18 @@ from __future__ import annotations
 import shutil
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from flyball.cli.text import one_line
 from flyball.cli.where import EXAMPLE, json_lines, print_json, print_table
 from flyball.errors import AgentMissing
+
+if TYPE_CHECKING:
+    from flyball.core.orchestra import Part
+    from flyball.house import House
 
 LISTED = {
     "claude": "claude",
@@ -20,6 +25,9 @@ LISTED = {
     "acp:opencode acp": "opencode",
 }
 SECOND_US = 1_000_000
+PARTS = ("agent", "role", "run", "status", "state", "loop", "circuit", "next", "task")
+GOING = ("running", "waiting", "blocked", "paused")
+RUNS_MOST = 200
 
 
 @click.group(
@@ -57,6 +65,49 @@ def _listed(agent: str, program: str) -> tuple[str, str, str]:
         return agent, path, "" if path and not adapter(agent).missing() else "not installed"
     except AgentMissing as told:
         return agent, path, str(told) if path else "not installed"
+
+
+@agents.command(
+    help=f"Who works on what, in which loop state, and who takes what is next.\n\n{EXAMPLE}flyball agents busy"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
+def busy(as_json: bool) -> None:
+    from flyball.cli.runs import open_house
+
+    with open_house() as house:
+        parts = _parts(house)
+    if as_json:
+        print_json([msgspec.to_builtins(part) for part in parts])
+    elif not parts:
+        click.echo(
+            'No agent works now, and none has work waiting. Start one: flyball run "Fix the failing test".'
+        )
+    else:
+        print_table([PARTS, *(_cells(part) for part in parts)])
+
+
+def _parts(house: House) -> list[Part]:
+    from flyball.core.orchestra import orchestra
+
+    rows = [row for status in GOING for row in house.journal.rows(status=status, limit=RUNS_MOST)]
+    return orchestra((house.read(row.run), house.driven(row.root or row.run)) for row in rows)
+
+
+def _cells(part: Part) -> tuple[str, ...]:
+    loop = f"{part.loop} ({part.no_progress} idle)" if part.no_progress else str(part.loop)
+    place = f"{part.machine} · {part.state}"
+    return (
+        *(
+            one_line(part.agent, 30) or "-",
+            part.role or "-",
+            part.run,
+            part.status,
+            place,
+            loop,
+            part.circuit,
+        ),
+        *(part.next or "-", one_line(part.task, 60)),
+    )
 
 
 @agents.command(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from flyball.checking import find
+from flyball.cli.runs import open_house
 from flyball.cli.text import clean, one_line
 from flyball.cli.where import EXAMPLE, print_json, root_of
 from flyball.core.run import Run
@@ -22,15 +23,6 @@ from flyball.workspace import Workspace, inspect_repo
 EXIT = {"good": 0, "stale": 1, "bad": 1, "none": 1}
 
 
-@contextlib.contextmanager
-def _house() -> Generator[House]:
-    house = House()
-    try:
-        yield house
-    finally:
-        house.close()
-
-
 # ---- diff -----------------------------------------------------------------------------------------------
 
 
@@ -39,7 +31,7 @@ def _house() -> Generator[House]:
 @click.option("--stat", is_flag=True, help="Only which files changed, and by how much.")
 @click.option("--color/--no-color", default=None, help="Colour; on a terminal unless told otherwise.")
 def diff(run: str, stat: bool, color: bool | None) -> None:
-    with _house() as house:
+    with open_house() as house:
         found = house.read(house.find(run))
         told = diff_of(house, found, stat)
     if not told:
@@ -112,7 +104,7 @@ def _coloured(line: str) -> str:
 @click.option("--export", type=click.Path(path_type=Path), help="Copy the certificate to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
 def verify(what: str, key: str, export: Path | None, as_json: bool) -> None:
-    with _house() as house:
+    with open_house() as house:
         finding = _verified(house, what, key)
         if export and finding.word != "none":
             _export(Path(finding.file or certificate_file(house, finding.run)), export)
@@ -214,7 +206,7 @@ def _ruled(said: Said) -> str:
 def land(run: str, onto: str, as_json: bool) -> None:
     from flyball.landing import land_run
 
-    with _house() as house:
+    with open_house() as house:
         run_id = house.find(run)
         _refuse_bad(verify_run(house, run_id))
         done = land_run(

@@ -24,7 +24,7 @@ from flyball.workspace.git import reading_user, text
 @contextlib.contextmanager
 def open_house() -> Generator[House]:
     forgiving()
-    house = House()
+    house = House(here=lambda: repository(Path.cwd()))
     try:
         yield house
     finally:
