@@ -49,11 +49,18 @@ def land_run(house: House, run_id: str, target: str, who: str, say: Say) -> Outc
     with _held(house, run_id) as lease:
         made = _made(lease.run)
         if _contains(repo, branch, made):
+            if not _told(house, run_id, made):  # the landing before this one was cut off just after the deed
+                lease.note(e.Landed(at=house.clock.now(), commit=made, branch=branch, who=who))
             return Outcome(run_id, branch, made, _tip(repo, branch), already=True)
         _refuse_moved(house, repo, lease.run, made)
         outcome = _forward(lease, repo, branch, say)
         lease.note(e.Landed(at=house.clock.now(), commit=outcome.commit, branch=outcome.branch, who=who))
     return outcome
+
+
+def _told(house: House, run_id: str, commit: str) -> bool:
+    facts = (e.decode(entry.body) for entry in house.journal.read(run_id))
+    return any(isinstance(fact, e.Landed) and fact.commit == commit for fact in facts)
 
 
 def _landable(run: Run) -> Run:

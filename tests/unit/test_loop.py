@@ -326,6 +326,7 @@ def test_five_interruptions_in_a_row_ask() -> None:
     played = loop(interrupted)
     assert (played.code, played.run.status) == ("wait.infrastructure", "waiting")
     assert played.done.count("agent:worker") == 5
+    assert played.run.question and "the driver was killed" in played.run.question.text
     played.answer("go-on")
     assert (played.code, played.done.count("agent:worker")) == ("wait.infrastructure", 10)
 

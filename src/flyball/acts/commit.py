@@ -8,7 +8,7 @@ from pathlib import Path
 from flyball import certificate
 from flyball.acts.ground import Ground
 from flyball.acts.landing import bring_home
-from flyball.acts.proof import log_of, made_by_setup, spec
+from flyball.acts.proof import kept, log_of, made_by_setup, spec
 from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.decide import Finished
@@ -76,7 +76,7 @@ def _hooks(
                 place,
                 spec(ground, run, line, files, "proof", run.settings.proof_timeout_us, "loopback", reads),
             )
-        ended = process.attend(place, stop=stop)
+        ended = kept(place, stop)
         if ended.reason in ("lost", "orphaned", "stopped"):
             return Interrupted(act.key, BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
         if not ended.well:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from flyball.acts.ground import CALM, Ground, share_links
+from flyball.acts.scrub import scrub
 from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.decide import Finished
@@ -83,7 +84,7 @@ def run_setup(ground: Ground, run: Run, folder: Path, files: Path, home: str, st
     for number, command in enumerate(run.settings.setup):
         place = folder / f"setup-{number}"
         process.begin(place, spec(ground, run, command, files, home, run.settings.proof_timeout_us, "all"))
-        ended = process.attend(place, stop=stop)
+        ended = kept(place, stop)
         if ended.reason in ("lost", "orphaned", "stopped"):
             raise SetupStopped(BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
         if not ended.well:
@@ -106,7 +107,14 @@ def _run(
     if act.wall_us:
         limit = min(limit, max(1_000_000, act.wall_us - used_us))
     process.begin(place, spec(ground, run, command, files, "proof", limit, run.settings.network_proof))
-    return process.attend(place, stop=stop)
+    return kept(place, stop)
+
+
+def kept(place: Path, stop: process.Stop) -> process.Exit:
+    """Attended to its end; what it wrote is kept without secrets."""
+    ended = process.attend(place, stop=stop)
+    scrub(place)
+    return ended
 
 
 def spec(

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from flyball.acts.ground import Ground, share_links
 from flyball.acts.prompt import prompt
+from flyball.acts.scrub import scrub
 from flyball.agents import adapter as find_adapter
 from flyball.agents import process
 from flyball.agents.adapter import Adapter, Call, Heard, Order
@@ -86,10 +87,13 @@ def take_turn(
         process.begin(folder, _spec(ground, run, act, agent, work, folder))
     ended = process.attend(folder, on_output=live, stop=stop)
     if ended.reason in ("lost", "orphaned") or (ended.reason == "stopped" and not live.fired):
+        scrub(folder)
         return _interrupted(work, act, folder, ended)
     heard = _heard(agent, folder, ended)
     heard = _halted(heard, live) if live.fired else heard
-    return _judged(ground, run, act, work, folder, heard, live, ended)
+    done = _judged(ground, run, act, work, folder, heard, live, ended)
+    scrub(folder)
+    return done
 
 
 def _spec(

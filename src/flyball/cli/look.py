@@ -22,6 +22,7 @@ from flyball.cli.words import Teller
 from flyball.core import events as e
 from flyball.core import views
 from flyball.core.stops import dollars
+from flyball.guard.secrets import redact
 from flyball.house import House
 from flyball.journal import Entry, Row
 
@@ -199,5 +200,5 @@ def outputs(house: House, key: str) -> Iterable[str]:
     for place in places:
         name = "" if place == folder else f"{place.name}/"
         for stream, data in (("out", process.read_out(place)), ("err", process.read_err(place))):
-            for text in clean(data.decode("utf-8", "replace")).splitlines():
+            for text in clean(redact(data.decode("utf-8", "replace"))).splitlines():
                 yield f"    {name}{stream} | {text}"

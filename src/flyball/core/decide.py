@@ -70,10 +70,11 @@ def due(run: Run, now: int) -> Do | Note | Rest:
         code = {"interrupt": "interrupted", "take-over": "wait.take_over"}.get(run.asked, "wait.paused")
         return Note((e.Stopped(at=now, status="paused", stop=stop(run, code, rule=run.asked)),))
     if run.interruptions >= INTERRUPTIONS:
-        seen = stop(run, "wait.infrastructure", "interruptions", INTERRUPTIONS, run.interruptions)
-        return Note(
-            (ask(run, seen, "infrastructure", "Acts of this run keep being interrupted. Go on?", now),)
+        seen = stop(
+            run, "wait.infrastructure", "interruptions", INTERRUPTIONS, run.interruptions, detail=run.cut
         )
+        text = f"Acts of this run keep being interrupted: {run.cut or 'no reason is known'}. Go on?"
+        return Note((ask(run, seen, "infrastructure", text, now),))
     return _groundwork(run) or (_onwards_from_held(run, now) if run.held else _work(run, now))
 
 

@@ -95,6 +95,12 @@ class Stop(Fact, frozen=True, kw_only=True):
     otherwise: str = ""  # what would have happened had the rule not fired
     detail: str = ""
 
+    def grants(self, verb: str) -> tuple[str, ...]:
+        """What an answer lets the agent do: the call that it asked about, for good or once."""
+        if self.code != "wait.permission" or not self.observed:
+            return ()
+        return {"approve": (self.observed,), "grant": (f"once:{self.observed}",)}.get(verb, ())
+
 
 class Question(Fact, frozen=True, kw_only=True):
     """What a person is asked. `shown` is the hash of what the answer will be bound to."""
@@ -107,6 +113,19 @@ class Question(Fact, frozen=True, kw_only=True):
     verbs: tuple[str, ...]
     shown: str = ""
     tree: str = ""
+
+
+class Action(Fact, frozen=True, kw_only=True):
+    """One tool call that the guard was asked about: what it ruled, and what came of it."""
+
+    tool: str
+    input: str = ""
+    verdict: str = ""  # allow | ask | deny
+    rule: str = ""
+    reason: str = ""
+    result: str = ""
+    failed: bool = False
+    late: bool = False  # ruled while no driver was there to see it
 
 
 # ---- what came of an act ---------------------------------------------------------------------------------
@@ -138,6 +157,8 @@ class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
     commit: str = ""  # the checkpoint made of it
     undone: tuple[str, ...] = ()  # what a read-only role changed and we put back
     notes: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()  # those that passed the guard's hooks; at most a hundred
+    wanted: str = ""  # the fingerprint of the call that needs a person's permission
 
 
 class ProofCommand(Fact, frozen=True, kw_only=True):

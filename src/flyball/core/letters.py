@@ -190,9 +190,16 @@ def _consequences(run: Run, after: Run, letter: Answer, now: int) -> list[e.AnyE
         return onward(after, held.outcome, now, held.data, True) if yes else again
     if held and held.until in ("approval", "block") and kind in ("approval", "block"):
         return _let_stand(run, held, now) if yes else _put_back(run, held, letter, now)
+    if kind == "permission" and letter.verb in ("approve", "grant", "reject"):
+        return [e.Told(at=now, text=_permitted(run, letter.verb), who=letter.who)]
     if held is None and run.here.act == "ask" and kind in ("escalation", "loop"):
         return _state_answer(after, letter, now)
     return []  # what was held, or the act of the state, is done again
+
+
+def _permitted(run: Run, verb: str) -> str:
+    said = {"approve": "A person allows", "grant": "A person allows, once", "reject": "A person does not allow"}
+    return f"{said[verb]}: {run.stop.detail if run.stop and run.stop.detail else 'what you asked for'}"
 
 
 def _let_stand(run: Run, held: e.Held, now: int) -> list[e.AnyEvent]:

@@ -92,6 +92,7 @@ class Run(Struct, frozen=True, kw_only=True):
     done_tree: str = ""  # the tree of which the author last said DONE
     ruling: e.Ruling | None = None
     waived: tuple[str, ...] = ()
+    granted: tuple[str, ...] = ()  # calls that a person allowed, by fingerprint; `once:` is for the next turn
     committed: e.CommitEnded | None = None
     certificate: str = ""
 
@@ -100,6 +101,7 @@ class Run(Struct, frozen=True, kw_only=True):
     limits: int = 0  # turns in a row that a limit ended, as far as two
     limited: dict[str, int] = {}  # agent -> until when a limit holds it, where others stand in
     interruptions: int = 0
+    cut: str = ""  # why the last act was interrupted
     no_progress: int = 0
     progressed: bool = False  # the last turn made progress
     error: str = ""
@@ -270,6 +272,7 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
         act=None,
         child="",
         interruptions=run.interruptions + int(event.reason != BY_A_PERSON),
+        cut=event.reason,
         todo=Todo(act.tree, "putback") if act and put_back else run.todo,
         told=(*(act.told if act else ()), *run.told, note) if put_back else run.told,
     )
@@ -349,6 +352,7 @@ def _resumed(run: Run, event: e.Resumed) -> Run:
 def _answered(run: Run, event: e.Answered) -> Run:
     judged = run.held is not None and run.held.until in ("approval", "block")
     waived = run.ruling.diff if run.ruling and event.verb == "approve" and judged else ""
+    granted = (*run.granted, *(run.stop.grants(event.verb) if run.stop else ()))
     run = _renewed(run)
     return replace(
         run,
@@ -359,6 +363,7 @@ def _answered(run: Run, event: e.Answered) -> Run:
         until=None,
         asked=_still_asked(run),
         answered_by=event.who,
+        granted=granted,
         waived=(*run.waived, waived) if waived else run.waived,
         failures=_forgiven(run),
         disputes={},

@@ -74,6 +74,7 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
     run = replace(
         run,
         turn=run.turn + 1,
+        granted=tuple(call for call in run.granted if not call.startswith("once:")),
         exit_signal=turn.claim.finished or turn.claim.signal in ("DONE", "PASS"),
         indicators=turn.claim.indicators,
         lately=(*run.lately[1 - LATELY :], _line(run, role, turn)),

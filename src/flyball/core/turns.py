@@ -273,7 +273,7 @@ def _failed(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
 
 def _asks(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent] | None:
     if turn.verdict == "needs_approval":
-        seen = stop(run, "wait.permission", "permission", detail=turn.error)
+        seen = stop(run, "wait.permission", "permission", observed=turn.wanted, detail=turn.error)
         return [ask(run, seen, "permission", turn.error or "The agent asks for a permission.", now)]
     twice = [name for name, count in run.disputes.items() if count >= DISPUTES]
     if twice:
