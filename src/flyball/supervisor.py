@@ -21,8 +21,9 @@ from flyball.core.decide import Do, Finished, Note, Rest, due, phase_us, react
 from flyball.core.letters import for_who_works, hear, wake
 from flyball.core.run import BY_A_PERSON, Run, fold, thaw
 from flyball.core.settings import Settings
-from flyball.errors import JournalError, NotFound
+from flyball.errors import FlyballError, JournalError, NotFound
 from flyball.journal import Entry, Journal
+from flyball.spending import windows
 
 SLEEP_MOST_S = 3600.0  # a selector cannot sleep for months
 
@@ -34,10 +35,14 @@ class Clock(Protocol):
 
 
 class Interrupted:
-    """An act came to nothing; it costs nothing."""
+    """An act came to nothing; it costs nothing. `gone`: nothing can be done until somebody has put that right."""
 
-    def __init__(self, key: str, reason: str, kept: str = "") -> None:
-        self.key, self.reason, self.kept = key, reason, kept
+    def __init__(self, key: str, reason: str, kept: str = "", gone: bool = False) -> None:
+        self.key, self.reason, self.kept, self.gone = key, reason, kept, gone
+
+
+class Gone(FlyballError):
+    """Something that acts stand on is not there any more; no act is done without it."""
 
 
 class Performer(Protocol):
@@ -164,6 +169,8 @@ class Supervisor:
         match due(batch.run(run_id), now):
             case Note(events):
                 batch.add(run_id, events)
+            case Do(act) if act.agent and self._see_windows(batch, run_id, now):
+                pass  # due again, with what was seen
             case Do(act):
                 act = self._complete(batch, run_id, act)
                 batch.add(run_id, [e.ActStarted(at=now, act=act)])
@@ -171,6 +178,17 @@ class Supervisor:
             case _:
                 pass
         return None
+
+    def _see_windows(self, batch: Batch, run_id: str, now: int) -> bool:
+        """Note what all runs together have spent, if this one has a budget for it and it is news."""
+        run = batch.run(run_id)
+        if not run.settings.budget.windows:
+            return False
+        seen = windows(self.journal, now)
+        if run.window is not None and replace(run.window, at=now) == seen:
+            return False
+        batch.add(run_id, [seen])
+        return True
 
     def _complete(self, batch: Batch, run_id: str, act: e.Act) -> e.Act:
         """What an act needs from outside its run: the script's place, the child's id."""
@@ -220,6 +238,7 @@ class Supervisor:
             commit=parent.began.commit,
             version=parent.began.version,
             pinned=parent.began.pinned,
+            sandbox=parent.sandbox,
         )
         batch.begin(child, self.journal.acquire(act.child, self.driver, self.alive))
         told = [e.Told(at=child.at, text=text, who="parent") for text in parent.told]
@@ -238,9 +257,10 @@ class Supervisor:
                 continue
             now = self.clock.now()
             if isinstance(news, Interrupted):
-                batch.add(
-                    run_id, [e.ActInterrupted(at=now, key=news.key, reason=news.reason, kept=news.kept)]
+                fact = e.ActInterrupted(
+                    at=now, key=news.key, reason=news.reason, kept=news.kept, gone=news.gone
                 )
+                batch.add(run_id, [fact])
             else:
                 batch.add(run_id, react(run, news, now))
 

@@ -48,7 +48,7 @@ def test_a_commit_is_a_full_sync(path: Path) -> None:
     journal = SqliteJournal(path)
     asked = ("journal_mode", "synchronous", "foreign_keys", "application_id", "user_version")
     settings = [journal._database.ask(f"PRAGMA {name}")[0][0] for name in asked]
-    assert settings == ["wal", 2, 0, APPLICATION, 1]
+    assert settings == ["wal", 2, 0, APPLICATION, 2]
     journal.close()
 
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
+from flyball.acts import hooks
 from flyball.acts.ground import Ground, share_links
 from flyball.acts.prompt import prompt
 from flyball.acts.scrub import scrub
@@ -31,7 +32,9 @@ from flyball.core.run import BY_A_PERSON, FAILED, Run
 from flyball.core.turns import call_limits
 from flyball.guard.change import Change
 from flyball.guard.changes import Ruling, judge_changes
+from flyball.guard.policy import Policy
 from flyball.guard.secrets import redact
+from flyball.guard.tiers import tier_of
 from flyball.supervisor import Interrupted
 from flyball.workspace import Workspace
 
@@ -85,11 +88,12 @@ def take_turn(
     live = Live(agent, stop, show, call_limits(run))
     if process.look(folder) == "unclaimed":
         process.begin(folder, _spec(ground, run, act, agent, work, folder))
-    ended = process.attend(folder, on_output=live, stop=stop)
+    with hooks.attended(folder, run, work, show):
+        ended = process.attend(folder, on_output=live, stop=stop)
     if ended.reason in ("lost", "orphaned") or (ended.reason == "stopped" and not live.fired):
         scrub(folder)
         return _interrupted(work, act, folder, ended)
-    heard = _heard(agent, folder, ended)
+    heard = hooks.witnessed(_heard(agent, folder, ended), folder)
     heard = _halted(heard, live) if live.fired else heard
     done = _judged(ground, run, act, work, folder, heard, live, ended)
     scrub(folder)
@@ -112,17 +116,21 @@ def _spec(
         place_in_file=act.place_in_file,
         session=act.session,
         resume=act.resume,
+        hooks=folder / hooks.briefs.FOLDER,
     )
     launch = agent.launch(order)
+    briefed = (str(hooks.brief(ground, run, role, work, home, folder)),) if launch.hooked else ()
     env = {**ground.env(run, home), "FLYBALL_TURN": str(act.turn), "FLYBALL_ROLE": role, **launch.env}
     if not ground.confined(run):
         share_links(run, work.repo_root, work.checkout)
-    argv = ground.enclosed(run, launch.argv, work.checkout, home, run.settings.network_agent, launch.reads)
+    reads = (*launch.reads, *briefed)
+    argv = ground.enclosed(run, launch.argv, work.checkout, home, run.settings.network_agent, reads)
     return process.Spec(
         argv=argv,
         cwd=str(work.checkout),
         env=env,
         stdin_file=launch.stdin_file,
+        status=ground.confined(run),
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
         idle_s=act.idle_us / 1_000_000 if act.idle_us else None,
     )
@@ -225,7 +233,16 @@ def judge(
         existing_symlinks=work.links(tree) if changes else {},
         texts=_texts(work, act.tree, tree, changes),
     )
-    return _as_fact(ruling, act.tree, tree)
+    return _tiered(run, ground.policy(run), changes, _as_fact(ruling, act.tree, tree))
+
+
+def _tiered(run: Run, policy: Policy, changes: list[Change], ruling: e.Ruling) -> e.Ruling:
+    """CTO-3: how much is at stake, from the task's words and every file that was really changed."""
+    paths = tuple(dict.fromkeys((*run.changed, *(plain(change.path) for change in changes))))
+    tier, why = tier_of(
+        paths, run.began.task, policy, writes=bool(paths), workspace=run.began.repo or "/workspace"
+    )
+    return replace(ruling, tier=tier, tier_why=why[0][:300])
 
 
 def _texts(
@@ -297,9 +314,9 @@ def _keep(work: Workspace, act: e.Act, tree: str, ruling: e.Ruling, run: Run) ->
 def _turn(run: Run, act: e.Act, heard: Heard, live: Live, ended: process.Exit) -> e.TurnEnded:
     failed = [call for call in heard.calls if call.error]
     error = heard.error or (failed[-1].result if failed else "")
-    reset_at = heard.reset_at
+    reset_at, now = heard.reset_at, ended.started_at_us + ended.took_us
     if heard.reset_in_us is not None:
-        reset_at = ended.started_at_us + ended.took_us + heard.reset_in_us
+        reset_at = now + heard.reset_in_us
     return e.TurnEnded(
         verdict=heard.verdict,
         message=redact(heard.message)[-MESSAGE_MOST:],
@@ -307,10 +324,14 @@ def _turn(run: Run, act: e.Act, heard: Heard, live: Live, ended: process.Exit) -
         usage=_counted(heard.usage),
         claim=_redacted(claim(run, act.do.partition(":")[2], heard)),
         reset_at=reset_at,
+        plan_percent=heard.plan_percent,
+        plan_reset_at=now + heard.plan_reset_in_us if heard.plan_reset_in_us is not None else 0,
         error=redact(error if heard.verdict == "ok" else heard.error)[-2000:],
         fingerprint=error_fingerprint(error) if error else "",
         said=message_fingerprint(heard.message),
-        calls=len(heard.calls),
+        calls=max(len(heard.calls), len(heard.actions)),
+        actions=heard.actions,
+        wanted=heard.wanted,
         halted=live.fired.code if live.fired else "",
         halted_why=redact(_why_halted(live.fired)) if live.fired else "",
     )

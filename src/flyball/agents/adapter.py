@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from flyball.agents.process import Exit
-from flyball.core.events import Claim, Usage
+from flyball.core.events import Action, Claim, Usage
 
 
 class Order(Struct, frozen=True, kw_only=True):
@@ -24,6 +24,7 @@ class Order(Struct, frozen=True, kw_only=True):
     place_in_file: int = 0
     session: str = ""
     resume: bool = False
+    hooks: Path | None = None  # where the hooks' configurations will stand (hook/settings.py)
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -33,6 +34,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     stdin_file: str | None = None
     reads: tuple[str, ...] = ()  # files outside the checkout that it must see
+    hooked: bool = False  # it was told to ask the guard through hooks; one that never does has failed
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -55,8 +57,12 @@ class Heard(Struct, frozen=True, kw_only=True):
     claim: Claim = Claim()
     reset_in_us: int | None = None
     reset_at: int | None = None
+    plan_percent: int | None = None  # how much of the plan's window is used up
+    plan_reset_in_us: int | None = None
     error: str = ""
     calls: tuple[Call, ...] = ()
+    actions: tuple[Action, ...] = ()  # those that the guard was asked about
+    wanted: str = ""  # the fingerprint of the one that needs a permission
 
 
 class Adapter(Protocol):

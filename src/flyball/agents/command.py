@@ -1,7 +1,9 @@
 """Any command line as an agent: judged by its exit code and by what it left in the tree.
 
 `{prompt}` in the command is replaced by the prompt as one word, `{prompt_file}` by a file that holds it; with
-neither, the prompt is on standard input.
+neither, the prompt is on standard input. `{hooks}` is replaced by a folder with configurations that let a CLI with
+hooks ask the guard before each tool call (`claude --settings {hooks}/claude.json`); a turn in which it never did
+has failed.
 """
 
 from __future__ import annotations
@@ -36,12 +38,15 @@ class CommandAgent:
         return [w for w in words if "=" not in w.split("/")[0]] if words and "=" in words[0] else words
 
     def launch(self, order: Order) -> Launch:
-        line = self.command.replace("{prompt_file}", shlex.quote(str(order.prompt_file)))
+        hooked = "{hooks}" in self.command and order.hooks is not None
+        command = self.command.replace("{hooks}", shlex.quote(str(order.hooks))) if hooked else self.command
+        line = command.replace("{prompt_file}", shlex.quote(str(order.prompt_file)))
         on_argv = "{prompt}" in line
         line = line.replace("{prompt}", shlex.quote(order.prompt))
-        silent = on_argv or line != self.command
+        silent = on_argv or line != command
         stdin = None if silent else str(order.prompt_file)
-        return Launch(argv=("/bin/sh", "-c", line), stdin_file=stdin, reads=(str(order.prompt_file),))
+        reads = (str(order.prompt_file),)
+        return Launch(argv=("/bin/sh", "-c", line), stdin_file=stdin, reads=reads, hooked=hooked)
 
     def doing(self, line: str) -> Call | None:
         return None

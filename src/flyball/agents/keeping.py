@@ -41,6 +41,9 @@ STOP_ROUNDS = 50
 DIE_WITH_PARENT, SUBREAPER = 1, 36  # of prctl(2)
 DEAF = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 REASONS = ("stopped", "wall", "idle", "orphaned")
+STATUS_FD = 200  # where the process tells what became of it, if the spec says so
+STATUS_MOST = 4096
+DEPTH_MOST = 1000  # of a process's ancestors
 
 
 def prctl(option: int, value: int) -> None:
@@ -65,6 +68,7 @@ class Keeper:
         self.began_us, self.began = time.time_ns() // 1000, time.monotonic()
         self.at, self.wall, self.idle, self.alone, self.hold = self.began, 0.0, 0.0, 0.0, False
         self.pid, self.status, self.error = 0, None, ""
+        self.told_of, self.tells = os.pipe() if spec.get("status") else (-1, -1)
         self.reason, self.kill_at, self.termed = "", 0.0, False
         self.swept: set[int] = set()
         self.stopped: set[int] = set()
@@ -105,7 +109,8 @@ class Keeper:
         if self.pid == 0:
             self.become(say)
         os.close(say)
-        for fd in (self.out.theirs, self.err.theirs, *([self.held.theirs] if self.held else [])):
+        lent = [self.held.theirs] if self.held else []
+        for fd in (self.out.theirs, self.err.theirs, *lent, *([self.tells] if self.tells >= 0 else [])):
             os.close(fd)
         self.error = os.read(said, 4096).decode(errors="replace")
         os.close(said)
@@ -118,6 +123,8 @@ class Keeper:
             stdin = self.held.theirs if self.held else os.open(name, os.O_RDONLY)
             for fd, ours in enumerate((stdin, self.out.theirs, self.err.theirs)):
                 os.dup2(ours, fd)
+            if self.tells >= 0:
+                os.dup2(self.tells, STATUS_FD)
             name = self.spec["cwd"]
             os.chdir(name)
             name = self.spec["argv"][0]
@@ -187,6 +194,9 @@ class Keeper:
             client, _ = self.door.accept()
         except OSError:
             return  # who knocked has gone
+        if is_below(peer(client), os.getpid()):
+            client.close()  # the kept do not give orders to their keeper
+            return
         client.setblocking(False)
         self.clients[client.fileno()] = (client, bytearray())
 
@@ -343,7 +353,40 @@ class Keeper:
             "err_bytes": self.err.kept,
             "dropped": self.out.dropped + self.err.dropped,
             "swept": len(self.swept),
+            "status": self.told_status(),
         }
+
+    def told_status(self) -> str | None:
+        """All who could write to it have ended; what is left over is short, or not a sandbox's."""
+        if self.told_of < 0:
+            return None
+        os.set_blocking(self.told_of, False)
+        try:
+            return os.read(self.told_of, STATUS_MOST).decode(errors="replace")
+        except BlockingIOError:
+            return ""
+
+
+def peer(client: socket.socket) -> int:
+    """Who called; 0 where the system does not say."""
+    if sys.platform != "linux":
+        return 0
+    return int.from_bytes(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
+
+
+def is_below(pid: int, root: int) -> bool:
+    """Whether a process descends from `root`; one that has ended meanwhile cannot be known not to."""
+    for _ in range(DEPTH_MOST):
+        if pid in (0, 1):
+            return False
+        if pid == root:
+            return True
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                pid = int(file.read().rpartition(b")")[2].split()[1])
+        except OSError:
+            return True
+    return True
 
 
 def descendants(root: int) -> dict[int, bytes]:

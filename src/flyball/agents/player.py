@@ -202,7 +202,13 @@ def _finish(value: object) -> bool:
 
 
 _action = _fields({"tool": _text}, {"input": _anything, "result": _anything, "error": _flag})
-_usage = _fields({}, {"input_tokens": _whole, "output_tokens": _whole, "cost_usd": _number})
+_usage = _fields(
+    {},
+    {
+        **{"input_tokens": _whole, "output_tokens": _whole, "cost_usd": _number},
+        **{"plan_percent": _whole, "plan_reset_in_s": _seconds},
+    },
+)
 _limited = _fields({"kind": _text}, {"reset_in_s": _seconds})
 
 # What a turn may have, in the order in which it is played.
@@ -212,7 +218,10 @@ KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
     "delete": (_texts, "a list of paths"),
     "run": (_text, "a command as text"),
     "actions": (_actions, "a list of {tool, input, result, error}, tool being text and error true or false"),
-    "usage": (_usage, "{input_tokens, output_tokens, cost_usd}, tokens whole and none below 0"),
+    "usage": (
+        _usage,
+        "{input_tokens, output_tokens, cost_usd, plan_percent, plan_reset_in_s}, tokens whole and none below 0",
+    ),
     "finding": (_data, "a table"),
     "ask": (_text, "text"),
     "finish": (_finish, "a table with `indicators`, a list of texts"),

@@ -36,6 +36,7 @@ TAIL_MOST = 1 << 20
 SOCKET_PATH_MOST = 100  # sun_path has 108 bytes on Linux, 104 on macOS
 CLEAR_ROUNDS = 200
 RETRY_S = 0.01
+STATUS_FD = 200  # on it, where the spec asks for it, a sandbox tells its keeper what became of it
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +52,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 5.0
     orphan_s: float = 60.0
     out_limit: int = 64 << 20
+    status: bool = False  # the program tells on STATUS_FD whether it began
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +68,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     err_bytes: int = 0
     dropped: int = 0
     swept: int = 0
+    status: str | None = None  # what was told on STATUS_FD, if it was asked for
 
     @property
     def well(self) -> bool:

@@ -5,8 +5,10 @@ Laws:
 - The checkout stands at the repository's own path, over it: editable installs, absolute paths and caches
   mean this tree, and nothing of the user's repository is to be seen there.
 - All capabilities are dropped, also for root: with them a process could unmount what hides things.
+- Whether it began is told apart from how the act ended: a sandbox that fails is nobody's failed turn.
 
-bubblewrap is the one kind there is; another (Landlock) would be a second `Kind` and a second wrap.
+Two kinds: bubblewrap, and where that is not to be had Landlock, which mounts nothing (the checkout stays where
+it is, /tmp is closed) and confines files only.
 """
 
 import os
@@ -14,14 +16,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from flyball.agents import reach
+from flyball.agents.process import STATUS_FD, Exit
 from flyball.errors import AgentError
 
-Kind = Literal["bwrap", "none"]
+Kind = Literal["bwrap", "landlock", "none"]
 Network = Literal["all", "loopback", "none"]
 Bind = tuple[str, str]  # the real path, and where it is to be seen
 
@@ -117,6 +122,12 @@ class Sandbox(msgspec.Struct, frozen=True):
     kind: Kind
     why: str
     program: str = ""
+    limits: str = ""  # what it cannot do, as a sentence
+
+    @property
+    def mounts(self) -> bool:
+        """The checkout is seen at the repository's path, and /tmp is private."""
+        return self.kind == "bwrap"
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,10 +142,33 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     shares: tuple[Bind, ...] = ()  # read-only folders inside the checkout, such as .venv
     network: Network = "all"
+    read_only: bool = False  # the checkout too: who judges or plans writes nothing
     env: dict[str, str] = {}  # set on the command line: no secrets here
 
 
-def probe() -> Sandbox:
+def probe(wanted: str = "auto") -> Sandbox:
+    """What works here of what is wanted, the better kind first; each is really run once."""
+    kinds = {"auto": ("bwrap", "landlock"), "required": ("bwrap", "landlock"), "none": ()}.get(
+        wanted, (wanted,)
+    )
+    tried: list[Sandbox] = []
+    for kind in kinds:
+        tried.append(_probe_bwrap() if kind == "bwrap" else _probe_landlock())
+        if tried[-1].kind != "none":
+            return tried[-1]
+    return Sandbox("none", "; ".join(found.why for found in tried) or "it is turned off")
+
+
+@cache
+def _probe_landlock() -> Sandbox:
+    """A kernel's Landlock does not come and go."""
+    why = reach.probe()
+    if why:
+        return Sandbox("none", why)
+    return Sandbox("landlock", "Landlock works", str(reach.PROGRAM), reach.limits())
+
+
+def _probe_bwrap() -> Sandbox:
     """Run bubblewrap once, with everything that wrap() asks of it."""
     program = shutil.which("bwrap")
     if program is None:
@@ -150,6 +184,29 @@ def probe() -> Sandbox:
     return Sandbox("bwrap", "bubblewrap works", program)
 
 
+def enclose(found: Sandbox, argv: Sequence[str], view: View) -> list[str]:
+    """The command that runs `argv` inside the view and tells on STATUS_FD that it has begun."""
+    if found.kind == "bwrap":
+        program, *rest = wrap(argv, view, found.program)
+        return [program, "--json-status-fd", str(STATUS_FD), *rest]
+    closed = (*SCRATCH, "/run", *_homes(view.user_home))
+    kept = [*_kept_in_run(), *(path for home in _homes(view.user_home) for path in _kept(Path(home)))]
+    read, write = reach.readable(view, closed, kept), reach.writable(view)
+    return reach.command(argv, read, write, tcp=view.network != "none", tell=STATUS_FD)
+
+
+def never_began(ended: Exit, said: bytes) -> str:
+    """Why the sandbox let nothing run at all, by its own word; "" if it did, or was not asked to."""
+    if ended.status is None or any(word in ended.status for word in ("exit-code", "started")):
+        return ""
+    if ended.reason == "cannot_start":
+        return ended.error
+    if ended.reason != "exit" or ended.code == 0:
+        return ""
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else f"exit code {ended.code}"
+
+
 def wrap(argv: Sequence[str], view: View, program: str = "bwrap") -> list[str]:
     """The command that runs `argv` inside the view. Order counts: what comes later lies on top."""
     at = os.path.realpath(view.at)
@@ -160,7 +217,7 @@ def wrap(argv: Sequence[str], view: View, program: str = "bwrap") -> list[str]:
         *_flat(("--tmpfs", path) for path in folders),
         *_flat(("--ro-bind", "/dev/null", path) for path in hidden if path not in folders),
         *_own(view, at, inside=False),
-        *("--bind", view.checkout, at, "--bind", view.home, view.home),
+        *("--ro-bind" if view.read_only else "--bind", view.checkout, at, "--bind", view.home, view.home),
         *_own(view, at, inside=True),
         *_flat(("--ro-bind", *bind) for bind in view.ro_binds),
         *_flat(("--bind", *bind) for bind in view.rw_binds),
@@ -186,13 +243,17 @@ def _namespaces(network: Network) -> list[str]:
 
 def _root() -> list[str]:
     """Everything, read-only; but no device, socket, process or temporary file of anybody else."""
-    kept = [f"/run/{name}" for name in RUN_KEPT if Path("/run", name).exists()]
+    kept = _kept_in_run()
     scratch = [path for path in SCRATCH if Path(path).is_dir() and not Path(path).is_symlink()]
     return [
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
         *_flat(("--ro-bind", path, path) for path in kept),
         *_flat(("--perms", "1777", "--tmpfs", path) for path in scratch),
     ]
+
+
+def _kept_in_run() -> list[str]:
+    return [f"/run/{name}" for name in RUN_KEPT if Path("/run", name).exists()]
 
 
 def _homes(user_home: str | None) -> list[str]:

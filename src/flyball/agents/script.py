@@ -53,10 +53,16 @@ class ScriptAgent:
             message=str(_of(rows, "message").get("text", "")),
             usage=_usage(rows),
             claim=_claim(rows),
-            reset_in_us=int(float(wait) * 1_000_000) if wait is not None else None,
+            reset_in_us=_us(wait),
+            plan_percent=cast("int | None", _of(rows, "usage").get("plan_percent")),
+            plan_reset_in_us=_us(_of(rows, "usage").get("plan_reset_in_s")),
             error=_error(rows, err, exit, verdict),
             calls=tuple(_call(row) for row in rows if row.get("type") == "action"),
         )
+
+
+def _us(seconds: Any) -> int | None:
+    return int(float(seconds) * 1_000_000) if seconds is not None else None
 
 
 def _row(line: str) -> dict[str, Any]:

@@ -81,6 +81,7 @@ def _rows(run: Run, told: dict[str, Any]) -> list[tuple[str, str]]:
         ("elapsed", f"{span(last - run.began.at)}, at work {span(run.wall_us)}"),
         ("agents", _agents(run)),
         ("proof", proof or "none: the end is unproven"),
+        ("risk", f"{run.ruling.tier}: {run.ruling.tier_why}" if run.ruling and run.ruling.tier else ""),
         ("guard", f"policy {run.settings.policy}, sandbox {run.sandbox or run.settings.sandbox}"),
         ("budget", _budget(run)),
         ("turns", f"{run.turns}{_of(run.most('turns'))}"),

@@ -124,6 +124,9 @@ def _quietly(event: e.AnyEvent) -> tuple[str, int, str]:
             return f"letter {event.letter} was refused: {one_line(event.reason)}", 2, "warn"
         case e.Charged():
             return f"charged {dollars(event.usage.cost_uusd)} of run {event.run}", 0, "dim"
+        case e.WindowSeen():
+            day, week = dollars(event.day_uusd), dollars(event.week_uusd)
+            return f"all runs together spent {day} in a day, {week} in a week", 1, "dim"
         case _:
             return e.kind(event), 0, "dim"
 
@@ -182,6 +185,9 @@ def _turn(who: str, turn: e.TurnEnded, took_us: int) -> tuple[str, int, str]:
     if turn.usage.cost_uusd:
         parts.append(dollars(turn.usage.cost_uusd))
     parts.append(took(took_us))
+    refused = [one_line(f"{a.tool} {a.input}", 60) for a in turn.actions if a.verdict != "allow"]
+    if refused:
+        parts.append(f"refused: {some(refused)}")
     if turn.verdict != "ok":
         return f"{who} ended: {turn.verdict}{said}", 2, "warn"
     claim = turn.claim.outcome or turn.claim.signal

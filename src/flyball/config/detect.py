@@ -241,6 +241,8 @@ share = {share}                  # folders lent to the checkouts, read-only
 
 [budget]
 # usd = 5.0                      # "none" for no limit; so for tokens and wall
+# day_usd = "none"               # of all runs together in 24 hours; also day_tokens, week_usd, week_tokens
+# plan_percent = "none"          # of your plan's window, where the agent reports it; then it waits for the next
 # tokens = 2_000_000
 # wall = "4h"
 

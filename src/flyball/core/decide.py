@@ -18,10 +18,17 @@ from flyball.core.actors import actor_of
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, duration_us
 from flyball.core.run import WORKERS, Run, apply, cto_most, fold
-from flyball.core.stops import ask, ended, exhausted, let_go, spent_up, stop, unapproved
+from flyball.core.stops import (
+    INTERRUPTIONS,
+    ask,
+    ended,
+    exhausted,
+    let_go,
+    spent_up,
+    stop,
+    unapproved,
+)
 from flyball.errors import FlyballError
-
-INTERRUPTIONS = 5
 
 
 class Do(Struct, frozen=True):
@@ -166,6 +173,9 @@ def over(run: Run, now: int) -> Note | None:
     limit = _over_limit(run)
     if limit:
         return Note(tuple(exhausted(run, limit, now)))
+    plan = waits.plan_used_up(run, now)
+    if plan:
+        return Note((plan,))
     seen = turns.stalled(run) if run.here.of in WORKERS and "stalled" not in run.here.on else None
     target = run.machine.place(run.state, "stalled")
     return Note(tuple(enter(run, target, "stalled", now))) if seen and target else None

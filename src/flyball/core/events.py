@@ -82,6 +82,8 @@ class Ruling(Fact, frozen=True, kw_only=True):
     tree: str = ""  # the tree judged
     kept: str = ""  # the ref under which a denied change was put aside
     others: tuple[str, ...] = ()
+    tier: str = ""  # T0 T3 T2 T1: of the task and of all that the run has changed so far (CTO-3)
+    tier_why: str = ""
 
 
 class Stop(Fact, frozen=True, kw_only=True):
@@ -148,6 +150,8 @@ class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
     usage: Usage = Usage()
     claim: Claim = Claim()
     reset_at: int | None = None
+    plan_percent: int | None = None  # how much of the plan's window is used up, where the agent says so
+    plan_reset_at: int = 0
     error: str = ""  # what went wrong, in words
     fingerprint: str = ""  # of the error, if any
     said: str = ""  # fingerprint of the final message
@@ -287,6 +291,7 @@ class RunBegan(Event, frozen=True, kw_only=True):
     sessions: dict[str, str] = {}  # a retry takes up the sessions of the run before
     version: str = ""
     pinned: dict[str, str] = {}  # sha256 of each file of the repository as the run uses it
+    sandbox: str = ""  # a child's is its parent's
 
 
 class ActStarted(Event, frozen=True, kw_only=True):
@@ -305,6 +310,7 @@ class ActInterrupted(Event, frozen=True, kw_only=True):
     key: str
     reason: str
     kept: str = ""
+    gone: bool = False  # what acts stand on is not there: none is begun until a person says so
 
 
 class Ruled(Event, frozen=True, kw_only=True):
@@ -403,6 +409,15 @@ class Asked(Event, frozen=True, kw_only=True):
     who: str = ""
 
 
+class WindowSeen(Event, frozen=True, kw_only=True):
+    """What all runs together had spent in the last day and week when this one was about to take a turn."""
+
+    day_uusd: int = 0
+    day_tokens: int = 0
+    week_uusd: int = 0
+    week_tokens: int = 0
+
+
 class Charged(Event, frozen=True, kw_only=True):
     """What a descendant used up."""
 
@@ -459,6 +474,7 @@ AnyEvent = (
     | Told
     | Asked
     | Charged
+    | WindowSeen
     | ChildStopped
     | ChildWentOn
     | Ended

@@ -198,7 +198,11 @@ def _consequences(run: Run, after: Run, letter: Answer, now: int) -> list[e.AnyE
 
 
 def _permitted(run: Run, verb: str) -> str:
-    said = {"approve": "A person allows", "grant": "A person allows, once", "reject": "A person does not allow"}
+    said = {
+        "approve": "A person allows",
+        "grant": "A person allows, once",
+        "reject": "A person does not allow",
+    }
     return f"{said[verb]}: {run.stop.detail if run.stop and run.stop.detail else 'what you asked for'}"
 
 

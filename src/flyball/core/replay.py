@@ -19,7 +19,7 @@ from flyball.core.settings import Settings
 from flyball.errors import FlyballError
 
 DECIDED = (e.Moved, e.Stopped, e.Ended, e.Held, e.Skipped, e.FailureCounted)
-HEARD = (e.Told, e.Asked, e.Resumed, e.ChildStopped, e.ChildWentOn, e.Charged)
+HEARD = (e.Told, e.Asked, e.Resumed, e.ChildStopped, e.ChildWentOn, e.Charged, e.WindowSeen)
 
 
 class Parting(Struct, frozen=True):

@@ -20,6 +20,9 @@ from flyball.core.tally import FAILED as FAILED
 from flyball.core.tally import (
     FRESH,
     Proof,
+    after_child,
+    after_commit,
+    after_prepare,
     after_proof,
     after_restore,
     after_turn,
@@ -113,6 +116,10 @@ class Run(Struct, frozen=True, kw_only=True):
 
     spent: e.Usage = e.Usage()
     spent_base: e.Usage = e.Usage()  # what was spent when the budget was last renewed
+    window: e.WindowSeen | None = None  # what all runs spent in the last day and week
+    window_base: e.WindowSeen | None = None  # the same when that budget was last renewed
+    plan_percent: int = 0  # of the plan's own window, as last reported
+    plan_reset_at: int = 0
     turn_costs: tuple[int, ...] = ()
     turn_tokens: tuple[int, ...] = ()
     wall_us: int = 0
@@ -177,6 +184,7 @@ def begin(event: e.RunBegan) -> Run:
         seen=(event.tree,) if event.tree else (),
         changed=tuple(event.options.get("changed", ())),
         sessions=event.sessions,
+        sandbox=event.sandbox,
     )
 
 
@@ -225,41 +233,15 @@ def _act_finished(run: Run, event: e.ActFinished) -> Run:
         case e.ProofEnded() as proof:
             return after_proof(after, act, proof)
         case e.Prepared() as made:
-            return _after_prepare(after, made)
+            return after_prepare(after, made)
         case e.Restored() as back:
             return after_restore(after, act, back)
         case e.CommitEnded() as done:
-            kept = done if done.outcome == "committed" else run.committed
-            told = (
-                run.told
-                if done.outcome == "committed"
-                else (*run.told, f"The commit was refused:\n{done.reason}")
-            )
-            return replace(after, committed=kept, certificate=done.certificate or run.certificate, told=told)
+            return after_commit(after, done)
         case e.ChildEnded() as child:
-            return replace(
-                after,
-                child="",
-                tree=child.tree or run.tree,
-                below=None if child.end == "success" else child.stop,
-                barren=run.barren + int(child.turns == 0),
-            )
+            return after_child(after, child)
         case e.CheckEnded():
             return after
-
-
-def _after_prepare(run: Run, made: e.Prepared) -> Run:
-    tree = made.tree or made.base_tree
-    return replace(
-        run,
-        prepared=not made.error,
-        sandbox=made.sandbox,
-        base_tree=made.base_tree,
-        tree=tree,
-        seen=tuple(dict.fromkeys(t for t in (made.base_tree, tree) if t)),
-        changed=union(run.changed, made.changed),
-        lines=run.lines + made.lines,
-    )
 
 
 def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
@@ -272,6 +254,8 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
         act=None,
         child="",
         interruptions=run.interruptions + int(event.reason != BY_A_PERSON),
+        gone=event.reason if event.gone else run.gone,
+        interrupted=event.reason,
         cut=event.reason,
         todo=Todo(act.tree, "putback") if act and put_back else run.todo,
         told=(*(act.told if act else ()), *run.told, note) if put_back else run.told,
@@ -352,7 +336,6 @@ def _resumed(run: Run, event: e.Resumed) -> Run:
 def _answered(run: Run, event: e.Answered) -> Run:
     judged = run.held is not None and run.held.until in ("approval", "block")
     waived = run.ruling.diff if run.ruling and event.verb == "approve" and judged else ""
-    granted = (*run.granted, *(run.stop.grants(event.verb) if run.stop else ()))
     run = _renewed(run)
     return replace(
         run,
@@ -363,7 +346,7 @@ def _answered(run: Run, event: e.Answered) -> Run:
         until=None,
         asked=_still_asked(run),
         answered_by=event.who,
-        granted=granted,
+        granted=(*run.granted, *run.stop.grants(event.verb)) if run.stop else run.granted,
         waived=(*run.waived, waived) if waived else run.waived,
         failures=_forgiven(run),
         disputes={},
@@ -388,9 +371,20 @@ def _forgiven(run: Run) -> dict[str, int]:
 def _renewed(run: Run) -> Run:
     """What had run out begins again at zero."""
     code = run.stop.code if run.stop else ""
+    if run.stop and run.stop.rule.startswith(("budget.day", "budget.week")):
+        return replace(run, window_base=run.window)
     if code.startswith("limit.budget"):
         return replace(run, spent_base=run.spent, turn_costs=(), turn_tokens=())
-    run = replace(run, retries=0, contexts=0, interruptions=0, no_progress=0, moved_tree=False, error_count=0)
+    run = replace(
+        run,
+        retries=0,
+        contexts=0,
+        interruptions=0,
+        gone="",
+        no_progress=0,
+        moved_tree=False,
+        error_count=0,
+    )
     return _renewed_limit(run, run.stop.rule if run.stop and code == "wait.escalation" else "")
 
 
@@ -443,6 +437,10 @@ def _charged(run: Run, event: e.Charged) -> Run:
         changed=union(run.changed, event.changed),
         played={**run.played, key: run.played.get(key, 0) + 1} if event.agent else run.played,
     )
+
+
+def _window_seen(run: Run, event: e.WindowSeen) -> Run:
+    return replace(run, at=event.at, window=event)
 
 
 def _ruled(run: Run, event: e.Ruled) -> Run:
@@ -502,6 +500,7 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.Told: _told,
     e.Asked: _asked,
     e.Charged: _charged,
+    e.WindowSeen: _window_seen,
     e.ChildStopped: _child_stopped,
     e.ChildWentOn: _child_went_on,
     e.Ended: _ended,

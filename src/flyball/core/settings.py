@@ -19,6 +19,17 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     uusd: int | None = 5 * DOLLAR
     tokens: int | None = 2_000_000
     wall_us: int | None = 4 * HOUR
+    day_uusd: int | None = None  # of all runs together, in the last 24 hours
+    day_tokens: int | None = None
+    week_uusd: int | None = None
+    week_tokens: int | None = None
+    plan_percent: int | None = None  # of the plan's own window, as the agent reports it
+
+    @property
+    def windows(self) -> bool:
+        """Whether what other runs spend matters to this one."""
+        limits = (self.day_uusd, self.day_tokens, self.week_uusd, self.week_tokens)
+        return any(limit is not None for limit in limits)
 
 
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -32,6 +32,7 @@ ALIASES = {  # what people say -> the outcome of a state that asks
     "redirect": "replan",
     "answer": "answered",
 }
+INTERRUPTIONS = 5  # so many in a row ask
 NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that are no answers
 
 
@@ -86,6 +87,20 @@ def ask(
     return e.Stopped(at=now, status=status or codes.of(seen.code).status, stop=seen, question=question)
 
 
+def infrastructure(run: Run, now: int) -> e.Stopped:
+    """What acts stand on is gone, or they come to nothing again and again."""
+    if run.gone:
+        seen = stop(run, "wait.infrastructure", "gone", detail=run.gone)
+        return ask(
+            run, seen, "infrastructure", f"Nothing can be done: {run.gone}. Put it right, then go on.", now
+        )
+    seen = stop(
+        run, "wait.infrastructure", "interruptions", INTERRUPTIONS, run.interruptions, detail=run.interrupted
+    )
+    why = f" ({run.interrupted})" if run.interrupted else ""
+    return ask(run, seen, "infrastructure", f"Acts of this run keep being interrupted{why}. Go on?", now)
+
+
 def ended(run: Run, end: str, seen: e.Stop, now: int) -> e.Ended:
     return e.Ended(at=now, end=end, stop=seen, certificate=run.certificate if end == "success" else "")
 
@@ -123,6 +138,9 @@ def let_go(run: Run, now: int) -> list[e.AnyEvent]:
     return [e.Dropped(at=now)] if run.held else []
 
 
+NOBODY = e.WindowSeen(at=0)
+
+
 def spent_up(run: Run) -> e.Stop | None:
     """The budget does not cover another turn: what is spent, and the p90 of a turn reserved on top (GUARD-4)."""
     budget, base = run.settings.budget, run.spent_base
@@ -133,6 +151,33 @@ def spent_up(run: Run) -> e.Stop | None:
     if budget.tokens is not None and tokens + p90(run.turn_tokens) > budget.tokens:
         seen = f"{tokens} used, {p90(run.turn_tokens)} reserved"
         return stop(run, "limit.budget_tokens", "budget.tokens", budget.tokens, seen)
+    return _window_up(run)
+
+
+def _window_up(run: Run) -> e.Stop | None:
+    """The same of what all runs together spent in the last day and week."""
+    budget, seen, base = run.settings.budget, run.window or NOBODY, run.window_base or NOBODY
+    cost, tokens = p90(run.turn_costs), p90(run.turn_tokens)
+    spans = (
+        (
+            "day",
+            budget.day_uusd,
+            seen.day_uusd - base.day_uusd,
+            budget.day_tokens,
+            seen.day_tokens - base.day_tokens,
+        ),
+        (
+            *("week", budget.week_uusd, seen.week_uusd - base.week_uusd),
+            *(budget.week_tokens, seen.week_tokens - base.week_tokens),
+        ),
+    )
+    for span, uusd, spent, most, used in spans:
+        if uusd is not None and max(0, spent) + cost > uusd:
+            told = f"{dollars(max(0, spent))} spent by all runs in a {span}, {dollars(cost)} reserved"
+            return stop(run, "limit.budget_usd", f"budget.{span}_usd", dollars(uusd), told)
+        if most is not None and max(0, used) + tokens > most:
+            told = f"{max(0, used)} used by all runs in a {span}, {tokens} reserved"
+            return stop(run, "limit.budget_tokens", f"budget.{span}_tokens", most, told)
     return None
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from flyball.core import events as e
 from flyball.core.ledger import disputed, entered
 from flyball.core.machine import READ_ONLY_ROLES
+from flyball.core.settings import HOUR
 
 if TYPE_CHECKING:
     from flyball.core.run import Run
@@ -22,6 +23,7 @@ FREE = (*WAITS, "auth", "billing", "context")  # cost no turn
 FAILED = ("killed", "hung", "unknown", "refused", "cannot_start")  # a failed turn, tried again
 TREES_KEPT = 512
 CONTEXTS = 2  # so many overflows in a row are a failed turn
+PLAN_WINDOW_US = 5 * HOUR
 LATELY = 5  # so many of the last turns are told to people and to fresh sessions
 FRESH = "You go on in a fresh session."
 
@@ -34,6 +36,37 @@ class Proof(Struct, frozen=True):
     commands: tuple[e.ProofCommand, ...] = ()
     at: int = 0
     fingerprint: str = ""
+
+
+def after_prepare(run: Run, made: e.Prepared) -> Run:
+    tree = made.tree or made.base_tree
+    return replace(
+        run,
+        prepared=not made.error,
+        sandbox=made.sandbox,
+        base_tree=made.base_tree,
+        tree=tree,
+        seen=tuple(dict.fromkeys(t for t in (made.base_tree, tree) if t)),
+        changed=union(run.changed, made.changed),
+        lines=run.lines + made.lines,
+    )
+
+
+def after_commit(run: Run, done: e.CommitEnded) -> Run:
+    certificate = done.certificate or run.certificate
+    if done.outcome == "committed":
+        return replace(run, committed=done, certificate=certificate)
+    return replace(run, certificate=certificate, told=(*run.told, f"The commit was refused:\n{done.reason}"))
+
+
+def after_child(run: Run, child: e.ChildEnded) -> Run:
+    return replace(
+        run,
+        child="",
+        tree=child.tree or run.tree,
+        below=None if child.end == "success" else child.stop,
+        barren=run.barren + int(child.turns == 0),
+    )
 
 
 def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
@@ -66,6 +99,7 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
         deleted=run.deleted + turn.deleted,
         findings=entered(run.findings, role, turn.claim.findings),
         disputes=disputed(run.disputes, run.findings, role, turn.claim.findings),
+        **_plan(run, turn),
     )
     if turn.verdict == "context":
         run = replace(run, sessions=_without(run.sessions, key))
@@ -85,6 +119,13 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
         **_counted_error(run.error, run.error_count, turn.fingerprint),
     )
     return _progress(run, role, turn)
+
+
+def _plan(run: Run, turn: e.TurnEnded) -> dict[str, int]:
+    """How much of the plan's window is used; who says no instant of reset has one of the usual length."""
+    if turn.plan_percent is None:
+        return {}
+    return {"plan_percent": turn.plan_percent, "plan_reset_at": turn.plan_reset_at or run.at + PLAN_WINDOW_US}
 
 
 def _contexts(run: Run, verdict: str) -> int:

@@ -43,6 +43,7 @@ def summary(run: Run) -> dict[str, Any]:
         "branch": f"flyball/{run.id}" if run.owner else None,
         "unproven": run.end == "success" and not run.settings.proof,
         "sandbox": run.sandbox,
+        "tier": (run.ruling.tier if run.ruling else "") or None,
         "task": run.began.task,
         "changed": list(run.changed),
         **({"run_state": run_state(run.state)} if _is_pair(run) else {}),

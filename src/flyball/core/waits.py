@@ -33,6 +33,15 @@ def _wait(run: Run, turn: e.TurnEnded, until: int, now: int) -> e.Stopped:
     return e.Stopped(at=now, status="waiting", stop=seen, until=until)
 
 
+def plan_used_up(run: Run, now: int) -> e.Stopped | None:
+    """GUARD-4: the share of the plan's window that a run may use is used up; it waits until the window is new."""
+    most, until = run.settings.budget.plan_percent, run.plan_reset_at
+    if most is None or run.plan_percent < most or until <= now:
+        return None
+    seen = stop(run, "wait.rate_limit", "budget.plan_percent", f"{most} %", f"{run.plan_percent} %")
+    return e.Stopped(at=now, status="waiting", stop=seen, until=until)
+
+
 def ends_at(run: Run, turn: e.TurnEnded, now: int) -> int:
     """When to try again. A reset that is past is tried at once, but not again and again without a pause."""
     reset = turn.reset_at

@@ -19,6 +19,7 @@ from flyball.errors import Corrupt, JournalError
 
 APPLICATION = 0x666C7962  # "flyb", so that another program's database is not taken for ours
 PATIENCE_MS = 30_000
+CHECKPOINT_PAGES = 4_000  # so many in the log are carried over into the file
 
 Value = None | int | float | bytes | str
 
@@ -26,8 +27,8 @@ Value = None | int | float | bytes | str
 class Database:
     """A journal's file, open and of this version."""
 
-    def __init__(self, path: Path, vfs: str = "") -> None:
-        self.path = path
+    def __init__(self, path: Path, vfs: str = "", checkpoint_pages: int = CHECKPOINT_PAGES) -> None:
+        self.path, self.checkpoint_pages = path, checkpoint_pages
         _make_private(path)
         try:
             self._connection: Any = apsw.Connection(str(path), vfs=vfs or None)
@@ -46,7 +47,7 @@ class Database:
         self.ask("PRAGMA synchronous = FULL")
         self.ask("PRAGMA foreign_keys = OFF")
         self.ask("PRAGMA journal_size_limit = 67108864")
-        self.ask("PRAGMA wal_autocheckpoint = 4000")
+        self.ask(f"PRAGMA wal_autocheckpoint = {self.checkpoint_pages}")
         self.ask("PRAGMA cache_size = -8000")
         self._migrate()
 

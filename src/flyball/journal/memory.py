@@ -51,6 +51,8 @@ class MemoryJournal:
         gone: set[int] = set()
         plans: list[tuple[Write, list[Entry]]] = []
         for write in writes:
+            check_shape(write)
+        for write in writes:
             self._check(write, heads, gone)
             entries = extend(write.run, write.after, bytes.fromhex(heads[write.run][1]), write.drafts)
             if entries:
@@ -61,7 +63,6 @@ class MemoryJournal:
         return [entry for _, entries in plans for entry in entries]
 
     def _check(self, write: Write, heads: dict[str, tuple[int, str]], gone: set[int]) -> None:
-        check_shape(write)
         lease = self._leases.get(write.run, _Lease())
         if not lease.driver or lease.fence != write.fence:
             raise fenced(write, lease.fence if lease.driver else 0)
@@ -124,6 +125,12 @@ class MemoryJournal:
         """The hash of one event."""
         events = self._events.get(run, [])
         return events[seq - 1].hash if 0 < seq <= len(events) else ""
+
+    def finished(self, since: int) -> list[bytes]:
+        """The bodies of all acts that finished since that instant, of any run."""
+        entries = (entry for events in self._events.values() for entry in events)
+        found = [entry for entry in entries if entry.kind == "ActFinished" and entry.at >= since]
+        return [entry.body for entry in sorted(found, key=lambda entry: entry.at)]
 
     def registry_head(self) -> tuple[int, str]:
         """The registry's last number and hash."""

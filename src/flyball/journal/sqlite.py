@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 from flyball.errors import JournalError
 from flyball.journal import audit
 from flyball.journal.chain import extended, register, snapshot_digest
-from flyball.journal.database import Database, Value
+from flyball.journal.database import CHECKPOINT_PAGES, Database, Value
 from flyball.journal.queries import COLUMNS, TYPES, Asked, query
 from flyball.journal.reading import checked
 from flyball.journal.refusals import (
@@ -42,26 +42,28 @@ _Event = tuple[int, int, str, bytes, bytes]
 
 
 class _Place(NamedTuple):
-    """Where a run stands: its number, its head, whether its end is registered, and its row's values."""
+    """Where a run stands: its number, its head, whether its end is registered, its row's values; the lease."""
 
     n: int
     seq: int
     head: bytes
     ended: bool
     row: tuple[Value, ...]
+    fence: int = 0
 
 
 class SqliteJournal:
     """A `Journal` in the file `path`. `vfs` names an APSW file system, which is how disks are made to fail."""
 
-    def __init__(self, path: Path | str, vfs: str = "") -> None:
+    def __init__(self, path: Path | str, vfs: str = "", checkpoint_pages: int = CHECKPOINT_PAGES) -> None:
         self.path = Path(path)
-        self._database = Database(self.path, vfs)
+        self._database = Database(self.path, vfs, checkpoint_pages)
         self._stored = SqliteStored(self._database)
         self._places: dict[str, _Place] = {}
         self._updates: dict[tuple[bool, ...], str] = {}
 
-    # Appending. A place that is remembered is only a guess: the update names the head it expects.
+    # Appending. A place that is remembered is only a guess: the update names the head it expects. Who writes no
+    # event leaves the head alone, so a place is remembered for as long as the lease under which it was reached.
 
     def append(self, writes: Sequence[Write]) -> list[Entry]:
         """Write all in one transaction, or raise and write nothing."""
@@ -115,12 +117,12 @@ class SqliteJournal:
         stored += [(base + e.seq, e.at, e.kind, e.body, digest) for e, digest in chained]
         self._take(write)
         self._keep_snapshot(place, write)
-        self._remember(write.run, place)
+        self._remember(write.run, place._replace(fence=write.fence))
         return entries
 
     def _place(self, write: Write) -> _Place:
         place = self._places.get(write.run)
-        if place is None or place.seq != write.after:
+        if place is None or (place.seq, place.fence) != (write.after, write.fence):
             place = self._load(write.run) or _Place(0, 0, b"", False, ())
         if place.seq != write.after:
             raise elsewhere(write, place.seq)
@@ -212,6 +214,11 @@ class SqliteJournal:
         """The hash of one event."""
         rows = self._database.ask("SELECT n FROM run WHERE run = ?", (run,), (int,))
         return self._stored.hash_at(rows[0][0], seq).hex() if rows else ""
+
+    def finished(self, since: int) -> list[bytes]:
+        """The bodies of all acts that finished since that instant, of any run."""
+        sql = "SELECT body FROM event INDEXED BY event_finished WHERE kind = 'ActFinished' AND at >= ?"
+        return [body for (body,) in self._database.ask(sql, (since,), (bytes,))]
 
     def registry_head(self) -> tuple[int, str]:
         """The registry's last number and hash."""

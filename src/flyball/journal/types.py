@@ -182,6 +182,10 @@ class Journal(Protocol):
         """How many runs stand in each state, by the state's name."""
         ...
 
+    def finished(self, since: int) -> list[bytes]:
+        """The bodies of all events of the kind ActFinished, of any run, from that instant on."""
+        ...
+
     def resolve(self, prefix: str) -> list[str]:
         """The runs whose id begins so, in order."""
         ...

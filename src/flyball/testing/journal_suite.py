@@ -232,6 +232,13 @@ class JournalSuite:
         assert journal.latest_snapshot("r") == Snapshot("r", 3, "2", b"two")
         assert journal.faults() == []
 
+    def test_finished_acts_of_all_runs_are_found_by_their_instant(self, journal: Journal) -> None:
+        begin(journal, "a", "began", "ActFinished", "moved", "ActFinished")
+        begin(journal, "b", "began", "began", "ActFinished")
+        assert len(journal.finished(0)) == 3
+        assert journal.finished(3) == [b'"ActFinished"'] * 2
+        assert journal.finished(5) == []
+
     def test_a_row_is_what_was_written_last(self, journal: Journal) -> None:
         row = Row(
             "r",

@@ -1,0 +1,122 @@
+"""A view in Landlock's words: what may be read, what may be written; everything else is out of reach.
+
+The view's hidden folders are left out child by child. Nothing is mounted: the checkout stays where it is, /tmp is
+closed (TMPDIR leads to the private home), and shared folders are reached where they are.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flyball.agents import landlock
+
+if TYPE_CHECKING:
+    from flyball.agents.sandbox import View
+
+PROGRAM = Path(landlock.__file__).resolve()
+PROBE_S = 10
+DEVICES = (
+    "null",
+    "zero",
+    "full",
+    "random",
+    "urandom",
+    "tty",
+    "ptmx",
+    "pts",
+    "fd",
+    "stdin",
+    "stdout",
+    "stderr",
+)
+WRITABLE_DEVICES = ("null", "zero", "full", "tty", "ptmx", "pts")
+
+
+def command(
+    argv: Sequence[str], read: Iterable[str], write: Iterable[str], *, tcp: bool = True, tell: int = 0
+) -> list[str]:
+    """The command that gives up everything but these paths and then becomes `argv`."""
+    rules = {"read": sorted(set(read)), "write": sorted(set(write)), "tcp": tcp, "tell": tell}
+    return [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(rules), *argv]
+
+
+def probe() -> str:
+    """Why Landlock cannot be used here, from having tried it; "" if it can."""
+    version = landlock.abi()
+    if version < landlock.LEAST_ABI:
+        return f"Landlock is {'not there' if not version else f'at version {version}, {landlock.LEAST_ABI} is needed'}"
+    with tempfile.TemporaryDirectory(prefix="flyball-probe-") as room:
+        mine, theirs = Path(room, "mine"), Path(room, "theirs")
+        mine.mkdir()
+        theirs.write_text("theirs")
+        deed = f"echo x > {mine}/made && ! cat {theirs} && ! (echo y > {theirs})"
+        read = {*less("/", [os.path.realpath(room)]), *own()}
+        argv = command(("/bin/sh", "-c", deed), read, (str(mine), "/dev/null"))
+        try:
+            tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
+        except (OSError, subprocess.TimeoutExpired) as fault:
+            return f"Landlock does not work here: {fault}"
+        said = tried.stderr.decode(errors="replace").strip().splitlines() or [f"exit {tried.returncode}"]
+        kept = (mine / "made").exists() and theirs.read_text() == "theirs"
+        return "" if tried.returncode == 0 and kept else f"Landlock does not work here: {said[-1]}"
+
+
+def limits() -> str:
+    """What this kernel's Landlock cannot keep a process from, as a sentence for the record."""
+    version = landlock.abi()
+    open_still = ["the network is not kept to loopback", "modes and times of other files can be changed"]
+    if version < landlock.SCOPE_ABI:
+        open_still.append("other processes can be signalled")
+    return f"Landlock (version {version}) has its limits: {', '.join(open_still)}."
+
+
+def own() -> list[str]:
+    """Flyball's own Python and package: an act may be played by them."""
+    package = Path(__file__).resolve().parents[2]
+    return sorted({str(package), *(os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix))})
+
+
+def readable(view: "View", closed: Sequence[str], kept: Sequence[str]) -> list[str]:
+    """All but what is hidden; then, one by one, what must be seen all the same."""
+    secret = [os.path.realpath(path) for path in (*view.hidden, view.at)]
+    hidden = [*secret, *(os.path.realpath(path) for path in closed), "/dev"]
+    found = set(less("/", hidden))
+    lent = [real for real, _ in (*view.ro_binds, *view.shares)]
+    for path in (*kept, *own(), *lent, *(f"/dev/{name}" for name in DEVICES)):
+        found |= set(_lent(os.path.realpath(path), secret))
+    return sorted({*found, view.checkout, view.home})
+
+
+def writable(view: "View") -> list[str]:
+    files = [] if view.read_only else [view.checkout]
+    rest = (view.home, *(real for real, _ in view.rw_binds), *(f"/dev/{name}" for name in WRITABLE_DEVICES))
+    return [*files, *rest]
+
+
+def _lent(path: str, secret: Sequence[str]) -> list[str]:
+    """A folder that is lent does not lend the secrets below it."""
+    return less(path, [hidden for hidden in secret if hidden != path and _within(hidden, path)])
+
+
+def less(path: str, hidden: Sequence[str]) -> list[str]:
+    """The path without what is hidden in it. Links are left out: they give what they lead to, if that is given."""
+    if any(_within(path, place) for place in hidden):
+        return []
+    inner = [place for place in hidden if _within(place, path)]
+    if not inner:
+        return [path]
+    try:
+        with os.scandir(path) as entries:
+            children = sorted(entry.path for entry in entries if not entry.is_symlink())
+    except OSError:
+        return []
+    return [found for child in children for found in less(child, inner)]
+
+
+def _within(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
