@@ -17,14 +17,49 @@ import msgspec
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.errors import UserError
+from flyball.journal import Journal
 from flyball.journal.keys import Signer, verify
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://flyball.dev/completion/v1"
+REVIEWING = ("critic", "quality", "reviewer")
 PAYLOAD = "application/vnd.in-toto+json"
 
 
-def statement(run: Run, act: e.Act, commit: str, project: str) -> dict[str, Any]:
+class Story(msgspec.Struct, frozen=True):
+    """What the journal adds to the fold: every ruling of the run and of those below it, and what a reviewer said."""
+
+    rulings: tuple[dict[str, Any], ...] = ()
+    review: str = ""
+
+
+def story(journal: Journal, run: Run, act: e.Act) -> Story:
+    """Up to the act that makes the certificate, so that who is asked again after a crash says the same again."""
+    rulings: list[dict[str, Any]] = []
+    review = ""
+    for run_id in [row.run for row in reversed(journal.rows(root=run.id))]:
+        judging: e.Act | None = None
+        for entry in journal.read(run_id):
+            match e.decode(entry.body):
+                case e.Ruled(ruling=ruling):
+                    rulings.append({"run": run_id, **msgspec.to_builtins(ruling)})
+                case e.ActStarted(act=begun) if begun.key == act.key:
+                    break
+                case e.ActStarted(act=begun):
+                    judging = begun if begun.do.removeprefix("agent:") in REVIEWING else None
+                case e.ActFinished(result=e.TurnEnded() as turn) if judging and judging.tree == act.tree:
+                    review = _verdict(judging, turn) or review
+                case _:
+                    pass
+    return Story(tuple(rulings), review)
+
+
+def _verdict(judging: e.Act, turn: e.TurnEnded) -> str:
+    said = turn.claim.signal or turn.claim.outcome
+    return f"{said} by {judging.do.removeprefix('agent:')} {judging.agent}" if said else ""
+
+
+def statement(run: Run, act: e.Act, commit: str, project: str, told: Story) -> dict[str, Any]:
     proof = run.proof
     ruling = run.ruling
     return {
@@ -43,13 +78,13 @@ def statement(run: Run, act: e.Act, commit: str, project: str) -> dict[str, Any]
             "proven": bool(run.settings.proof),
             "proofs": [msgspec.to_builtins(command) for command in (proof.commands if proof else ())],
             "baseline_failing": run.baseline,
-            "rulings": [msgspec.to_builtins(ruling)] if ruling else [],
+            "rulings": list(told.rulings),
             "policy": {
                 "name": run.settings.policy,
                 "hash": ruling.policy_hash if ruling else run.settings.policy_hash,
             },
             "waived": list(run.waived),
-            "review": _review(run),
+            "review": told.review,
             "sandbox": run.sandbox or "unsandboxed",
             "journal_head": act.head,
             "turns": run.turns,
@@ -57,11 +92,6 @@ def statement(run: Run, act: e.Act, commit: str, project: str) -> dict[str, Any]
             "version": run.began.version,
         },
     }
-
-
-def _review(run: Run) -> str:
-    judged = run.previous if run.here.end else run.state  # a landing certifies again, from the end
-    return "accepted" if judged in ("verify", "reviewing") else ""
 
 
 def write(path: Path, body: dict[str, Any], signer: Signer) -> str:

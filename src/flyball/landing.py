@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball import certificate
 from flyball import driver as drivers
@@ -206,7 +207,9 @@ def _certify(lease: _Lease, work: Workspace, tip: str, tree: str) -> str:
     lease.note(e.ActStarted(at=house.clock.now(), act=act))
     made = work.commit(tree, commit_message(lease.run), [tip, _made(lease.run)])
     work.publish(made)
-    statement = certificate.statement(lease.run, act, made, work.repo_root.name)
+    assert lease.run.committed is not None
+    told = certificate.story(house.journal, lease.run, replace(act, tree=lease.run.committed.work))
+    statement = certificate.statement(lease.run, act, made, work.repo_root.name, told)
     digest = certificate.write(work.dir / "certificate.json", statement, house.signer)
     done = e.CommitEnded(outcome="committed", tree=tree, commit=made, certificate=digest)
     lease.note(e.ActFinished(at=house.clock.now(), key=act.key, result=done))

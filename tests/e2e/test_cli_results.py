@@ -277,7 +277,8 @@ def test_a_target_that_moved_is_merged_proved_and_certified_again(tmp_path: Path
     assert "a + b" in (done.root / "calc.py").read_text()
     assert git(done.root, "status", "--short") == ""
     found = facts(done.flyball("verify", done.run, "--json"))
-    assert (found["verdict"], found["commit"], found["says"]["review"]) == ("good", head, "accepted")
+    assert (found["verdict"], found["commit"]) == ("good", head)
+    assert found["says"]["review"].startswith("accepted by critic")
     assert [event.commit for event in landed(done)] == [head]
     assert "other.py" not in done.flyball("diff", done.run).stdout
     assert facts(done.flyball("land", done.run, "--json"))["already"] is True

@@ -431,3 +431,12 @@ def test_an_edit_in_the_runs_checkout_is_tampering(yard: Yard) -> None:
     ran = yard.run(yard.script(coder=[{"write": {".flyball/flyball.toml": "[guard]\nsandbox = 'none'\n"}}]))
     assert (ran.exit, ran.code, ran.status) == (4, "blocked.tampering", "blocked")
     assert "approve" not in ran.facts["question"]["verbs"]
+
+
+def test_a_certificate_tells_every_ruling_and_what_the_reviewer_said(yard: Yard) -> None:
+    turns = [{"write": {"calc.py": WORSE}}, {"write": {"calc.py": GOOD}}]
+    ran = yard.run(yard.script(coder=turns, critic=ACCEPT))
+    said = json.loads(yard.flyball("verify", ran.run, "--json").stdout)["says"]
+    assert [ruling["verdict"] for ruling in said["rulings"]] == ["allow"] * ran.turns
+    assert len({ruling["tree"] for ruling in said["rulings"]}) == 3
+    assert said["review"].startswith("accepted by critic script:")

@@ -33,7 +33,8 @@ def commit(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished
     made = _committed(work, folder, act.tree, message)
     work.publish(made)
     signer = load_or_create(ground.state_dir)
-    statement = certificate.statement(run, act, made, work.repo_root.name)
+    told = ground.story(run, act)
+    statement = certificate.statement(run, act, made, work.repo_root.name, told)
     digest = certificate.write(work.dir / "certificate.json", statement, signer)
     done = e.CommitEnded(outcome="committed", tree=act.tree, commit=made, certificate=digest)
     if run.settings.commit != "merge":

@@ -10,15 +10,21 @@ from pathlib import Path
 
 import msgspec
 
-from flyball.agents import sandbox
+from flyball.agents import process, sandbox
 from flyball.agents.sandbox import Sandbox, View
+from flyball.certificate import Story, story
+from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.core.settings import Settings
 from flyball.errors import UserError
 from flyball.guard import policy as policies
+from flyball.guard.secrets import redact
+from flyball.journal.sqlite import SqliteJournal
+from flyball.supervisor import Gone
 from flyball.workspace import Workspace
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
+UNSANDBOXED = "unsandboxed"
 CALM = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-p no:cacheprovider", "CI": "1", "NO_COLOR": "1"}
 
 
@@ -58,6 +64,14 @@ class Ground(msgspec.Struct, frozen=True):
         text = pinned.read_text("utf-8") if pinned.exists() else ""
         return policies.parse(text, shipped_policies()).get(run.settings.policy)
 
+    def story(self, run: Run, act: e.Act) -> Story:
+        """From the journal, through a connection of this thread's own."""
+        journal = SqliteJournal(self.state_dir / "journal.db")
+        try:
+            return story(journal, run, act)
+        finally:
+            journal.close()
+
     def tampered(self, run: Run) -> str:
         """GUARD-5: the first of the pinned files that is not as the run's first event says; "" if all are."""
         folder, known = self.folder(run) / "pinned", run.began.pinned
@@ -74,11 +88,30 @@ class Ground(msgspec.Struct, frozen=True):
             **kept,
             "HOME": str(home),
             "FLYBALL_RUN": run.id,
-            "TMPDIR": "/tmp" if self.confined(run) else str(home / "tmp"),
+            "TMPDIR": "/tmp" if self.mounted(run) else str(home / "tmp"),
         }
 
+    def sandbox_of(self, run: Run) -> Sandbox:
+        """The sandbox that the run has had from its start. Where that is gone, nothing is done without it."""
+        wanted = "none" if run.sandbox == UNSANDBOXED else run.sandbox or run.settings.sandbox
+        fits = self.sandbox.kind == wanted or (wanted in ("auto", "required") and self.sandbox.kind != "none")
+        found = self.sandbox if fits else sandbox.probe(wanted)
+        if found.kind == "none" and (wanted not in ("none", "auto") or run.sandbox not in ("", UNSANDBOXED)):
+            raise Gone(f"the sandbox of this run is gone: {found.why}")
+        return found
+
     def confined(self, run: Run) -> bool:
-        return run.settings.sandbox != "none" and self.sandbox.kind == "bwrap"
+        return self.sandbox_of(run).kind != "none"
+
+    def mounted(self, run: Run) -> bool:
+        """The checkout is seen at the repository's own path."""
+        return self.sandbox_of(run).mounts
+
+    def never_began(self, folder: Path, ended: process.Exit) -> None:
+        """A sandbox that let nothing run is a fault of the place, not of what was to be run."""
+        why = sandbox.never_began(ended, process.read_err(folder))
+        if why:
+            raise Gone(f"the sandbox does not start: {redact(why)[:300]}")
 
     def _same(self, *paths: str) -> tuple[tuple[str, str], ...]:
         return tuple((path, path) for path in paths)
@@ -97,9 +130,12 @@ class Ground(msgspec.Struct, frozen=True):
         network: str,
         reads: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
+        *,
+        read_only: bool = False,
     ) -> tuple[str, ...]:
         """The command inside its sandbox: the checkout at the repository's own path, all else out of reach."""
-        if not self.confined(run):
+        found = self.sandbox_of(run)
+        if found.kind == "none":
             return argv
         work = self.workspace(run)
         stores = tuple((str(store), str(store)) for store in work.object_stores())
@@ -116,9 +152,10 @@ class Ground(msgspec.Struct, frozen=True):
             hidden=(str(self.state_dir),),
             shares=shares,
             network="all" if network == "all" else "none" if network == "none" else "loopback",
+            read_only=read_only,
             env=env or {},
         )
-        return tuple(sandbox.wrap(argv, view, self.sandbox.program))
+        return tuple(sandbox.enclose(found, argv, view))
 
 
 def _sha256(file: Path) -> str:
@@ -152,17 +189,16 @@ def _prefixes(entry: Path) -> list[Path]:
     return [entry.parent, *(base for base in bases if base.is_dir() and str(base) != "/usr")]
 
 
-def require(settings: Settings, found: Sandbox) -> str:
-    """The sandbox that a run gets, as recorded; refused where the settings demand what is not there."""
-    if settings.sandbox == "none":
-        return "unsandboxed"
-    if found.kind == "none":
-        if settings.sandbox in ("required", "bwrap", "landlock"):
-            raise UserError(
-                f"A sandbox is required but none works here: {found.why}. Install bubblewrap or set guard.sandbox."
-            )
-        return "unsandboxed"
-    return found.kind
+def require(settings: Settings) -> Sandbox:
+    """The sandbox that a run gets; refused where the settings demand what is not there."""
+    found = sandbox.probe(settings.sandbox)
+    if found.kind == "none" and settings.sandbox not in ("none", "auto"):
+        name = {"bwrap": "bubblewrap", "landlock": "Landlock"}.get(settings.sandbox, "a sandbox")
+        raise UserError(
+            f"guard.sandbox demands {name}, but it does not work here: {found.why}. "
+            "Install bubblewrap or set guard.sandbox."
+        )
+    return found
 
 
 def share_links(run: Run, repo: Path, files: Path) -> None:

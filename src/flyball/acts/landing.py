@@ -76,7 +76,8 @@ def _merged(
     if isinstance(proof, Interrupted):
         return Interrupted(act.key, proof.reason)
     work.publish(found.commit)
-    statement = certificate.statement(_proven(run, proof), again, found.commit, work.repo_root.name)
+    told = ground.story(run, act)
+    statement = certificate.statement(_proven(run, proof), again, found.commit, work.repo_root.name, told)
     digest = certificate.write(work.dir / "certificate.json", statement, load_or_create(ground.state_dir))
     return replace(done, of=act.tree, tree=found.tree, commit=found.commit, certificate=digest, proof=proof)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,8 @@ def _proofs(said: Said) -> Iterator[str]:
 
 
 def _ruled(said: Said) -> str:
-    verdicts = ", ".join(str(ruling.get("verdict")) for ruling in said.rulings)
+    counted = Counter(str(ruling.get("verdict")) for ruling in said.rulings)
+    verdicts = ", ".join(f"{count} × {verdict}" for verdict, count in counted.items())
     waived = f", {len(said.waived)} approved by a person" if said.waived else ""
     return (
         f"{verdicts or 'nothing to judge'} by policy '{said.policy.name}' ({said.policy.hash[:12]}){waived}"
