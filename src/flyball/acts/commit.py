@@ -13,6 +13,7 @@ from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import BY_A_PERSON, Run
+from flyball.core.terminal import plain
 from flyball.guard.secrets import redact
 from flyball.journal.keys import load_or_create
 from flyball.supervisor import Interrupted
@@ -55,7 +56,8 @@ def _committed(work: Workspace, folder: Path, tree: str, message: str) -> str:
 
 
 def commit_message(run: Run) -> str:
-    lines = run.began.task.strip().splitlines() or ["Work done"]
+    task = "".join(c if c.isprintable() or c in "\n\t" else " " for c in plain(run.began.task))
+    lines = task.strip().splitlines() or ["Work done"]
     subject = lines[0][:SUBJECT_MOST]
     body = "\n".join(lines[1:]).strip()
     return f"{subject}\n\n{body + chr(10) * 2 if body else ''}Flyball-Run: {run.id}\n"

@@ -10,12 +10,34 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from collections.abc import Sequence
 
 from flyball.agents.adapter import Call, Heard, Launch, Order, ended_badly
 from flyball.agents.process import Exit
 
 CANNOT_RUN = (126, 127)
 MESSAGE_MOST = 20_000
+
+
+def _filled(command: str, names: Sequence[str]) -> str:
+    """The command with each `{name}` as a variable of the shell, which never reads what stands in it as code.
+
+    Quoted as the place demands: bare it is one word, in double quotes a part of one, in single quotes they are left.
+    """
+    out, quote, at = list[str](), "", 0
+    while at < len(command):
+        found = next((name for name in names if command.startswith(f"{{{name}}}", at)), "")
+        if found:
+            value = f"${{flyball_{found}}}"
+            out.append({"": f'"{value}"', '"': value}.get(quote, f"'\"{value}\"'"))
+            at += len(found) + 2
+            continue
+        step = 2 if command[at] == "\\" and quote != "'" else 1
+        if step == 1 and command[at] in "'\"" and quote in ("", command[at]):
+            quote = "" if quote else command[at]
+        out.append(command[at : at + step])
+        at += step
+    return "".join(out)
 
 
 class CommandAgent:
@@ -38,15 +60,19 @@ class CommandAgent:
         return [w for w in words if "=" not in w.split("/")[0]] if words and "=" in words[0] else words
 
     def launch(self, order: Order) -> Launch:
-        hooked = "{hooks}" in self.command and order.hooks is not None
-        command = self.command.replace("{hooks}", shlex.quote(str(order.hooks))) if hooked else self.command
-        line = command.replace("{prompt_file}", shlex.quote(str(order.prompt_file)))
-        on_argv = "{prompt}" in line
-        line = line.replace("{prompt}", shlex.quote(order.prompt))
-        silent = on_argv or line != command
-        stdin = None if silent else str(order.prompt_file)
-        reads = (str(order.prompt_file),)
-        return Launch(argv=("/bin/sh", "-c", line), stdin_file=stdin, reads=reads, hooked=hooked)
+        given = {"prompt_file": str(order.prompt_file), "hooks": str(order.hooks) if order.hooks else ""}
+        named = [name for name in ("prompt", "prompt_file", "hooks") if f"{{{name}}}" in self.command]
+        values = [f"flyball_{name}={shlex.quote(given[name])}" for name in named if name in given]
+        if "prompt" in named:
+            values.append(f"flyball_prompt=$(cat {shlex.quote(str(order.prompt_file))})")
+        line = "; ".join((*values, _filled(self.command, named)))
+        silent = "prompt" in named or "prompt_file" in named
+        return Launch(
+            argv=("/bin/sh", "-c", line),
+            stdin_file=None if silent else str(order.prompt_file),
+            reads=(str(order.prompt_file),),
+            hooked="hooks" in named and order.hooks is not None,
+        )
 
     def doing(self, line: str) -> Call | None:
         return None
