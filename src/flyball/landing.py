@@ -192,7 +192,8 @@ def _prove(lease: _Lease, work: Workspace, tree: str) -> None:
     if not (work.dir / "proof").exists():
         (work.dir / "proof.kept").unlink(missing_ok=True)  # setup must run in the new checkout again
     lease.note(e.ActStarted(at=clock.now(), act=act))
-    done = prove(lease.house.ground(), lease.run, act, process.Stop())
+    with contextlib.closing(process.Stop()) as stop:
+        done = prove(lease.house.ground(), lease.run, act, stop)
     if isinstance(done, Interrupted):
         lease.note(e.ActInterrupted(at=clock.now(), key=act.key, reason=done.reason))
         raise UserError(f"The proof of run {lease.run.id} was interrupted ({done.reason}); land again.")
