@@ -43,6 +43,7 @@ COMMANDS: dict[str, str] = {
     "export": "export",
     "machines": "machines",
     "guard": "guard",
+    "hook": "hook",
     "prove": "prove",
     "simulate": "simulate",
     "selftest": "selftest",
@@ -51,6 +52,13 @@ COMMANDS: dict[str, str] = {
     "trust": "setup",
     "completion": "setup",
 }
+
+
+# What speaks for a person, and is refused from inside an agent's process (HUMAN-4).
+PERSONAL = (
+    *("init", "trust", "answer", "approve", "reject", "tell", "pause", "stop", "cancel", "resume", "retry"),
+    *("take-over", "hand-back", "rollback", "land"),
+)
 
 
 class Lazy(click.Group):
@@ -64,6 +72,15 @@ class Lazy(click.Group):
         found: Any = getattr(import_module(f"flyball.cli.{module}"), cmd_name.replace("-", "_"))
         return found
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """One door for every verb that speaks for a person; asking how it is used is no such thing."""
+        name = args[0] if args else ""
+        if (name in PERSONAL or "--trust" in args) and not {"--help", "-h"} & set(args):
+            from flyball.house import House
+
+            House().require_person(name)
+        return super().resolve_command(ctx, args)
+
 
 @click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="flyball %(version)s")
@@ -72,6 +89,18 @@ def cli() -> None:
 
 
 def main() -> None:
+    """The exit code is the command's own, also where nobody is left to read what it says."""
+    try:
+        _told()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _told() -> None:
     """One clear sentence for whatever is wrong with the input, and exit code 2."""
     try:
         code = cli.main(prog_name="flyball", standalone_mode=False)
@@ -88,7 +117,6 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         click.echo(f"flyball: {_of_system(error)}", err=True)
