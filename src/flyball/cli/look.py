@@ -22,7 +22,6 @@ from flyball.cli.words import Teller
 from flyball.core import events as e
 from flyball.core import views
 from flyball.core.stops import dollars
-from flyball.guard.secrets import redact
 from flyball.house import House
 from flyball.journal import Entry, Row
 
@@ -195,6 +194,8 @@ def _print_line(house: House, teller: Teller, entry: Entry, output: bool, only: 
 
 def outputs(house: House, key: str) -> Iterable[str]:
     """What the processes of an act wrote, indented and harmless."""
+    from flyball.guard.secrets import redact  # many rules: only who shows output waits for them
+
     folder = house.state_dir / "acts" / key
     places = [folder, *sorted(path for path in folder.glob("*") if path.is_dir())]
     for place in places:

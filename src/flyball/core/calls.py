@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from flyball.core.fingerprint import digest, normalise
+from flyball.core.lazy import Lazy
 
 _LONGEST_CYCLE = 5
 _ERRORS_KEPT = 64
@@ -75,7 +76,7 @@ def observe(watch: CallWatch, call: Call) -> CallWatch:
 
 
 _WAIT = "~"
-_WAITING = re.compile(r"\b(?:sleep|timeout)\s+\d|\b(?:wait|poll)\b|BashOutput|TaskOutput", re.I)
+_WAITING = Lazy(r"\b(?:sleep|timeout)\s+\d|\b(?:wait|poll)\b|BashOutput|TaskOutput", re.I)
 
 
 def _waits(call: Call) -> bool:

@@ -23,6 +23,7 @@ from flyball.core.stops import (
     ask,
     ended,
     exhausted,
+    infrastructure,
     let_go,
     spent_up,
     stop,
@@ -73,15 +74,14 @@ def due(run: Run, now: int) -> Do | Note | Rest:
     waits = run.status == "waiting" and run.question is None
     if run.act is not None or not (run.status == "running" or (waits and run.asked)):
         return _resting(run, now)
+    if run.asked == "take-over" and run.todo:  # a half-made change is not handed over as the person's own
+        return Do(_act(run, "restore", why=run.todo.why, tree=run.todo.tree, since=run.todo.since))
     if run.asked:
+        dropped = let_go(run, now) if run.asked == "take-over" else []  # the act is done again afterwards
         code = {"interrupt": "interrupted", "take-over": "wait.take_over"}.get(run.asked, "wait.paused")
-        return Note((e.Stopped(at=now, status="paused", stop=stop(run, code, rule=run.asked)),))
-    if run.interruptions >= INTERRUPTIONS:
-        seen = stop(
-            run, "wait.infrastructure", "interruptions", INTERRUPTIONS, run.interruptions, detail=run.cut
-        )
-        text = f"Acts of this run keep being interrupted: {run.cut or 'no reason is known'}. Go on?"
-        return Note((ask(run, seen, "infrastructure", text, now),))
+        return Note((*dropped, e.Stopped(at=now, status="paused", stop=stop(run, code, rule=run.asked))))
+    if run.gone or run.interruptions >= INTERRUPTIONS:
+        return Note((infrastructure(run, now),))
     return _groundwork(run) or (_onwards_from_held(run, now) if run.held else _work(run, now))
 
 

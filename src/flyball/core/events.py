@@ -96,12 +96,13 @@ class Stop(Fact, frozen=True, kw_only=True):
     turn: int = 0
     otherwise: str = ""  # what would have happened had the rule not fired
     detail: str = ""
+    call: str = ""  # the fingerprint of the call for which a permission is asked
 
     def grants(self, verb: str) -> tuple[str, ...]:
         """What an answer lets the agent do: the call that it asked about, for good or once."""
-        if self.code != "wait.permission" or not self.observed:
+        if self.code != "wait.permission" or not self.call:
             return ()
-        return {"approve": (self.observed,), "grant": (f"once:{self.observed}",)}.get(verb, ())
+        return {"approve": (self.call,), "grant": (f"once:{self.call}",)}.get(verb, ())
 
 
 class Question(Fact, frozen=True, kw_only=True):
@@ -160,6 +161,7 @@ class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
     halted_why: str = ""
     commit: str = ""  # the checkpoint made of it
     undone: tuple[str, ...] = ()  # what a read-only role changed and we put back
+    reported: tuple[str, ...] = ()  # what it did to its own git, as sentences; it has no effect (GUARD-5)
     notes: tuple[str, ...] = ()
     actions: tuple[Action, ...] = ()  # those that passed the guard's hooks; at most a hundred
     wanted: str = ""  # the fingerprint of the call that needs a person's permission

@@ -7,6 +7,7 @@ temporary folders, colours) and keeps what says what went wrong, numbers of the 
 import re
 from hashlib import sha256
 
+from flyball.core.lazy import Lazy
 from flyball.core.terminal import plain
 
 _LONGEST = 200_000  # the end of an output says what failed
@@ -26,11 +27,11 @@ _FIRST: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b0x[0-9a-f]+\b", "<addr>"),
     )
 )
-_TEMP = re.compile(
+_TEMP = Lazy(
     r"(?:/private)?/(?:tmp|var/tmp|var/folders|dev/shm)/[^\s\"'`:,;)\]]*|[A-Z]:\\[^\s\"']*\\Temp\\[^\s\"':]*",
     re.I,
 )
-_PATH = re.compile(
+_PATH = Lazy(
     r"(?:file://)?(?<![\w<])(?:[A-Za-z]:)?[\\/]?(?:[\w.@+~-]+[\\/])+[\w.@+~-]*(?:\.[A-Za-z]\w*|[\w@+~-])"
     r"|(?<![\w/<])/[\w.@+~-]{2,}|\b[\w-]+\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|rb|php|java|kt|c|cc|cpp|h|hpp|cs|swift|scala|ex|sh)\b"
 )
@@ -75,7 +76,7 @@ def error_fingerprint(text: str) -> str:
     return digest(normalise(text))
 
 
-_MARKS = re.compile(r"[*_`#>~]+|^\s*(?:[-+•]|\d+[.)])\s+", re.M)
+_MARKS = Lazy(r"[*_`#>~]+|^\s*(?:[-+•]|\d+[.)])\s+", re.M)
 
 
 def message_fingerprint(text: str) -> str:

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from flyball.core.lazy import Lazy
 from flyball.core.prose import CODE, Line
 
 _GLUE = (
     r"(?:\s+(?:is|are|was|has|have|been|be|now|fully|all|100\s?%|totally|entirely|completely|successfully|finally|not|never|yet"
     r"|isn't|aren't|wasn't|hasn't|almost|nearly|half|partially|partly|mostly|only|will|would|should|must|can|could|to|quite))*\s+"
 )
-_INSIDE_NOT = re.compile(r"\b(?:not|never)\b|n't\b", re.I)
-_INSIDE_OPEN = re.compile(
+_INSIDE_NOT = Lazy(r"\b(?:not|never)\b|n't\b", re.I)
+_INSIDE_OPEN = Lazy(
     r"\b(?:almost|nearly|half|partially|partly|mostly|only|will|would|should|must|can|could|to|be|yet)\b",
     re.I,
 )
@@ -51,18 +52,18 @@ class Sentence(msgspec.Struct, frozen=True):
 
 
 _LONGEST = 2_000
-_LATER = re.compile(
+_LATER = Lazy(
     r"\b(?:remaining|to-?dos?|next|plan|planned|left|outstanding|pending|not (?:yet )?(?:done|complete|finished)|missing"
     r"|criteria|definition of done|instructions?|prompts?|requirements?|conditions?|examples?|template|before|open"
     r"|follow-?ups?|future|goals?|if|when|until|unless|need(?:s|ed)?|must|should|will|expected|incomplete|unfinished)\b",
     re.I,
 )
-_STOP = re.compile(r"(?<=[.!?;])[\"')\]*_]*\s+|\s+[—–]\s+(?=[A-Z])")
-_QUOTED = re.compile(
+_STOP = Lazy(r"(?<=[.!?;])[\"')\]*_]*\s+|\s+[—–]\s+(?=[A-Z])")
+_QUOTED = Lazy(
     r"\"[^\"\n]{0,200}\"|“[^”\n]{0,200}”|«[^»\n]{0,200}»|(?<!\w)'[^'\n]{1,80}'(?!\w)|‘[^’\n]{1,80}’(?!\w)"
 )
-_MARKS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)")
-_STRUCK = re.compile(r"~~.*?~~")
+_MARKS = Lazy(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)")
+_STRUCK = Lazy(r"~~.*?~~")
 
 
 def sentences(lines: Iterable[Line]) -> Iterator[Sentence]:
@@ -153,13 +154,13 @@ def _note(
         said.setdefault(name, True)
 
 
-_BUT = re.compile(r"[,;:—–(]|\s-\s|\b(?:but|so|however|therefore|thus|hence|because|since)\b", re.I)
-_NOT = re.compile(
+_BUT = Lazy(r"[,;:—–(]|\s-\s|\b(?:but|so|however|therefore|thus|hence|because|since)\b", re.I)
+_NOT = Lazy(
     r"(?:\b(?:not|never|cannot|neither|nor|hardly|barely|far from|without|nowhere near)|n't)\b((?:\s+\S+){0,8}?)\s*$",
     re.I,
 )
-_NO = re.compile(r"\b(?:no|non|un|isn't|wasn't)[\s-]+$", re.I)
-_NOT_AFTER = re.compile(
+_NO = Lazy(r"\b(?:no|non|un|isn't|wasn't)[\s-]+$", re.I)
+_NOT_AFTER = Lazy(
     r"\W*(?:no\b(?! (?:open|more|tests?|failing|findings?|further|known|other|remaining|issues?|failures?|errors?|blockers?|changes?|regressions?|problems?))"
     r"|nope\b|not\b|never\b|false\b|isn't\b|(?:is|was|are) (?:not|false|wrong|untrue|premature)\b|❌|✗|✘|\d{1,2}(?:\.\d+)?\s?%)",
     re.I,
@@ -174,17 +175,17 @@ def _denied(before: str, after: str) -> bool:
     return bool(_NO.search(clause) or _NOT_AFTER.match(after))
 
 
-_LABEL = re.compile(
+_LABEL = Lazy(
     r"\W*(?:.*\bindicators? \(.*\bneed\b[^)]*\)|to[ -]?dos?|goals?|next(?: steps?)?|plan(?:ned)?|remaining|pending|left|open|missing|waiting|wip|outstanding|target|aim"
     r"|expected|(?:nearly|almost|not|still|if|when|once|until|unless) [^:]{0,60})\s*:",
     re.I,
 )
-_IF = re.compile(
+_IF = Lazy(
     r"\b(?:if|unless|until|till|once|when|whenever|as soon as|provided|assuming|in case|whether)\b",
     re.I,
 )
-_SO = re.compile(r"\b(?:so|therefore|thus|hence|now|but|and (?:the|all|everything))\b", re.I)
-_WISH = re.compile(
+_SO = Lazy(r"\b(?:so|therefore|thus|hence|now|but|and (?:the|all|everything))\b", re.I)
+_WISH = Lazy(
     r"\b(?:will|would|could|should|might|may|must|shall|can|going to|gonna|needs?|wants?|plan(?:s|ning)?|about to|expect|hope"
     r"|wish|soon|later|tomorrow|eventually|todo|remaining|pending|await(?:s|ing)?|wait(?:s|ing)?|requires?|supposed|pretend"
     r"|claim(?:s|ed)?|says?|said|told|instruct(?:s|ed)?|print(?:s|ed)?|output(?:s|ted)?|emit(?:s|ted)?|mark|declare|call|doubt"
@@ -193,12 +194,12 @@ _WISH = re.compile(
     r"|means?|phrases?|words?|indicators?|like|such as|e\.g|example|instead of|rather than|criteri(?:a|on) (?:for|of)|definition of|false|wrong|premature(?:ly)?)\b",
     re.I,
 )
-_OTHER = re.compile(
+_OTHER = Lazy(
     r"\b(?:sub|each|every|first|second|third|fourth|last|next|previous|prior|another|one|other|any|which|per|earlier|upstream"
     r"|old|dependency|related|separate|a|an|half|\d+)[\s-]+$",
     re.I,
 )
-_AFTER = re.compile(
+_AFTER = Lazy(
     r"\s*\?"
     r"|\W*(?:pending|in[ _-]progress|to-?do|tbd|n/?a|unknown|maybe|almost|partial(?:ly)?|partly|mostly|nearly|soon|tomorrow|later"
     r"|eventually|apparently|hopefully|minus|half|somewhat)\b"
@@ -215,7 +216,7 @@ _AFTER = re.compile(
     r"|icons?|count(?:er)?s?|dates?|timestamps?|queue|list|sound|animation|view|type|enum|constant|rate|ratio|percentage)\b",
     re.I,
 )
-_REST = re.compile(
+_REST = Lazy(
     r",?\s*(?:but|although|though|however|yet|while)\b.*\b(?:not|n't|fail\w*|remain\w*|still|to-?do|left|missing|pending|broken"
     r"|unfinished|incomplete|need\w*|wait\w*|open|skipped|except|later|tomorrow)\b"
     r"|.*\b(?!0\b|no\b|zero\b)\S+\s+(?:tests?|checks?|cases?)\s+(?:are\s+|is\s+|still\s+)*(?:fail\w*|skipped|broken|red)\b"
@@ -248,7 +249,7 @@ _DO = (
     r"(?:provide|decide|grant|choose|confirm|approve|give|supply|set|tell|log in|rotate|create|add|install|restart|enable|clarify"
     r"|answer|specify|share|send|pick|configure|unlock|start|upload|fix|resolve|explain)"
 )
-_NEEDS = re.compile(
+_NEEDS = Lazy(
     rf"\bi(?:'m| am)\s+(?:currently\s+|now\s+|still\s+|completely\s+|fully\s+)*(?:blocked|stuck)\b(?! no)"
     rf"|^(?:status\s*:\s*)?blocked\s*(?:[:—–-]\s*(?!none|no\b|nothing|n/a|false|0\b)\S|\b(?:on|by|because|until|waiting|pending)\b)"
     rf"|\b(?:i|we)\s+(?:can(?:not|'t|\s+not)|could(?: not|n't)|(?:am|are|'m|'re)\s+(?:unable|not able)\s+to)\s+"
@@ -264,7 +265,7 @@ _NEEDS = re.compile(
     rf"|\b(?:missing|no)\s+(?:[\w'/.-]+\s+){{0,4}}?(?:key|token|password|credentials?|access|permission)\b.*\b(?:cannot|can't|unable|blocked|stuck)\b",
     re.I,
 )
-_NOT_NEEDED = re.compile(
+_NOT_NEEDED = Lazy(
     r"\b(?:no longer|not|never|was|were|had been|if|would|might|may|could be|used to|unless you)\s+(?:\w+\s+){0,2}$|\bif\b|\bwhen\b",
     re.I,
 )
@@ -280,12 +281,12 @@ def _is_need(sentence: Sentence) -> bool:
     return match is not None and not _NOT_NEEDED.search(sentence.text.strip()[: match.start()])
 
 
-_RED = re.compile(
+_RED = Lazy(
     r"\b(?:ci(?:\s?/\s?cd)?|the (?:build|pipeline) on \w+)(?:\s+(?:checks?|builds?|pipelines?|runs?|jobs?|workflows?|status))?"
     r"(?:\s+(?:is|are|has|have|still|currently|now|again|remains?|keeps?)|\s*:)*\s+(?:red|failing|fails?|failed|broken)\b",
     re.I,
 )
-_NOT_RED = re.compile(
+_NOT_RED = Lazy(
     r"\b(?:was|were|had|been|before|previously|earlier|formerly|used to|no longer|not|never|n't|if|when|whenever|unless|until"
     r"|once|so that|would|could|might|may|fix(?:ed|es)?|why|where|because|repair(?:ed)?|resolve[sd]?|example|e\.g|like)\b|n't\b|\?",
     re.I,

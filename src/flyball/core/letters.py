@@ -135,10 +135,13 @@ def _misplaced(run: Run, letter: Answer) -> str:
 
 
 def _ask(run: Run, letter: Ask, now: int) -> list[e.AnyEvent]:
-    """A run that waits is taken over at once, and what it asked or held is dropped."""
+    """A run that waits is taken over at once, and what it asked or held is dropped; first its tree is put right."""
     if letter.what != "take-over" or run.act is not None or run.status == "running":
         return [e.Asked(at=now, what=letter.what, who=letter.who)]
     dropped: list[e.AnyEvent] = [e.Dropped(at=now, why="taken over")] if run.held else []
+    if run.todo:
+        asked = e.Asked(at=now, what=letter.what, who=letter.who)
+        return [*dropped, e.Resumed(at=now, why="taken over"), asked]
     seen = stop(run, "wait.take_over", rule=f"taken over by {letter.who}")
     return [*dropped, e.Stopped(at=now, status="paused", stop=seen)]
 

@@ -105,6 +105,7 @@ class Run(Struct, frozen=True, kw_only=True):
     limited: dict[str, int] = {}  # agent -> until when a limit holds it, where others stand in
     interruptions: int = 0
     cut: str = ""  # why the last act was interrupted
+    gone: bool = False  # for want of something that no act can do without
     no_progress: int = 0
     progressed: bool = False  # the last turn made progress
     error: str = ""
@@ -254,8 +255,7 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
         act=None,
         child="",
         interruptions=run.interruptions + int(event.reason != BY_A_PERSON),
-        gone=event.reason if event.gone else run.gone,
-        interrupted=event.reason,
+        gone=event.gone,
         cut=event.reason,
         todo=Todo(act.tree, "putback") if act and put_back else run.todo,
         told=(*(act.told if act else ()), *run.told, note) if put_back else run.told,
@@ -380,7 +380,7 @@ def _renewed(run: Run) -> Run:
         retries=0,
         contexts=0,
         interruptions=0,
-        gone="",
+        gone=False,
         no_progress=0,
         moved_tree=False,
         error_count=0,

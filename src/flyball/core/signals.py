@@ -12,6 +12,7 @@ import msgspec
 
 from flyball.core import prose
 from flyball.core.indicators import Sentence, affirmed, needs, says_ci_is_red, sentences
+from flyball.core.lazy import Lazy
 from flyball.core.prose import CODE, Line
 from flyball.core.stream import Spoken, spoken
 from flyball.core.terminal import plain
@@ -59,7 +60,7 @@ def read_output(
 
 # ── what the process did ────────────────────────────────────────────────────────────────────────────────────
 
-_LIMITS = re.compile(r"rate|limit|quota|overload|throttl|capacity|429|529|too.?many|exhaust", re.I)
+_LIMITS = Lazy(r"rate|limit|quota|overload|throttl|capacity|429|529|too.?many|exhaust", re.I)
 _KILLED = frozenset({124, 130, 137, 143})
 
 
@@ -128,8 +129,8 @@ def _lacks(signal: bool | None, found: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _MARK = r"[*_]{0,3}"
-_EXIT = re.compile(rf"{_MARK}EXIT_SIGNAL(?:{_MARK}:|:{_MARK})\s*{_MARK}([A-Za-z]+){_MARK}")
-_EXIT_FALSE = re.compile(rf"{_MARK}EXIT_SIGNAL{_MARK}\s*[:=]{_MARK}\s*{_MARK}false\b", re.I)
+_EXIT = Lazy(rf"{_MARK}EXIT_SIGNAL(?:{_MARK}:|:{_MARK})\s*{_MARK}([A-Za-z]+){_MARK}")
+_EXIT_FALSE = Lazy(rf"{_MARK}EXIT_SIGNAL{_MARK}\s*[:=]{_MARK}\s*{_MARK}false\b", re.I)
 
 
 def _exit_signal(lines: tuple[Line, ...]) -> bool | None:
@@ -152,10 +153,10 @@ def _alone(line: Line) -> bool:
     return "<!--" not in line.raw
 
 
-_RUNS_ON = re.compile(
+_RUNS_ON = Lazy(
     r"(?:only\s+)?(?:when|once|if|unless|until|as soon as|after|before|would|will|is|means|only|and then)\b"
 )
-_SECTION = re.compile(r"\b(?:instructions?|prompts?|examples?|template|format)\b", re.I)
+_SECTION = Lazy(r"\b(?:instructions?|prompts?|examples?|template|format)\b", re.I)
 
 
 def _is_foreign(lines: tuple[Line, ...], at: int) -> bool:
@@ -172,11 +173,11 @@ def _is_text(line: Line) -> bool:
     return line.own and line.kind == "text"
 
 
-_FIELD = re.compile(
+_FIELD = Lazy(
     rf"{_MARK}(task status|status|circuit(?: breaker)?(?: state| status)?){_MARK}\s*:{_MARK}\s*{_MARK}(.*)",
     re.I,
 )
-_UNFINISHED = re.compile(
+_UNFINISHED = Lazy(
     r"\W*(?:in[ _-]?progress|incomplete|not\b|pending|partial|ongoing|to-?do|waiting|paused|failed|failing|working|started|unfinished)",
     re.I,
 )
@@ -228,7 +229,7 @@ def _read_review(
     )
 
 
-_TEST_LOG = re.compile(
+_TEST_LOG = Lazy(
     r"--- (?:PASS|FAIL|SKIP): |=== (?:RUN|CONT|PAUSE)|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|coverage: "
 )
 
@@ -258,7 +259,7 @@ def claimed_verdict(text: str) -> Literal["PASS", "FAIL"] | None:
 
 # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────────────
 
-_OUTCOME = re.compile(rf"{_MARK}OUTCOME(?:{_MARK}:|:{_MARK})\s*{_MARK}([A-Za-z][A-Za-z0-9_-]*?){_MARK}")
+_OUTCOME = Lazy(rf"{_MARK}OUTCOME(?:{_MARK}:|:{_MARK})\s*{_MARK}([A-Za-z][A-Za-z0-9_-]*?){_MARK}")
 
 
 def read_outcome(text: str) -> str | None:

@@ -90,15 +90,13 @@ def ask(
 def infrastructure(run: Run, now: int) -> e.Stopped:
     """What acts stand on is gone, or they come to nothing again and again."""
     if run.gone:
-        seen = stop(run, "wait.infrastructure", "gone", detail=run.gone)
-        return ask(
-            run, seen, "infrastructure", f"Nothing can be done: {run.gone}. Put it right, then go on.", now
-        )
-    seen = stop(
-        run, "wait.infrastructure", "interruptions", INTERRUPTIONS, run.interruptions, detail=run.interrupted
-    )
-    why = f" ({run.interrupted})" if run.interrupted else ""
-    return ask(run, seen, "infrastructure", f"Acts of this run keep being interrupted{why}. Go on?", now)
+        seen = stop(run, "wait.infrastructure", "gone", detail=run.cut)
+        text = f"Nothing can be done: {run.cut}. Put it right, then go on."
+        return ask(run, seen, "infrastructure", text, now)
+    most, seen_of = INTERRUPTIONS, run.interruptions
+    seen = stop(run, "wait.infrastructure", "interruptions", most, seen_of, detail=run.cut)
+    text = f"Acts of this run keep being interrupted: {run.cut or 'no reason is known'}. Go on?"
+    return ask(run, seen, "infrastructure", text, now)
 
 
 def ended(run: Run, end: str, seen: e.Stop, now: int) -> e.Ended:

@@ -273,8 +273,9 @@ def _failed(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
 
 def _asks(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent] | None:
     if turn.verdict == "needs_approval":
-        seen = stop(run, "wait.permission", "permission", observed=turn.wanted, detail=turn.error)
-        return [ask(run, seen, "permission", turn.error or "The agent asks for a permission.", now)]
+        seen = replace(stop(run, "wait.permission", "permission", detail=turn.error), call=turn.wanted)
+        what = f": {turn.error}" if turn.error else "."
+        return [ask(run, seen, "permission", f"The agent asks for a permission{what}", now)]
     twice = [name for name, count in run.disputes.items() if count >= DISPUTES]
     if twice:
         seen = stop(run, "wait.question", "disputed twice", DISPUTES, DISPUTES, detail=", ".join(twice))
