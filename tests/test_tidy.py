@@ -25,6 +25,7 @@ RANK = {
     "hook": 2,
     "config": 2,
     "trust": 3,
+    "person": 4,
     "driver": 3,
     "certificate": 3,
     "batch": 3,

@@ -69,7 +69,7 @@ class Batch:
         match event:
             case e.ActFinished(result=e.TurnEnded()):
                 self._charge(before, event)
-            case e.ActFinished(result=e.ProofEnded() | e.CheckEnded() | e.Restored()) if event.took_us:
+            case e.ActFinished() if event.took_us:
                 self._spend(run, e.Charged(at=event.at, run=run.id, usage=e.Usage(), took_us=event.took_us))
             case e.Stopped():
                 stopped = e.ChildStopped(

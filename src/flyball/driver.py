@@ -26,6 +26,7 @@ class Driver:
         self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
         self._lock = os.open(self.folder / f"{self.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(self._lock, namespace().encode())
         self.bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.bell.setblocking(False)
         _at(self.folder, f"{self.name}.bell", self.bell.bind)
@@ -56,6 +57,24 @@ def alive(state_dir: Path, name: str) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def namespace() -> str:
+    """The PID namespace that this process lives in; "" where there is no such thing."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def namespaces(state_dir: Path) -> set[str]:
+    """Those of all drivers that live."""
+    found: set[str] = set()
+    for lock in (state_dir / FOLDER).glob("*.lock"):
+        with contextlib.suppress(OSError):
+            if alive(state_dir, lock.stem):
+                found.add(lock.read_text("utf-8", "replace"))
+    return found - {""}
 
 
 def ring(state_dir: Path, name: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball import driver as drivers
+from flyball import person
 from flyball.artifacts import Artifacts
 from flyball.config import Paths, environment, paths
 from flyball.core import events as e
@@ -122,12 +123,33 @@ class House:
 
     def send(self, run: Run, letter: AnyLetter) -> bool:
         """Leave a letter and ring the driver. False: nobody drives the run now."""
+        self.require_person(type(letter).__name__.lower())
         reason = refusal(run, letter)
         if reason:
             raise UserError(reason)
-        self.journal.post(run.id, self.clock.now(), encode(letter))
+        self.journal.post(run.id, self.clock.now(), self.seals.sealed(run.id, encode(letter)))
         holder = self.journal.holder(run.id)
         return drivers.alive(self.state_dir, holder) and drivers.ring(self.state_dir, holder)
+
+    def require_person(self, what: str) -> None:
+        """The one door for all that speaks for a person: no agent passes, and its run hears of the try."""
+        found = person.agent_above(self.state_dir, self.env, self._is_run)
+        if found is None:
+            return
+        if found.run and self._is_run(found.run):
+            self.journal.post(found.run, self.clock.now(), person.tried(what, found))
+            drivers.ring(self.state_dir, self.journal.holder(found.run))
+        raise UserError(
+            f"This is an agent's process ({found.how}), and only a person may say that. "
+            "Say it in a terminal of your own."
+        )
+
+    def _is_run(self, name: str) -> bool:
+        return (self.state_dir / "journal.db").exists() and self.journal.row(name) is not None
+
+    @property
+    def seals(self) -> person.Seals:
+        return person.Seals(self.state_dir)
 
     def driven(self, run_id: str) -> bool:
         holder = self.journal.holder(run_id)
@@ -177,6 +199,7 @@ class House:
             on_event=happened,
             on_commit=committed,
             before_load=self.require_whole,
+            fault_of=lambda letter: self.seals.fault(letter, use=True),
         )
         made.listen_to(driver.bell, driver.hear)
         return made

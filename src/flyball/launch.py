@@ -10,7 +10,7 @@ import msgspec
 
 from flyball import __version__, trust
 from flyball.acts.ground import require, shipped_policies
-from flyball.agents import adapter, sandbox
+from flyball.agents import adapter
 from flyball.config import POLICY_FILE, Loaded, load
 from flyball.core import events as e
 from flyball.core.machine import Machine, State
@@ -75,7 +75,7 @@ def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
     _check_agents(loaded, machine, settings)
     policies_of(loaded).get(settings.policy)
     _check_trust(house, loaded, repo, machine.name, order.trusted)
-    require(settings, sandbox.probe())
+    require(settings)
     if machine.standing:
         raise UserError(
             f"'{machine.name}' is a standing machine: it waits for triggers. Use build, loop, review or task here."

@@ -22,7 +22,7 @@ from flyball.core.letters import for_who_works, hear, wake
 from flyball.core.run import BY_A_PERSON, Run, fold, thaw
 from flyball.core.settings import Settings
 from flyball.errors import FlyballError, JournalError, NotFound
-from flyball.journal import Entry, Journal
+from flyball.journal import Entry, Journal, Letter
 from flyball.spending import windows
 
 SLEEP_MOST_S = 3600.0  # a selector cannot sleep for months
@@ -71,11 +71,13 @@ class Supervisor:
         on_event: Callable[[Run, e.AnyEvent], None] | None = None,
         on_commit: Callable[[Entry], None] | None = None,
         before_load: Callable[[str], None] | None = None,
+        fault_of: Callable[[Letter], str] | None = None,
     ) -> None:
         self.journal, self.performer, self.clock = journal, performer, clock
         self.driver, self.alive, self.new_id = driver, alive, new_id
         self.machine_table = machine_table
         self.on_event, self.on_commit, self.before_load = on_event, on_commit, before_load
+        self.fault_of = fault_of
         self.driven: dict[str, Driven] = {}
         self._news: queue.SimpleQueue[tuple[str, Finished | Interrupted]] = queue.SimpleQueue()
         self._ears = selectors.DefaultSelector()
@@ -322,10 +324,17 @@ class Supervisor:
             batch = Batch(self.driven)
             hearing = self._at_work(letter.run) if for_who_works(letter.body) else letter.run
             batch.add(letter.run, (), letter.id)
-            batch.add(hearing, hear(batch.run(hearing), letter.body, letter.id, self.clock.now()))
+            batch.add(hearing, self._hear(batch.run(hearing), letter))
             self._commit(batch)
             if letter.run in self.driven:
                 self._spread_asked(letter.run)
+
+    def _hear(self, run: Run, letter: Letter) -> list[e.AnyEvent]:
+        """A letter that is not a person's own is refused, as a fact (HUMAN-4)."""
+        fault = self.fault_of(letter) if self.fault_of else ""
+        if fault:
+            return [e.LetterRefused(at=self.clock.now(), letter=letter.id, reason=fault)]
+        return hear(run, letter.body, letter.id, self.clock.now())
 
     def _at_work(self, run_id: str) -> str:
         while self.driven[run_id].run.child in self.driven:

@@ -82,6 +82,7 @@ def _hooks(
         ended = kept(place, stop)
         if ended.reason in ("lost", "orphaned", "stopped"):
             return Interrupted(act.key, BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
+        ground.never_began(place, ended)
         if not ended.well:
             return f"The {name} hook refused it:\n{redact(log_of(place))[-2000:]}"
         if work.proof_tree() != act.tree:

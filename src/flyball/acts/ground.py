@@ -138,8 +138,10 @@ class Ground(msgspec.Struct, frozen=True):
         if found.kind == "none":
             return argv
         work = self.workspace(run)
-        stores = tuple((str(store), str(store)) for store in work.object_stores())
         repo = str(work.repo_root)
+        stores = self._same(
+            *(str(s) for s in work.object_stores() if not (found.mounts and s.is_relative_to(repo)))
+        )  # what lies in the repository is seen through work.objects; there it would cover the checkout's own
         shares = tuple(
             (f"{repo}/{name}", f"{repo}/{name}") for name in run.settings.share if Path(repo, name).exists()
         )

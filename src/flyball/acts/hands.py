@@ -17,7 +17,7 @@ from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import Run
 from flyball.errors import FlyballError
-from flyball.supervisor import Interrupted
+from flyball.supervisor import Gone, Interrupted
 from flyball.workspace import Workspace
 
 News = Finished | Interrupted
@@ -62,6 +62,8 @@ class Hands:
             news = self._perform(run, act, stop)
         except SetupStopped as stopped:
             news = Interrupted(act.key, str(stopped))
+        except Gone as problem:
+            news = Interrupted(act.key, str(problem), gone=True)
         except (
             Exception
         ) as problem:  # whatever it is: the loop must hear of it, and the agent is not to blame

@@ -35,21 +35,22 @@ def prepare(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finishe
 
 
 def _prepared(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> e.Prepared:
-    kind = grounds.require(run.settings, ground.sandbox)
+    found = grounds.require(run.settings)
     repo = inspect_repo(Path(run.began.repo))
     hidden = (*CACHES, *(f"/{name.strip('/')}" for name in run.settings.share))
     work = Workspace.create(ground.folder(run), repo, run.id, run.began.with_changes, hidden)
-    if not ground.confined(run):
+    if not ground.mounted(run):
         _refuse_leaks(ground, run, work)
         share_links(run, work.repo_root, work.checkout)
     problem = run_setup(ground, run, ground.act_folder(act.key), work.checkout, "agent", stop)
     problem = problem or _setup_stays_apart(run, work)
     if problem:
         return e.Prepared(error=problem, code="error.config")
-    why = "it is turned off" if run.settings.sandbox == "none" else ground.sandbox.why
     begun = _begin_at(run, work)
-    note = () if kind != "unsandboxed" else (f"No sandbox: {why}.",)
-    return replace(begun, base_commit=work.base_commit, base_tree=work.base_tree, sandbox=kind, notes=note)
+    kind = grounds.UNSANDBOXED if found.kind == "none" else found.kind
+    note = f"No sandbox: {found.why}." if found.kind == "none" else found.limits
+    notes = (note,) if note else ()
+    return replace(begun, base_commit=work.base_commit, base_tree=work.base_tree, sandbox=kind, notes=notes)
 
 
 def _setup_stays_apart(run: Run, work: Workspace) -> str:

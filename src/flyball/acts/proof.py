@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 from flyball.acts.ground import CALM, Ground, share_links
@@ -21,6 +22,10 @@ from flyball.workspace import Workspace
 from flyball.workspace.store import write_whole
 
 CANNOT_START = (126, 127)
+RAN = re.compile(  # what unittest, pytest and cargo say at the end of every run, good or bad
+    r"^Ran \d+ tests? in |^(?:=+ )?(?:\d+ [a-z]+, )*\d+ [a-z]+ in \d[\d.]*s|^no tests ran in |^test result: ",
+    re.M,
+)
 SUMMARY_MOST = 4000
 LOG_MOST = 8 << 20
 SETUP_MADE = "proof.kept"
@@ -43,6 +48,7 @@ def prove(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished 
                 ended.reason, "its keeper was killed"
             )
             return Interrupted(act.key, why)
+        ground.never_began(folder / str(number), ended)
         exits.append(ended)
     took = sum(x.took_us for x in exits)
     return Finished(key=act.key, result=_result(ground, run, act, work, folder, exits), took_us=took)
@@ -55,7 +61,7 @@ def _make_ready(
     folder, kept = ground.act_folder(act.key), work.dir / SETUP_MADE
     begun = not kept.exists() and process.look(folder / "setup-0") != "unclaimed"
     files = work.dir / "proof" if begun else work.proof_checkout(act.tree, made_by_setup(work))
-    if not ground.confined(run):
+    if not ground.mounted(run):
         share_links(run, work.repo_root, files)
     if run.settings.setup and not kept.exists():
         problem = run_setup(ground, run, folder, files, "proof", stop)
@@ -87,6 +93,7 @@ def run_setup(ground: Ground, run: Run, folder: Path, files: Path, home: str, st
         ended = kept(place, stop)
         if ended.reason in ("lost", "orphaned", "stopped"):
             raise SetupStopped(BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
+        ground.never_began(place, ended)
         if not ended.well:
             log = log_of(place)
             return f"The setup command '{command}' failed ({_how(ended)}): {_last_line(log)}. Correct [workspace] setup."
@@ -131,7 +138,8 @@ def spec(
     private = ground.home(run, home)
     argv = ground.enclosed(run, ("/bin/sh", "-c", command), files, private, network, reads)
     env = {**ground.env(run, private), **CALM}
-    return process.Spec(argv=argv, cwd=str(files), env=env, wall_s=limit_us / 1_000_000)
+    confined = ground.confined(run)
+    return process.Spec(argv=argv, cwd=str(files), env=env, wall_s=limit_us / 1_000_000, status=confined)
 
 
 def _result(
@@ -141,6 +149,7 @@ def _result(
     rows = tuple(_command(*row) for row in zip(run.settings.proof, exits, logs, strict=True))
     bad = [number for number, ended in enumerate(exits) if not ended.well]
     invalid = "" if work.proof_tree() == act.tree else _changed_words(work, act)
+    invalid = invalid or _silent(run, act, work, exits, logs)
     if act.wall_us and bad and sum(x.took_us for x in exits) >= act.wall_us:
         invalid = "phase timeout"
     summary = _summary(run.settings.proof[bad[0]], exits[bad[0]], logs[bad[0]]) if bad else ""
@@ -155,6 +164,18 @@ def _result(
         cannot_start=_cannot_start(run, exits, logs) if act.why == "baseline" else "",
         sandbox=run.sandbox,
     )
+
+
+def _silent(run: Run, act: e.Act, work: Workspace, exits: list[process.Exit], logs: list[str]) -> str:
+    """A runner that told how many tests it ran, and ends well without telling it, may have run none."""
+    note, told = work.dir / "proof.told", ["1" if RAN.search(log) else "0" for log in logs]
+    if act.why == "baseline":
+        write_whole(note, "".join(told).encode())
+    before = note.read_text() if note.exists() else ""
+    for command, ended, now, then in zip(run.settings.proof, exits, told, before, strict=False):
+        if ended.well and then == "1" and now == "0":
+            return f"The proof is invalid: '{command}' ended well without telling which tests it ran, as it did before."
+    return ""
 
 
 def _summary(command: str, ended: process.Exit, log: str) -> str:

@@ -93,6 +93,7 @@ def take_turn(
     if ended.reason in ("lost", "orphaned") or (ended.reason == "stopped" and not live.fired):
         scrub(folder)
         return _interrupted(work, act, folder, ended)
+    ground.never_began(folder, ended)
     heard = hooks.witnessed(_heard(agent, folder, ended), folder)
     heard = _halted(heard, live) if live.fired else heard
     done = _judged(ground, run, act, work, folder, heard, live, ended)
@@ -121,10 +122,11 @@ def _spec(
     launch = agent.launch(order)
     briefed = (str(hooks.brief(ground, run, role, work, home, folder)),) if launch.hooked else ()
     env = {**ground.env(run, home), "FLYBALL_TURN": str(act.turn), "FLYBALL_ROLE": role, **launch.env}
-    if not ground.confined(run):
+    if not ground.mounted(run):
         share_links(run, work.repo_root, work.checkout)
     reads = (*launch.reads, *briefed)
-    argv = ground.enclosed(run, launch.argv, work.checkout, home, run.settings.network_agent, reads)
+    network, only_reads = run.settings.network_agent, role in READ_ONLY_ROLES
+    argv = ground.enclosed(run, launch.argv, work.checkout, home, network, reads, read_only=only_reads)
     return process.Spec(
         argv=argv,
         cwd=str(work.checkout),
@@ -194,6 +196,7 @@ def _judged(
         or (ruling.verdict == "ask" and heard.verdict not in FAILED)
     )
     undone: tuple[str, ...] = ()
+    reported = tuple(redact(plain(said)) for said in work.agent_git_report())
     if role in READ_ONLY_ROLES and tree != act.tree and ruling.verdict != "deny":
         undone = tuple(plain(c.path) for c in changes)
         stands = False
@@ -213,6 +216,7 @@ def _judged(
     turn = replace(
         turn, tree=now_tree, changed=changed, lines=lines, deleted=gone, undone=undone, commit=commit
     )
+    turn = replace(turn, reported=reported)
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
 
 
@@ -220,7 +224,7 @@ def judge(
     ground: Ground, run: Run, act: e.Act, work: Workspace, tree: str, changes: list[Change]
 ) -> e.Ruling:
     """The guard's word on what one turn changed, over everything that this run has changed before."""
-    touched = ground.tampered(run)
+    touched = ground.tampered(run) or hooks.tampered(ground.act_folder(act.key))
     if touched:
         return _tampering(run, touched, act.tree, tree)
     ruling = judge_changes(

@@ -17,7 +17,6 @@ import json
 import os
 import stat
 import sys
-import warnings  # noqa: F401 (execvp imports it, and would find it out of reach)
 
 TYPE_CHECKING = False  # typing takes long to import
 if TYPE_CHECKING:
@@ -126,6 +125,7 @@ def _prctl(option: int, value: int) -> None:
 
 def main(given: str, argv: list[str]) -> NoReturn:
     rules = json.loads(given)
+    __import__("warnings")  # execvp imports it, and would find it out of reach
     try:
         confine(rules["read"], rules["write"], rules["tcp"])
         if rules.get("tell"):

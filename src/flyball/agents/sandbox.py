@@ -114,6 +114,8 @@ TOOLCHAINS = (
 )
 RUN_KEPT = ("systemd/resolve", "resolvconf", "NetworkManager/resolv.conf", "current-system")  # names, and Nix
 SCRATCH = ("/tmp", "/var/tmp")
+# The kernel's own switches: to root's own user they are open also without any capability.
+KERNEL = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "acpi", "fs", "mtrr", "scsi"))
 
 
 class Sandbox(msgspec.Struct, frozen=True):
@@ -247,6 +249,7 @@ def _root() -> list[str]:
     scratch = [path for path in SCRATCH if Path(path).is_dir() and not Path(path).is_symlink()]
     return [
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
+        *_flat(("--ro-bind", path, path) for path in KERNEL if Path(path).exists()),
         *_flat(("--ro-bind", path, path) for path in kept),
         *_flat(("--perms", "1777", "--tmpfs", path) for path in scratch),
     ]

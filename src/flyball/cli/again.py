@@ -11,7 +11,6 @@ import msgspec
 from msgspec.structs import replace
 
 from flyball.cli.drive import attached
-from flyball.cli.people import refuse_agents
 from flyball.cli.runs import open_house, print_json, root_of
 from flyball.cli.screen import Screen, open_screen
 from flyball.cli.session import Session
@@ -52,7 +51,6 @@ def _deliver(house: House, run: Run, letter: AnyLetter) -> Run:
 def take_over(run_name: str) -> None:
     """Work in a run's checkout yourself: it stops after this turn and waits until you hand it back."""
     with open_house() as house:
-        refuse_agents(house)
         run = _own(house, run_name)
         after = _deliver(house, run, Ask(what="take-over", who=getpass.getuser()))
         folder = house.state_dir / "runs" / run.id / "checkout"
@@ -66,7 +64,6 @@ def take_over(run_name: str) -> None:
 def hand_back(run_name: str) -> None:
     """Give a run back: what you changed is journaled as yours, and the state's act is done again."""
     with open_house() as house:
-        refuse_agents(house)
         run = _own(house, run_name)
         driven = house.send(run, HandBack(who=getpass.getuser()))
         click.echo(
@@ -88,7 +85,6 @@ def rollback(run_name: str, turn: int | None) -> None:
     The run must stand still (paused, waiting, blocked). An ended run is tried again with `flyball retry`.
     """
     with open_house() as house:
-        refuse_agents(house)
         run = _own(house, run_name)
         if run.status == "ended":
             raise UserError(f"Run {run.id} has ended; `flyball retry {run.id}` starts again from its tree.")

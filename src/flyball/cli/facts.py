@@ -32,6 +32,7 @@ def facts(house: House, run: Run) -> dict[str, Any]:
         "driven": house.driven(run.id),
         "settings": msgspec.to_builtins(run.settings),
         "base_commit": run.began.commit,
+        "answers_out_of_reach": confined(run),
         "certificate_file": str(certificate) if certificate else None,
         "baseline_failing": run.baseline,
         "proofs": [_proof_facts(event) for event in history if _is_proof(event)],
@@ -83,6 +84,7 @@ def _rows(run: Run, told: dict[str, Any]) -> list[tuple[str, str]]:
         ("proof", proof or "none: the end is unproven"),
         ("risk", f"{run.ruling.tier}: {run.ruling.tier_why}" if run.ruling and run.ruling.tier else ""),
         ("guard", f"policy {run.settings.policy}, sandbox {run.sandbox or run.settings.sandbox}"),
+        ("answers", _answers(run)),
         ("budget", _budget(run)),
         ("turns", f"{run.turns}{_of(run.most('turns'))}"),
         ("iteration", f"{run.iteration}{_of(run.most('iterations'))}" if run.iteration else ""),
@@ -97,6 +99,17 @@ def _rows(run: Run, told: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _agents(run: Run) -> str:
     return ", ".join(f"{role}={one_line(agent, 60)}" for role, agent in sorted(run.settings.agents.items()))
+
+
+def _answers(run: Run) -> str:
+    """HUMAN-4, and where it is only best effort."""
+    if confined(run):
+        return "a person's alone: its agents can reach neither the journal nor the key of letters"
+    return "a person's alone as far as can be told: without a sandbox an agent has your own rights"
+
+
+def confined(run: Run) -> bool:
+    return (run.sandbox or "unsandboxed") not in ("unsandboxed", "none")
 
 
 def _of(most: int | None) -> str:

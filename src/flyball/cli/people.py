@@ -6,8 +6,6 @@ They never append to a run. They leave a letter and ring its driver, which write
 from __future__ import annotations
 
 import getpass
-import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -162,7 +160,6 @@ def read_answer(run: Run, words: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _send_answer(house: House, run: Run, verb: str, text: str, as_json: bool) -> None:
-    refuse_agents(house)
     question = run.question
     assert question is not None
     if answered_by_mail(house, run):
@@ -187,7 +184,6 @@ def _send_answer(house: House, run: Run, verb: str, text: str, as_json: bool) ->
 def tell(run_name: str, words: tuple[str, ...], as_json: bool) -> None:
     """Tell the agent something; it is delivered with its next turn."""
     with open_house() as house:
-        refuse_agents(house)
         text = typed(" ".join(words)).strip()
         if not text:
             raise UserError('There is nothing to tell. Say it: flyball tell RUN "text".')
@@ -202,7 +198,6 @@ def tell(run_name: str, words: tuple[str, ...], as_json: bool) -> None:
 def pause(run_name: str, as_json: bool) -> None:
     """Pause a run after this turn; `flyball resume RUN` goes on."""
     with open_house() as house:
-        refuse_agents(house)
         _ask(house, house.read(house.find(run_name)), "pause", as_json)
 
 
@@ -215,7 +210,6 @@ def stop(run_name: str, now: bool, everything: bool, as_json: bool) -> None:
     """Stop a run now, in the middle of its turn; `flyball resume RUN` goes on."""
     del now
     with open_house() as house:
-        refuse_agents(house)
         if everything == bool(run_name):
             raise UserError("Name the run to stop, or say --all: flyball stop RUN | flyball stop --all.")
         for run in _going(house) if everything else [house.read(house.find(run_name))]:
@@ -238,7 +232,6 @@ def _going(house: House) -> list[Run]:
 def cancel(run_name: str, as_json: bool) -> None:
     """End a run for good. What it did stays on its branch."""
     with open_house() as house:
-        refuse_agents(house)
         _ask(house, house.read(house.find(run_name)), "cancel", as_json)
 
 
@@ -269,44 +262,3 @@ def _send(house: House, run: Run, letter: AnyLetter, said: str, as_json: bool, f
         click.echo(
             f"The letter waits: nothing drives run {root} now. `flyball resume {root}` goes on with it."
         )
-
-
-# ---- who may speak ---------------------------------------------------------------------------------------
-
-
-def refuse_agents(house: House) -> None:
-    """HUMAN-4, as well as it can be told from here: an agent of a run does not speak for a person."""
-    run_id = os.environ.get("FLYBALL_RUN", "") or os.environ.get("FLYBALL_ACT", "")
-    if not run_id:
-        run_id = next((name for name in _runs_above() if house.journal.row(name)), "")
-    if run_id:
-        raise UserError(
-            "This is an agent's process, and only a person may say that. Say it in a terminal of your own."
-        )
-
-
-def _runs_above() -> list[str]:
-    """The runs for which the processes above this one were started."""
-    found: list[str] = []
-    pid = os.getppid()
-    for _ in range(64):
-        if pid <= 1:
-            break
-        found += _marks(pid)
-        pid = _parent(pid)
-    return found
-
-
-def _marks(pid: int) -> list[str]:
-    try:
-        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
-    return [os.fsdecode(word[12:]) for word in words if word.startswith(b"FLYBALL_RUN=")]
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0

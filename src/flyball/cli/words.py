@@ -182,14 +182,16 @@ def _turn(who: str, turn: e.TurnEnded, took_us: int) -> tuple[str, int, str]:
     parts = [f"changed {some(turn.changed)}"] if turn.changed else ["changed nothing"]
     if turn.undone:
         parts.append(f"{some(turn.undone)} put back")
+    if turn.reported:
+        parts.append(one_line(turn.reported[0]).rstrip("."))
     if turn.usage.cost_uusd:
         parts.append(dollars(turn.usage.cost_uusd))
     parts.append(took(took_us))
-    refused = [one_line(f"{a.tool} {a.input}", 60) for a in turn.actions if a.verdict != "allow"]
-    if refused:
-        parts.append(f"refused: {some(refused)}")
+    denied = [one_line(f"{a.tool} {a.input}", 60) for a in turn.actions if a.verdict != "allow"]
+    refused = f"refused: {some(denied)}" if denied else ""
     if turn.verdict != "ok":
-        return f"{who} ended: {turn.verdict}{said}", 2, "warn"
+        return f"{who} ended: {turn.verdict}{said}{refused and f'; {refused}'}", 2, "warn"
+    parts += [refused] if refused else []
     claim = turn.claim.outcome or turn.claim.signal
     words = f", says {claim}" if claim else ""
     message = f"  “{one_line(turn.message, 80)}”" if turn.message else ""

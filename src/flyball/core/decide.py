@@ -74,9 +74,8 @@ def due(run: Run, now: int) -> Do | Note | Rest:
     waits = run.status == "waiting" and run.question is None
     if run.act is not None or not (run.status == "running" or (waits and run.asked)):
         return _resting(run, now)
-    if run.asked == "take-over" and run.todo:  # a half-made change is not handed over as the person's own
-        return Do(_act(run, "restore", why=run.todo.why, tree=run.todo.tree, since=run.todo.since))
-    if run.asked:
+    half_made = run.asked == "take-over" and run.todo is not None  # not handed over as the person's own
+    if run.asked and not half_made:
         dropped = let_go(run, now) if run.asked == "take-over" else []  # the act is done again afterwards
         code = {"interrupt": "interrupted", "take-over": "wait.take_over"}.get(run.asked, "wait.paused")
         return Note((*dropped, e.Stopped(at=now, status="paused", stop=stop(run, code, rule=run.asked))))

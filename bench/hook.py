@@ -1,0 +1,69 @@
+"""A tool call that is asked about: from the CLI's shell to the verdict, beside Python that does nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.figure import Beside, Figure
+from bench.timing import in_turns, usual
+from flyball.acts.ground import shipped_policies
+from flyball.hook import brief as briefs
+from flyball.hook import record, settings
+from flyball.hook.brief import Brief
+from flyball.hook.desk import Desk
+
+GOAL = 60.0
+
+
+def figures(folder: Path, quick: bool) -> list[Figure]:
+    rounds = 5 if quick else 25
+    watched, alone = _line(folder / "watched"), _line(folder / "alone")
+    deeds = {
+        "python": lambda: _run([sys.executable, "-c", "pass"], b""),
+        "watched": lambda: _run(["/bin/sh", "-c", watched], _payload(folder / "watched")),
+        "alone": lambda: _run(["/bin/sh", "-c", alone], _payload(folder / "alone")),
+    }
+    place = folder / "watched"
+    with Desk(place / "hook", record.Record(place), place):
+        in_turns(deeds, 2)
+        ms = {name: usual(taken) * 1e3 for name, taken in in_turns(deeds, rounds).items()}
+    beside = (Beside("python -c pass", ms["python"]),)
+    return [
+        Figure(
+            name="hook: a tool call asked about", value=ms["watched"], unit="ms", goal=GOAL, beside=beside
+        ),
+        Figure(
+            name="hook: the same, with no driver to answer",
+            value=ms["alone"],
+            unit="ms",
+            beside=beside,
+            note="the guard's own code is loaded for this one call",
+        ),
+    ]
+
+
+def _line(place: Path) -> str:
+    hook = place / "hook"
+    hook.mkdir(parents=True)
+    brief = Brief(
+        workspace=str(place),
+        home="/home/ann",
+        policy=shipped_policies().get(),
+        late=str(place / "late"),
+        imports=briefs.imports(),
+    )
+    sha256 = briefs.write(hook, brief)
+    settings.write(hook, hook / briefs.NAME, sha256)
+    return settings.command_line("claude", "pre", hook / "program.py", hook / briefs.NAME, sha256)
+
+
+def _payload(place: Path) -> bytes:
+    asked = {"tool_name": "Bash", "tool_input": {"command": "git diff HEAD~1 -- src | head -100"}}
+    return json.dumps({"hook_event_name": "PreToolUse", "cwd": str(place), **asked}).encode()
+
+
+def _run(argv: list[str], data: bytes) -> None:
+    subprocess.run(argv, input=data, check=True, capture_output=True)

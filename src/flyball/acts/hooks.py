@@ -1,0 +1,100 @@
+"""An agent that asks through hooks, seen from its turn: briefed before it begins, attended while it works, and what
+it asked added to what is known of the turn."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from flyball.acts.ground import Ground
+from flyball.agents.adapter import Heard
+from flyball.core.machine import READ_ONLY_ROLES
+from flyball.core.run import Run
+from flyball.hook import brief as briefs
+from flyball.hook import record, settings
+from flyball.hook.brief import Brief
+from flyball.hook.desk import Desk
+from flyball.workspace import Workspace
+
+PINNED = "hooks.sha256"
+UNHEARD = (
+    "Its hooks were never heard of, so nothing guarded its tool calls. "
+    "Check that the agent reads the configuration it is given and trusts its hooks."
+)
+
+
+def brief(ground: Ground, run: Run, role: str, work: Workspace, home: Path, folder: Path) -> Path:
+    """Write down what the hooks of this act go by; the folder, to be shown to the agent read-only."""
+    place = folder / briefs.FOLDER
+    place.mkdir(mode=0o700, exist_ok=True)
+    mounted = ground.mounted(run)  # in bubblewrap, which has a PID namespace too
+    told = Brief(
+        workspace=str(work.repo_root if mounted else work.checkout),
+        home=str(home),
+        policy=ground.policy(run),
+        state_dirs=(str(ground.state_dir),),
+        network=run.settings.network_agent,
+        read_only=role in READ_ONLY_ROLES,
+        confined=mounted,
+        late=str(home / f".flyball-late-{folder.name}.jsonl"),
+        imports=briefs.imports(),
+    )
+    settings.write(place, place / briefs.NAME, briefs.write(place, told))
+    (folder / PINNED).write_text(_digest(place))
+    return place
+
+
+def tampered(folder: Path) -> str:
+    """GUARD-5: which of the hooks' files is not as this act was given it, in words; "" if all are."""
+    pinned = folder / PINNED
+    touched = pinned.exists() and pinned.read_text() != _digest(folder / briefs.FOLDER)
+    return "the hooks' configuration" if touched else ""
+
+
+def _digest(place: Path) -> str:
+    """Of every file there but the socket, which comes and goes."""
+    found = hashlib.sha256()
+    for path in sorted(p for p in place.rglob("*") if p.is_file()):
+        data = path.read_bytes()
+        found.update(f"{path.relative_to(place)}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
+    return found.hexdigest()
+
+
+@contextlib.contextmanager
+def attended(folder: Path, run: Run, work: Workspace, show: Callable[[str], None]) -> Generator[None]:
+    """While this is open, the act's hooks have a driver. An act without hooks needs none."""
+    place = folder / briefs.FOLDER
+    if not (place / briefs.NAME).exists():
+        yield
+        return
+    with Desk(place, record.Record(folder), work.checkout, run.granted, show):
+        yield
+
+
+def witnessed(heard: Heard, folder: Path) -> Heard:
+    """What the agent left, and what its hooks saw. A hooked agent of which no hook was heard has failed."""
+    place = folder / briefs.FOLDER / briefs.NAME
+    if not place.exists():
+        return heard
+    seen = record.read(folder, briefs.parse(place.read_bytes()).late)
+    heard = replace(heard, actions=seen.actions)
+    if not seen.spoke and heard.verdict == "ok":
+        return replace(heard, verdict="unknown", error=UNHEARD)
+    if seen.wanted and heard.verdict == "ok":
+        wanted = str(seen.wanted.get("fingerprint", ""))
+        return replace(heard, verdict="needs_approval", error=_asks(seen.wanted), wanted=wanted)
+    return heard
+
+
+def _asks(row: dict[str, Any]) -> str:
+    """What it wants to do, and why that is not simply allowed."""
+    given = str(row.get("input", ""))
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        given = str(json.loads(given)["command"])
+    return f"{row.get('tool')}: {given[:1500]} ({row.get('rule')}: {row.get('reason')})"

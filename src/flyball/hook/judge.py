@@ -1,0 +1,140 @@
+"""The guard's word on one tool call, before it is made.
+
+A command is judged by the command guard where it would run. What a tool writes is judged by the path rules of the
+change guard; where those would only ask, it goes through here: the change is asked about at the end of the turn,
+when the whole of it can be shown. A read is judged as `cat` would be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import Literal, cast
+
+from msgspec.structs import replace
+
+from flyball.guard.change import Change
+from flyball.guard.changes import judge_changes
+from flyball.guard.commands import CommandPolicy, Rule, default_policy, judge_command
+from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
+from flyball.guard.verdict import Word as Said
+from flyball.hook.brief import Brief
+from flyball.hook.payload import Word
+from flyball.hook.tools import Deed, deed
+
+Real = Callable[[str], str]  # where a path of the agent's really leads, as the agent would name it
+LINES_MOST = 5_000
+GRANTED = Verdict("allow", "granted", "A person allowed exactly this.")
+
+
+def judge(word: Word, brief: Brief, real: Real) -> Verdict:
+    """Allow, ask or deny. Whatever goes wrong while judging is a refusal."""
+    try:
+        return _judged(word, brief, real)
+    except Exception as fault:  # fail closed: a fault of ours must not let a call through
+        return Verdict(
+            "deny", "guard-error", f"The guard could not judge this call ({type(fault).__name__})."
+        )
+
+
+def fingerprint(word: Word) -> str:
+    """What a person's grant is bound to: the command and where it runs, or the tool and all of its input."""
+    what = deed(word.tool, word.input, word.cwd)
+    said = f"{what.command}\0{what.cwd}" if what.kind == "command" else f"{word.tool}\0{word.asked}"
+    return hashlib.sha256(f"{what.kind}\0{word.cwd}\0{said}".encode("utf-8", "replace")).hexdigest()
+
+
+def _judged(word: Word, brief: Brief, real: Real) -> Verdict:
+    what = deed(word.tool, word.input, word.cwd)
+    named = _named(word.tool, brief)
+    found = _of_kind(what, word, brief, real)
+    if named and named.verdict == "allow":
+        return named if what.kind in ("network", "unknown") else found
+    return worst([named, found]) if named else found
+
+
+def _of_kind(what: Deed, word: Word, brief: Brief, real: Real) -> Verdict:
+    match what.kind:
+        case "command":
+            return _command(what, word, brief)
+        case "edit":
+            return _edit(what, brief, real)
+        case "read":
+            return worst(_read(path, what.cwd, brief, real) for path in what.paths)
+        case "network":
+            return _network(brief)
+        case "plain" | "ours":
+            return ORDINARY
+        case "unknown":
+            told = f"The tool '{word.tool[:80]}' is not known, or not with this input."
+            return Verdict(brief.policy.tools.unknown, "unknown-tool", told)
+
+
+def _named(tool: str, brief: Brief) -> Verdict | None:
+    """What the policy says of this tool by name; the strictest of the patterns that fit."""
+    fits: list[Said] = [word for name, word in brief.policy.tools.named.items() if fnmatchcase(tool, name)]
+    found = [Verdict(word, "tool", f"The policy says so of the tool '{tool[:80]}'.") for word in fits]
+    return worst(found) if found else None
+
+
+# ---- commands --------------------------------------------------------------------------------------------
+
+
+def command_policy(brief: Brief) -> CommandPolicy:
+    given, plain = brief.policy.commands, default_policy(brief.workspace, brief.home)
+    return replace(
+        plain,
+        declared=tuple(Rule(words=tuple(shlex.split(line))) for line in given.declared),
+        protected_branches=tuple(dict.fromkeys([*plain.protected_branches, *given.protected_branches])),
+        remotes=given.remotes,
+        state_dirs=tuple(dict.fromkeys([*plain.state_dirs, *brief.state_dirs])),
+    )
+
+
+def _command(what: Deed, word: Word, brief: Brief) -> Verdict:
+    """Judged with a `cd` before it where the agent is not at the top of its workspace."""
+    places = [place for place in (word.cwd, what.cwd) if place and place.rstrip("/") != brief.workspace]
+    line = "".join(f"cd {shlex.quote(place)}\n" for place in places) + what.command
+    beside = [Verdict("ask", "background", what.beside)] if what.beside else []
+    return worst([judge_command(line, command_policy(brief)), *beside])
+
+
+def _read(path: str, cwd: str, brief: Brief, real: Real) -> Verdict:
+    where = _absolute(path, cwd, brief)
+    policy = command_policy(brief)
+    return worst(
+        judge_command(f"cat {shlex.quote(one)}", policy) for one in dict.fromkeys([where, real(where)])
+    )
+
+
+def _absolute(path: str, cwd: str, brief: Brief) -> str:
+    return path if path.startswith(("/", "~")) else f"{cwd or brief.workspace}/{path}"
+
+
+# ---- edits and the network -------------------------------------------------------------------------------
+
+
+def _edit(what: Deed, brief: Brief, real: Real) -> Verdict:
+    if brief.read_only:
+        return Verdict("deny", "read-only", "This role may not change files.")
+    lines = tuple(what.text.splitlines()[:LINES_MOST])
+    changes: list[Change] = []
+    for path, op in what.writes:
+        where = _absolute(path, what.cwd, brief)
+        kind = cast("Literal['add', 'modify', 'delete']", op)
+        added = lines if op != "delete" else ()
+        names = dict.fromkeys([where, real(where)])
+        changes += [Change(path=name, op=kind, lines_added=len(added), added=added) for name in names]
+    ruling = judge_changes(changes, brief.policy, workspace=brief.workspace)
+    found = worst(v for v in ruling.findings if v.rule not in ("name-collision",))
+    if severity(found) == 1:
+        return Verdict("allow", found.rule, f"{found.reason} It is asked about at the end of the turn.")
+    return found
+
+
+def _network(brief: Brief) -> Verdict:
+    if brief.network != "all":
+        return Verdict("deny", "network", "This run has no network but its own computer.")
+    return Verdict(brief.policy.tools.network, "network", "It goes out to the network.")
