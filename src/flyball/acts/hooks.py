@@ -19,7 +19,6 @@ from flyball.core.run import Run
 from flyball.hook import brief as briefs
 from flyball.hook import record, settings
 from flyball.hook.brief import Brief
-from flyball.hook.desk import Desk
 from flyball.workspace import Workspace
 
 PINNED = "hooks.sha256"
@@ -73,6 +72,8 @@ def attended(folder: Path, run: Run, work: Workspace, show: Callable[[str], None
     if not (place / briefs.NAME).exists():
         yield
         return
+    from flyball.hook.desk import Desk  # brings the whole command guard, which an act without hooks does not need
+
     with Desk(place, record.Record(folder), work.checkout, run.granted, show):
         yield
 
