@@ -72,7 +72,7 @@ def attended(folder: Path, run: Run, work: Workspace, show: Callable[[str], None
     if not (place / briefs.NAME).exists():
         yield
         return
-    from flyball.hook.desk import Desk  # brings the whole command guard, which an act without hooks does not need
+    from flyball.hook.desk import Desk  # with it comes the whole command guard
 
     with Desk(place, record.Record(folder), work.checkout, run.granted, show):
         yield
