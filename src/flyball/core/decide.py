@@ -127,7 +127,7 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
             if run.settings.proof:
                 return Do(_act(run, "proof", why="test"))
             skipped = e.Skipped(at=now, what="proof", reason="no proof command is configured")
-            return Note((skipped, *onward(run, "passed", now)))
+            return Note((skipped, *onward(run, "passed", now, past_breakpoint=True)))  # no act, no breakpoint
         case "commit":
             if _unproved(run):
                 return Do(_act(run, "proof", why="gate"))
@@ -393,14 +393,8 @@ def onward(
 
 
 def _pause_at_breakpoint(run: Run, outcome: str, data: dict[str, Any], now: int) -> list[e.AnyEvent]:
-    seen = stop(
-        run,
-        "wait.breakpoint",
-        "breakpoint",
-        run.state,
-        run.state,
-        otherwise=f"'{outcome}' would have been followed",
-    )
+    then = f"'{outcome}' would have been followed"
+    seen = stop(run, "wait.breakpoint", "breakpoint", run.state, run.state, otherwise=then)
     text = f"Breakpoint in '{run.state}': the outcome is '{outcome}'. Go on?"
     return [
         e.Held(at=now, outcome=outcome, until="breakpoint", data=data),

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 from flyball.core import events as e
 from flyball.prove.explore import brief
 from flyball.testing.coverage import Coverage
+from flyball.testing.goals import goals_of
 from flyball.testing.onlooker import Line
-from flyball.testing.world import Told, World
+from flyball.testing.world import Aim, Told, World
 
 HOUR_US = 3_600_000_000
+BY_LOT = 8  # each eighth seed
 LAST = 20  # so many events are told of a seed that fails
 
 
@@ -51,13 +53,31 @@ class Campaign(Struct):
             self.failed.append(replace(told, lines=told.lines[-LAST:]))
 
 
+def aim(seed: int, machine: str = "") -> Aim | None:
+    """What a seed aims for, one goal after the other; each eighth seed for nothing."""
+    goals = goals_of(machine)
+    return goals[(seed - seed // BY_LOT - 1) % len(goals)] if seed % BY_LOT else None
+
+
+def aimed(seed: int, machine: str = "") -> str:
+    """The same in words."""
+    goal = aim(seed, machine)
+    if goal is None:
+        return "by lot"
+    beside = f", with {', '.join(goal[1].faults)}" if goal[1].faults else ""
+    return f"aims for {goal[0]} {goal[1].state} × {goal[1].outcome} (premise '{goal[1].way.premise}'){beside}"
+
+
 def simulate(
-    seeds: Iterable[int], machine: str = "", watch: Callable[[Told], None] = lambda told: None
+    seeds: Iterable[int],
+    machine: str = "",
+    watch: Callable[[Told], None] = lambda told: None,
+    by_lot: bool = False,
 ) -> Campaign:
-    """Play each seed; `watch` sees each one with all its lines."""
+    """Play each seed, aimed or all by lot; `watch` sees each one with all its lines."""
     found, began = Campaign(), time.perf_counter()
     for seed in seeds:
-        told = World(seed, machine).play()
+        told = World(seed, machine, None if by_lot else aim(seed, machine)).play()
         watch(told)
         found.add(told)
         found.took_s = time.perf_counter() - began

@@ -1,36 +1,27 @@
-"""What a simulation reached: which outcomes in which states, which faults in which states, which of both together."""
+"""What a simulation reached, of what can be reached: outcomes in states, faults in states, both together.
+
+See `faults` for the axis and `reachable` for what there is; a run below another counts for its own machine.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from msgspec import Struct, field
 
 from flyball.core import events as e
-from flyball.core.machine import Machine, State
-from flyball.core.run import WORKERS, Run
-from flyball.machines import shipped
-from flyball.testing.players import MANNERS
+from flyball.core.run import Run
+from flyball.testing.faults import faults_of, outcome_of
+from flyball.testing.goals import reach_of
 
 Pair = tuple[str, str, str]  # machine, state, outcome or fault
-CODES = {
-    "limit": "exhausted",
-    "failed.tests": "exhausted",
-    "timeout.phase": "timeout",
-    "timeout.idle": "error",
-    "failed.agent": "error",
-    "failed.start": "error",
-    "loop": "stalled",
-    "blocked": "blocked",
-    "cancelled": "cancel",
-}
+Triple = tuple[str, str, str, str]  # machine, state, outcome, fault
 
 
 class Coverage(Struct):
     outcomes: Counter[Pair] = field(default_factory=Counter[Pair])
     faults: Counter[Pair] = field(default_factory=Counter[Pair])
-    triples: Counter[tuple[str, str, str, str]] = field(default_factory=Counter[tuple[str, str, str, str]])
+    triples: Counter[Triple] = field(default_factory=Counter[Triple])
     ends: Counter[str] = field(default_factory=Counter[str])
     kinds: Counter[str] = field(default_factory=Counter[str])
 
@@ -45,52 +36,20 @@ class Coverage(Struct):
         self.kinds[name] += 1
         self.faults[run.machine.name, run.state, name] += 1
 
-    def heard(self, before: Run, event: e.AnyEvent, faults: Iterable[str]) -> None:
-        outcome = _outcome(before, event)
-        if not outcome:
-            return
-        machine, state = before.machine.name, before.state
-        self.outcomes[machine, state, outcome] += 1
-        for name in faults:
-            self.triples[machine, state, outcome, name] += 1
+    def heard(self, before: Run, event: e.AnyEvent, visit: dict[str, None]) -> None:
+        """A fact of a run, and the faults of its visit so far; those that the fact tells are added to them."""
+        for name in faults_of(before, event):
+            self.fault(name, before)
+            visit[name] = None
+        outcome = outcome_of(before, event)
+        if outcome:
+            machine, state = before.machine.name, before.state
+            self.outcomes[machine, state, outcome] += 1
+            for name in visit:
+                self.triples[machine, state, outcome, name] += 1
 
 
-def _outcome(before: Run, event: e.AnyEvent) -> str:
-    """The outcome that a fact stands for; "" if for none."""
-    match event:
-        case e.Moved():
-            return event.outcome
-        case e.FailureCounted() if before.machine.place(before.state, "failure") == "@back":
-            return "failure"
-        case e.Ended() if not before.machine.states[before.state].end:
-            return _by_code(before, event.stop)
-        case e.Stopped() if before.here.act != "ask":
-            return _by_code(before, event.stop)
-        case _:
-            return ""
-
-
-def _by_code(run: Run, stop: e.Stop) -> str:
-    code = stop.rule if stop.code == "wait.escalation" else stop.code
-    if code.startswith("limit.budget") or code == "limit.actions" or code == "loop.same_action":
-        return ""
-    known = CODES.get(code) or CODES.get(code.partition(".")[0])
-    return known or (stop.rule if stop.rule in run.here.on else "")
-
-
-# ---- what there is to reach ----------------------------------------------------------------------------------------
-
-
-WORLD = (  # faults that may meet a run in any state
-    *("crash before append", "crash after append", "kill", "power cut", "disk", "taken for dead"),
-    *("zombie", "second driver", "clock forward", "clock back"),
-)
-DOUBTS = ("never begun", "still alive", "ended meanwhile", "keeper lost", "orphaned", "stopped")
-IN_DOUBT = ("agent", "proof", "commit")  # acts with a process of their own
-PROOFS = ("proof_dirty", "proof_other", "proof_cannot", "proof_slow")
-
-
-class Reach(Struct, frozen=True):
+class Reached(Struct, frozen=True):
     """How much of a machine was reached, of how much there is; and what was not."""
 
     machine: str
@@ -99,72 +58,26 @@ class Reach(Struct, frozen=True):
     triples: tuple[int, int]
     no_outcomes: tuple[Pair, ...]
     no_faults: tuple[Pair, ...]
+    no_triples: tuple[Triple, ...]
+
+    @property
+    def share(self) -> float:
+        return self.triples[0] / self.triples[1] if self.triples[1] else 1.0
 
 
-def reach(name: str, coverage: Coverage) -> Reach:
-    machine = shipped(name)
-    outcomes, faults = reachable(machine), possible(machine)
-    here = [(m, s, o, f) for m, s, o in outcomes for x, t, f in faults if (m, s) == (x, t)]
-    no_outcomes = tuple(pair for pair in outcomes if pair not in coverage.outcomes)
+def reach(name: str, coverage: Coverage) -> Reached:
+    there = reach_of(name)
+    triples = [(name, *triple) for triple in there.triples]
+    faults = dict.fromkeys((name, state, fault) for _, state, _, fault in triples)
+    no_outcomes = tuple((name, *pair) for pair in there.pairs if (name, *pair) not in coverage.outcomes)
     no_faults = tuple(pair for pair in faults if pair not in coverage.faults)
-    return Reach(
+    no_triples = tuple(triple for triple in triples if triple not in coverage.triples)
+    return Reached(
         name,
-        (len(outcomes) - len(no_outcomes), len(outcomes)),
+        (len(there.pairs) - len(no_outcomes), len(there.pairs)),
         (len(faults) - len(no_faults), len(faults)),
-        (sum(four in coverage.triples for four in here), len(here)),
+        (len(triples) - len(no_triples), len(triples)),
         no_outcomes,
         no_faults,
+        no_triples,
     )
-
-
-def reachable(machine: Machine) -> list[Pair]:
-    """The outcomes that the table places in each state and that some rule gives there."""
-    return [
-        (machine.name, state.name, outcome)
-        for state in machine.states.values()
-        for outcome in ({} if state.end else {**machine.anywhere, **state.on})
-        if _given(machine, state, outcome)
-    ]
-
-
-def _given(machine: Machine, state: State, outcome: str) -> bool:
-    """Whether some rule gives this outcome here; what agents and people say is always possible."""
-    fails = bool({"failure", "cannot_start", "halted"} & {*state.on})  # what goes wrong has a name of its own
-    match outcome:
-        case "approval" | "interrupt" | "replan" if machine.standing and state.act != "ask":
-            return False  # no rule of this version gives them
-        case "stalled":
-            return state.act == "agent" and state.of in WORKERS
-        case "blocked":
-            return state.act == "agent"
-        case "error":
-            return state.act == "agent" or (state.act in ("check", "run") and not fails)
-        case "timeout":
-            return state.act in ("agent", "proof") or (state.act == "run" and not fails)
-        case "failure":
-            return state.act in ("check", "run") or "failures" in machine.most
-        case "exhausted":
-            return state.act in ("agent", "run") or _limited(machine, state)
-        case "third_failure":
-            return state.act != "ask"
-        case _:
-            return True
-
-
-def _limited(machine: Machine, state: State) -> bool:
-    """It leads to a state that can be entered so many times only."""
-    first = state.name == machine.start  # the first iteration is always allowed
-    bounded = {*machine.most, machine.iteration if "iterations" in machine.most and not first else ""}
-    return bool(bounded & set(machine.ways.get(state.name, ())))
-
-
-def possible(machine: Machine) -> list[Pair]:
-    """The faults that may meet a run in each state."""
-    found: list[Pair] = []
-    for state in machine.states.values():
-        names = () if state.end else WORLD
-        names += DOUBTS if state.act in IN_DOUBT else ()
-        names += tuple(MANNERS) if state.act == "agent" else ()
-        names += PROOFS if state.act == "proof" else ()
-        found += [(machine.name, state.name, name) for name in names]
-    return found

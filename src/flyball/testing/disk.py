@@ -10,17 +10,20 @@ import contextlib
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import apsw
 
+from flyball.errors import JournalError
 from flyball.journal import Entry, Journal, Write
 from flyball.journal.memory import MemoryJournal
 from flyball.journal.sqlite import SqliteJournal
 
 SECTOR = 512
+SYNC_FROM = 3  # of the deeds of one transaction the last ones are syncs
+DIRECTED = {"write fails": False, "sync fails": True, "disk full": False}  # whether in a sync
 
 
 class Hazard(Protocol):
@@ -40,8 +43,13 @@ class Store(Protocol):
 
     def cut_power(self, rng: random.Random) -> None: ...
 
-    def spoil(self, in_deeds: int, kind: str) -> bool:
-        """Let one of the next deeds of the disk fail. False: it has no deeds; fail the whole append."""
+    @property
+    def failed(self) -> str:
+        """What failed last."""
+        ...
+
+    def spoil(self, in_deeds: int, kind: str) -> None:
+        """Let the so manieth deed of the disk fail (io | full), or the next of a kind (see `DIRECTED`)."""
         ...
 
     def mend(self) -> None:
@@ -55,33 +63,41 @@ class HazardousMemory(MemoryJournal):
     def __init__(self) -> None:
         super().__init__()
         self.hazard: Hazard | None = None
+        self.fails = ""
 
     def append(self, writes: Sequence[Write]) -> list[Entry]:
         assert self.hazard is not None
         self.hazard.before(writes)
+        if self.fails:
+            fails, self.fails = self.fails, ""
+            if fails == "sync fails":  # it is written, and nobody hears of it
+                super().append(writes)
+            raise JournalError(f"The journal could not be written: {fails}.")
         entries = super().append(writes)
         self.hazard.after(entries)
         return entries
 
 
 class MemoryStore:
-    """A disk that only refuses whole writes."""
+    """A disk that fails by whole transactions."""
 
     def __init__(self) -> None:
         self.journal = HazardousMemory()
+        self.failed = ""
 
     def open(self, hazard: Hazard, keep: Sequence[Journal] = ()) -> Journal:
-        self.journal.hazard = hazard
+        self.journal.hazard, self.journal.fails = hazard, ""
         return self.journal
 
     def cut_power(self, rng: random.Random) -> None:
         """All that is there was synced."""
 
-    def spoil(self, in_deeds: int, kind: str) -> bool:
-        return False
+    def spoil(self, in_deeds: int, kind: str) -> None:
+        by_lot = {"io": "sync fails" if in_deeds > SYNC_FROM else "write fails", "full": "disk full"}
+        self.journal.fails = self.failed = by_lot.get(kind, kind)
 
     def mend(self) -> None:
-        """It never fails by itself."""
+        self.journal.fails = ""
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -121,12 +137,15 @@ class SqliteStore:
         self.path.with_name(f"{self.path.name}-shm").unlink(missing_ok=True)
         self.disk.off = False
 
-    def spoil(self, in_deeds: int, kind: str) -> bool:
+    @property
+    def failed(self) -> str:
+        return self.disk.failed
+
+    def spoil(self, in_deeds: int, kind: str) -> None:
         self.disk.fails_in, self.disk.fails_with = in_deeds, kind
-        return True
 
     def mend(self) -> None:
-        self.disk.fails_in = 0
+        self.disk.fails_in, self.disk.fails_with = 0, ""
 
     def _let_go(self, keep: Sequence[Journal] = ()) -> None:
         for journal in [one for one in self.opened if one not in keep]:
@@ -148,7 +167,7 @@ class Disk(apsw.VFS):
 
     def __init__(self) -> None:
         self.name = f"world{id(self)}"
-        self.fails_in, self.fails_with, self.off = 0, "", False
+        self.fails_in, self.fails_with, self.failed, self.off = 0, "", "", False
         self.synced: dict[str, bytearray] = {}
         self.since: dict[str, list[tuple[int, bytes | None]]] = {}
         super().__init__(self.name, "")
@@ -162,13 +181,19 @@ class Disk(apsw.VFS):
         self.synced.pop(filename, None)
         self.since.pop(filename, None)
 
-    def deed(self) -> None:
+    def deed(self, syncs: bool = False) -> None:
         if self.off:
             raise apsw.IOError("the power is off")
         if self.fails_in:
             self.fails_in -= 1
-            if not self.fails_in:
-                raise _FAILURES[self.fails_with]()
+            fails = not self.fails_in
+        else:
+            fails = DIRECTED.get(self.fails_with) == syncs
+        if fails:
+            how, self.fails_with = self.fails_with, ""
+            full = how in ("full", "disk full")
+            self.failed = "disk full" if full else "sync fails" if syncs else "write fails"
+            raise apsw.FullError("the disk is full") if full else apsw.IOError("a fault of the disk")
 
     def lose(self, rng: random.Random) -> None:
         """Of each write since a file's last sync remains all, nothing, or some sectors."""
@@ -177,17 +202,6 @@ class Disk(apsw.VFS):
                 _survive(self.synced[name], offset, data, rng)
             self.since[name] = []
             Path(name).write_bytes(self.synced[name])
-
-
-def _io_error() -> Exception:
-    return apsw.IOError("a fault of the disk")
-
-
-def _full() -> Exception:
-    return apsw.FullError("the disk is full")
-
-
-_FAILURES: dict[str, Callable[[], Exception]] = {"io": _io_error, "full": _full}
 
 
 def _survive(image: bytearray, offset: int, data: bytes | None, rng: random.Random) -> None:
@@ -231,7 +245,7 @@ class DiskFile(apsw.VFSFile):
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         """The real file is not synced: only a simulated power cut is survived."""
-        self.disk.deed()
+        self.disk.deed(syncs=True)
         for offset, data in self.disk.since[self.name]:
             _put(self.disk.synced[self.name], offset, data)
         self.disk.since[self.name] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from flyball.core.settings import HOUR, MINUTE
-from flyball.errors import AlreadyRunning, Fenced, JournalError
+from flyball.errors import AlreadyRunning, Fenced
 from flyball.journal import Entry, Write
 from flyball.testing.counts import Breach
 from flyball.testing.virtual import Virtual
@@ -45,18 +45,22 @@ class Hazards:
     def before(self, writes: Sequence[Write]) -> None:
         if self.quiet:
             return
+        if self.world.steering is not None and self.world.steered:
+            self.world.steering.before()
+            return
         if self._chance(self.crashes / 2):
-            self.crash("crash before append")
+            self.crash("crash before write")
         if self._chance(self.disk):
             how = self.rng.choice(("io", "full"))
-            if not self.world.store.spoil(self.rng.randrange(1, 6), how):
-                raise JournalError("The disk is full; nothing was written.")
+            self.world.store.spoil(self.rng.randrange(1, 6), how)
 
     def after(self, entries: Sequence[Entry]) -> None:
         self.world.store.mend()
         self.world.onlooker.see(entries)
-        if not self.quiet and self._chance(self.crashes / 2):
-            self.crash("crash after append")
+        if self.world.steering is not None and self.world.steered:
+            self.world.steering.after(entries)
+        elif not self.quiet and self._chance(self.crashes / 2):
+            self.crash("crash after write")
 
     def _chance(self, odds: float) -> bool:
         return self.rng.random() < odds
@@ -76,8 +80,8 @@ class Hazards:
         self.world.later(self.rng.randrange(2 * self.every_us), self._happen)
         self.rng.choice(self.happenings)()
 
-    def jump(self) -> None:
-        by = self.rng.choice(JUMPS)
+    def jump(self, by: int = 0) -> None:
+        by = by or self.rng.choice(JUMPS)
         self.world.skew += by
         self._note("clock forward" if by > 0 else "clock back")
 
@@ -88,7 +92,7 @@ class Hazards:
 
     def kill(self) -> None:
         if self.world.supervisor is not None:
-            self.crash("kill")
+            self.crash("killed")
 
     def cut_power(self) -> None:
         if self.world.supervisor is not None:

@@ -17,13 +17,13 @@ from flyball.core.decide import Finished
 from flyball.core.run import BY_A_PERSON, Run
 from flyball.core.settings import SECOND
 from flyball.supervisor import Interrupted
+from flyball.testing.faults import ALONE, KEPT
 from flyball.testing.players import Played, Players
 from flyball.testing.trees import Trees
 
 ORPHAN_US = 60 * SECOND
 News = Finished | Interrupted
 Post = Callable[[News], None]
-KEPT = ("agent", "proof", "commit", "prepare")  # acts with a process; the others are simply done again
 
 
 class Stage(Protocol):
@@ -39,6 +39,8 @@ class Stage(Protocol):
     def at(self, true: int, deed: Callable[[], None]) -> None: ...
 
     def fault(self, name: str, run: str) -> None: ...
+
+    def manner(self, name: str) -> None: ...
 
     def breach(self, law: str, says: str) -> None: ...
 
@@ -75,7 +77,7 @@ class Keepers:
         kept = self.kept.get(act.key)
         if kept is None or (act.do.partition(":")[0] not in KEPT and not kept.cut):
             if adopted and kept is None:
-                self.stage.fault("never begun", run.id)
+                self.stage.fault("act not begun", run.id)
             kept = self._begun(run, act, post)
         else:
             self._taken_up(kept, post)
@@ -85,7 +87,7 @@ class Keepers:
         self._on_its_tree(run, act)
         played = self.stage.players.play(run, act)
         if played.manner:
-            self.stage.fault(played.manner, run.id)
+            self.stage.manner(played.manner)
         kept = Kept(run, act, played, self.stage.true + played.lasts_us, post)
         self.kept[act.key] = kept
         return kept
@@ -101,10 +103,9 @@ class Keepers:
         if kept.cut or alone is None:
             return
         if kept.ends > alone + ORPHAN_US and self.stage.true > alone + ORPHAN_US:
-            self._cut(kept, "nobody drove it")
-            self.stage.fault("orphaned", kept.run.id)
+            self._cut(kept, ALONE)
             return
-        self.stage.fault("ended meanwhile" if kept.ends <= self.stage.true else "still alive", kept.run.id)
+        self.stage.fault("act ended alone" if kept.ends <= self.stage.true else "act goes on", kept.run.id)
 
     def _watch(self, kept: Kept) -> None:
         post = kept.post
@@ -151,7 +152,7 @@ class Keepers:
         if kept is None or kept.cut or kept.ends <= self.stage.true or kept.act.do.startswith("restore"):
             return
         self._cut(kept, BY_A_PERSON)
-        self.stage.fault("stopped", kept.run.id)
+        self.stage.manner("stopped")
         self._watch(kept)
 
     def driver_left(self, lost: float) -> None:
@@ -165,7 +166,6 @@ class Keepers:
             doomed = self.stage.rng.random() < lost
             if doomed and kept.ends > self.stage.true and kept.act.do.partition(":")[0] in KEPT:
                 self._cut(kept, "its keeper was killed")
-                self.stage.fault("keeper lost", kept.run.id)
 
 
 class Hands:

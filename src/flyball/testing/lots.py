@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 
+from msgspec.structs import replace
+
 from flyball.core import events as e
 from flyball.core.machine import Machine
 from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Settings
 from flyball.machines import SHIPPED, shipped
+from flyball.prove.premises import Premise
 
 OFTEN = {"build": 30, "loop": 20, "review": 20, "task": 22, "cto": 8}
 LIMITS: dict[str, tuple[int, ...]] = {  # what a configuration may say
@@ -26,12 +29,22 @@ def drawn_runs(rng: random.Random, machine: str, now: int) -> list[e.RunBegan]:
 
 
 def _began(rng: random.Random, machine: Machine, name: str, now: int) -> e.RunBegan:
+    return _top(machine, name, _settings(rng, machine), now)
+
+
+def began(premise: Premise, now: int) -> e.RunBegan:
+    """A top-level run under a premise of `prove`."""
+    given = {key: value for key, value in premise.options.items() if key in Settings.__struct_fields__}
+    return _top(premise.machine, "top1", replace(premise.settings, **given), now)
+
+
+def _top(machine: Machine, name: str, settings: Settings, now: int) -> e.RunBegan:
     return e.RunBegan(
         at=now,
         run=name,
         machine=machine.name,
         table=machine.table,
-        settings=_settings(rng, machine),
+        settings=settings,
         task="mend it",
         root=name,
         repo="somewhere",

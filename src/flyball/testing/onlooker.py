@@ -18,6 +18,8 @@ from flyball.testing.counts import Breach, Counts, Family
 from flyball.testing.trees import Trees
 
 FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing")
+TELLER = "berta"  # who tells each thing once
+WAITED = "the wait is over"
 PINNED = ("machine", "settings", "began")
 REST = tuple(name for name in Run.__struct_fields__ if name not in PINNED)
 
@@ -57,6 +59,7 @@ class Onlooker:
         self.changed: dict[str, None] = {}
         self.denied: set[str] = set()  # trees that the guard refused and nobody approved
         self.unsure: set[str] = set()  # trees that the guard asks about
+        self.told: set[str] = set()  # what people told
 
     def note(self, says: str) -> None:
         self.lines.append(Line(self.now(), says=says))
@@ -190,23 +193,33 @@ def _finished(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActFin
         raise Breach("SYS-5", f"{event.key} is finished twice, or was never started")
     watched.finished |= {event.key}
     if isinstance(event.result, e.TurnEnded) and event.result.verdict in FREE:
-        _free(before, watched.run, ("turn", "retries", "no_progress", "failures", "iteration"), "a limit")
+        counts = ("turn", "retries", "no_progress", "failures", "iteration")
+        _free("LOOP-5", before, watched.run, counts, f"'{event.result.verdict}'")
     if isinstance(event.result, e.Restored):
-        by_a_person = before.act.why in ("approved", "hand-back")
+        by_a_person = before.act.why in ("approved", "hand-back", "rollback")
         onlooker.unsure -= {event.result.tree} if by_a_person else set()
+        onlooker.denied -= (
+            {event.result.tree}
+            if before.act.why == "rollback" and _stood(onlooker, before, event.result)
+            else set()
+        )
+
+
+def _stood(onlooker: Onlooker, run: Run, back: e.Restored) -> bool:
+    return back.tree in onlooker.trees.left.get(run.began.root or run.id, ())
 
 
 def _interrupted(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActInterrupted) -> None:
     if before.act is None or event.key != before.act.key:
         raise Breach("SYS-5", f"{event.key} is interrupted, but was not in flight")
     watched.finished |= {event.key}
-    _free(before, watched.run, UNCHANGED, "an interruption")
+    _free("SYS-5", before, watched.run, UNCHANGED, "an interruption")
 
 
-def _free(before: Run, after: Run, names: Iterable[str], what: str) -> None:
+def _free(law: str, before: Run, after: Run, names: Iterable[str], what: str) -> None:
     cost = [name for name in names if getattr(before, name) != getattr(after, name)]
     if cost:
-        raise Breach("SYS-5", f"{what} changes {', '.join(cost)} of {after.id}")
+        raise Breach(law, f"{what} changes {', '.join(cost)} of {after.id}")
 
 
 def _ruled(onlooker: Onlooker, watched: Watched, before: Run, event: e.Ruled) -> None:
@@ -241,6 +254,20 @@ def _stopped(onlooker: Onlooker, watched: Watched, before: Run, event: e.Stopped
         raise Breach("HUMAN-2", f"{before.id}: the answer leads straight back to {event.stop.code}")
 
 
+def _resumed(onlooker: Onlooker, watched: Watched, before: Run, event: e.Resumed) -> None:
+    early = event.why == WAITED and before.until is not None and event.at < before.until
+    if early:
+        raise Breach("LOOP-5", f"{before.id} goes on before its wait is over")
+
+
+def _told(onlooker: Onlooker, watched: Watched, before: Run, event: e.Told) -> None:
+    if event.who != TELLER:
+        return
+    if event.text in onlooker.told:
+        raise Breach("PAIR-4", f"'{event.text}' is delivered to {before.id} though it was delivered before")
+    onlooker.told |= {event.text}
+
+
 def _ended(onlooker: Onlooker, watched: Watched, before: Run, event: e.Ended) -> None:
     if event.end != "success":
         return
@@ -257,6 +284,8 @@ _CHECKS: dict[type[Any], tuple[Callable[..., None], ...]] = {
     e.Ruled: (_ruled,),
     e.Answered: (_answered,),
     e.Stopped: (_stopped,),
+    e.Resumed: (_resumed,),
+    e.Told: (_told,),
     e.Ended: (_ended,),
 }
 __all__ = ["Breach", "Line", "Onlooker", "Watched", "require_same"]

@@ -11,6 +11,7 @@ from flyball.core import events as e
 from flyball.core.letters import Answer, AnyLetter, Ask, HandBack, Rollback, Tell, encode
 from flyball.core.run import Run
 from flyball.core.settings import HOUR, MINUTE, SECOND
+from flyball.testing.onlooker import TELLER
 from flyball.testing.trees import Trees
 
 WHIMS = {
@@ -39,6 +40,16 @@ class Town(Protocol):
     rng: random.Random
     trees: Trees
 
+    @property
+    def true(self) -> int: ...
+
+    @property
+    def steered(self) -> bool: ...
+
+    def fault(self, name: str, run: str) -> None: ...
+
+    def takes_care(self, run: Run, question: e.Question) -> bool: ...
+
     def later(self, us: int, deed: Callable[[], None]) -> None: ...
 
     def post(self, run: str, body: bytes) -> None: ...
@@ -59,6 +70,8 @@ class People:
         self.every_us = self.rng.choice((2 * MINUTE, HOUR, 6 * HOUR))
         self.helpful, self.had = False, 0
         self.helped: dict[str, int] = {}
+        self.asked_at: dict[str, int] = {}
+        self.answered: set[str] = set()
 
     def write(self, run: str, letter: AnyLetter) -> None:
         self.town.post(run, encode(letter))
@@ -67,7 +80,8 @@ class People:
 
     def asked(self, run: Run, question: e.Question) -> None:
         """Somebody will answer, sooner or later, once or twice."""
-        if self.helpful:
+        self.asked_at[question.id] = self.town.true
+        if self.helpful or self.town.takes_care(run, question):
             return
         for _ in range(self.rng.choice((0, 1, 1, 1, 1, 2))):
             kind = self.rng.choices(("good", "verb", "stale", "other"), (80, 6, 7, 7))[0]
@@ -77,7 +91,19 @@ class People:
 
     def _will_answer(self, run: Run, question: e.Question, kind: str) -> None:
         late = self.rng.choice(LATE)
-        self.town.later(late, lambda: self.write(run.id, self._answer(run, question, kind)))
+        self.town.later(late, lambda: self.reply(run, question, self._answer(run, question, kind)))
+
+    def reply(self, run: Run, question: e.Question, answer: Answer) -> None:
+        """It is written; and what is wrong with it is known."""
+        bad = answer.question != question.id or answer.verb not in question.verbs
+        if bad or answer.shown not in ("", question.shown):
+            self.town.fault("wrong answer", run.id)
+        elif question.id in self.answered:
+            self.town.fault("second answer", run.id)
+        elif self.town.true - self.asked_at.get(question.id, self.town.true) >= 24 * HOUR:
+            self.town.fault("late answer", run.id)
+        self.answered |= {question.id} if not bad else set()
+        self.write(run.id, answer)
 
     def _answer(self, run: Run, question: e.Question, kind: str) -> Answer:
         rng, verbs = self.rng, question.verbs
@@ -117,7 +143,7 @@ class People:
         root = run.began.root or run.id
         match whim:
             case "tell":
-                self.write(run.id, Tell(text="look here", who="anna"))
+                self.write(run.id, Tell(text=f"look here, {self.had}", who=TELLER))
             case "pause" | "stop" | "cancel":
                 self.write(run.id, Ask(what=whim, who="anna"))
             case "take-over":
@@ -154,6 +180,8 @@ class People:
 
     def listening(self, run: Run) -> None:
         """A standing run waits for something to do."""
+        if self.town.steered:
+            return
         outcome = self.rng.choice(list(run.here.on))
         self.town.later(self.rng.choice(LATE), lambda: self.town.trigger(run.id, outcome))
 
@@ -163,17 +191,18 @@ class People:
         """Look at everything that stands, and say what lets it go on."""
         for run in self.town.unfinished():
             if run.question is not None:
-                self.write(run.id, self._helps(run, run.question))
+                self.write(run.id, self.helps(run, run.question))
             elif run.status == "paused" and run.stop and run.stop.code == "wait.take_over":
                 self.write(run.began.root or run.id, HandBack(who="anna"))
             elif run.machine.standing and run.here.act == "listen" and run.status == "running":
                 self.write(run.id, Ask(what="cancel", who="anna"))
         self.town.later(10 * MINUTE, self.help)
 
-    def _helps(self, run: Run, question: e.Question) -> Answer:
+    def helps(self, run: Run, question: e.Question, gives_up: bool = False) -> Answer:
         root = run.began.root or run.id
         self.helped[root] = self.helped.get(root, 0) + 1
-        wanted = HELPFUL if self.helped[root] <= PATIENCE else ("abandon", "cancel")
+        gives_up = gives_up or self.helped[root] > PATIENCE
+        wanted = ("abandon", "cancel") if gives_up else HELPFUL
         verb = next((verb for verb in wanted if verb in question.verbs), question.verbs[0])
         choices = run.machine.groups.get("working", ())
         state = run.origin if run.origin in choices else next(iter(choices), "")

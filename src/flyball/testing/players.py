@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -84,6 +84,12 @@ VERDICTS = {
 }
 
 
+class Script(Protocol):
+    def play(self, run: Run, act: e.Act) -> Played | None:
+        """What comes of an act, if it is said beforehand."""
+        ...
+
+
 class Played(Struct, frozen=True):
     """What an act will come to, how long it takes, and in which manner it was done."""
 
@@ -96,6 +102,7 @@ class Players:
     def __init__(self, rng: random.Random, trees: Trees, now: Callable[[], int]) -> None:
         self.rng, self.trees, self.now = rng, trees, now
         self.calm = False
+        self.script: Script | None = None
         self.manners = {name: often * rng.choice((0, 1, 1, 3)) for name, often in MANNERS.items()}
         self.manners[CALM] = rng.choice((5, 30, MANNERS[CALM]))
         for name in rng.sample(list(MANNERS), rng.choice((0, 1, 1, 2))):  # what this world is prone to
@@ -103,6 +110,22 @@ class Players:
         self.unready, self.unwelcome = rng.choice((0.03, 0.1, 0.5)), rng.choice((0.1, 0.2, 0.7))
 
     def play(self, run: Run, act: e.Act) -> Played:
+        said = self.script.play(run, act) if self.script else None
+        return said or self._by_lot(run, act)
+
+    def well(self, run: Run, act: e.Act, lasts_us: int) -> Played:
+        """As it should be, and at no cost."""
+        calm, self.calm = self.calm, True
+        played = self._by_lot(run, act)
+        self.calm = calm
+        finished, hurried = played.finished, run.settings.budget.wall_us is not None
+        if isinstance(finished.result, e.TurnEnded):
+            finished = replace(finished, result=replace(finished.result, usage=e.Usage()))
+        return replace(
+            played, finished=replace(finished, took_us=0 if hurried else lasts_us), lasts_us=lasts_us
+        )
+
+    def _by_lot(self, run: Run, act: e.Act) -> Played:
         match act.do.partition(":")[0]:
             case "agent":
                 return self.turn(run, act)
@@ -111,7 +134,7 @@ class Players:
             case "commit":
                 return self._within(act, self._commit(run, act))
             case "prepare":
-                return self._within(act, self._prepared(run))
+                return self._within(act, self.prepared())
             case "restore":
                 return Played(Finished(key=act.key, result=self._restored(run, act)), 0)
             case _:
@@ -122,9 +145,10 @@ class Players:
 
     # ---- turns ----
 
-    def turn(self, run: Run, act: e.Act) -> Played:
+    def turn(self, run: Run, act: e.Act, manner: str = "") -> Played:
         names = list(self.manners)
-        manner = CALM if self.calm else self.rng.choices(names, [self.manners[n] for n in names])[0]
+        if not manner:
+            manner = CALM if self.calm else self.rng.choices(names, [self.manners[n] for n in names])[0]
         lasts = self._lasts(act, manner)
         timed_out = bool(act.wall_us) and lasts >= act.wall_us
         verdict = "timeout" if timed_out else "hung" if manner == "hung" else VERDICTS.get(manner, "ok")
@@ -266,7 +290,7 @@ class Players:
             return replace(done, tree=self.trees.fresh(good=True))
         return replace(done, outcome=fate, reason="a hook says no") if fate else done
 
-    def _prepared(self, run: Run) -> e.Prepared:
+    def prepared(self) -> e.Prepared:
         if not self.calm and self.rng.random() < 0.02:
             return e.Prepared(error="it is no repository", code="error.git")
         base = self.trees.fresh(self.rng.random() < 0.2)

@@ -16,19 +16,21 @@ from msgspec import Struct
 
 from flyball.core import events as e
 from flyball.core.run import Run, fold
-from flyball.core.settings import HOUR, MINUTE
+from flyball.core.settings import HOUR, MINUTE, SECOND
 from flyball.errors import Conflict, Corrupt, Fenced, JournalError
 from flyball.journal import Entry, Journal
 from flyball.supervisor import load
 from flyball.testing.counts import Breach
 from flyball.testing.coverage import Coverage
 from flyball.testing.disk import MemoryStore, SqliteStore, Store
+from flyball.testing.goals import Goal
 from flyball.testing.hazards import Crash, Hazards
 from flyball.testing.keepers import Keepers
-from flyball.testing.lots import drawn_runs
+from flyball.testing.lots import began, drawn_runs
 from flyball.testing.onlooker import Line, Onlooker, require_same
 from flyball.testing.people import People
 from flyball.testing.players import Players
+from flyball.testing.steering import Steering
 from flyball.testing.trees import Trees
 from flyball.testing.virtual import Virtual
 
@@ -37,6 +39,8 @@ DAY = 24 * HOUR
 CALM_MOST_US = 90 * DAY  # with somebody helpful every run ends within so long …
 CALM_MOST_EVENTS = 4_000  # … and so many events
 SQLITE_EVERY = 12
+AFTERWARDS = (10, 40, 120)  # so many events by lot after a goal is reached
+Aim = tuple[str, Goal]  # machine, goal
 
 
 class Told(Struct):
@@ -54,7 +58,7 @@ class Told(Struct):
 
 
 class World:
-    def __init__(self, seed: int, machine: str = "") -> None:
+    def __init__(self, seed: int, machine: str = "", goal: Aim | None = None) -> None:
         self.seed, self.rng = seed, random.Random(seed)
         self.true, self.skew = 0, EPOCH
         self.agenda: list[tuple[int, int, Callable[[], None]]] = []
@@ -67,8 +71,12 @@ class World:
         self.keepers = Keepers(self)
         self.people = People(self)
         self.hazards = Hazards(self)
-        self.store: Store = SqliteStore() if seed % SQLITE_EVERY == 0 else MemoryStore()
-        self.planned = drawn_runs(self.rng, machine, self.now())
+        torn = goal is not None and "power cut" in goal[1].faults
+        self.store: Store = SqliteStore() if torn or seed % SQLITE_EVERY == 0 else MemoryStore()
+        self.steering = Steering(self, *goal) if goal else None
+        self.players.script = self.steering
+        premise = self.steering.script.premise if self.steering else None
+        self.planned = [began(premise, self.now())] if premise else drawn_runs(self.rng, machine, self.now())
         self.calm, self.calm_from, self.calm_events = False, 0, 0
         self.most_events = self.rng.choice((80, 200, 400))
         self.living: set[str] = set()
@@ -98,6 +106,8 @@ class World:
         if due is not None and (not self.agenda or due < self.agenda[0][0]):
             self.true = due
             return
+        if not self.agenda and self.steering is not None and self.steered:
+            self.steering.let_go()
         if not self.agenda:
             raise Breach("SYS-1", "everything rests for ever")
         self._happen()
@@ -132,17 +142,36 @@ class World:
         return told
 
     def _play(self) -> None:
-        self.people.begin()
-        self.hazards.begin()
+        if not self.steered:
+            self.set_free()
         while not self._over():
-            stays = self.calm or self.rng.random() < 0.6
+            stays = self.calm or self.steered or self.rng.random() < 0.6
             if stays or self._worth_it():
                 self._session(stays)
             self.check()
             if not self.calm and (self._had_enough() or self.sessions > 60):
                 self._becalm()
-            self.idle(MINUTE if self.calm else self.rng.choice((1, 20, 90, 1200, 90000)) * 1_000_000)
+            self.idle(self._pause_us())
         self._audit()
+
+    def _pause_us(self) -> int:
+        """How long nobody drives."""
+        if self.steering is not None and self.steered:
+            return self.steering.idle_us
+        return MINUTE if self.calm else self.rng.choice((1, 20, 90, 1200, 90000)) * SECOND
+
+    @property
+    def steered(self) -> bool:
+        """Whether there is still a script."""
+        return self.steering is not None and not self.steering.over
+
+    def set_free(self) -> None:
+        """From here on all goes by lot."""
+        self.people.begin()
+        self.hazards.begin()
+        if self.steering is not None:
+            self.hazards.lost = self.rng.choice((0.1, 0.3, 0.95))
+            self.most_events = self.onlooker.events + self.rng.choice(AFTERWARDS)
 
     def _worth_it(self) -> bool:
         """As `resume` sees it: nothing goes on while each run has a question open and no letter waits."""
@@ -189,9 +218,10 @@ class World:
         """The disk says no: the process says so and goes; sometimes it can still give its leases back."""
         if self.calm:
             raise problem
+        self.hazards.crashed = True
         self.onlooker.note(f"{driver.driver} gives up: {problem}")
         for run in self.onlooker.unfinished():
-            self.fault("disk", run.id)
+            self.fault(self.store.failed, run.id)
         self.keepers.driver_left(0)
         if self.rng.random() < 0.5:
             driver.close()
@@ -286,8 +316,9 @@ class World:
     # ---- what others need ----
 
     def _heard(self, before: Run, event: e.AnyEvent, run: Run) -> None:
-        recent = self.recent.setdefault(run.id, {})
-        self.coverage.heard(before, event, recent)
+        self.coverage.heard(before, event, self.recent.setdefault(run.id, {}))
+        if self.steering is not None:
+            self.steering.heard(before, event, run)
         match event:
             case e.Moved():
                 self.recent[run.id] = {}
@@ -300,6 +331,12 @@ class World:
         listens = run.here.act == "listen" and run.status == "running" and run.prepared
         if listens and not isinstance(event, e.Told | e.Asked | e.LetterRefused):
             self.people.listening(run)
+
+    def manner(self, name: str) -> None:
+        self.coverage.kinds[name] += 1
+
+    def takes_care(self, run: Run, question: e.Question) -> bool:
+        return self.steering is not None and self.steering.asked(run, question)
 
     def fault(self, name: str, run: str) -> None:
         watched = self.onlooker.runs.get(run)
