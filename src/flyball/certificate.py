@@ -23,6 +23,7 @@ from flyball.journal.keys import Signer, verify
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://flyball.dev/completion/v1"
 REVIEWING = ("critic", "quality", "reviewer")
+NAME, NEXT = "certificate.json", "certificate.next.json"  # the one in force, and one not journaled yet
 PAYLOAD = "application/vnd.in-toto+json"
 
 
@@ -110,6 +111,14 @@ def write(path: Path, body: dict[str, Any], signer: Signer) -> str:
         os.fsync(file.fileno())
     draft.rename(path)
     return hashlib.sha256(data).hexdigest()
+
+
+def current(folder: Path, digest: str) -> Path:
+    """The certificate in force, which the journal names; one that was journaled just before a crash takes its place."""
+    file, following = folder / NAME, folder / NEXT
+    if following.exists() and hashlib.sha256(following.read_bytes()).hexdigest() == digest:
+        following.replace(file)
+    return file
 
 
 def _signed(payload: bytes) -> bytes:

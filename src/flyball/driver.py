@@ -25,7 +25,7 @@ class Driver:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
         self._lock = os.open(self.folder / f"{self.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)  # who only looks holds it for a moment
         os.write(self._lock, namespace().encode())
         self.bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.bell.setblocking(False)

@@ -27,6 +27,7 @@ from flyball.errors import LandConflict, UserError, WorkspaceError
 from flyball.house import House
 from flyball.supervisor import Interrupted, load
 from flyball.workspace import Repo, Workspace, inspect_repo, land
+from flyball.workspace.land import tip_of
 from flyball.workspace.repo import is_dirty
 
 Say = Callable[[str], None]
@@ -52,7 +53,7 @@ def land_run(house: House, run_id: str, target: str, who: str, say: Say) -> Outc
         if _contains(repo, branch, made):
             if not _told(house, run_id, made):  # the landing before this one was cut off just after the deed
                 lease.note(e.Landed(at=house.clock.now(), commit=made, branch=branch, who=who))
-            return Outcome(run_id, branch, made, _tip(repo, branch), already=True)
+            return Outcome(run_id, branch, made, tip_of(repo, branch), already=True)
         _refuse_moved(house, repo, lease.run, made)
         outcome = _forward(lease, repo, branch, say)
         lease.note(e.Landed(at=house.clock.now(), commit=outcome.commit, branch=outcome.branch, who=who))
@@ -84,24 +85,28 @@ def _made(run: Run) -> str:
     return run.committed.commit
 
 
-def _tip(repo: Repo, branch: str) -> str:
-    return repo.git.line("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}", ok=(0, 1, 128))
-
-
 def _contains(repo: Repo, branch: str, commit: str) -> bool:
     """Whether the branch has the commit already."""
-    if not branch or not _tip(repo, branch):
+    if not branch or not tip_of(repo, branch):
         return False
-    return repo.git.ask("merge-base", "--is-ancestor", commit, _tip(repo, branch), ok=(0, 1, 128)).code == 0
+    return repo.git.ask("merge-base", "--is-ancestor", commit, tip_of(repo, branch), ok=(0, 1, 128)).code == 0
 
 
 def _refuse_moved(house: House, repo: Repo, run: Run, made: str) -> None:
-    now = _tip(repo, f"flyball/{run.id}")
-    if now and now != made:
+    now = tip_of(repo, f"flyball/{run.id}")
+    if now and now != made and now not in _left_there(house, run):
         raise UserError(
             f"The branch flyball/{run.id} is at {now[:12]}, but {made[:12]} was certified: what was added is not proved. "
             f"Merge it yourself with `git merge flyball/{run.id}`, or put the branch back: `git branch -f flyball/{run.id} {made[:12]}`."
         )
+
+
+def _left_there(house: House, run: Run) -> set[str]:
+    """Where Flyball itself left the branch: a landing that was cut off has moved it before it was told."""
+    try:
+        return Workspace.open(house.ground().folder(run)).left_at()
+    except WorkspaceError:
+        return set()
 
 
 # ---- the lease ------------------------------------------------------------------------------------------
@@ -167,7 +172,7 @@ def _merged(lease: _Lease, repo: Repo, branch: str) -> str:
     """A commit of run and target together, judged, proved, certified and on the run's branch."""
     if branch == repo.branch and is_dirty(repo, untracked=False):
         raise WorkspaceError(f"{repo.root} has uncommitted changes; commit or stash them, then land.")
-    work, run, tip = Workspace.open(lease.house.ground().folder(lease.run)), lease.run, _tip(repo, branch)
+    work, run, tip = Workspace.open(lease.house.ground().folder(lease.run)), lease.run, tip_of(repo, branch)
     tree = landing.merge(work, run, tip, _made(run), branch)
     assert run.committed is not None
     target = repo.git.line("rev-parse", f"{tip}^{{tree}}")
@@ -211,8 +216,9 @@ def _certify(lease: _Lease, work: Workspace, tip: str, tree: str) -> str:
     assert lease.run.committed is not None
     told = certificate.story(house.journal, lease.run, replace(act, tree=lease.run.committed.work))
     statement = certificate.statement(lease.run, act, made, work.repo_root.name, told)
-    digest = certificate.write(work.dir / "certificate.json", statement, house.signer)
+    digest = certificate.write(work.dir / certificate.NEXT, statement, house.signer)
     done = e.CommitEnded(outcome="committed", tree=tree, commit=made, certificate=digest)
     lease.note(e.ActFinished(at=house.clock.now(), key=act.key, result=done))
+    certificate.current(work.dir, digest)
     work.close(remove_checkout=False)
     return made

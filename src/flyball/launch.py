@@ -93,6 +93,7 @@ def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
         repo=str(repo.root),
         with_changes=order.with_changes,
         commit=repo.head,
+        branch=repo.branch,
         version=__version__,
         pinned=pinned,
     )

@@ -25,10 +25,13 @@ class _Finished(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Finished)
 
 
-def windows(journal: Journal, now: int) -> e.WindowSeen:
-    """In the last day and week, to this moment. What a child used is counted where it was used, once."""
+def windows(journal: Journal, now: int, since: int = 0) -> e.WindowSeen:
+    """In the last day and week, to this moment, but not before `since`.
+
+    What a child used is counted where it was used, once.
+    """
     day, week = e.Usage(), e.Usage()
-    acts = (_decoder.decode(body) for body in journal.finished(now - WEEK_US))
+    acts = (_decoder.decode(body) for body in journal.finished(max(now - WEEK_US, since)))
     for act in (act for act in acts if act.result.kind == "turn"):
         week = week.plus(act.result.usage)
         if act.at >= now - DAY_US:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import queue
 import selectors
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -100,11 +100,12 @@ class Supervisor:
         self._load(run_id)
         family = [run_id, *self._load_below(run_id)]
         if waking:
+            self.take_mail()  # what a person answered comes before what a mere "go on" would mean
             batch = Batch(self.driven)
-            for member in reversed(family):
+            for member in (member for member in reversed(family) if member in self.driven):
                 batch.add(member, wake(batch.run(member), self.clock.now()))
             self._commit(batch)
-        for member in family:
+        for member in (member for member in family if member in self.driven):
             self._go_on(self.driven[member].run)
         return self.driven[run_id].run
 
@@ -169,6 +170,8 @@ class Supervisor:
     def _advance(self, batch: Batch, run_id: str) -> e.Act | None:
         now = self.clock.now()
         match due(batch.run(run_id), now):
+            case Note(events) if _by_window(events) and self._see_windows(batch, run_id, now):
+                pass  # what was known is old; due again, with what is so now
             case Note(events):
                 batch.add(run_id, events)
             case Do(act) if act.agent and self._see_windows(batch, run_id, now):
@@ -186,7 +189,8 @@ class Supervisor:
         run = batch.run(run_id)
         if not run.settings.budget.windows:
             return False
-        seen = windows(self.journal, now)
+        since = max(run.window_from, self._top(batch, run).window_from)
+        seen = windows(self.journal, now, since)
         if run.window is not None and replace(run.window, at=now) == seen:
             return False
         batch.add(run_id, [seen])
@@ -374,6 +378,12 @@ class Supervisor:
         self._ears.close()
         os.close(self._wake_in)
         os.close(self._wake_out)
+
+
+def _by_window(events: Sequence[e.AnyEvent]) -> bool:
+    """Whether a run is about to stop because all runs together have spent too much."""
+    stops = (event.stop for event in events if isinstance(event, e.Stopped))
+    return any(stop.rule.startswith(("budget.day", "budget.week")) for stop in stops)
 
 
 def _goes_on(run: Run) -> bool:

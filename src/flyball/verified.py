@@ -109,7 +109,7 @@ def verify_run(house: House, run_id: str) -> Finding:
         return Finding("bad", str(broken), run=run_id)
     if why := _without(run):
         return Finding("none", why, run=run_id)
-    file = certificate_file(house, run_id)
+    file = certificate.current(certificate_file(house, run_id).parent, run.certificate)
     return _verified(house, run, file, read(file), house.signer.public_key_hex)
 
 

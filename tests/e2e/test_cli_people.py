@@ -211,3 +211,12 @@ def test_an_interrupted_answering_leaves_the_question_open(place: Place) -> None
     started.communicate(timeout=30)
     assert started.returncode == 130
     assert place.fb("inbox", "--json").json[0]["question"] == one["question"]
+
+
+def test_an_answer_in_the_mail_comes_before_what_resume_means(place: Place) -> None:
+    agent = place.script(coder=[{"write": {"calc.py": FIXED}}])
+    place.run(agent, "--breakpoint", "write")
+    run = place.last()["run"]
+    assert place.fb("answer", run, "cancel").code == 0
+    assert place.fb("resume", run).code == 1
+    assert place.last()["stop_reason"]["code"] == "cancelled"

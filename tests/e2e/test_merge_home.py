@@ -84,10 +84,31 @@ def test_changes_of_the_user_ask_before_anything_is_merged(yard: Yard) -> None:
 def test_killed_around_the_landing_it_lands_once(yard: Yard, when: str, at: int) -> None:
     ran = paused(yard)
     yard.make({"notes.txt": "meanwhile\n"})
-    assert yard.flyball("answer", ran.question, "continue").returncode == 0
+    assert yard.flyball("answer", ran.question, "go-on").returncode == 0
     words = [sys.executable, str(CRASHING), when, str(at), str(yard.repo), "", ""]
     killed = subprocess.run(words, cwd=yard.repo, env=yard.env, capture_output=True, timeout=60)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     yard.flyball("resume", ran.run)
     home(yard, ran.run)
     assert yard.git("rev-list", "--merges", "--count", "HEAD") == "1"
+
+
+def test_it_lands_on_the_branch_it_began_from_whatever_is_checked_out_later(yard: Yard) -> None:
+    ran = paused(yard)
+    yard.git("checkout", "-qb", "other")
+    assert yard.flyball("resume", ran.run).returncode == 0
+    assert yard.git("rev-parse", "main") == yard.git("rev-parse", f"flyball/{ran.run}")
+    assert yard.git("rev-parse", "other") != yard.git("rev-parse", "main")
+
+
+def test_what_the_user_has_already_is_not_merged_again(yard: Yard) -> None:
+    """Killed just after the branch took it; the user goes on from there; the run is resumed."""
+    ran = paused(yard)
+    assert yard.flyball("answer", ran.question, "go-on").returncode == 0
+    words = [sys.executable, str(CRASHING), "before", "3", str(yard.repo), "", ""]
+    subprocess.run(words, cwd=yard.repo, env=yard.env, capture_output=True, timeout=60)
+    assert (yard.repo / "calc.py").read_text() == GOOD, "it had landed"
+    yard.make({"notes.txt": "on top\n"})
+    assert yard.flyball("resume", ran.run).returncode == 0
+    assert yard.git("rev-list", "--merges", "--count", "HEAD") == "0"
+    assert yard.flyball("verify", ran.run).returncode == 0

@@ -10,6 +10,9 @@ from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.letters import Answer, Ask, Tell, decode, encode, hear, wake
 from flyball.core.settings import Budget, Settings
+from flyball.journal import Draft, Row, Write
+from flyball.journal.memory import MemoryJournal
+from flyball.spending import DAY_US, windows
 from support import Played, Script, bad, failing, finish, ok, passing, play, ruled, start
 
 DOLLAR = 1_000_000
@@ -252,6 +255,41 @@ def test_a_turn_dearer_than_the_whole_budget_still_asks_once_a_turn() -> None:
     played = play(script, machine="loop", settings=settings(budget=Budget(uusd=DOLLAR)))
     assert played.run.turns == 1
     assert [played.answer("raise").run.turns for _ in range(3)] == [2, 3, 4]
+
+
+def test_a_day_used_up_by_all_runs_asks_and_raising_begins_it_anew() -> None:
+    script = Script(**{"agent:worker": costing(9 * DOLLAR)})
+    played = play(script, machine="loop", settings=settings(budget=Budget(uusd=None, day_uusd=DOLLAR)))
+    assert played.run.stop and played.run.stop.rule == "budget.day_usd"
+    assert played.run.turns == 1, "nobody had looked yet; then nine are reserved"
+    before = played.run.turns
+    assert played.answer("raise").run.turns == before + 1, "also where one turn is dearer than the day"
+    assert played.run.window_from > 0 and played.run.window is None
+    seen = e.WindowSeen(at=played.now, day_uusd=2 * DOLLAR)
+    played.note([seen])
+    assert played.answer("raise").run.turns == before + 2
+
+
+def test_what_was_spent_lately_is_added_up_from_finished_turns() -> None:
+    journal, now = MemoryJournal(), 9 * DAY_US
+    spent = e.TurnEnded(verdict="ok", usage=e.Usage(cost_uusd=3, input_tokens=5, cache_read_tokens=9))
+    child = e.ChildEnded(run="c", end="success", stop=e.Stop(code="completed"), usage=e.Usage(cost_uusd=100))
+    results: list[tuple[int, e.AnyResult]] = [
+        (now - 8 * DAY_US, spent),
+        (now - 2 * DAY_US, spent),
+        (now - 1, spent),
+        (now, child),
+    ]
+    drafts = tuple(
+        Draft(at, "ActFinished", e.encode(e.ActFinished(at=at, key="k", result=result)))
+        for at, result in results
+    )
+    fence = journal.acquire("a", "d", lambda _: True)
+    journal.append([Write("a", 0, drafts, Row(run="a"), fence)])
+    assert windows(journal, now) == e.WindowSeen(
+        at=now, day_uusd=3, day_tokens=5, week_uusd=6, week_tokens=10
+    )
+    assert windows(journal, now, since=now) == e.WindowSeen(at=now)
 
 
 def test_no_budget_is_no_limit_and_completion_beats_the_budget() -> None:

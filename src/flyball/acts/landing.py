@@ -20,6 +20,7 @@ from flyball.guard.change import Change
 from flyball.journal.keys import load_or_create
 from flyball.supervisor import Interrupted
 from flyball.workspace import Repo, Workspace, inspect_repo, land
+from flyball.workspace.land import tip_of
 from flyball.workspace.repo import is_dirty
 from flyball.workspace.store import write_whole
 
@@ -32,6 +33,16 @@ class Merge(msgspec.Struct, frozen=True):
     commit: str
 
 
+class Home(msgspec.Struct, frozen=True):
+    """Where a run comes from and goes to: the branch that was checked out when it began."""
+
+    repo: Repo
+    work: Workspace
+    branch: str
+    tip: str
+    note: Path  # of the merge, once there is one
+
+
 def bring_home(
     ground: Ground, run: Run, act: e.Act, done: e.CommitEnded, stop: process.Stop
 ) -> e.CommitEnded | Interrupted:
@@ -40,36 +51,43 @@ def bring_home(
     Performed again after a crash it comes to the same commit; what stands in the way is a conflict for a person.
     """
     try:
-        repo, work = inspect_repo(ground.folder_of_repo(run)), ground.workspace(run)
-        moved = _note(ground, act).exists() or not work.follows(done.commit, repo.head)
-        made = _merged(ground, run, work, repo, act, done, stop) if moved else done
+        home = _home(ground, run, act)
+        if not home.note.exists() and home.work.follows(home.tip, done.commit):
+            return replace(done, landed=home.branch)  # it has it already
+        moved = home.note.exists() or not home.work.follows(done.commit, home.tip)
+        made = _merged(ground, run, home, act, done, stop) if moved else done
     except (WorkspaceError, UserError) as problem:
         return replace(done, outcome="conflict", reason=str(problem))
-    return made if isinstance(made, Interrupted) else _landed(run, work, repo, made)
+    return made if isinstance(made, Interrupted) else _landed(run, home, made)
 
 
-def _landed(run: Run, work: Workspace, repo: Repo, made: e.CommitEnded) -> e.CommitEnded:
+def _home(ground: Ground, run: Run, act: e.Act) -> Home:
+    repo = inspect_repo(ground.folder_of_repo(run))
+    branch = run.began.branch or repo.branch
+    tip = tip_of(repo, branch) if branch else ""
+    if not tip:
+        named = f"no branch '{branch}' any more" if branch else "no branch checked out"
+        raise WorkspaceError(
+            f"{repo.root} has {named}, so {run.id} has nowhere to land; make it, then retry."
+        )
+    return Home(repo, ground.workspace(run), branch, tip, ground.act_folder(act.key) / "merge.json")
+
+
+def _landed(run: Run, home: Home, made: e.CommitEnded) -> e.CommitEnded:
     try:
-        if not work.follows(repo.head, made.commit):
-            land(repo, run.id, made.commit)
+        if not home.work.follows(home.tip, made.commit):
+            land(home.repo, run.id, made.commit, home.branch)
     except (WorkspaceError, UserError) as problem:
         return replace(made, outcome="conflict", reason=str(problem))
-    return replace(made, landed=repo.branch)
+    return replace(made, landed=home.branch)
 
 
 def _merged(
-    ground: Ground,
-    run: Run,
-    work: Workspace,
-    repo: Repo,
-    act: e.Act,
-    done: e.CommitEnded,
-    stop: process.Stop,
+    ground: Ground, run: Run, home: Home, act: e.Act, done: e.CommitEnded, stop: process.Stop
 ) -> e.CommitEnded | Interrupted:
     """Merged, judged, proved, certified and on the run's branch: all that is left is to land it."""
-    if is_dirty(repo, untracked=False):
-        raise WorkspaceError(f"{repo.root} has uncommitted changes; commit or stash them, then retry.")
-    found = _once(run, work, repo, done, _note(ground, act))
+    work = home.work
+    found = _once(run, home, done)
     judge_merge(ground, run, work, work.tree_of(found.tip), found.tree, act.tree)
     again = replace(act, key=f"{act.key}-{found.commit[:12]}", tree=found.tree)
     proof = _proved(ground, run, again, stop)
@@ -82,19 +100,18 @@ def _merged(
     return replace(done, of=act.tree, tree=found.tree, commit=found.commit, certificate=digest, proof=proof)
 
 
-def _note(ground: Ground, act: e.Act) -> Path:
-    return ground.act_folder(act.key) / "merge.json"
-
-
-def _once(run: Run, work: Workspace, repo: Repo, done: e.CommitEnded, note: Path) -> Merge:
+def _once(run: Run, home: Home, done: e.CommitEnded) -> Merge:
     """The merge of before a crash if it still fits where the target is: a commit's id depends on its second."""
+    work, note = home.work, home.note
     if note.exists():
         known = msgspec.json.decode(note.read_bytes(), type=Merge)
-        if work.follows(known.commit, repo.head) or work.follows(repo.head, known.commit):
+        if work.follows(known.commit, home.tip) or work.follows(home.tip, known.commit):
             return known
-    tree = merge(work, run, repo.head, done.commit, repo.branch)
+    if home.branch == home.repo.branch and is_dirty(home.repo, untracked=False):
+        raise WorkspaceError(f"{home.repo.root} has uncommitted changes; commit or stash them, then retry.")
+    tree = merge(work, run, home.tip, done.commit, home.branch)
     message = f"Merge flyball/{run.id}\n\nFlyball-Run: {run.id}\n"
-    made = Merge(repo.head, tree, work.commit(tree, message, [repo.head, done.commit]))
+    made = Merge(home.tip, tree, work.commit(tree, message, [home.tip, done.commit]))
     write_whole(note, msgspec.json.encode(made))
     return made
 

@@ -289,6 +289,7 @@ class RunBegan(Event, frozen=True, kw_only=True):
     with_changes: bool = False
     retry_of: str = ""
     commit: str = ""  # HEAD when it was started
+    branch: str = ""  # and the branch that was checked out: the target of `commit = "merge"`
     within_us: int = 0  # the parent's time for each turn in here
     sessions: dict[str, str] = {}  # a retry takes up the sessions of the run before
     version: str = ""

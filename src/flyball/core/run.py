@@ -118,7 +118,7 @@ class Run(Struct, frozen=True, kw_only=True):
     spent: e.Usage = e.Usage()
     spent_base: e.Usage = e.Usage()  # what was spent when the budget was last renewed
     window: e.WindowSeen | None = None  # what all runs spent in the last day and week
-    window_base: e.WindowSeen | None = None  # the same when that budget was last renewed
+    window_from: int = 0  # when that budget was last renewed: what was spent before counts no more
     plan_percent: int = 0  # of the plan's own window, as last reported
     plan_reset_at: int = 0
     turn_costs: tuple[int, ...] = ()
@@ -336,7 +336,7 @@ def _resumed(run: Run, event: e.Resumed) -> Run:
 def _answered(run: Run, event: e.Answered) -> Run:
     judged = run.held is not None and run.held.until in ("approval", "block")
     waived = run.ruling.diff if run.ruling and event.verb == "approve" and judged else ""
-    run = _renewed(run)
+    run = _renewed(replace(run, at=event.at))
     return replace(
         run,
         at=event.at,
@@ -372,7 +372,7 @@ def _renewed(run: Run) -> Run:
     """What had run out begins again at zero."""
     code = run.stop.code if run.stop else ""
     if run.stop and run.stop.rule.startswith(("budget.day", "budget.week")):
-        return replace(run, window_base=run.window)
+        return replace(run, window=None, window_from=run.at, turn_costs=(), turn_tokens=())
     if code.startswith("limit.budget"):
         return replace(run, spent_base=run.spent, turn_costs=(), turn_tokens=())
     run = replace(
@@ -422,7 +422,7 @@ def _child_stopped(run: Run, event: e.ChildStopped) -> Run:
 
 def _child_went_on(run: Run, event: e.ChildWentOn) -> Run:
     budget = run.stop is not None and run.stop.code.startswith("limit.budget")
-    run = _renewed(run) if budget else run
+    run = _renewed(replace(run, at=event.at)) if budget else run
     return replace(run, at=event.at, status="running", stop=None, until=None)
 
 

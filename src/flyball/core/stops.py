@@ -154,27 +154,18 @@ def spent_up(run: Run) -> e.Stop | None:
 
 def _window_up(run: Run) -> e.Stop | None:
     """The same of what all runs together spent in the last day and week."""
-    budget, seen, base = run.settings.budget, run.window or NOBODY, run.window_base or NOBODY
+    budget, seen = run.settings.budget, run.window or NOBODY
     cost, tokens = p90(run.turn_costs), p90(run.turn_tokens)
     spans = (
-        (
-            "day",
-            budget.day_uusd,
-            seen.day_uusd - base.day_uusd,
-            budget.day_tokens,
-            seen.day_tokens - base.day_tokens,
-        ),
-        (
-            *("week", budget.week_uusd, seen.week_uusd - base.week_uusd),
-            *(budget.week_tokens, seen.week_tokens - base.week_tokens),
-        ),
+        ("day", budget.day_uusd, seen.day_uusd, budget.day_tokens, seen.day_tokens),
+        ("week", budget.week_uusd, seen.week_uusd, budget.week_tokens, seen.week_tokens),
     )
     for span, uusd, spent, most, used in spans:
-        if uusd is not None and max(0, spent) + cost > uusd:
-            told = f"{dollars(max(0, spent))} spent by all runs in a {span}, {dollars(cost)} reserved"
+        if uusd is not None and spent + cost > uusd:
+            told = f"{dollars(spent)} spent by all runs in a {span}, {dollars(cost)} reserved"
             return stop(run, "limit.budget_usd", f"budget.{span}_usd", dollars(uusd), told)
-        if most is not None and max(0, used) + tokens > most:
-            told = f"{max(0, used)} used by all runs in a {span}, {tokens} reserved"
+        if most is not None and used + tokens > most:
+            told = f"{used} used by all runs in a {span}, {tokens} reserved"
             return stop(run, "limit.budget_tokens", f"budget.{span}_tokens", most, told)
     return None
 

@@ -49,6 +49,11 @@ def land(repo: Repo, run: str, commit: str, target: str | None = None) -> Landed
     return Landed(branch, before, commit)
 
 
+def tip_of(repo: Repo, branch: str) -> str:
+    """The commit that a branch of the user's is at; "" if there is no such branch."""
+    return repo.git.line("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}", ok=(0, 1, 128))
+
+
 def _landing_git(repo: Repo) -> Git:
     settings = {key: repo.settings[key] for key in INERT if key in repo.settings}
     return Git(repo.git_dir, work_tree=repo.root, settings=settings)

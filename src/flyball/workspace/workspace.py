@@ -25,7 +25,7 @@ from flyball.workspace.files import Files
 from flyball.workspace.git import Git, raw, require_git, text
 from flyball.workspace.hooks import found_hooks
 from flyball.workspace.ignored import Ignored
-from flyball.workspace.publish import PUBLISHED, Branch, missing_objects
+from flyball.workspace.publish import PUBLISHED, PUBLISHING, Branch, missing_objects
 from flyball.workspace.record import Record, read_record, write_record
 from flyball.workspace.repo import Repo, user_git
 from flyball.workspace.store import (
@@ -305,6 +305,10 @@ class Workspace:
     def published(self) -> str:
         """The commit last published; empty if none was."""
         return read_ref(self.git_dir, PUBLISHED)
+
+    def left_at(self) -> set[str]:
+        """Where the run's branch may be by our own doing, also if we were killed while it moved."""
+        return {read_ref(self.git_dir, name) for name in (PUBLISHED, PUBLISHING)} - {""}
 
     def _branch(self) -> Branch:
         user = user_git(Path(self.record.git_dir))
