@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python, git and make:  make demo  ·  make test
-.PHONY: help setup demo test check bench simulate chaos tamper lock clean
+.PHONY: help setup demo test check bench simulate reach chaos redteam tamper fuzz lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -46,14 +46,25 @@ bench/.venv/.ready: bench/requirements.lock
 	@bench/.venv/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: --require-hashes -r $< \
 		>bench/.venv/pip.log 2>&1 && touch $@ || echo "They could not be installed (bench/.venv/pip.log says why): measuring without them."
 
-simulate: setup  ## play many seeded worlds under a virtual clock (SEEDS=1000)
-	@$(BIN)/flyball simulate --seeds $(or $(SEEDS),1000)
+simulate: setup  ## play many seeded worlds under a virtual clock (SEEDS=2000)
+	@$(BIN)/flyball simulate --seeds $(or $(SEEDS),2000)
+
+reach: setup     ## renew what simulate aims for, from what prove finds
+	@$(BIN)/python -m flyball.testing.goals
 
 chaos: setup     ## kill a real supervisor at many instants (KILLS=100)
 	@$(BIN)/python -m pytest tests/e2e/test_chaos.py --kills $(or $(KILLS),100)
 
+redteam: setup   ## scripted agents, each trying one way out, with floods in full size
+	@$(BIN)/python -m pytest tests/redteam --timeout 3600 --attacks 1000 --flood 100000,2G
+
 tamper: setup    ## change a journal behind its back in many ways (TAMPERINGS=10000)
 	@$(BIN)/python -m pytest tests/e2e/test_tampering.py --timeout 3600 --tamperings $(or $(TAMPERINGS),10000)
+
+fuzz: setup      ## judge many generated commands, run the allowed ones traced (COUNT= TRACED= SEED= or SECONDS=)
+	@tools/install-strace
+	@$(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000) --traced $(or $(TRACED),20000) \
+		--seed $(or $(SEED),1) $(if $(SECONDS),--seconds $(SECONDS))
 
 lock:            ## renew requirements.lock
 	@uv pip compile -q pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock

@@ -231,11 +231,10 @@ def test_a_critic_that_claims_nothing_has_rejected(yard: Yard) -> None:
     assert (ran.exit, ran.code) == (5, "limit.iterations")
 
 
-def test_a_planner_gets_the_files_read_only(yard: Yard) -> None:
+def test_without_a_sandbox_what_a_planner_changed_is_undone(yard: Yard) -> None:
     ran = yard.run(
         yard.script(planner=[{"write": {"calc.py": GOOD}}], coder=[WORSE_TURN], critic=ACCEPT),
-        "--set",
-        "limits.fix=0",
+        *("--set", "limits.fix=0", "--set", "guard.sandbox=none"),
     )
     assert ran.code == "failed.tests" and "undone" in yard.flyball("log", ran.run, "--json").stdout
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_helpers import commit_all, environment, flyball, make_repo
+from results_helpers import MENDED, commit_all, environment, flyball, make_repo, run_to_end
 
 TOKEN = "ghp_" + "a8Kd93LmQ2xZ7vBn4TyU1oPs6RfGhJ5wEcX0"
 
@@ -177,3 +177,88 @@ def test_limits_that_agents_report_are_read(env: dict[str, str], tmp_path: Path)
     assert out[0] == {"id": 1, "kind": "plan_limit", "reset_at": "2026-01-05T15:00:00Z"}
     assert out[1] == {"id": 2, "kind": None, "reset_at": None}
     assert (code, out[2]["id"], err.count("\n")) == (2, 3, 1)
+
+
+# ---- explaining ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ruled(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Path, str]:
+    """A run whose second turn changes what the repository's own policy asks about."""
+    place = tmp_path_factory.mktemp("ruled")
+    env = environment(place / "home")
+    own = '[policy.strict]\n\n[policy.strict.paths.billing]\nverdict = "ask"\nreason = "Money."\nmatch = ["billing/"]\n'
+    files = {"calc.py": "def add(a, b):\n    return a - b\n", ".flyball/policy.toml": own}
+    root = make_repo(place / "repo", files)
+    writes = {"calc.py": MENDED, "billing/rate.py": "RATE = 3\n"}
+    script = {
+        "roles": {
+            "planner": [{"say": "Mend add."}],
+            "coder": [{"write": writes, "say": "Mended."}],
+            "critic": [{"say": "It adds.\nOUTCOME: accepted"}],
+        }
+    }
+    run = run_to_end(env, root, script, proof="", sets=("guard.policy=strict",))
+    return env, root, run
+
+
+def test_every_ruling_of_a_run_is_explained_with_its_source(ruled: tuple[dict[str, str], Path, str]) -> None:
+    env, root, run = ruled
+    told = json.loads(flyball(env, "guard", "explain", run, "--json", cwd=root).stdout)
+    asked = [one for one in told["rulings"] if one["verdict"] == "ask"]
+    assert (told["run"], told["policy_file"], len(told["policy_file_hash"])) == (
+        run,
+        ".flyball/policy.toml",
+        64,
+    )
+    assert [one["verdict"] for one in told["rulings"]][:2] == ["allow", "ask"]
+    assert [(one["rule"], one["place"], one["source"]) for one in asked] == [
+        ("billing", "billing/rate.py", ".flyball/policy.toml:3")
+    ]
+    assert (asked[0]["policy"], len(asked[0]["policy_hash"]), asked[0]["turn"]) == ("strict", 64, 2)
+
+
+def test_the_explanation_can_be_read_by_people(ruled: tuple[dict[str, str], Path, str]) -> None:
+    env, root, run = ruled
+    done = flyball(env, "guard", "explain", run, cwd=root)
+    assert done.returncode == 0
+    assert "billing/rate.py: Money." in done.stdout
+    assert "policy 'strict'" in done.stdout and ".flyball/policy.toml:3" in done.stdout
+
+
+def test_a_run_that_is_not_there_cannot_be_explained(env: dict[str, str], tmp_path: Path) -> None:
+    done = flyball(env, "guard", "explain", "nothere", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_the_schema_of_a_policy_file_is_printed(env: dict[str, str], tmp_path: Path) -> None:
+    schema = json.loads(flyball(env, "guard", "schema", cwd=tmp_path).stdout)
+    assert set(schema["properties"]) == {"policy"} and "Radius" in schema["$defs"]
+
+
+def test_check_explains_what_is_wrong_with_the_policy(env: dict[str, str], tmp_path: Path) -> None:
+    root = make_repo(tmp_path / "repo")
+    (root / ".flyball").mkdir()
+    file = root / ".flyball/policy.toml"
+    file.write_text("[policy.own]\ninherits = 'defualt'\nradius = { files_ask = 'few' }\n")
+    done = flyball(env, "check", cwd=root)
+    assert done.returncode == 2
+    assert (
+        ".flyball/policy.toml:2: 'own' inherits 'defualt', which is no policy; the nearest is 'default'."
+        in done.stdout
+    )
+    assert ".flyball/policy.toml:3: 'policy.own.radius.files_ask' must be a whole number" in done.stdout
+    told = json.loads(flyball(env, "check", "--json", cwd=root).stdout)
+    assert [finding["kind"] for finding in told["findings"]] == ["policy", "policy"]
+    file.write_text("[policy.own]\nradius = { files_ask = 5 }\n")
+    assert flyball(env, "check", cwd=root).returncode == 0
+
+
+def test_check_says_that_the_chosen_policy_is_not_there(env: dict[str, str], tmp_path: Path) -> None:
+    root = make_repo(tmp_path / "repo")
+    (root / ".flyball").mkdir()
+    (root / ".flyball/policy.toml").write_text("[policy.own]\n")
+    (root / ".flyball/flyball.toml").write_text('[guard]\npolicy = "onw"\n')
+    done = flyball(env, "check", cwd=root)
+    assert done.returncode == 2
+    assert "There is no policy 'onw'; known are: default, own." in done.stdout

@@ -16,7 +16,7 @@ from flyball.agents import player, process, sandbox
 from flyball.agents.sandbox import View, editable_leaks, probe, wrap
 from flyball.errors import AgentError
 
-FOUND = probe()
+FOUND = probe("bwrap")
 needs_bwrap = pytest.mark.skipif(FOUND.kind != "bwrap", reason=FOUND.why)
 
 
@@ -67,10 +67,13 @@ def inside(world: Path, command: str, **more: object) -> subprocess.CompletedPro
 def test_a_probe_says_what_and_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert FOUND.kind in ("bwrap", "none") and FOUND.why
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert probe() == sandbox.Sandbox("none", "bubblewrap (bwrap) is not installed")
+    assert probe("bwrap") == sandbox.Sandbox("none", "bubblewrap (bwrap) is not installed")
+    assert probe("none") == sandbox.Sandbox("none", "it is turned off")
+    assert probe("auto") == probe("required")
+    assert probe("auto").kind == probe("landlock").kind
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho no namespaces for you >&2\nexit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
-    assert probe() == sandbox.Sandbox("none", "bubblewrap does not work here: no namespaces for you")
+    assert probe("bwrap") == sandbox.Sandbox("none", "bubblewrap does not work here: no namespaces for you")
 
 
 @needs_bwrap
@@ -131,6 +134,13 @@ def test_no_capability_is_left_to_undo_it(world: Path) -> None:
     state = world / "state"
     for how in ("umount", "unshare -Urm umount", "unshare -rm umount"):
         assert inside(world, f"{how} {state}; cat {state}/journal").returncode != 0
+
+
+@needs_bwrap
+def test_the_kernels_switches_cannot_be_set_also_by_root(world: Path) -> None:
+    same = "f=/proc/sys/kernel/core_pattern; v=$(cat $f) && echo \"$v\" > $f"
+    assert "Read-only file system" in inside(world, f"LC_ALL=C; {same}").stderr
+    assert inside(world, "test ! -w /proc/sysrq-trigger && test ! -w /proc/mtrr").returncode == 0
 
 
 @needs_bwrap

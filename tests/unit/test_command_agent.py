@@ -12,7 +12,7 @@ import pytest
 from flyball.agents.adapter import Order
 from flyball.agents.command import CommandAgent
 
-HOSTILE = "it's \"here\": $(touch pwned) `touch pwned` $HOME \\ {prompt_file}\nand *; touch pwned"
+HOSTILE = 'it\'s "here": $(touch pwned) `touch pwned` $HOME \\ {prompt_file}\nand *; touch pwned'
 SHOW = f"{sys.executable} -c 'import json,sys; print(json.dumps(sys.argv[1:]))'"
 
 

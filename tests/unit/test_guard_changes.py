@@ -422,3 +422,15 @@ def test_changes_are_read_from_plain_rows() -> None:
 def test_links_are_read_in_any_form(form: object) -> None:
     assert read_links(form) == {"a": "b"}
     assert read_links(None) == {}
+
+
+@pytest.mark.parametrize(
+    "path", ["docs/Dockerfile.md", "docs/compose.md", "src/hooks/useAuth.ts", ".github/FUNDING.yml"]
+)
+def test_a_document_about_something_is_not_the_thing(path: str) -> None:
+    assert judge(Change(path)).verdict == "allow"
+
+
+def test_attributes_are_asked_about_where_their_lines_are_not_known() -> None:
+    assert judge(Change(".gitattributes")).verdict == "ask"
+    assert judge(Change(".gitattributes", added=("*.png binary",))).verdict == "allow"

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flyball.guard.commands import CommandPolicy, Rule, default_policy, judge_command
+from flyball.guard.commands import CommandPolicy, Rule, default_policy, explain_command, judge_command
 from flyball.guard.commands.checks import CHECKS
 from flyball.guard.commands.profiles import Profile, profile_of
 from flyball.guard.verdict import Verdict, worst
@@ -250,3 +250,19 @@ def test_what_a_profile_refuses_is_refused_for_every_spelling_of_the_flag():
     for profile in all_profiles():
         for flag in profile.flags.values():
             assert flag.verdict == "allow" or flag.rule, (profile.name, flag.name)
+
+
+def test_an_explanation_names_every_call_that_was_judged():
+    line = "x=src; ls $x && timeout 5 grep -c a *.py | xargs -n1 echo; echo $(date +%s) > out.txt"
+    told = explain_command(line, POLICY)
+    calls = [" ".join(arg.text for arg in call) for call in told.calls]
+    assert told.verdict == judge_command(line, POLICY)
+    assert calls[:3] == ["ls src", "timeout 5 grep -c a *.py", "grep -c a *.py"]
+    assert {"date +%s", "xargs -n1 echo"} <= set(calls)
+
+
+def test_an_explanation_keeps_every_ruling():
+    told = explain_command("curl https://x.example; rm -rf /home", POLICY)
+    assert {verdict.rule for verdict in told.found} >= {"network", "path/outside"}
+    assert told.verdict.verdict == "deny"
+    assert explain_command("((", POLICY).calls == ()

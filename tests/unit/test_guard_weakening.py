@@ -232,3 +232,51 @@ def test_a_finding_names_the_test_and_its_line() -> None:
 
 def test_a_file_that_is_no_python_is_read_by_the_line() -> None:
     assert rewritten(TEST, TEST.replace("    assert f(1) == 2\n", "") + "def (:\n")[0] == "ask"
+
+
+@pytest.mark.parametrize(
+    ("path", "removed", "added"),
+    [
+        ("src/a.spec.js", "  expect(f).toThrow(TypeError)", "  expect(f).toThrow()"),
+        ("cypress/e2e/a.cy.ts", "  cy.get('a').should('have.text', 'x')", "  cy.get('a').should('exist')"),
+        ("pkg/a_test.go", "func TestA(t *testing.T) {", "func testA(t *testing.T) {"),
+        ("pkg/a_test.go", '\t\tt.Fatalf("got %d", got)', '\t\tt.Logf("got %d", got)'),
+        ("src/lib.rs", "        assert_eq!(add(1, 2), 3);", ""),
+        ("src/lib.rs", "    #[test]", ""),
+        ("tsconfig.json", '    "strict": true,', '    "strict": false,'),
+        ("mypy.ini", "strict = True", "strict = False"),
+        ("pyproject.toml", "strict = true", "ignore_errors = true"),
+        (".eslintrc.json", '"no-unused-vars": "error"', '"no-unused-vars": "off"'),
+        ("src/test/kotlin/ATest.kt", "        assertEquals(1, f())", ""),
+        ("spec/a_spec.rb", "    expect(x).to eq(3)", "    expect(x).not_to be_nil"),
+        ("tests/ATests.cs", "        Assert.Equal(1, x);", "        Assert.NotNull(x);"),
+        ("tests/a_test.cc", "TEST(A, B) {", "TEST(A, DISABLED_B) {"),
+        ("Tests/ATests.swift", "        XCTAssertEqual(f(), 1)", "        XCTAssertNotNil(f())"),
+    ],
+)
+def test_weakening_is_seen_in_other_languages_and_their_configuration(
+    path: str, removed: str, added: str
+) -> None:
+    ruling = judge(edit(path, [removed], [added] if added else []))
+    assert (ruling.verdict, ruling.rule) == ("ask", "test-weakening")
+
+
+@pytest.mark.parametrize(
+    ("path", "removed", "added"),
+    [
+        ("src/a.test.ts", "  expect(x).toBeTruthy()", "  expect(x).toEqual({a: 1})"),
+        ("pkg/a_test.go", "func testHelper(t *testing.T) {", "func TestHelper(t *testing.T) {"),
+        ("tsconfig.json", '    "strict": false,', '    "strict": true,'),
+        ("mypy.ini", "strict = False", "strict = True"),
+        ("pyproject.toml", "fail_under = 80", "fail_under = 90"),
+        ("src/lib.rs", "    let x = 1;", "    let x = 2;"),
+        (".eslintrc.json", '"no-console": "off"', '"no-console": "error"'),
+    ],
+)
+def test_what_is_made_stricter_is_ordinary(path: str, removed: str, added: str) -> None:
+    assert judge(edit(path, [removed], [added])).verdict == "allow"
+
+
+def test_a_test_renamed_so_that_no_runner_finds_it_is_asked_about() -> None:
+    assert judge(Change("tests/old_test_x.py", "rename", from_="tests/test_x.py")).verdict == "ask"
+    assert judge(Change("tests/test_y.py", "rename", from_="tests/test_x.py")).verdict == "allow"

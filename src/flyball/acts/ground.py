@@ -94,9 +94,9 @@ class Ground(msgspec.Struct, frozen=True):
     def sandbox_of(self, run: Run) -> Sandbox:
         """The sandbox that the run has had from its start. Where that is gone, nothing is done without it."""
         wanted = "none" if run.sandbox == UNSANDBOXED else run.sandbox or run.settings.sandbox
-        fits = self.sandbox.kind == wanted or (wanted in ("auto", "required") and self.sandbox.kind != "none")
+        fits = wanted in (self.sandbox.kind, "auto", "required")
         found = self.sandbox if fits else sandbox.probe(wanted)
-        if found.kind == "none" and (wanted not in ("none", "auto") or run.sandbox not in ("", UNSANDBOXED)):
+        if found.kind == "none" and wanted not in ("none", "auto"):
             raise Gone(f"the sandbox of this run is gone: {found.why}")
         return found
 

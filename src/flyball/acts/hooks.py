@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -88,14 +86,6 @@ def witnessed(heard: Heard, folder: Path) -> Heard:
     if not seen.spoke and heard.verdict == "ok":
         return replace(heard, verdict="unknown", error=UNHEARD)
     if seen.wanted and heard.verdict == "ok":
-        wanted = str(seen.wanted.get("fingerprint", ""))
-        return replace(heard, verdict="needs_approval", error=_asks(seen.wanted), wanted=wanted)
+        wanted, asked = (str(seen.wanted.get(name, "")) for name in ("fingerprint", "question"))
+        return replace(heard, verdict="needs_approval", error=asked, wanted=wanted)
     return heard
-
-
-def _asks(row: dict[str, Any]) -> str:
-    """What it wants to do, and why that is not simply allowed."""
-    given = str(row.get("input", ""))
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        given = str(json.loads(given)["command"])
-    return f"{row.get('tool')}: {given[:1500]} ({row.get('rule')}: {row.get('reason')})"

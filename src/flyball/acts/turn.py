@@ -39,6 +39,7 @@ from flyball.supervisor import Interrupted
 from flyball.workspace import Workspace
 
 TEXT_MOST = 1 << 20
+TEXTS_MOST = 2_000  # files read whole; beyond it their lines are judged, and their number asks by itself
 MESSAGE_MOST = 20_000
 LINE_MOST = 1 << 20  # what is longer is no tool call
 
@@ -252,7 +253,7 @@ def _tiered(run: Run, policy: Policy, changes: list[Change], ruling: e.Ruling) -
 def _texts(
     work: Workspace, old: str, new: str, changes: list[Change]
 ) -> dict[str, tuple[str | None, str | None]]:
-    seen = [change for change in changes if _readable(change)]
+    seen = [change for change in changes if _readable(change)][:TEXTS_MOST]
     places = [(old, c.from_ or c.path) for c in seen] + [(new, c.path) for c in seen]
     texts = [None if data is None else _text(data) for data in work.read_all(places)]
     pairs = zip(texts[: len(seen)], texts[len(seen) :], strict=True)

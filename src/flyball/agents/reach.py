@@ -47,6 +47,13 @@ def command(
 
 def probe() -> str:
     """Why Landlock cannot be used here, from having tried it; "" if it can."""
+    try:
+        return _probe()
+    except OSError as fault:
+        return f"Landlock cannot be tried here: {fault}"
+
+
+def _probe() -> str:
     version = landlock.abi()
     if version < landlock.LEAST_ABI:
         return f"Landlock is {'not there' if not version else f'at version {version}, {landlock.LEAST_ABI} is needed'}"

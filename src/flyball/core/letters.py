@@ -61,7 +61,11 @@ def encode(letter: AnyLetter) -> bytes:
 
 
 def decode(body: bytes) -> AnyLetter:
-    return _decoder.decode(body)
+    """The letter; a MsgspecError if it is none, whatever is wrong with it."""
+    try:
+        return _decoder.decode(body)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
 
 
 def hear(run: Run, body: bytes, number: int, now: int) -> list[e.AnyEvent]:

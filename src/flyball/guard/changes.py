@@ -13,7 +13,7 @@ from flyball.guard.paths import Links, Place, place
 from flyball.guard.policy import Policy, policy_hash
 from flyball.guard.protected import judge_kind, judge_place, target_of
 from flyball.guard.radius import judge_radius
-from flyball.guard.secrets import find_secret
+from flyball.guard.secrets import could_hold_secret, find_in_name, find_secret, redact
 from flyball.guard.sensitive import (
     judge_bare_repos,
     judge_collisions,
@@ -21,8 +21,9 @@ from flyball.guard.sensitive import (
     judge_locks,
     judge_paths,
 )
+from flyball.guard.tricks import judge_tricks
 from flyball.guard.verdict import Verdict, Word, worst
-from flyball.guard.weakening import weakenings
+from flyball.guard.weakening import unlike, weakenings
 
 NOT_WAIVABLE = frozenset({"secret", "secret-file", "outside", "git-internals", "tampering", "guard-error"})
 """Rules whose refusal no person can lift by an approval."""
@@ -114,6 +115,7 @@ def _findings(
     yield from judge_locks(files, prior, policy)
     yield from judge_collisions(changes, files)
     yield from judge_bare_repos(files)
+    yield from judge_tricks(changes, files, texts)
     yield from weakenings(changes, files, policy.test_weakening, texts)
     counted = prior_files if isinstance(prior_files, int) else prior
     yield from judge_radius(
@@ -153,6 +155,11 @@ def _moved_link(change: Change, links: Links, policy: Policy) -> Iterable[Verdic
 
 
 def _secrets(path: str, lines: Sequence[tuple[int, str]]) -> Iterable[Verdict]:
+    named = find_in_name(path)
+    if named:
+        yield Verdict("deny", "secret", f"A file's name looks like a secret ({named}).", redact(path))
+    if not could_hold_secret(path, "\n".join(line for _, line in lines)):
+        return
     for number, line in lines:
         rule = find_secret(path, line)
         if rule:
@@ -170,9 +177,10 @@ def added_lines(change: Change, text: tuple[str | None, str | None] | None) -> l
 
 
 def _new_lines(old: str, new: str) -> list[tuple[int, str]]:
-    left = Counter(old.splitlines())
+    before, after, skipped = unlike(old.splitlines(), new.splitlines())
+    left = Counter(before)
     found: list[tuple[int, str]] = []
-    for number, line in enumerate(new.splitlines(), 1):
+    for number, line in enumerate(after, skipped + 1):
         if left[line] > 0:
             left[line] -= 1
         else:

@@ -25,6 +25,10 @@ MOST_NAMES = 400
 """So many telling names in one line are looked at; a line with more is not written by hand."""
 
 
+LOGIN_FILES = ("netrc", "pgpass", "htpasswd")
+"""Every line of these is a login."""
+
+
 class Found(NamedTuple):
     """A secret in a text: by which rule, and where."""
 
@@ -38,6 +42,8 @@ def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
     if diff and line[:1] == "-" and line[:5] != "-----":
         return None
     text = line[1:] if diff and line[:1] in "+ " else line
+    if not could_hold_secret(path, text):
+        return None
     found = next(iter(_in_line(path, text)), None)
     return found.rule if found else None
 
@@ -75,6 +81,20 @@ def _everywhere(path: str, text: str) -> Iterable[Found]:
         start += len(line)
 
 
+def could_hold_secret(path: str, line: str) -> bool:
+    """No rule finds anything in a line without one of these; most lines have none."""
+    return (
+        forms.RUN.search(line) is not None
+        or "://" in line
+        or "-----" in line
+        or "\\x" in line
+        or forms.hints(line)
+        or forms.JOINED.search(line) is not None
+        or path.lower().endswith(LOGIN_FILES)
+        or "PuTTY-User-Key" in line
+    )
+
+
 def _in_line(path: str, line: str) -> Iterable[Found]:
     yield from (found for found in _private_keys(line) if not _only_named(found, path, line))
     yield from _providers(line)
@@ -95,6 +115,11 @@ def _private_keys(text: str) -> Iterable[Found]:
         for match in pattern.finditer(text):
             if not forms.KEY_STAND_IN.search(text[match.start() : match.end() + 40]):
                 yield Found("private-key", match.start(), match.end())
+
+
+def find_in_name(path: str) -> str | None:
+    """The rule by which a file's own name is a credential of a known provider, or None."""
+    return next((found.rule for found in _providers(path)), None)
 
 
 def _providers(line: str) -> Iterable[Found]:

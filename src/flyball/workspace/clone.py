@@ -49,7 +49,10 @@ def report(clone: Clone, checkout: Path) -> list[str]:
         return [f"The agent replaced its .git by a link to {os.readlink(path)}; Flyball does not follow it."]  # noqa: PTH115
     if not path.is_dir():
         return ["The agent removed its .git; Flyball works without it." if not path.exists() else _FILE]
-    return [*_settings(clone, path), *_hooks(path), *_redirects(clone, path)]
+    try:
+        return [*_settings(clone, path), *_hooks(path), *_redirects(clone, path)]
+    except OSError:
+        return ["The agent made its git folder unreadable; Flyball works without it."]
 
 
 _FILE = "The agent replaced its .git folder by a file; Flyball does not follow it."

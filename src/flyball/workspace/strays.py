@@ -33,10 +33,15 @@ def _walk(root: Path, skipped: set[str]) -> Iterator[Found]:
         for name, entry in _listed(root, folder):
             if name == ".git" or name in skipped:
                 continue
-            if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+            if entry.is_dir(follow_symlinks=False) and not _is_git(entry.name):
                 todo.append(name)
-            elif entry.name == ".git" or not _is_plain(entry.stat(follow_symlinks=False)):
+            elif _is_git(entry.name) or not _is_plain(entry.stat(follow_symlinks=False)):
                 yield os.fsencode(name), entry.stat(follow_symlinks=False)
+
+
+def _is_git(name: str) -> bool:
+    """In any case: git holds none of them in a tree, and says nothing."""
+    return name.lower() == ".git"
 
 
 def _listed(root: Path, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -68,7 +73,7 @@ def _links(linked: list[Found]) -> Iterator[Change]:
 
 def _odd(root: Path, name: bytes, info: os.stat_result) -> Iterator[Change]:
     mode = info.st_mode
-    if name.endswith(b"/.git"):
+    if _is_git(os.fsdecode(name.rpartition(b"/")[2])):
         yield _embedded(root, name, info)
     elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
         yield Change(text(name), "special", mode=_octal(info))
@@ -78,7 +83,11 @@ def _odd(root: Path, name: bytes, info: os.stat_result) -> Iterator[Change]:
 
 def _embedded(root: Path, name: bytes, info: os.stat_result) -> Change:
     """A repository within is named by its folder, as git would name it; anything else called .git by itself."""
-    if stat.S_ISDIR(info.st_mode) and (root / os.fsdecode(name) / "HEAD").exists():
+    if (
+        name.endswith(b"/.git")
+        and stat.S_ISDIR(info.st_mode)
+        and (root / os.fsdecode(name) / "HEAD").exists()
+    ):
         return Change(text(name.removesuffix(b"/.git")), "special", mode=GITLINK)
     return Change(text(name), "special", mode=_octal(info))
 
