@@ -175,6 +175,7 @@ def test_of_eight_keepers_at_once_exactly_one_runs(tmp_path: Path) -> None:
         thread.join()
     assert process.attend(where).reason == "exit"
     assert (tmp_path / "ran").read_text() == "ran\n"
+    wait_until(lambda: not alive(keeper_of(where)))
     assert sorted(path.name for path in where.iterdir()) == ["claim", "err", "exit.json", "out"]
 
 
