@@ -28,6 +28,7 @@ from flyball.supervisor import Supervisor, load
 if TYPE_CHECKING:
     from flyball.acts.ground import Ground
 
+REFUSED = e.LetterRefused.__name__
 ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
@@ -136,13 +137,22 @@ class House:
         found = person.agent_above(self.state_dir, self.env, self._is_run)
         if found is None:
             return
-        if found.run and self._is_run(found.run):
-            self.journal.post(found.run, self.clock.now(), person.tried(what, found))
+        letter = person.tried(what, found)
+        if found.run and self._is_run(found.run) and not self._has_heard(found.run, letter):
+            self.journal.post(found.run, self.clock.now(), letter)
             drivers.ring(self.state_dir, self.journal.holder(found.run))
         raise UserError(
             f"This is an agent's process ({found.how}), and only a person may say that. "
             "Say it in a terminal of your own."
         )
+
+    def _has_heard(self, run_id: str, tried: bytes) -> bool:
+        """One record of an act's tries of one kind is enough: who tries without end fills no journal."""
+        if any(letter.body == tried for letter in self.journal.mail(run_id)):
+            return True
+        refused = (e.decode(entry.body) for entry in self.journal.read(run_id) if entry.kind == REFUSED)
+        said = person.complaint(tried)
+        return any(isinstance(event, e.LetterRefused) and event.reason == said for event in refused)
 
     def _is_run(self, name: str) -> bool:
         return (self.state_dir / "journal.db").exists() and self.journal.row(name) is not None
@@ -188,6 +198,7 @@ class House:
 
         hands = Hands(self.ground(), show)
         hands.sweep(self._is_over)
+        self.seals.sweep(self._is_over)
         made = Supervisor(
             self.journal,
             hands,

@@ -22,6 +22,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -141,7 +142,7 @@ class Seals:
         """Why this letter does not count, as the end of a sentence; "" if it does. `use` uses its seal up."""
         row = _row(letter.body)
         if row.get("is") == "Tried":
-            return f"an agent tried '{row.get('what')}' for a person: {row.get('how')}"[:500]
+            return complaint(letter.body)
         nonce, seal = str(row.get("nonce", "")), str(row.get("seal", ""))
         if not re.fullmatch(r"[0-9a-f]{32}", nonce) or not seal:
             return "it has no seal: only a person's own command leaves letters"
@@ -153,27 +154,37 @@ class Seals:
             return f"its seal cannot be checked: {problem}"
         if not hmac.compare_digest(right.encode(), seal.encode("utf-8", "replace")):
             return "its seal is not right: it was forged, changed, or meant for another run"
-        return "" if self._fresh(nonce, letter.id, use) else "its seal was used before: a letter counts once"
+        return self._spent(letter, nonce, use)
 
-    def _fresh(self, nonce: str, number: int, use: bool) -> bool:
-        """A seal belongs to the first letter that used it; that one may be taken again after a crash."""
-        place = self.state_dir / USED / nonce
-        if use:
-            place.parent.mkdir(mode=0o700, exist_ok=True)
-            with contextlib.suppress(FileExistsError), place.open("x") as file:
-                file.write(str(number))
-                file.flush()
-                os.fsync(file.fileno())
+    def _spent(self, letter: Letter, nonce: str, use: bool) -> str:
         try:
-            return place.read_text() in (str(number), "")
+            fresh = self._fresh(self.state_dir / USED / letter.run / nonce, str(letter.id), use)
+        except OSError as problem:
+            return f"its seal cannot be marked as used: {problem.strerror}. Put that right, then say it again"
+        return "" if fresh else "its seal was used before: a letter counts once"
+
+    def _fresh(self, place: Path, number: str, use: bool) -> bool:
+        """A seal belongs to the first letter that used it; that one may be taken again after a crash."""
+        if use:
+            for folder in (place.parents[1], place.parent):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            _create(place, number.encode())
+        try:
+            return place.read_text() == number
         except FileNotFoundError:
             return True
+
+    def sweep(self, over: Callable[[str], bool]) -> None:
+        """Forget the seals of runs that are over: these take no letters any more."""
+        for folder in sorted((self.state_dir / USED).glob("*")):
+            if over(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _key(self) -> bytes:
         path = self.state_dir / KEY
         try:
             if not path.exists():
-                _create(path)
+                _create(path, secrets.token_bytes(32))
             mode = path.stat()
             if mode.st_uid != os.geteuid() or stat.S_IMODE(mode.st_mode) & 0o077:
                 raise ConfigError(f"{path} can be read by others. Make it yours alone: chmod 600 {path}.")
@@ -190,13 +201,13 @@ def _row(body: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", row) if isinstance(row, dict) else {}
 
 
-def _create(path: Path) -> None:
+def _create(path: Path, data: bytes) -> None:
     """Whole, then under its name: of two who make one at once both get the first."""
-    aside = path.with_name(f".{KEY}.{secrets.token_hex(8)}")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(32))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
@@ -208,3 +219,9 @@ def _create(path: Path) -> None:
 def tried(what: str, agent: Agent) -> bytes:
     """The letter that tells a run's driver of an agent's try."""
     return json.dumps({"is": "Tried", "what": what, "how": agent.how}).encode()
+
+
+def complaint(body: bytes) -> str:
+    """What such a letter comes to, as the end of a sentence."""
+    row = _row(body)
+    return f"an agent tried '{row.get('what')}' for a person: {row.get('how')}"[:500]

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from flyball.batch import Batch, Driven
 from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Note, Rest, due, phase_us, react
-from flyball.core.letters import for_who_works, hear, wake
+from flyball.core.letters import for_who_works, hear, settles, wake
 from flyball.core.run import BY_A_PERSON, Run, fold, thaw
 from flyball.core.settings import Settings
 from flyball.errors import FlyballError, JournalError, NotFound
@@ -100,14 +100,18 @@ class Supervisor:
         self._load(run_id)
         family = [run_id, *self._load_below(run_id)]
         if waking:
-            self.take_mail()  # what a person answered comes before what a mere "go on" would mean
             batch = Batch(self.driven)
-            for member in (member for member in reversed(family) if member in self.driven):
-                batch.add(member, wake(batch.run(member), self.clock.now()))
+            for member in reversed(family):
+                if not self._settled_by_mail(batch.run(member)):
+                    batch.add(member, wake(batch.run(member), self.clock.now()))
             self._commit(batch)
-        for member in (member for member in family if member in self.driven):
+        for member in family:
             self._go_on(self.driven[member].run)
         return self.driven[run_id].run
+
+    def _settled_by_mail(self, run: Run) -> bool:
+        """What a person has answered comes before what a mere "go on" would mean."""
+        return any(settles(run, letter.body) for letter in self.journal.mail(run.id))
 
     def _load(self, run_id: str) -> None:
         if self.before_load:

@@ -235,6 +235,15 @@ def test_a_grant_for_once_is_used_up(lab: Lab) -> None:
     assert lab.seen() == [("allow", "granted"), ("ask", "install"), ("ask", "install")]
 
 
+def test_a_fault_while_answering_closes_the_line_and_the_hook_judges_by_itself(lab: Lab) -> None:
+    def breaks(_: str) -> None:
+        raise RuntimeError("no screen")
+
+    with Desk(lab.hook, record.Record(lab.folder), lab.work, show=breaks):
+        assert [lab.ask(command).code for command in ("ls", "rm -rf /")] == [0, 2]
+    assert lab.late.exists()
+
+
 def test_callers_that_say_nothing_do_not_keep_others_waiting(lab: Lab) -> None:
     with lab.desk():
         idle = [socket.socket(socket.AF_UNIX) for _ in range(40)]

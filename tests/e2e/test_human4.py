@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from helpers import ACCEPTS, Place
@@ -17,7 +18,7 @@ from flyball import driver as drivers
 from flyball import person
 from flyball.agents import process, sandbox
 from flyball.cli import COMMANDS, PERSONAL, cli
-from flyball.core.letters import Answer, Tell, encode
+from flyball.core.letters import Answer, Tell, decode, encode, for_who_works
 from flyball.errors import ConfigError
 from flyball.journal import Letter
 from flyball.journal.sqlite import SqliteJournal
@@ -65,11 +66,9 @@ def test_without_a_sandbox_every_way_is_refused_and_each_try_is_seen(place: Plac
     for way in ("by_cli", "by_clean_environment", "by_daemon", "by_import"):
         assert "only a person may say that" in fates[way], (way, fates[way])
     assert "only a person may say that" in fates["by_namespace"] or "unshare" in fates["by_namespace"]
-    seen = refused(place, "@last")
-    assert [r.partition(":")[0] for r in seen][:4] == [
-        *("an agent tried 'answer' for a person", "an agent tried 'cancel' for a person"),
-        *("an agent tried 'stop' for a person", "an agent tried 'answer' for a person"),
-    ]
+    seen = [reason.partition(":")[0] for reason in refused(place, "@last")]
+    kinds = [f"an agent tried '{verb}' for a person" for verb in ("answer", "cancel", "stop")]
+    assert seen[:3] == kinds and len(set(seen)) == len(seen), "of each kind of try one record is enough"
     assert place.fb("inbox", "--json").json[0]["answered"] is False
     assert "as far as can be told" in place.fb("show", "@last").out
     assert place.fb("answer", one["question"], "The second").code == 0
@@ -105,12 +104,34 @@ def test_every_verb_that_speaks_for_a_person_goes_through_the_one_door(place: Pl
     def said(*words: str) -> str:
         return str(CliRunner().invoke(cli, words, env=env).exception)
 
+    more = {"init": (), "trust": (), "tell": (one["run"], "x")}
     for verb in PERSONAL:
         assert verb in COMMANDS
-        assert "only a person" in said(verb, one["run"]), verb
+        assert "only a person" in said(verb, *more.get(verb, (one["run"],))), verb
     assert "only a person" in said("run", "x", "--trust")
-    for words in (("approve", "--help"), ("inbox",), ("log", one["run"])):
+    for words in (("approve", "--help"), ("tell", one["run"], "-h"), ("inbox",), ("log", one["run"])):
         assert said(*words) == "None"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("trust", "--repo", "-h"), ("init", "--repo", "--help"), ("tell", "@last", "--", "-h")),
+        *(("answer", "q.1", "--", "--help"), ("run", "--trust", "--repo", "-h", "x")),
+        *(("run", "--trust", "--set", "--help", "x"), ("retry", "--set", "-h", "@last")),
+    ],
+    ids=" ".join,
+)
+def test_a_word_that_looks_like_asking_for_help_opens_no_door(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """The process counts as an agent's here: it is in another PID namespace than the one who drives."""
+    driver = drivers.Driver(tmp_path, "other")
+    (tmp_path / "drivers" / "other.lock").write_text("pid:[1]")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, words, env={"FLYBALL_STATE_DIR": str(tmp_path)})
+    driver.close()
+    assert "only a person" in str(done.exception)
 
 
 def test_a_run_of_another_house_makes_nobody_an_agent_here(tmp_path: Path) -> None:
@@ -189,6 +210,42 @@ def test_a_seal_is_for_one_run_these_words_and_one_letter(seals: person.Seals) -
 @pytest.mark.parametrize("body", [b"", b"\xff{", b"[]", b'{"is": "Tell", "text": "x"}', b'{"nonce": "../x"}'])
 def test_a_letter_without_a_seal_does_not_count(seals: person.Seals, body: bytes) -> None:
     assert seals.fault(letter(body), use=True) == "it has no seal: only a person's own command leaves letters"
+
+
+@pytest.mark.parametrize("deep", [900, 100_000])
+def test_a_letter_nested_too_deeply_is_refused_whoever_sealed_it(seals: person.Seals, deep: int) -> None:
+    body = b'{"is":"Answer","question":"q","verb":"v","data":{"a":%s}}' % (b"[" * deep + b"]" * deep)
+    marked = body[:-1] + b',"nonce":"%s","seal":"x"}' % (b"0" * 32)
+    assert for_who_works(body) is False
+    assert seals.fault(letter(body), use=True).startswith("it has no seal")
+    assert seals.fault(letter(marked), use=True)
+    with pytest.raises(msgspec.MsgspecError):
+        decode(b'{"is":"Tell","text":"x","more":%s}' % (b"[" * 100_000 + b"]" * 100_000))
+
+
+def test_a_seal_that_cannot_be_marked_as_used_refuses_the_letter_in_a_sentence(seals: person.Seals) -> None:
+    body = seals.sealed("r1", encode(Tell(text="x")))
+    (seals.state_dir / person.USED).write_text("in the way")
+    assert seals.fault(letter(body), use=True).startswith("its seal cannot be marked as used: ")
+    (seals.state_dir / person.USED).unlink()
+    assert seals.fault(letter(body), use=True) == ""
+
+
+def test_a_mark_that_was_never_finished_belongs_to_no_letter(seals: person.Seals) -> None:
+    """What a full disk leaves lets nobody use a seal twice."""
+    body = seals.sealed("r1", encode(Tell(text="x")))
+    place = seals.state_dir / person.USED / "r1" / json.loads(body)["nonce"]
+    place.parent.mkdir(parents=True)
+    place.touch()
+    assert [seals.fault(letter(body, n), use=True)[:25] for n in (1, 2)] == ["its seal was used before:"] * 2
+
+
+def test_the_seals_of_a_run_that_is_over_are_forgotten(seals: person.Seals) -> None:
+    for run in ("r1", "r2"):
+        body = seals.sealed(run, encode(Tell(text="x")))
+        assert seals.fault(letter(body, run=run), use=True) == ""
+    seals.sweep(lambda run: run == "r1")
+    assert [folder.name for folder in (seals.state_dir / person.USED).iterdir()] == ["r2"]
 
 
 def test_the_key_is_the_users_alone(seals: person.Seals) -> None:

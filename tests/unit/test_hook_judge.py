@@ -100,6 +100,12 @@ def test_what_came_of_a_call_is_read_from_each_cli() -> None:
 
 # ---- judging -----------------------------------------------------------------------------------------------
 
+
+def patch(line: str) -> str:
+    """One that begins harmlessly, and has this line in it."""
+    return f"*** Begin Patch\n*** Add File: ok.txt\n+hi\n{line}\n+x\n*** End Patch"
+
+
 ROWS = [  # tool, input, verdict
     ("Bash", {"command": "ls -la"}, "allow"),
     ("Bash", {"command": "rm -rf /"}, "deny"),
@@ -136,6 +142,23 @@ ROWS = [  # tool, input, verdict
     ("apply_patch", {"command": "*** Begin Patch\n*** Add File: ../../x\n+b\n*** End Patch"}, "deny"),
     ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a\n*** Move to: .git/config\n"}, "deny"),
     ("apply_patch", {"command": "nothing that is a patch"}, "ask"),
+    ("apply_patch", {"command": patch(" *** Add File: .git/hooks/pre-commit")}, "deny"),
+    ("apply_patch", {"command": patch("\t*** Update File: /home/dev/.bashrc \r")}, "deny"),
+    ("apply_patch", {"command": patch("\u3000*** Move to: ../x")}, "deny"),
+    ("apply_patch", {"command": patch("+ *** Add File: .git/config")}, "allow"),
+    ("apply_patch", {"command": patch("*** Add file: .git/config")}, "ask"),
+    ("apply_patch", {"command": patch("*** Add File:  .git/config")}, "ask"),
+    ("apply_patch", {"command": patch(" ***Rename File: a")}, "ask"),
+    ("apply_patch", {"command": patch("a"), "input": patch("b")}, "ask"),
+    ("exec_command", {"cmd": "ls"}, "allow"),
+    ("exec_command", {"cmd": "ls", "command": "ls"}, "ask"),
+    ("exec_command", {"cmd": "ls", "workdir": "src", "directory": "/etc"}, "ask"),
+    ("exec_command", {"cmd": "ls", "sandbox_permissions": "use_default"}, "allow"),
+    ("exec_command", {"cmd": "ls", "sandbox_permissions": "require_escalated"}, "ask"),
+    ("NotebookEdit", {"file_path": "a", "notebook_path": "/etc/n.ipynb", "new_source": "x"}, "deny"),
+    ("Write", {"file_path": "a", "path": ["b"], "absolute_path": {"x": 1}}, "ask"),
+    ("Read", {"file_path": "a", "path": "/home/dev/.ssh/id_ed25519"}, "deny"),
+    ("read_many_files", {"paths": ["a", 7]}, "ask"),
     ("Read", {"file_path": f"{WORK}/a.py"}, "allow"),
     ("Read", {"file_path": "/home/dev/.ssh/id_ed25519"}, "deny"),
     ("Read", {"file_path": "/etc/hosts"}, "ask"),
@@ -145,7 +168,7 @@ ROWS = [  # tool, input, verdict
     ("google_web_search", {"query": "x"}, "ask"),
     ("TodoWrite", {"todos": []}, "allow"),
     ("Task", {"prompt": "x"}, "allow"),
-    ("mcp__flyball__finish", {}, "allow"),
+    ("mcp__flyball__finish", {}, "ask"),
     ("mcp__github__create_issue", {}, "ask"),
     ("SomethingNew", {"command": "ls"}, "ask"),
 ]
@@ -234,12 +257,12 @@ def test_a_fault_of_the_judge_is_a_no() -> None:
 
 
 def test_a_patch_names_every_file_it_touches() -> None:
-    patch = "*** Begin Patch\n*** Add File: a\n+x\n*** Delete File: b\n*** Update File: c\n*** Move to: d\n"
-    assert deed("apply_patch", {"command": patch}, "").writes == (
-        ("a", "add"),
-        ("b", "delete"),
-        ("c", "modify"),
-        ("d", "add"),
+    text = "*** Begin Patch\n*** Add File: a\n+x\n*** Delete File: b\n*** Update File: c\n*** Move to: d\n+y"
+    assert deed("apply_patch", {"command": text}, "").writes == (
+        ("a", "add", "x"),
+        ("b", "delete", ""),
+        ("c", "modify", ""),
+        ("d", "add", "y"),
     )
 
 
@@ -308,11 +331,11 @@ def test_claudes_own_switch_for_hooks_is_set_by_us() -> None:
 def test_each_question_is_joined_with_what_came_of_it(tmp_path: Path) -> None:
     kept = record.Record(tmp_path)
     for n, command in enumerate(("ls", "rm -rf /", "ls")):
-        asked = replace(word("Bash", command=command), call=f"c{n}")
-        found = judge(asked, BRIEF, itself)
-        kept.asked(asked, found, "f")
+        wants = replace(word("Bash", command=command), call=f"c{n}")
+        found = judge(wants, BRIEF, itself)
+        kept.asked(wants, found, "f")
         if found.verdict == "allow":
-            kept.told(replace(asked, event="PostToolUse", moment="post", result=f"out {n}", failed=n == 2))
+            kept.told(replace(wants, event="PostToolUse", moment="post", result=f"out {n}", failed=n == 2))
     seen = record.read(tmp_path)
     assert [(a.verdict, a.result, a.failed) for a in seen.actions] == [
         ("allow", "out 0", False),
@@ -324,10 +347,10 @@ def test_each_question_is_joined_with_what_came_of_it(tmp_path: Path) -> None:
 
 def test_a_cli_that_does_not_number_its_calls_is_joined_by_their_order(tmp_path: Path) -> None:
     kept = record.Record(tmp_path)
-    asked = word("run_shell_command", agent="gemini", command="date")
+    wants = word("run_shell_command", agent="gemini", command="date")
     for result in ("one", "two"):
-        kept.asked(asked, judge(asked, BRIEF, itself), "f")
-        kept.told(replace(asked, event="AfterTool", moment="post", result=result))
+        kept.asked(wants, judge(wants, BRIEF, itself), "f")
+        kept.told(replace(wants, event="AfterTool", moment="post", result=result))
     assert [a.result for a in record.read(tmp_path).actions] == ["one", "two"]
 
 

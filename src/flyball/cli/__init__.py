@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from copy import copy
 from importlib import import_module
 from typing import Any
 
@@ -59,6 +60,7 @@ PERSONAL = (
     *("init", "trust", "answer", "approve", "reject", "tell", "pause", "stop", "cancel", "resume", "retry"),
     *("take-over", "hand-back", "rollback", "land"),
 )
+TRUSTED = "trusted"  # the option by which any other command does so too
 
 
 class Lazy(click.Group):
@@ -69,17 +71,29 @@ class Lazy(click.Group):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        found: Any = getattr(import_module(f"flyball.cli.{module}"), cmd_name.replace("-", "_"))
-        return found
+        found: click.Command = getattr(import_module(f"flyball.cli.{module}"), cmd_name.replace("-", "_"))
+        return _behind_the_door(cmd_name, found)
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """One door for every verb that speaks for a person; asking how it is used is no such thing."""
-        name = args[0] if args else ""
-        if (name in PERSONAL or "--trust" in args) and not {"--help", "-h"} & set(args):
+
+def _behind_the_door(name: str, command: click.Command) -> click.Command:
+    """One door for every verb that speaks for a person: in front of what it does, behind how its words are read.
+
+    So asking how it is used passes, and a word that only looks like asking (`--repo -h`) does not.
+    """
+    does = command.callback
+    if does is None or not (name in PERSONAL or any(param.name == TRUSTED for param in command.params)):
+        return command
+
+    def for_a_person(*args: Any, **given: Any) -> Any:
+        if name in PERSONAL or given.get(TRUSTED):
             from flyball.house import House
 
             House().require_person(name)
-        return super().resolve_command(ctx, args)
+        return does(*args, **given)
+
+    kept = copy(command)
+    kept.callback = for_a_person
+    return kept
 
 
 @click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

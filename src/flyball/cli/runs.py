@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from flyball.cli.text import clean, forgiving, many, one_line, some
 from flyball.core import views
-from flyball.core.letters import Answer, Ask, decode
+from flyball.core.letters import settles
 from flyball.core.run import Run
 from flyball.errors import FlyballError, WorkspaceError
 from flyball.house import House
@@ -71,18 +70,7 @@ def asking(house: House, run: Run) -> Run | None:
 
 def answered_by_mail(house: House, run: Run) -> bool:
     """A letter that waits for the driver and settles the open question."""
-    mail = house.journal.mail(run.id)
-    return any(_settles(run, letter.body) and not house.seals.fault(letter) for letter in mail)
-
-
-def _settles(run: Run, body: bytes) -> bool:
-    try:
-        letter = decode(body)
-    except msgspec.MsgspecError:
-        return False
-    if isinstance(letter, Ask):
-        return letter.what == "cancel"
-    return isinstance(letter, Answer) and run.question is not None and letter.question == run.question.id
+    return any(settles(run, letter.body) for letter in house.journal.mail(run.id))
 
 
 def undriven(house: House, row: Row | Run) -> bool:

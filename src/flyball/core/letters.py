@@ -243,6 +243,17 @@ def _state_answer(after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
     )
 
 
+def settles(run: Run, body: bytes) -> bool:
+    """Whether a letter that is not taken yet answers the run's open question, or ends the run."""
+    try:
+        letter = decode(body)
+    except msgspec.MsgspecError:
+        return False
+    if isinstance(letter, Ask):
+        return letter.what == "cancel"
+    return isinstance(letter, Answer) and run.question is not None and letter.question == run.question.id
+
+
 def wake(run: Run, now: int) -> list[e.AnyEvent]:
     """What `resume` means: a pause is over; a breakpoint is passed. An open question stays open."""
     if run.status == "running" and run.asked in ("interrupt", "pause", "stop"):

@@ -6,6 +6,8 @@
     brief      what a judge goes by, pinned by its hash
     payload    what the CLIs say and how each wants to be answered
     tools      which tool does what
+    places     where a path of the agent's leads
+    question   what a person is asked, and what nobody can be asked
     judge      the verdict
 
 Nothing is imported here: `program` is started anew for every tool call.

@@ -6,12 +6,14 @@ or add one, but only of what the policy allows, or of what did not run; the driv
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 
 from flyball.hook.brief import Brief, parse
 from flyball.hook.judge import judge
-from flyball.hook.payload import INPUT_MOST, Reply, Unread, Word, allow, read, refuse
+from flyball.hook.payload import INPUT_MOST, NAME_MOST, TOOL_MOST, Reply, Unread, Word, allow, read, refuse
 
 
 def rule(data: bytes, moment: str, agent: str, payload: bytes) -> tuple[int, bytes, bytes]:
@@ -39,13 +41,19 @@ def _replied(brief: Brief, moment: str, agent: str, payload: bytes) -> Reply:
 
 def _note(brief: Brief, word: Word, verdict: str, rule: str, reason: str) -> None:
     """Best effort: no disk, no note, and the ruling stands."""
-    row = {"moment": word.moment, "tool": word.tool, "input": word.asked[:INPUT_MOST], "call": word.call}
-    line = json.dumps({**row, "verdict": verdict, "rule": rule, "reason": reason, "failed": word.failed})
+    named = {"moment": word.moment, "tool": word.tool[:TOOL_MOST], "call": word.call[:NAME_MOST]}
+    row = {**named, "input": word.asked[:INPUT_MOST], "failed": word.failed}
+    line = json.dumps({**row, "verdict": verdict, "rule": rule, "reason": reason})
+    with contextlib.suppress(OSError):
+        _append(brief.late, line.encode("utf-8", "replace") + b"\n")
+
+
+def _append(path: str, line: bytes) -> None:
+    """Only to a file: whatever else the agent has put there would hold the hook up."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600)
     try:
-        fd = os.open(brief.late, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return
-    try:
-        os.write(fd, line.encode("utf-8", "replace") + b"\n")
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            os.write(fd, line)
     finally:
         os.close(fd)

@@ -5,6 +5,8 @@ Laws:
 - Who may talk here is the agent itself, so nothing here gives it power: it can ask, and it can add to the record.
   No word here speaks for a person.
 - Whatever goes wrong here closes the line, and the hook judges by itself.
+- Any word is a heartbeat, whoever in the agent's process tree says it: that one was heard tells of a configuration that
+  works, not of a CLI that never runs a tool without asking.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,12 +24,15 @@ from flyball.guard.verdict import Verdict
 from flyball.hook.brief import NAME, Brief, parse
 from flyball.hook.judge import GRANTED, fingerprint, judge
 from flyball.hook.payload import Reply, Unread, Word, allow, read, refuse
-from flyball.hook.record import Record
+from flyball.hook.places import real
+from flyball.hook.question import question
+from flyball.hook.record import Record, shortened
 
 SOCK = "sock"
 LINES_MOST = 16  # at once; who comes when all are taken judges by itself
 HEAD_MOST, PAYLOAD_MOST = 100, 8 << 20
-PATIENCE_S = 5.0
+PATIENCE_S = 5.0  # for the whole of a question, and again for the whole of its answer
+SHOWN_MOST = 200
 SAID = "A person will be asked about it when your turn has ended. Go on without it, or end your turn now."
 
 
@@ -77,12 +83,12 @@ class Desk:
     def _attend(self, line: socket.socket) -> None:
         try:
             with line:
-                line.settimeout(PATIENCE_S)
                 if _is_ours(line):
-                    reply = self.answer(*_asked(line))
+                    reply = self.answer(*asked(line, time.monotonic() + PATIENCE_S))
+                    line.settimeout(PATIENCE_S)
                     line.sendall(_packed(reply))
-        except (OSError, ValueError):
-            pass  # the hook hears nothing, and judges by itself
+        except Exception:  # whatever it is: the hook hears nothing, and judges by itself
+            return
         finally:
             self._free.release()
 
@@ -92,7 +98,7 @@ class Desk:
         """The reply to one word of a CLI, written down before it is given."""
         if moment == "tampered":
             found = Verdict("deny", "tampering", "The hook's brief is not the one of this act.")
-            self.record.asked(Word(agent="claude", event="", moment="pre", tool=agent[:20]), found, "")
+            self.record.asked(Word(agent="claude", event="", moment="pre", tool=agent[:20]), found)
             return refuse(found.reason)
         try:
             word = read(payload, agent, moment)
@@ -107,7 +113,7 @@ class Desk:
         if moment != "pre":
             return Reply()
         found = Verdict("deny", "unreadable", f"The question cannot be read: {odd}.")
-        self.record.asked(Word(agent="claude", event="", moment="pre"), found, "")
+        self.record.asked(Word(agent="claude", event="", moment="pre"), found)
         return refuse(found.reason)
 
     def _ruled(self, word: Word) -> Reply:
@@ -115,9 +121,10 @@ class Desk:
         call = fingerprint(word)
         if found.verdict == "ask" and self._takes_grant(call):
             found = GRANTED
-        self.record.asked(word, found, call)
+        asks = question(word, self.brief.workspace, found) if found.verdict == "ask" else ""
+        self.record.asked(word, found, call, asks)
         if self.show:
-            self.show(f"{word.tool} {word.asked}"[:200])
+            self.show(shortened(f"{word.tool} {word.asked}", SHOWN_MOST))
         if found.verdict == "allow":
             return allow(word)
         more = f" {SAID}" if found.verdict == "ask" else ""
@@ -135,12 +142,7 @@ class Desk:
 
     def real(self, path: str) -> str:
         """Where a path of the agent's leads: its workspace is the run's checkout, seen at the repository's path."""
-        at, here = self.brief.workspace, str(self.files)
-        inside = path == at or path.startswith(f"{at}/")
-        found = os.path.realpath(here + path[len(at) :] if inside else path)
-        real = os.path.realpath(here)
-        within = found == real or found.startswith(f"{real}/")
-        return at + found[len(real) :] if within else found
+        return real(path, self.brief.workspace, str(self.files))
 
 
 def _bind(door: socket.socket, folder: Path) -> None:
@@ -163,23 +165,27 @@ def _is_ours(line: socket.socket) -> bool:
     return uid == os.geteuid()
 
 
-def _asked(line: socket.socket) -> tuple[str, str, bytes]:
-    """`MOMENT AGENT LENGTH` and a line's end, then the payload."""
+def asked(line: socket.socket, until: float) -> tuple[str, str, bytes]:
+    """`MOMENT AGENT LENGTH` and a line's end, then the payload; all of it by then."""
     data = b""
     while b"\n" not in data and len(data) <= HEAD_MOST:
-        data += _some(line)
+        data += _some(line, until)
     head, _, payload = data.partition(b"\n")
     moment, agent, length = head.decode("ascii").split()
     if not 0 <= int(length) <= PAYLOAD_MOST:
         raise ValueError("the payload is too long")
     parts, size = [payload], len(payload)
     while size < int(length):
-        parts.append(_some(line))
+        parts.append(_some(line, until))
         size += len(parts[-1])
     return moment, agent, b"".join(parts)[: int(length)]
 
 
-def _some(line: socket.socket) -> bytes:
+def _some(line: socket.socket, until: float) -> bytes:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("it took too long to say what it wants")
+    line.settimeout(left)
     data = line.recv(1 << 16)
     if not data:
         raise ValueError("it hung up in the middle")

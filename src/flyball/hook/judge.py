@@ -2,12 +2,14 @@
 
 A command is judged by the command guard where it would run. What a tool writes is judged by the path rules of the
 change guard; where those would only ask, it goes through here: the change is asked about at the end of the turn,
-when the whole of it can be shown. A read is judged as `cat` would be.
+when the whole of it can be shown. A read is judged as `cat` would be. What is too much to be judged while the agent
+waits is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import shlex
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -21,18 +23,20 @@ from flyball.guard.commands import CommandPolicy, Rule, default_policy, judge_co
 from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
 from flyball.guard.verdict import Word as Said
 from flyball.hook.brief import Brief
-from flyball.hook.payload import Word
+from flyball.hook.payload import TOOL_MOST, Word
+from flyball.hook.question import askable, binding
 from flyball.hook.tools import Deed, deed
 
 Real = Callable[[str], str]  # where a path of the agent's really leads, as the agent would name it
-LINES_MOST = 5_000
+INPUT_MOST, PATHS_MOST = 256 << 10, 200
 GRANTED = Verdict("allow", "granted", "A person allowed exactly this.")
 
 
 def judge(word: Word, brief: Brief, real: Real) -> Verdict:
     """Allow, ask or deny. Whatever goes wrong while judging is a refusal."""
     try:
-        return _judged(word, brief, real)
+        found = _judged(word, brief, real)
+        return askable(word, brief.workspace, found) if found.verdict == "ask" else found
     except Exception as fault:  # fail closed: a fault of ours must not let a call through
         return Verdict(
             "deny", "guard-error", f"The guard could not judge this call ({type(fault).__name__})."
@@ -40,19 +44,26 @@ def judge(word: Word, brief: Brief, real: Real) -> Verdict:
 
 
 def fingerprint(word: Word) -> str:
-    """What a person's grant is bound to: the command and where it runs, or the tool and all of its input."""
-    what = deed(word.tool, word.input, word.cwd)
-    said = f"{what.command}\0{what.cwd}" if what.kind == "command" else f"{word.tool}\0{word.asked}"
-    return hashlib.sha256(f"{what.kind}\0{word.cwd}\0{said}".encode("utf-8", "replace")).hexdigest()
+    """What a person's grant is bound to: the tool, all of its input that matters, and where."""
+    said = json.dumps([word.tool, word.cwd, binding(word)], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _judged(word: Word, brief: Brief, real: Real) -> Verdict:
     what = deed(word.tool, word.input, word.cwd)
+    if _is_too_much(what, word):
+        told = "This call says more at once than can be judged while it waits. Do it in smaller steps."
+        return Verdict("deny", "too-much", told)
     named = _named(word.tool, brief)
     found = _of_kind(what, word, brief, real)
     if named and named.verdict == "allow":
         return named if what.kind in ("network", "unknown") else found
     return worst([named, found]) if named else found
+
+
+def _is_too_much(what: Deed, word: Word) -> bool:
+    size = len(word.asked.encode("utf-8", "replace"))
+    return size > INPUT_MOST or len(what.writes) + len(what.paths) > PATHS_MOST
 
 
 def _of_kind(what: Deed, word: Word, brief: Brief, real: Real) -> Verdict:
@@ -65,17 +76,24 @@ def _of_kind(what: Deed, word: Word, brief: Brief, real: Real) -> Verdict:
             return worst(_read(path, what.cwd, brief, real) for path in what.paths)
         case "network":
             return _network(brief)
-        case "plain" | "ours":
+        case "plain":
             return ORDINARY
+        case "odd":
+            told = f"The tool '{word.tool}' is not known with this input."
+            return worst([Verdict("ask", "unknown-input", told), _unknown(word, brief)])
         case "unknown":
-            told = f"The tool '{word.tool[:80]}' is not known, or not with this input."
-            return Verdict(brief.policy.tools.unknown, "unknown-tool", told)
+            return _unknown(word, brief)
+
+
+def _unknown(word: Word, brief: Brief) -> Verdict:
+    told = f"The tool '{word.tool[:TOOL_MOST]}' is not known."
+    return Verdict(brief.policy.tools.unknown, "unknown-tool", told)
 
 
 def _named(tool: str, brief: Brief) -> Verdict | None:
     """What the policy says of this tool by name; the strictest of the patterns that fit."""
     fits: list[Said] = [word for name, word in brief.policy.tools.named.items() if fnmatchcase(tool, name)]
-    found = [Verdict(word, "tool", f"The policy says so of the tool '{tool[:80]}'.") for word in fits]
+    found = [Verdict(word, "tool", f"The policy says so of the tool '{tool[:TOOL_MOST]}'.") for word in fits]
     return worst(found) if found else None
 
 
@@ -119,12 +137,11 @@ def _absolute(path: str, cwd: str, brief: Brief) -> str:
 def _edit(what: Deed, brief: Brief, real: Real) -> Verdict:
     if brief.read_only:
         return Verdict("deny", "read-only", "This role may not change files.")
-    lines = tuple(what.text.splitlines()[:LINES_MOST])
     changes: list[Change] = []
-    for path, op in what.writes:
+    for path, op, text in what.writes:
         where = _absolute(path, what.cwd, brief)
         kind = cast("Literal['add', 'modify', 'delete']", op)
-        added = lines if op != "delete" else ()
+        added = tuple(text.splitlines())
         names = dict.fromkeys([where, real(where)])
         changes += [Change(path=name, op=kind, lines_added=len(added), added=added) for name in names]
     ruling = judge_changes(changes, brief.policy, workspace=brief.workspace)

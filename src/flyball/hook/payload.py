@@ -23,6 +23,7 @@ POST = ("PostToolUse", "PostToolUseFailure", "AfterTool")
 REFUSED = 2
 RESULT_MOST = 4_000
 INPUT_MOST = 4_000
+TOOL_MOST, NAME_MOST = 80, 200  # of a tool's name; of what else a CLI gives names to
 
 
 class Unread(Exception):

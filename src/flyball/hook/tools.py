@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from msgspec import Struct
 
-Kind = Literal["command", "edit", "read", "network", "plain", "ours", "unknown"]
+Kind = Literal["command", "edit", "read", "network", "plain", "odd", "unknown"]
+
+
+class Write(NamedTuple):
+    """A file that a call changes, and what it puts there as far as the call says."""
+
+    path: str
+    op: str  # add | modify | delete
+    text: str = ""
 
 
 class Deed(Struct, frozen=True, kw_only=True):
@@ -15,8 +23,7 @@ class Deed(Struct, frozen=True, kw_only=True):
     kind: Kind
     command: str = ""
     cwd: str = ""
-    writes: tuple[tuple[str, str], ...] = ()  # (path, add | modify | delete), in the order named
-    text: str = ""  # what will stand in the file, as far as the call says
+    writes: tuple[Write, ...] = ()  # in the order named
     paths: tuple[str, ...] = ()  # of a read
     beside: str = ""  # what a command's call asks for besides: to run in the background, without a sandbox
 
@@ -60,56 +67,67 @@ BESIDE = {
     "is_background": "It would go on in the background.",
     "dangerouslyDisableSandbox": "It would leave the sandbox of its own CLI.",
     "with_escalated_permissions": "It would leave the sandbox of its own CLI.",
+    "sandbox_permissions": "It would leave the sandbox of its own CLI.",
+    "additional_permissions": "It would leave the sandbox of its own CLI.",
 }
-OURS = ("mcp__flyball__", "mcp_flyball_", "flyball__")
+NOTHING = (None, False, 0, "", "use_default")  # asked for by none of these words
+LINE, PATCH = ("command", "cmd"), ("command", "input", "patch")
 WHERE = ("file_path", "notebook_path", "path", "absolute_path")
 FROM = ("dir_path", "directory", "workdir", "cwd")
 
 
 def deed(tool: str, given: dict[str, Any], cwd: str) -> Deed:
-    """What the call is about to do. A known tool whose input is not as expected is unknown."""
+    """What the call is about to do. A known tool whose input is not as expected is odd."""
     try:
         return _known(tool, given, cwd)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
-        return Deed(kind="unknown")
+        return Deed(kind="odd")
 
 
 def _known(tool: str, given: dict[str, Any], cwd: str) -> Deed:
     if tool in COMMANDS:
-        beside = next((why for name, why in BESIDE.items() if given.get(name)), "")
-        return Deed(kind="command", command=_command(given), cwd=_cwd(given, cwd), beside=beside)
+        beside = next((why for name, why in BESIDE.items() if given.get(name) not in NOTHING), "")
+        return Deed(kind="command", command=_only(given, LINE), cwd=_cwd(given, cwd), beside=beside)
     if tool in WRITERS or tool in EDITORS:
-        path = next(str(given[name]) for name in WHERE if given.get(name))
-        return Deed(kind="edit", writes=((path, "modify"),), text=_text(tool, given), cwd=cwd)
+        writes = tuple(Write(path, "modify", _text(given)) for path in _named(given, WHERE))
+        return Deed(kind="edit" if writes else "odd", writes=writes, cwd=cwd)
     if tool in PATCHES:
-        patch = str(given.get("command") or given.get("input") or given["patch"])
-        return Deed(kind="edit", writes=_patched(patch), text=_added(patch), cwd=cwd)
+        return Deed(kind="edit", writes=_patched(_only(given, PATCH)), cwd=cwd)
     if tool in READERS:
-        return Deed(kind="read", paths=_paths(given, READERS[tool]), cwd=cwd)
-    if tool.startswith(OURS):
-        return Deed(kind="ours")
+        return Deed(kind="read", paths=_paths(given, (*READERS[tool], *WHERE)), cwd=cwd)
     return Deed(kind="network" if tool in NETWORK else "plain" if tool in PLAIN else "unknown")
 
 
-def _command(given: dict[str, Any]) -> str:
-    """As text, or as the words of `bash -c LINE`, which some versions send."""
-    command = given.get("command", given.get("cmd"))
-    if isinstance(command, str):
-        return command
-    raise TypeError("the command is not one line of text")
+def _only(given: dict[str, Any], names: tuple[str, ...]) -> str:
+    """The text under one of these names. Under two of them, nobody knows which one counts."""
+    (value,) = (given[name] for name in names if given.get(name) is not None)
+    if not isinstance(value, str):
+        raise TypeError("it is not one text")
+    return value
+
+
+def _named(given: dict[str, Any], names: tuple[str, ...]) -> list[str]:
+    """Every path that the call names, whichever of them the tool goes by."""
+    found: list[str] = []
+    for name in dict.fromkeys(names):
+        value: Any = given.get(name) or []
+        found += cast("list[str]", value) if isinstance(value, list) else [value]
+    if not all(isinstance(path, str) for path in cast("list[object]", found)):
+        raise TypeError("a path is no text")
+    return found
 
 
 def _cwd(given: dict[str, Any], cwd: str) -> str:
     """Where it will run: as the call says, seen from where the agent is."""
-    inner = next((str(given[name]) for name in FROM if given.get(name)), "")
+    inner = _only(given, FROM) if any(given.get(name) is not None for name in FROM) else ""
     return inner if inner.startswith("/") or not inner else f"{cwd}/{inner}" if cwd else inner
 
 
-def _text(tool: str, given: dict[str, Any]) -> str:
-    if tool in WRITERS:
-        return str(given.get("content", ""))
-    edits = cast("list[dict[str, Any]]", given["edits"]) if isinstance(given.get("edits"), list) else [given]
-    return "\n".join(str(part.get("new_string") or part.get("new_source") or "") for part in edits)
+def _text(given: dict[str, Any]) -> str:
+    """All that any of its words puts into the file."""
+    edits = cast("list[dict[str, Any]]", given["edits"]) if isinstance(given.get("edits"), list) else []
+    said = [part.get(name) for part in (given, *edits) for name in ("content", "new_string", "new_source")]
+    return "\n".join(str(text) for text in said if text)
 
 
 MARKS = {
@@ -120,29 +138,36 @@ MARKS = {
 }
 
 
-def _patched(patch: str) -> tuple[tuple[str, str], ...]:
-    """Every file that the patch names. A patch that names none is not understood."""
-    found = [
-        (line[len(mark) :].strip(), op)
-        for line in patch.splitlines()
-        for mark, op in MARKS.items()
-        if line.startswith(mark)
-    ]
+OTHER_MARKS = ("*** Begin Patch", "*** End Patch", "*** End of File")
+
+
+def _patched(patch: str) -> tuple[Write, ...]:
+    """Every file that the patch names. One that names none, or has a mark nobody knows, is not understood.
+
+    Codex takes a mark with blanks around it too, and ends a line at "\\n" alone.
+    """
+    found: list[tuple[str, str, list[str]]] = []
+    for line in patch.split("\n"):
+        mark = line.strip()
+        if mark.startswith("***") and mark not in OTHER_MARKS:
+            found.append((*_marked(mark), []))
+        elif line.startswith("+") and found:
+            found[-1][2].append(line[1:])
     if not found:
         raise ValueError("the patch names no file")
-    return tuple(found)
+    return tuple(Write(path, op, "\n".join(added)) for path, op, added in found)
 
 
-def _added(patch: str) -> str:
-    return "\n".join(line[1:] for line in patch.splitlines() if line.startswith("+"))
+def _marked(line: str) -> tuple[str, str]:
+    mark, op = next((mark, op) for mark, op in MARKS.items() if line.startswith(mark))
+    path = line[len(mark) :]
+    if path != path.strip():
+        raise ValueError("a blank before the path: whether it belongs to it is not known")
+    return path, op
 
 
 def _paths(given: dict[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
     """Where it reads; nothing said means where the agent is. A pattern that climbs or is absolute counts too."""
-    found: list[str] = []
-    for name in names:
-        value = given.get(name)
-        several = cast("list[Any]", value) if isinstance(value, list) else [value] if value else []
-        found += [str(item) for item in several]
     pattern = str(given.get("pattern") or "")
-    return tuple(found + ([pattern] if pattern.startswith(("/", "~")) or ".." in pattern else []))
+    climbs = pattern.startswith(("/", "~")) or ".." in pattern
+    return (*_named(given, names), *((pattern,) if climbs else ()))
