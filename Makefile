@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python, git and make:  make demo  ·  make test
-.PHONY: help setup demo test check bench simulate reach chaos redteam tamper fuzz lock clean
+.PHONY: help setup demo test check bench simulate reach chaos redteam tamper fuzz selftest storage mutants lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -65,6 +65,15 @@ fuzz: setup      ## judge many generated commands, run the allowed ones traced (
 	@tools/install-strace
 	@$(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000) --traced $(or $(TRACED),20000) \
 		--seed $(or $(SEED),1) $(if $(SECONDS),--seconds $(SECONDS))
+
+selftest: setup  ## try everything on this machine and disk, with a one-page report
+	@$(BIN)/flyball selftest
+
+storage: setup   ## every write and sync of a 200-event run: failed, torn, lost, disk full
+	@$(BIN)/flyball selftest storage
+
+mutants: setup   ## break the rules and the code on purpose: who notices? (COUNT=200 SEED=0)
+	@$(BIN)/python tools/mutants.py --count $(or $(COUNT),200) --seed $(or $(SEED),0)
 
 lock:            ## renew requirements.lock
 	@uv pip compile -q pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import core, group, idle, one_run, report, resume, rows, start, turn, verdicts
+from bench import core, group, hook, idle, one_run, report, resume, rows, start, turn, verdicts
 from bench.figure import Figure
 from bench.peers import peer
 
@@ -57,6 +57,7 @@ def _measures(asked: argparse.Namespace) -> list[Measure]:
         "resume": lambda folder: resume.figures(folder, quick, asked.million),
         "rows": lambda folder: rows.figures(folder, quick),
         "verdicts": lambda _: verdicts.figures(quick),
+        "hook": lambda folder: hook.figures(folder, quick),
         "start": lambda folder: start.figures(folder, quick),
         "turn": lambda folder: turn.figures(folder, quick),
         "idle": lambda folder: idle.figures(folder, quick),

@@ -1,8 +1,10 @@
 """Seeded lines from a small grammar, and mutations of them: the guard never breaks, never wavers, never softens."""
 
 import random
+from pathlib import Path
 
 import pytest
+from tests.fuzz import judged, room, traced
 
 from flyball.guard.commands import default_policy, judge_command
 from flyball.guard.verdict import SEVERITY
@@ -164,3 +166,35 @@ def test_too_much_of_anything_is_refused_and_not_puzzled_over():
         "${x:-",
     ):
         assert severity(unit * 4000) > 0, unit
+
+
+def test_generated_lines_are_judged_without_a_fault():
+    found = judged.stretch(seed=3, count=800)
+    assert (found.faults, found.slow) == ([], [])
+    assert min(found.words.values()) > 100
+
+
+@pytest.mark.skipif(bool(room.can_run()), reason=room.can_run() or "it runs")
+def test_allowed_lines_run_nothing_unjudged_and_write_nothing_outside(tmp_path: Path):
+    project = room.build(tmp_path)
+    found = traced.batch(list(traced.allowed(seed=5, count=40)), project, tmp_path)
+    assert (found.ran, found.escapes) == (40, [])
+    assert found.executed > 60
+
+
+@pytest.mark.skipif(bool(room.can_run()), reason=room.can_run() or "it runs")
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("touch /home/dev/x", "write of /home/dev/x"),
+        ("mkdir ../x", "mkdir of /w/x"),
+        ("echo x > /x", "write of /x"),
+        ("./tools.sh", "executes ['id']"),
+        ("cat ~/.ssh/id_rsa", "reads /home/dev/.ssh/id_rsa"),
+        ("echo x > .flyball/policy.toml", "write of the protected /w/repo/.flyball/policy.toml"),
+        ("ln -s /etc/passwd x; rm a.txt", "symlink"),
+    ],
+)
+def test_the_witness_sees_an_escape(line: str, seen: str, tmp_path: Path):
+    found = traced.batch([line], room.build(tmp_path), tmp_path)
+    assert any(seen in escape.what for escape in found.escapes), found.escapes

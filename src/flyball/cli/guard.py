@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 import click
 import msgspec
 
+from flyball.cli.rulings import explain, schema
 from flyball.cli.where import EXAMPLE, json_lines, root_of
 from flyball.config import POLICY_FILE, environment, load, paths
 from flyball.errors import FlyballError
@@ -37,10 +38,14 @@ JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines; there i
 
 
 @click.group(
-    help=f'Judge JSON lines from standard input.\n\n{EXAMPLE}echo \'{{"id": 1, "command": "rm -rf /"}}\' | flyball guard command --json'
+    help=f'Judge JSON lines from standard input; explain what was judged in a run.\n\n{EXAMPLE}echo \'{{"id": 1, "command": "rm -rf /"}}\' | flyball guard command --json'
 )
 def guard() -> None:
     pass
+
+
+guard.add_command(explain)
+guard.add_command(schema)
 
 
 def _judge_all(judge: Judge, unread: Unread) -> None:

@@ -224,7 +224,7 @@ _STRONG_LINE = re.compile(
     r"\.(?:toBe|toEqual|toStrictEqual|toHaveBeenCalledWith|toHaveBeenCalledTimes|"
     r"toHaveBeenNthCalledWith|toHaveLength|toHaveProperty|"
     r"toMatchInlineSnapshot|toBeNull|toBeUndefined|toThrowErrorMatchingSnapshot|toHaveTextContent|"
-    r"toHaveValue)\(|\.toThrow(?:Error)?\(\s*\S|\.(?:to\.)?(?:deep\.)?(?:equals?|eql)\(|"
+    r"toHaveValue)\(|\.toThrow(?:Error)?\(\s*[^\s)]|\.(?:to\.)?(?:deep\.)?(?:equals?|eql)\(|"
     r"\.to\.be\.(?:null|undefined|false|true)\b|assert\.(?:equal|strictEqual|deepEqual|deepStrictEqual|"
     r"same|exactly|Equal|EqualValues|Equalf|JSONEq|"
     r"ElementsMatch|ErrorIs|EqualError|Len|Exactly)\b|require\.(?:Equal|EqualValues|JSONEq|"
@@ -235,7 +235,7 @@ _STRONG_LINE = re.compile(
     r"\.Should\(\)\.Be(?:EquivalentTo|Null)?\(|(?:EXPECT|ASSERT)_(?:EQ|STREQ|DOUBLE_EQ)|REQUIRE\(.*==|"
     r"XCTAssertEqual|XCTAssertNil|assert_equal|assert_nil|\.to\s+(?:eq|eql|equal|be)\b(?!_)|"
     r"\.to\s+match_array|assertNull\b|assertCount|assert\s.*==|assert!\(.*==|shouldBe\b|must_equal|"
-    r"matches!\(|\.rejects\.toThrow\(\s*\S|assertThrowsExactly|assertSnapshot"
+    r"matches!\(|\.should\(\s*['\"](?:not\.)?(?:have\.(?:text|value|length|attr|css|html|prop)|equal|eq|deep\.equal|be\.(?:empty|null|true|false))|\.rejects\.toThrow\(\s*[^\s)]|assertThrowsExactly|assertSnapshot"
 )
 _MIDDLE_LINE = re.compile(
     r"\.(?:toContain|toContainEqual|toMatch|toMatchObject|toMatchSnapshot|toBeCloseTo|toBeGreaterThan|"
@@ -250,6 +250,7 @@ _MIDDLE_LINE = re.compile(
     r"(?:EXPECT|ASSERT)_(?:NE|LT|LE|GT|GE|NEAR|THROW|FLOAT_EQ)|XCTAssertThrows|XCTAssertGreater|"
     r"XCTAssertLess|assert_includes|assert_in_delta|assert_raises|assert_match|raise_error|"
     r"\.to\s+(?:include|match|contain|be_within|be_a|be_an|start_with|change|raise)|expectException|"
+    r"\.should\(\s*['\"](?:contain|include|match|be\.(?:visible|disabled|checked|enabled)|have\.class)|"
     r"assertStringContains|assertInstanceOf|assertGreater|assertLess|assert_raise|assert_receive"
 )
 _WEAK_LINE = re.compile(

@@ -66,6 +66,8 @@ class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: tuple[str, ...]
     ops: tuple[Op, ...] = ()
     """Only for these kinds of change; all if empty."""
+    unseen: bool = False
+    """Also where the lines are not known."""
 
     def covers(self, place: Place) -> bool:
         return any(globs.matches(globs.folded(self.files), name) for name in place.folded)
@@ -77,6 +79,15 @@ class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     declared: tuple[str, ...] = ()
     protected_branches: tuple[str, ...] = ("main", "master")
     remotes: tuple[str, ...] = ("origin",)
+
+
+class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What agents' tools get that are neither commands nor file edits; `named` goes by the tool's own name."""
+
+    network: Word = "ask"
+    unknown: Word = "ask"
+    named: dict[str, Word] = {}
+    """`*` stands for any letters. An `allow` here counts only for tools of the network and unknown ones."""
 
 
 class TierRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,6 +109,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Lock file to the manifests of which one must change with it."""
     test_weakening: Word = "ask"
     commands: Commands = Commands()
+    tools: Tools = Tools()
     tiers: dict[Literal["T1", "T2"], TierRule] = {}
 
 
@@ -176,7 +188,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         old = merged.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
             merged[key] = _merged(cast("dict[str, Any]", old), cast("dict[str, Any]", value))
-        elif key == "also" and isinstance(old, list | tuple):
+        elif key == "also" and isinstance(old, list | tuple) and isinstance(value, list):
             merged[key] = [*cast("list[Any]", old), *value]
         else:
             merged[key] = value
@@ -213,8 +225,26 @@ def policy_hash(policy: Policy) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """What a [policy.NAME] table may hold once it stands alone."""
-    return msgspec.json.schema(Policy)
+    """What a policy file may hold: named policies, each with only what differs from the one it inherits."""
+    made = msgspec.json.schema(Policy)
+    kinds = cast("dict[str, dict[str, Any]]", made["$defs"])
+    for kind in kinds.values():
+        kind.pop("required", None)
+    own = kinds["Policy"]["properties"]
+    own.pop("name")
+    own["inherits"] = {
+        "type": "string",
+        "description": "The policy that this one begins from.",
+        "default": "default",
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Policies of a repository (.flyball/policy.toml)",
+        "type": "object",
+        "properties": {"policy": {"type": "object", "additionalProperties": {"$ref": "#/$defs/Policy"}}},
+        "additionalProperties": False,
+        "$defs": kinds,
+    }
 
 
 def looser(a: Policy, b: Policy) -> list[str]:
@@ -273,11 +303,27 @@ def _looser_rest(a: Policy, b: Policy) -> list[str]:
     lost = _lost(a.commands.protected_branches, b.commands.protected_branches)
     found += [f"commands.protected_branches loses {branch}." for branch in lost]
     found += [f"commands.remotes gains {r}." for r in _lost(b.commands.remotes, a.commands.remotes)]
+    found += _looser_tools(a.tools, b.tools)
     for tier, rule in a.tiers.items():
         new = b.tiers.get(tier, TierRule())
         gone = [*_lost(rule.paths, new.paths), *_lost(rule.rules, new.rules), *_lost(rule.words, new.words)]
         found += [f"tiers.{tier} no longer counts {item}." for item in gone]
     return found
+
+
+def _looser_tools(a: Tools, b: Tools) -> list[str]:
+    gone: Word = "allow"
+    pairs: list[tuple[str, Word, Word]] = [
+        ("network", a.network, b.network),
+        ("unknown", a.unknown, b.unknown),
+        *((f"named.{name}", old, b.named.get(name, gone)) for name, old in a.named.items()),
+        *((f"named.{name}", b.unknown, new) for name, new in b.named.items() if name not in a.named),
+    ]
+    return [
+        f"tools.{name} falls from {old} to {new}."
+        for name, old, new in pairs
+        if SEVERITY[new] < SEVERITY[old]
+    ]
 
 
 def _lost(old: Sequence[str], new: Sequence[str]) -> list[str]:

@@ -47,6 +47,10 @@ class Test(msgspec.Struct, frozen=True):
         return sum(self.worths) * max(1, self.rows)
 
 
+_ASSERTING = frozenset({ast.Assert, ast.Call})
+_TELLING = frozenset({ast.Assign, ast.Call, *FUNCTIONS})
+
+
 class Module(msgspec.Struct, frozen=True):
     tests: dict[str, Test]
     dodges: dict[str, int]
@@ -70,7 +74,8 @@ def read(text: str) -> Module | None:
         if function.name.startswith("test"):
             name = f"{owner}{function.name}"
             tests[name] = _test(name, function, within[function], helpers, tables)
-    return Module(tests, dict(_module_dodges(tree, chain(outside, *within.values()))))
+    telling = [node for node in chain(outside, *within.values()) if type(node) in _TELLING]
+    return Module(tests, dict(_module_dodges(tree, telling)))
 
 
 def _functions(body: Sequence[ast.stmt], owner: str) -> Iterable[tuple[str, Function]]:
@@ -88,7 +93,8 @@ def _helpers(tree: ast.Module, within: Within) -> dict[str, int]:
     found: dict[str, int] = {}
     for _, function in _functions(tree.body, ""):
         if not function.name.startswith("test"):
-            worth = sum(w for node in within[function] if (w := strength(node)) is not None)
+            asserting = [node for node in within[function] if type(node) in _ASSERTING]
+            worth = sum(w for node in asserting if (w := strength(node)) is not None)
             if worth or function.name.startswith(("assert", "check", "verify", "expect")):
                 found[function.name] = worth
     return found

@@ -45,7 +45,7 @@ CLOUD = (
     _rule("gcp-refresh-token", "1//0", r"1//0[\w-]{30,}"),
     _free("azure-storage-key", "accountkey=", r"AccountKey=(?P<v>[A-Za-z0-9+/]{40,}={0,2})"),
     _free("azure-shared-key", "sharedaccesskey=", r"SharedAccessKey=(?P<v>[A-Za-z0-9+/]{30,}={0,2})"),
-    _free("azure-sas", "sig=", r"[?&;]sig=(?P<v>[A-Za-z0-9%/+]{30,}={0,2})"),
+    _free("azure-sas", "sig=", r"[?&;'\"]sig=(?P<v>[A-Za-z0-9%/+]{30,}={0,2})"),
     Rule("azure-client-secret", "8q~", re.compile(r"(?<![\w~.-])[\w~.-]{3}[78]Q~[\w~.-]{30,36}")),
     _rule("azure-devops-pat", "azdo", r"[A-Za-z0-9]{70,80}AZDO[A-Za-z0-9]{4}"),
     _exact("alibaba-key", "ltai", r"LTAI[A-Za-z0-9]{16,24}"),

@@ -42,12 +42,14 @@ def judge_lines(
     for name, rule in policy.lines.items():
         if (rule.ops and change.op not in rule.ops) or not rule.covers(where):
             continue
+        if rule.unseen and change.added is None and not rows and change.op in ("add", "modify"):
+            yield Verdict(rule.verdict, name, f"{where.shown}: {rule.reason}", where.shown)
         pattern = _either(rule.lines)
         for number, line in rows:
             if pattern.search(line):
                 yield Verdict(rule.verdict, name, f"{where.shown}: {rule.reason}", where.shown, number)
                 break
-    if CODE.search(where.shown):
+    if CODE.search(where.shown) and not all(line.isascii() for _, line in rows):
         for number, line in rows:
             if BIDI.search(line):
                 yield Verdict(

@@ -58,6 +58,11 @@ def is_test(path: str) -> bool:
     )
 
 
+def is_named(path: str) -> bool:
+    """A test by its name, whatever its folder."""
+    return _NAMED.search(path) is not None
+
+
 def is_near_test(path: str) -> bool:
     """A test or code that tests lean on: weakening can hide in either."""
     return is_test(path) or is_conftest(path) or (bool(_FOLDER.search(path)) and language(path) != "other")

@@ -24,6 +24,16 @@ _RISKY = re.compile(
     r"\bretries\b|informational:\s*true|require_ci_to_pass:\s*(?:no|false)|--reruns|"
     r"\"test[^\"]*\"\s*:\s*\"(?:echo|true|exit 0|:)"
 )
+_CHECKED = re.compile(
+    r"(?:^|/)(?:[jt]sconfig[\w.-]*\.json|\.?mypy\.ini|pyproject\.toml|setup\.cfg|pyrightconfig\.json|\.eslintrc[\w.]*|"
+    r"eslint\.config\.[cm]?[jt]s|\.?ruff\.toml|\.rubocop\.ya?ml|\.golangci\.ya?ml|phpstan\.neon(?:\.dist)?)$",
+    re.IGNORECASE,
+)
+_UNCHECKED = re.compile(
+    r"(?i)\"?\bstrict\w*\"?\s*[:=]\s*false|\bignore_errors\s*=\s*true|\"noImplicit\w+\"\s*:\s*false|"
+    r"\b(?:dis)?allow_\w+\s*=\s*false|\bcheck_untyped_defs\s*=\s*false|typeCheckingMode\"?\s*[:=]\s*\"(?:off|basic)|"
+    r"[\"'][@\w/-]+[\"']\s*:\s*\[?\s*(?:[\"']off[\"']|0\b)"
+)
 _KEYED = re.compile(
     r"(?P<key>fail[_-]under|cov-fail-under|branches|functions|lines|statements|minimum_coverage|minimum|"
     r"threshold|target|min[_-]?coverage|coverage[_-]?min\w*|covered_?ratio|lines_covered)"
@@ -41,15 +51,22 @@ _OWNED = re.compile(
 
 def config_faults(path: str, removed: Sequence[str] | None, added: Sequence[str] | None) -> Iterable[str]:
     """What a change of configuration takes from the tests."""
-    if not _FILES.search(path) or (removed is None and added is None):
+    known = _FILES.search(path) or _CHECKED.search(path)
+    if not known or (removed is None and added is None):
         return
     old, new = list(removed or ()), list(added or ())
-    if sum(1 for x in new if _RISKY.search(x)) > sum(1 for x in old if _RISKY.search(x)):
+    if _FILES.search(path) and _more(_RISKY, old, new):
         yield "the configuration leaves tests or coverage out"
+    if _CHECKED.search(path) and _more(_UNCHECKED, old, new):
+        yield "a checker is told to look away"
     if _lower(old, new):
         yield "a threshold is lowered"
     if any(_OWNED.search(x) for x in old) and not _kept(old, new):
         yield "the configuration of the tests is changed"
+
+
+def _more(pattern: re.Pattern[str], old: Sequence[str], new: Sequence[str]) -> bool:
+    return sum(1 for x in new if pattern.search(x)) > sum(1 for x in old if pattern.search(x))
 
 
 def _lower(old: Sequence[str], new: Sequence[str]) -> bool:

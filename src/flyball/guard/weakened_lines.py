@@ -29,7 +29,7 @@ def line_faults(
     if is_new:
         return
     yield from _gained(removed, added)
-    yield from _lost_tests(removed, added, elsewhere)
+    yield from _lost_tests(removed, added, elsewhere, tongue)
     if not _all_moved(removed, added, elsewhere) and not _became_rows(removed, added):
         yield from _lost_assertions(removed, added, tongue)
     if tongue == "python":
@@ -79,18 +79,20 @@ def _idle_catches(lines: Sequence[str]) -> int:
     return sum(1 for a, b in pairwise(lines) if words.CATCHES.search(a) and words.IDLES.search(b))
 
 
-def names_of_tests(lines: Iterable[str]) -> list[str]:
-    """The tests that these lines define."""
+def names_of_tests(lines: Iterable[str], tongue: Language = "other") -> list[str]:
+    """The tests that these lines define; Go's have a capital letter."""
     found: list[str] = []
     for line in lines:
         match = words.NAMES.search(line)
         if match:
             found.append(next(name for name in match.groups() if name is not None))
-    return found
+    return [name for name in found if tongue != "go" or name[:1].isupper()]
 
 
-def _lost_tests(removed: Sequence[str], added: Sequence[str], elsewhere: Sequence[str]) -> Iterable[str]:
-    gone, fresh = Counter(names_of_tests(removed)), Counter(names_of_tests(added))
+def _lost_tests(
+    removed: Sequence[str], added: Sequence[str], elsewhere: Sequence[str], tongue: Language
+) -> Iterable[str]:
+    gone, fresh = Counter(names_of_tests(removed, tongue)), Counter(names_of_tests(added, tongue))
     missing = gone - fresh - Counter(elsewhere)
     new = fresh - gone
     if missing.total() > new.total() and not _became_rows(removed, added):
@@ -189,7 +191,10 @@ def _numbers(line: str) -> list[Decimal]:
 
 def source_faults(added: Sequence[str]) -> Iterable[str]:
     """Code outside the tests that behaves otherwise when it is tested, or runs them so that they cannot fail."""
-    if _count(words.GAMED, added):
+    text = "\n".join(added)
+    if not any(word in text for word in words.OF_TESTS):
+        return
+    if words.GAMED.search(text):
         yield "the code asks whether it is being tested"
-    if _count(words.RUN_ANYWAY, added):
+    if words.RUN_ANYWAY.search(text):
         yield "tests are run so that they cannot fail"

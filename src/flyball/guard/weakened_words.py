@@ -155,6 +155,9 @@ ROWS = _any(
     r"\[\s*[(\[].*[)\]]\s*\]",
 )
 
+OF_TESTS = ("test", "Test", "TEST", "JEST", "tox", "nox", "mocha", "rspec", "phpunit")
+"""Without one of these a text neither asks for tests nor runs them."""
+
 GAMED = _any(
     r"PYTEST_CURRENT_TEST",
     r"[\"'](?:pytest|unittest)[\"']\s+in\s+sys\.modules",

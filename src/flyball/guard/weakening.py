@@ -4,6 +4,7 @@ New and stronger tests are ordinary, and so are tests that move, are renamed or 
 many assertions of the same strength. What a test loses is a question for a person.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -13,13 +14,17 @@ import msgspec
 
 from flyball.guard import pytests
 from flyball.guard.change import Change, is_symlink
+from flyball.guard.changed_parts import reduced
 from flyball.guard.pytests import Module, Test
-from flyball.guard.testfiles import is_conftest, is_near_test, is_test, language
+from flyball.guard.testfiles import is_conftest, is_named, is_near_test, is_test, language
 from flyball.guard.verdict import Verdict, Word
 from flyball.guard.weakened_config import config_faults
 from flyball.guard.weakened_lines import line_faults, names_of_tests, source_faults
 
 Texts = Mapping[str, tuple[str | None, str | None]]
+
+
+_RUST_TEST = re.compile(r"\bassert_(?:eq|ne)!|#\[(?:\w+::)?test\]|#\[should_panic")
 
 
 class Weak(msgspec.Struct, frozen=True):
@@ -60,7 +65,7 @@ def _edit(change: Change, path: str, text: tuple[str | None, str | None] | None)
     if text is None:
         return Edit(change, path, _bare(change.removed, "-"), _bare(change.added, "+"))
     old, new = text
-    before, after = (old or "").splitlines(), (new or "").splitlines()
+    before, after, _ = unlike((old or "").splitlines(), (new or "").splitlines())
     return Edit(change, path, _missing(before, after), _missing(after, before), old, new)
 
 
@@ -69,6 +74,14 @@ def _bare(lines: tuple[str, ...] | None, mark: str) -> tuple[str, ...] | None:
     if lines and all(line.startswith(mark) for line in lines if line):
         return tuple(line[1:] for line in lines)
     return lines
+
+
+def unlike(before: list[str], after: list[str]) -> tuple[list[str], list[str], int]:
+    """Both lists without what they begin and end with in common, and how much they begin with."""
+    most = min(len(before), len(after))
+    start = next((at for at in range(most) if before[at] != after[at]), most)
+    end = next((at for at in range(most - start) if before[-1 - at] != after[-1 - at]), most - start)
+    return before[start : len(before) - end], after[start : len(after) - end], start
 
 
 def _missing(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
@@ -118,15 +131,26 @@ def _of_edit(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Weak
         if is_test(path) and not _went_elsewhere(edit, edits, moved):
             yield Weak("a test file is deleted")
         return
-    if change.op == "rename" and change.from_ and is_test(change.from_) and not is_test(path):
+    if change.op == "rename" and change.from_ and _no_longer_found(change.from_, path):
         yield Weak("a test is renamed so that it no longer runs")
     yield from (Weak(reason) for reason in config_faults(path, edit.removed, edit.added))
     if is_conftest(path) and edit.added is None and change.op in ("add", "modify"):
         yield Weak("it decides how tests run, and its text is not known")
-    if is_near_test(path):
+    if is_near_test(path) or _tests_within(edit):
         yield from _of_tests(edit, edits, moved)
     elif edit.added:
         yield from (Weak(reason) for reason in source_faults(edit.added))
+
+
+def _no_longer_found(old: str, new: str) -> bool:
+    """By its name a test runner found the old one, and not the new."""
+    named = language(old) == "python" and is_named(old) and not is_named(new)
+    return is_test(old) and (named or not is_test(new))
+
+
+def _tests_within(edit: Edit) -> bool:
+    """Rust keeps tests beside the code."""
+    return language(edit.path) == "rust" and any(_RUST_TEST.search(line) for line in edit.removed or ())
 
 
 def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Weak]:
@@ -136,7 +160,8 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Wea
             yield Weak("a test becomes shorter, and its text is not known")
         return
     if language(edit.path) == "python" and edit.new is not None:
-        before, after = pytests.read(edit.old or ""), pytests.read(edit.new)
+        old, new = reduced(edit.old or "", edit.new)
+        before, after = pytests.read(old), pytests.read(new)
         if before is not None and after is not None:
             yield from _compared(before, after, moved)
             return

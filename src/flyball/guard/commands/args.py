@@ -16,7 +16,8 @@ class Arg(msgspec.Struct, frozen=True):
 
     `unknown`: 0 literal, 1 unknown but harmless as text (a date, a count), 2 unknown. `glob`: unquoted `*?[`.
     `many`: stands for files of the workspace that some command listed. `remote`: came over the network.
-    `pipe`: a process substitution's file. `said`: holds what some command puts out.
+    `pipe`: a process substitution's file. `said`: holds what some command puts out. `loose`: unknown and not in
+    quotes, so that it may become several arguments, options among them.
     """
 
     text: str
@@ -27,6 +28,7 @@ class Arg(msgspec.Struct, frozen=True):
     pipe: bool = False
     quoted: bool = False
     said: bool = False
+    loose: bool = False
 
     @property
     def literal(self) -> bool:
@@ -53,6 +55,7 @@ def merged(pieces: list[Arg]) -> Arg:
         any(piece.pipe for piece in pieces),
         any(piece.quoted for piece in pieces),
         any(piece.said for piece in pieces),
+        any(piece.loose for piece in pieces),
     )
 
 

@@ -11,46 +11,53 @@ _MARK = re.compile(
 _REGEX_MAY_FOLLOW = frozenset(
     {"(", ",", "!", "~", "&&", "||", "{", ";", "\n", "}", "", "|", "?", ":", "=", "print"}
 )
-_DANGEROUS = frozenset({"system", "@load", "@include", "@eval"})
+_DANGEROUS = frozenset({"system"})
+_ENDS = frozenset({";", "}", "\n", "{"})
+_FILE_ENDS = frozenset({";", "}", "\n", ")", ""})
 
 Hazard = tuple[str, str]
 
 
 def hazards(program: str) -> list[Hazard]:
     """("run", …), ("write", path), ("read", path), ("unknown", …) and ("environment", …)."""
-    marks = _marks(program)
+    marks = [*_marks(program), "", ""]
     found: list[Hazard] = []
-    printing, level = False, 0
-    for at, mark in enumerate(marks):
-        printing = mark in {"print", "printf"} or (printing and mark not in {";", "}", "\n"})
-        level = _level(mark, level, printing, marks, at)
-        follower = marks[at + 1] if at + 1 < len(marks) else ""
-        found.extend(_hazard(mark, follower, printing and level == 0))
+    printing, level, getting = False, 0, False
+    for at, mark in enumerate(marks[:-2]):
+        printing = mark in {"print", "printf"} or (printing and mark not in _ENDS)
+        getting = mark == "getline" or (getting and mark not in _ENDS)
+        level = _level(mark, level, printing)
+        found.extend(_hazard(mark, marks[at + 1 : at + 3], printing and level == 0, getting))
     return found
 
 
-def _level(mark: str, level: int, printing: bool, marks: list[str], at: int) -> int:
+def _level(mark: str, level: int, printing: bool) -> int:
     if mark in {"print", "printf"} or not printing:
         return 0
     return max(level + {"(": 1, ")": -1}.get(mark, 0), 0)
 
 
-def _hazard(mark: str, follower: str, printing: bool) -> list[Hazard]:
-    if mark in _DANGEROUS or mark == "|&" or mark == "|":
+def _hazard(mark: str, after: list[str], printing: bool, getting: bool) -> list[Hazard]:
+    if mark in _DANGEROUS or mark[0] == "@" or mark in {"|&", "|"}:
         return [("run", mark)]
-    if mark == "ENVIRON":
+    if mark in {"ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB"}:
         return [("environment", mark)]
-    if mark == "<" and _is_text(follower):
-        return [("read", follower[1:-1])]
+    if mark == "<" and (getting or _is_text(after[0])):
+        return [_file("read", after)]
     if mark in {">", ">>"} and printing:
-        return [_written(follower)]
-    if mark == "getline" and follower == "<":
-        return []
-    return []
+        return [_file("write", after)]
+    return _arguments(mark, after)
 
 
-def _written(follower: str) -> Hazard:
-    return ("write", follower[1:-1]) if _is_text(follower) else ("unknown", follower)
+def _arguments(mark: str, after: list[str]) -> list[Hazard]:
+    """`ARGV[1] = "x"` adds a file to read."""
+    return [("unknown", mark)] if mark == "ARGV" and after[0] == "[" else []
+
+
+def _file(use: str, after: list[str]) -> Hazard:
+    """A file is known only where one plain text names it, with nothing joined to it."""
+    plain = _is_text(after[0]) and "\\" not in after[0] and after[1] in _FILE_ENDS
+    return (use, after[0][1:-1]) if plain else ("unknown", after[0])
 
 
 def _is_text(mark: str) -> bool:

@@ -23,6 +23,7 @@ from flyball.guard.verdict import SEVERITY, Verdict
 _DECODERS = names("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz")
 _WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})
 _TOOL_FOLDER = re.compile(r"(?:\./)?(?:\.venv/bin|venv/bin|node_modules/\.bin|vendor/bin|bin)")
+_PIPE = re.compile(r"/dev/fd/\d+")
 _LOOSE = re.compile(r"[=:@,]")
 CALLS_MOST = 300
 
@@ -61,6 +62,7 @@ class Caller:
         self.calls = 0
         self.called: list[str] = []
         self.downloads: set[str] = set()
+        self.seen: list[tuple[Arg, ...]] = []
 
     def text(self, command: str, scene: Scene) -> None:
         raise NotImplementedError(command)
@@ -95,7 +97,9 @@ class Caller:
 
     def path(self, use: str, arg: Arg, scene: Scene) -> None:
         """A path is judged from every directory the line may be in."""
-        if arg.text == "-" or arg.pipe:
+        if arg.pipe and use in {"create", "delete"}:
+            self.ask("opaque-operand", f"It would {use} what is no file.")
+        if arg.text == "-" or (arg.pipe and _PIPE.fullmatch(arg.text)):
             return
         if arg.many and use not in {"look", "read"}:
             self.ask("many-files", f"It would {use} files that only a listing names.")
@@ -128,6 +132,10 @@ class Caller:
             verdict = ruling(place, use, arg.text)
             if verdict:
                 self.add(verdict)
+        if use in {"create", "write"} and posixpath.basename(text).startswith("-"):
+            self.ask(
+                "option-like-name", f"'{arg.text}' would be taken for an option wherever a glob finds it."
+            )
         if arg.glob and use not in {"look", "read"}:
             self.ask("glob-operand", f"Nobody can tell which files '{arg.text}' would {use}.")
 
@@ -160,6 +168,7 @@ class Caller:
         if self.calls > CALLS_MOST:
             self.ask("too-long", "The command line does too many things to judge; split it up.")
             return Feed("data")
+        self.seen.append(tuple(args))
         head = args[0]
         if not head.literal or not head.text:
             self.opaque_command(head, args[1:], scene)
@@ -220,6 +229,8 @@ class Caller:
             return name
         self.path("read", Arg(word), scene)
         self.fetched(Arg(word))
+        if name == "flyball":
+            self.deny("guard", "It is the guard's own command line.")
         inside = all(place_of(word, cwd, self.policy) in {"inside", "delicate"} for cwd in scene.cwds)
         if inside and (not profile_of(name) or _TOOL_FOLDER.fullmatch(folder)):
             self.ask("unlisted-program", f"'{word}' is a file of the workspace, not a declared command.")
@@ -231,12 +242,17 @@ class Caller:
 
     def by_profile(self, profile: Profile, args: list[Arg], scene: Scene) -> None:
         verdict = verdict_of(profile)
+        if profile.verdict == "ask" and [arg.text for arg in args] in _ABOUT_ITSELF:
+            return
         if verdict:
             self.add(verdict)
             self.sniff(args, scene)
         if profile.rule in {"network", "install", "publish"}:
             self.network += 1
+        if any(arg.loose for arg in args) and profile.name not in _TAKES_ANYTHING:
+            self.ask("opaque-operand", "What stands outside quotes may become options; put it in quotes.")
         given = sort_arguments(profile, args)
+        self.globs(profile, given)
         self.options(profile, given, scene)
         self.operands(profile, given, scene)
         if profile.check:
@@ -253,6 +269,15 @@ class Caller:
                 self.add(Verdict(flag.verdict, flag.rule, reason))
             if option.value is not None:
                 kinds.judge(self, flag.kind, option.value, scene)
+
+    def globs(self, profile: Profile, given: Sorted) -> None:
+        """A file named like an option is one, wherever a glob that begins with a wildcard finds it."""
+        end = given.after_dashes if given.after_dashes >= 0 else len(given.operands)
+        if profile.globs != "allow" and any(
+            arg.glob and arg.text[:1] in "*?[" for arg in given.operands[:end]
+        ):
+            reason = f"A file could be named like an option of '{profile.name}'; write './*' for '*'."
+            self.add(Verdict(profile.globs, "glob-option", reason))
 
     def unknown_flag(self, profile: Profile, name: str) -> None:
         if profile.verdict == "allow":
@@ -276,6 +301,8 @@ class Caller:
                 self.bare(profile)
             return
         head, rest = given.operands[0], given.operands[1:]
+        if profile.name == "cargo" and rest and re.fullmatch(r"\+[\w.-]+", head.text):
+            head, rest = rest[0], rest[1:]
         inner = profile.sub.get(head.text) if head.literal else None
         inner = inner or (profile.sub.get("*") if head.literal else None)
         if inner is None:
@@ -304,7 +331,8 @@ class Caller:
         """What a command puts out, for whatever reads it next in the pipe."""
         name = args[0].text
         if name in {"echo", "printf"} and all(arg.literal for arg in args):
-            return Feed("text", spoken(name, [arg.text for arg in args[1:]]))
+            said = spoken(name, [arg.text for arg in args[1:]])
+            return Feed("decoded") if said is None else Feed("text", said)
         if name in _DECODERS:
             return Feed("decoded")
         names = listing([arg.text for arg in args], scene.cwds, self.policy)
@@ -315,6 +343,8 @@ class Caller:
         return Feed("data")
 
 
+_TAKES_ANYTHING = names("echo printf test [ : true false exit return")
+_ABOUT_ITSELF = (["--version"], ["--help"], ["-version"])  # the only argument: it tells about itself
 _PASSING = names("cat tee sort uniq head tail grep sed awk cut")
 
 

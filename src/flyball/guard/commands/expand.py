@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
+import msgspec
+
 from flyball.guard.commands.args import HOLE, Arg, merged, piece
 from flyball.guard.commands.names import names
 from flyball.guard.commands.policy import CommandPolicy
@@ -13,20 +15,29 @@ from flyball.guard.commands.tree import Lit, Part, Sub, Sum, Unreadable, Var, Wo
 from flyball.guard.verdict import Verdict
 
 WORDS_MOST = 64
+RANGE_MOST = 200
 ATOMS_MOST = 300
 
 _COUNTS = names("? # $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS COLUMNS LINES")
 _HARMLESS = names(
     "USER LOGNAME HOSTNAME SHELL LANG TERM PATH OSTYPE HOSTTYPE MACHTYPE BASH_VERSION CI EDITOR "
-    "PAGER TZ BASH_REMATCH"
+    "PAGER TZ BASH_REMATCH .."
 )
+_NO_TEXT = Lit("", True)
+_NUMBER = Var("..", "", (), True)  # some number of a long range
 _SECRET = re.compile(
     r".*(?:SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL|_PAT|AUTH_KEY).*",
     re.IGNORECASE,
 )
+_XDG = {
+    "XDG_STATE_HOME": "/.local/state",
+    "XDG_CONFIG_HOME": "/.config",
+    "XDG_DATA_HOME": "/.local/share",
+    "XDG_CACHE_HOME": "/.cache",
+}
 _BLANKS = re.compile(r"[ \t\n]+")
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RANGE = re.compile(r"(-?\d{1,6}|[A-Za-z])\.\.(-?\d{1,6}|[A-Za-z])(?:\.\.-?\d{1,4})?")
+_RANGE = re.compile(r"(?:([-+]?\d{1,9})\.\.([-+]?\d{1,9})|([A-Za-z])\.\.([A-Za-z]))(?:\.\.([-+]?\d{1,9}))?")
 
 UNKNOWN = Arg(HOLE, unknown=2)
 COUNT = Arg("1", unknown=1)
@@ -49,6 +60,8 @@ def expand_words(words: tuple[Word, ...], scene: Scene, host: Host) -> list[Arg]
 
 def expand(parts: tuple[Part, ...], scene: Scene, host: Host) -> list[Arg]:
     """The arguments one word becomes: none, one or several."""
+    if len(parts) == 2 and parts[0] == _NO_TEXT and isinstance(parts[1], Var) and parts[1].name == "@":
+        parts = parts[1:]  # "$@" without arguments is nothing, not an empty argument
     found: list[Arg] = []
     for variant in _braces(parts):
         found.extend(_fields(variant, scene, host))
@@ -59,10 +72,13 @@ def expand(parts: tuple[Part, ...], scene: Scene, host: Host) -> list[Arg]:
 
 def expand_one(parts: tuple[Part, ...] | list[Part], scene: Scene, host: Host) -> Arg:
     """A value that is not split: an assignment, a heredoc, a redirection's target."""
-    pieces = [
-        piece for part in _tilde(tuple(parts), host) for field in _part(part, scene, host) for piece in field
-    ]
+    whole = [_unsplit(part) for part in _tilde(tuple(parts), host)]
+    pieces = [piece for part in whole for field in _part(part, scene, host) for piece in field]
     return merged(pieces) if pieces else Arg("")
+
+
+def _unsplit(part: Part) -> Part:
+    return msgspec.structs.replace(part, quoted=True) if isinstance(part, Var | Sub) else part
 
 
 # --- braces
@@ -94,7 +110,7 @@ def _variants(atoms: list[Part]) -> list[list[Part]]:
     for choice in _choices(atoms, start, end, commas):
         for inner in _variants(choice):
             found.extend([*atoms[:start], *inner, *tail] for tail in tails)
-            if len(found) > WORDS_MOST:
+            if len(found) > RANGE_MOST:
                 raise Unreadable("too-long", "A brace expansion is too large to judge; write it out.")
     return found
 
@@ -111,8 +127,13 @@ def _first_brace(atoms: list[Part]) -> tuple[int, int, list[int]] | None:
         for at in range(start + 1, len(atoms)):
             char = _char(atoms[at])
             if char == "}" and level == 0:
-                if commas or _RANGE.fullmatch("".join(map(_char, atoms[start + 1 : at]))):
+                inside = "".join(map(_char, atoms[start + 1 : at]))
+                if commas or _RANGE.fullmatch(inside):
                     return start, at, commas
+                if ".." in inside and "{" in inside:
+                    raise Unreadable(
+                        "unreadable", "Braces in a range are read in strange ways; write it out."
+                    )
                 break
             level += {"{": 1, "}": -1}.get(char, 0)
             if char == "," and level == 0:
@@ -124,17 +145,25 @@ def _choices(atoms: list[Part], start: int, end: int, commas: list[int]) -> list
     if commas:
         cuts = [start, *commas, end]
         return [atoms[cuts[i] + 1 : cuts[i + 1]] for i in range(len(cuts) - 1)]
-    first, last = "".join(map(_char, atoms[start + 1 : end])).split("..")[:2]
-    return [[Lit(text, False)] for text in _range(first, last)]
+    return [[choice] for choice in _range("".join(map(_char, atoms[start + 1 : end])))]
 
 
-def _range(first: str, last: str) -> list[str]:
-    if first.isalpha() or last.isalpha():
-        return [first, last]
-    low, high = sorted((int(first), int(last)))
-    if high - low > WORDS_MOST:
-        return [first, last]  # the ends stand for the rest: only digits differ
-    return [str(number) for number in range(low, high + 1)]
+def _range(text: str) -> list[Part]:
+    """Every member of `{1..9}`, `{01..10}`, `{a..f}`; of a long one only that it is a number."""
+    match = _RANGE.fullmatch(text)
+    first, last = (match[1] or match[3], match[2] or match[4]) if match else ("", "")
+    if first.isalpha():
+        return [Lit(chr(code), True) for code in _steps(ord(first), ord(last), match)]
+    members = _steps(int(first), int(last), match)
+    if len(members) > RANGE_MOST:
+        return [_NUMBER]
+    width = max(map(len, (first, last))) if any(re.match(r"[-+]?0\d", end) for end in (first, last)) else 0
+    return [Lit(f"{number:0{width}d}" if width else str(number), False) for number in members]
+
+
+def _steps(first: int, last: int, match: re.Match[str] | None) -> range:
+    step = abs(int(match[5] or 1)) if match else 1
+    return range(first, last + 1, step or 1) if first <= last else range(first, last - 1, -(step or 1))
 
 
 def _char(atom: Part) -> str:
@@ -160,8 +189,12 @@ def _tilde(parts: tuple[Part, ...], host: Host) -> tuple[Part, ...]:
     if not isinstance(first, Lit) or first.quoted or not first.text.startswith("~"):
         return parts
     user, slash, rest = first.text[1:].partition("/")
+    if not slash and len(parts) > 1:
+        return parts  # quotes or an expansion in the name: it is no tilde
     if user in {"+", "-"}:
         return (Var("PWD" if user == "+" else "OLDPWD", "", (), True), Lit(slash + rest, False), *parts[1:])
+    if user and ".." in rest:
+        raise Unreadable("unreadable", f"Nobody knows where '~{user}' is; write the path out.")
     folder = f"/home/{user}" if user else host.policy.home
     return (Lit(folder, True), Lit(slash + rest, False), *parts[1:])
 
@@ -192,7 +225,13 @@ def _part(part: Part, scene: Scene, host: Host) -> list[list[Arg]]:
 def _substituted(part: Sub, scene: Scene, host: Host) -> list[list[Arg]]:
     value = host.substitute(part, scene)
     whole = part.quoted or value.unknown or value.pipe or value.many
-    return [[value]] if whole else _split(value.text)
+    return [[_loosened(value, part.quoted)]] if whole else _split(value.text)
+
+
+def _loosened(value: Arg, quoted: bool) -> Arg:
+    """Unknown text that is not in quotes may become several arguments."""
+    loose = value.unknown == 2 and not quoted
+    return value if value.loose == loose else msgspec.structs.replace(value, loose=loose)
 
 
 def _split(value: str) -> list[list[Arg]]:
@@ -201,6 +240,12 @@ def _split(value: str) -> list[list[Arg]]:
 
 
 def _variable(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
+    several = part.name in {"@", "*"} or part.op == "["
+    fields = _held(part, scene, host)
+    return [[_loosened(arg, part.quoted and not several) for arg in field] for field in fields]
+
+
+def _held(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
     inner = expand_one(part.arg, scene, host) if part.arg else None
     if _SECRET.fullmatch(part.name) and scene.variables.get(part.name) is None:
         host.add(
@@ -210,10 +255,10 @@ def _variable(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
         host.add(Verdict("deny", "environment", f"'{part.name}' changes what commands run or read."))
     if part.op.startswith("@P"):
         host.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs what the variable holds."))
-    if part.op in {"", "[", ":-", "-", ":=", "="}:
+    if part.op in {"", "[", ":-", "-", ":=", "=", ":?", "?"}:
         return _plain_variable(part, inner, scene, host)
     _known(part.name, scene, host)
-    return [[COUNT if part.op == "#" else UNKNOWN]]
+    return [[COUNT if part.op == "length" else UNKNOWN]]
 
 
 def _plain_variable(part: Var, inner: Arg | None, scene: Scene, host: Host) -> list[list[Arg]]:
@@ -221,15 +266,25 @@ def _plain_variable(part: Var, inner: Arg | None, scene: Scene, host: Host) -> l
     if isinstance(value, Arg):
         return [[value]]
     if isinstance(value, tuple):
-        whole = part.op == "[" and inner is not None and inner.text in {"@[", "*["}
+        whole = part.name == "@" or (part.op == "[" and inner is not None and inner.text in {"@[", "*["})
         return [[piece(item, part.quoted)] for item in value] if whole else [[UNKNOWN]]
     if part.op == "[":
         return [[UNKNOWN]]
-    if not value and inner and part.op:
+    known = part.name in scene.variables
+    unsure = known and (value is None or (not value and part.op in {"-", "="}))
+    if not value and inner and part.op in {":-", "-", ":=", "="} and not unsure:
+        _assigned(part, inner, scene)
         return _default(part, scene, host)
-    if value is None:
+    if value is None or unsure:
+        _assigned(part, None, scene)
         return [[UNKNOWN]]
     return [[piece(value, True)]] if part.quoted else _split(value)
+
+
+def _assigned(part: Var, value: Arg | None, scene: Scene) -> None:
+    """`${x:=word}` leaves the word in x."""
+    if part.op in {":=", "="}:
+        scene.variables[part.name] = value.text if value and value.literal else None
 
 
 def _default(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
@@ -250,6 +305,8 @@ def _known(name: str, scene: Scene, host: Host) -> Value:
         return scene.variables[name]
     if name == "HOME":
         return host.policy.home
+    if name in _XDG:
+        return host.policy.home + _XDG[name]
     if name == "PWD" and len(scene.cwds) == 1:
         return scene.cwds[0] if scene.cwds[0].startswith("/") else None
     if name == "IFS":

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.expand import Host, expand_words
 from flyball.guard.commands.listing import listing
-from flyball.guard.commands.names import names
+from flyball.guard.commands.outputs import is_harmless
 from flyball.guard.commands.scene import Scene
 from flyball.guard.commands.tree import Script, Simple, Sub
 from flyball.guard.commands.words import unescaped
 from flyball.guard.verdict import Verdict
 
-_COUNTING = names("date nproc whoami uname hostname id basename wc arch getconf seq expr")
-_HASHES = names("rev-parse merge-base rev-list describe symbolic-ref write-tree branch log")
+_DISPUTED = re.compile(r"\\(?![nt])")
 _FLAGS = re.compile(r"-[neE]+")
 _PLAIN = Arg("x1", unknown=1, said=True)
 
@@ -27,11 +27,18 @@ def result_of(body: Script, scene: Scene, host: Host) -> Arg | None:
     simple = stages[0][-1]
     args = expand_words(simple.words, scene, _Quiet(host))
     if not args or not all(arg.literal for arg in args):
-        return _PLAIN if args and args[0].text in {"wc", "basename"} else None
+        return _PLAIN if args and _names_of_files(args) else None
     texts = [arg.text for arg in args]
     if len(stages[0]) > 1 or simple.redirects:
-        return _PLAIN if texts[0] in _COUNTING else None
+        return _PLAIN if is_harmless(texts) else None
     return _answer(texts, scene, host)
+
+
+def _names_of_files(args: list[Arg]) -> bool:
+    """`basename "$f"` and `wc -l *.py` over files of the workspace."""
+    if args[0].text not in {"wc", "basename"}:
+        return False
+    return all(arg.literal or ((arg.many or arg.glob) and HOLE not in arg.text) for arg in args)
 
 
 def _answer(texts: list[str], scene: Scene, host: Host) -> Arg | None:
@@ -40,29 +47,45 @@ def _answer(texts: list[str], scene: Scene, host: Host) -> Arg | None:
     if names and name != "ls":
         return Arg(names.text, many=True, said=True)
     if name in {"echo", "printf"}:
-        return Arg(spoken(name, rest))
+        said = spoken(name, rest)
+        return None if said is None else Arg(said.rstrip("\n"))
     if name == "pwd" and len(scene.cwds) == 1:
         return Arg(scene.cwds[0])
     if texts[:3] == ["git", "rev-parse", "--show-toplevel"]:
         return Arg(host.policy.workspace)
-    if name == "git" and rest and rest[0] in _HASHES:
-        return _PLAIN
-    return _PLAIN if name in _COUNTING else None
+    if name == "basename" and len(rest) == 1:
+        return Arg(posixpath.basename(rest[0].rstrip("/")))
+    return _PLAIN if is_harmless(texts) else None
 
 
-def spoken(name: str, rest: list[str]) -> str:
-    """What echo or printf says."""
+def spoken(name: str, rest: list[str]) -> str | None:
+    """What echo or printf says; None where shells differ (backslashes) and nobody can tell."""
+    if any(_DISPUTED.search(text) for text in rest):
+        return None
     if name == "echo":
         flags = ""
         while rest and _FLAGS.fullmatch(rest[0]):
             flags += rest[0]
             rest = rest[1:]
         line = " ".join(rest)
-        return unescaped(line) if "e" in flags else line
+        return line if "\\" not in line else unescaped(line) if "e" in flags else None
     rest = rest[1:] if rest[:1] == ["--"] else rest
     shape = unescaped(rest[0]) if rest else ""
-    values = iter(rest[1:])
-    return re.sub(r"%[-0-9.]*([sdbq%])", lambda match: "%" if match[1] == "%" else next(values, ""), shape)
+    return _formatted(shape, rest[1:])
+
+
+def _formatted(shape: str, values: list[str]) -> str | None:
+    """printf goes through its format until the values are used up."""
+    wanted = len(re.findall(r"%s", shape.replace("%%", "")))
+    if re.search(r"%[^s%]", shape) or len(values) > 64:
+        return None
+    lines: list[str] = []
+    for start in range(0, len(values) if wanted else 1, wanted or 1):
+        some = iter(values[start : start + wanted])
+        lines.append(
+            re.sub("%[s%]", lambda match, some=some: "%" if match[0] == "%%" else next(some, ""), shape)
+        )
+    return "".join(lines) if values or not wanted else re.sub("%s", "", shape).replace("%%", "%")
 
 
 class _Quiet:

@@ -27,24 +27,26 @@ _KEYWORD = re.compile(
     r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|time|coproc|\{|\}|!|\[\[)"
     r"(?=[\s;&|<>()]|$)"
 )
+_ONLY_BASH = frozenset({"[[", "function", "select", "coproc"})
 _CLOSERS = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}"})
 _FUNCTION = re.compile(r"([^\s;&|<>()$`'\"\\=]+)[ \t]*\([ \t]*\)")
 
 
-def read(text: str) -> tuple[Script, frozenset[int]]:
-    """The script that `text` is, and the offsets of its command words."""
+def read(text: str) -> tuple[Script, frozenset[int], str]:
+    """The script that `text` is, the offsets of its command words, and what in it only bash reads so."""
     reader = Grammar(text)
     script = reader.script_until("")
-    return script, frozenset(reader.starts)
+    return script, frozenset(reader.starts), reader.only_bash
 
 
 class Grammar(SimpleReader):
     def nested(self, text: str) -> Script:
         inner = Grammar(text, self.depth)
         inner.deeper()
-        inner.steps = self.steps
+        inner.steps = self.steps + 5
         script = inner.script_until("")
         self.steps = inner.steps
+        self.only_bash = self.only_bash or inner.only_bash
         return script
 
     # --- lists
@@ -101,9 +103,11 @@ class Grammar(SimpleReader):
         raise self.broken(f"'{self.peek()}' stands where a command should end")
 
     def pipeline(self) -> Pipe:
+        self.pipe_prefix()
         stages = [self.stage()]
         self.blanks()
         while self.looking("|") and not self.looking("||"):
+            self.only_bash = "|&" if self.looking("|&") else self.only_bash
             self.at += 2 if self.looking("|&") else 1
             self.newlines()
             stages.append(self.stage())
@@ -125,7 +129,6 @@ class Grammar(SimpleReader):
 
     def stage(self) -> Stage:
         self.deeper()
-        self.pipe_prefix()
         stage = self.compound() or self.simple()
         self.depth -= 1
         return stage
@@ -137,7 +140,10 @@ class Grammar(SimpleReader):
         if self.take("("):
             return Block("subshell", (self.script_until(")"),), (), self.redirects())
         opener = _OPENERS.get(keyword)
+        if keyword == "time":
+            return None  # only a pipeline's first word is the keyword
         if opener:
+            self.only_bash = keyword if keyword in _ONLY_BASH else self.only_bash
             self.at += len(keyword)
             return opener(self)
         if keyword:
@@ -244,6 +250,7 @@ class Grammar(SimpleReader):
 
     def sum_command(self) -> Test:
         start = self.at
+        self.only_bash = "((…))"
         self.at += 2
         parts = self.sum_parts()
         if parts is None:

@@ -43,7 +43,7 @@ def judge(caller: Caller, kind: str, arg: Arg, scene: Scene) -> None:
 
 
 def _text(caller: Caller, arg: Arg, scene: Scene) -> None:
-    if arg.unknown == 2 and not (arg.quoted and not arg.text.startswith(HOLE)):
+    if arg.unknown == 2 and (arg.loose or not arg.quoted or arg.text.startswith(HOLE)):
         caller.ask("opaque-operand", "An argument is not known until the command runs.")
 
 

@@ -5,15 +5,24 @@ from __future__ import annotations
 import posixpath
 import re
 
+from flyball.guard.commands.args import Arg
 from flyball.guard.commands.names import names
+from flyball.guard.commands.options import sort_arguments
 from flyball.guard.commands.places import UNKNOWN, glob_place, place_of
 from flyball.guard.commands.policy import CommandPolicy
+from flyball.guard.commands.profiles import profile_of
 from flyball.guard.commands.scene import Feed
 
 _ORDINARY = frozenset({"inside", "workspace", "delicate", "harmless", "unknown", "guard-settings"})
-_SEARCHES = re.compile(r"-[a-zA-Z]*[lL][a-zA-Z]*|--files(?:-with(?:out)?-match(?:es)?)?")
+_NAMES_ONLY = names("-l -L --files --files-with-matches --files-without-match")
+_LONG_LISTING = names("-l -s -i -g -n -o -m --size --inode --numeric-uid-gid")
+_TELLS_MORE = re.compile(
+    r"-[a-zA-Z]*[stvfupUS][a-zA-Z]*|--(?:stage|unmerged|format|debug|eol|stat|numstat|patch|raw|summary).*"
+)
+_PLAIN_FORMAT = re.compile(r"(?:%[pPfh]|\\[n0]|/)*")
 _PROTECTED = re.compile(r"(?:^|[/*^\\])\.(?:git/|env\b(?!\.)|ssh\b|aws\b|flyball\b)")
-_HIDDEN = re.compile(r"-[a-zA-Z]*[aA][a-zA-Z]*|--all|--almost-all")
+_HIDDEN = names("-a -A -f --all --almost-all")
+_PRINTS_MORE = names("-exec -execdir -ok -okdir -ls -x -X --exec --exec-batch --list-details -l")
 _NARROWING = names(
     "-name -iname -path -ipath -wholename -regex -iregex -mtime -atime -ctime -mmin -amin -cmin "
     "-newer -size -perm -empty -newermt -samefile -inum -lname -user"
@@ -31,15 +40,24 @@ def listing(texts: list[str], cwds: tuple[str, ...], policy: CommandPolicy) -> F
 
 
 def _lists(texts: list[str]) -> bool:
-    if texts[0] in {"rg", "grep", "ag", "egrep"}:
-        return any(_SEARCHES.fullmatch(text) for text in texts[1:])
-    if texts[0] == "ls":
-        return not any(_HIDDEN.fullmatch(text) for text in texts[1:])
-    return (
-        texts[0] in {"find", "fd"}
-        or texts[:2] == ["git", "ls-files"]
-        or texts[:3] == ["git", "diff", "--name-only"]
+    if texts[0] in {"find", "fd", "fdfind"}:
+        return _only_names(texts)
+    profile = profile_of(texts[0])
+    if profile and texts[0] in {"rg", "grep", "ag", "egrep", "ls"}:
+        given = {option.name for option in sort_arguments(profile, [Arg(text) for text in texts[1:]]).options}
+        return given.isdisjoint(_LONG_LISTING | _HIDDEN) if texts[0] == "ls" else bool(given & _NAMES_ONLY)
+    tells_more = any(_TELLS_MORE.fullmatch(text) for text in texts[2:])
+    return not tells_more and (
+        texts[:2] == ["git", "ls-files"] or texts[:3] == ["git", "diff", "--name-only"]
     )
+
+
+def _only_names(texts: list[str]) -> bool:
+    """A find that prints anything but names, or runs something, puts out what nobody can know."""
+    if not _PRINTS_MORE.isdisjoint(texts):
+        return False
+    formats = [texts[at + 1] for at, text in enumerate(texts[:-1]) if text == "-printf"]
+    return all(_PLAIN_FORMAT.fullmatch(form) for form in formats)
 
 
 def listed_name(root: str, texts: list[str], policy: CommandPolicy) -> str:

@@ -32,7 +32,7 @@ _SECRET_TAIL = re.compile(
     r".*/\.docker/config\.json|.*/\.config/(?:gh|gcloud|op|rclone|hub|doctl|glab-cli)(?:/.*)?|.*/\.npmrc|.*/\.boto"
     r"|/(?:var/)?run/secrets(?:/.*)?|/proc/(?:[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|fd(?:/.*)?|root(?:/.*)?|cwd/.*|auxv)|kcore)"
     r"|/dev/(?:mem|kmem)|/etc/sudoers\.d(?:/.*)?|/etc/ssl/private(?:/.*)?|/etc/ssh/ssh_host.*|.*/\.terraform\.d/.*"
-    r"|.*/\.cargo/credentials.*|.*/\.gem/credentials|.*/docker\.sock"
+    r"|.*/\.cargo/credentials.*|.*/keyrings(?:/.*)?|.*/\.gem/credentials|.*/docker\.sock"
 )
 _ASK_TO_WRITE = re.compile(
     r"\.github/(?:workflows|actions)/.*|\.gitlab-ci\.yml|\.circleci/.*|azure-pipelines\.yml|jenkinsfile|\.husky/.*"
@@ -76,6 +76,10 @@ _SAMPLES = [
     ".profile",
     ".mcp.json",
     "id_rsa",
+    "id_ed25519",
+    ".env.local",
+    "server.pem",
+    "server.key",
 ]
 
 # place: what each use of it gets. (look = its existence, read, create, write, delete)
@@ -147,7 +151,7 @@ def _below(path: str, root: str) -> str | None:
 
 
 def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
-    if any(_below(path, state) is not None for state in policy.state_dirs):
+    if any(_is_state(path, inside, state, policy) for state in policy.state_dirs):
         return "guard"
     folded = plain_form(path)
     parts = (inside if inside is not None else folded).split("/")
@@ -156,6 +160,12 @@ def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
     if re.match(r"/dev/(?:tcp|udp)\b", folded):
         return "network-device"
     return _private(folded, parts, inside is not None)
+
+
+def _is_state(path: str, inside: str | None, state: str, policy: CommandPolicy) -> bool:
+    """Flyball's own files; but where the workspace lies among them, what is inside it is the agent's."""
+    checkout = inside is not None and _below(policy.workspace, state) is not None
+    return _below(path, state) is not None and not checkout
 
 
 def _private(folded: str, parts: list[str], inside: bool) -> str:
@@ -191,6 +201,7 @@ def _outside(path: str, policy: CommandPolicy) -> str:
     return "system" if tops[1] in _SYSTEM_TOPS else "outside"
 
 
+@lru_cache(maxsize=2048)
 def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
     """The worst place a glob could lead to: its fixed beginning, or a protected path it could match."""
     if (not posixpath.isabs(pattern) and cwd == UNKNOWN) or len(
@@ -199,10 +210,9 @@ def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
         return "unknown"
     path = posixpath.normpath(posixpath.join(cwd, pattern))
     pieces = path.lower().split("/")
-    for root in (policy.workspace, policy.home):
-        for sample in _SAMPLES:
-            if _could_match(pieces, f"{root}/{sample}".lower().split("/")):
-                return place_of(f"{root}/{sample}", cwd, policy)
+    for sample, parts in _samples((policy.workspace, policy.home)):
+        if _could_match(pieces, parts):
+            return place_of(sample, cwd, policy)
     if _could_match(pieces, ["", "etc", "shadow"]):
         return "secret"
     named = _private(path.lower(), pieces, _below(path, policy.workspace) is not None)
@@ -213,12 +223,19 @@ def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
     return "inside" if place == "workspace" else place
 
 
+@lru_cache(maxsize=8)
+def _samples(roots: tuple[str, ...]) -> list[tuple[str, list[str]]]:
+    paths = [f"{root}/{sample}" for root in roots for sample in _SAMPLES]
+    return [(path, path.lower().split("/")) for path in paths]
+
+
 def _could_match(pieces: list[str], sample: list[str]) -> bool:
     """A pattern also reaches what lies below what it matches; `*` never matches a leading dot."""
     if len(pieces) > len(sample):
         return False
-    fits = all(map(_fits, sample, pieces))
-    return fits and any("*" in piece or "?" in piece or "[" in piece for piece in pieces)
+    return all(map(_fits, sample, pieces)) and any(
+        "*" in piece or "?" in piece or "[" in piece for piece in pieces
+    )
 
 
 def _fits(name: str, piece: str) -> bool:

@@ -40,7 +40,7 @@ class Profile(msgspec.Struct, frozen=True):
     sub: dict[str, Profile] = {}
     check: str = ""
     wraps: int = -1
-    wrap_ends: bool = False
+    globs: Word = "allow"
     bare: Word = "allow"
 
 
@@ -117,6 +117,7 @@ def _compile(name: str, table: dict[str, Any], sets: dict[str, str], inherited: 
         check=table.get("check", ""),
         wraps=table.get("wraps", -1),
         bare=table.get("bare", "allow"),
+        globs=table.get("globs", "allow"),
     )
 
 

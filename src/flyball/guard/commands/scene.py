@@ -33,9 +33,10 @@ class Scene(msgspec.Struct):
     functions: dict[str, Stage] = {}
     feed: Feed = NOTHING
     depth: int = 0
+    posix: bool = False  # whether a shell that is not bash reads the text
 
     def copy(self) -> Scene:
-        return Scene(self.cwds, dict(self.variables), dict(self.functions), self.feed, self.depth)
+        return Scene(self.cwds, dict(self.variables), dict(self.functions), self.feed, self.depth, self.posix)
 
     def fed(self, feed: Feed) -> Scene:
         """The same place with other input; variables and directory are shared no further."""
@@ -46,7 +47,11 @@ class Scene(msgspec.Struct):
     def may_also(self, other: Scene) -> None:
         """After something that may or may not have run, both ways are possible."""
         self.cwds = tuple(dict.fromkeys((*self.cwds, *other.cwds)))[:6]
+        self.variables_may_be(other)
+        self.functions.update(other.functions)
+
+    def variables_may_be(self, other: Scene) -> None:
+        """A variable that may hold one thing or another is unknown."""
         for name in {**self.variables, **other.variables}:
             if self.variables.get(name, _UNSET) != other.variables.get(name, _UNSET):
                 self.variables[name] = None
-        self.functions.update(other.functions)

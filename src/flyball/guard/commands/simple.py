@@ -9,7 +9,7 @@ from flyball.guard.commands.words import META, WordReader, is_name
 
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[)?")
 _REDIRECT = re.compile(
-    r"(?:[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|(&>>|&>)"
+    r"(?P<fd>[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|(&>>|&>)"
 )
 _BLANK = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT = re.compile(r"#[^\n]*")
@@ -129,19 +129,23 @@ class SimpleReader(WordReader):
             return None
         start, self.at = self.at, match.end()
         subscript: tuple[Part, ...] = ()
+        before = self.only_bash
         if match[2]:
+            self.only_bash = "a subscript"
             subscript = self.parts_until("]\n")
             self.take("]")
         plus = self.take("+")
         if not self.take("="):
-            self.at = start
+            self.at, self.only_bash = start, before
             return None
+        self.only_bash = "+=" if plus else self.only_bash
         return self.assigned(match[1], plus, subscript)
 
     def assigned(self, name: str, plus: bool, subscript: tuple[Part, ...]) -> Assign:
         at = self.at
         if not self.take("("):
             return Assign(name, self.word() or Word((), at), (), plus, subscript)
+        self.only_bash = "an array"
         items: list[Word] = []
         self.newlines()
         while not self.take(")"):
@@ -162,12 +166,14 @@ class SimpleReader(WordReader):
         if not match:
             return None
         self.at = match.end()
-        operator = match[1] or match[2]
+        operator = match[2] or match[3]
+        if operator in {"<<<", "&>", "&>>"} or match.group().startswith("{"):
+            self.only_bash = operator
         self.blanks()
         target = self.needed_word()
         if operator in {"<<", "<<-"}:
             return self.start_heredoc(operator, target)
-        return Redirect(operator, target)
+        return Redirect(operator, target, [], match["fd"] or "")
 
     def start_heredoc(self, operator: str, target: Word) -> Redirect:
         if not all(isinstance(part, Lit) for part in target.parts):

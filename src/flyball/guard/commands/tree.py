@@ -75,6 +75,7 @@ class Redirect(msgspec.Struct, frozen=True):
     op: str
     target: Word
     body: list[Part] = []
+    fd: str = ""
 
 
 class Simple(msgspec.Struct, frozen=True):

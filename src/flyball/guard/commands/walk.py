@@ -55,12 +55,21 @@ class Judge(Caller):
             raise Unreadable("too-deep", "Commands are nested too deeply to judge; split them up.")
         inner = scene.copy()
         inner.depth += 1
-        self.script(read(command)[0], inner)
+        script, _, only_bash = read(command)
+        if scene.posix and only_bash:
+            self.ask("dialect", f"Shells read {only_bash} differently; use bash, or write it plainly.")
+        self.script(script, inner)
 
     def script(self, script: Script, scene: Scene) -> None:
-        chain, before = scene.cwds, ""
+        chain, before, certain = scene.cwds, "", scene
         for number, item in enumerate(script.items):
+            entered = scene.copy() if before else scene
             self.item(item, scene)
+            if before == "||" or (before == "&&" and item.after == "||"):
+                scene.variables_may_be(entered)
+            elif before and item.after != "&&":
+                scene.variables_may_be(certain)
+            certain = certain if before else scene.copy() if item.after in {"&&", "||"} else scene
             gone, before = before == "||" and _leaves(item), item.after
             if item.after == "&&" or (item.after == "||" and _leaves(script.items[number + 1])):
                 continue
@@ -113,6 +122,7 @@ class Judge(Caller):
         taken = scene.feed
         scene.feed = self.redirects(block.redirects, scene)
         if block.kind == "group":
+            scene.feed = _partly(scene.feed)
             self.script(block.scripts[0], scene)
         else:
             self.branches(block, scene)
@@ -122,7 +132,7 @@ class Judge(Caller):
         """Each script may run or not; a loop's body runs again after itself."""
         for _ in range(2 if block.kind == "while" else 1):
             for script in block.scripts:
-                inner = scene.copy()
+                inner = scene.fed(_partly(scene.feed))
                 self.script(script, inner)
                 if block.kind not in {"subshell", "coproc"}:
                     scene.may_also(inner)
@@ -130,7 +140,7 @@ class Judge(Caller):
     def loop(self, loop: Loop, scene: Scene) -> None:
         values = expand_words(loop.words, scene, self) if loop.words is not None else [Arg(HOLE, unknown=2)]
         inner = scene.copy()
-        inner.feed = self.redirects(loop.redirects, scene)
+        inner.feed = _partly(self.redirects(loop.redirects, scene))
         self.variable(loop.name, Arg(HOLE, unknown=2), False)
         for value in _loop_values(values):
             inner.variables[loop.name] = value.text if value.literal else value
@@ -155,7 +165,7 @@ class Judge(Caller):
     def function(self, name: str, args: list[Arg], scene: Scene) -> None:
         """A call of a function of this line: its body with these arguments."""
         self.called.append(name)
-        inner = scene.copy()
+        inner = scene.fed(_partly(scene.feed))
         inner.depth += 1
         inner.variables.update(positional([Arg(name), *args]))
         if inner.depth < DEPTH_MOST:
@@ -175,7 +185,7 @@ class Judge(Caller):
                     text = expand_one(part.parts, scene, self).text
                     for name in _COUNTERS.findall(text):
                         self.variable(name, Arg("1", unknown=1), False)
-                        scene.variables[name] = "1"
+                        scene.variables[name] = Arg("1", unknown=1)
 
     # --- simple commands
 
@@ -205,7 +215,7 @@ class Judge(Caller):
         if self.network > before or taken.kind == "remote":
             self.brought(simple, args)
         scene.feed = taken
-        return feed
+        return Feed("data") if any(_takes_output(redirect) for redirect in simple.redirects) else feed
 
     def brought(self, simple: Simple, args: list[Arg]) -> None:
         """Files that now hold what came over the network."""
@@ -289,6 +299,18 @@ class Judge(Caller):
         """Text that bash evaluates a second time (arithmetic, subscripts, `declare`, `test -v`)."""
         if "$(" in text or "`" in text:
             self.deny("hidden-command", "A substitution is hidden in text that bash evaluates again.")
+
+
+def _takes_output(redirect: Redirect) -> bool:
+    """Does what the command puts out go elsewhere than into the pipe?"""
+    if redirect.op in {"&>", "&>>"}:
+        return True
+    return redirect.op in {">", ">>", ">|", ">&", "<>"} and redirect.fd in {"", "1"}
+
+
+def _partly(feed: Feed) -> Feed:
+    """Where several commands read in turn, nobody knows which of them gets what."""
+    return Feed("data") if feed.kind == "text" else feed
 
 
 def _leaves(item: Item) -> bool:

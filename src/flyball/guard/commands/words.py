@@ -17,6 +17,7 @@ _HEREDOC_RUN = re.compile(r"[^\\$`]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _OPERATOR = re.compile(r":[-=?+]|##?|%%?|//?|\^\^?|,,?|@[A-Za-z]|[-=?+:]")
+_POSIX_OPERATORS = frozenset((":-", ":=", ":?", ":+", "-", "=", "?", "+", "#", "##", "%", "%%"))
 _ESCAPE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
 )
@@ -32,6 +33,7 @@ class WordReader:
         self.depth: int = depth
         self.steps = 0
         self.starts: list[int] = []  # where each simple command's first word begins
+        self.only_bash = ""  # something in the text that other shells read differently
 
     def script_until(self, close: str) -> Script:
         """Overridden by the grammar: a script that ends at `close`."""
@@ -113,8 +115,11 @@ class WordReader:
         if len(run) > RUN_MOST:
             raise Unreadable("too-long", "A word without quotes is too long to judge.")
         cut = min((run.find(stop) for stop in stops if stop in run), default=len(run))
-        self.at += max(cut, 1)
-        return run[: max(cut, 1)]
+        run = run[: max(cut, 1)]
+        if "{" in run and run != "{}":
+            self.only_bash = "braces"
+        self.at += len(run)
+        return run
 
     def escape(self, parts: list[Part]) -> None:
         follower = self.text[self.at + 1 : self.at + 2]
@@ -185,8 +190,10 @@ class WordReader:
         if self.looking("$\\\n"):
             raise self.broken("a line break stands inside an expansion")
         if follower == "'" and not quoted:
+            self.only_bash = "$'…'"
             return [Lit(self.ansi_c(), True)]
         if follower == '"' and not quoted:
+            self.only_bash = '$"…"'
             self.at += 2
             return [Lit("", True), *self.double()]
         if follower == "(":
@@ -217,6 +224,11 @@ class WordReader:
         if at >= len(self.text):
             raise self.broken("a $'…' is not closed")
         self.at = at + 1
+        if any(
+            int(code[1] or "0", 16) > 127 or int(code[4] or "0", 8) > 127
+            for code in _ESCAPE.finditer(self.text, start, at)
+        ):
+            raise self.broken("a $'…' holds raw bytes")
         text = _ESCAPE.sub(_unescape, self.text[start:at])
         if "\0" in text:
             raise self.broken("a $'…' holds a NUL")
@@ -228,6 +240,7 @@ class WordReader:
 
     def process(self) -> Sub:
         form = "<" if self.peek() == "<" else ">"
+        self.only_bash = f"{form}(…)"
         self.at += 2
         return Sub(self.enclosed(), form, False)
 
@@ -301,13 +314,15 @@ class WordReader:
         """`#` or `!` before the name (`${#}` and `${!}` are names themselves)."""
         mark = self.peek()
         if mark in "#!" and self.text[self.at + 1 : self.at + 2] not in "}:-+=?%/":
+            self.only_bash = "${!…}" if mark == "!" else self.only_bash
             self.at += 1
-            return mark
+            return "length" if mark == "#" else mark
         return ""
 
     def brace_subscript(self) -> tuple[Part, ...]:
         if not self.take("["):
             return ()
+        self.only_bash = "a subscript"
         parts = self.parts_until("]")
         if not self.take("]"):
             raise self.broken("a subscript is not closed")
@@ -318,6 +333,8 @@ class WordReader:
         if not match:
             return ""
         self.at = match.end()
+        if match.group() not in _POSIX_OPERATORS:
+            self.only_bash = "${…" + match.group() + "}"
         return match.group()
 
     def brace_word(self, quoted: bool) -> tuple[Part, ...]:
@@ -326,6 +343,8 @@ class WordReader:
             self.step()
             if self.at >= len(self.text):
                 raise self.broken("a ${…} is not closed")
+            if self.looking("$'") and not quoted:
+                raise self.broken("a $'…' stands inside a ${…}")
             if quoted and self.peek() == "'":
                 parts.append(Lit("'", True))
                 self.at += 1

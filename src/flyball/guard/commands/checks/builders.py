@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 _INSTALLS = re.compile(r".*(?:install|uninstall|upgrade).*", re.IGNORECASE)
 _PLAIN_VARIABLE = re.compile(
-    r"V|VERBOSE|DEBUG|QUIET|Q|CI|NO_COLOR|J|JOBS|BUILD|BUILD_TYPE|MODE|ENV|TARGET|VERSION|TESTS?|T|K|FILTER|SEED|COVERAGE"
+    r"V|VERBOSE|DEBUG|QUIET|Q|CI|NO_COLOR|J|JOBS|BUILD|BUILD_TYPE|MODE|ENV|TARGET|VERSION|TESTS?|T|K|FILTER|SEED|COVERAGE|TAG|NAME|PKG|PACKAGE|MODULE|ARCH|OS|PLATFORM|PROFILE|CONFIG|FILE|CASE"
 )
+_ARGUMENTS = re.compile(r"(?:\w+_)?(?:ARGS|OPTS|FLAGS|OPTIONS|ADDOPTS)")
 _PLAIN_VALUE = re.compile(r"[\w.,:/@%+*=-]*")
 _SHELLY = re.compile(r"[$`;|&<>()\n]")
 _NAMES_PROGRAM = re.compile(r"[./~]|(?:ba|da|z|k)?sh\b|env\b")
@@ -28,6 +29,8 @@ def make(call: Call) -> None:
         name, equals, value = arg.text.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_.][\w.]*[:+?!]?", name):
             _make_variable(call, name.rstrip(":+?!"), value)
+        elif arg.unknown == 1 and call.given.has("-j", "--jobs"):
+            continue  # `make -j "$(nproc)"`
         elif not arg.literal:
             call.ask("opaque-operand", "Nobody can tell which target would be built.")
         elif RISKY.fullmatch(arg.text) or _INSTALLS.fullmatch(arg.text):
@@ -36,6 +39,8 @@ def make(call: Call) -> None:
 
 def _make_variable(call: Call, name: str, value: str) -> None:
     """Most variables of a makefile end up in a command line."""
+    if _ARGUMENTS.fullmatch(name) and re.fullmatch(r"-[vqxs]{1,3}|--(?:verbose|quiet|lf|ff)", value):
+        return
     if _PLAIN_VARIABLE.fullmatch(name) and _PLAIN_VALUE.fullmatch(value):
         if value.startswith(("/", "~")) or ".." in value:
             call.ask("outside", f"'{value}' is outside the workspace.")
@@ -49,6 +54,11 @@ def cargo(call: Call) -> None:
     words = [arg.text for arg in call.operands]
     if any(arg.unknown == 2 for arg in call.operands):
         call.ask("opaque-operand", "An argument is not known until the command runs.")
+    handed_on = call.operands[max(call.given.after_dashes, 0) :] if call.given.after_dashes >= 0 else []
+    if handed_on and call.name in {"cargo rustc", "cargo rustdoc"}:
+        call.ask("unknown-flag", "Options for the compiler can make it run another program.")
+    if any(re.match(r"-C|-Z|--config|--codegen", arg.text) for arg in handed_on if "clippy" in call.name):
+        call.deny("hidden-command", "Options for the compiler can make it run another program.")
     if " run" in call.name or call.name.endswith(" r"):
         call.judge.sniff(call.operands, call.scene)
     if "nextest" in call.name and words[:1] not in ([], ["run"], ["list"]):
@@ -70,10 +80,19 @@ def go(call: Call) -> None:
 
 def dotnet(call: Call) -> None:
     for arg in call.operands:
+        if _PROPERTY.fullmatch(arg.text):
+            continue
         if re.match(r"[-/](?:p|property|target|logger|l|restoreproperty)[:=]", arg.text, re.IGNORECASE):
             call.deny("hidden-command", "A build property can run a command.")
         elif "/" in arg.text or "." in arg.text:
             call.path("read", arg)
+
+
+_PROPERTY = re.compile(
+    r"[-/]p(?:roperty)?:(?:Configuration|Platform|Version|WarningLevel|TreatWarningsAsErrors|CollectCoverage|Optimize|"
+    r"DebugType|ContinuousIntegrationBuild|CoverletOutputFormat|Threshold)=[\w.]+",
+    re.IGNORECASE,
+)
 
 
 def maven(call: Call) -> None:

@@ -21,14 +21,34 @@ _SHOPT_HARMLESS = names("nullglob globstar failglob inherit_errexit lastpipe noc
 
 def cd(call: Call) -> None:
     """Later parts of the line are judged from the new directory."""
-    target = call.operands[0] if call.operands else Arg(call.judge.policy.home)
-    if target.text == "-" or not target.literal or "popd" in call.name:
+    if call.name == "dirs":
+        return
+    target = _remembered(call) or (call.operands[0] if call.operands else Arg(call.judge.policy.home))
+    if target.text == "-" or not target.literal or (call.name == "popd" and target.text[:1] != "/"):
         call.scene.cwds = (UNKNOWN,)
         call.ask("opaque-operand", "Nobody can tell which directory it goes to.")
         return
     call.path("look", target)
     moved = [_joined(cwd, target.text) for cwd in call.scene.cwds]
+    left = call.scene.cwds[0] if len(call.scene.cwds) == 1 and call.scene.cwds[0] != UNKNOWN else None
+    call.scene.variables["OLDPWD"] = left
+    if call.name == "pushd":
+        below = call.scene.variables.get("DIRSTACK", ())
+        call.scene.variables["DIRSTACK"] = (left, *below) if left and isinstance(below, tuple) else None
     call.scene.cwds = tuple(dict.fromkeys(moved))
+
+
+def _remembered(call: Call) -> Arg | None:
+    """Where `cd -` and `popd` go back to, if this line went away from there."""
+    words = [arg.text for arg in call.operands]
+    if call.name == "cd" and words == ["-"]:
+        before = call.scene.variables.get("OLDPWD")
+        return Arg(before) if isinstance(before, str) and before.startswith("/") else None
+    stack = call.scene.variables.get("DIRSTACK")
+    if call.name == "popd" and not words and isinstance(stack, tuple) and stack:
+        call.scene.variables["DIRSTACK"] = stack[1:]
+        return Arg(stack[0])
+    return None
 
 
 def _joined(cwd: str, target: str) -> str:
@@ -55,14 +75,21 @@ def declare(call: Call) -> None:
 
 
 def _declared(call: Call, name: str, value: Arg, exported: bool) -> None:
-    call.judge.variable(name, value, exported)
+    call.judge.variable(name.partition("[")[0], value, exported)
     if re.fullmatch(r"[A-Za-z_]\w*", name):
         call.scene.variables[name] = value.text if value.literal else value
+
+
+def shift(call: Call) -> None:
+    """From here on nobody keeps count of which argument is which."""
+    call.scene.variables.update((name, None) for name in (*map(str, range(1, 10)), "@"))
 
 
 def unset(call: Call) -> None:
     for arg in call.operands:
         call.judge.hidden(arg.text, call.scene)
+        if arg.text.startswith("FLYBALL_"):
+            call.deny("guard", f"'{arg.text}' belongs to the guard.")
         if call.judge.is_dangerous(arg.text):
             call.ask("environment", f"'{arg.text}' changes what commands run or read.")
         call.scene.variables[arg.text] = ""
@@ -143,7 +170,7 @@ def trap(call: Call) -> None:
 def read(call: Call) -> None:
     for arg in [*call.operands, *call.given.values("-a")]:
         call.judge.hidden(arg.text, call.scene)
-        call.judge.variable(arg.text, Arg(HOLE, unknown=2), False)
+        call.judge.variable(arg.text.partition("[")[0], Arg(HOLE, unknown=2), False)
         call.scene.variables[arg.text] = None
     call.scene.variables["REPLY"] = None
 
@@ -162,6 +189,7 @@ def let(call: Call) -> None:
 CHECKS = {
     "cd": cd,
     "declare": declare,
+    "shift": shift,
     "unset": unset,
     "set": set_options,
     "shopt": shopt,

@@ -93,6 +93,15 @@ def interpreter(call: Call) -> None:
         from_input(call)
     else:
         run_script(call, args[0], args[1:])
+        _artisan(call, [arg.text for arg in args])
+
+
+def _artisan(call: Call, words: list[str]) -> None:
+    task = words[1] if len(words) > 1 and words[0].endswith("artisan") else ""
+    if re.fullmatch(r"migrate:(?:fresh|reset|refresh)|db:wipe", task):
+        call.deny("destruction", f"'artisan {task}' destroys the data.")
+    elif re.match(r"(?:tinker|migrate|db|serve|queue|schedule|key|down|vendor|storage)\b", task):
+        call.ask("unlisted", f"'artisan {task}' changes data, runs other code or goes on.")
 
 
 def _code_option(call: Call, option: str) -> bool:

@@ -263,12 +263,30 @@ def _is_workspace(call: Call, root: Arg) -> bool:
     return any(cwd == UNKNOWN or place_of(root.text, cwd, policy) == "workspace" for cwd in call.scene.cwds)
 
 
+_FD_RUNS = names("-x -X --exec --exec-batch")
+
+
 def fd(call: Call) -> None:
-    if any(option.name in {"-x", "-X", "--exec", "--exec-batch"} for option in call.given.options):
-        call.ask("unlisted", "It runs a command for each file found.")
+    """`fd pattern -x command …`: the rest is a command, with what is found at its end or for `{}`."""
+    at = next((at for at, arg in enumerate(call.args) if arg.text in _FD_RUNS), -1)
+    if at < 0:
+        return
+    call.ask("unlisted", "It runs a command for each file found.")
+    found = Arg("./found", many=True)
+    inner = [found if arg.text.startswith("{") else arg for arg in call.args[at + 1 :] if arg.text != ";"]
+    if inner and call.scene.depth < 8:
+        scene = call.scene.copy()
+        scene.depth += 1
+        call.judge.command(inner if found in inner else [*inner, found], scene)
+
+
+def patch(call: Call) -> None:
+    if not call.given.has("--dry-run"):
+        call.ask("unlisted", "What it changes stands in the patch.")
 
 
 CHECKS = {
+    "patch": patch,
     "remove": remove,
     "copy": copy,
     "install": install,

@@ -104,9 +104,9 @@ def stash(call: Call) -> None:
 def push(call: Call) -> None:
     if call.given.has("--all", "--branches"):
         call.deny("review-bypass", "It would push every branch, the protected ones too.")
-    if not call.operands:
-        return
-    remote = call.operands[0].text
+    remote = call.operands[0].text if call.operands else "origin"
+    if f"remote {remote}" in call.judge.downloads:
+        call.deny("exfiltration", f"The line itself says where '{remote}' is.")
     if HOLE in remote:
         call.deny("exfiltration", "Nobody can tell where it would push to.")
     elif re.search(r"[:/]|^\.", remote):
@@ -126,7 +126,20 @@ def _refspec(call: Call, spec: Arg) -> None:
         call.deny("review-bypass", f"'{name}' is protected: changes come there by review.")
 
 
+def remote_show(call: Call) -> None:
+    if not call.given.has("-n"):
+        call.judge.network += 1
+        call.ask("network", "It asks the remote; '-n' shows what is known here.")
+
+
+def symbolic_ref(call: Call) -> None:
+    if len(call.operands) > 1:
+        call.deny("git-internals", "It would make a name of git's point elsewhere.")
+
+
 def remote(call: Call) -> None:
+    for arg in call.operands[:1] if call.name.endswith((" add", " set-url", " rename")) else ():
+        call.judge.downloads.add(f"remote {arg.text}")
     for arg in call.operands:
         if re.match(r"ext::|fd::|-", arg.text):
             call.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
@@ -168,6 +181,8 @@ def reflog(call: Call) -> None:
 
 
 def bisect(call: Call) -> None:
+    if call.operands and call.operands[0].text not in {"log", "view", "visualize", "terms", "help"}:
+        call.ask("work-loss", "It moves the working tree from commit to commit.")
     if call.operands and call.operands[0].text == "run":
         run(call, call.operands[1:])
 
@@ -179,6 +194,8 @@ def apply(call: Call) -> None:
 
 
 def clean(call: Call) -> None:
+    for arg in call.operands:
+        call.path("delete", arg)
     if not call.given.has("-n", "--dry-run"):
         call.ask("work-loss", "It deletes files that git does not know.")
 
@@ -208,6 +225,8 @@ CHECKS = {
     "git_stash": stash,
     "git_push": push,
     "git_remote": remote,
+    "git_remote_show": remote_show,
+    "git_symbolic_ref": symbolic_ref,
     "git_config": config,
     "git_reflog": reflog,
     "git_bisect": bisect,

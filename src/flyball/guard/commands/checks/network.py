@@ -46,6 +46,8 @@ def ssh(call: Call) -> None:
 
 def scp(call: Call) -> None:
     *sources, target = call.operands or [Arg("")]
+    if call.name == "sftp" and call.scene.feed.kind != "none":
+        call.deny("exfiltration", "What flows in would tell it what to carry out.")
     if _REMOTE.fullmatch(target.text):
         call.deny("exfiltration", "It would carry files to another machine.")
     else:

@@ -57,6 +57,8 @@ def script_run(call: Call) -> None:
     for name in names:
         if not name.literal:
             call.ask("opaque-operand", "Nobody can tell which script would run.")
+        elif name.text == "env":
+            call.deny("secret", "It prints the whole environment.")
         elif RISKY.fullmatch(name.text):
             call.ask("publish", f"The script '{name.text}' reaches out, by its name.")
     rest = call.operands[len(names) :]

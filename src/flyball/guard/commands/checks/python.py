@@ -20,12 +20,18 @@ _SWITCHES = re.compile(r"-[BbdEIOqsSuvxPVh?]+|--version|--help")
 _X_VALUES = re.compile(
     r"dev|utf8(?:=[01])?|faulthandler|importtime|tracemalloc(?:=\d+)?|no_debug_ranges|showrefcount"
 )
+_ATTACHED = re.compile(
+    r"-W(?:error|ignore|default|always|once|module)|-X(?:dev|utf8|faulthandler|importtime)"
+)
 _COMMANDS = names(
     "pytest mypy black ruff flake8 pylint isort coverage tox nox pip bandit pyflakes pycodestyle pydocstyle autopep8 yapf "
     "vulture mkdocs pyright basedpyright twine codespell pre_commit virtualenv uv poetry build-x pipx"
 )
 _PLUGINS = re.compile(
     r"no:[\w.-]+|xdist|cov|randomly|asyncio|mock|timeout|benchmark|django|pytest_cov|pytest_mock|pytest_asyncio|pytester"
+)
+_HARMLESS_SETTING = re.compile(
+    r"(?:log_\w+|console_output_style|junit_\w+|xfail_strict|faulthandler_timeout|asyncio_mode|verbosity_\w+|timeout)=[\w .%:()-]*"
 )
 _READERS = names("json.tool py_compile compileall tabnanny ast dis tokenize pyclbr inspect")
 _INFO = names("this platform sysconfig site calendar locale")
@@ -58,7 +64,7 @@ def _switch(call: Call, option: str, args: list[Arg]) -> bool:
         option == "-W" and args and re.fullmatch(r"error|ignore|default|always|once|module", args[0].text)
     ):
         args.pop(0)
-    elif not _SWITCHES.fullmatch(option):
+    elif not _SWITCHES.fullmatch(option) and not _ATTACHED.fullmatch(option):
         call.ask("unknown-flag", f"Nothing is known of 'python {option}'.")
     return True
 
@@ -88,6 +94,8 @@ def _script(call: Call, script: Arg, rest: list[Arg]) -> None:
 
 def module(call: Call, name: Arg, rest: list[Arg]) -> None:
     text = name.text
+    if [arg.text for arg in rest] == ["--help"] and text in _STANDARD:
+        return
     if not name.literal:
         call.deny("opaque-command", "Nobody can tell which module would run.")
     elif text == "flyball" or text.startswith("flyball."):
@@ -187,6 +195,9 @@ def pytest(call: Call) -> None:
     for value in call.given.values("-p"):
         if not _PLUGINS.fullmatch(value.text):
             call.deny("hidden-command", f"The plugin '{value.text}' would run in pytest.")
+    for value in call.given.values("-o", "--override-ini"):
+        if not _HARMLESS_SETTING.fullmatch(value.text):
+            call.deny("hidden-command", f"The setting '{value.text}' can change what pytest runs.")
     for value in call.given.values("--cov-report"):
         if ":" in value.text:
             call.path("write", Arg(value.text.split(":", 1)[1]))

@@ -21,7 +21,7 @@ _FILE_TESTS = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O
 def printf(call: Call) -> None:
     if call.operands and call.operands[0].text == "-v" and len(call.operands) > 1:
         call.judge.hidden(call.operands[1].text, call.scene)
-        call.judge.variable(call.operands[1].text, Arg(HOLE, unknown=2), False)
+        call.judge.variable(call.operands[1].text.partition("[")[0], Arg(HOLE, unknown=2), False)
         call.scene.variables[call.operands[1].text] = None
 
 
@@ -44,6 +44,8 @@ def sed(call: Call) -> None:
     if scripts:
         _sed_script(call, Arg("\n".join(script.text for script in scripts)))
     in_place = call.given.has("-i", "--in-place")
+    if any(not re.fullmatch(r"[\w.~-]*", suffix.text) for suffix in call.given.values("-i", "--in-place")):
+        call.deny("path/outside", "The ending of the backup would put it somewhere else.")
     for arg in operands:
         call.path("write" if in_place else "read", arg)
 
@@ -90,9 +92,16 @@ def _awk_program(call: Call, program: Arg) -> None:
 
 def jq(call: Call) -> None:
     program = call.operands[0].text if call.operands else ""
-    bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', program)
-    if re.search(r"\$ENV|(?<![.\w$@])env\b", bare):
-        call.deny("secret", "The jq program reads the environment.")
+    bare = re.sub(r'"(?:[^"\\]|\\[^(])*"', '""', program)
+    if re.search(r"\$ENV|\$__prog|(?<![.\w$@])(?:str)?env(?:subst)?\b", bare):
+        call.deny("secret", f"The {call.name} program reads the environment.")
+    if re.search(r"(?<![.\w$])(?:import|include|load\w*|input_filename)\b", bare):
+        call.ask("opaque-operand", f"The {call.name} program reads other files.")
+
+
+def date(call: Call) -> None:
+    if any(not arg.text.startswith("+") and arg.text for arg in call.operands):
+        call.deny("privilege", "It would set the machine's clock.")
 
 
 def ps(call: Call) -> None:
@@ -130,6 +139,7 @@ CHECKS = {
     "sed": sed,
     "awk": awk,
     "jq": jq,
+    "date": date,
     "ps": ps,
     "printenv": printenv,
     "env": env,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.places import place_of
-from flyball.guard.commands.scene import Scene, Value
+from flyball.guard.commands.scene import NOTHING, Scene, Value
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
+WORDS_MOST = 32
 _GUARDS = re.compile(r"flyball|claude|codex|gemini|bwrap|opencode|keeper")
 _SQL = re.compile(
     r"\bdrop\s+(?:table|database|schema|user|role|index|view)|\btruncate\b|\bdelete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb"
@@ -39,6 +43,10 @@ def run(call: Call, args: list[Arg]) -> None:
 
 def shell(call: Call) -> None:
     """`sh -c text` is judged as text; a script file is not a declared command; stdin is what flows in."""
+    call = msgspec.structs.replace(call, scene=call.scene.copy())
+    call.scene.posix = call.name not in {"bash", "rbash"}
+    if call.name in {"zsh", "fish", "csh", "tcsh"}:
+        call.ask("dialect", f"'{call.name}' reads commands in ways of its own.")
     args = list(call.operands)
     letters = ""
     while args and re.match(r"[-+].", args[0].text):
@@ -86,11 +94,15 @@ def _command_string(call: Call, args: list[Arg]) -> None:
 
 def positional(args: list[Arg]) -> dict[str, Value]:
     """`$0`, `$1`, … as the command string will see them."""
-    found: dict[str, Value] = {str(at): arg.text if arg.literal else arg for at, arg in enumerate(args[:10])}
+    found: dict[str, Value] = {}
+    several = False
+    for at, arg in enumerate(args[:10]):
+        several = several or arg.glob or arg.many or arg.loose
+        found[str(at)] = None if several else arg.text if arg.literal else arg
     rest = args[1:]
     found["@"] = rest[0] if len(rest) == 1 and not rest[0].literal else None
     if all(arg.literal for arg in rest):
-        found["@"] = " ".join(arg.text for arg in rest)
+        found["@"] = tuple(arg.text for arg in rest)
     return found
 
 
@@ -134,24 +146,34 @@ def xargs(call: Call) -> None:
     command = list(call.operands) or [Arg("echo")]
     marks = [value.text for value in call.given.values("-I", "--replace", "-i")]
     marks += ["{}"] if call.given.has("-i", "--replace") and not marks else []
-    given = _given(call)
+    given = _given(call, bool(marks))
     if call.scene.feed.whole and command[0].text in {"rm", "shred", "unlink"}:
         call.deny("destruction", "It would delete everything here.")
-    if marks:
-        command = [part for arg in command for part in _filled(arg, marks[0], given)]
-    else:
-        command += given
-    run(call, command)
+    call = msgspec.structs.replace(call, scene=call.scene.fed(NOTHING))  # what xargs runs reads nothing
+    counted = call.given.has("-n", "--max-args", "-L", "-l", "--max-lines")
+    for one in given if marks else ():
+        run(call, [part for arg in command for part in _filled(arg, marks[-1], [one])])
+    for arg in given if counted else ():
+        run(call, [*command, arg])
+    if not given or not (marks or counted) or (counted and len(given) > 1):
+        run(call, [*command, *given])
 
 
-def _given(call: Call) -> list[Arg]:
+def _given(call: Call, by_line: bool) -> list[Arg]:
     """The arguments that flow in: known words, files some command listed, or unknown."""
     feed = call.scene.feed
     if call.given.has("-a", "--arg-file") or feed.kind not in {"text", "listed"}:
-        return [Arg(HOLE, unknown=2, remote=feed.kind == "remote")]
+        return [Arg(HOLE, unknown=2, remote=feed.kind == "remote", loose=not by_line)]
     if feed.kind == "listed":
         return [Arg(feed.text, many=True)]
-    return [Arg(word) for word in feed.text.split()[:32]]
+    lines = [line.lstrip(" \t") for line in feed.text.split("\n") if line.strip()]
+    words = lines if by_line else feed.text.split()
+    alone = all(value.text == "1" for value in call.given.values("-n", "--max-args"))
+    by_size = call.given.has("-L", "--max-lines", "-l", "-s", "--max-chars") or not alone
+    split_otherwise = call.given.has("-d", "--delimiter", "-0", "--null", "-E")
+    if split_otherwise or by_size or len(words) > WORDS_MOST or re.search(r"['\"\\]", feed.text):
+        return [Arg(HOLE, unknown=2, loose=not by_line)]
+    return [Arg(word) for word in words]
 
 
 def _filled(arg: Arg, mark: str, given: list[Arg]) -> list[Arg]:
@@ -168,7 +190,9 @@ def parallel(call: Call) -> None:
     end = next((at for at, arg in enumerate(args) if arg.text.startswith(":::")), len(args))
     given = args[end + 1 :] or [Arg(HOLE, unknown=2)]
     if end == 1 and " " in args[0].text:
-        call.judge.text(args[0].text, inner(call))
+        line = args[0].text if "{}" in args[0].text else args[0].text + " {}"
+        for arg in given[:32]:
+            call.judge.text(line.replace("{}", shlex.quote(arg.text.replace(HOLE, "x"))), inner(call))
         call.judge.sniff(given, call.scene)
     else:
         run(call, [*args[:end], *given] if end else given)

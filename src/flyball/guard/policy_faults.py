@@ -1,0 +1,236 @@
+"""What is wrong with a policy file: every fault with its key and its line, one sentence each."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import inspect
+
+from flyball.errors import ConfigError
+from flyball.guard.policy import Policies, Policy, parse
+
+_RULE = ("verdict", "reason", "match")
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """`key` is the way to it, `line` where it stands (0 where nobody can tell)."""
+
+    key: str
+    line: int
+    message: str
+
+
+def faults(text: str, base: Policies) -> list[Fault]:
+    """Everything that is wrong with a policy file; empty if `parse` takes it."""
+    try:
+        held = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        return [Fault("", int(line[1]) if line else 0, f"This is not TOML: {error}. Correct that line.")]
+    found = [Fault(key, line_of(text, key), message) for key, message in _of_file(held, base)]
+    return found or _last(text, base)
+
+
+def _last(text: str, base: Policies) -> list[Fault]:
+    """What only shows once everything is put together: a rule of its own that lacks something, a bad pattern."""
+    try:
+        parse(text, base)
+    except ConfigError as error:
+        named = re.search(r"`\$\.([\w.\[\]-]+)`|, (lines\.[\w-]+):", str(error))
+        policy = re.search(r"Policy '([\w-]+)'", str(error))
+        key = f"policy.{policy[1]}.{named[1] or named[2]}" if named and policy else ""
+        return [Fault(key, line_of(text, key), str(error))]
+    return []
+
+
+def _of_file(held: Mapping[str, Any], base: Policies) -> Iterator[tuple[str, str]]:
+    for key in held:
+        if key != "policy":
+            yield key, f"'{key}' does not belong here: everything stands under [policy.NAME]."
+    tables = held.get("policy", {})
+    if not isinstance(tables, dict):
+        yield "policy", "'policy' must be a table: write [policy.NAME] and its rules below."
+        return
+    named = cast("dict[str, Any]", tables)
+    for name, table in named.items():
+        if not isinstance(table, dict):
+            yield f"policy.{name}", f"[policy.{name}] must be a table of rules."
+            continue
+        rules = cast("dict[str, Any]", table)
+        yield from _parent(name, rules, named, base)
+        own = {key: value for key, value in rules.items() if key != "inherits"}
+        yield from _value(f"policy.{name}", own, inspect.type_info(Policy), hidden=("name",))
+        yield from _incomplete(name, own, named, base)
+
+
+def _incomplete(
+    name: str, own: Mapping[str, Any], named: Mapping[str, Any], base: Policies
+) -> Iterator[tuple[str, str]]:
+    """A rule that no other policy has must say all that a rule needs."""
+    for table, needed in (("paths", _RULE), ("lines", (*_RULE[:2], "files", "lines"))):
+        known = {rule for policy in base.named.values() for rule in getattr(policy, table)}
+        known |= {rule for other, held in named.items() if other != name for rule in _rules(held, table)}
+        for rule, held in _rules(own, table).items():
+            lacks = [field for field in needed if field not in held] if isinstance(held, dict) else []
+            if rule not in known and lacks:
+                key = f"policy.{name}.{table}.{rule}"
+                yield key, f"'{key}' is a new rule and lacks {', '.join(lacks)}."
+
+
+def _rules(held: Any, table: str) -> dict[str, Any]:
+    rules = cast("dict[str, Any]", held).get(table) if isinstance(held, dict) else None
+    return cast("dict[str, Any]", rules) if isinstance(rules, dict) else {}
+
+
+def _parent(
+    name: str, table: Mapping[str, Any], named: Mapping[str, Any], base: Policies
+) -> Iterator[tuple[str, str]]:
+    stated = table.get("inherits")
+    key = f"policy.{name}.inherits"
+    if stated is None:
+        return
+    if not isinstance(stated, str):
+        yield key, f"'inherits' of '{name}' must be the name of a policy."
+        return
+    if stated not in named and stated not in base.named:
+        yield (
+            key,
+            f"'{name}' inherits '{stated}', which is no policy{_nearest(stated, [*named, *base.named])}.",
+        )
+        return
+    way = _circle(name, named, base)
+    if way:
+        yield key, f"'{name}' inherits itself ({' → '.join(way)}). Let one of them inherit 'default'."
+
+
+def _circle(name: str, named: Mapping[str, Any], base: Policies) -> list[str]:
+    way, at = [name], name
+    while at in named:
+        stated = named[at].get("inherits") if isinstance(named[at], dict) else None
+        if not isinstance(stated, str) or (stated == at and at in base.named):
+            return []
+        way.append(stated)
+        if stated in way[:-1]:
+            return way if stated == name else []
+        at = stated
+    return []
+
+
+# ---- values against their types --------------------------------------------------------------------------
+
+
+def _value(
+    key: str, value: Any, kind: inspect.Type, hidden: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    kind = kind.type if isinstance(kind, inspect.Metadata) else kind
+    if isinstance(kind, inspect.StructType):
+        yield from _struct(key, value, kind, hidden)
+    elif isinstance(kind, inspect.DictType):
+        yield from _dict(key, value, kind)
+    elif isinstance(kind, inspect.VarTupleType):
+        yield from _list(key, value, kind)
+    else:
+        yield from _plain(key, value, kind)
+
+
+def _struct(
+    key: str, value: Any, kind: inspect.StructType, hidden: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    fields = {field.encode_name: field.type for field in kind.fields if field.name not in hidden}
+    if not isinstance(value, dict):
+        yield key, f"'{key}' must be a table with {_listed(fields)}, not {_shown(value)}."
+        return
+    for name, inner in cast("dict[str, Any]", value).items():
+        if name in fields:
+            yield from _value(f"{key}.{name}", inner, fields[name])
+        else:
+            known = _nearest(name, fields) or f"; known are {_listed(fields)}"
+            yield f"{key}.{name}", f"'{name}' is unknown in '{key}'{known}."
+
+
+def _dict(key: str, value: Any, kind: inspect.DictType) -> Iterator[tuple[str, str]]:
+    if not isinstance(value, dict):
+        yield key, f"'{key}' must be a table, not {_shown(value)}."
+        return
+    for name, inner in cast("dict[str, Any]", value).items():
+        if isinstance(kind.key_type, inspect.LiteralType) and name not in kind.key_type.values:
+            words = [str(word) for word in kind.key_type.values]
+            yield f"{key}.{name}", f"'{name}' is unknown in '{key}'; known are {_listed(words)}."
+        else:
+            yield from _value(f"{key}.{name}", inner, kind.value_type)
+
+
+def _list(key: str, value: Any, kind: inspect.VarTupleType) -> Iterator[tuple[str, str]]:
+    if not isinstance(value, list):
+        yield key, f"'{key}' must be a list, not {_shown(value)}; write [{_toml(value)}]."
+        return
+    for at, inner in enumerate(cast("list[Any]", value)):
+        yield from _value(f"{key}[{at}]", inner, kind.item_type)
+
+
+def _plain(key: str, value: Any, kind: inspect.Type) -> Iterator[tuple[str, str]]:
+    if isinstance(kind, inspect.LiteralType):
+        if value not in kind.values:
+            words = [str(word) for word in kind.values]
+            yield (
+                key,
+                f"'{key}' must be one of {_listed(words)}, not {_shown(value)}{_nearest(value, words)}.",
+            )
+    elif isinstance(kind, inspect.BoolType):
+        if not isinstance(value, bool):
+            yield key, f"'{key}' must be true or false, not {_shown(value)}."
+    elif isinstance(kind, inspect.IntType):
+        if isinstance(value, bool) or not isinstance(value, int) or (kind.ge is not None and value < kind.ge):
+            yield key, f"'{key}' must be a whole number of at least {kind.ge or 0}, not {_shown(value)}."
+    elif isinstance(kind, inspect.StrType) and not isinstance(value, str):
+        yield key, f"'{key}' must be text, not {_shown(value)}."
+
+
+def _nearest(name: object, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(str(name), sorted(set(known)), 1, 0.6)
+    return f"; the nearest is '{near[0]}'" if near else ""
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(sorted(words))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    return repr(value) if isinstance(value, str) else str(value).lower()
+
+
+def _toml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+# ---- where it stands -------------------------------------------------------------------------------------
+
+_HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+\s*(?:#.*)?")
+_KEY = re.compile(r"\s*((?:[\w-]+|\"[^\"]+\"|'[^']+')(?:\s*\.\s*(?:[\w-]+|\"[^\"]+\"|'[^']+'))*)\s*=")
+
+
+def line_of(text: str, key: str) -> int:
+    """The line that says `key`, or the nearest table around it; 0 if there is none."""
+    wanted = _parts(re.sub(r"\[\d+\]", "", key))
+    best, at = 0, 0
+    folder: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        header, assigned = _HEADER.fullmatch(line), _KEY.match(line)
+        if header:
+            folder = _parts(header[1])
+        path = folder if header else [*folder, *_parts(assigned[1])] if assigned else []
+        depth = len(path) if path and path == wanted[: len(path)] else 0
+        if depth > best:
+            best, at = depth, number
+    return at if best > 1 or len(wanted) <= 1 else 0
+
+
+def _parts(key: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in re.findall(r"\"[^\"]+\"|'[^']+'|[^.]+", key)]

@@ -1,0 +1,197 @@
+"""The guard at its limits: the last value that is allowed, the first that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flyball.guard
+from flyball.errors import ConfigError
+from flyball.guard.change import Change
+from flyball.guard.changes import judge_changes
+from flyball.guard.commands import CommandPolicy, default_policy, explain_command, judge_command
+from flyball.guard.commands.walk import DEPTH_MOST
+from flyball.guard.paths import ignored, oddity
+from flyball.guard.policy import parse
+from flyball.guard.tiers import RANK, exceeds, raise_to
+
+TEXT = (Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")
+POLICY = parse(TEXT).get()
+COMMANDS = default_policy("/w/repo", "/home/dev")
+
+
+def ruled(*changes: Change, **more: Any) -> tuple[str, str]:
+    ruling = judge_changes(list(changes), POLICY, workspace="/w/repo", **more)
+    return ruling.verdict, ruling.rule
+
+
+# ---- how far -------------------------------------------------------------------------------------------------------------
+
+
+def sized(size: int, name: str = "src/data.txt", **more: Any) -> tuple[str, str]:
+    return ruled(Change(name, "add", lines_added=1, bytes=size, **more))
+
+
+def test_sizes_are_allowed_up_to_their_limits() -> None:
+    radius = POLICY.radius
+    assert sized(radius.text_bytes_ask) == ("allow", "ordinary")
+    assert sized(radius.text_bytes_ask + 1) == ("ask", "big-file")
+    assert sized(radius.binary_bytes_ask, "docs/a.png")[1] != "big-file"
+    assert sized(radius.binary_bytes_ask + 1, "docs/a.png") == ("ask", "big-file")
+    assert sized(radius.bytes_deny)[0] == "ask"
+    assert sized(radius.bytes_deny + 1) == ("deny", "big-file")
+    assert ruled(Change("src/data.txt", "delete", bytes=radius.bytes_deny + 1))[1] != "big-file"
+
+
+def test_files_lines_and_deletions_are_counted_to_their_limits() -> None:
+    radius, one = POLICY.radius, Change("src/a.py", "modify", lines_added=1)
+    for prior, verdict in (
+        (radius.files_ask - 1, "allow"),
+        (radius.files_ask, "ask"),
+        (radius.files_deny - 1, "deny"),
+    ):
+        assert ruled(one, prior_changed_files=prior)[0] == verdict
+    for lines, verdict in ((radius.lines_ask - 1, "allow"), (radius.lines_ask, "ask")):
+        assert ruled(one, prior_lines=lines)[0] == verdict
+    for gone, verdict in (
+        (radius.deletions_ask, "allow"),
+        (radius.deletions_ask + 1, "ask"),
+        (radius.deletions_deny, "deny"),
+    ):
+        assert ruled(one, prior_deleted=gone)[0] == verdict
+
+
+def test_the_higher_tier_stays() -> None:
+    order = sorted(RANK, key=lambda tier: RANK[tier])
+    for low in order:
+        for high in order:
+            highest = max(low, high, key=lambda tier: RANK[tier])
+            assert raise_to(low, high) == raise_to(high, low) == highest
+            assert exceeds(high, low) is (RANK[high] > RANK[low])
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [0x202A, 0x202E, 0x2066, 0x2069, 0x200E, 0x200F])
+def test_marks_that_turn_the_reading_are_odd(code: int) -> None:
+    assert oddity(f"a{chr(code)}b") == "the name changes the direction of reading"
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
+        *((0x200B, 0x200F), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF)),
+    ],
+)
+def test_what_cannot_be_seen_is_ignored_from_its_first_to_its_last(first: int, last: int) -> None:
+    assert ignored(chr(first)) and ignored(chr(last))
+    assert not ignored(chr(first - 1)) and not ignored(chr(last + 1))
+    assert oddity(f"a{chr(first)}b")
+
+
+@pytest.mark.parametrize(
+    ("path", "odd"),
+    [
+        ("/".join(["d" * 127] * 8), False),  # 1023
+        ("/".join(["d" * 127] * 8) + "x", False),  # 1024
+        ("/".join(["d" * 127] * 8) + "xy", True),
+        ("d" * 255, False),
+        ("d" * 256, True),
+        ("a/ b", True),
+        ("a/b ", True),
+        ("a/b.", True),
+        ("a/..", False),
+        ("a/...", False),
+        ("-a", True),
+        ("", True),
+        ("a b", False),
+    ],
+)
+def test_a_name_is_odd_for_what_it_is(path: str, odd: bool) -> None:
+    assert bool(oddity(path)) is odd
+
+
+def test_a_strange_name_is_shown_in_letters_that_can_be_read() -> None:
+    change = Change("sr\u00adc/.git/x", "add")
+    ruling = judge_changes([change], POLICY, workspace="/w/repo")
+    assert "\u00ad" not in ruling.reason and ruling.verdict == "deny"
+    plain = judge_changes([Change("lib/.git/config", "add")], POLICY, workspace="/w/repo")
+    assert "lib/.git/config" in plain.reason
+
+
+# ---- links -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "target", "verdict"),
+    [
+        ("a/b.txt", "/etc/passwd", "deny"),
+        ("b.txt", "../../etc/passwd", "deny"),
+        ("a/b.txt", ".env", "deny"),
+        ("a/b.txt", "c.txt", "allow"),
+        ("a/b.txt", "", "deny"),
+        ("b.txt", ".git/config", "deny"),
+    ],
+)
+def test_a_hard_link_is_what_it_leads_to(path: str, target: str, verdict: str) -> None:
+    assert ruled(Change(path, "hardlink", target=target))[0] == verdict
+
+
+def test_a_link_to_a_name_that_only_looks_hidden_counts_for_itself() -> None:
+    assert ruled(Change("a/link", "symlink", target="../src/x.py"))[0] == "allow"
+    assert ruled(Change("a/link", "symlink", target="../.git/hooks"))[0] == "deny"
+
+
+# ---- policies ----------------------------------------------------------------------------------------------------------------
+
+
+def test_what_stands_beside_the_policies_is_named() -> None:
+    with pytest.raises(ConfigError, match="holds 'extra, more'"):
+        parse(TEXT + "\n[extra]\n[more]\n")
+    with pytest.raises(ConfigError, match="holds 'policy'"):
+        parse("policy = 3\n")
+
+
+# ---- commands ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_is_read_up_to_its_length() -> None:
+    small = CommandPolicy(workspace="/w/repo", home="/home/dev", length_most=10)
+    assert judge_command("echo 12345", small).verdict == "allow"
+    assert judge_command("echo 123456", small).verdict == "ask"
+    assert COMMANDS.length_most == 32_000
+
+
+def test_commands_are_nested_up_to_a_depth() -> None:
+    def nested(depth: int) -> str:
+        line = "echo x"
+        for _ in range(depth):
+            line = f"eval {line}"
+        return line
+
+    assert judge_command(nested(DEPTH_MOST), COMMANDS).verdict == "allow"
+    found = judge_command(nested(DEPTH_MOST + 1), COMMANDS)
+    assert (found.verdict, found.rule) == ("deny", "too-deep")
+    assert DEPTH_MOST == 12
+
+
+def test_a_loop_is_judged_as_it_stands_after_its_first_round() -> None:
+    """The second time round, what the first one set is in force."""
+    again = "d=src/x; while true; do touch $d; d=/etc/x; done"
+    assert judge_command(again, COMMANDS).verdict != "allow"
+    assert judge_command("d=src/x; touch $d; d=/etc/x", COMMANDS).verdict == "allow"
+
+
+def test_an_explained_verdict_is_the_verdict() -> None:
+    told = explain_command("rm -rf / && ls", COMMANDS)
+    assert told.verdict == judge_command("rm -rf / && ls", COMMANDS)
+    assert [call[0].text for call in told.calls] == ["rm", "ls"]
+
+
+def test_rules_cannot_be_changed_once_made() -> None:
+    with pytest.raises(AttributeError):
+        COMMANDS.length_most = 1  # type: ignore[misc]
