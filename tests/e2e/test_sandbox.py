@@ -138,7 +138,7 @@ def test_no_capability_is_left_to_undo_it(world: Path) -> None:
 
 @needs_bwrap
 def test_the_kernels_switches_cannot_be_set_also_by_root(world: Path) -> None:
-    same = "f=/proc/sys/kernel/core_pattern; v=$(cat $f) && echo \"$v\" > $f"
+    same = 'f=/proc/sys/kernel/core_pattern; v=$(cat $f) && echo "$v" > $f'
     assert "Read-only file system" in inside(world, f"LC_ALL=C; {same}").stderr
     assert inside(world, "test ! -w /proc/sysrq-trigger && test ! -w /proc/mtrr").returncode == 0
 

@@ -205,8 +205,11 @@ _action = _fields({"tool": _text}, {"input": _anything, "result": _anything, "er
 _usage = _fields(
     {},
     {
-        **{"input_tokens": _whole, "output_tokens": _whole, "cost_usd": _number},
-        **{"plan_percent": _whole, "plan_reset_in_s": _seconds},
+        "input_tokens": _whole,
+        "output_tokens": _whole,
+        "cost_usd": _number,
+        "plan_percent": _whole,
+        "plan_reset_in_s": _seconds,
     },
 )
 _limited = _fields({"kind": _text}, {"reset_in_s": _seconds})

@@ -115,7 +115,9 @@ TOOLCHAINS = (
 RUN_KEPT = ("systemd/resolve", "resolvconf", "NetworkManager/resolv.conf", "current-system")  # names, and Nix
 SCRATCH = ("/tmp", "/var/tmp")
 # The kernel's own switches: to root's own user they are open also without any capability.
-KERNEL = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "acpi", "fs", "mtrr", "scsi"))
+KERNEL = tuple(
+    f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "acpi", "fs", "mtrr", "scsi")
+)
 
 
 class Sandbox(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -98,20 +99,45 @@ def _find(name: str, folder: Path | None) -> Machine:
 
 
 @machines.command(
-    help=f"Name every fault of a machine file.\n\n{EXAMPLE}flyball machines check .flyball/machines/mine.toml"
+    help="Name every fault of a machine file. With --prove also explore every reachable state of it, check every law, "
+    "and print the shortest counterexample if one is broken. Exit code 2 for a fault, 1 for a broken law."
+    f"\n\n{EXAMPLE}flyball machines check .flyball/machines/mine.toml --prove"
 )
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--prove", "proves", is_flag=True, help="Also prove it, as `flyball prove FILE` does.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
-def check(file: Path, as_json: bool) -> None:
+def check(file: Path, proves: bool, as_json: bool) -> None:
     faults, machine = _faults(file)
+    proof = _proof(machine, file, as_json) if proves and machine and not faults else None
     if as_json:
-        print_json({"file": str(file), "ok": not faults, "faults": faults})
-    elif machine and not faults:
-        click.echo(f"{file}: '{machine.name}' may run: {len(machine.states)} states, no fault.")
+        facts = {"file": str(file), "ok": not faults and _holds(proof), "faults": faults}
+        print_json({**facts, "proof": proof} if proves else facts)
+    elif machine and not faults and not proof:
+        click.echo(_may_run(file, machine))
     else:
         for fault in faults:
             click.echo(f"{file}: {fault}", err=True)
-    sys.exit(2 if faults else 0)
+    sys.exit(2 if faults else int(not _holds(proof)))
+
+
+def _may_run(file: Path, machine: Machine) -> str:
+    return f"{file}: '{machine.name}' may run: {len(machine.states)} states, no fault."
+
+
+def _proof(machine: Machine, file: Path, quiet: bool) -> dict[str, Any]:
+    """The proof as facts; unless quiet it is told as it goes, since it may take a while."""
+    from flyball.cli.prove import facts, lines, neighbours, timed
+
+    if not quiet:
+        click.echo(_may_run(file, machine))
+    proof, took_s = timed(machine, neighbours(file))
+    if not quiet:
+        click.echo("\n".join(lines(machine, proof, took_s)))
+    return facts(machine, proof, took_s)
+
+
+def _holds(proof: dict[str, Any] | None) -> bool:
+    return proof is None or bool(proof["holds"])
 
 
 def _faults(file: Path) -> tuple[list[str], Machine | None]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +34,7 @@ from flyball.prove import prove as proved
 @click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
 def prove(machine: str | None, repo: Path, as_json: bool) -> None:
     done: list[dict[str, Any]] = []
-    for table, finding in _chosen(machine, repo):
-        began = time.perf_counter()
-        proof = proved(table, finding)
-        took_s = time.perf_counter() - began
+    for table, proof, took_s in _proofs(list(_chosen(machine, repo))):
         done.append(facts(table, proof, took_s))
         if not as_json:
             click.echo("\n".join(lines(table, proof, took_s)))
@@ -43,13 +43,37 @@ def prove(machine: str | None, repo: Path, as_json: bool) -> None:
     sys.exit(0 if all(fact["holds"] for fact in done) else 1)
 
 
+def _proofs(chosen: Sequence[tuple[Machine, Find]]) -> Iterator[tuple[Machine, Proof, float]]:
+    """In their order, as they are done; several at once where there are several processors."""
+    if len(chosen) < 2:
+        yield from ((table, *timed(table, finding)) for table, finding in chosen)
+        return
+    with ProcessPoolExecutor(min(len(chosen), os.cpu_count() or 1), get_context("spawn")) as pool:
+        waiting = [
+            pool.submit(timed, *each) for each in sorted(chosen, key=lambda each: -len(each[0].states))
+        ]
+        found = {proof.machine: (proof, took_s) for proof, took_s in (done.result() for done in waiting)}
+    yield from ((table, *found[table.name]) for table, _ in chosen)
+
+
+def timed(table: Machine, finding: Find) -> tuple[Proof, float]:
+    began = time.perf_counter()
+    proof = proved(table, finding)
+    return proof, time.perf_counter() - began
+
+
+def neighbours(file: Path) -> Find:
+    """The machines that a file's states may run: those beside it, and those that ship."""
+    return partial(find, folder=file.absolute().parent)
+
+
 def _chosen(name: str | None, repo: Path) -> Iterator[tuple[Machine, Find]]:
     """A file, a machine by its name (the repository's own first), or the five."""
     if name is None:
         yield from ((shipped(each), shipped) for each in SHIPPED)
         return
     if name.endswith(".toml") or "/" in name:
-        yield from_file(Path(name)), partial(find, folder=Path(name).absolute().parent)
+        yield from_file(Path(name)), neighbours(Path(name))
         return
     root = root_of(repo)
     finding = partial(find, folder=root / FOLDER if root else None)
@@ -83,6 +107,8 @@ def _inside(proof: Proof) -> str:
 def _counterexample(broken: Broken) -> Iterator[str]:
     yield f"  {LAWS[broken.law]}: {broken.says}."
     yield f"  premise: {broken.premise}"
+    if not broken.steps:  # the table alone shows it
+        return
     rows = [(str(n), s.says, s.state, s.status, "; ".join(s.facts)) for n, s in enumerate(broken.steps, 1)]
     yield from (f"  {line}" for line in columns(("", "what happens", "state", "status", "facts"), rows))
 

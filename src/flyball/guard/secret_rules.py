@@ -7,11 +7,13 @@ there is one, is the secret part; else it is the whole match. To add a provider,
 import re
 from typing import NamedTuple
 
+from flyball.core.lazy import Lazy
+
 
 class Rule(NamedTuple):
     name: str
     hint: str
-    pattern: re.Pattern[str]
+    pattern: Lazy
 
 
 _START = r"(?<![A-Za-z0-9])"
@@ -19,15 +21,15 @@ _END = r"(?![A-Za-z0-9])"
 
 
 def _rule(name: str, hint: str, body: str) -> Rule:
-    return Rule(name, hint, re.compile(_START + body))
+    return Rule(name, hint, Lazy(_START + body))
 
 
 def _exact(name: str, hint: str, body: str) -> Rule:
-    return Rule(name, hint, re.compile(_START + body + _END))
+    return Rule(name, hint, Lazy(_START + body + _END))
 
 
 def _free(name: str, hint: str, body: str) -> Rule:
-    return Rule(name, hint, re.compile(body, re.IGNORECASE))
+    return Rule(name, hint, Lazy(body, re.IGNORECASE))
 
 
 CLOUD = (
@@ -46,7 +48,7 @@ CLOUD = (
     _free("azure-storage-key", "accountkey=", r"AccountKey=(?P<v>[A-Za-z0-9+/]{40,}={0,2})"),
     _free("azure-shared-key", "sharedaccesskey=", r"SharedAccessKey=(?P<v>[A-Za-z0-9+/]{30,}={0,2})"),
     _free("azure-sas", "sig=", r"[?&;'\"]sig=(?P<v>[A-Za-z0-9%/+]{30,}={0,2})"),
-    Rule("azure-client-secret", "8q~", re.compile(r"(?<![\w~.-])[\w~.-]{3}[78]Q~[\w~.-]{30,36}")),
+    Rule("azure-client-secret", "8q~", Lazy(r"(?<![\w~.-])[\w~.-]{3}[78]Q~[\w~.-]{30,36}")),
     _rule("azure-devops-pat", "azdo", r"[A-Za-z0-9]{70,80}AZDO[A-Za-z0-9]{4}"),
     _exact("alibaba-key", "ltai", r"LTAI[A-Za-z0-9]{16,24}"),
     _exact("tencent-key", "akid", r"AKID[A-Za-z0-9]{28,40}"),
@@ -145,7 +147,7 @@ SERVICES = (
     _free("zapier-webhook", "hooks.zapier.com", r"hooks\.zapier\.com/hooks/catch/(?P<v>\d+/\w{5,})"),
     _free("make-webhook", "hook.", r"hook\.(?:eu|us)\d\.make\.com/(?P<v>\w{20,})"),
     _free("ifttt-webhook", "maker.ifttt.com", r"maker\.ifttt\.com/trigger/\S+/with/key/(?P<v>[\w-]{16,})"),
-    Rule("telegram-token", ":aa", re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{32,34}(?![\w-])")),
+    Rule("telegram-token", ":aa", Lazy(r"(?<!\d)\d{8,10}:AA[\w-]{32,34}(?![\w-])")),
     _rule("stripe-key", "k_", r"[sr]k_(?:live|test|prod)_[0-9a-zA-Z]{16,}"),
     _rule("webhook-secret", "whsec_", r"whsec_[A-Za-z0-9+/=]{20,}"),
     _rule("square-token", "sq0", r"sq0(?:atp|csp|idp)-[\w-]{20,}"),
@@ -166,6 +168,7 @@ SERVICES = (
     _rule("resend-key", "re_", r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}"),
     _rule("postman-key", "pmak-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
     _rule("newrelic-key", "nr", r"NR(?:AK|JS|RA|II|IQ|SP)-[A-Za-z0-9_-]{19,}"),
+    _rule("grafana-key", "eyjrijoi", r"eyJrIjoi[A-Za-z0-9+/]{40,}={0,2}"),
     _rule("grafana-token", "gl", r"gl(?:c|sa)_[A-Za-z0-9+/_=]{30,}"),
     _rule("sentry-token", "sntry", r"sntry[suai]_[A-Za-z0-9+/=_-]{40,}"),
     _rule("dynatrace-token", "dt0", r"dt0[a-z]\d{2}\.[A-Z0-9]{24}\.[A-Z0-9]{60,}"),
@@ -206,10 +209,10 @@ SHAPES = (
 PROVIDERS: tuple[Rule, ...] = (*FORGES, *MODELS, *CLOUD, *SERVICES, *SHAPES)
 
 PRIVATE_KEYS = (
-    re.compile(
+    Lazy(
         r"-----BEGIN (?:[A-Z0-9]+ ){0,3}(?:PRIVATE|SECRET) KEY(?: BLOCK)?-----"
         r"(?:(?:(?!-----BEGIN)[\s\S]){0,20000}?-----END (?:[A-Z0-9]+ ){0,3}(?:PRIVATE|SECRET) KEY(?: BLOCK)?-----)?"
     ),
-    re.compile(r"PuTTY-User-Key-File-\d"),
+    Lazy(r"PuTTY-User-Key-File-\d"),
 )
 """The header alone counts; with its end the whole block is the secret."""

@@ -129,7 +129,7 @@ def _providers(line: str) -> Iterable[Found]:
     for rule in PROVIDERS:
         if rule.hint not in low:
             continue
-        group = "v" if "v" in rule.pattern.groupindex else 0
+        group = "v" if "v" in rule.pattern.compiled.groupindex else 0
         for match in rule.pattern.finditer(line):
             if not _is_example(match.group(group)):
                 yield Found(rule.name, match.start(group), match.end(group))
