@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python, git and make:  make demo  ·  make test
-.PHONY: help setup demo test check bench simulate reach chaos redteam tamper fuzz selftest storage mutants lock clean
+.PHONY: help setup demo test again check bench simulate reach chaos redteam tamper fuzz selftest storage mutants lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -30,6 +30,10 @@ demo: setup      ## repair a small broken project, offline, and show the result
 
 test: setup      ## run the tests
 	@$(BIN)/python -m pytest
+
+again: setup     ## run only the tests that failed last time, one after the other, by name
+	@echo "Those that failed, once more and alone:"
+	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -n 0 -v
 
 check: setup     ## lint, types, tidiness
 	@$(BIN)/ruff check src tests bench

@@ -102,16 +102,18 @@ class Supervisor:
         if waking:
             batch = Batch(self.driven)
             for member in reversed(family):
-                if not self._settled_by_mail(batch.run(member)):
+                if not self._answered_by_mail(batch.run(member)):
                     batch.add(member, wake(batch.run(member), self.clock.now()))
             self._commit(batch)
         for member in family:
             self._go_on(self.driven[member].run)
         return self.driven[run_id].run
 
-    def _settled_by_mail(self, run: Run) -> bool:
+    def _answered_by_mail(self, run: Run) -> bool:
         """What a person has answered comes before what a mere "go on" would mean."""
-        return any(settles(run, letter.body) for letter in self.journal.mail(run.id))
+        return run.question is not None and any(
+            settles(run, letter.body, cancelling=False) for letter in self.journal.mail(run.id)
+        )
 
     def _load(self, run_id: str) -> None:
         if self.before_load:

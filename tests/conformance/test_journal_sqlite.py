@@ -18,7 +18,7 @@ from flyball.journal import Row, Write
 from flyball.journal.database import APPLICATION
 from flyball.journal.queries import Asked, query
 from flyball.journal.sqlite import SqliteJournal
-from flyball.testing.journal_suite import begin, drafts, refused, write
+from flyball.testing.journal_suite import begin, drafts, everyone, nobody, refused, write
 
 processes = multiprocessing.get_context("spawn")
 
@@ -349,3 +349,20 @@ def live_and_die(path: Path, driver: str, appends: int) -> int:
         writer.send_signal(signal.SIGKILL)
         said += writer.stdout.readlines()
     return int([line for line in said if line.endswith("\n")][-1])
+
+
+def test_a_row_that_another_driver_wrote_without_an_event_is_not_mistaken_for_ones_own(
+    tmp_path: Path,
+) -> None:
+    """What a process remembers of a run is good for as long as its lease."""
+    path = tmp_path / "journal.db"
+    one, two = SqliteJournal(path), SqliteJournal(path)
+    fence = one.acquire("r", "d1", everyone)
+    one.append([Write("r", 0, drafts("a"), Row(run="r", state="first"), fence)])
+    taken = two.acquire("r", "d2", nobody)
+    two.append([Write("r", 1, (), Row(run="r", state="second"), taken)])
+    back = one.acquire("r", "d1", nobody)
+    one.append([Write("r", 1, drafts("b"), Row(run="r", state="first"), back)])
+    assert two.row("r") == Row(run="r", state="first")
+    one.close()
+    two.close()

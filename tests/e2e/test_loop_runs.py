@@ -303,11 +303,12 @@ def test_a_killed_driver_waits_on_after_resume(yard: Yard) -> None:
 
 
 def _await_status(yard: Yard, status: str) -> str:
-    for _ in range(300):
-        rows = json.loads(yard.flyball("ls", "--json").stdout or "[]")
-        if rows and rows[0]["status"] == status:
-            return str(rows[0]["run"])
-        time.sleep(0.1)
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        seen = yard.peek()
+        if seen and seen[0].status == status:
+            return seen[0].run
+        time.sleep(0.02)
     raise AssertionError(f"it was never {status}")
 
 

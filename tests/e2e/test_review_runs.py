@@ -136,11 +136,12 @@ def test_ctrl_c_interrupts_and_resume_goes_on_at_the_saved_state(yard: Yard) -> 
 
 
 def _await_state(yard: Yard, state: str) -> None:
-    for _ in range(300):
-        rows = json.loads(yard.flyball("ls", "--json").stdout or "[]")
-        if rows and rows[0]["state"] == state:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        seen = yard.peek()
+        if seen and seen[0].state == state:
             return
-        time.sleep(0.05)
+        time.sleep(0.02)
     raise AssertionError(f"it was never in {state}")
 
 

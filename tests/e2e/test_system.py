@@ -328,13 +328,12 @@ def slow(yard: Yard, seconds: float = 20) -> str:
 
 
 def await_state(yard: Yard, state: str, doing: str = "agent:coder") -> str:
-    for _ in range(200):
-        listed = json.loads(yard.flyball("ls", "--json").stdout or "[]")
-        if listed and listed[0]["state"] == state:
-            shown = yard.flyball("log", listed[0]["run"], "--json").stdout
-            if doing in shown.strip().splitlines()[-1]:
-                return listed[0]["run"]
-        time.sleep(0.1)
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        seen = yard.peek()
+        if seen and seen[0].state == state and doing.encode() in seen[1]:
+            return seen[0].run
+        time.sleep(0.02)
     raise AssertionError(f"it never came to {state}")
 
 

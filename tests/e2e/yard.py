@@ -12,6 +12,9 @@ from typing import Any
 
 import yaml
 
+from flyball.journal import Row
+from flyball.journal.sqlite import SqliteJournal
+
 BUG = "def add(a, b):\n    return a - b\n"
 WORSE = "def add(a, b):\n    return a * b\n"
 GOOD = "def add(a, b):\n    return a + b\n"
@@ -96,6 +99,17 @@ class Yard:
         )
         self.processes.append(process)
         return process
+
+    def peek(self) -> tuple[Row, bytes] | None:
+        """The newest run's row and its last event, read at once: a command may take longer than what it looks for."""
+        if not (self.state / "journal.db").exists():
+            return None
+        journal = SqliteJournal(self.state / "journal.db")
+        try:
+            rows = journal.rows(parent="", limit=1)
+            return (rows[0], list(journal.read(rows[0].run))[-1].body) if rows else None
+        finally:
+            journal.close()
 
     def close(self) -> None:
         """End what a failed test left running."""

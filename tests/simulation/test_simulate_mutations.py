@@ -197,7 +197,7 @@ BREAKS: list[
     ("a key is used twice", lambda: {(decide, "_act"): _key_again}, "SYS-5", 1),
     ("an interruption costs a turn", lambda: {(runs, e.ActInterrupted): _costs_a_turn}, "SYS-5", 3),
     ("a half-made change is left", lambda: {(runs, e.ActInterrupted): _leaves_the_half_made}, "SYS-10", 3),
-    ("interruptions never ask", lambda: {(runs, e.ActInterrupted): _never_gives_up}, "SYS-5", 41),
+    ("interruptions never ask", lambda: {(runs, e.ActInterrupted): _never_gives_up}, "SYS-5", 323),
     ("the guard's question is not heard", lambda: {(turns, "stopped_by"): _asks_nothing}, "ALO-1", 53),
     (
         "an answer is taken twice, or a wrong one",
@@ -205,7 +205,7 @@ BREAKS: list[
         "HUMAN-2",
         3,
     ),
-    ("an answer renews nothing", lambda: {(runs, e.Answered): _renews_nothing}, "HUMAN-2", 141),
+    ("an answer renews nothing", lambda: {(runs, e.Answered): _renews_nothing}, "HUMAN-2", 323),
     ("no budget stops a turn", lambda: {(decide, "spent_up"): lambda run: None}, "GUARD-4", 16),
     (
         "nobody proves at the gate",

@@ -220,7 +220,7 @@ def test_a_turn_that_must_ask_asks_and_its_answer_goes_into_the_next(
     assert played.run.question and played.run.question.kind == kind
     verb = played.run.question.verbs[0]
     assert played.answer(verb, "the second").code == "completed"
-    assert [a for a in played.acts if a.do == "agent:worker"][1].told == ("the second",)
+    assert [a for a in played.acts if a.do == "agent:worker"][1].told[0] == "the second"
 
 
 @pytest.mark.parametrize("turn", [ok("base", ask="?"), ok("base", reading="blocked"), bad("needs_approval")])

@@ -103,7 +103,10 @@ def test_dates_stay_text_and_an_empty_turn_is_a_turn() -> None:
         ("turns: [{hang: 1}]", "`hang` is true or false, not 1."),
         ("turns: [{outcome: yes}]", "`outcome` is an outcome's name, not true."),
         ("turns: [{actions: [{input: {}}]}]", "`actions` is a list of {tool, input, result, error}"),
-        ("turns: [{usage: {tokens: 1}}]", "`usage` is {input_tokens, output_tokens, cost_usd}"),
+        (
+            "turns: [{usage: {tokens: 1}}]",
+            "`usage` is {input_tokens, output_tokens, cost_usd, plan_percent, plan_reset_in_s}",
+        ),
         ("turns: [{limited: {reset_in_s: 1}}]", "`limited` is {kind, reset_in_s}"),
         ("turns: [{finish: {indicators: done}}]", "`finish` is a table with `indicators`, a list of texts"),
         ("turns: [{data: {a: !!binary aGk=}}]", "`data` is a table, not"),

@@ -126,7 +126,8 @@ def _may_run(file: Path, machine: Machine) -> str:
 
 def _proof(machine: Machine, file: Path, quiet: bool) -> dict[str, Any]:
     """The proof as facts; unless quiet it is told as it goes, since it may take a while."""
-    from flyball.cli.prove import facts, lines, neighbours, timed
+    from flyball.cli.prove import facts, lines, neighbours
+    from flyball.prove.many import timed
 
     if not quiet:
         click.echo(_may_run(file, machine))

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +17,7 @@ from flyball.core.machine import NAME, Machine, edges
 from flyball.errors import NotFound
 from flyball.machines import SHIPPED, find, from_file, shipped
 from flyball.prove import LAWS, Broken, Find, Proof
-from flyball.prove import prove as proved
+from flyball.prove.many import proofs
 
 
 @click.command(
@@ -34,32 +30,13 @@ from flyball.prove import prove as proved
 @click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
 def prove(machine: str | None, repo: Path, as_json: bool) -> None:
     done: list[dict[str, Any]] = []
-    for table, proof, took_s in _proofs(list(_chosen(machine, repo))):
+    for table, proof, took_s in proofs(list(_chosen(machine, repo))):
         done.append(facts(table, proof, took_s))
         if not as_json:
             click.echo("\n".join(lines(table, proof, took_s)))
     if as_json:
         print_json(done)
     sys.exit(0 if all(fact["holds"] for fact in done) else 1)
-
-
-def _proofs(chosen: Sequence[tuple[Machine, Find]]) -> Iterator[tuple[Machine, Proof, float]]:
-    """In their order, as they are done; several at once where there are several processors."""
-    if len(chosen) < 2:
-        yield from ((table, *timed(table, finding)) for table, finding in chosen)
-        return
-    with ProcessPoolExecutor(min(len(chosen), os.cpu_count() or 1), get_context("spawn")) as pool:
-        waiting = [
-            pool.submit(timed, *each) for each in sorted(chosen, key=lambda each: -len(each[0].states))
-        ]
-        found = {proof.machine: (proof, took_s) for proof, took_s in (done.result() for done in waiting)}
-    yield from ((table, *found[table.name]) for table, _ in chosen)
-
-
-def timed(table: Machine, finding: Find) -> tuple[Proof, float]:
-    began = time.perf_counter()
-    proof = proved(table, finding)
-    return proof, time.perf_counter() - began
 
 
 def neighbours(file: Path) -> Find:

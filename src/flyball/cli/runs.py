@@ -70,7 +70,8 @@ def asking(house: House, run: Run) -> Run | None:
 
 def answered_by_mail(house: House, run: Run) -> bool:
     """A letter that waits for the driver and settles the open question."""
-    return any(settles(run, letter.body) for letter in house.journal.mail(run.id))
+    mail = house.journal.mail(run.id)
+    return any(settles(run, letter.body) and not house.seals.fault(letter) for letter in mail)
 
 
 def undriven(house: House, row: Row | Run) -> bool:

@@ -243,14 +243,14 @@ def _state_answer(after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
     )
 
 
-def settles(run: Run, body: bytes) -> bool:
-    """Whether a letter that is not taken yet answers the run's open question, or ends the run."""
+def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:
+    """Whether a letter that is not taken yet answers the run's open question, or (if that counts) ends the run."""
     try:
         letter = decode(body)
     except msgspec.MsgspecError:
         return False
     if isinstance(letter, Ask):
-        return letter.what == "cancel"
+        return cancelling and letter.what == "cancel"
     return isinstance(letter, Answer) and run.question is not None and letter.question == run.question.id
 
 

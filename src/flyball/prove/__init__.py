@@ -4,6 +4,7 @@ The rules that run in production (`due`, `react`, `hear`, `wake`, `apply`) are r
 every answer to every question, a crash at every act, a letter at every point. Limits are small (two shows what ten
 would), trees are symbols, and runs that no rule tells apart are one (see `key`). A run below is taken for an act that
 ends, stops and goes on in every way: its own machine is proved by itself (`run:M` counts as many turns as M's bound).
+Then each machine is proved once more together with each that it runs, both real (see `family`).
 
 What is not crossed: see `premises` (one dimension at a time) and `results` (one departure a turn).
 
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 from flyball.core.machine import Machine, State
 from flyball.machines import SHIPPED, shipped
+from flyball.prove import family
 from flyball.prove.explore import Broken, Explored, Step, explore
 from flyball.prove.laws import LAWS, laws_of
 from flyball.prove.premises import Premise, at_own_limits, premises
@@ -57,7 +59,8 @@ class Proof(Struct, frozen=True):
 def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> Proof:
     """Explore every premise (or `only` those named); the shortest counterexample wins."""
     chosen = [p for p in premises(machine, _parents()) if not only or p.name in only]
-    if not chosen:
+    pairs = [two for two in _pairs(machine, find) if not only or two.name in only]
+    if not chosen and not pairs:
         raise ValueError(f"no premise of '{machine.name}' is called {', '.join(only)}")
     explored: list[Explored] = []
     broken: Broken | None = None
@@ -65,6 +68,9 @@ def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> P
         part = explore(premise, len(broken.steps) - 1 if broken else None)
         explored.append(part)
         broken = part.broken or broken
+    for two in pairs if broken is None else ():
+        explored.append(family.explore(two))
+        broken = broken or explored[-1].broken
     laws = tuple(laws_of(machine))
     if broken or only:
         return Proof(machine.name, laws, tuple(explored), broken=broken)
@@ -74,6 +80,14 @@ def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> P
 
 def _parents() -> list[Machine]:
     return [shipped(name) for name in SHIPPED]
+
+
+def _pairs(machine: Machine, find: Find) -> list[family.Pair]:
+    """Each state that runs another machine, with a real run of it; a `build` may write by loops."""
+    runners = [s for s in machine.states.values() if s.act == "run" and s.of != machine.name]
+    if machine.name == "build":
+        runners.append(State("write", "run:loop"))
+    return [family.pair(machine, state, find(state.of)) for state in runners]
 
 
 # ---- the bound -----------------------------------------------------------------------------------------------

@@ -61,8 +61,9 @@ def covered(seen: Seen) -> str:
     budget, was = seen.premise.settings.budget, seen.was
     if not _act(seen).do.startswith(("agent:", "run:")):
         return ""
-    reserve = seen.premise.cost_uusd if was.priced else 0
-    if budget.uusd is not None and was.spent_uusd + reserve > budget.uusd:
+    reserve = seen.premise.cost_uusd + seen.premise.tokens if was.priced else 0
+    most = budget.uusd if budget.tokens is None else budget.tokens
+    if most is not None and was.spent + reserve > most:
         return "a turn begins that the budget does not cover"
     late = budget.wall_us is not None and was.took_us >= budget.wall_us
     return "a turn begins though the time is used up" if late else ""
@@ -97,6 +98,8 @@ def may_intervene(seen: Seen) -> str:
 
 
 def asks_after_crashes(seen: Seen) -> str:
+    if seen.before.gone and _act(seen).why != "rollback":  # a person's own order
+        return "an act begins though what acts stand on is gone"
     return f"an act begins after {seen.was.cut} interruptions in a row" if seen.was.cut >= 5 else ""
 
 
@@ -141,7 +144,7 @@ def known_code(seen: Seen) -> str:
 
 def no_same_stop(seen: Seen) -> str:
     stop = _stop(seen)
-    here = (seen.after.state, stop.code, stop.rule)
+    here = (seen.after.state, stop.code, stop.rule, seen.was.ran_out)
     return f"the answer leads straight back to {stop.code}" if seen.was.answered == here else ""
 
 

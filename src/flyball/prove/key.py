@@ -49,6 +49,8 @@ UNREAD = (  # what no decision reads
         "child",
         "excused",
         "excused_lines",
+        "granted",
+        "cut",
     ),
 )
 READ = (  # what the key below holds in its own way
@@ -198,9 +200,10 @@ def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:
 
 def _spent(run: Run, premise: Premise) -> tuple[Any, ...]:
     budget, base = premise.settings.budget, run.spent_base
-    if budget.uusd is None and budget.wall_us is None:
+    if budget.uusd is None and budget.wall_us is None and budget.tokens is None:
         return ()
-    costs = run.turn_costs
+    costs = run.turn_costs if budget.tokens is None else run.turn_tokens
     wall = min(run.wall_us - run.wall_base, budget.wall_us) if budget.wall_us is not None else 0
     cost = min(run.spent.cost_uusd - base.cost_uusd, budget.uusd) if budget.uusd is not None else 0
-    return wall, cost, costs[:1] if len(set(costs)) == 1 else costs
+    used = min(run.spent.tokens - base.tokens, budget.tokens) if budget.tokens is not None else 0
+    return wall, cost, used, costs[:1] if len(set(costs)) == 1 else costs

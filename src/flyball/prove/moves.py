@@ -18,7 +18,7 @@ from flyball.core import run as runs
 from flyball.core.decide import Do, Finished, Note, Rest
 from flyball.core.run import Run
 from flyball.prove.premises import Premise
-from flyball.prove.results import results
+from flyball.prove.results import results, usage_of
 
 STALE = "another"  # the hash of something that was not shown
 WORDS = ("answer", "redirect")  # answers that carry text
@@ -52,6 +52,8 @@ def moves(run: Run, premise: Premise) -> Iterator[Move]:
         yield from _answers(run, run.question, premise, now)
     if run.status in ("paused", "waiting"):
         yield Move(says="`flyball resume`", kind="resume", at=now)
+    if run.stop is not None and run.stop.code == "wait.take_over":
+        yield Move(says="a person hands it back", kind="letter", at=now, letter=letters.HandBack(who="anna"))
     if not run.asked:
         for what in premise.letters:
             yield Move(says=f"a person says {what}", kind="letter", at=now, letter=letters.Ask(what=what))
@@ -87,6 +89,9 @@ def _in_flight(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Mov
     if run.interruptions < premise.crashes or (premise.results == "all" and run.interruptions == 0):
         cut = e.ActInterrupted(at=now, key=act.key, reason="its keeper was killed")
         yield Move(says="its process is killed with the driver", kind="interrupted", at=now, given=(cut,))
+        if run.interruptions == 0:
+            cut = e.ActInterrupted(at=now, key=act.key, reason="its sandbox is gone", gone=True)
+            yield Move(says="its sandbox is gone", kind="interrupted", at=now, given=(cut,))
     if run.asked in ("stop", "cancel"):
         cut = e.ActInterrupted(at=now, key=act.key, reason=runs.BY_A_PERSON)
         yield Move(says="the act is stopped", kind="interrupted", at=now, given=(cut,))
@@ -94,7 +99,7 @@ def _in_flight(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Mov
 
 def _below(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Move]:
     stopped = run.status != "running"
-    usage = e.Usage(cost_uusd=premise.cost_uusd)
+    usage = usage_of(premise)
     for came in results(run, act, premise):
         result = came.finished.result
         assert isinstance(result, e.ChildEnded)

@@ -22,6 +22,7 @@ SMALL = 2  # what a limit is set to; larger ones only repeat what two show
 UNIT = 1_000_000  # what a turn costs where money is a premise
 NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
 MONEY = Budget(uusd=3 * UNIT, tokens=None, wall_us=None)
+TOKENS = Budget(uusd=None, tokens=3 * UNIT, wall_us=None)
 TIME = Budget(uusd=None, tokens=None, wall_us=4 * SECOND)
 COUNTED_APART = ("failures", "cto")  # one is enough where they are not the premise
 SMALL_BY_KEY = {**dict.fromkeys(COUNTED_APART, 1), "turns": 3}  # turns: enough to open a circuit and probe
@@ -40,6 +41,7 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
     findings: bool = False  # judges find things, authors dispute them
     counts: bool = False  # failing tests are counted, and an error may come again
     cost_uusd: int = 0  # of a turn
+    tokens: int = 0  # that a turn uses
     took_us: int = 0  # by a turn
     measures: bool = False  # only the bound is wanted: laws are checked under the other premises
     below: dict[str, int] = {}  # machine -> turns that one of its runs may take between two waits
@@ -112,6 +114,8 @@ def premises(
         replace(plain, name="stop and interrupt", letters=("stop", "interrupt"), results="onward"),
         replace(plain, name="breakpoints", settings=_with(plain, breakpoints=_phases(machine))),
         replace(plain, name="money", settings=_with(plain, budget=MONEY), cost_uusd=UNIT, results="onward"),
+        replace(plain, name="tokens", settings=_with(plain, budget=TOKENS), tokens=UNIT, results="onward"),
+        replace(plain, name="take-over", letters=("take-over",)),
         replace(plain, name="time", settings=_with(plain, budget=TIME), took_us=SECOND, results="onward"),
         replace(plain, name="no proof", settings=_with(plain, proof=())),
         replace(
@@ -144,13 +148,13 @@ def _passes_on(machine: Machine, target: str, live: set[str]) -> bool:
 
 
 def _settings(machine: Machine) -> Settings:
+    limits = {machine.name: small_limits(machine)}
+    return Settings(proof=("prove",), budget=NO_BUDGET, limits=limits, agents={"default": "a"})
+
+
+def small_limits(machine: Machine) -> dict[str, int]:
     small = {key: min(value, SMALL_BY_KEY.get(key, SMALL)) for key, value in machine.most.items()}
-    return Settings(
-        proof=("prove",),
-        budget=NO_BUDGET,
-        limits={machine.name: {"retries": 1, **small}},
-        agents={"default": "a"},
-    )
+    return {"retries": 1, **small}
 
 
 def _phases(machine: Machine) -> tuple[str, ...]:
@@ -164,6 +168,11 @@ def _by_table(plain: Premise) -> Iterable[Premise]:
     machine, limits = plain.machine, plain.settings.limits[plain.machine.name]
     outcomes = {outcome for state in machine.states.values() for outcome in state.on}
     roles = {state.of for state in machine.states.values() if state.act == "agent"}
+    if not any(
+        state.act == "run" for state in machine.states.values()
+    ):  # runs below take part of the crossing
+        crossed = replace(plain, letters=("take-over",), crashes=5, results="onward")
+        yield replace(crossed, name="take-over and crashes")
     if "untested" in outcomes:
         yield replace(plain, name="tests not required", settings=_with(plain, require_test_pass=False))
     if machine.name == "build":

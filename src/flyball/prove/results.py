@@ -53,7 +53,7 @@ def results(run: Run, act: e.Act, premise: Premise) -> Iterator[Came]:
         case "prepare":
             made = _prepared(premise)
         case "restore":
-            made = [("the tree is put back", e.Restored(tree=act.tree))]
+            made = _restored(run, act)
         case _:
             made = _children(run, act, premise)
     for says, result in made:
@@ -68,6 +68,15 @@ def _prepared(premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
     yield "the checkout is made", e.Prepared(base_tree="t0", base_commit="c0")
     if premise.results == "all":
         yield "the checkout cannot be made", e.Prepared(error="no", code="error.git")
+
+
+def _restored(run: Run, act: e.Act) -> Iterator[tuple[str, e.AnyResult]]:
+    """What is put back is there; what is handed back may be anything."""
+    if act.why != "hand-back":
+        yield "the tree is put back", e.Restored(tree=act.tree)
+        return
+    yield "a person had changed nothing", e.Restored(tree=act.tree)
+    yield "a person had changed something", e.Restored(tree=fresh(run), changed=("theirs",), lines=1)
 
 
 def _checks(premise: Premise) -> tuple[str, ...]:
@@ -135,13 +144,17 @@ def _children(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.A
 # ---- turns ---------------------------------------------------------------------------------------------------
 
 
+def usage_of(premise: Premise) -> e.Usage:
+    return e.Usage(cost_uusd=premise.cost_uusd, output_tokens=premise.tokens)
+
+
 class Turn(Struct, frozen=True):
     """The makings of a turn's result."""
 
     run: Run
     act: e.Act
     role: str
-    cost_uusd: int
+    usage: e.Usage
     fault: str  # a fingerprint, where the machine counts errors
 
     @property
@@ -151,8 +164,7 @@ class Turn(Struct, frozen=True):
     def ended(self, claim: e.Claim = SILENT, tree: str = "", verdict: str = "ok", **more: Any) -> Finished:
         """A turn that the guard allows."""
         tree = tree or self.fresh
-        usage = e.Usage(cost_uusd=self.cost_uusd)
-        turn = e.TurnEnded(verdict=verdict, tree=tree, claim=claim, usage=usage, message="said", **more)
+        turn = e.TurnEnded(verdict=verdict, tree=tree, claim=claim, usage=self.usage, message="said", **more)
         return Finished(key=self.act.key, result=turn, ruling=_ruling("allow", self.act.tree, tree))
 
     def ruled(self, verdict: str, rule: str, waivable: bool, base: Finished) -> Finished:
@@ -166,7 +178,7 @@ class Turn(Struct, frozen=True):
 
 def fresh(run: Run) -> str:
     """A tree never seen: acts are numbered."""
-    return f"t{run.acts}"
+    return f"t{run.id}{run.acts}"
 
 
 def _ruling(verdict: str, old: str, new: str, rule: str = "", waivable: bool = True) -> e.Ruling:
@@ -184,7 +196,7 @@ def _ruling(verdict: str, old: str, new: str, rule: str = "", waivable: bool = T
 
 
 def _turns(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, Finished]]:
-    turn = Turn(run, act, act.do.partition(":")[2], premise.cost_uusd, _fault(premise))
+    turn = Turn(run, act, act.do.partition(":")[2], usage_of(premise), _fault(premise))
     claims = dict(_claims(run, turn.role, premise))
     best = next(reversed(claims.values()))
     yield from ((f"the {turn.role} ends its turn{says}", turn.ended(claim)) for says, claim in claims.items())

@@ -34,7 +34,8 @@ def judged_first(seen: Seen) -> str:
     if seen.was.judged in ("allow", "waived", "approved", "below"):
         return ""
     ends = seen.premise.machine.states[moved.target].end == "failure"
-    if seen.was.judged == "ask" and ends:
+    stands = seen.was.checkout != seen.was.before
+    if seen.was.judged == "ask" and (ends or (moved.outcome in OF_THE_RULES and not stands)):
         return ""
     return f"'{moved.outcome}' is followed though the guard said '{seen.was.judged or 'nothing'}'"
 

@@ -19,7 +19,7 @@ from flyball.prove.premises import Premise
 from flyball.prove.results import FAILED, FREE
 
 Name = Callable[[str], int]
-Place = tuple[str, str, str]  # state, code, rule of a stop
+Place = tuple[str, str, str, str]  # state, code, rule of a stop, and the limit that led to it
 
 
 class Witness(Struct, frozen=True, kw_only=True):
@@ -40,6 +40,7 @@ class Witness(Struct, frozen=True, kw_only=True):
     skipped: bool = False  # a left-out test was journaled since the state was entered
     broke: bool = False  # the breakpoint here was passed since the act
     answered: Place | None = None  # the stop last answered, until an act begins
+    ran_out: str = ""  # the limit for which it came to a state that asks, until somebody answers there
 
     iteration: int = 0
     entries: dict[str, int] = {}
@@ -51,7 +52,7 @@ class Witness(Struct, frozen=True, kw_only=True):
     failures: dict[str, int] = {}
     interventions: int = 0
     origin: str = ""
-    spent_uusd: int = 0  # since the budget was last raised
+    spent: int = 0  # of money, or of tokens, since the budget was last raised
     took_us: int = 0
     priced: bool = False  # a turn of its own ended since, so that the next one's cost is known
 
@@ -63,12 +64,12 @@ class Witness(Struct, frozen=True, kw_only=True):
             self.disproved and premise.machine.name == "review",
             tree(self.before) if self.judged in ("ask", "deny") else -1,
             *(bool(self.turned), self.judged, bool(self.waived)),
-            *(self.signal, self.finishes, self.skipped, self.broke, self.answered),
+            *(self.signal, self.finishes, self.skipped, self.broke, self.answered, self.ran_out),
             *(self.iteration, tuple(sorted(self.entries.items())), self.turns, self.failed),
             min(self.contexts, 2),
             *(self.idle, self.cut, tuple(sorted(self.failures.items())), self.interventions),
             self.origin if run.state in premise.origins else "",
-            *(self.spent_uusd, self.took_us, self.priced and premise.cost_uusd > 0),
+            *(self.spent, self.took_us, self.priced and premise.cost_uusd + premise.tokens > 0),
         )
 
 
@@ -104,13 +105,14 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
         case e.Answered():
             return _answered(seen, run, event)
         case e.Resumed():
-            return replace(seen, answered=_place(run), broke=_passes(seen, run))
+            seen = replace(seen, answered=_place(seen, run), broke=_passes(seen, run))
+            return _begun_anew(_handed_back(seen, run), run)
         case e.Asked() | e.ChildStopped():
             return replace(seen, answered=None)
         case e.Skipped():
             return replace(seen, skipped=True)
         case e.FailureCounted():
-            count = seen.failures.get(event.state, 0) + 1
+            count = _to_limit(seen.failures.get(event.state, 0) + 1, premise, "failures")
             return replace(seen, failures={**seen.failures, event.state: count})
         case e.Charged():
             seen = _spent(seen, event.usage, event.took_us, premise)
@@ -126,14 +128,15 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
 def _spent(seen: Witness, usage: e.Usage, took_us: int, premise: Premise) -> Witness:
     """Up to the budget: what is beyond it is all the same."""
     budget = premise.settings.budget
-    cost = 0 if budget.uusd is None else min(seen.spent_uusd + usage.cost_uusd, budget.uusd)
+    most, used = (budget.uusd, usage.cost_uusd) if budget.tokens is None else (budget.tokens, usage.tokens)
+    cost = 0 if most is None else min(seen.spent + used, most)
     time = 0 if budget.wall_us is None else min(seen.took_us + took_us, budget.wall_us)
-    return replace(seen, spent_uusd=cost, took_us=time)
+    return replace(seen, spent=cost, took_us=time)
 
 
 def _raised(seen: Witness, run: Run) -> Witness:
     code = run.stop.code if run.stop else ""
-    return replace(seen, spent_uusd=0, priced=False) if code.startswith("limit.budget") else seen
+    return replace(seen, spent=0, priced=False) if code.startswith("limit.budget") else seen
 
 
 def _as_read(truth: e.AnyResult, read: e.AnyResult) -> e.AnyResult:
@@ -143,8 +146,8 @@ def _as_read(truth: e.AnyResult, read: e.AnyResult) -> e.AnyResult:
     return truth
 
 
-def _place(run: Run) -> Place | None:
-    return (run.state, run.stop.code, run.stop.rule) if run.stop else None
+def _place(seen: Witness, run: Run) -> Place | None:
+    return (run.state, run.stop.code, run.stop.rule, seen.ran_out) if run.stop else None
 
 
 def _passes(seen: Witness, run: Run) -> bool:
@@ -262,6 +265,7 @@ def _moved(seen: Witness, run: Run, event: e.Moved, premise: Premise) -> Witness
         seen,
         interventions=seen.interventions + int(source.do == "agent:cto" and bool(seen.turned)),
         origin=event.source if to_cto else seen.origin,
+        ran_out=event.reason if event.outcome == "exhausted" else seen.ran_out,
         answered=None if source.act == "listen" else seen.answered,  # something new came from outside
         iteration=_to_limit(seen.iteration + int(again), premise, "iterations"),
         entries={} if again else seen.entries,
@@ -284,7 +288,8 @@ FORGOTTEN: dict[str, Any] = {  # what concerns a visit to a state
 
 def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
     stop, held = run.stop, run.held
-    seen = _raised(replace(seen, answered=_place(run), broke=_passes(seen, run)), run)
+    seen = _raised(replace(seen, answered=_place(seen, run), broke=_passes(seen, run)), run)
+    seen = _begun_anew(seen, run)
     if stop is not None and stop.rule == "limit.time":
         seen = replace(seen, took_us=0)
     if stop is not None and not stop.code.startswith("limit.budget"):
@@ -295,11 +300,28 @@ def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
         and stop.rule.startswith(("limit.", "failed.tests"))
     ):
         seen = replace(seen, turns=0, iteration=0, entries={})
-    if run.state == "human_escalation":
-        seen = replace(seen, failures={k: n for k, n in seen.failures.items() if k != run.origin})
+    if run.state == "human_escalation" or (stop is not None and stop.rule == "third_failure"):
+        state = run.origin if run.state == "human_escalation" else run.state
+        seen = replace(seen, failures={k: n for k, n in seen.failures.items() if k != state})
     if held is not None and held.until in ("approval", "block") and run.question is not None:
         return _ruled_by_a_person(seen, event)
     return seen
+
+
+def _handed_back(seen: Witness, run: Run) -> Witness:
+    """Somebody has worked on it: what went before says nothing of the turns to come."""
+    taken = run.stop is not None and run.stop.code == "wait.take_over"
+    forgotten = replace(seen, idle=0, answered=None, turned="", judged="", signal="", finishes=False)
+    return forgotten if taken else seen
+
+
+def _begun_anew(seen: Witness, run: Run) -> Witness:
+    """Where a limit leads to a state that asks, what is answered there (or a cooldown) is a new allowance."""
+    if not seen.ran_out or run.here.act != "ask":
+        return seen
+    if seen.ran_out == "limit.time":
+        return replace(seen, ran_out="", took_us=0)
+    return replace(seen, ran_out="", turns=0, iteration=0, entries={})
 
 
 def _ruled_by_a_person(seen: Witness, event: e.Answered) -> Witness:

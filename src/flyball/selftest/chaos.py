@@ -192,10 +192,10 @@ class Lane:
         if plot.name in self.campaign.expected:
             return
         run = self._play(plot, 0)
-        if run is None or run.end != "success":
+        if run is None or run.end != plot.end:
             why = f"{run.status} in {run.state}" if run else "it never ended"
             raise FlyballError(
-                f"'{plot.name}' does not even succeed undisturbed ({why}); see {self.place.folder / 'said'}."
+                f"'{plot.name}' does not even come to its end undisturbed ({why}); see {self.place.folder / 'said'}."
             )
         with self.campaign.lock:
             self.campaign.expected[plot.name] = (self._ending(run), self._effects(run).finished)
@@ -354,14 +354,17 @@ class Lane:
             self.campaign.tally.loose_ends = dict(Counter(self.campaign.tally.loose_ends) + loose)
 
     def _ending(self, run: Run) -> Ending:
-        branch = f"{self.place.base}..flyball/{run.id}"
+        branch = (
+            f"--branches=flyball/{run.id}",
+            f"^{self.place.base}",
+        )  # there is none where nothing changed
         return Ending(
             end=run.end,
             code=run.stop.code if run.stop else "",
             state=run.state,
             turns=run.turns,
             tree=run.tree,
-            commits=int(self.place.git("rev-list", "--count", branch)),
+            commits=int(self.place.git("rev-list", "--count", *branch)),
             certificate=verify_run(self.house, run.id).word,
         )
 
@@ -371,9 +374,11 @@ class Lane:
         return effects(entries, self.place.state / "acts", self.place.witness)
 
 
-def chaos(kills: int, seed: int, say: Callable[[str], None], keep: bool = False) -> Tally:
+def chaos(
+    kills: int, seed: int, say: Callable[[str], None], keep: bool = False, where: Path | None = None
+) -> Tally:
     """The whole campaign, in a temporary folder; it stays where something went wrong, or if asked to."""
-    folder = Path(tempfile.mkdtemp(prefix="flyball-chaos-"))
+    folder = Path(tempfile.mkdtemp(prefix="flyball-chaos-", dir=where))
     tally: Tally | None = None
     try:
         tally = Campaign(folder, kills, seed, say).run()

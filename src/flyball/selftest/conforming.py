@@ -1,0 +1,41 @@
+"""The journal conformance suite, run without a test runner: each law of `JournalSuite` on a store of its own."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from flyball.journal import Journal
+from flyball.journal.memory import MemoryJournal
+from flyball.journal.sqlite import SqliteJournal
+from flyball.testing.journal_suite import JournalSuite
+
+
+class Conformed(Struct):
+    laws: int = 0
+    broken: list[str] = field(default_factory=list[str])
+
+
+def conform(folder: Path) -> Conformed:
+    """Every law on SQLite in this folder, and in memory."""
+    names = [name for name in dir(JournalSuite) if name.startswith("test_")]
+    found = Conformed(len(names))
+    for number, name in enumerate(names):
+        _check(found, name, MemoryJournal())
+        _check(found, name, SqliteJournal(folder / f"law-{number}" / "journal.db"))
+    return found
+
+
+def _check(found: Conformed, name: str, journal: Journal) -> None:
+    try:
+        getattr(JournalSuite(), name)(journal)
+    except Exception as problem:  # whatever it is, the law does not hold here
+        where = traceback.extract_tb(problem.__traceback__)[-1]
+        law = name.removeprefix("test_").replace("_", " ")
+        found.broken.append(
+            f"{type(journal).__name__}: {law} ({type(problem).__name__}, line {where.lineno})"
+        )
+    finally:
+        journal.close()
