@@ -29,7 +29,7 @@ class Size(Struct, frozen=True):
 
     machines: tuple[str, ...] = SHIPPED
     seeds: int = 200
-    kills: int = 10
+    kills: int = 20
     points: int = 600
 
 
