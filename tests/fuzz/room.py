@@ -114,10 +114,10 @@ def _sandbox(room: Path, home: Path, batch: Path, log: Path) -> list[str]:
             words += ["--symlink", str(Path(path).readlink()), path]
         elif Path(path).exists():
             words += ["--ro-bind", path, path]
-    for path in {sys.base_prefix, sys.prefix}:
+    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/var/tmp"]
+    for path in {sys.base_prefix, sys.prefix}:  # after /tmp, which may be where they are
         if not path.startswith("/usr"):
             words += ["--ro-bind", path, path]
-    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/var/tmp"]
     words += ["--bind", str(room), WORKSPACE, "--bind", str(home), HOME, "--chdir", WORKSPACE]
     words += ["--ro-bind", str(batch), "/fuzz/batch.json", "--bind", str(log), "/fuzz/log"]
     words += ["--ro-bind", str(Path(__file__).with_name("runner.py")), "/fuzz/runner.py"]
