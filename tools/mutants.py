@@ -258,7 +258,7 @@ def sample(count: int, seed: int, only: Sequence[str]) -> tuple[list[Site], Coun
         for site in sites(SRC / "flyball" / f"{module}.py", module)
     ]
     chosen = every if count >= len(every) else random.Random(seed).sample(every, count)
-    return sorted(chosen), Counter(site.module for site in every)
+    return chosen, Counter(site.module for site in every)  # in no order: what is cut short is a sample, too
 
 
 def red(chosen: Sequence[Site]) -> list[str]:
@@ -285,6 +285,8 @@ def survey(count: int, seed: int, only: Sequence[str], workers: int) -> bool:
     fates: list[Fate] = []
     for fate in Pool(workers).run(chosen):
         fates.append(fate)
+        if not fate.killed:  # at once: a survey that is cut short has still found it
+            print(f"  survived  {fate.site.module}.py:{fate.site.line}", file=sys.stderr, flush=True)
         if len(fates) % 20 == 0:
             print(
                 f"{len(fates)} of {len(chosen)} tried, {sum(f.killed for f in fates)} killed", file=sys.stderr
