@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
 
 from flyball.guard.secrets import find_secret, find_secrets, redact
@@ -43,7 +46,44 @@ FOUND = [
     ("a.yml", "PW: ${DB_PASSWORD:-" + PASSWORD + "}"),
     ("a.py", 't = "gh' + 'p_" + "' + LONG + '"'),
     (".pgpass", "db:5432:app:svc:" + PASSWORD),
+    ("a.py", 't = "' + "dapi" + HEX + '-2"'),
+    ("a.py", 't = "' + "sl." + LONG * 3 + '"'),
+    ("a.env", "V=" + "xoxc-" + "352961318574-579817999234-" + RANDOM),
+    ("a.env", "V=" + "nobody_has_" + LONG),
+    ("a.js", "twilio('AC" + HEX + "', '" + HEX[::-1] + "')"),
+    ("a.json", '{"kty":"oct","k":"' + LONG + '"}'),
+    ("k.pem", "MIIEpAIBAAKCAQEA" + LONG),
+    ("a.yml", "tls.key: " + base64.b64encode(b"-----BEGIN EC PRIVATE" + b" KEY-----\nxxxxxx").decode()),
+    (
+        "a.yml",
+        ".cfg: " + base64.b64encode(b'{"user": "a", "password": "' + PASSWORD.encode() + b'"}').decode(),
+    ),
+    ("a.java", '"jdbc:oracle:thin:scott/' + PASSWORD + '@//db:1521/orcl"'),
+    ("a.go", 'sql.Open("mysql", "root:' + PASSWORD + '@tcp(db:3306)/app")'),
+    ("a.go", 'var jwtSecret = []byte("' + RANDOM + '")'),
+    ("a.go", 'var dbPassword string = "' + PASSWORD + '"'),
+    ("a.c", 'static const char password[] = "' + PASSWORD + '";'),
+    ("a.ino", '#define WIFI_PASS "' + PASSWORD + '"'),
+    ("a.gradle", '    storePassword "' + PASSWORD + '"'),
+    ("a.py", 'smtp.login("ann", "' + PASSWORD + '")'),
+    ("a.cs", 'new NetworkCredential("ann", "' + PASSWORD + '")'),
+    ("a.ts", 'jwt.sign(payload, "' + RANDOM + '")'),
+    ("a.py", 'cohere.Client("' + LONG + '")'),
+    ("a.xml", '<string name="api_key">' + RANDOM + "</string>"),
+    ("a.sh", "curl -su svc:" + PASSWORD + " https://x"),
+    ("a.sh", "mysql -uroot -p" + PASSWORD + " app"),
+    ("a.sh", 'echo "root:' + PASSWORD + '" | chpasswd'),
+    ("a.sh", "curl -H 'Authorization: GenieKey " + HEX + "' https://x"),
+    ("a.ps1", 'Use-It -StorageAccountKey "' + LONG + '=="'),
+    ("a.sql", "CREATE USER app IDENTIFIED BY 'oqwMTRUhHCID';"),
+    ("a.env", "X=amqp://svc:" + PASSWORD + "*!q@mq/x"),
+    ("a.env", "DB_PASSWORD=!" + PASSWORD),
+    ("a.env", "RENDER_KEY=" + RANDOM),
+    ("config/master.key", HEX),
 ]
+
+BY_FILE_ALONE = (".pgpass", "config/master.key")
+"""Lines that only their file makes a secret of."""
 
 ORDINARY = [
     ("a.py", 'password = os.environ["DB_PASSWORD"]'),
@@ -73,6 +113,15 @@ ORDINARY = [
     ("a.py", "from app.authentication_token_refresh import AuthenticationTokenRefreshCoordinator"),
     ("a.pub", "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQC7 me@host"),
     ("a.sh", "docker run -u 1000:1000 -p 8080:8080 app"),
+    ("a.js", 'mapboxgl.accessToken = "pk.eyJ1IjoiYW5uIn0.' + RANDOM + '"'),
+    ("a.vue", '<Password v-model="form.password" :feedback="false" />'),
+    ("a.yml", "checksum/secret: " + HEX + HEX),
+    ("a.json", '"tokenAddress": "0x' + HEX + '01234567"'),
+    ("a.pem", "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A" + RANDOM),
+    ("a.py", '".htpasswd": forms.HTPASSWD,'),
+    ("a.py", 'cache_key = "' + RANDOM + '"'),
+    ("a.js", 'chunk("main-' + LONG + '")'),
+    ("a.md", "Pass `-Dpamconfdir=no` to meson"),
     ("a.py", 'hashed = "$2b$12$EixZaYVK1fsbw1ZfbX3OXePaWxn96p36WQoeG6Lruj3vjPGga31lW"'),
 ]
 
@@ -81,9 +130,41 @@ ORDINARY = [
 def test_a_secret_is_found_and_hidden(path: str, line: str) -> None:
     assert find_secret(path, line)
     hidden = redact(line, path)
-    if '" + "' not in line:
-        assert "[redacted " in hidden
-        assert RANDOM[4:] not in hidden and PASSWORD not in hidden
+    if path not in BY_FILE_ALONE:
+        assert "[redacted " in redact(line)
+    assert "[redacted " in hidden
+    assert RANDOM[4:] not in hidden and PASSWORD not in hidden
+
+
+@pytest.mark.parametrize(("path", "line"), [row for row in FOUND if row[0] not in BY_FILE_ALONE])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_secret_in_a_string_of_json_is_hidden_and_the_json_stays_whole(
+    path: str, line: str, times: int
+) -> None:
+    said = f"so:\n{line}\nthat is it"
+    for _ in range(times):
+        said = json.dumps({"type": "text", "text": said, "n": 1})
+    hidden = redact(said)
+    assert RANDOM[4:] not in hidden and PASSWORD not in hidden and hidden != said
+    assert json.loads(hidden)["n"] == 1
+    assert find_secret("a.jsonl", said)
+
+
+def test_of_a_token_in_pieces_each_piece_is_hidden_and_what_joins_them_stays() -> None:
+    line = 't = "gh' + 'p_" + "' + LONG + '" + x'
+    assert redact(line) == 't = "[redacted github-token]" + "[redacted github-token]" + x'
+
+
+@pytest.mark.parametrize("how", ["backwards", "base64", "hex"])
+def test_a_disguised_token_is_hidden_where_it_stands(how: str) -> None:
+    token = "ghp_" + LONG
+    coded = {
+        "backwards": token[::-1] + '"[::-1]',
+        "base64": base64.b64encode(token.encode()).decode() + '")',
+        "hex": token.encode().hex() + '")',
+    }[how]
+    hidden = redact('before = 1; t = ("' + coded)
+    assert hidden.startswith('before = 1; t = ("[redacted github-token]"')
 
 
 @pytest.mark.parametrize(("path", "line"), ORDINARY)
@@ -131,7 +212,14 @@ def test_a_secret_is_found_anywhere_in_a_long_line(before: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", ["", "\0", "\ud800", "=" * 50_000, "password=" * 2_000, '"' * 9_999, "a:b@" * 5_000]
+    "odd",
+    [
+        *("", "\0", "\ud800", "=" * 50_000, "password=" * 2_000, '"' * 9_999, "a:b@" * 5_000),
+        *('"' + " " * 1_000_000, "auth" + " " * 200_000, "redis-cli " * 10_000, "echo a|" * 10_000),
+        *("chat.googleapis.com/v1/spaces/" * 5_000, "maker.ifttt.com/trigger/a" * 5_000),
+        *("\\n" * 50_000, "\\" * 200_000, '\\"password=' * 3_000, "a" * 1_000_000),
+    ],
+    ids=lambda odd: repr(odd[:12]),
 )
 def test_odd_text_is_survived(odd: str) -> None:
     assert isinstance(redact(odd), str)

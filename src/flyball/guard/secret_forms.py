@@ -22,7 +22,8 @@ LOCKS = re.compile(
 _HINTS = (
     r"pass|pwd|secret|token|key|cred|auth|pw|psk|bearer|basic|jwt|mnemonic|seed|phrase|sessionid|cookie|"
     r"pat\b|dsn|sas|"
-    r"-u\s|webhook|identified|redis-cli"
+    r"-u\s|--user|webhook|identified|redis-cli|mysql|mariadb|accounts|wallet|login|curl|"
+    r"-a\s|getconnection|hmac|aes\.|cipher|zip -p"
 )
 HINT, _HINT_IN_SMALL = re.compile(_HINTS, re.IGNORECASE), re.compile(_HINTS)
 
@@ -45,6 +46,8 @@ _ROUGHLY = (
         "seed",
     ),
     *("phrase", "sessionid", "cookie", "pat", "dsn", "sas", "-u", "webhook", "identified", "redis-cli"),
+    *("mysql", "mariadb", "accounts", "wallet", "login", "curl", "-a", "getconnection", "zip -p"),
+    *("hmac", "aes.", "cipher"),
 )
 
 
@@ -61,20 +64,37 @@ CORE = re.compile(
     re.IGNORECASE,
 )
 OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$@.-")
-QUOTED = r"(?:[bBrRuUfF@$]{0,2})(?P<q>\\?[\"'`])(?P<value>(?:(?!(?P=q))[^\n]){1,4096}?)(?P=q)"
+QUOTED = r"(?:[bBrRuUfFnNlL@$]{0,2})(?P<q>\\?[\"'`])(?P<value>(?:(?!(?P=q))[^\n]){1,4096}?)(?P=q)"
 TYPE = r"(?:\s*:\s*(?:&\s*)?(?:'static\s+)?[A-Za-z][\w\[\]., |?<>&]{0,40}?)?"
-ASSIGNED = re.compile(r"\\?[\"'\]\)`]{0,3}" + TYPE + r"\s*(?:\?\?=|\|\|=|:=|=>|={1,3}|!=|:)\s*" + QUOTED)
+WRAPPED = (
+    r"(?:[\[(]\s*|(?:new\s+)?(?:\[\]byte|bytes(?:\.fromhex)?|bytearray|(?:base64\.)?b64decode|(?:binascii\.)?unhexlify|"
+    r"Buffer\.from|Some|String(?:::from)?|Secret(?:Str|String|KeySpec)?)\(\s*)?"
+)
+"""What makes bytes or an option of a literal, or a list of several."""
+ASSIGNED = re.compile(
+    r"\\?(?:\[\d{0,5}\]|[\"'\]\)`]{0,3})"
+    + TYPE
+    + r"\s*(?:\?\?=|\|\|=|:=|=>|={1,3}|!=|:)\s*"
+    + WRAPPED
+    + QUOTED
+)
 GIVEN = re.compile(
     r"(?:[\"'`]\s*,|\s*\(|[\"'`)\]]{0,3}\s*(?:\|\||\?\?|\bor\b)|[\"'`]?,?\s+value\s*=)\s*" + QUOTED
 )
 BARE = re.compile(r"[\"'\]`]{0,2}\s*(?:=>|:=|=|:)\s*(?P<value>[^\s\"'`,;<>]{6,1024})")
 OPTION = re.compile(r"[ =]+[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})")
 SPACED = re.compile(r"\s+(?P<value>[A-Za-z0-9+/_-]{20,}={0,2})(?=[\s\"']|$)")
-PAIR = re.compile(r"\s*=\s*[(\[]\s*[\"'][^\"']*[\"']\s*,\s*" + QUOTED)
-SET_OFF = re.compile(r"(?:\s+As\s+\w+\s*=|[\"']?\s*\{\s*default\s*=)\s*" + QUOTED)
+PAIR = re.compile(r"\s{0,20}(?:=\s{0,20})?[(\[]\s*[\"'][^\"']{0,200}[\"']\s*,\s*" + QUOTED)
+LEADING = re.compile(r"[ \t]+(?=[\"'][^-\s])" + QUOTED)
+"""A setting at the beginning of a line and its value, as in Groovy."""
+SET_OFF = re.compile(
+    r"(?:\s+(?:As\s+)?[A-Za-z]\w{1,20}\s*=|\s*[:=]\s*\{\s*[\"'][^\"']{0,60}[\"']\s*:|[\"']?\s*\{\s*default\s*=)\s*"
+    + QUOTED
+)
 PLIST = re.compile(r"</key>\s*<string>(?P<value>[^<>\s]{6,})</")
 NUMBER = re.compile(r"\s*(?:=|:)\s*(?P<value>0x[0-9a-fA-F]{64})\b")
 TAG = re.compile(r"(?:\s[^>]{0,200})?>(?P<value>[^<>\s]{6,})</")
+NAMED_TAG = re.compile(r"[\"'][^<>]{0,100}>(?P<value>[^<>\s]{6,})</")
 FALLBACK = re.compile(r":?[-=](?P<value>[^}\s]{6,})\}")
 ASKS = re.compile(
     r"(?i)(?:get|fetch|load|read|find|has|is|lookup|validate|check|verify|list|delete|create)_?[A-Z_a-z]"
@@ -85,8 +105,8 @@ PHRASE = re.compile(
     r"recovery[_ -]?phrase)\w*[\"']?\s*[:=]\s*[\"']?(?P<value>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})"
 )
 PROSE = re.compile(
-    r"(?i)\b(?:password|passwd|passphrase|pw|token|secret)\s+(?:is|was|=|"
-    r"to)\s*:?\s+[\"'`]?(?P<value>[^\s\"'`]{8,})"
+    r"(?i)\b(?:password|passwd|passphrase|pw|token|secret)\s+\(?(?:is|was|=|"
+    r"to|currently)\s*:?\s+[\"'`]?(?P<value>[^\s\"'`]{8,})"
 )
 
 URL = re.compile(
@@ -96,13 +116,21 @@ TOKEN_URL = re.compile(r"https?://(?P<value>[A-Za-z0-9_-]{20,200})(?::x-oauth-ba
 HEADER = re.compile(
     r"(?i)\b(?P<scheme>bearer|basic|token|apikey|negotiate)\s+(?P<value>[A-Za-z0-9_.~+/:=-]{8,4096})"
 )
-LOGIN = re.compile(r"(?:^|\s)(?:-u|--user)[ =]?[\"']?(?P<user>[\w.@-]+):(?P<value>[^\s\"'@]{4,})")
+ORACLE = re.compile(r"(?i)\bjdbc:oracle:\w+:(?P<user>[\w$#]{1,60})/(?P<value>[^\s\"'/@<>]{2,100})@")
+DSN = re.compile(r"(?P<user>[\w.-]{1,60}):(?P<value>[^\s\"'@:/]{2,100})@(?:tcp|unix)\(")
+SCHEME = re.compile(
+    r"(?i)authorization[\"']?\s*[:=,]\s*[\"'`]?(?!basic\b|digest\b|aws4|signature\b)(?P<scheme>[a-z][\w-]{1,20})\s+"
+    r"(?P<value>[\w.~+/:=-]{16,4096})"
+)
+LOGIN = re.compile(
+    r"(?:(?:^|\s)(?:-u|--user)|\bcurl\b[^\n]{0,200}?\s-[A-Za-z]{0,4}u|\bhttps?\s(?:[^\n]{0,80}\s)?-a)[ =]?[\"']?(?P<user>[\w.@-]+):(?P<value>[^\s\"'@]{4,})"
+)
 SHORT_P = re.compile(
     r"\b(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|docker\s+login|helm\s+registry\s+login|smbclient|"
-    r"7z|unzip|zip|psql)\b.*?\s-p\s?[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})"
+    r"7z|unzip|zip|psql)\b[^\n]{0,200}?\s-[pP]\s?[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})"
 )
 TOOLS = re.compile(
-    r"\b(?:redis-cli\b.*?\s-a|openssl\b.*?\s-(?:k|pass\w*\s+pass:)|htpasswd\s+-\w*b\w*\s+\S+\s+\S+|"
+    r"\b(?:redis-cli\b[^\n]{0,200}?\s-a|openssl\b[^\n]{0,200}?\s-(?:k|pass\w*\s+pass:)|htpasswd\s+-\w*b\w*\s+\S+\s+\S+|"
     r"ConvertTo-SecureString(?:\s+-String)?)"
     r"\s*[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})"
 )
@@ -116,11 +144,43 @@ REQUIRE = re.compile(
     r"^\s*\+?\s*(?:requirepass|masterauth|rpcpassword|bindpw|rootpw)[\s=]+[\"']?(?P<value>[^\s\"']{6,})"
 )
 STDIN = re.compile(
-    r"\becho\s+(?:-n\s+)?[\"']?(?P<value>[^\s\"'$]{6,})[\"']?\s*\|.*(?:--password-stdin|sudo\s+-S|"
-    r"--passphrase-fd)"
+    r"\becho\s+(?:-n\s+)?[\"']?(?:[\w.-]{1,40}:(?=.{0,80}chpasswd))?(?P<value>[^\s\"'$]{6,200})[\"']?\s*\|"
+    r".{0,200}?(?:--password-stdin|sudo\s+-S|--passphrase-fd|chpasswd)"
 )
+CALLS = re.compile(
+    r"\b(?:PDO|mysqli|mysqli?_connect|getConnection|login|\w{0,20}BasicAuth|\w{0,20}Credentials?|basic_auth|authenticate|"
+    r"jwt\.(?:sign|verify|encode|decode))\s*\(\s*"
+    r"(?:[^()\"']{0,60}|[\"'][^\"']{0,200}[\"'])(?:,\s*[\"'][^\"']{0,100}[\"']){0,1},\s*"
+    r"(?:Some\()?[\"'](?P<value>[^\"'\s]{6,200})[\"']"
+)
+"""A call that takes a user and a password, the last of them."""
+CIPHERS = re.compile(
+    r"(?i)\b(?:hmac\.new|aes\.new|createhmac|createcipheriv|createdecipheriv)\(\s*(?:[\"'][\w-]{1,30}[\"']\s*,|[\w.]{1,30},)?"
+    r"\s*(?:\[\]byte\()?b?[\"'](?P<value>[^\"'\s]{12,200})[\"']"
+)
+"""A call that takes a key."""
+WALLET = re.compile(
+    r"(?i)\b(?:accounts[\"']?\s*[:=]\s*\[\s*|wallet\(\s*)[\"'](?P<value>(?:0x)?[0-9a-f]{64})[\"']"
+)
+UNNAMED = re.compile(
+    r"(?<![\w./-])(?P<prefix>[a-z][a-z0-9]{1,11}(?:[_-][a-z0-9]{2,10}){0,2})[_-](?P<value>[A-Za-z0-9]{30,256})(?![\w])"
+)
+"""The way in which providers of today write tokens: a short word, and a long run of letters and digits."""
+CLIENT = re.compile(r"(?i)(?:client|bot|api|sdk|login|fernet)\(\s*b?[\"'](?P<value>[\w+/-]{32,256}=?)[\"']")
+PUBLIC_PREFIX = re.compile(
+    r"^(?:pk|phc|pub\w*|publishable|ids?|msg|toolu|srvtoolu|resp|call|chatcmpl|req|evt|file|user|org|cus|run|thread|"
+    r"asst|batch|sha\d*|md5|h1|chunk|main|index|img|image|vendor|css|js|ami|commit|rev|cs|pi|seti|"
+    r"sub|price)(?:$|[_-])"
+)
+
+NETRC_LINE = re.compile(r"\blogin\s+\S{1,100}\s+password\s+[\"']?(?P<value>[^\s\"']{6,200})")
 NETRC = re.compile(r"\bpassword\s+(?P<value>\S{6,})")
-KEYSTORE = re.compile(r"(?:^\+?|:)_(?:auth|authToken|password)\s*=\s*[\"']?(?P<value>[^\s\"'$<{]{8,})")
+ALONE = re.compile(r"^\s*(?P<value>[^\s#<>\"'`]{8,200})\s*$")
+KEYSTORE = re.compile(
+    r"(?:(?:^\+?|:)_(?:auth|authToken|password)\s*=|npmAuthIdent[\"']?:)\s*[\"']?(?P<value>[^\s\"'$<{]{8,})"
+)
+HEAD = re.compile(r"(?:#define\s+|(?:^|[\s{(]):)$")
+"""What may stand before a setting whose value only a blank sets off."""
 DATA_URL = re.compile(
     r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]+|\b(?:sha(?:1|256|384|512)|md5)[-:=][A-Za-z0-9+/=]{20,}"
 )
@@ -131,9 +191,15 @@ def has_data(line: str) -> bool:
     return "base64" in line or "sha" in line or "md5" in line
 
 
-JOINED = re.compile(r"[\"'`]\s*(?:\+|\.|\.\.|<>|&|,)?\s*[fbru]?[\"'`]")
+JOINED = re.compile(
+    r"(?<=[\w-])\\?[\"'`]\s{0,40}(?:(?:\+|\.\.?|<>|&|,)\s{0,40})?[fbru]?\\?[\"'`](?=[\w+/=-])"
+)
+"""Where two literals become one."""
 B64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{24,4096}={0,2}")
 HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}){20,2048}(?![0-9A-Fa-f])|(?:\\x[0-9A-Fa-f]{2}){20,2048}")
+ESCAPED = re.compile(r"\\([\"'/\\ntr])")
+DOCUMENT = re.compile(r"^\s*[{\[].*[}\]]\s*$", re.DOTALL)
+"""A line that is JSON as a whole: what it says is its text without the escapes."""
 COMMENT = re.compile(r"^\s*\+?\s*(?:#(?!\s*(?:define|include|if|el|pragma|undef))|\*|--|;)|//|/\*|\s# ")
 HEADER_CHECK = re.compile(
     r"(?i)startswith|starts_with|hasprefix|\.includes|contains|indexof|\bin\s+\w+|re\.(?:compile|search|"
@@ -141,6 +207,7 @@ HEADER_CHECK = re.compile(
 )
 SPACE = re.compile(r"[\s\"'`,;&]")
 RUN = re.compile(r"[A-Za-z0-9_+/=~%-]{15}")
+LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{30}")
 KEY_STAND_IN = re.compile(
     r"KEY(?: BLOCK)?-----[\s\\nr\"'+]{0,12}(?:X{3,}|x{3,}|\.{3}|<|\$\{|\{\{|YOUR|\*{3}|\[|(\w)\1{3}\W)"
 )

@@ -4,6 +4,7 @@ The literal (lower case) must be part of every match, so that most text is never
 there is one, is the secret part; else it is the whole match. To add a provider, add a row.
 """
 
+import base64
 import re
 from typing import NamedTuple
 
@@ -53,6 +54,17 @@ CLOUD = (
     _exact("alibaba-key", "ltai", r"LTAI[A-Za-z0-9]{16,24}"),
     _exact("tencent-key", "akid", r"AKID[A-Za-z0-9]{28,40}"),
     _rule("yandex-key", "aqvn", r"AQVN[\w-]{35,38}"),
+    _rule("yandex-key", "t1.", r"t1\.[\w-]{10,}={0,2}\.[\w-]{80,}"),
+    _rule("volcengine-key", "aklt", r"AKLT[A-Za-z0-9+/_-]{40,}={0,2}"),
+    _rule("baidu-key", "altak-", r"ALTAK-[A-Za-z0-9]{20,}(?:/[0-9a-f]{40})?"),
+    _rule("amazon-client-secret", "amzn1.oa2-cs", r"amzn1\.oa2-cs\.v1\.[0-9a-f]{40,}"),
+    Rule("amazon-refresh-token", "atz", Lazy(r"(?<![A-Za-z0-9])Atz[ar]\|[\w+/=-]{60,}")),
+    _free(
+        "azure-function-key",
+        "azurewebsites.net",
+        r"azurewebsites\.net/\S{1,200}?code=(?P<v>[\w%/+-]{30,}={0,2})",
+    ),
+    _rule("render-key", "rnd_", r"rnd_[A-Za-z0-9]{28,}"),
     _rule("ibm-digitalocean-key", "do", r"do[opr]_v1_[0-9a-f]{40,}"),
     _rule("cloudflare-origin-ca", "v1.0-", r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,}"),
     _rule("cloudflare-token", "cf", r"cf(?:ut|at|k)_[\w-]{36,}"),
@@ -83,7 +95,33 @@ FORGES = (
     _rule("jfrog-key", "akcp", r"AKCp[A-Za-z0-9]{60,}"),
     _rule("jfrog-reference", "cmvmdgtu", r"cmVmdGtu[A-Za-z0-9]{50,}"),
     _rule("circleci-token", "ccip", r"CCIP(?:AT|RJ)_[\w]{20,}"),
-    _rule("buildkite-token", "bkua_", r"bkua_[0-9a-f]{40}"),
+    _rule("buildkite-token", "bk", r"bk(?:ua|ct)_[0-9A-Za-z]{40}"),
+    _rule("sourcegraph-token", "sgp_", r"sgp_(?:(?:[0-9a-f]{16}|local)_)?[0-9a-f]{40}"),
+    _rule("packagist-token", "packagist_", r"packagist_[a-z]{3}_[0-9a-f]{60,}"),
+    _rule("deno-token", "dd", r"dd[op]_[A-Za-z0-9]{36}"),
+    _rule("octopus-key", "api-", r"API-[A-Z0-9]{25,30}(?![A-Za-z0-9])"),
+    _rule("openshift-token", "sha256~", r"sha256~[\w-]{43}"),
+    _rule("rancher-token", "token-", r"token-[a-z0-9]{5}:[a-z0-9]{50,}"),
+    _rule("harness-token", "at.", r"[ps]at\.[\w-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}"),
+    _rule("nexus-token", "token.", r"(?:Npm|NuGet|Docker)Token\.[0-9a-f-]{36}"),
+    _rule("snyk-token", "snyk_", r"snyk_[a-z]+\.[\w.-]{20,}"),
+    _rule("dbt-token", "dbt", r"dbt[cu]_[\w+/=-]{30,}"),
+    _rule(
+        "authress-key",
+        ".acc",
+        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][\w.+/=-]{40,}",
+    ),
+    _rule("defined-networking-key", "dnkey-", r"dnkey-[\w=-]{26}-[\w=-]{50,}"),
+    _rule("scalingo-token", "tk-us-", r"tk-us-[\w-]{48}"),
+    _rule("matrix-token", "syt_", r"syt_[A-Za-z0-9+/=]+_[A-Za-z]{16,}_[A-Za-z0-9]{6}"),
+    _rule("upcloud-token", "ucat_", r"ucat_[A-Z0-9]{26}"),
+    _rule("cloudsmith-key", "csa_", r"csa_[0-9a-f]{40}"),
+    _rule("portainer-token", "ptr_", r"ptr_[A-Za-z0-9+/=]{40,}"),
+    _rule(
+        "onepassword-key",
+        "a3-",
+        r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}(?![A-Z0-9])",
+    ),
     _rule("sonar-token", "sq", r"sq[upa]_[0-9a-f]{40}"),
     _rule("terraform-token", "atlasv1", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{50,}"),
     _rule("pulumi-token", "pul-", r"pul-[0-9a-f]{40}"),
@@ -120,11 +158,17 @@ MODELS = (
     _rule("nvidia-key", "nvapi-", r"nvapi-[\w-]{40,}"),
     _rule("elevenlabs-key", "sk_", r"sk_[0-9a-f]{48}"),
     _rule("cerebras-key", "csk-", r"csk-[a-z0-9]{40,}"),
+    _rule("firecrawl-key", "fc-", r"fc-[0-9a-f]{32}(?![0-9a-f])"),
+    _rule("jina-key", "jina_", r"jina_[A-Za-z0-9_-]{40,}"),
+    _rule("e2b-key", "e2b_", r"e2b_[0-9a-f]{40}"),
+    _rule("runpod-key", "rpa_", r"rpa_[A-Z0-9]{30,}"),
+    _rule("cursor-key", "key_", r"key_[0-9a-f]{64}"),
+    _rule("together-key", "tgp_v1_", r"tgp_v1_[\w-]{30,}"),
     _rule("voyage-key", "pa-", r"pa-[A-Za-z0-9_-]{43}(?![\w-])"),
 )
 
 SERVICES = (
-    _rule("slack-token", "xox", r"xox[abeprs](?:\.xox[abp])?-[0-9A-Za-z-]{10,}"),
+    _rule("slack-token", "xox", r"xox[a-z](?:\.xox[a-z])?-[0-9A-Za-z%/+-]{10,}"),
     _rule("slack-app-token", "xapp-", r"xapp-\d-[A-Z0-9]+-\d+-[0-9a-f]{20,}"),
     _free(
         "slack-webhook",
@@ -142,11 +186,15 @@ SERVICES = (
     _free(
         "google-chat-webhook",
         "chat.googleapis.com",
-        r"chat\.googleapis\.com/v1/spaces/\S+?[?&]key=(?P<v>[\w-]{20,})",
+        r"chat\.googleapis\.com/v1/spaces/\S{1,300}?[?&]key=(?P<v>[\w-]{20,})",
     ),
     _free("zapier-webhook", "hooks.zapier.com", r"hooks\.zapier\.com/hooks/catch/(?P<v>\d+/\w{5,})"),
     _free("make-webhook", "hook.", r"hook\.(?:eu|us)\d\.make\.com/(?P<v>\w{20,})"),
-    _free("ifttt-webhook", "maker.ifttt.com", r"maker\.ifttt\.com/trigger/\S+/with/key/(?P<v>[\w-]{16,})"),
+    _free(
+        "ifttt-webhook",
+        "maker.ifttt.com",
+        r"maker\.ifttt\.com/trigger/[^\s/]{1,100}/with/key/(?P<v>[\w-]{16,})",
+    ),
     Rule("telegram-token", ":aa", Lazy(r"(?<!\d)\d{8,10}:AA[\w-]{32,34}(?![\w-])")),
     _rule("stripe-key", "k_", r"[sr]k_(?:live|test|prod)_[0-9a-zA-Z]{16,}"),
     _rule("webhook-secret", "whsec_", r"whsec_[A-Za-z0-9+/=]{20,}"),
@@ -161,6 +209,28 @@ SERVICES = (
     _rule("flutterwave-key", "flwseck", r"FLWSECK(?:_TEST)?-[A-Za-z0-9-]{20,}"),
     _rule("shopify-token", "shp", r"shp(?:at|ca|pa|ss|tka)_[0-9a-fA-F]{32}"),
     _exact("twilio-key", "sk", r"SK[0-9a-f]{32}"),
+    _exact("twilio-auth-token", "ac", r"AC[0-9a-f]{32}[\"':,;\s]{1,8}(?P<v>[0-9a-f]{32})"),
+    _rule("dropbox-token", "sl.", r"sl\.(?:u\.)?[\w-]{100,}"),
+    _rule("clickup-token", "pk_", r"pk_\d{6,9}_[A-Z0-9]{32}"),
+    _exact("klaviyo-key", "pk_", r"pk_(?=[0-9a-f]*[a-f])[0-9a-f]{34}"),
+    _exact("live-key", "live_", r"live_[A-Za-z0-9_-]{30,48}"),
+    _rule("adobe-secret", "p8e-", r"p8e-[\w-]{32}"),
+    _rule("woocommerce-secret", "ck_", r"ck_[0-9a-f]{40}"),
+    _rule("woocommerce-secret", "cs_", r"cs_[0-9a-f]{40}"),
+    _rule("telnyx-key", "key0", r"KEY0[0-9A-F]{31}_\w{20,}"),
+    _rule("stytch-secret", "secret-", r"secret-(?:live|test)-[\w-]{30,}={0,2}"),
+    _rule("axiom-token", "xa", r"xa(?:at|pt)-[0-9a-f-]{36}"),
+    _rule("maxmind-key", "_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),
+    _rule("calcom-key", "cal_", r"cal_(?:live_)?[0-9a-f]{32}"),
+    _rule("pinterest-token", "pina_", r"pina_[A-Z0-9]{40,}"),
+    _rule("instagram-token", "igq", r"IGQ[A-Z][A-Za-z0-9_-]{100,}"),
+    _rule("twitch-token", "oauth:", r"oauth:[a-z0-9]{30}(?![a-z0-9])"),
+    _rule("fauna-key", "fna", r"(?<![+/])fnA[A-Za-z0-9_-]{37}(?![\w-])"),
+    _rule("cockroach-key", "ccdb1_", r"CCDB1_[\w]{20,}"),
+    _rule("atlas-secret", "mdb_sa_sk_", r"mdb_sa_sk_[\w-]{30,}"),
+    _rule("xata-key", "xau_", r"xau_[A-Za-z0-9]{30,}"),
+    _rule("sanity-token", "sk", r"sk[A-Za-z0-9]{80,}(?![A-Za-z0-9])"),
+    _rule("ghost-key", ":", r"[0-9a-f]{24}:[0-9a-f]{64}(?![0-9a-f])"),
     _rule("sendgrid-key", "sg.", r"SG\.[\w-]{16,32}\.[\w-]{30,64}"),
     _exact("mailgun-key", "key-", r"key-[0-9a-f]{32}"),
     _exact("mailchimp-key", "-us", r"[0-9a-f]{32}-us\d{1,2}"),
@@ -185,7 +255,7 @@ SERVICES = (
     _rule("contentful-token", "cfpat-", r"CFPAT-[\w-]{40,}"),
     _rule("mapbox-token", "sk.eyj", r"sk\.eyJ[\w-]{40,}\.[\w-]{20,}"),
     _rule("asana-token", "/", r"[12]/\d{15,17}(?:/\d{15,17})?:[0-9a-f]{32}"),
-    _rule("hubspot-token", "pat-", r"pat-(?:na|eu)\d-[0-9a-f-]{36}"),
+    _rule("hubspot-token", "pat-", r"pat-[a-z]{2}\d-[0-9a-f-]{36}"),
     _rule("adafruit-key", "aio_", r"aio_[A-Za-z0-9]{28}"),
     _rule("prefect-key", "pn", r"pn[ub]_[A-Za-z0-9]{36}"),
     _rule("infracost-key", "ico-", r"ico-[A-Za-z0-9]{32}"),
@@ -201,7 +271,23 @@ SERVICES = (
     _rule("clickhouse-key", "4b1d", r"(?<![+/])4b1d[A-Za-z0-9]{38}(?![A-Za-z0-9])"),
 )
 
+
+def _encoded(kind: str) -> str:
+    """How the header of such a key begins in base64, without the end that depends on what follows."""
+    head = base64.b64encode(f"-----BEGIN {kind}PRIVATE".encode()).decode().rstrip("=")
+    return head[: -2 if len(head) % 4 else None]
+
+
+_HEADERS = "|".join(map(_encoded, ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ", "PGP ")))
+
 SHAPES = (
+    _rule("private-key", "ls0tls1crudjti", rf"(?:{_HEADERS})[A-Za-z0-9+/=]*"),
+    _rule("private-key", "mi", r"MII[A-Za-z0-9+/]{3}IBA[A-Za-z0-9+/]{24,}={0,2}"),
+    _rule("private-key", "age", r"MI(?:GHAgEAM|G2AgEAM|HuAgEAM|GkAgEBBD|HcAgEBBE)[A-Za-z0-9+/]{24,}={0,2}"),
+    _rule("private-key", "mhccaqee", r"MHcCAQEE[A-Za-z0-9+/]{24,}={0,2}"),
+    _rule("private-key", "mc4caqaw", r"MC4CAQAwBQYDK2Vw[A-Za-z0-9+/]{24,}={0,2}"),
+    _rule("private-key", "b3blbnnzac1r", r"b3BlbnNzaC1rZXktdj[A-Za-z0-9+/]{20,}={0,2}"),
+    Rule("private-key", '"kty"', Lazy(r"[\"'](?:d|k)\\?[\"']\s*:\s*\\?[\"'](?P<v>[\w-]{20,})")),
     _rule("json-web-token", "eyj", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{10,}"),
     _rule("json-web-token", "eyj", r"eyJ[\w-]{16,}\.\.?[\w-]{8,}\.[\w-]{16,}\.[\w-]{10,}"),
 )
@@ -214,5 +300,6 @@ PRIVATE_KEYS = (
         r"(?:(?:(?!-----BEGIN)[\s\S]){0,20000}?-----END (?:[A-Z0-9]+ ){0,3}(?:PRIVATE|SECRET) KEY(?: BLOCK)?-----)?"
     ),
     Lazy(r"PuTTY-User-Key-File-\d"),
+    Lazy(r"---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----"),
 )
 """The header alone counts; with its end the whole block is the secret."""

@@ -13,21 +13,30 @@ def _set(words: str) -> frozenset[str]:
 
 
 PASSWORDS = _set("""
-    password passwd pwd passphrase passcode pass pw psk passwort userpass dbpass
+    password passwd pwd passphrase passcode pass pw psk passwort userpass dbpass storepass keypass sshpass
+    mypass mailpass smtppass rootpass ftppass adminpass passwords kennwort
 """)
 LAST_ONLY = _set("pass pw psk pat auth sas jwt cookie webhook dsn bearer")
 """Words that mean a secret only where a name ends with them."""
 TELLING = _set("""
     secret token apikey credential credentials bearer jwt authtoken accesstoken secretkey accesskey
     privatekey authkey apitoken pat clientsecret sessionid auth authorization sas dsn creds cred
-    cookie webhook mnemonic secrets
+    cookie webhook mnemonic secrets tokens
 """)
 KEY_KINDS = _set("""
     api access secret private auth encryption encrypt encrypted signing sign master account client
     storage shared service deploy license hmac jwt session app application consumer subscription
     admin root aws ssh webhook aes crypto cipher token server functions host primary registry write
-    openai anthropic stripe sendgrid twilio datadog algolia azure google gcp
+    openai anthropic stripe sendgrid twilio datadog algolia azure google gcp preshared tls ssl rsa enc
+    decryption decrypt cookie gemini mistral cohere mailgun sentry github slack groq openrouter rapidapi
+    mapbox firebase supabase pinecone wandb hf dd cf maps vapid
 """)
+PLAIN_KEYS = _set("""
+    cache primary foreign sort partition object query lookup group row item map dict public idempotency dedupe
+    dedup registry storage state translation message i18n label feature index unique composite candidate natural
+    surrogate hash range routing ordering order search
+""")
+"""Keys that open nothing."""
 PASSIVE_ENDINGS = _set("""
     id ids name names url uri urls path paths file files filename type types count field fields
     label header headers prefix suffix hash hashed length len size ttl expiry expires expiration
@@ -36,7 +45,7 @@ PASSIVE_ENDINGS = _set("""
     endpoints provider class selector ref arn version env var variable store manager service factory
     validator rules schema input form page route button link index idx position pos kind scope
     scopes audience issuer location dir directory folder mode strength min max usage public pub
-    budget cost price limits stream span spans char chars kid at date
+    budget cost price limits address addr symbol decimals mgr realm encoder hasher stream span spans char chars kid at date
 """)
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -47,11 +56,11 @@ _SAID = re.compile(
     r"(?i)example|sample|dummy|placeholder|change[-_ ]?(?:me|this|it)\b|changeme|your[-_ ]|yourpass|"
     r"replace[-_ ]|"
     r"insert[-_ ]|redacted|not[-_ ]?(?:a[-_ ]?)?(?:real|secret|set)|x{4,}|\*{3,}|\.{3}|foobar|"
-    r"goes[-_ ]?here|<|>"
+    r"goes[-_ ]?here|^<|<\w[\w -]*>|>$"
 )
 """Words by which a value says that it is none, however long it is."""
 _DUMMY = re.compile(
-    r"(?i)fake|[-_ ]your|\bmy|replace|todo|fixme|tbd|lorem|dev[-_]?only|\bfoo|\bbar\b|test|mock|stub|"
+    r"(?i)fake|[-_ ]your|\bmy[-_ ]|^my(?:pass|pw|secret|token|key|api|db|app|user)\w*$|replace|todo|fixme|\btbd\b|lorem|dev[-_]?only|\bfoo|\bbar\b|test|mock|stub|"
     r"invalid|unused|"
     r"ci[-_]only|local[-_]?dev|default|[-_]here\b|secret[-_]?(?:key|token|value)|password|insecure|unsafe|"
     r"^(?:super[-_]?|top[-_]?)?secret\w{0,3}$|^p(?:a|@|4)ssw(?:o|0)rd\W?\d{0,4}\W?$|^s3cr(?:e|3)t$|"
@@ -69,11 +78,14 @@ _TERM = re.compile(
 )
 """Technical terms with digits in them."""
 _LOOKUP = re.compile(
-    r"^(?:\\x[0-9a-f]{2}|\$|\{|\[|%|#\{|&|\*|!|@|~/|/|\.{1,2}/|file:|https?:|arn:|vault:|op://|ssm:|"
+    r"^(?:\\x[0-9a-f]{2}|\$(?:\w+$|\W)|\{|\[|%(?:\w+%|[sd]\b|\()|#\{|[&*!@][A-Za-z_.-]*\d?\W?$|~/|\.{1,2}/|file:|https?:|arn:|vault:|op://|ssm:|"
     r"ref\+|env[:.(]|sops|ENC\[|"
-    r"projects/|secretRef|secretKeyRef|AQICAH|gAAAA)|os\.environ|getenv|process\.env|System\.get|ENV\[|"
+    r"projects/|secretRef|secretKeyRef|AQICAH|gAAAA|Ag[A-D][\w+/]{50})|os\.environ|getenv|process\.env|System\.get|ENV\[|"
     r"\$\{|\{\{|<%|\(\)|config\(|secrets?\.|vault\.|import\.meta"
 )
+_PATH = re.compile(r"^/[\w.~-]*(?:/|$)")
+_PUBLIC = re.compile(r"^(?:0x[0-9a-fA-F]{40}$|pk[._]|phc_|sb_publishable_|age1|AAAA[BCE][23]|ssh-)")
+"""What its provider gives out for everybody to see."""
 _HASHED = re.compile(
     r"^(?:\$(?:2[abxy]|argon2\w*|5|6|1|apr1|scrypt)\$|pbkdf2[_:]|scrypt:|bcrypt|sha\d+[-:$]|md5[-:$]|\{S?SHA)"
 )
@@ -103,7 +115,7 @@ def kind_of(name: str) -> str:
         part in TELLING or part.endswith(("secret", "token", "apikey")) for part in told
     ):
         return "token"
-    return ""
+    return "key" if parts[-1] == "key" and not PLAIN_KEYS.intersection(parts) else ""
 
 
 def _is_key(parts: list[str]) -> bool:
@@ -112,11 +124,33 @@ def _is_key(parts: list[str]) -> bool:
 
 def is_secret_value(value: str, kind: str) -> bool:
     """Would a person with this literal beside such a name have to change their password?"""
-    if len(value) < 6 or len(value) > 4096 or " " in value or is_stand_in(value):
+    value = value.removeprefix("django-insecure-")
+    if len(value) < 6 or len(value) > 4096 or is_stand_in(value) or _PUBLIC.match(value):
         return False
+    if " " in value:
+        return _is_noise(value)
     if _TERM.match(value) or _HASHED.match(value) or _VERSIONISH.match(value) or _is_reference(value):
         return False
+    if kind == "key":
+        return len(value) >= 20 and is_random(value) and _is_dense(value)
     return _is_password(value) if kind == "password" else is_random(value)
+
+
+def _is_dense(value: str) -> bool:
+    """Small and capital letters and digits, and nowhere for long the same kind: no name is written so."""
+    kinds = (any(map(str.islower, value)), any(map(str.isupper, value)), any(map(str.isdigit, value)))
+    return all(kinds) and len(_CAMEL.findall(value)) * 7 >= len(value) * 2
+
+
+def is_token_body(value: str) -> bool:
+    """Is this, with nothing but a prefix to go by, a token?"""
+    return _is_dense(value) and is_random(value) and not is_stand_in(value)
+
+
+def _is_noise(value: str) -> bool:
+    """Blanks stand in sentences; among as many signs and digits as these they stand in a key."""
+    marks = sum(1 for c in value if not c.isalnum() and c not in " ,.'\"()-")
+    return len(value) >= 24 and marks * 8 >= len(value) and worded(value) * 4 < len(value)
 
 
 def is_stand_in(value: str) -> bool:
@@ -124,7 +158,7 @@ def is_stand_in(value: str) -> bool:
     return (
         bool(_LOOKUP.search(value))
         or bool(_SAID.search(value))
-        or (not _is_long_random(value) and bool(_DUMMY.search(value)))
+        or (not _is_long_random(value) and bool(_DUMMY.search(value) or _PATH.match(value)))
         or (_IDENTIFIER.match(value) is not None and not _mixed(value) and not _unspoken(value))
         or is_monotonous(value)
     )
@@ -141,9 +175,9 @@ def _is_long_random(value: str) -> bool:
     return len(value) >= 20 and any(c.isdigit() for c in value) and worded(value) * 3 < len(value)
 
 
-def is_monotonous(value: str) -> bool:
+def is_monotonous(value: str, *, fold: bool = True) -> bool:
     """`xxxx`, `0000`, `1234567890`, `abcdef…`: few different characters, or mostly one after the other."""
-    low = value.lower()
+    low = value.lower() if fold else value
     distinct = len(set(low))
     steps = sum(1 for a, b in pairwise(low) if ord(b) - ord(a) in (0, 1, -1))
     return distinct <= 3 or (len(low) >= 16 and distinct <= 5) or steps * 10 >= len(low) * 6
@@ -174,7 +208,7 @@ def _is_password(value: str) -> bool:
     marks = any(not c.isalnum() and c not in "-_.:/" for c in value)
     if not letters or value.endswith(("(", "[", "{")) or (_UUID.match(value) and len(value) < 36):
         return False
-    return digits or (marks and len(value) >= 8) or (len(value) >= 12 and _mixed(value))
+    return digits or (marks and len(value) >= 8) or _mixed(value)
 
 
 def is_random(value: str) -> bool:
@@ -188,6 +222,11 @@ def is_random(value: str) -> bool:
     marks = any(c in "!@#$%^&*?+~" for c in core)
     if len(core) < 16:
         return kinds + marks >= 3 and worded(core) * 2 < len(core) and (kinds == 3 or marks)
+    switches = sum(1 for a, b in pairwise(core) if a.isdigit() != b.isdigit())
+    if core.isalnum() and len(core) >= 24 and switches * 5 >= len(core):
+        return len(set(core)) >= 8
+    if len(core) >= 20 and _is_dense(core):
+        return len(set(core)) >= 9
     hexadecimal = all(c in "0123456789abcdefABCDEF-" for c in core)
     if hexadecimal:
         return len(core) >= 20 and kinds >= 2 and len(set(core)) >= 8
@@ -211,8 +250,11 @@ def _reads(word: str) -> bool:
 
 def _mixed(value: str) -> bool:
     """Upper and lower case alternate as they do in no name."""
-    switches = sum(1 for a, b in pairwise(value) if a.islower() and b.isupper())
-    return len(value) >= 12 and switches * 5 >= len(value) and worded(value) * 2 < len(value)
+    pieces = _CAMEL.findall(value)
+    cases = any(c.islower() for c in value) and any(c.isupper() for c in value)
+    turns = sum(max(1, len(p) // 2) if p.isupper() and value.isalpha() else 1 for p in pieces)
+    spoken = sum(len(piece) for piece in pieces if len(piece) >= 4 and piece[1:].islower() and _reads(piece))
+    return len(value) >= 10 and cases and turns * 3 >= len(value) and spoken * 2 < len(value)
 
 
 def _unspoken(value: str) -> bool:

@@ -6,13 +6,15 @@ What the change guard refuses and what is hidden from journals and screens goes 
 import base64
 import binascii
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import islice
+from functools import lru_cache
+from itertools import accumulate, chain, islice, pairwise
 from typing import NamedTuple
 
 from flyball.guard import secret_forms as forms
 from flyball.guard.secret_rules import PRIVATE_KEYS, PROVIDERS
-from flyball.guard.secret_words import is_monotonous, is_secret_value, is_weak, kind_of
+from flyball.guard.secret_words import is_monotonous, is_secret_value, is_token_body, is_weak, kind_of
 
 WINDOW = 10_000
 OVERLAP = 500
@@ -24,6 +26,14 @@ DEEPEST = 120
 MOST_NAMES = 400
 """So many telling names in one line are looked at; a line with more is not written by hand."""
 
+
+URLS = ("://", "jdbc:oracle", "@tcp(", "@unix(")
+"""No address with a password is without one of these."""
+
+MOST_ESCAPED = 3
+"""So often may a text have been put into a string of another."""
+
+BLANKS = {"n": "\n", "r": "\n", "t": "\t"}
 
 LOGIN_FILES = ("netrc", "pgpass", "htpasswd")
 """Every line of these is a login."""
@@ -70,23 +80,41 @@ def redact(text: str, path: str = "") -> str:
     return "".join((*out, text[at:]))
 
 
-def _everywhere(path: str, text: str) -> Iterable[Found]:
+def _everywhere(path: str, text: str, depth: int = 0) -> Iterable[Found]:
     yield from _private_keys(text)
     start = 0
     for line in text.splitlines(keepends=True):
-        for found in _providers(line):
-            yield Found(found.rule, start + found.start, start + found.end)
-        for found in _beside_names(path, line):
-            yield Found(found.rule, start + found.start, start + found.end)
+        if could_hold_secret(path, line):
+            for found in _as_written(path, line, depth):
+                yield Found(found.rule, start + found.start, start + found.end)
         start += len(line)
+
+
+def _as_written(path: str, line: str, depth: int) -> Iterable[Found]:
+    """In a line as it is, and in what it says if it is escaped: agents speak in lines of JSON."""
+    escaped = depth < MOST_ESCAPED and "\\" in line and forms.ESCAPED.search(line) is not None
+    if escaped:
+        yield from _unescaped(path, line, depth)
+    if not escaped or not forms.DOCUMENT.match(line):
+        yield from chain(_providers(line), _beside_names(path, line), _disguised(line))
+
+
+def _unescaped(path: str, line: str, depth: int) -> Iterable[Found]:
+    begins, kept = _pieces(line, [(m.start(), m.start() + 1) for m in forms.ESCAPED.finditer(line)])
+    plain = forms.ESCAPED.sub(lambda m: "\\" + BLANKS.get(m.group(1), m.group(1)), line)
+    for found in _everywhere(path, "".join(plain[start:end] for start, end in kept), depth + 1):
+        first, last = bisect_right(begins, found.start) - 1, bisect_right(begins, found.end - 1) - 1
+        start = kept[first][0] + found.start - begins[first]
+        whole = found.start == begins[first] and start > 0 and line[start - 1] == "\\"
+        yield Found(found.rule, start - whole, kept[last][0] + found.end - begins[last])
 
 
 def could_hold_secret(path: str, line: str) -> bool:
     """No rule finds anything in a line without one of these; most lines have none."""
     return (
         forms.RUN.search(line) is not None
-        or "://" in line
-        or "-----" in line
+        or any(map(line.__contains__, URLS))
+        or "----" in line
         or "\\x" in line
         or forms.hints(line)
         or forms.JOINED.search(line) is not None
@@ -100,6 +128,8 @@ def _in_line(path: str, line: str) -> Iterable[Found]:
     yield from _providers(line)
     yield from _beside_names(path, line)
     yield from _disguised(line)
+    if "\\" in line and forms.ESCAPED.search(line):
+        yield from (f for f in _unescaped(path, line, 0) if not _only_named(f, path, line))
 
 
 def _only_named(found: Found, path: str, line: str) -> bool:
@@ -109,7 +139,7 @@ def _only_named(found: Found, path: str, line: str) -> bool:
 
 
 def _private_keys(text: str) -> Iterable[Found]:
-    if "-----BEGIN" not in text and "PuTTY-User-Key" not in text:
+    if "-----BEGIN" not in text and "---- BEGIN" not in text and "PuTTY-User-Key" not in text:
         return
     for pattern in PRIVATE_KEYS:
         for match in pattern.finditer(text):
@@ -138,7 +168,7 @@ def _providers(line: str) -> Iterable[Found]:
 def _is_example(token: str) -> bool:
     """A token that says of itself that it is none."""
     low = token.lower()
-    body = re.split(r"[_.-]", token, maxsplit=1)[-1] or token
+    body = max(re.split(r"[_.-]", token), key=len)
     said = (
         "example",
         "xxxx",
@@ -151,7 +181,9 @@ def _is_example(token: str) -> bool:
         "notreal",
         "fake",
     )
-    return any(word in low for word in said) or is_monotonous(body) or forms.KNOWN_EXAMPLE in token
+    return (
+        any(word in low for word in said) or is_monotonous(body, fold=False) or forms.KNOWN_EXAMPLE in token
+    )
 
 
 def _beside_names(path: str, line: str) -> Iterable[Found]:
@@ -161,9 +193,10 @@ def _beside_names(path: str, line: str) -> Iterable[Found]:
 
 
 def _in_window(path: str, line: str) -> Iterable[Found]:
-    if "://" in line:
+    if any(map(line.__contains__, URLS)):
         yield from _urls(line)
     yield from _in_login_files(path, line)
+    yield from _unnamed(path, line)
     if not forms.hints(line) or forms.LOCKS.search(path):
         return
     plain = forms.DATA_URL.sub(lambda m: " " * len(m.group()), line)
@@ -177,13 +210,32 @@ def _urls(line: str) -> Iterable[Found]:
         user, value = match.group("user").lower(), match.group("value")
         if value.lower() != user and not is_weak(value) and not _is_template(value):
             yield Found("url-credentials", match.start("value"), match.end("value"))
+    for match in chain(forms.ORACLE.finditer(line), forms.DSN.finditer(line)):
+        if match.group("value") != match.group("user") and not is_weak(match.group("value")):
+            yield Found("url-credentials", match.start("value"), match.end("value"))
     for match in forms.TOKEN_URL.finditer(line):
         if is_secret_value(match.group("value"), "token") and "sentry" not in match.group("host"):
             yield Found("url-credentials", match.start("value"), match.end("value"))
 
 
+def _unnamed(path: str, line: str) -> Iterable[Found]:
+    """A token of a provider nobody has a rule for."""
+    if forms.LONG_RUN.search(line) is None or forms.LOCKS.search(path):
+        return
+    for match in forms.UNNAMED.finditer(line):
+        if not forms.PUBLIC_PREFIX.match(match.group("prefix")) and is_token_body(match.group("value")):
+            yield Found("prefixed-token", match.start(), match.end())
+    for match in forms.CLIENT.finditer(line):
+        if is_token_body(match.group("value")):
+            yield Found("client-key", match.start("value"), match.end("value"))
+
+
 def _is_template(value: str) -> bool:
-    return any(mark in value for mark in ("$", "{", "}", "%s", "%(", "<", "*", "..."))
+    return (
+        value[0] == "$"
+        or value[0] == value[-1] == "%"
+        or any(mark in value for mark in ("${", "$(", "{", "}", "%s", "%(", "<", "***", "..."))
+    )
 
 
 def _headers(line: str) -> Iterable[Found]:
@@ -195,6 +247,9 @@ def _headers(line: str) -> Iterable[Found]:
             real = is_secret_value(value, "token") and len(value) >= 16
         if real:
             yield Found(f"{scheme}-header", match.start("value"), match.end("value"))
+    for match in forms.SCHEME.finditer(line):
+        if is_secret_value(match.group("value"), "token"):
+            yield Found("authorization-header", match.start("value"), match.end("value"))
 
 
 def _is_real_login(value: str) -> bool:
@@ -209,7 +264,7 @@ def _named(path: str, line: str) -> Iterable[Found]:
         start = _start_of_name(line, core.start())
         name = line[start : core.end()]
         kind = kind_of(name)
-        if kind and _is_near_space(line, start):
+        if kind and _is_near_space(line, start) and not line.endswith("checksum/", 0, start):
             yield from _beside(name, kind, line, start, core.end(), code)
     for match in forms.PHRASE.finditer(line):
         yield Found("seed-phrase", match.start("value"), match.end("value"))
@@ -237,9 +292,13 @@ def _beside(name: str, kind: str, line: str, start: int, end: int, code: bool) -
         tails.append(forms.PAIR)
     if before[-1:] == "<":
         tails.append(forms.TAG)
+    if before in ('="', "='"):
+        tails.append(forms.NAMED_TAG)
+    if forms.HEAD.search(line[max(0, start - 16) : start]) or not line[:start].strip(" \t+"):
+        tails.append(forms.LEADING)
     if before == "${":
         tails.append(forms.FALLBACK)
-    if name.startswith("--"):
+    if name.startswith("--") or (name.startswith("-") and not code):
         tails.append(forms.OPTION)
     if not code or _within_text(line, start):
         tails += (forms.BARE, forms.SPACED)
@@ -267,7 +326,7 @@ def _is_spoken_in_base64(value: str) -> bool:
 
 def _is_expression(value: str) -> bool:
     """A call, a lookup or a member rather than a literal."""
-    return re.search(r"^[\w.$]+[(\[{]|^\$|\w\(|[)}\]]\.\w", value) is not None
+    return re.search(r"^[\w.$]+[(\[{]|^[a-z:-]+=$|^\$|\w\(|[)}\]]\.\w", value) is not None
 
 
 def _is_hidden(value: str) -> bool:
@@ -283,9 +342,15 @@ def _is_hidden(value: str) -> bool:
 
 def _within_text(line: str, at: int) -> bool:
     """Is this place part of a literal or of a comment rather than code?"""
-    before = line[:at]
-    quotes = sum(before.count(mark) for mark in "\"'`")
-    return quotes % 2 == 1 or forms.COMMENT.search(before) is not None
+    quotes = sum(line.count(mark, 0, at) for mark in "\"'`")
+    return quotes % 2 == 1 or _first_comment(line) <= at
+
+
+@lru_cache(maxsize=2)
+def _first_comment(line: str) -> int:
+    """Where the first comment's text begins; beyond the end if there is none."""
+    match = forms.COMMENT.search(line)
+    return match.end() if match else len(line) + 1
 
 
 def _logins(line: str) -> Iterable[Found]:
@@ -297,9 +362,15 @@ def _logins(line: str) -> Iterable[Found]:
         forms.REQUIRE,
         forms.STDIN,
         forms.TOOLS,
+        forms.CALLS,
+        forms.CIPHERS,
+        forms.NETRC_LINE,
+        forms.WALLET,
     ):
         for match in pattern.finditer(line):
-            if is_secret_value(match.group("value"), "password"):
+            value = match.group("value")
+            sure = pattern is forms.SQL or pattern is forms.REQUIRE
+            if is_secret_value(value, "password") or (sure and not is_weak(value)):
                 yield Found("login", match.start("value"), match.end("value"))
 
 
@@ -315,25 +386,52 @@ def _in_login_files(path: str, line: str) -> Iterable[Found]:
     match = pattern.search(line) if pattern else None
     if match and not is_weak(match.group("value")[1:] or "x"):
         yield Found("login", match.start("value"), match.end("value"))
+    kind = kind_of(name.removesuffix(".txt")) if "." in name and not forms.CODE.search(name) else ""
+    alone = forms.ALONE.match(line) if kind else None
+    if alone and is_secret_value(alone.group("value"), "token"):
+        yield Found("secret-file", alone.start("value"), alone.end("value"))
 
 
 def _disguised(line: str) -> Iterable[Found]:
     """Tokens in pieces, backwards, or encoded."""
-    joined = forms.JOINED.sub("", line)
-    whole = Found("", 0, len(line))
-    if joined != line:
-        yield from (whole._replace(rule=found.rule) for found in _providers(joined))
+    yield from _in_pieces(line)
     if "[::-1]" in line or "reverse" in line.lower():
-        yield from (whole._replace(rule=found.rule) for found in _providers(line[::-1]))
-    bare = forms.DATA_URL.sub("", line) if forms.has_data(line) else line
+        for found in _providers(line[::-1]):
+            yield Found(found.rule, len(line) - found.end, len(line) - found.start)
+    bare = forms.DATA_URL.sub(lambda m: " " * len(m.group()), line) if forms.has_data(line) else line
     for match in forms.B64.finditer(bare):
-        decoded = _decoded(match.group())
-        if decoded and decoded.isascii():
-            yield from (whole._replace(rule=found.rule) for found in _providers(decoded))
+        yield from _encoded(match, _decoded(match.group()))
     for match in forms.HEX.finditer(line) if forms.RUN.search(line) or "\\x" in line else ():
-        decoded = bytes.fromhex(match.group().replace("\\x", "")).decode("latin-1")
-        if decoded.isascii():
-            yield from (whole._replace(rule=found.rule) for found in _providers(decoded))
+        yield from _encoded(match, bytes.fromhex(match.group().replace("\\x", "")).decode("latin-1"))
+
+
+def _encoded(match: re.Match[str], decoded: str | None) -> Iterable[Found]:
+    if decoded and decoded.isascii():
+        inside = chain(_providers(decoded), _named("", decoded) if decoded.isprintable() else ())
+        yield from (Found(found.rule, match.start(), match.end()) for found in inside)
+
+
+def _in_pieces(line: str) -> Iterable[Found]:
+    """Each piece of a token that a line puts together: what stands between them stays."""
+    seams = [match.span() for match in forms.JOINED.finditer(line)]
+    if not seams:
+        return
+    begins, kept = _pieces(line, seams)
+    joined = list(_providers("".join(line[start:end] for start, end in kept)))
+    whole = {found.start for found in _providers(line)} if joined else ()
+    for found in joined:
+        for at in range(bisect_right(begins, found.start) - 1, bisect_right(begins, found.end - 1)):
+            start, end = kept[at]
+            if start + found.start - begins[at] in whole:
+                break
+            first, last = start + found.start - begins[at], start + found.end - begins[at]
+            yield Found(found.rule, max(start, first), min(end, last))
+
+
+def _pieces(line: str, seams: list[tuple[int, int]]) -> tuple[list[int], list[tuple[int, int]]]:
+    """What stands between the seams, and where each begins once they are gone."""
+    kept = [(a, b) for (_, a), (b, _) in pairwise([(0, 0), *seams, (len(line), 0)]) if a < b]
+    return [0, *accumulate(end - start for start, end in kept)][:-1], kept
 
 
 def _decoded(value: str) -> str | None:
