@@ -63,6 +63,7 @@ INERT = {
         "hashlib",
         "html",
         "importlib",
+        "pkgutil",
         "itertools",
         "json",
         "math",

@@ -434,3 +434,9 @@ def test_a_document_about_something_is_not_the_thing(path: str) -> None:
 def test_attributes_are_asked_about_where_their_lines_are_not_known() -> None:
     assert judge(Change(".gitattributes")).verdict == "ask"
     assert judge(Change(".gitattributes", added=("*.png binary",))).verdict == "allow"
+
+
+def test_a_guide_about_a_build_file_or_a_licence_is_a_guide() -> None:
+    guides = ("docs/Makefile.md", "docs/setup.py.md", "docs/guide/LICENSE-guide.md", "src/makefile-notes.md")
+    assert {ruled(path)[0] for path in guides} == {"allow"}
+    assert {ruled(path)[0] for path in ("Makefile", "docs/Makefile", "LICENSE.md", "LICENSE-MIT")} == {"ask"}

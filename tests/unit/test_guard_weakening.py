@@ -9,6 +9,7 @@ from textwrap import dedent
 import pytest
 
 import flyball.guard
+from flyball.guard.appended import only_grew
 from flyball.guard.change import Change
 from flyball.guard.changes import Ruling, judge_changes
 from flyball.guard.policy import parse
@@ -280,3 +281,92 @@ def test_what_is_made_stricter_is_ordinary(path: str, removed: str, added: str) 
 def test_a_test_renamed_so_that_no_runner_finds_it_is_asked_about() -> None:
     assert judge(Change("tests/old_test_x.py", "rename", from_="tests/test_x.py")).verdict == "ask"
     assert judge(Change("tests/test_y.py", "rename", from_="tests/test_x.py")).verdict == "allow"
+
+
+OLD = "import pytest\n\n\ndef test_a():\n    assert f(1) == 2\n    assert g(1) < 5\n"
+GROWN = {
+    "a test": "\n\ndef test_b():\n    assert f(2) == 3\n",
+    "a longer test": "    assert f(3) == 4\n    assert g(2) < 500\n",
+    "a loop within a new test": "\n\ndef test_b():\n    for n in (1, 2):\n        if n:\n            assert f(n) == n + 1\n",
+    "a table": '\n\n@pytest.mark.parametrize("n", [1, 2])\ndef test_b(n):\n    assert f(n) == n + 1\n',
+    "a fixture": "\n\n@pytest.fixture\ndef shelf():\n    return [1]\n",
+    "a class": "\n\nclass TestB:\n    def test_a(self):\n        assert f(2) == 3\n",
+    "a note": "\n\n# that is all\n",
+}
+TAKEN = {
+    "a test of the same name": "\n\ndef test_a():\n    pass\n",
+    "a skipped test": "\n\n" + SKIP + "\ndef test_b():\n    assert f(2) == 3\n",
+    "a test overwritten": "\n\ntest_a = None\n",
+    "a test deleted": "\n\ndel test_a\n",
+    "all skipped": "\n\npytestmark = pytest.mark." + "skip\n",
+    "hidden": "\n\n__test__ = False\n",
+    "an assertion replaced": "\n\nunittest.TestCase.assertEqual = print\n",
+    "an early end": "    return\n",
+}
+
+
+@pytest.mark.parametrize("tail", GROWN.values(), ids=GROWN.keys())
+def test_a_file_that_only_grew_is_ordinary_and_so_it_is_when_compared(tail: str) -> None:
+    assert only_grew(OLD, OLD + tail)
+    assert rewritten(OLD, OLD + tail)[0] == "allow"
+    assert rewritten(OLD, "# compared\n" + OLD + tail)[0] == "allow"
+
+
+@pytest.mark.parametrize("tail", TAKEN.values(), ids=TAKEN.keys())
+def test_what_is_added_at_the_end_can_still_take_from_what_was_there(tail: str) -> None:
+    assert not only_grew(OLD, OLD + tail)
+    assert rewritten(OLD, OLD + tail)[0] == "ask"
+
+
+def test_a_file_that_changed_elsewhere_too_did_not_only_grow() -> None:
+    assert not only_grew(OLD, OLD.replace("2", "3") + GROWN["a test"])
+    assert not only_grew(OLD.rstrip(), OLD.rstrip() + " or True\n")
+
+
+def test_a_bound_added_beside_the_old_one_is_no_wider_one() -> None:
+    before = "def test_a():\n    assert g(1) < 5\n"
+    assert rewritten(before, before + "    x = 1\n    if x:\n        assert g(1) < 500\n")[0] == "allow"
+    assert rewritten(before, "def test_a():\n    assert g(1) < 500\n")[0] == "ask"
+
+
+def test_a_mark_in_quotes_is_text() -> None:
+    quoted = [
+        "def test_marks_are_read():",
+        '    assert parse("' + SKIP + '") == 1',
+        "    assert run('--skip') == 0",
+    ]
+    assert judge(edit("tests/test_x.py", [], quoted)).verdict == "allow"
+    assert judge(edit("src/a.test.ts", [], ["it('can it.skip', () => {"])).verdict == "allow"
+    assert judge(edit("tests/a_test.cpp", ['TEST_CASE("a") {'], ['TEST_CASE("a", "[.]") {'])).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    ("path", "removed", "added"),
+    [
+        (
+            "tests/test_x.py",
+            "    assert x == pytest.approx(1.0)",
+            "    assert x == pytest.approx(1.0, rel=0.5)",
+        ),
+        ("tests/test_x.py", "    self.assertAlmostEqual(x, 1)", "    self.assertAlmostEqual(x, 1, places=2)"),
+        (
+            "tests/test_x.py",
+            '@pytest.mark.parametrize("x", [1, 2, 3])',
+            '@pytest.mark.parametrize("x", [1])',
+        ),
+        ("test/ASpec.scala", '  it should "a" in {', '  ignore should "a" in {'),
+        ("tests/a.bats", "", '  skip "later"'),
+        ("tests/a.bats", '@test "a" {', ""),
+    ],
+)
+def test_what_is_looser_or_left_out_is_asked_about_line_by_line(path: str, removed: str, added: str) -> None:
+    lines = [[line] if line else [] for line in (removed, added)]
+    assert judge(edit(path, *lines)).verdict == "ask"
+
+
+def test_a_tolerance_that_is_tighter_than_usual_or_a_longer_table_is_ordinary() -> None:
+    for removed, added in (
+        ("    assert x == pytest.approx(1.0)", "    assert x == pytest.approx(1.0, rel=1e-9)"),
+        ('@pytest.mark.parametrize("x", [1])', '@pytest.mark.parametrize("x", [1, 2])'),
+    ):
+        assert judge(edit("tests/test_x.py", [removed], [added])).verdict == "allow"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import Any
 
 
 class Lazy:
@@ -26,6 +27,9 @@ class Lazy:
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
         return self.compiled.finditer(text)
+
+    def findall(self, text: str) -> list[Any]:
+        return self.compiled.findall(text)
 
     def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
         return self.compiled.sub(new, text)

@@ -6,6 +6,7 @@ Read from the syntax tree in Python and from the line in other languages.
 import ast
 import re
 
+from flyball.core.lazy import Lazy
 from flyball.guard.syntax import parsed, walk
 from flyball.guard.testfiles import Language
 
@@ -213,14 +214,14 @@ def called(node: ast.Call) -> str:
 
 # ---------------------------------------------------------------- other languages, by the line
 
-_EMPTY_LINE = re.compile(
+_EMPTY_LINE = Lazy(
     r"expect\(\s*(?:true|1|'?\"?ok)\s*\)\s*\.(?:toBe|toEqual|toBeTruthy|to\.be\.true|to\.equal)|"
     r"assert(?:!|\.ok|\.isTrue|True|_true)?\s*\(\s*true\b|"
     r"assert\(\s*1\s*\)|assert_eq!\(\s*(\w+)\s*,\s*\1\s*\)|assertEquals?\(\s*(\w+)\s*,\s*\2\s*\)|"
     r"\bassert\s+true\b|\|\|\s*true\b|expect\(true\)\.to\b|"
     r"(?:EXPECT|ASSERT)_TRUE\(\s*true\s*\)|toBeGreaterThanOrEqual\(0\)|Assert\.True\(true\)|Assert\.Pass\("
 )
-_STRONG_LINE = re.compile(
+_STRONG_LINE = Lazy(
     r"\.(?:toBe|toEqual|toStrictEqual|toHaveBeenCalledWith|toHaveBeenCalledTimes|"
     r"toHaveBeenNthCalledWith|toHaveLength|toHaveProperty|"
     r"toMatchInlineSnapshot|toBeNull|toBeUndefined|toThrowErrorMatchingSnapshot|toHaveTextContent|"
@@ -237,7 +238,7 @@ _STRONG_LINE = re.compile(
     r"\.to\s+match_array|assertNull\b|assertCount|assert\s.*==|assert!\(.*==|shouldBe\b|must_equal|"
     r"matches!\(|\.should\(\s*['\"](?:not\.)?(?:have\.(?:text|value|length|attr|css|html|prop)|equal|eq|deep\.equal|be\.(?:empty|null|true|false))|\.rejects\.toThrow\(\s*[^\s)]|assertThrowsExactly|assertSnapshot"
 )
-_MIDDLE_LINE = re.compile(
+_MIDDLE_LINE = Lazy(
     r"\.(?:toContain|toContainEqual|toMatch|toMatchObject|toMatchSnapshot|toBeCloseTo|toBeGreaterThan|"
     r"toBeGreaterThanOrEqual|toBeLessThan|toBeLessThanOrEqual|"
     r"toBeInstanceOf|toThrow|toThrowError|toHaveBeenCalledOnce|toBeInTheDocument|toBeVisible|"
@@ -253,13 +254,13 @@ _MIDDLE_LINE = re.compile(
     r"\.should\(\s*['\"](?:contain|include|match|be\.(?:visible|disabled|checked|enabled)|have\.class)|"
     r"assertStringContains|assertInstanceOf|assertGreater|assertLess|assert_raise|assert_receive"
 )
-_WEAK_LINE = re.compile(
+_WEAK_LINE = Lazy(
     r"\bexpect\s*\(|\bexpect\s*\{|\bassert(?:!|\.\w+|[A-Z]\w*|_\w+)?\s*\(|\b(?:debug_)?assert\w*!|"
     r"\bAssert\.\w+\(|(?:EXPECT|ASSERT|CHECK|REQUIRE)(?:_\w+)?\(|XCT(?:Assert|Fail)\w*\(|"
     r"\.should\b|\.Should\(\)|\bassert\s|\bassert_\w+\s|\brefute\b|\bverify\(|\brequire\.\w+\(|"
     r"\bmust_\w+|\bpanic!\(|\bis_expected\b|assertThat\("
 )
-_COMMENT = re.compile(r"^\s*(?://|#(?!\[)|\*|/\*|--\s|<!--)")
+_COMMENT = Lazy(r"^\s*(?://|#(?!\[)|\*|/\*|--\s|<!--)")
 
 
 def line_strength(line: str, tongue: Language) -> int | None:

@@ -3,7 +3,6 @@
 Whatever goes wrong while judging is a refusal. Nothing is read from disk: links and texts are given.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -23,7 +22,7 @@ from flyball.guard.sensitive import (
 )
 from flyball.guard.tricks import judge_tricks
 from flyball.guard.verdict import Verdict, Word, worst
-from flyball.guard.weakening import unlike, weakenings
+from flyball.guard.weakening import difference, weakenings
 
 NOT_WAIVABLE = frozenset({"secret", "secret-file", "outside", "git-internals", "tampering", "guard-error"})
 """Rules whose refusal no person can lift by an approval."""
@@ -169,20 +168,8 @@ def _secrets(path: str, lines: Sequence[tuple[int, str]]) -> Iterable[Verdict]:
 def added_lines(change: Change, text: tuple[str | None, str | None] | None) -> list[tuple[int, str]]:
     """The added lines with their numbers; 0 where the number is not known."""
     if text is not None and text[1] is not None:
-        return _new_lines(text[0] or "", text[1])
+        return list(difference(text[0] or "", text[1])[1])
     lines = change.added or ()
     if lines and all(line.startswith("+") for line in lines if line):
         lines = tuple(line[1:] for line in lines)
     return [(0, line) for line in lines]
-
-
-def _new_lines(old: str, new: str) -> list[tuple[int, str]]:
-    before, after, skipped = unlike(old.splitlines(), new.splitlines())
-    left = Counter(before)
-    found: list[tuple[int, str]] = []
-    for number, line in enumerate(after, skipped + 1):
-        if left[line] > 0:
-            left[line] -= 1
-        else:
-            found.append((number, line))
-    return found

@@ -2,15 +2,68 @@
 
 `name` is that file at any depth; `name/` that folder and all in it; a pattern with a slash inside counts from
 the root of the workspace; `**/` is any depth; `*` and `?` stay within a name; `{a,b}` is either.
+
+Most patterns are plain names, which are looked up; a regular expression of hundreds takes long to make.
 """
 
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import product
+
+import msgspec
+
+
+class Sorted(msgspec.Struct, frozen=True):
+    """Patterns by how they are found."""
+
+    names: frozenset[str]  # the last part of a path
+    folders: frozenset[str]  # any part of a path
+    paths: frozenset[str]  # a whole path
+    below: tuple[str, ...]  # how a path begins
+    rest: re.Pattern[str] | None
 
 
 def matches(patterns: tuple[str, ...], path: str) -> bool:
-    return bool(patterns) and either(patterns).fullmatch(path) is not None
+    known, parts = _sorted(patterns), path.split("/")
+    return (
+        parts[-1] in known.names
+        or path in known.paths
+        or not known.folders.isdisjoint(parts)
+        or path.startswith(known.below)
+        or (known.rest is not None and known.rest.fullmatch(path) is not None)
+    )
+
+
+@lru_cache(maxsize=512)
+def _sorted(patterns: tuple[str, ...]) -> Sorted:
+    plain = {pattern: _plain(pattern) for pattern in patterns}
+    rest = tuple(pattern for pattern in patterns if not plain[pattern])
+
+    def those(anchored: bool, folder: bool) -> frozenset[str]:
+        wanted = (p for p in patterns if _is_anchored(p) == anchored and _is_folder(p) == folder)
+        return frozenset(body for pattern in wanted for body in plain[pattern])
+
+    roots = those(anchored=True, folder=True)
+    return Sorted(
+        names=those(anchored=False, folder=False),
+        folders=those(anchored=False, folder=True),
+        paths=those(anchored=True, folder=False) | roots,
+        below=tuple(f"{root}/" for root in sorted(roots)),
+        rest=either(rest) if rest else None,
+    )
+
+
+def _plain(pattern: str) -> tuple[str, ...]:
+    """What the pattern says, if that is a few names; nothing if it has a wildcard or its braces are not simple."""
+    body = _body(pattern)
+    if not _SIMPLE.fullmatch(body):
+        return ()
+    pieces = (piece.split(",") if at % 2 else (piece,) for at, piece in enumerate(re.split(r"[{}]", body)))
+    return tuple("".join(choice) for choice in product(*pieces))
+
+
+_SIMPLE = re.compile(r"[^*?{}]*(?:\{[^*?{}]*\}[^*?{}]*){0,2}")
 
 
 def leads_into(patterns: Iterable[str], path: str) -> bool:
@@ -36,12 +89,21 @@ def folded(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _whole(pattern: str) -> str:
-    anchored = "/" in pattern.rstrip("/")
+    start = "" if _is_anchored(pattern) else "(?:.*/)?"
+    return start + _regex(_body(pattern)) + ("(?:/.*)?" if _is_folder(pattern) else "")
+
+
+def _is_anchored(pattern: str) -> bool:
+    return "/" in pattern.rstrip("/")
+
+
+def _is_folder(pattern: str) -> bool:
+    return pattern.removeprefix("/").endswith(("/", "/**"))
+
+
+def _body(pattern: str) -> str:
     body = pattern.removeprefix("/")
-    folder = body.endswith(("/", "/**"))
-    body = body.removesuffix("**").rstrip("/") if folder else body
-    start = "" if anchored else "(?:.*/)?"
-    return start + _regex(body) + ("(?:/.*)?" if folder else "")
+    return body.removesuffix("**").rstrip("/") if _is_folder(pattern) else body
 
 
 def _regex(body: str) -> str:
@@ -71,5 +133,5 @@ def _prefix(pattern: str) -> str:
     """The literal folders that a pattern counted from the root begins with."""
     if "/" not in pattern.rstrip("/"):
         return ""
-    literal = re.split(r"[*?{]", pattern.removeprefix("/"), maxsplit=1)[0]
+    literal = re.split(r"[*?{]", pattern.removeprefix("/"))[0]
     return literal if literal.endswith("/") else literal + "/"

@@ -148,7 +148,7 @@ def fold(name: str) -> str:
         return name
     kept = "".join(c for c in unicodedata.normalize("NFC", name) if not ignored(c))
     folded = unicodedata.normalize("NFC", kept.casefold())
-    return _short_name(folded.split(":", 1)[0].rstrip(". ") or folded)
+    return _short_name(folded.partition(":")[0].rstrip(". ") or folded)
 
 
 def _short_name(name: str) -> str:

@@ -3,7 +3,6 @@
 What no policy can change stands in the code: secrets, the world outside, `.git` and `.flyball`.
 """
 
-import hashlib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -79,6 +78,8 @@ class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     declared: tuple[str, ...] = ()
     protected_branches: tuple[str, ...] = ("main", "master")
     remotes: tuple[str, ...] = ("origin",)
+    critical: tuple[str, ...] = ()
+    """CTO-7: a call that is refused by one of these rules ends the turn at once, and a person is asked."""
 
 
 class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -221,6 +222,8 @@ def _plain(policy: Policy) -> dict[str, Any]:
 
 def policy_hash(policy: Policy) -> str:
     """The sha256 of the policy in canonical form: keys sorted, nothing left out."""
+    import hashlib
+
     return hashlib.sha256(msgspec.json.encode(policy, order="deterministic")).hexdigest()
 
 
@@ -303,6 +306,7 @@ def _looser_rest(a: Policy, b: Policy) -> list[str]:
     lost = _lost(a.commands.protected_branches, b.commands.protected_branches)
     found += [f"commands.protected_branches loses {branch}." for branch in lost]
     found += [f"commands.remotes gains {r}." for r in _lost(b.commands.remotes, a.commands.remotes)]
+    found += [f"commands.critical loses {r}." for r in _lost(a.commands.critical, b.commands.critical)]
     found += _looser_tools(a.tools, b.tools)
     for tier, rule in a.tiers.items():
         new = b.tiers.get(tier, TierRule())

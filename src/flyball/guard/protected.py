@@ -36,9 +36,7 @@ def _own_files(where: Place, link: bool) -> Iterable[Verdict]:
         yield _verdict("deny", "git-internals", where, "git's own files are not an agent's to change")
     if ".flyball" in names and (link or not _is_artifact(where)):
         yield _verdict("deny", "tampering", where, "policy, machines and state are not an agent's to change")
-    if "flyball.toml" in where.folded or any(
-        f"{path}/".find(d) >= 0 for path in where.folded for d in OWN_FOLDERS
-    ):
+    if "flyball.toml" in where.folded or any(d in f"{path}/" for path in where.folded for d in OWN_FOLDERS):
         yield _verdict("deny", "tampering", where, "the configuration is not an agent's to change")
     alike = [looks_like(name) for path in where.exact for name in path.split("/") if not name.isascii()]
     if any(name in OWN_NAMES for name in alike):

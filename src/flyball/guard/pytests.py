@@ -24,7 +24,20 @@ SKIPS = frozenset({"skip", "xfail", "expectedFailure", "SkipTest"})
 CONDITIONS = frozenset({"skipif", "skipIf", "skipUnless", "importorskip"})
 FLAKES = frozenset({"flaky", "rerun", "reruns"})
 TOLERANCES = frozenset(
-    {"abs", "rel", "delta", "atol", "rtol", "tolerance", "tol", "decimal", "places", "epsilon"}
+    {
+        "abs",
+        "rel",
+        "delta",
+        "atol",
+        "rtol",
+        "rel_tol",
+        "abs_tol",
+        "tolerance",
+        "tol",
+        "decimal",
+        "places",
+        "epsilon",
+    }
 )
 
 
@@ -260,6 +273,29 @@ def bounds_of(node: ast.Assert) -> Iterable[tuple[str, str, Decimal]]:
                 if keyword.arg in TOLERANCES and number is not None:
                     side = "down" if keyword.arg in ("places", "decimal") else "up"
                     yield f"{called(part)}.{keyword.arg}", side, number
+                    yield f"{_compares(part)}.{keyword.arg}", side, number
+            yield from _usual(part)
+
+
+_USUAL = {
+    "approx": {"rel": "0.000001", "abs": "0.000001"},
+    "isclose": {"rel_tol": "0.000000001", "abs_tol": "0", "rel": "0.000000001"},
+    "allclose": {"rtol": "0.00001", "atol": "0.00000001"},
+    "assert_allclose": {"rtol": "0.0000001", "atol": "0"},
+    "assertAlmostEqual": {"places": "7", "delta": "0.0000001"},
+}
+"""How exact a comparison is if nothing is said."""
+
+
+def _usual(node: ast.Call) -> Iterable[tuple[str, str, Decimal]]:
+    """The tolerances of a comparison that names none."""
+    if not any(keyword.arg in TOLERANCES for keyword in node.keywords):
+        for name, number in _USUAL.get(called(node), {}).items():
+            yield f"{_compares(node)}.{name}", "down" if name == "places" else "up", Decimal(number)
+
+
+def _compares(node: ast.Call) -> str:
+    return called(node) + "".join(ast.dump(arg) for arg in node.args)
 
 
 def _direction(op: ast.cmpop) -> str:

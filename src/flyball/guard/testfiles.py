@@ -25,7 +25,7 @@ _NAMED = re.compile(
     r"(?:^|/)(?:test_[^/]*\.py|[^/]*_test\.(?:py|go|rs|rb|exs?|cc|cpp|c|dart|js|ts)|[^/]*[._-](?:test|"
     r"spec|tests|cy|e2e)\.[cm]?[jt]sx?|"
     r"[^/]*_spec\.(?:rb|lua)|[^/]*(?:tests?|spec|it)\.(?:java|kt|scala|groovy|cs|fs|vb|php|swift)|"
-    r"test[A-Z][^/]*\.(?:java|php)|[^/]*\.feature|[^/]*\.snap|test-[^/]*\.(?:py|[cm]?[jt]sx?)|"
+    r"test[A-Z][^/]*\.(?:java|php)|[^/]*\.feature|[^/]*\.bats|[^/]*\.snap|test-[^/]*\.(?:py|[cm]?[jt]sx?)|"
     r"tests?\.(?:py|rs|js|ts)|"
     r"[^/]*unittest[^/]*\.(?:cc|cpp))$",
     re.IGNORECASE,

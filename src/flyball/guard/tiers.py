@@ -39,7 +39,7 @@ def tier_of(
 
 def raise_to(tier: Tier, at_least: Tier) -> Tier:
     """The higher of two tiers: nothing lowers one but a person."""
-    return tier if RANK[tier] >= RANK[at_least] else at_least
+    return max(tier, at_least, key=lambda one: RANK[one])
 
 
 def exceeds(tier: Tier, approved: Tier) -> bool:

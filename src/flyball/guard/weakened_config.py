@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-_FILES = re.compile(
+from flyball.core.lazy import Lazy
+
+_FILES = Lazy(
     r"(?:^|/)(?:pyproject\.toml|setup\.cfg|pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|"
     r"\.coveragerc|package\.json|"
     r"(?:jest|vitest|karma|cypress|playwright|ava|nyc|stryker|vite|mocha)[\w.-]*\.(?:[cm]?[jt]s|json)|"
@@ -13,7 +15,7 @@ _FILES = re.compile(
     r"phpunit\.xml(?:\.dist)?|\.rspec|rakefile|\.simplecov|conftest\.py|[\w.-]*\.csproj|composer\.json)$",
     re.IGNORECASE,
 )
-_RISKY = re.compile(
+_RISKY = Lazy(
     r"--ignore(?:-glob)?\b|--deselect|\baddopts\b.*(?:-k|-m\s|no:|--ignore|--deselect|--co\b|-x\b)|"
     r"-k\s+[\"']?not\b|-m\s+[\"']?not\b|-p\s+no:|--no-cov\b|--passWithNoTests|passWithNoTests|"
     r"testPathIgnorePatterns|modulePathIgnorePatterns|coveragePathIgnorePatterns|\bnorecursedirs\b|"
@@ -24,23 +26,23 @@ _RISKY = re.compile(
     r"\bretries\b|informational:\s*true|require_ci_to_pass:\s*(?:no|false)|--reruns|"
     r"\"test[^\"]*\"\s*:\s*\"(?:echo|true|exit 0|:)"
 )
-_CHECKED = re.compile(
+_CHECKED = Lazy(
     r"(?:^|/)(?:[jt]sconfig[\w.-]*\.json|\.?mypy\.ini|pyproject\.toml|setup\.cfg|pyrightconfig\.json|\.eslintrc[\w.]*|"
     r"eslint\.config\.[cm]?[jt]s|\.?ruff\.toml|\.rubocop\.ya?ml|\.golangci\.ya?ml|phpstan\.neon(?:\.dist)?)$",
     re.IGNORECASE,
 )
-_UNCHECKED = re.compile(
+_UNCHECKED = Lazy(
     r"(?i)\"?\bstrict\w*\"?\s*[:=]\s*false|\bignore_errors\s*=\s*true|\"noImplicit\w+\"\s*:\s*false|"
     r"\b(?:dis)?allow_\w+\s*=\s*false|\bcheck_untyped_defs\s*=\s*false|typeCheckingMode\"?\s*[:=]\s*\"(?:off|basic)|"
     r"[\"'][@\w/-]+[\"']\s*:\s*\[?\s*(?:[\"']off[\"']|0\b)"
 )
-_KEYED = re.compile(
+_KEYED = Lazy(
     r"(?P<key>fail[_-]under|cov-fail-under|branches|functions|lines|statements|minimum_coverage|minimum|"
     r"threshold|target|min[_-]?coverage|coverage[_-]?min\w*|covered_?ratio|lines_covered)"
     r"[\"']?\s*[:=>\s]\s*[\"']?(?P<number>\d+(?:\.\d+)?)",
     re.IGNORECASE,
 )
-_OWNED = re.compile(
+_OWNED = Lazy(
     r"\baddopts\b|\btestpaths\b|\bfail[_-]under\b|cov-fail-under|\bxfail_strict\b|--strict|"
     r"\bfilterwarnings\b|coverageThreshold|\"(?:pre|post)?test(?:[:\w-]*)?\"\s*:|\bpytest\b.*(?:-W|"
     r"--cov)|minimum_coverage|"
@@ -65,7 +67,7 @@ def config_faults(path: str, removed: Sequence[str] | None, added: Sequence[str]
         yield "the configuration of the tests is changed"
 
 
-def _more(pattern: re.Pattern[str], old: Sequence[str], new: Sequence[str]) -> bool:
+def _more(pattern: Lazy, old: Sequence[str], new: Sequence[str]) -> bool:
     return sum(1 for x in new if pattern.search(x)) > sum(1 for x in old if pattern.search(x))
 
 

@@ -1,14 +1,14 @@
 """Weakened tests in any language, from removed and added lines alone."""
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
+from flyball.core.lazy import Lazy
 from flyball.guard import weakened_words as words
-from flyball.guard.assertions import EMPTY, line_strength
+from flyball.guard.assertions import EMPTY, called, line_strength
 from flyball.guard.pytests import bounds_of
 from flyball.guard.syntax import parsed, walk
 from flyball.guard.testfiles import Language, language
@@ -48,14 +48,23 @@ def _switched_off(
     removed: Sequence[str], added: Sequence[str], tongue: Language, is_new: bool
 ) -> Iterable[str]:
     """Marks that keep tests from running; in a new file only those that hold whatever happens."""
-    if _more(words.SKIPS[tongue], removed, added):
+    before, after = _without_texts(removed, tongue), _without_texts(added, tongue)
+    if _more(words.SKIPS[tongue], before, after):
         yield "a test is skipped"
-    if not is_new and tongue in words.CONDITIONS and _more(words.CONDITIONS[tongue], removed, added):
+    if not is_new and tongue in words.CONDITIONS and _more(words.CONDITIONS[tongue], before, after):
         yield "a test is skipped under a condition"
     if _more(words.HOOKS, removed, added):
         yield "a hook changes which tests run or how they end"
     if _more(words.REPLACED, removed, added):
         yield "an assertion is replaced"
+
+
+_TEXT = Lazy(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+
+
+def _without_texts(lines: Sequence[str], tongue: Language) -> list[str]:
+    """What stands in quotes is text, not a mark; but Catch2 writes its marks as text."""
+    return list(lines) if tongue == "cpp" else [_TEXT.sub('""', line) for line in lines]
 
 
 def _gained(removed: Sequence[str], added: Sequence[str]) -> Iterable[str]:
@@ -67,11 +76,11 @@ def _gained(removed: Sequence[str], added: Sequence[str]) -> Iterable[str]:
         yield "an assertion cannot fail or is not reached"
 
 
-def _more(pattern: re.Pattern[str], removed: Sequence[str], added: Sequence[str]) -> bool:
+def _more(pattern: Lazy, removed: Sequence[str], added: Sequence[str]) -> bool:
     return _count(pattern, added) > _count(pattern, removed)
 
 
-def _count(pattern: re.Pattern[str], lines: Sequence[str]) -> int:
+def _count(pattern: Lazy, lines: Sequence[str]) -> int:
     return sum(1 for line in lines if pattern.search(line))
 
 
@@ -150,17 +159,32 @@ def _bounds(lines: Sequence[str]) -> Iterable[tuple[str, str, Decimal]]:
                 yield from bounds_of(node)
 
 
-_ROW = re.compile(r"^\s*(?:pytest\.param\(|\(|\[).*[)\]],?\s*$")
+_ROW = Lazy(r"^\s*(?:pytest\.param\(|\(|\[).*[)\]],?\s*$")
 
 
 def _fewer_rows(removed: Sequence[str], added: Sequence[str]) -> Iterable[str]:
     alone = not names_of_tests(removed) and not any(line_strength(x, "python") for x in removed)
-    if alone and _count(_ROW, removed) > _count(_ROW, added):
+    before, after = _tables(removed), _tables(added)
+    shorter = any(after.get(key, count) < count for key, count in before.items())
+    if shorter or (alone and _count(_ROW, removed) > _count(_ROW, added)):
         yield "cases are removed from a table"
 
 
-_LOWER = re.compile(r"(?i)greater|>=?\s*#|_g[te]\(|atleast|at_least|closeto|minimum|be\.above")
-_HIGHER = re.compile(
+def _tables(lines: Sequence[str]) -> dict[str, int]:
+    """`@pytest.mark.parametrize("x", [1, 2])` on one line: how many rows it has, by its names."""
+    found: dict[str, int] = {}
+    for line in lines:
+        tree = parsed(line.strip().removeprefix("@")) if "parametrize" in line else None
+        for node in walk(tree) if tree else ():
+            if isinstance(node, ast.Call) and called(node) == "parametrize" and len(node.args) > 1:
+                rows = node.args[1]
+                if isinstance(rows, ast.List | ast.Tuple | ast.Set):
+                    found[ast.dump(node.args[0])] = len(rows.elts)
+    return found
+
+
+_LOWER = Lazy(r"(?i)greater|>=?\s*#|_g[te]\(|atleast|at_least|closeto|minimum|be\.above")
+_HIGHER = Lazy(
     r"(?i)less|<=?\s*#|_l[te]\(|atmost|at_most|delta|near|within|tolerance|epsilon|maximum|be\.below"
 )
 
@@ -178,7 +202,7 @@ def _looser_numbers(removed: Sequence[str], added: Sequence[str], tongue: Langua
             return
 
 
-_A_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+_A_NUMBER = Lazy(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 
 
 def _blank(line: str) -> str:

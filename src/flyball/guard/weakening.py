@@ -8,11 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 
 from flyball.guard import pytests
+from flyball.guard.appended import only_grew
 from flyball.guard.change import Change, is_symlink
 from flyball.guard.changed_parts import reduced
 from flyball.guard.pytests import Module, Test
@@ -65,8 +66,8 @@ def _edit(change: Change, path: str, text: tuple[str | None, str | None] | None)
     if text is None:
         return Edit(change, path, _bare(change.removed, "-"), _bare(change.added, "+"))
     old, new = text
-    before, after, _ = unlike((old or "").splitlines(), (new or "").splitlines())
-    return Edit(change, path, _missing(before, after), _missing(after, before), old, new)
+    removed, added = difference(old or "", new or "")
+    return Edit(change, path, removed, tuple(line for _, line in added), old, new)
 
 
 def _bare(lines: tuple[str, ...] | None, mark: str) -> tuple[str, ...] | None:
@@ -74,6 +75,14 @@ def _bare(lines: tuple[str, ...] | None, mark: str) -> tuple[str, ...] | None:
     if lines and all(line.startswith(mark) for line in lines if line):
         return tuple(line[1:] for line in lines)
     return lines
+
+
+@lru_cache(maxsize=64)
+def difference(old: str, new: str) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
+    """The lines that went, and those that came with their numbers."""
+    before, after, skipped = unlike(old.splitlines(), new.splitlines())
+    gone = _missing(list(enumerate(before)), after)
+    return tuple(line for _, line in gone), _missing(list(enumerate(after, skipped + 1)), before)
 
 
 def unlike(before: list[str], after: list[str]) -> tuple[list[str], list[str], int]:
@@ -84,14 +93,16 @@ def unlike(before: list[str], after: list[str]) -> tuple[list[str], list[str], i
     return before[start : len(before) - end], after[start : len(after) - end], start
 
 
-def _missing(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+def _missing(lines: Sequence[tuple[int, str]], others: Sequence[str]) -> tuple[tuple[int, str], ...]:
+    if not others:
+        return tuple(lines)
     left = Counter(others)
-    out: list[str] = []
-    for line in lines:
+    out: list[tuple[int, str]] = []
+    for number, line in lines:
         if left[line] > 0:
             left[line] -= 1
         else:
-            out.append(line)
+            out.append((number, line))
     return tuple(out)
 
 
@@ -160,6 +171,8 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Wea
             yield Weak("a test becomes shorter, and its text is not known")
         return
     if language(edit.path) == "python" and edit.new is not None:
+        if edit.old and only_grew(edit.old, edit.new):
+            return
         old, new = reduced(edit.old or "", edit.new)
         before, after = pytests.read(old), pytests.read(new)
         if before is not None and after is not None:
@@ -255,10 +268,10 @@ def _wider(old: Test, new: Test) -> Iterable[Weak]:
     before: dict[str, list[Decimal]] = {}
     for key, _, number in old.bounds:
         before.setdefault(key, []).append(number)
+    still = {(key, number) for key, _, number in new.bounds}
     for key, side, number in new.bounds:
         olds = before.get(key, [])
-        if olds and number not in olds:
-            widened = number > max(olds) if side == "up" else number < min(olds)
-            if widened:
-                yield Weak(f"{new.name} accepts a wider range than before", new.line)
-                return
+        kept = all((key, bound) in still for bound in olds)
+        if not kept and (number > max(olds) if side == "up" else number < min(olds)):
+            yield Weak(f"{new.name} accepts a wider range than before", new.line)
+            return

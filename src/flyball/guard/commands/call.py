@@ -16,8 +16,9 @@ from flyball.guard.commands.names import names
 from flyball.guard.commands.options import Sorted, sort_arguments
 from flyball.guard.commands.places import glob_place, place_of, ruling
 from flyball.guard.commands.policy import CommandPolicy, Rule
-from flyball.guard.commands.profiles import Profile, profile_of, verdict_of
+from flyball.guard.commands.profiles import Profile, profile_of, runs_code, verdict_of
 from flyball.guard.commands.scene import Feed, Scene
+from flyball.guard.commands.tree import Unreadable
 from flyball.guard.verdict import SEVERITY, Verdict
 
 _DECODERS = names("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz")
@@ -25,6 +26,12 @@ _WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})
 _TOOL_FOLDER = re.compile(r"(?:\./)?(?:\.venv/bin|venv/bin|node_modules/\.bin|vendor/bin|bin)")
 _PIPE = re.compile(r"/dev/fd/\d+")
 _LOOSE = re.compile(r"[=:@,]")
+_LOOSE_TOO = re.compile(r"[=:;,]")
+_AWAY = re.compile(r"/(?!/|$)|~/|\.\.(?:/|$)")
+_SOUGHT = re.compile(
+    r"-[ktgREDUWqm]|--?(?:\w+-)*(?:grep|pattern\w*|filter|run|skip|match|tests?|deselect|ignore)s?|--test\w*"
+)
+"""Options for names to look for, for definitions and for warnings: a slash in them is no path."""
 CALLS_MOST = 300
 
 
@@ -148,6 +155,28 @@ class Caller:
                 if text and HOLE not in text and ("/" in text or "." in text or "~" in text):
                     self.sniffed(text, scene)
 
+    def undescribed(self, args: list[Arg], scene: Scene) -> None:
+        """Arguments of a command that may be a wrapper: what would be refused alone is refused in them too."""
+        self.sniff(args, scene)
+        places = [at for at, arg in enumerate(args) if arg.literal and arg.text.split(" ")[0] in _RUNNABLE]
+        for at in places[:3] if scene.depth < 4 else ():
+            before, network = len(self.found), self.network
+            self.tried(args[at:], scene)
+            self.network = network
+            self.found[before:] = [found for found in self.found[before:] if found.verdict == "deny"]
+
+    def tried(self, args: list[Arg], scene: Scene) -> None:
+        """One argument that begins like a command line, or the beginning of a command."""
+        deeper = scene.copy()
+        deeper.depth += 1
+        if " " not in args[0].text:
+            self.command(args, deeper)
+            return
+        try:
+            self.text(args[0].text, deeper)
+        except Unreadable as unreadable:
+            self.ask(unreadable.rule, str(unreadable))
+
     def sniffed(self, text: str, scene: Scene) -> None:
         path = self.policy.home + text[1:] if text.startswith("~") else text
         for cwd in scene.cwds:
@@ -208,7 +237,7 @@ class Caller:
             return
         profile = profile_of(name)
         if profile is None:
-            self.sniff(rest, scene)
+            self.undescribed(rest, scene)
             self.ask("unknown-command", f"Nothing is known of '{name}'.")
             return
         self.by_profile(profile, rest, scene)
@@ -246,9 +275,11 @@ class Caller:
             return
         if verdict:
             self.add(verdict)
-            self.sniff(args, scene)
+            (self.undescribed if profile.plain else self.sniff)(args, scene)
         if profile.rule in {"network", "install", "publish"}:
             self.network += 1
+        if profile.is_service and any(_DESTROYS.fullmatch(arg.text) for arg in args[:3]):
+            self.deny("destruction", f"'{profile.name}' would destroy something elsewhere.")
         if any(arg.loose for arg in args) and profile.name not in _TAKES_ANYTHING:
             self.ask("opaque-operand", "What stands outside quotes may become options; put it in quotes.")
         given = sort_arguments(profile, args)
@@ -263,12 +294,18 @@ class Caller:
             flag = option.flag
             if flag is None:
                 self.unknown_flag(profile, option.name)
+                self.sniff([option.value] if option.value else [], scene)
                 continue
             if SEVERITY[flag.verdict]:
                 reason = f"'{profile.name} {flag.name}' may not be used unasked ({flag.rule})."
                 self.add(Verdict(flag.verdict, flag.rule, reason))
             if option.value is not None:
-                kinds.judge(self, flag.kind, option.value, scene)
+                kinds.judge(self, self.kind(profile, flag.kind, option.value, flag.name), option.value, scene)
+
+    def kind(self, profile: Profile, kind: str, arg: Arg, flag: str = "") -> str:
+        """What a tool is pointed at outside the workspace decides what it runs or writes, whatever it is for."""
+        leads_out = kind == "text" and runs_code(profile.name) and not _SOUGHT.fullmatch(flag)
+        return "away" if leads_out and any(map(_AWAY.match, _LOOSE_TOO.split(arg.text))) else kind
 
     def globs(self, profile: Profile, given: Sorted) -> None:
         """A file named like an option is one, wherever a glob that begins with a wildcard finds it."""
@@ -291,7 +328,7 @@ class Caller:
         elif profile.verdict == "allow" or profile.operands:
             skip = any(option.name in profile.instead for option in given.options)
             for kind, arg in kinds.paired(profile.operands[1:] if skip else profile.operands, given.operands):
-                kinds.judge(self, kind, arg, scene)
+                kinds.judge(self, self.kind(profile, kind, arg), arg, scene)
         if not given.operands and not given.options and profile.bare != "allow":
             self.add(Verdict(profile.bare, "bare", f"'{profile.name}' alone needs a person's word."))
 
@@ -306,7 +343,7 @@ class Caller:
         inner = profile.sub.get(head.text) if head.literal else None
         inner = inner or (profile.sub.get("*") if head.literal else None)
         if inner is None:
-            self.sniff(rest, scene)
+            self.undescribed(rest, scene)
             self.ask("unlisted", f"Nothing is known of '{profile.name} {head.text.replace(HOLE, '?')}'.")
         else:
             self.by_profile(inner, rest if inner is not profile.sub.get("*") else given.operands, scene)
@@ -338,12 +375,19 @@ class Caller:
         names = listing([arg.text for arg in args], scene.cwds, self.policy)
         if names:
             return names
+        if name == "ls" and all(arg.text[:1] == "-" or arg.text in {".", "./"} for arg in args[1:]):
+            return Feed("data", whole=True)
         if scene.feed.kind in {"text", "listed", "decoded"} and name in _PASSING:
             return scene.feed if name in {"cat", "tee"} or scene.feed.kind != "text" else Feed("data")
         return Feed("data")
 
 
 _TAKES_ANYTHING = names("echo printf test [ : true false exit return")
+_DESTROYS = re.compile(r"(?:[\w-]+[:-])?(?:destroy|delete|terminate|purge)(?:-[\w-]+)?")
+_RUNNABLE = names(
+    "rm unlink shred dd mv tee chmod chown find git curl wget nc sh bash dash zsh ksh python python3 perl"
+    " /bin/rm /usr/bin/rm /bin/sh /bin/bash"
+)
 _ABOUT_ITSELF = (["--version"], ["--help"], ["-version"])  # the only argument: it tells about itself
 _PASSING = names("cat tee sort uniq head tail grep sed awk cut")
 

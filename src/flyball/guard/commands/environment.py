@@ -12,7 +12,10 @@ from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.profiles import environment as lists
 from flyball.guard.verdict import Verdict
 
-_PLAIN_VALUE = re.compile(r"[A-Za-z0-9 _.,:/@%+=-]*")
+_USUAL_FOLDER = re.compile(
+    r"(?:/[\w./-]+/|\./)?(?:(?:packages|apps|libs|services|modules)/[\w.-]+/?)?(?:src|lib|libs|tests?|python|app|backend|node_modules|\.)?/?"
+)
+_PLAIN_VALUE = re.compile(r"[A-Za-z0-9 _.,:/@%+=*-]*")
 
 
 def judged(name: str, value: Arg, exported: bool, policy: CommandPolicy) -> Verdict | None:
@@ -40,11 +43,13 @@ def _harmless(name: str, value: Arg) -> Verdict | None:
 
 
 def _path_list(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
-    """`PYTHONPATH=src`: inside the workspace a person may say yes, elsewhere nobody."""
-    places = {place_of(entry or ".", policy.workspace, policy) for entry in value.text.split(":")}
-    if value.literal and places <= {"inside", "workspace"}:
+    """`PYTHONPATH=src`: of the folders where code usually lies a person may say yes, of others nobody."""
+    entries = [entry or "." for entry in value.text.split(":")]
+    places = {place_of(entry, policy.workspace, policy) for entry in entries}
+    usual = all(entry == policy.workspace or _USUAL_FOLDER.fullmatch(entry) for entry in entries)
+    if value.literal and usual and places <= {"inside", "workspace"}:
         return Verdict("ask", "environment", f"'{name}' changes what code is loaded.")
-    return Verdict("deny", "environment", f"'{name}' would load code from outside the workspace.")
+    return Verdict("deny", "environment", f"'{name}' would load code from where nobody looks for it.")
 
 
 _SECRET = re.compile(

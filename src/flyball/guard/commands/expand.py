@@ -11,6 +11,7 @@ from flyball.guard.commands.args import HOLE, Arg, merged, piece
 from flyball.guard.commands.names import names
 from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.scene import Scene, Value
+from flyball.guard.commands.shaped import shaped
 from flyball.guard.commands.tree import Lit, Part, Sub, Sum, Unreadable, Var, Word
 from flyball.guard.verdict import Verdict
 
@@ -257,7 +258,12 @@ def _held(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
         host.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs what the variable holds."))
     if part.op in {"", "[", ":-", "-", ":=", "=", ":?", "?"}:
         return _plain_variable(part, inner, scene, host)
-    _known(part.name, scene, host)
+    value = _known(part.name, scene, host)
+    if part.op == "!" and isinstance(value, str) and _NAMES.fullmatch(value):
+        return _held(Var(value, "", (), part.quoted), scene, host)
+    made = shaped(part.op, value, inner.text if inner else "") if isinstance(value, str) else None
+    if made is not None and (inner is None or inner.literal):
+        return [[piece(made, True)]] if part.quoted else _split(made)
     return [[COUNT if part.op == "length" else UNKNOWN]]
 
 
@@ -311,6 +317,8 @@ def _known(name: str, scene: Scene, host: Host) -> Value:
         return scene.cwds[0] if scene.cwds[0].startswith("/") else None
     if name == "IFS":
         return " \t\n"
+    if name == "!":
+        return Arg("2", unknown=1)  # a job of this line, never the first process
     if name in _COUNTS:
         return COUNT
     if name in _HARMLESS:

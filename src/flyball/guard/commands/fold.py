@@ -6,11 +6,11 @@ import posixpath
 import re
 
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.expand import Host, expand_words
+from flyball.guard.commands.expand import Host, expand_one, expand_words
 from flyball.guard.commands.listing import listing
 from flyball.guard.commands.outputs import is_harmless
 from flyball.guard.commands.scene import Scene
-from flyball.guard.commands.tree import Script, Simple, Sub
+from flyball.guard.commands.tree import Redirect, Script, Simple, Sub
 from flyball.guard.commands.words import unescaped
 from flyball.guard.verdict import Verdict
 
@@ -29,9 +29,18 @@ def result_of(body: Script, scene: Scene, host: Host) -> Arg | None:
     if not args or not all(arg.literal for arg in args):
         return _PLAIN if args and _names_of_files(args) else None
     texts = [arg.text for arg in args]
+    if texts == ["cat"] and len(stages[0]) == 1 and [r.op for r in simple.redirects] in (["<<"], ["<<<"]):
+        return _quoted(simple.redirects[0], scene, host)
     if len(stages[0]) > 1 or simple.redirects:
         return _PLAIN if is_harmless(texts) else None
     return _answer(texts, scene, host)
+
+
+def _quoted(redirect: Redirect, scene: Scene, host: Host) -> Arg | None:
+    """`$(cat <<'EOF' …)`: the text itself."""
+    parts = redirect.body if redirect.op == "<<" else redirect.target.parts
+    value = expand_one(parts, scene, _Quiet(host))
+    return Arg(value.text.rstrip("\n"), said=True) if value.literal else None
 
 
 def _names_of_files(args: list[Arg]) -> bool:
@@ -51,10 +60,14 @@ def _answer(texts: list[str], scene: Scene, host: Host) -> Arg | None:
         return None if said is None else Arg(said.rstrip("\n"))
     if name == "pwd" and len(scene.cwds) == 1:
         return Arg(scene.cwds[0])
-    if texts[:3] == ["git", "rev-parse", "--show-toplevel"]:
+    if texts == ["git", "rev-parse", "--show-toplevel"]:
         return Arg(host.policy.workspace)
-    if name == "basename" and len(rest) == 1:
+    if len(rest) != 1 or rest[0].startswith("-"):
+        return _PLAIN if is_harmless(texts) else None
+    if name == "basename":
         return Arg(posixpath.basename(rest[0].rstrip("/")))
+    if name == "dirname":
+        return Arg(posixpath.dirname(rest[0].rstrip("/")) or ("/" if rest[0][:1] == "/" else "."))
     return _PLAIN if is_harmless(texts) else None
 
 
@@ -79,13 +92,13 @@ def _formatted(shape: str, values: list[str]) -> str | None:
     wanted = len(re.findall(r"%s", shape.replace("%%", "")))
     if re.search(r"%[^s%]", shape) or len(values) > 64:
         return None
-    lines: list[str] = []
-    for start in range(0, len(values) if wanted else 1, wanted or 1):
-        some = iter(values[start : start + wanted])
-        lines.append(
-            re.sub("%[s%]", lambda match, some=some: "%" if match[0] == "%%" else next(some, ""), shape)
-        )
-    return "".join(lines) if values or not wanted else re.sub("%s", "", shape).replace("%%", "%")
+    rounds = [values[at : at + wanted] for at in range(0, len(values), wanted)] if wanted else []
+    return "".join(_filled(shape, some) for some in rounds or [[]])
+
+
+def _filled(shape: str, values: list[str]) -> str:
+    left = iter(values)
+    return re.sub("%[s%]", lambda match: "%" if match[0] == "%%" else next(left, ""), shape)
 
 
 class _Quiet:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.places import place_of
+from flyball.guard.commands.places import is_foreign
 from flyball.guard.commands.scene import Scene
 
 if TYPE_CHECKING:
@@ -71,10 +71,21 @@ def _command(caller: Caller, arg: Arg, scene: Scene) -> None:
 
 def _config(caller: Caller, arg: Arg, scene: Scene) -> None:
     """A file or folder that decides what runs: only the workspace's own."""
+    if arg.text.lstrip().startswith("{"):
+        caller.deny(
+            "hidden-command", "The settings are written into the command, where they can name any program."
+        )
     caller.path("read", arg, scene)
     for cwd in scene.cwds:
-        if HOLE not in arg.text and place_of(arg.text, cwd, caller.policy) in _FOREIGN:
+        if HOLE not in arg.text and is_foreign(arg.text, cwd, caller.policy):
             caller.deny("foreign-code", f"'{arg.text}' is outside the workspace and would decide what runs.")
+
+
+def _away(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """Text with a path in it that leads out of the workspace."""
+    caller.ask("outside", f"'{arg.text.replace(HOLE, '?')}' is outside the workspace.")
+    if re.match(r"[/~.]", arg.text):
+        _config(caller, arg, scene)
 
 
 def _script(caller: Caller, arg: Arg, scene: Scene) -> None:
@@ -94,6 +105,8 @@ def _script(caller: Caller, arg: Arg, scene: Scene) -> None:
 def _test_id(caller: Caller, arg: Arg, scene: Scene) -> None:
     """`tests/test_a.py::test_b[c]`: the file must be the workspace's own."""
     path = re.split(r"::|\[", arg.text, maxsplit=1)[0]
+    if path.startswith("@"):
+        caller.ask("opaque-operand", f"'{path}' holds more arguments.")
     if path:
         _config(caller, Arg(path, unknown=arg.unknown, glob="*" in path and arg.glob), scene)
 
@@ -123,6 +136,12 @@ def _remote(caller: Caller, arg: Arg, scene: Scene) -> None:
         caller.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
 
 
+def _suffix(caller: Caller, arg: Arg, scene: Scene) -> None:
+    """The ending of a backup's name: with a slash it is another place."""
+    if not re.fullmatch(r"[\w.~-]*", arg.text):
+        caller.deny("path/outside", "The ending would put the file somewhere else.")
+
+
 def _added(caller: Caller, arg: Arg, scene: Scene) -> None:
     caller.path("read", arg, scene)
 
@@ -144,7 +163,7 @@ def _plugin_name(caller: Caller, arg: Arg, scene: Scene) -> None:
 
 
 def _makefile(caller: Caller, arg: Arg, scene: Scene) -> None:
-    if arg.text == "-" or arg.pipe:
+    if arg.text == "-" or arg.pipe or arg.text.startswith(("/dev/", "/proc/")):
         caller.deny("hidden-command", "The makefile is no file of the workspace.")
     _config(caller, arg, scene)
     if arg.text not in {"Makefile", "makefile", "GNUmakefile"}:
@@ -174,7 +193,6 @@ def _assignment(caller: Caller, arg: Arg, scene: Scene) -> None:
         caller.variable(name, arg.tail(len(name) + 1), True)
 
 
-_FOREIGN = frozenset({"temporary", "outside", "system", "home-settings"})
 _KINDS = {
     "free": _free,
     "any": _free,
@@ -182,10 +200,12 @@ _KINDS = {
     "program": _program,
     "command": _command,
     "config": _config,
+    "away": _away,
     "folder": _config,
     "script": _script,
     "added": _added,
     "source": _source,
+    "suffix": _suffix,
     "rev": _revision,
     "formatter": _plugin_name,
     "reporter": _plugin_name,
@@ -199,6 +219,7 @@ _KINDS = {
     "mount": _free,
     "property": _free,
     "pair": _text,
+    "filepair": _added,
     "testid": _test_id,
     "packages": _packages,
     "url": _url,

@@ -13,14 +13,16 @@ from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.profiles import profile_of
 from flyball.guard.commands.scene import Feed
 
-_ORDINARY = frozenset({"inside", "workspace", "delicate", "harmless", "unknown", "guard-settings"})
+_ORDINARY = frozenset(
+    {"inside", "workspace", "delicate", "harmless", "unknown", "guard-settings", "tool-settings"}
+)
 _NAMES_ONLY = names("-l -L --files --files-with-matches --files-without-match")
 _LONG_LISTING = names("-l -s -i -g -n -o -m --size --inode --numeric-uid-gid")
 _TELLS_MORE = re.compile(
     r"-[a-zA-Z]*[stvfupUS][a-zA-Z]*|--(?:stage|unmerged|format|debug|eol|stat|numstat|patch|raw|summary).*"
 )
 _PLAIN_FORMAT = re.compile(r"(?:%[pPfh]|\\[n0]|/)*")
-_PROTECTED = re.compile(r"(?:^|[/*^\\])\.(?:git/|env\b(?!\.)|ssh\b|aws\b|flyball\b)")
+_PROTECTED = re.compile(r"(?:^|[/*^\\])\.(?:git/|env\b(?!\.)|ssh\b|aws\b)|\.?flyball")
 _HIDDEN = names("-a -A -f --all --almost-all")
 _PRINTS_MORE = names("-exec -execdir -ok -okdir -ls -x -X --exec --exec-batch --list-details -l")
 _NARROWING = names(
@@ -67,12 +69,16 @@ def listed_name(root: str, texts: list[str], policy: CommandPolicy) -> str:
         if left_out or text[:1] in "-!(" or len(text) > 200:
             continue
         if _PROTECTED.search(text):
-            return posixpath.join(root, ".git/config" if ".git" in text else ".env")
+            return posixpath.join(root, _stands_for(text))
         name = posixpath.join(policy.workspace, posixpath.basename(text.rstrip("/")))
         place = (glob_place if re.search(r"[*?\[]", name) else place_of)(name, policy.workspace, policy)
         if place not in _ORDINARY:
             return posixpath.join(root, posixpath.basename(text))
     return posixpath.join(root, "listed")
+
+
+def _stands_for(text: str) -> str:
+    return ".flyball/policy.toml" if "flyball" in text else ".git/config" if ".git" in text else ".env"
 
 
 def narrowed(words: list[str]) -> bool:

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from flyball.guard.commands.args import Arg
-from flyball.guard.commands.profiles import Flag, Profile
+from flyball.guard.commands.profiles import Flag, Profile, runs_code
 from flyball.guard.verdict import SEVERITY
 
 _GO = frozenset({"go", "go-posix"})
@@ -72,8 +72,9 @@ def _long(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> None:
     value = arg.tail(len(name) + 1) if equals else None
     if value is None and flag.takes == "needs" and queue:
         value = queue.pop()
-    if flag.kind == "pair" and queue:
-        queue.pop()  # `--arg name value`
+    if flag.kind in {"pair", "filepair"} and queue:  # `--arg name value`, `--rawfile name file`
+        second = queue.pop()
+        value = second if flag.kind == "filepair" else value
     missing = value is None and flag.takes == "needs"
     given.options.append(Option(flag.name, None if missing else flag, value))
 
@@ -89,7 +90,9 @@ def _lookup(profile: Profile, name: str) -> Flag | None:
     if not matches:
         return None
     gravest = max(matches, key=lambda flag: SEVERITY[flag.verdict])
-    return gravest if len(matches) == 1 or gravest.verdict != "allow" else None
+    if gravest.verdict != "allow":
+        return gravest
+    return gravest if len(matches) == 1 and not runs_code(profile.name) else None
 
 
 def _cluster(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> None:

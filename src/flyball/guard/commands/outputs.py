@@ -2,29 +2,32 @@
 
 import re
 
+from flyball.core.lazy import Lazy
 from flyball.guard.commands.names import names
 
 _FACTS = names("nproc whoami uname arch id hostname")
-_FLAG = re.compile(r"-{1,2}[a-z][a-z-]*", re.IGNORECASE)
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_SUM = re.compile(r"\d+|[-+*/%]")
-_FILE = re.compile(r"[\w./][\w./-]*")
-_FORMAT = re.compile(r"\+(?:%[-\w:]|\w)(?:%[-_0^#]?:*\w|[\w:,/.+-])*")
-_DATE_FLAG = re.compile(r"-u|-R|-I\w*|--utc|--universal|--rfc-\w+(?:=\w+)?|--iso-8601(?:=\w+)?|--date=.*")
-_REVISION = re.compile(r"[\w@][\w./@{}~^-]*")
+_FLAG = Lazy(r"-{1,2}[a-z][a-z-]*", re.IGNORECASE)
+_NUMBER = Lazy(r"-?\d+(?:\.\d+)?")
+_SUM = Lazy(r"\d+|[-+*/%]")
+_FILE = Lazy(r"[\w./][\w./-]*")
+_FORMAT = Lazy(r"\+(?:%[-\w:]|\w)(?:%[-_0^#]?:*\w|[\w:,/.+-])*")
+_DATE_FLAG = Lazy(r"-u|-R|-I\w*|--utc|--universal|--rfc-\w+(?:=\w+)?|--iso-8601(?:=\w+)?|--date=.*")
+_REVISION = Lazy(r"[\w@][\w./@{}~^-]*")
+_SURE = Lazy(  # `git rev-parse` prints what is no revision as it stands, and it could be the name of any file
+    r"(?:HEAD|FETCH_HEAD|ORIG_HEAD|MERGE_HEAD|@|@\{(?:u|upstream|push)\}|[0-9a-f]{7,40}|main|master|develop|trunk"
+    r"|(?:origin|upstream)/[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)(?:[~^]\d*|\^\{(?:commit|tree)\})*"
+)
 _GIT = {
-    "rev-parse": re.compile(
-        r"--(?:short|verify|quiet|abbrev-ref|is-inside-work-tree|git-dir|show-prefix)(?:=\d+)?|-q"
-    ),
-    "merge-base": re.compile(r"--(?:fork-point|octopus)"),
-    "rev-list": re.compile(
+    "rev-parse": Lazy(r"--(?:short|verify|quiet|abbrev-ref|is-inside-work-tree|show-prefix)(?:=\d+)?|-q"),
+    "merge-base": Lazy(r"--(?:fork-point|octopus)"),
+    "rev-list": Lazy(
         r"--(?:count|max-count=\d+|all|no-merges|merges|first-parent|reverse|max-parents=0)|-n|-\d+|-n\d+"
     ),
-    "describe": re.compile(r"--(?:tags|always|long|all|abbrev=\d+|exact-match|dirty|contains)"),
-    "branch": re.compile(r"--show-current"),
-    "symbolic-ref": re.compile(r"--short|-q|--quiet"),
-    "write-tree": re.compile(r"(?!)"),
-    "log": re.compile(
+    "describe": Lazy(r"--(?:tags|always|long|all|abbrev=\d+|exact-match|dirty|contains)"),
+    "branch": Lazy(r"--show-current"),
+    "symbolic-ref": Lazy(r"--short|-q|--quiet"),
+    "write-tree": Lazy(r"(?!)"),
+    "log": Lazy(
         r"-\d+|-n|-n\d+|--max-count=\d+|--(?:format|pretty)=(?:format:)?%(?:H|h|T|t|ct|at|cs|cI)|--no-merges|--merges|--reverse"
     ),
 }
@@ -47,6 +50,8 @@ def is_harmless(texts: list[str]) -> bool:
 
 def _git(sub: str, rest: list[str]) -> bool:
     known = all(_GIT[sub].fullmatch(text) or _REVISION.fullmatch(text) for text in rest)
+    if sub == "rev-parse" and "--verify" not in rest:
+        return known and all(text.startswith("-") or _SURE.fullmatch(text) for text in rest)
     formatted = sub != "log" or any(text.startswith(("--format", "--pretty")) for text in rest)
     return known and formatted
 

@@ -7,6 +7,7 @@ import posixpath
 import re
 from functools import lru_cache
 
+from flyball.core.lazy import Lazy
 from flyball.guard.commands.letters import plain_form
 from flyball.guard.commands.names import names
 from flyball.guard.commands.policy import CommandPolicy
@@ -17,31 +18,45 @@ WILDCARDS_MOST = 12
 UNKNOWN = "?"  # a working directory nobody knows
 
 _AGENT = names(
-    ".claude .codex .gemini .cursor .aider .continue .opencode .windsurf .cline .roo .kiro .goose .amp .qwen"
+    ".claude .claude-plugin .codex .gemini .cursor .aider .continue .opencode .windsurf .cline .roo .kilocode .kiro .goose"
+    " .amp .qwen .mcp .copilot .amazonq .trae .crush .factory .augment .zed .junie .agents .warp .codeium .tabnine"
+    " .openhands .devin"
 )
-_AGENT_FILES = re.compile(r"\.claude\.json|\.mcp\.json|\.aider\.conf\.ya?ml|\.aider.*|managed-settings\.json")
-_SECRET_DIRS = names(".ssh .aws .gnupg .kube .azure .password-store .mozilla .thunderbird keychains")
-_SECRET_NAME = re.compile(
-    r"\.env|\.envrc|(?!\.env\.(?:example|sample|template|dist|defaults|schema)$)\.env\.[\w.-]+|[\w-]+\.env"
-    r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|[._]netrc|\.pgpass|\.my\.cnf|\.git-credentials|\.pypirc|\.vault-token"
-    r"|\.htpasswd|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc\.key)|master\.key|secrets?\.(?:ya?ml|json|toml|env)"
-    r"|credentials(?:\.json|\.toml|\.db|\.ya?ml)?|service[-_]account.*\.json|\.[a-z_]+_history|auth\.json"
-    r"|shadow-?|gshadow-?|sudoers|login data|cookies(?:\.sqlite)?|\.credentials\.json|application_default_credentials\.json"
+_AGENT_FILES = Lazy(
+    r"\.claude\.json|\.aider.*|managed-settings\.json|\.?mcp\.json|mcp[-_](?:config|settings)\.json|opencode\.jsonc?"
+    r"|\.?crush\.json|\.goosehints|claude_desktop_config\.json|.*\.code-workspace"
 )
-_SECRET_TAIL = re.compile(
+_AGENT_TAIL = Lazy(r"(?:.*/)?\.config/(?:claude|codex|gemini|opencode|goose|github-copilot|cursor)(?:/.*)?")
+_SECRET_DIRS = names(".ssh .aws .gnupg .kube .azure .gcloud .password-store .mozilla .thunderbird keychains")
+_EXAMPLE = r"(?:example|sample|template|dist|defaults|schema|tpl)"
+_SECRET_NAME = Lazy(
+    rf"\.env|\.envrc(?:\.local)?|(?!\.env[._-](?:[\w.-]+\.)?{_EXAMPLE}$)\.env[._-][\w.-]+|(?!{_EXAMPLE}\.)[\w-]+\.env|\.dev\.vars"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:[_-][\w-]*|\.bak|\.old)?|[\w-]+_(?:rsa|ed25519)|[._]netrc|\.pgpass|\.my\.cnf|\.pypirc"
+    r"|\.git-?credentials|\.vault[-_](?:token|pass.*)|\.htpasswd|\.dockercfg|\.dockerconfigjson|\.s3cfg|\.boto|\.terraformrc"
+    r"|.*\.(?:pem|key|p12|pfx|p8|jks|keystore|kdbx?|ppk|keytab|ovpn|agekey|asc\.key|tfstate|tfstate\.backup|mobileprovision)"
+    r"|secrets?\.(?:ya?ml|json|toml|env|ini|txt|properties|yml\.enc|(?:auto\.)?tfvars)|.*[-.]secrets\.(?:ya?ml|json)"
+    r"|\.secrets(?!\.baseline$)(?:\..*)?|\.?credentials(?:\.(?:json|toml|db|ya?ml|ini|xml|csv|txt|yml\.enc))?|auth\.json"
+    r"|(?:.*-)?service[-_]?account.*\.json|client_secret.*\.json|gcp-key.*\.json|google-credentials\.json"
+    r"|(?:.*-)?firebase-adminsdk.*\.json|application_default_credentials\.json|(?:.*\.)?kubeconfig(?:\..*)?|wallet\.dat"
+    r"|\.[a-z_]+_history|shadow-?|gshadow-?|sudoers|login data|cookies(?:\.sqlite)?|publish\.pubxml\.user|\.rails_master_key"
+)
+_SECRET_INSIDE = Lazy(
+    r"(?:config/)?secrets/[^/]+\.(?:json|ya?ml|txt|toml|ini|env|properties)|(?:.*/)?\.docker/config\.json"
+)
+_SECRET_TAIL = Lazy(
     r".*/\.docker/config\.json|.*/\.config/(?:gh|gcloud|op|rclone|hub|doctl|glab-cli)(?:/.*)?|.*/\.npmrc|.*/\.boto"
     r"|/(?:var/)?run/secrets(?:/.*)?|/proc/(?:[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|fd(?:/.*)?|root(?:/.*)?|cwd/.*|auxv)|kcore)"
     r"|/dev/(?:mem|kmem)|/etc/sudoers\.d(?:/.*)?|/etc/ssl/private(?:/.*)?|/etc/ssh/ssh_host.*|.*/\.terraform\.d/.*"
     r"|.*/\.cargo/credentials.*|.*/keyrings(?:/.*)?|.*/\.gem/credentials|.*/docker\.sock"
 )
-_ASK_TO_WRITE = re.compile(
+_ASK_TO_WRITE = Lazy(
     r"\.github/(?:workflows|actions)/.*|\.gitlab-ci\.yml|\.circleci/.*|azure-pipelines\.yml|jenkinsfile|\.husky/.*"
     r"|\.pre-commit-config\.yaml|lefthook\.ya?ml|(?:.*/)?(?:claude|agents|gemini|copilot-instructions)\.md|\.cursorrules"
     r"|\.windsurfrules|\.clinerules|\.gitmodules|\.gitattributes|\.vscode/.*|\.idea/.*|\.devcontainer/.*|head"
     r"|(?:.*/)?(?:\.npmrc|\.yarnrc(?:\.yml)?|sitecustomize\.py|usercustomize\.py|.*\.pth)|\.buildkite/.*|\.travis\.yml"
     r"|\.cargo/config(?:\.toml)?"
 )
-_HARMLESS_DEVICES = re.compile(r"/dev/(?:null|zero|u?random|stdin|stdout|stderr|tty|fd/[0-9]+)")
+_HARMLESS_DEVICES = Lazy(r"/dev/(?:null|zero|u?random|stdin|stdout|stderr|tty|fd/[0-9]+)")
 _SYSTEM = (
     "bin",
     "boot",
@@ -91,13 +106,15 @@ _TABLE: dict[str, tuple[Word, Word, Word, Word, Word]] = {
     "temporary": ("ask", "ask", "ask", "ask", "deny"),
     "unknown": ("ask", "ask", "ask", "ask", "ask"),
     "outside": ("ask", "ask", "ask", "deny", "deny"),
+    "home": ("ask", "deny", "deny", "deny", "deny"),
     "system": ("ask", "ask", "deny", "deny", "deny"),
     "home-settings": ("ask", "ask", "deny", "deny", "deny"),
     "git-internals": ("allow", "ask", "deny", "deny", "deny"),
     "agent-settings": ("allow", "ask", "deny", "deny", "deny"),
-    "secret": ("ask", "deny", "deny", "deny", "deny"),
+    "secret": ("deny", "deny", "deny", "deny", "deny"),
     "workspace-secret": ("allow", "deny", "deny", "deny", "deny"),
     "guard-settings": ("allow", "allow", "deny", "deny", "deny"),
+    "tool-settings": ("allow", "allow", "deny", "deny", "deny"),
     "guard": ("deny", "deny", "deny", "deny", "deny"),
     "network-device": ("deny", "deny", "deny", "deny", "deny"),
 }
@@ -108,6 +125,7 @@ _WHY = {
     "temporary": "it is outside the workspace",
     "unknown": "nobody knows where it leads",
     "outside": "it is outside the workspace",
+    "home": "all that is personal lies there, secrets among it",
     "system": "it belongs to the system",
     "home-settings": "it is a personal setting, which would outlive the run",
     "git-internals": "it is inside git's own directory",
@@ -115,6 +133,7 @@ _WHY = {
     "secret": "it holds secrets",
     "workspace-secret": "it holds secrets",
     "guard-settings": "it tells the guard what to do",
+    "tool-settings": "it decides what an agent may do in an editor",
     "guard": "it belongs to the guard",
     "network-device": "it opens a network connection",
     "harmless": "it is a device",
@@ -142,6 +161,13 @@ def place_of(text: str, cwd: str, policy: CommandPolicy) -> str:
     )
 
 
+def is_foreign(text: str, cwd: str, policy: CommandPolicy) -> bool:
+    """Does the path surely lead out of the workspace, to where others may write?"""
+    path = posixpath.normpath(posixpath.join(cwd, text))
+    known = posixpath.isabs(path) and not _HARMLESS_DEVICES.fullmatch(path)
+    return known and _below("/" + path.lstrip("/"), policy.workspace) is None
+
+
 def _below(path: str, root: str) -> str | None:
     """The rest of `path` below `root`, '' for the root itself, None if it is elsewhere."""
     path, root = plain_form(path), plain_form(root)
@@ -163,9 +189,10 @@ def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
 
 
 def _is_state(path: str, inside: str | None, state: str, policy: CommandPolicy) -> bool:
-    """Flyball's own files; but where the workspace lies among them, what is inside it is the agent's."""
+    """Flyball's own files; but where workspace or private home lie among them, what is inside is the agent's."""
     checkout = inside is not None and _below(policy.workspace, state) is not None
-    return _below(path, state) is not None and not checkout
+    at_home = _below(path, policy.home) is not None and _below(policy.home, state) is not None
+    return _below(path, state) is not None and not checkout and not at_home
 
 
 def _private(folded: str, parts: list[str], inside: bool) -> str:
@@ -176,7 +203,9 @@ def _private(folded: str, parts: list[str], inside: bool) -> str:
         return "workspace-secret" if inside else "secret"
     if not inside and _SECRET_TAIL.fullmatch(folded):
         return "secret"
-    if not _AGENT.isdisjoint(parts) or _AGENT_FILES.fullmatch(name):
+    if inside and _SECRET_INSIDE.fullmatch("/".join(parts)):
+        return "workspace-secret"
+    if not _AGENT.isdisjoint(parts) or _AGENT_FILES.fullmatch(name) or _AGENT_TAIL.fullmatch("/".join(parts)):
         return "agent-settings"
     return ""
 
@@ -184,6 +213,8 @@ def _private(folded: str, parts: list[str], inside: bool) -> str:
 def _inside(rest: str) -> str:
     if not rest:
         return "workspace"
+    if rest.endswith(".vscode/settings.json"):
+        return "tool-settings"
     if rest == "flyball.toml":
         return "guard-settings"
     return "delicate" if _ASK_TO_WRITE.fullmatch(rest) else "inside"
@@ -193,6 +224,8 @@ def _outside(path: str, policy: CommandPolicy) -> str:
     if _HARMLESS_DEVICES.fullmatch(path):
         return "harmless"
     rest = _below(path, policy.home)
+    if rest == "":
+        return "home"
     if rest is not None:
         return "home-settings" if rest.startswith((".", "bin/", "library/launch")) else "outside"
     tops = path.lower().split("/")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import cache
-from importlib.resources import files
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from pkgutil import get_data
 from typing import Any, Literal, cast
 
 import msgspec
@@ -37,25 +38,49 @@ class Profile(msgspec.Struct, frozen=True):
     flags: dict[str, Flag] = {}
     operands: tuple[str, ...] = ()
     instead: frozenset[str] = frozenset()
-    sub: dict[str, Profile] = {}
+    sub: Mapping[str, Profile] = {}
     check: str = ""
     wraps: int = -1
     globs: Word = "allow"
     bare: Word = "allow"
+
+    @property
+    def plain(self) -> bool:
+        """Is nothing known of its arguments?"""
+        return not (self.operands or self.sub or self.check or self.wraps >= 0)
+
+    @property
+    def is_service(self) -> bool:
+        """Is it the command line of a service elsewhere, of which no more is known?"""
+        return self.plain and self.rule == "network" and " " not in self.name
 
 
 def stop(word: Word, rule: str, name: str, why: str = "") -> Profile:
     return Profile(name=name, verdict=word, rule=rule, why=why)
 
 
-@cache
-def _folder() -> Any:
-    return files("flyball.guard") / "profiles"
+class Subs(Mapping[str, Profile]):
+    """Subcommands by name, each compiled when it is first asked for: git alone has 180."""
+
+    def __init__(self, makers: dict[str, Callable[[], Profile]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Profile] = {}
+
+    def __getitem__(self, name: str) -> Profile:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
 
 @cache
 def _load(stem: str) -> dict[str, Any]:
-    return tomllib.loads((_folder() / f"{stem}.toml").read_text("utf-8"))
+    return tomllib.loads((get_data("flyball.guard", f"profiles/{stem}.toml") or b"").decode())
 
 
 @cache
@@ -75,6 +100,15 @@ def profile_of(name: str) -> Profile | None:
     """The profile of a command, or None if nobody described it."""
     stem = _index().get(name)
     return (_described(stem, name) if stem else None) or _stopped(name)
+
+
+@cache
+def runs_code(name: str) -> bool:
+    """Is it a tool of a language (a runner, a linter, a builder): it runs what it is pointed at.
+
+    Such tools do not take abbreviated options, as GNU's do.
+    """
+    return _index().get(name.partition(" ")[0]) in {"node", "build", "python"}
 
 
 def _described(stem: str, name: str) -> Profile | None:
@@ -123,18 +157,19 @@ def _compile(name: str, table: dict[str, Any], sets: dict[str, str], inherited: 
 
 def _subs(
     name: str, table: dict[str, Any], sets: dict[str, str], worse: dict[str, Flag]
-) -> dict[str, Profile]:
-    found: dict[str, Profile] = {}
+) -> Mapping[str, Profile]:
+    found: dict[str, Callable[[], Profile]] = {}
     for word, rules in table.get("stop", {}).items():
         for rule, names in rules.items():
             entry = {"verdict": word, "rule": rule}
-            found.update((sub, _compile(f"{name} {sub}", entry, sets, worse)) for sub in names.split())
+            found.update(
+                (sub, partial(_compile, f"{name} {sub}", entry, sets, worse)) for sub in names.split()
+            )
+    style = {"style": table["style"]} if "style" in table else {}
     for names, entry in table.get("sub", {}).items():
-        style = {"style": table["style"]} if "style" in table else {}
-        found.update(
-            (sub, _compile(f"{name} {sub}", {**style, **entry}, sets, worse)) for sub in names.split()
-        )
-    return found
+        whole = {**style, **entry}
+        found.update((sub, partial(_compile, f"{name} {sub}", whole, sets, worse)) for sub in names.split())
+    return Subs(found)
 
 
 def _worse_flags(table: dict[str, Any], sets: dict[str, str], style: str) -> dict[str, Flag]:

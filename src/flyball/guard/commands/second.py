@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -11,6 +12,13 @@ from tree_sitter import Language, Node, Parser
 NODES_MOST = 20_000
 
 _OPAQUE = frozenset({"heredoc_body", "heredoc_content", "comment", "raw_string"})
+
+
+_COMPARED = re.compile(rb"""(?<= )(?:\\[<>]|'[<>]'|"[<>]")(?= )""")
+
+
+def _known_comparison(match: re.Match[bytes]) -> bytes:
+    return b"==" if len(match[0]) == 2 else b"-eq"
 
 
 @cache
@@ -26,6 +34,8 @@ def disagreement(text: str, starts: frozenset[int]) -> str:
     """
     source = text.encode("utf-8", "surrogatepass")
     root = _parser().parse(source).root_node
+    if root.has_error:  # it does not know `[ a \\> b ]`: read once more with a comparison it knows
+        root = _parser().parse(_COMPARED.sub(_known_comparison, source)).root_node
     if root.has_error:
         return "the line is not plain bash"
     places = (

@@ -38,6 +38,9 @@ STAGES_MOST = 200
 LOOP_VALUES_MOST = 12
 DEPTH_MOST = 12
 
+_OF_ARGUMENTS = frozenset({"opaque-operand", "opaque-variable"})
+"""What a function does with its arguments is judged again, with the arguments, where it is called."""
+
 _EVALUATED = re.compile(r"\w\[[^\]]*(?:\$\(|`)")
 _COUNTERS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:[-+*/%]?=(?!=)|\+\+|--)")
 
@@ -125,20 +128,27 @@ class Judge(Caller):
             scene.feed = _partly(scene.feed)
             self.script(block.scripts[0], scene)
         else:
-            self.branches(block, scene)
+            (self.repeated if block.kind == "while" else self.branches)(block, scene)
         scene.feed = taken
 
     def branches(self, block: Block, scene: Scene) -> None:
-        """Each script may run or not; a loop's body runs again after itself."""
-        for _ in range(2 if block.kind == "while" else 1):
+        """Each script may run or not."""
+        for script in block.scripts:
+            inner = scene.fed(_partly(scene.feed))
+            self.script(script, inner)
+            if block.kind not in {"subshell", "coproc"}:
+                scene.may_also(inner)
+
+    def repeated(self, block: Block, scene: Scene) -> None:
+        """A loop's body runs after its condition, and again after itself."""
+        for _ in range(2):
+            inner = scene.fed(_partly(scene.feed))
             for script in block.scripts:
-                inner = scene.fed(_partly(scene.feed))
                 self.script(script, inner)
-                if block.kind not in {"subshell", "coproc"}:
-                    scene.may_also(inner)
+            scene.may_also(inner)
 
     def loop(self, loop: Loop, scene: Scene) -> None:
-        values = expand_words(loop.words, scene, self) if loop.words is not None else [Arg(HOLE, unknown=2)]
+        values = expand_words(loop.words, scene, self) if loop.words is not None else _arguments(scene)
         inner = scene.copy()
         inner.feed = _partly(self.redirects(loop.redirects, scene))
         self.variable(loop.name, Arg(HOLE, unknown=2), False)
@@ -157,9 +167,12 @@ class Judge(Caller):
             self.deny("shadowed-command", f"The function '{define.name}' takes the place of a command.")
         scene.functions[define.name] = define.body
         self.called.append(define.name)
-        inner = scene.copy()
+        inner, before = scene.copy(), len(self.found)
         inner.depth += 1
         self.flow(define.body, inner)
+        self.found[before:] = [
+            v for v in self.found[before:] if v.rule not in _OF_ARGUMENTS or v.verdict == "deny"
+        ]
         self.called.pop()
 
     def function(self, name: str, args: list[Arg], scene: Scene) -> None:
@@ -170,6 +183,8 @@ class Judge(Caller):
         inner.variables.update(positional([Arg(name), *args]))
         if inner.depth < DEPTH_MOST:
             self.flow(scene.functions[name], inner)
+        else:
+            self.ask("too-deep", "Functions call each other too deeply to judge.")
         self.called.pop()
 
     def condition(self, test: Test, scene: Scene) -> None:
@@ -211,11 +226,30 @@ class Judge(Caller):
         taken = scene.feed
         scene.feed = self.redirects(simple.redirects, scene)
         before = self.network
-        feed = self.command(args, scene) if args else Feed("data")
+        feed = self.with_variables(args, scene, local) if args else Feed("data")
+        if args and any(isinstance(part, Sub) for part in simple.words[0].parts):
+            self.ask("opaque-command", "A substitution says which command runs; write its name plainly.")
         if self.network > before or taken.kind == "remote":
             self.brought(simple, args)
         scene.feed = taken
         return Feed("data") if any(_takes_output(redirect) for redirect in simple.redirects) else feed
+
+    def with_variables(self, args: list[Arg], scene: Scene, local: Scene) -> Feed:
+        """`x=1 command`: the assignments hold for the command alone."""
+        given = {
+            name: value
+            for name, value in local.variables.items()
+            if name not in scene.variables or scene.variables[name] is not value
+        }
+        before = {name: scene.variables[name] for name in given if name in scene.variables}
+        scene.variables.update(given)
+        feed = self.command(args, scene)
+        for name, value in given.items():
+            if scene.variables.pop(name, None) is not value:
+                scene.variables[name] = None
+            elif name in before:
+                scene.variables[name] = before[name]
+        return feed
 
     def brought(self, simple: Simple, args: list[Arg]) -> None:
         """Files that now hold what came over the network."""
@@ -327,6 +361,12 @@ def _plain_text(word: Word) -> str:
 def _first_word(simple: Simple) -> str:
     parts = simple.words[0].parts if simple.words else ()
     return parts[0].text if len(parts) == 1 and isinstance(parts[0], Lit) else ""
+
+
+def _arguments(scene: Scene) -> list[Arg]:
+    """`for x; do`: the arguments of the script or function."""
+    given = scene.variables.get("@")
+    return [Arg(text) for text in given] if isinstance(given, tuple) else [Arg(HOLE, unknown=2)]
 
 
 def _loop_values(values: list[Arg]) -> list[Arg]:

@@ -11,7 +11,7 @@ RUN_MOST = 2_000
 DEPTH_MOST = 24
 
 META = " \t\n;&|<>()"
-_PLAIN = re.compile(r"[A-Za-z0-9_./:=,@%+^~{}\[\]*?!#\x80-\U0010ffff-]+")
+_PLAIN = re.compile(r"""[^\x00-\x20"$&'()\\;<>`|\x7f]+""")
 _QUOTED_RUN = re.compile(r'[^"\\$`]+')
 _HEREDOC_RUN = re.compile(r"[^\\$`]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -114,6 +114,8 @@ class WordReader:
         run = match.group() if match else self.peek()
         if len(run) > RUN_MOST:
             raise Unreadable("too-long", "A word without quotes is too long to judge.")
+        if not run.isascii() and any(char.isspace() for char in run):
+            raise Unreadable("strange-space", "A space that is none for the shell stands outside quotes.")
         cut = min((run.find(stop) for stop in stops if stop in run), default=len(run))
         run = run[: max(cut, 1)]
         if "{" in run and run != "{}":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from flyball.core.lazy import Lazy
+from flyball.guard.commands import kinds
 from flyball.guard.commands.args import HOLE
 from flyball.guard.commands.checks.node import RISKY
 from flyball.guard.commands.names import names
@@ -13,15 +15,15 @@ if TYPE_CHECKING:
     from flyball.guard.commands.args import Arg
     from flyball.guard.commands.call import Call
 
-_INSTALLS = re.compile(r".*(?:install|uninstall|upgrade).*", re.IGNORECASE)
-_PLAIN_VARIABLE = re.compile(
+_INSTALLS = Lazy(r".*(?:install|uninstall|upgrade).*", re.IGNORECASE)
+_PLAIN_VARIABLE = Lazy(
     r"V|VERBOSE|DEBUG|QUIET|Q|CI|NO_COLOR|J|JOBS|BUILD|BUILD_TYPE|MODE|ENV|TARGET|VERSION|TESTS?|T|K|FILTER|SEED|COVERAGE|TAG|NAME|PKG|PACKAGE|MODULE|ARCH|OS|PLATFORM|PROFILE|CONFIG|FILE|CASE"
 )
-_ARGUMENTS = re.compile(r"(?:\w+_)?(?:ARGS|OPTS|FLAGS|OPTIONS|ADDOPTS)")
-_PLAIN_VALUE = re.compile(r"[\w.,:/@%+*=-]*")
-_SHELLY = re.compile(r"[$`;|&<>()\n]")
-_NAMES_PROGRAM = re.compile(r"[./~]|(?:ba|da|z|k)?sh\b|env\b")
-_PROGRAMS = re.compile(r"[A-Z]*SHELL|.*FLAGS|CC|CXX|CPP|LD|AR|RM|PYTHON|NODE|NPM|GIT|MAKE\w*|[.]\w+")
+_ARGUMENTS = Lazy(r"(?:\w+_)?(?:ARGS|OPTS|FLAGS|OPTIONS|ADDOPTS)")
+_PLAIN_VALUE = Lazy(r"[\w.,:/@%+*=-]*")
+_SHELLY = Lazy(r"[$`;|&<>()\n]")
+_NAMES_PROGRAM = Lazy(r"[./~]|(?:ba|da|z|k)?sh\b|env\b")
+_PROGRAMS = Lazy(r"[A-Z]*SHELL|.*FLAGS|CC|CXX|CPP|LD|AR|RM|PYTHON|NODE|NPM|GIT|MAKE\w*|[.]\w+")
 
 
 def make(call: Call) -> None:
@@ -57,6 +59,8 @@ def cargo(call: Call) -> None:
     handed_on = call.operands[max(call.given.after_dashes, 0) :] if call.given.after_dashes >= 0 else []
     if handed_on and call.name in {"cargo rustc", "cargo rustdoc"}:
         call.ask("unknown-flag", "Options for the compiler can make it run another program.")
+        if any(re.search(r"linker|wrapper|plugin|link-arg", arg.text) for arg in handed_on):
+            call.deny("hidden-command", "The compiler would run another program.")
     if any(re.match(r"-C|-Z|--config|--codegen", arg.text) for arg in handed_on if "clippy" in call.name):
         call.deny("hidden-command", "Options for the compiler can make it run another program.")
     if " run" in call.name or call.name.endswith(" r"):
@@ -76,6 +80,12 @@ def go(call: Call) -> None:
         local = first.startswith(".") or first.endswith(".go")
         if not local:
             call.ask("install", f"'{first}' would be fetched and run.")
+        for arg in call.operands:
+            if arg is not call.operands[0] and not arg.text.endswith(".go"):
+                break
+            kinds.judge(call.judge, "config", arg, call.scene)
+    if any(value.text == "mod" for value in call.given.values("-mod")):
+        call.ask("install", "It may fetch modules and change go.mod.")
 
 
 def dotnet(call: Call) -> None:
@@ -88,7 +98,7 @@ def dotnet(call: Call) -> None:
             call.path("read", arg)
 
 
-_PROPERTY = re.compile(
+_PROPERTY = Lazy(
     r"[-/]p(?:roperty)?:(?:Configuration|Platform|Version|WarningLevel|TreatWarningsAsErrors|CollectCoverage|Optimize|"
     r"DebugType|ContinuousIntegrationBuild|CoverletOutputFormat|Threshold)=[\w.]+",
     re.IGNORECASE,
@@ -139,6 +149,8 @@ def cc(call: Call) -> None:
         text = option.value.text if option.value else ""
         if re.search(r"plugin|^l,.*(?:-dynamic-linker|-rpath)|load", text) and option.name in {"-W", "-f"}:
             call.deny("hidden-command", "The compiler would load other code.")
+        if option.name in {"-W", "-f"} and re.search(r"[=,](?:/|\.\.|~)", text):
+            call.ask("outside", f"'{option.name}{text}' names a file outside the workspace.")
     if any(arg.text.startswith("@") for arg in call.operands):
         call.ask("opaque-operand", "The compiler would read more options from a file.")
 

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.checks.wrappers import positional
 from flyball.guard.commands.environment import harmless
 from flyball.guard.commands.names import names
 from flyball.guard.commands.places import UNKNOWN, place_of
@@ -14,7 +15,7 @@ from flyball.guard.commands.places import UNKNOWN, place_of
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
-_SET_FLAGS = re.compile(r"[-+][euxfvCn]*o?|--")
+_SET_FLAGS = re.compile(r"[-+][euxfvCn]*o?")
 _SET_NAMES = names("pipefail errexit nounset xtrace noglob noclobber verbose")
 _SHOPT_HARMLESS = names("nullglob globstar failglob inherit_errexit lastpipe nocasematch")
 
@@ -29,7 +30,7 @@ def cd(call: Call) -> None:
         call.ask("opaque-operand", "Nobody can tell which directory it goes to.")
         return
     call.path("look", target)
-    moved = [_joined(cwd, target.text) for cwd in call.scene.cwds]
+    moved = [joined(cwd, target) for cwd in call.scene.cwds]
     left = call.scene.cwds[0] if len(call.scene.cwds) == 1 and call.scene.cwds[0] != UNKNOWN else None
     call.scene.variables["OLDPWD"] = left
     if call.name == "pushd":
@@ -51,10 +52,11 @@ def _remembered(call: Call) -> Arg | None:
     return None
 
 
-def _joined(cwd: str, target: str) -> str:
-    if cwd == UNKNOWN and not target.startswith("/"):
+def joined(cwd: str, folder: Arg) -> str:
+    """The directory one gets to; unknown if either is."""
+    if not folder.literal or (cwd == UNKNOWN and not folder.text.startswith("/")):
         return UNKNOWN
-    return posixpath.normpath(posixpath.join(cwd, target))
+    return posixpath.normpath(posixpath.join(cwd, folder.text))
 
 
 def declare(call: Call) -> None:
@@ -99,7 +101,10 @@ def set_options(call: Call) -> None:
     if not call.operands:
         call.deny("secret", "It prints every variable.")
     expects_name = False
-    for arg in call.operands:
+    for at, arg in enumerate(call.operands):
+        if arg.text == "--":
+            call.scene.variables.update(positional([arg, *call.operands[at + 1 :]]))
+            return
         if expects_name and arg.text in _SET_NAMES:
             expects_name = False
         elif _SET_FLAGS.fullmatch(arg.text):
@@ -173,6 +178,13 @@ def read(call: Call) -> None:
         call.judge.variable(arg.text.partition("[")[0], Arg(HOLE, unknown=2), False)
         call.scene.variables[arg.text] = None
     call.scene.variables["REPLY"] = None
+    line = call.scene.feed.text.removesuffix("\n")
+    plain = call.scene.feed.kind == "text" and re.fullmatch(r"\S(?:[^\\\n]*\S)?", line)
+    alone = len(call.operands) == 1 and {option.name for option in call.given.options} <= {"-r"}
+    if alone and call.scene.feed.kind == "listed":
+        call.scene.variables[call.operands[0].text] = Arg(call.scene.feed.text, many=True)
+    elif alone and plain:
+        call.scene.variables[call.operands[0].text] = line
 
 
 def let(call: Call) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from flyball.core.lazy import Lazy
 from flyball.guard.commands import kinds
 from flyball.guard.commands.args import HOLE, Arg
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
-_REACHES_OUT = re.compile(
+_REACHES_OUT = Lazy(
     r"os\.(?:system|popen|exec\w*|spawn\w*|remove|unlink|rmdir|removedirs|kill|setuid|chmod|chown|environ|getenv|symlink)|subprocess|pty\.|popen"
     r"|__import__|\beval\s*\(|\bexec\s*\(|compile\s*\(|shutil\.|rmtree|unlink|socket|urllib|urlopen|requests\.|http\.client|httpx|aiohttp|ftplib|smtplib"
     r"|ctypes|pickle|marshal|importlib|base64|codecs\.decode|child_process|execsync|spawnsync|\bspawn\b|process\.env|process\.kill|\bfetch\s*\(|\bnet\."
@@ -21,8 +22,8 @@ _REACHES_OUT = re.compile(
     re.IGNORECASE,
 )
 SCANNED_MOST = 6_000
-_QUOTED = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
-_WRITES = re.compile(r"open\s*\([^)]*,\s*['\"][rb]*[waxr]\+?b?\+?['\"]|write_text|write_bytes|\.write\(")
+_QUOTED = Lazy(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+_WRITES = Lazy(r"open\s*\([^)]*,\s*['\"][rb]*[waxr]\+?b?\+?['\"]|write_text|write_bytes|\.write\(")
 
 
 def inline(call: Call, code: Arg) -> None:
@@ -82,11 +83,14 @@ def interpreter(call: Call) -> None:
         return
     if {arg.text for arg in args} <= _INFO:
         return
+    in_place = False
     while args and args[0].text.startswith("-") and args[0].text != "-":
         option = args.pop(0)
+        in_place = in_place or (call.name in {"perl", "ruby"} and "i" in option.text.partition("e")[0])
         if _code_option(call, option.text):
             inline(call, args[0] if args and option.text[-1] in "erRE" else option)
-            call.judge.sniff(args[1:], call.scene)
+            for arg in args[1:]:
+                call.path("write" if in_place else "read", arg)
             return
         _option(call, option.text, args)
     if not args or args[0].text == "-":
@@ -135,4 +139,13 @@ def java(call: Call) -> None:
             kinds.judge(call.judge, "script", call.operands[at + 1], call.scene)
 
 
-CHECKS = {"interpreter": interpreter, "java": java}
+def other_code(call: Call) -> None:
+    """Interpreters that nothing more is known of: what looks like code among the arguments is read as such."""
+    for arg in call.operands:
+        if re.search(r"[\s(){}'\"]", arg.text):
+            inline(call, arg)
+    if call.scene.feed.kind != "none":
+        from_input(call)
+
+
+CHECKS = {"interpreter": interpreter, "java": java, "other_code": other_code}

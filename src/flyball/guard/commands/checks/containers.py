@@ -27,6 +27,7 @@ def docker_run(call: Call) -> None:
         and " exec" in call.name
     ):
         call.deny("privilege", "It would run as root.")
+    call.judge.undescribed(call.operands[1:], call.scene)
 
 
 def _mount(call: Call, value: Arg) -> None:

@@ -208,6 +208,8 @@ def _expression(call: Call, roots: list[Arg], args: list[Arg]) -> None:
     while at < len(args):
         word = args[at].text
         if word in _TAKES_ONE:
+            if word in {"-newer", "-anewer", "-cnewer", "-samefile"} and at + 1 < len(args):
+                call.path("look", args[at + 1])
             at += 2
         elif word in _TAKES_NONE:
             at += 1
@@ -228,7 +230,8 @@ def _expression(call: Call, roots: list[Arg], args: list[Arg]) -> None:
 def _exec(call: Call, roots: list[Arg], args: list[Arg], at: int) -> int:
     end = next((i for i in range(at, len(args)) if args[i].text in {";", "+"}), len(args))
     name = listed_name(roots[0].text, [arg.text for arg in args[: at - 1]], call.judge.policy)
-    found = Arg(name, many=True)
+    one_by_one = end < len(args) and args[end].text == ";"
+    found = Arg(name, many=True, quoted=one_by_one)
     inner = [found if arg.text == "{}" else _with_found(arg) for arg in args[at:end]]
     if not inner:
         call.ask("unreadable", "'find -exec' has no command.")
@@ -250,7 +253,7 @@ def _with_found(arg: Arg) -> Arg:
 
 def _deletes(call: Call, roots: list[Arg], args: list[Arg]) -> None:
     for root in roots:
-        call.path("delete", Arg(posixpath.join(root.text, "found")))
+        call.path("delete", Arg(listed_name(root.text, [arg.text for arg in args], call.judge.policy)))
     whole = any(_is_workspace(call, root) for root in roots)
     if whole and not narrowed([arg.text for arg in args]):
         call.deny("destruction", "It would delete everything here.")

@@ -5,23 +5,24 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from flyball.core.lazy import Lazy
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.checks.wrappers import run
+from flyball.guard.commands.checks.wrappers import as_text, run
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
-_HARMLESS_KEYS = re.compile(
+_HARMLESS_KEYS = Lazy(
     r"(?:color|advice|column|log|status|stash)\.[\w.]+|core\.(?:quotepath|abbrev|autocrlf|eol|safecrlf|filemode|ignorecase|precomposeunicode)"
     r"|diff\.(?:renames|noprefix|algorithm|context|mnemonicprefix|colormoved|renamelimit|wordregex|indentheuristic)|merge\.(?:conflictstyle|renamelimit|ff)"
     r"|user\.(?:name|email)|(?:commit|tag)\.gpgsign|init\.defaultbranch|gc\.auto|rerere\.enabled|pull\.(?:rebase|ff)|push\.default|grep\.\w+|blame\.\w+",
     re.IGNORECASE,
 )
-_BRANCH = re.compile(
+_BRANCH = Lazy(
     r"(?:feature|feat|fix|bugfix|hotfix|release|chore|docs|test|tests|refactor|dev|topic|wip|user|users|experiment)/[\w./-]+"
     r"|main|master|develop|dev|trunk|staging|-|@|HEAD(?:[~^]\d*)*|origin/[\w./-]+|[0-9a-f]{7,40}|v?\d+(?:\.\d+)+"
 )
-_COMMIT = re.compile(r".*[~^@].*|[0-9a-f]{7,40}|origin/.*|upstream/.*")
+_COMMIT = Lazy(r".*[~^@].*|[0-9a-f]{7,40}|origin/.*|upstream/.*")
 
 
 def git(call: Call) -> None:
@@ -34,8 +35,17 @@ def git(call: Call) -> None:
             call.deny("hidden-command", f"'git -c {key}' can run a command or change what git trusts.")
 
 
+def grep(call: Call) -> None:
+    patterns = 0 if call.given.has("-e", "-f") else 1
+    _paths(call, call.operands[patterns:])
+
+
 def diff(call: Call) -> None:
-    for arg in call.operands:
+    _paths(call, call.operands)
+
+
+def _paths(call: Call, args: list[Arg]) -> None:
+    for arg in args:
         leaves = arg.text.startswith(("/", "..", "~")) and ".." not in arg.text[2:]
         if leaves or call.given.has("--no-index"):
             call.path("read", arg)
@@ -79,7 +89,7 @@ def restore(call: Call) -> None:
 
 def reset(call: Call) -> None:
     names = [arg.text for arg in call.operands]
-    if call.given.after_dashes == 0 or not names or names[0] == "HEAD":
+    if 0 <= call.given.after_dashes < max(len(names), 1) or not names or names[0] == "HEAD":
         return
     is_path = re.search(r"[./]", names[0]) and not _COMMIT.fullmatch(names[0])
     if not is_path:
@@ -87,7 +97,7 @@ def reset(call: Call) -> None:
 
 
 def stash(call: Call) -> None:
-    if call.operands and call.operands[0].text == "show":
+    if call.operands and call.operands[0].text in {"show", "list"}:
         return
     if call.given.has("-p", "--patch"):
         call.ask("interactive", "It asks about each change.")
@@ -138,6 +148,8 @@ def symbolic_ref(call: Call) -> None:
 
 
 def remote(call: Call) -> None:
+    if call.name.endswith(" set-url"):
+        call.deny("git-internals", "It would make a remote of the project lead elsewhere.")
     for arg in call.operands[:1] if call.name.endswith((" add", " set-url", " rename")) else ():
         call.judge.downloads.add(f"remote {arg.text}")
     for arg in call.operands:
@@ -185,6 +197,18 @@ def bisect(call: Call) -> None:
         call.ask("work-loss", "It moves the working tree from commit to commit.")
     if call.operands and call.operands[0].text == "run":
         run(call, call.operands[1:])
+        _through_shell(call)
+
+
+def foreach(call: Call) -> None:
+    as_text(call)
+    _through_shell(call)
+
+
+def _through_shell(call: Call) -> None:
+    """A shell within the command that git is given to run: one layer more than anybody needs."""
+    if any(args[0].text in {"sh", "bash", "dash", "zsh"} for args in call.judge.seen):
+        call.deny("hidden-command", "A shell is hidden in what git would run.")
 
 
 def apply(call: Call) -> None:
@@ -209,6 +233,9 @@ def gh_api(call: Call) -> None:
     methods = {value.text.upper() for value in call.given.values("-X", "--method")}
     address = " ".join(arg.text for arg in call.operands)
     writes = bool(methods - {"GET"}) or call.given.has("-f", "-F", "--field", "--raw-field", "--input")
+    fields = " ".join(value.text for value in call.given.values("-f", "-F", "--field", "--raw-field"))
+    if re.search(r"\bmutation\b", fields):
+        call.deny("review-bypass", "It changes something on the server in a way that no rule here sees.")
     if "DELETE" in methods:
         call.deny("destruction", "It deletes something on the server.")
     if writes and re.search(r"merge|review|protection|secrets|keys|hooks|collaborators|rulesets", address):
@@ -218,6 +245,7 @@ def gh_api(call: Call) -> None:
 CHECKS = {
     "git": git,
     "git_diff": diff,
+    "git_grep": grep,
     "git_commit": commit,
     "git_checkout": checkout,
     "git_restore": restore,
@@ -230,6 +258,7 @@ CHECKS = {
     "git_config": config,
     "git_reflog": reflog,
     "git_bisect": bisect,
+    "git_foreach": foreach,
     "git_apply": apply,
     "git_clean": clean,
     "git_maintenance": maintenance,

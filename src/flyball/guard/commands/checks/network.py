@@ -25,7 +25,10 @@ def curl(call: Call) -> None:
             _carried(call, option.name, kind, option.value)
         elif option.value and option.name in {"-o", "--output", "-O", "--output-document"}:
             call.judge.downloads.add(posixpath.normpath(option.value.text))
-    call.judge.downloads.update(posixpath.basename(arg.text) for arg in call.operands)
+    folders = ["", *(value.text for value in call.given.values("-P", "--directory-prefix", "--output-dir"))]
+    call.judge.downloads.update(
+        posixpath.normpath(posixpath.join(folders[-1], posixpath.basename(arg.text))) for arg in call.operands
+    )
 
 
 def _carried(call: Call, name: str, kind: str, value: Arg) -> None:
@@ -42,6 +45,9 @@ def ssh(call: Call) -> None:
         call.deny("exfiltration", "It would carry what flows in to another machine.")
     if any(HOLE in arg.text for arg in call.operands):
         call.deny("exfiltration", "Nobody can tell what it would carry out.")
+    elif len(call.operands) > 1:
+        command = " ".join(arg.text for arg in call.operands[1:])
+        call.judge.undescribed([Arg(command), *call.operands[2:]], call.scene)
 
 
 def scp(call: Call) -> None:
@@ -68,4 +74,10 @@ def socket(call: Call) -> None:
             call.deny("remote-code", "It would wait for connections from outside.")
 
 
-CHECKS = {"curl": curl, "ssh": ssh, "scp": scp, "socket": socket}
+def scanner(call: Call) -> None:
+    """`nmap --script` runs programs against what it finds."""
+    if any(arg.text.startswith(("--script", "--datadir")) for arg in call.operands):
+        call.deny("hidden-command", "It would run a script of its own.")
+
+
+CHECKS = {"scanner": scanner, "curl": curl, "ssh": ssh, "scp": scp, "socket": socket}

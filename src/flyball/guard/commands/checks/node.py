@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from flyball.core.lazy import Lazy
+from flyball.guard.commands import kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.code import from_input, inline, run_script
 from flyball.guard.commands.checks.wrappers import run
@@ -13,14 +15,14 @@ from flyball.guard.commands.profiles import profile_of
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
-RISKY = re.compile(
+RISKY = Lazy(
     r".*(?:deploy|publish|release|upload|destroy|prod(?:uction)?$|postinstall|eject|push|nuke|wipe|drop).*",
     re.IGNORECASE,
 )
-_MOVES = re.compile(
-    r"--(?:cwd|prefix|dir|script-shell|node-options|userconfig|globalconfig|use-yarnrc)\b|-C$"
+_MOVES = Lazy(
+    r"--(?:cwd|prefix|dir|script-shell|node-options|userconfig|globalconfig|use-yarnrc|config)\b|-C$"
 )
-_HARMLESS = re.compile(
+_HARMLESS = Lazy(
     r"--test(?:-[\w-]+(?:=.*)?)?|--check|-c|--no-warnings|--trace-[\w-]+|--max-old-space-size=\d+|--experimental-[\w-]+|--enable-source-maps"
     r"|--unhandled-rejections=\w+|--throw-deprecation|--no-deprecation|--stack-trace-limit=\d+|--expose-gc|--stack-size=\d+"
 )
@@ -40,12 +42,23 @@ def node(call: Call) -> None:
             option,
         ):
             call.deny("hidden-command", f"'node {option}' loads other code or settings.")
+        elif option.startswith("--test-reporter"):
+            _reporter(call, option, args)
         elif not _HARMLESS.fullmatch(option):
             call.ask("unknown-flag", f"Nothing is known of 'node {option}'.")
-    if args and args[0].text != "-":
+    if call.name == "tsx" and args and args[0].text == "watch":
+        call.ask("background", "It goes on until it is stopped.")
+    elif args and args[0].text != "-":
         run_script(call, args[0], args[1:])
     elif not any(arg.text.startswith("--test") for arg in call.operands):
         from_input(call)
+
+
+def _reporter(call: Call, option: str, args: list[Arg]) -> None:
+    """`--test-reporter=spec`, `--test-reporter-destination=file`, each also as two words."""
+    name, equals, value = option.partition("=")
+    arg = Arg(value) if equals else args.pop(0) if args else Arg("")
+    kinds.judge(call.judge, "write" if name.endswith("-destination") else "reporter", arg, call.scene)
 
 
 # --- package scripts
@@ -61,6 +74,8 @@ def script_run(call: Call) -> None:
             call.deny("secret", "It prints the whole environment.")
         elif RISKY.fullmatch(name.text):
             call.ask("publish", f"The script '{name.text}' reaches out, by its name.")
+        if re.match(r"\w+://|/|~|\.\.", name.text):
+            kinds.judge(call.judge, "script", name, call.scene)
     rest = call.operands[len(names) :]
     call.judge.sniff(rest, call.scene)
     if any(_MOVES.match(arg.text) for arg in rest):
@@ -91,6 +106,10 @@ def npx(call: Call) -> None:
     else:
         call.judge.sniff(call.operands, call.scene)
         call.ask("unlisted", "Nothing is known of what it runs.")
+
+
+def npm_exec(call: Call) -> None:
+    call.judge.undescribed(call.operands, call.scene)
 
 
 def npm_config(call: Call) -> None:
@@ -126,8 +145,11 @@ def bundler(call: Call) -> None:
     )
     if serves:
         call.ask("background", "It starts a server.")
-    if RISKY.fullmatch(word):
-        call.ask("publish", f"'{call.name} {word}' reaches out.")
+    wanted = [*call.operands, *call.given.values("-t", "--target", "--targets")]
+    if any(RISKY.fullmatch(arg.text) for arg in wanted):
+        call.ask("publish", f"What '{call.name}' is told to do reaches out, by its name.")
+    if call.name == "turbo" and word in {"login", "logout", "link", "unlink", "daemon", "telemetry", "gen"}:
+        call.ask("network", f"'turbo {word}' is about the service, not the project.")
     if call.name == "nx" and word in {"run-commands", "exec", "generate", "g", "migrate", "add"}:
         call.ask("unlisted", f"'nx {word}' runs or writes other things.")
 
@@ -139,6 +161,7 @@ CHECKS = {
     "yarn_workspace": yarn_workspace,
     "npx": npx,
     "npm_config": npm_config,
+    "npm_exec": npm_exec,
     "npm_version": npm_version,
     "deno": deno,
     "deno_eval": deno_eval,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flyball.core.lazy import Lazy
 from flyball.guard.commands import kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.code import from_input, inline, run_script
@@ -16,21 +17,19 @@ from flyball.guard.commands.profiles import profile_of
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
-_SWITCHES = re.compile(r"-[BbdEIOqsSuvxPVh?]+|--version|--help")
-_X_VALUES = re.compile(
+_SWITCHES = Lazy(r"-[BbdEIOqsSuvxPVh?]+|--version|--help")
+_X_VALUES = Lazy(
     r"dev|utf8(?:=[01])?|faulthandler|importtime|tracemalloc(?:=\d+)?|no_debug_ranges|showrefcount"
 )
-_ATTACHED = re.compile(
-    r"-W(?:error|ignore|default|always|once|module)|-X(?:dev|utf8|faulthandler|importtime)"
-)
+_ATTACHED = Lazy(r"-W(?:error|ignore|default|always|once|module)|-X(?:dev|utf8|faulthandler|importtime)")
 _COMMANDS = names(
     "pytest mypy black ruff flake8 pylint isort coverage tox nox pip bandit pyflakes pycodestyle pydocstyle autopep8 yapf "
     "vulture mkdocs pyright basedpyright twine codespell pre_commit virtualenv uv poetry build-x pipx"
 )
-_PLUGINS = re.compile(
+_PLUGINS = Lazy(
     r"no:[\w.-]+|xdist|cov|randomly|asyncio|mock|timeout|benchmark|django|pytest_cov|pytest_mock|pytest_asyncio|pytester"
 )
-_HARMLESS_SETTING = re.compile(
+_HARMLESS_SETTING = Lazy(
     r"(?:log_\w+|console_output_style|junit_\w+|xfail_strict|faulthandler_timeout|asyncio_mode|verbosity_\w+|timeout)=[\w .%:()-]*"
 )
 _READERS = names("json.tool py_compile compileall tabnanny ast dis tokenize pyclbr inspect")
@@ -203,6 +202,20 @@ def pytest(call: Call) -> None:
             call.path("write", Arg(value.text.split(":", 1)[1]))
 
 
+def tox(call: Call) -> None:
+    """`tox -e deploy` reaches out, `tox exec -- command` runs it; what follows `--` goes to the tests."""
+    sessions = call.given.values("-e", "--env", "-s", "--session", "--sessions", "-t", "--tags")
+    if any(re.search(r"deploy|publish|release|upload", value.text) for value in sessions):
+        call.ask("publish", "What it is told to run reaches out, by its name.")
+    dashes = max(call.given.after_dashes, 0)
+    if call.operands[:1] in ([Arg("exec")], [Arg("e")]) and call.given.after_dashes > 0:
+        run(call, call.operands[dashes:])
+        return
+    for arg in call.operands:
+        if not arg.text.startswith("-"):
+            kinds.judge(call.judge, "testid", arg, call.scene)
+
+
 def coverage_run(call: Call) -> None:
     modules = call.given.values("-m")
     if modules:
@@ -230,6 +243,7 @@ CHECKS = {
     "python": python,
     "pytest": pytest,
     "coverage_run": coverage_run,
+    "tox": tox,
     "pip_install": pip_install,
     "runner": runner,
 }

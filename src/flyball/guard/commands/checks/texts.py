@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from flyball.guard.commands import sedscript
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.awkscript import hazards as awk_hazards
+from flyball.guard.commands.checks.builtins import joined
 from flyball.guard.commands.environment import harmless, looks_secret
+from flyball.guard.commands.fold import spoken
 from flyball.guard.commands.names import names
 
 if TYPE_CHECKING:
@@ -22,7 +24,9 @@ def printf(call: Call) -> None:
     if call.operands and call.operands[0].text == "-v" and len(call.operands) > 1:
         call.judge.hidden(call.operands[1].text, call.scene)
         call.judge.variable(call.operands[1].text.partition("[")[0], Arg(HOLE, unknown=2), False)
-        call.scene.variables[call.operands[1].text] = None
+        said = [arg.text for arg in call.operands[2:]]
+        known = all(arg.literal for arg in call.operands[2:])
+        call.scene.variables[call.operands[1].text] = spoken("printf", said) if known else None
 
 
 def test(call: Call) -> None:
@@ -128,6 +132,8 @@ def env(call: Call) -> None:
     if operands:
         scene = call.scene.copy()
         scene.depth += 1
+        for folder in call.given.values("-C", "--chdir"):
+            scene.cwds = tuple(joined(cwd, folder) for cwd in scene.cwds)
         call.judge.command(operands, scene)
     elif not call.given.has("--version", "--help"):
         call.deny("secret", "It prints the whole environment.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from flyball.core.lazy import Lazy
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.places import place_of
 from flyball.guard.commands.scene import NOTHING, Scene, Value
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 WORDS_MOST = 32
-_GUARDS = re.compile(r"flyball|claude|codex|gemini|bwrap|opencode|keeper")
-_SQL = re.compile(
+_GUARDS = Lazy(r"flyball|claude|codex|gemini|bwrap|opencode|keeper")
+_SQL = Lazy(
     r"\bdrop\s+(?:table|database|schema|user|role|index|view)|\btruncate\b|\bdelete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb"
-    r"|dropdatabase|\.drop\(|\bcopy\b.*\bprogram\b|\\!|\binto\s+(?:out|dump)file|xp_cmdshell|pg_read_file|lo_import"
+    r"|dropdatabase|\.drop\(|\bcopy\b.*\bprogram\b|\\!|^\s*system\s|\binto\s+(?:out|dump)file|xp_cmdshell|pg_read_file|lo_import"
     r"|^\s*[.\\](?:shell|system|sh|import|output|once|load|read|save|backup|o|w)\b|load_extension|writefile|readfile|config\s+set",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -59,6 +60,8 @@ def shell(call: Call) -> None:
         letters += option[1:]
         if option[-1] in "oO" and args:
             args.pop(0)
+    if args and args[0].text == "-" and not letters.count("c"):
+        args.pop(0)  # a single dash ends the options
     if "c" in letters:
         _command_string(call, args)
     elif args and "s" not in letters:
@@ -97,7 +100,7 @@ def positional(args: list[Arg]) -> dict[str, Value]:
     found: dict[str, Value] = {}
     several = False
     for at, arg in enumerate(args[:10]):
-        several = several or arg.glob or arg.many or arg.loose
+        several = several or arg.glob or (arg.many and not arg.quoted) or arg.loose
         found[str(at)] = None if several else arg.text if arg.literal else arg
     rest = args[1:]
     found["@"] = rest[0] if len(rest) == 1 and not rest[0].literal else None
@@ -188,7 +191,8 @@ def _filled(arg: Arg, mark: str, given: list[Arg]) -> list[Arg]:
 def parallel(call: Call) -> None:
     args = call.operands
     end = next((at for at, arg in enumerate(args) if arg.text.startswith(":::")), len(args))
-    given = args[end + 1 :] or [Arg(HOLE, unknown=2)]
+    flows = [Arg(word) for word in call.scene.feed.text.split("\n") if word][:WORDS_MOST]
+    given = args[end + 1 :] or flows or [Arg(HOLE, unknown=2)]
     if end == 1 and " " in args[0].text:
         line = args[0].text if "{}" in args[0].text else args[0].text + " {}"
         for arg in given[:32]:
@@ -228,6 +232,22 @@ def kill(call: Call) -> None:
     targets = [text for at, text in enumerate(texts) if at > 0 or not text.startswith("-")]
     if any(text in {"-1", "1", "0"} for text in targets) or any(_GUARDS.search(text) for text in texts):
         call.deny("guard", "It would end the run's own processes.")
+    if call.name != "kill" and any(re.match(r"-[uUG]|--(?:e?uid|user|group)", text) for text in texts):
+        call.deny("guard", "It would end every process of a user, the run's own among them.")
+
+
+def seek_process(call: Call) -> None:
+    """Who looks for the guard's process by name means to act on it."""
+    if any(re.search(r"flyball|bwrap", arg.text) for arg in call.operands):
+        call.deny("guard", "It looks for the run's own processes.")
+
+
+def line_editor(call: Call) -> None:
+    """`ed` reads its commands from what flows in; `!` among them runs a shell."""
+    for arg in call.operands:
+        call.path("write", arg)
+    if "!" in call.scene.feed.text or any("!" in arg.text for arg in call.operands):
+        call.deny("hidden-command", "The editor would run a command.")
 
 
 def editor(call: Call) -> None:
@@ -252,6 +272,10 @@ def database(call: Call) -> None:
 
 def openssl(call: Call) -> None:
     words = {arg.text for arg in call.operands[:1]}
+    if words == {"version"}:
+        return
+    call.ask("unlisted", "Nothing says that it is harmless.")
+    call.judge.sniff(call.operands, call.scene)
     if words & {"s_client", "s_server"}:
         call.judge.network += 1
         call.deny("exfiltration", "It opens a raw connection.")
@@ -265,6 +289,8 @@ CHECKS = {
     "flock": flock,
     "kill": kill,
     "editor": editor,
+    "line_editor": line_editor,
+    "seek_process": seek_process,
     "pager": pager,
     "database": database,
     "openssl": openssl,

@@ -1,0 +1,71 @@
+"""Python tests that only grew at their end, with nothing among the new lines that could take from the old ones.
+
+Such a change is told from its lines alone, and most changes of tests are of this kind. Where anything is in doubt the
+answer is no, and the texts are compared in full.
+"""
+
+import re
+
+_DOUBTFUL = (
+    *(
+        "skip",
+        "xfail",
+        "expectedFailure",
+        "flaky",
+        "rerun",
+        "exit",
+        "collect_ignore",
+        "pytestmark",
+        "__test__",
+    ),
+    *(
+        "setattr",
+        "AssertionError",
+        "globals",
+        "locals",
+        "__dict__",
+        "exec(",
+        "eval(",
+        " del ",
+        "\tdel ",
+        " global ",
+    ),
+    *(";", "\\\n"),
+)
+"""By these later code could keep earlier tests from running or failing."""
+
+_REPLACED = re.compile(r"\.(?:assert|test)\w*\s*=(?!=)")
+_FLOW = re.compile(
+    r"\s*(?:(?:if|elif|else|while|for|with|try|except|finally|return|raise|yield|async|match|case|pass|continue|break)\b|@|def\b|class\b|\.\.\.)"
+)
+_NAMED = re.compile(r"(?:async\s+)?(?:def|class)\s+(\w+)")
+_HARMLESS = re.compile(
+    r"#|(?:import|from)\s|@(?:\w+\.)*(?:parametrize|fixture|mark\.\w+|given|settings)\b|[)\]}]"
+)
+_HELPER = re.compile(r"(?:assert|check|verify|expect)_")
+
+
+def only_grew(old: str, new: str) -> bool:
+    """Is `new` the same text with more tests after it, or more plain lines in its last function?"""
+    if not (old.endswith("\n") and new.startswith(old)):
+        return False
+    tail = new[len(old) :]
+    if any(word in tail for word in _DOUBTFUL) or _REPLACED.search(tail):
+        return False
+    return _plain(tail.splitlines(), old)
+
+
+def _plain(lines: list[str], old: str) -> bool:
+    fresh = False  # whether a function or class of the new lines has begun
+    for line in lines:
+        name = _NAMED.match(line)
+        if name:
+            fresh = True
+            if re.search(rf"\b{name[1]}\b", old) or _HELPER.match(name[1]):
+                return False
+        elif line[:1].strip():
+            if not _HARMLESS.match(line):
+                return False
+        elif not fresh and _FLOW.match(line):
+            return False
+    return True

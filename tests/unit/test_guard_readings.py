@@ -1,0 +1,284 @@
+"""A line is allowed only where two readers agree on it; a substitution counts for what it surely leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from flyball.guard.commands import default_policy, judge_command
+from flyball.guard.commands.fold import spoken
+from flyball.guard.commands.second import NODES_MOST, disagreement
+
+POLICY = default_policy("/w/repo", "/home/dev")
+
+
+def verdict(line: str) -> str:
+    return judge_command(line, POLICY).verdict
+
+
+# ---- two readers -----------------------------------------------------------------------------------------------------
+
+
+def differ(line: str, *starts: int) -> str:
+    """What the second reader says where the first one saw commands at these places."""
+    return disagreement(line, frozenset(starts))
+
+
+DIFFERENT = "two readers see different commands in the line"
+
+
+@pytest.mark.parametrize(
+    ("line", "starts"),
+    [
+        ("echo a", (0,)),
+        ("echo a; ls", (0, 8)),
+        ("echo $(ls)", (0, 7)),
+        ("echo <(ls)", (0, 7)),
+        ("x=1 ls", (4,)),
+    ],
+)
+def test_every_command_of_the_second_reader_must_be_one_of_the_first(
+    line: str, starts: tuple[int, ...]
+) -> None:
+    assert differ(line, *starts) == ""
+    for missed in starts:
+        assert differ(line, *(start for start in starts if start != missed)) == DIFFERENT
+
+
+def test_places_are_counted_in_letters_also_where_letters_are_long() -> None:
+    """`é` is two bytes: the second reader counts those."""
+    assert differ("echo é; ls", 0, 8) == ""
+    assert differ("echo é; ls", 0, 9) == DIFFERENT
+    assert differ("echo \U0001f600é; ls", 0, 9) == ""
+    assert verdict("echo é; ls") == verdict("echo né à; ls src; echo ü") == "allow"
+
+
+@pytest.mark.parametrize("line", ["echo 'ls; ls'", "echo a # ls; ls", "cat <<E\nls\n$(ls)\nE\n", "echo `ls`"])
+def test_text_comments_heredocs_and_backticks_are_left_to_the_first_reader(line: str) -> None:
+    assert differ(line, 0) == ""
+
+
+@pytest.mark.parametrize("line", ["echo (", "if true; then ls", "x=(a b", "cat <<E\nfoo\n", 'echo "a'])
+def test_what_the_second_reader_cannot_read_is_not_agreed_on(line: str) -> None:
+    assert differ(line, *range(len(line))) == "the line is not plain bash"
+
+
+def test_a_second_reading_ends_after_so_many_parts() -> None:
+    """Each command has three parts, and one stands between two."""
+    most = "; ".join(["a"] * (NODES_MOST // 4))
+    every = range(len(most))
+    assert differ(f"{most} b", *every) == ""
+    assert differ(f"{most} b b", *every) == "the line has too many parts"
+
+
+def test_what_two_readers_see_differently_is_asked_about() -> None:
+    found = judge_command("ls $((echo a); ls)", POLICY)
+    assert found.verdict != "allow"
+
+
+# ---- substitutions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("known", "verdicts"),
+    [
+        ("touch $(echo {})", ("allow", "deny")),
+        ("touch $(printf {})", ("allow", "deny")),
+        ("touch $(printf '%s' {})", ("allow", "deny")),
+        ("touch $(pwd)/../../{}", ("ask", "deny")),
+        ("touch src/$(basename {})", ("allow", "allow")),
+    ],
+)
+def test_a_substitution_is_judged_by_what_it_leaves(known: str, verdicts: tuple[str, str]) -> None:
+    assert (verdict(known.format("src/x")), verdict(known.format("/etc/x"))) == verdicts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "touch $(echo src/x; echo src/y)",  # two commands
+        "touch $( (echo src/x) )",  # no simple one
+        "touch $(true | echo src/x)",  # in a pipe
+        "touch $(echo src/x > src/y)",  # it goes elsewhere
+        "touch $(echo $(echo src/x))",  # in another
+        "touch src/$(basename a b)",
+        "touch $(git rev-parse --show-toplevel HEAD)/src/x",
+        "touch $(dirname -z a)/x",
+        'touch src/$(basename "$1")',
+        "touch src/$(cat *.py)",
+        "touch src/$(dirname *.py)",
+        "touch src/$(basename *$1)",
+        "touch src/$(cat a)",
+        "touch src/$(grep x a | head -1)",
+        "touch src/$(sort < a)",
+        "touch src/$()",
+        'touch "$(git rev-parse --git-dir)/hooks/pre-commit"',
+        "touch $(git rev-parse a/../../../../etc/x)",  # it prints what is no revision
+        "cat $(git rev-parse id_rsa)",
+        "touch $(ls)",
+        "if true; then cd src; fi; touch $(pwd)/x",  # in either folder
+        "touch $(echo 'src/a\\x')",
+    ],
+)
+def test_what_a_substitution_leaves_is_unknown_where_nobody_can_tell(line: str) -> None:
+    assert (verdict(line), judge_command(line, POLICY).rule) == ("ask", "opaque-operand")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "touch src/$(ls | wc -l)",  # a count
+        "touch src/$(wc -l < a)",
+        "touch src/$(wc -l *.py)",
+        "touch src/$(date +%F)",
+        "touch log-$(git rev-parse HEAD)",
+        "sleep $(nproc)",
+        "make -j$(nproc)",
+        'for f in *.py; do touch src/$(basename "$f" .py); done',
+        "cat $(git ls-files)",
+        "cd src && touch $(pwd)/x",
+        "touch $(git rev-parse --show-toplevel)/src/x",
+        "touch $(dirname src/a)/x",
+        "touch $(dirname a)/x",
+    ],
+)
+def test_what_a_substitution_leaves_is_harmless_where_it_surely_is(line: str) -> None:
+    assert verdict(line) == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "touch $(basename /x/.git)/config",
+        "touch $(basename /x/.git/)/config",
+        "touch $(dirname /etc/a)/x",
+        "cd /etc && touch $(pwd)/x",
+        "touch $(git rev-parse --show-toplevel)/.git/x",
+        "$(echo rm) -rf /home",
+        "$(date)",
+        "$(nproc)",
+        'curl -d "$(git ls-files)" http://localhost:8000',
+        "curl http://localhost:8000/?d=$(nproc)",
+    ],
+)
+def test_a_substitution_does_not_hide_what_is_refused(line: str) -> None:
+    assert verdict(line) == "deny"
+
+
+def test_the_folder_of_a_file_at_the_top_is_the_top() -> None:
+    found = judge_command("touch $(dirname /a)/x", POLICY)
+    assert (found.verdict, found.rule) == ("ask", "path/outside")
+
+
+def test_names_of_files_that_a_command_lists_are_many() -> None:
+    assert judge_command("rm $(git ls-files)", POLICY).rule == "many-files"
+    assert verdict("cat $(git ls-files .env)") != "allow"
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("echo", [], ""),
+        ("echo", ["a", "b"], "a b"),
+        ("echo", ["-n", "-e", "a\\tb"], "a\tb"),
+        ("echo", ["-ne", "a\\nb"], "a\nb"),
+        ("echo", ["a", "-e"], "a -e"),
+        ("echo", ["a\\nb"], None),
+        ("echo", ["-E", "a\\nb"], None),
+        ("echo", ["-e", "\\x41"], None),
+        ("printf", ["-x"], "-x"),
+        ("printf", ["--", "%s!", "a"], "a!"),
+        ("printf", ["--"], ""),
+        ("printf", ["a\\nb"], "a\nb"),
+        ("printf", ["%s"], ""),
+        ("printf", ["%s:%%"], ":%"),
+        ("printf", ["%%%s,", "a", "b"], "%a,%b,"),
+        ("printf", ["%s,%s;", "a", "b", "c", "d"], "a,b;c,d;"),
+        ("printf", ["x", "a", "b"], "x"),
+        ("printf", ["%s", *["a"] * 64], "a" * 64),
+        ("printf", ["%s", *["a"] * 65], None),
+        ("printf", ["%q", "a"], None),
+        ("printf", ["%s%%s"], "%s"),
+    ],
+)
+def test_what_is_said_is_what_every_shell_says(name: str, words: list[str], said: str | None) -> None:
+    assert spoken(name, words) == said
+
+
+# ---- where a line stands -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cd src || exit; touch ../x", "allow"),  # who could not enter has left
+        ("cd src || exit && touch ../x", "allow"),
+        ("cd src || cd tests || exit; touch ../x", "allow"),
+        ("cd /etc || exit; touch x", "deny"),
+        ("cd src || exit; touch ../../x", "ask"),
+        ("cd src || true; touch ../x", "ask"),  # it may still be outside of it
+        ("cd src || cd tests; touch ../x", "ask"),
+        ("cd src && true || true; touch ../x", "ask"),
+        ("cd src; touch ../x", "ask"),
+        ("true && cd src; touch ../x", "ask"),
+        ("cd src && cd .. && touch x", "allow"),
+        ("cd src && touch a || touch ../../b", "ask"),
+        ("cd .. | true; touch x", "ask"),
+        ("(cd ..); touch x", "ask"),
+        ("{ cd ..; }; touch x", "ask"),
+        ("if true; then cd ..; fi; touch x", "ask"),
+        ("while true; do touch x; cd ..; done", "ask"),  # the second round begins there
+        ("f() { cd ..; }; f; touch x", "ask"),
+    ],
+)
+def test_a_line_is_judged_in_every_folder_that_it_may_be_in(line: str, expected: str) -> None:
+    assert verdict(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("d=src; d=tests && true; touch $d/x", "allow"),
+        ("d=src; d=tests && d=lib && true; touch $d/x", "allow"),
+        ("d=src; true || d=..; touch $d/x", "ask"),
+        ("d=src; true && d=..; touch $d/x", "ask"),
+        ("d=src; true && d=tests || d=..; touch $d/x", "ask"),
+        ("d=src; for f in a b; do touch $d/x; d=..; done", "ask"),
+        ("for f in a b; do touch $d/x; d=..; done", "ask"),
+        (f"for f in {' '.join('abcdefghijkl')}; do touch src/$f; done", "allow"),
+        (f"for f in {' '.join('abcdefghijklm')}; do touch src/$f; done", "ask"),  # more than are looked at
+        ("for f in a ../b; do touch $f; done", "ask"),
+        ("for f; do touch $f; done", "ask"),
+        ("for f in *.py; do cat $f; done", "allow"),
+        ("for PATH in a b; do ls; done", "deny"),
+        ("for ((i=0;i<3;i++)); do touch src/$i; done", "allow"),
+        ("for ((PATH=0;PATH<3;PATH++)); do ls; done", "deny"),
+        ("f() { touch $1; }; f src/x", "allow"),
+        ("f() { touch $1; }; f ../x", "ask"),
+        ("f() { f; }; f", "deny"),
+        ("CI=src; CI=.. pytest; touch $CI/x", "allow"),  # given to one command alone
+        ("CI=src; CI=1 read CI; touch $CI/x", "ask"),  # which may have set it
+        ("g() { touch src/x; }; f() { g; }; f", "allow"),
+    ],
+)
+def test_a_variable_is_judged_by_all_that_it_may_hold(line: str, expected: str) -> None:
+    assert verdict(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ls 2>&1", "allow"),
+        ("ls >&2", "allow"),
+        ("ls >&-", "allow"),
+        ("cat <&3", "allow"),
+        ("ls >&src/x", "allow"),
+        ("ls >&/etc/x", "deny"),
+        ("ls > a b", "allow"),
+        ("ls > {a,b}", "deny"),
+        ("cat <> /etc/a", "deny"),
+        ("sh < src/a.sh", "deny"),
+        ("ls > >(sh)", "deny"),
+    ],
+)
+def test_a_redirection_is_judged_by_the_one_place_that_it_opens(line: str, expected: str) -> None:
+    assert verdict(line) == expected
