@@ -32,7 +32,10 @@ sys.path[:0] = [str(SRC), str(ROOT / "tools"), str(TESTS)]
 import pytest  # noqa: E402
 from mutate import Site, mutant, sites  # noqa: E402
 
-RULES = ("answers", "build", "loop", "review", "task", "stops", "waits", "deciding")
+RULES = (
+    *("folding", "turns", "turns_stopped", "stopping", "tally", "letters", "answers", "build", "loop"),
+    *("review", "task", "stops", "waits", "deciding"),
+)
 PROVED = "unit/test_prove.py::test_every_law_holds_of_the_machines_that_ship"
 CORE = (
     *(f"unit/test_{name}.py" for name in RULES),
@@ -40,20 +43,20 @@ CORE = (
     "histories",
     f"{PROVED}[review]",
 )
-GUARDS = ("changes", "policy", "deciding", "changed_parts", "policy_faults", "weakening")
+GUARDS = ("names", "changes", "policy", "deciding", "changed_parts", "policy_faults", "weakening")
 CHANGES = tuple(f"unit/test_guard_{name}.py" for name in GUARDS)
-COMMANDS = tuple(f"unit/test_guard_{name}.py" for name in ("commands", "tricks", "deciding")) + (
+COMMANDS = tuple(f"unit/test_guard_{name}.py" for name in ("readings", "commands", "tricks", "deciding")) + (
     "unit/test_hook_judge.py",
     "property/test_guard_fuzz.py",
 )
 PLAN: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it, in this order
     **{
         f"core/{name}": CORE
-        for name in ("decide", "run", "turns", "stops", "letters", "waits", "tally", "ledger")
+        for name in ("decide", "onward", "run", "turns", "stops", "letters", "waits", "tally", "ledger")
     },
     "core/status": ("unit/test_status.py", "unit/test_views.py", "unit/test_deciding.py"),
-    "core/codes": ("unit/test_views.py", "unit/test_stops.py", *CORE[:3]),
-    "core/calls": ("unit/test_live.py", "unit/test_loop.py", "unit/test_deciding.py"),
+    "core/codes": ("unit/test_views.py", "unit/test_stops.py", *CORE[3:9]),
+    "core/calls": ("unit/test_calls.py", "unit/test_live.py", "unit/test_loop.py", "unit/test_deciding.py"),
     "core/faults": ("unit/test_machine.py", "unit/test_deciding.py", "property/test_core.py"),
     "core/machine": ("unit/test_machine.py", "unit/test_deciding.py", "property/test_core.py"),
     **{
@@ -61,7 +64,7 @@ PLAN: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it, 
         for name in ("changes", "radius", "protected", "sensitive", "policy", "paths", "globs")
     },
     "guard/tiers": ("unit/test_tiers.py", "unit/test_guard_deciding.py"),
-    "guard/weakening": (*CHANGES[-1:], *CHANGES[:4]),
+    "guard/weakening": ("unit/test_guard_weaker.py", *CHANGES[-1:], *CHANGES[:5]),
     **{
         f"guard/commands/{name}": COMMANDS for name in ("walk", "judge", "simple", "policy", "second", "fold")
     },

@@ -20,7 +20,7 @@ from stored import FOLDER, ending, folded, read, write
 from flyball import __version__
 from flyball.agents import process
 from flyball.core import events as e
-from flyball.core.decide import onward
+from flyball.core.onward import onward
 from flyball.core.run import Run
 from flyball.house import House
 from flyball.journal import Draft, Entry

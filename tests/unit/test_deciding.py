@@ -11,6 +11,7 @@ from flyball.core import events as e
 from flyball.core.calls import Call, CallLimits, CallWatch, fired, observe
 from flyball.core.decide import INTERRUPTIONS, Finished, Note, Rest, due
 from flyball.core.letters import Answer, Ask, HandBack, Rollback, Tell, decode, encode, for_who_works, hear
+from flyball.core.onward import enter
 from flyball.core.run import Run, apply
 from flyball.core.settings import Budget, Settings
 from flyball.core.stops import spent_up
@@ -220,6 +221,55 @@ def test_an_act_has_no_clock_where_none_is_set() -> None:
         Script(), begun(WAITS, Settings(agents={"default": "a"}, budget=Budget(wall_us=None)))
     ).go_on()
     assert {act.wall_us for act in played.acts} == {0}
+
+
+def test_an_act_says_which_turn_it_is_part_of() -> None:
+    """Turns are counted from one, and what is done between two belongs to the next."""
+    played = start(Script(agent__worker=[ok("t1"), ok("t2"), ok("t2", ask="?")]), begun("loop")).go_on()
+    assert [act.turn for act in played.acts if act.do == "agent:worker"] == [1, 2, 3]
+    assert {act.turn for act in played.acts if act.do in ("prepare", "proof")} == {1}
+
+
+def test_a_plan_is_dropped_for_a_reason() -> None:
+    run = replace(start(Script(), begun("cto")).run, state="PLANNING", message="x" + "y" * 500)
+    for outcome, target, reason in (("nothing", "IDLE", "y" * 500), ("planned", "EXECUTING", "")):
+        moved = enter(run, target, outcome, 9)[-1]
+        assert isinstance(moved, e.Moved) and moved.reason == reason
+    told = enter(run, "IDLE", "nothing", 9, "It is done.")[-1]
+    assert isinstance(told, e.Moved) and told.reason == "It is done."
+
+
+def test_a_probe_that_failed_asks_with_what_it_was_allowed() -> None:
+    run = replace(start(Script(), begun("loop")).run, state="open", prepared=True, baselined=True)
+    found = due(run, 9)
+    assert isinstance(found, Note) and isinstance(found.events[0], e.Stopped)
+    stop = found.events[0].stop
+    assert (stop.code, stop.rule, stop.threshold, stop.observed) == (
+        "loop.no_progress",
+        "half_open",
+        "1",
+        "1",
+    )
+
+
+def test_iterations_that_are_used_up_are_told_with_the_one_that_would_have_begun() -> None:
+    run = replace(
+        start(Script(), begun("build")).run,
+        state="verify",
+        iteration=12,
+        iteration_base=2,
+        last_error="x" + "y" * 500,
+    )
+    (ended,) = enter(run, "write", "rejected", 9)
+    assert isinstance(ended, e.Ended)
+    assert (ended.stop.code, ended.stop.threshold, ended.stop.observed) == ("limit.iterations", "10", "11")
+    assert ended.stop.detail == "y" * 500
+
+
+def test_a_failure_is_told_with_the_end_of_the_last_message() -> None:
+    run = replace(start(Script(), begun("review")).run, state="working", message="x" + "y" * 500)
+    ended = enter(run, "failed", "failed", 9)[-1]
+    assert isinstance(ended, e.Ended) and (ended.stop.detail, ended.stop.rule) == ("y" * 500, "failed")
 
 
 def test_findings_are_shown_to_the_reviewer_alone() -> None:

@@ -119,16 +119,14 @@ def _cycles(recent: tuple[str, ...]) -> int:
 
     Waiting and looking again is no cycle: what is waited for has its own clock.
     """
-    return max((_times(recent, length) for length in range(2, _LONGEST_CYCLE + 1)), default=0)
+    return max(_times(recent, length) for length in range(2, _LONGEST_CYCLE + 1))
 
 
 def _times(recent: tuple[str, ...], length: int) -> int:
     cycle = recent[-length:]
     if len(cycle) < length or len(frozenset(cycle)) == 1 or any(key.startswith(_WAIT) for key in cycle):
         return 0
-    times = 0
+    times = 1
     while recent[len(recent) - (times + 1) * length : len(recent) - times * length] == cycle:
         times += 1
-        if (times + 1) * length > len(recent):
-            break
     return times

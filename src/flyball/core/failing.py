@@ -7,6 +7,7 @@ modules, two runners behind one `make test`) add up.
 import re
 from collections.abc import Callable, Iterable
 
+from flyball.core.lazy import Lazy
 from flyball.core.terminal import plain
 
 _LONGEST = 1_000_000
@@ -44,7 +45,7 @@ Reader = Callable[[str], int | None]
 
 def _sum(pattern: str) -> Reader:
     """A runner whose summary lines each carry their counts in groups: all of them add up."""
-    compiled = re.compile(pattern, re.M)
+    compiled = Lazy(pattern, re.M)
 
     def read(text: str) -> int | None:
         found = list(compiled.finditer(text))
@@ -53,7 +54,7 @@ def _sum(pattern: str) -> Reader:
     return read
 
 
-_PYTEST = re.compile(
+_PYTEST = Lazy(
     r"^(?:=+ )?((?:\d+ [a-z]+(?: [a-z]+)?, )*\d+ [a-z]+(?: [a-z]+)?) in \d[\d.]*\s?s\b[^\n]*$", re.M
 )
 
@@ -72,7 +73,7 @@ def _pytest_failures(summary: str) -> int:
     return sum(int(count) for count in re.findall(r"(\d+) (?:failed|errors?)\b", summary))
 
 
-_UNITTEST = re.compile(r"^Ran \d+ tests? in [\d.]+s\n+(?:(OK|NO TESTS RAN)\b|FAILED(?: \(([^)]*)\))?)", re.M)
+_UNITTEST = Lazy(r"^Ran \d+ tests? in [\d.]+s\n+(?:(OK|NO TESTS RAN)\b|FAILED(?: \(([^)]*)\))?)", re.M)
 
 
 def _unittest(text: str) -> int | None:
@@ -84,8 +85,8 @@ def _unittest_failures(detail: str) -> int:
     return sum(int(n) for n in re.findall(r"(?:failures|errors|unexpected successes)=(\d+)", detail))
 
 
-_JEST = re.compile(r"^\s*Tests:?\s{2,}([^\n]*?\d[^\n]*)$", re.M)
-_JEST_SUITES = re.compile(r"^\s*Test (?:Suites:|Files)\s+(\d+) failed", re.M)
+_JEST = Lazy(r"^\s*Tests:?\s{2,}([^\n]*?\d[^\n]*)$", re.M)
+_JEST_SUITES = Lazy(r"^\s*Test (?:Suites:|Files)\s+(\d+) failed", re.M)
 
 
 def _jest(text: str) -> int | None:
@@ -102,7 +103,7 @@ def _jest(text: str) -> int | None:
     return tests or suites
 
 
-_MOCHA = re.compile(r"^\s*(\d+) (passing|failing)\b", re.M)
+_MOCHA = Lazy(r"^\s*(\d+) (passing|failing)\b", re.M)
 
 
 def _mocha(text: str) -> int | None:
@@ -110,7 +111,7 @@ def _mocha(text: str) -> int | None:
     return sum(int(count) for count, word in found if word == "failing") if found else None
 
 
-_GO = re.compile(
+_GO = Lazy(
     r"^(?:(--- FAIL: )|(ok)\s+\S+\s+(?:\(cached\)|[\d.]+s)|(FAIL)\s+\S+(?:\s+(?:[\d.]+s|\[[^\]]+\]))|(\?)\s+\S+\s+\[no test files\])",
     re.M,
 )
@@ -127,9 +128,9 @@ def _go(text: str) -> int | None:
     return total + named if seen else None
 
 
-_TAP = re.compile(r"^(not )?ok \d+(?:[^\n#]|\\#)*(#\s*(?:todo|skip))?", re.M | re.I)
-_TAP_PLAN = re.compile(r"^1\.\.\d+", re.M)
-_NODE = re.compile(r"^(?:#|ℹ) (?:fail|cancelled) (\d+)$", re.M)
+_TAP = Lazy(r"^(not )?ok \d+(?:[^\n#]|\\#)*(#\s*(?:todo|skip))?", re.M | re.I)
+_TAP_PLAN = Lazy(r"^1\.\.\d+", re.M)
+_NODE = Lazy(r"^(?:#|ℹ) (?:fail|cancelled) (\d+)$", re.M)
 
 
 def _tap(text: str) -> int | None:
@@ -142,8 +143,8 @@ def _tap(text: str) -> int | None:
     return sum(1 for bad, excuse in _TAP.findall(text) if bad and not excuse)
 
 
-_MAVEN = re.compile(r"^(?:\[\w+\]\s+)?Tests run: \d+, Failures: (\d+), Errors: (\d+), Skipped: \d+\s*$", re.M)
-_MAVEN_CLASS = re.compile(
+_MAVEN = Lazy(r"^(?:\[\w+\]\s+)?Tests run: \d+, Failures: (\d+), Errors: (\d+), Skipped: \d+\s*$", re.M)
+_MAVEN_CLASS = Lazy(
     r"^(?:\[\w+\]\s+)?Tests run: \d+, Failures: (\d+), Errors: (\d+),[^\n]*Time elapsed", re.M
 )
 
@@ -154,7 +155,7 @@ def _maven(text: str) -> int | None:
     return sum(int(failures) + int(errors) for failures, errors in found) if found else None
 
 
-_PHPUNIT = re.compile(r"^(?:OK \(\d+ tests?,|Tests: \d+, Assertions: \d+([^\n]*))", re.M)
+_PHPUNIT = Lazy(r"^(?:OK \(\d+ tests?,|Tests: \d+, Assertions: \d+([^\n]*))", re.M)
 
 
 def _phpunit(text: str) -> int | None:
@@ -193,8 +194,8 @@ _READERS: tuple[Reader, ...] = (
 )
 
 
-def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern, re.M) for pattern in patterns)
+def _compiled(patterns: Iterable[str]) -> tuple[Lazy, ...]:
+    return tuple(Lazy(pattern, re.M) for pattern in patterns)
 
 
 _NAMES = _compiled((

@@ -53,8 +53,8 @@ def _line_faults(machine: Machine) -> Iterable[str]:
         )
 
 
-def _grouped(machine: Machine) -> dict[str, int]:
-    return {name: 0 for names in machine.groups.values() for name in names}
+def _grouped(machine: Machine) -> dict[str, None]:
+    return dict.fromkeys(name for names in machine.groups.values() for name in names)
 
 
 def _end_faults(state: State) -> Iterable[str]:
@@ -84,9 +84,10 @@ def _act_faults(machine: Machine, state: State) -> Iterable[str]:
 
 def _is_duration(text: str) -> bool:
     try:
-        return duration_us(text) >= 0
+        duration_us(text)
     except MachineFault:
         return False
+    return True
 
 
 def _unplaced(machine: Machine, state: State) -> Iterable[str]:

@@ -12,8 +12,8 @@ from flyball.core.terminal import plain
 
 _LONGEST = 200_000  # the end of an output says what failed
 _CLOCK = r"\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?"
-_FIRST: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.I), word)
+_FIRST: tuple[tuple[Lazy, str], ...] = tuple(
+    (Lazy(pattern, re.I), word)
     for pattern, word in (
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<id>"),
         (rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]{_CLOCK})?(?:\s?(?:Z|UTC|[+-]\d{{2}}:?\d{{2}}))?", "<time>"),
@@ -35,8 +35,8 @@ _PATH = Lazy(
     r"(?:file://)?(?<![\w<])(?:[A-Za-z]:)?[\\/]?(?:[\w.@+~-]+[\\/])+[\w.@+~-]*(?:\.[A-Za-z]\w*|[\w@+~-])"
     r"|(?<![\w/<])/[\w.@+~-]{2,}|\b[\w-]+\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|rb|php|java|kt|c|cc|cpp|h|hpp|cs|swift|scala|ex|sh)\b"
 )
-_LAST: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.I), word)
+_LAST: tuple[tuple[Lazy, str], ...] = tuple(
+    (Lazy(pattern, re.I), word)
     for pattern, word in (
         (r"(<path>|\.\w{1,4})(?:::?|\()\d+(?:[:,]\s?\d+)?\)?(?!\w)", r"\1"),
         (r"\b(line|lines|ln|col|column|row|offset|char|position)(\s+|=|:\s?)\d+(?:\s?-\s?\d+)?", r"\1\2<n>"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 
 from msgspec.structs import replace
 
@@ -36,7 +37,7 @@ def _known(ledger: tuple[Finding, ...], finding: Finding) -> Finding | None:
 
 def _new(ledger: tuple[Finding, ...], finding: Finding) -> Finding:
     taken = {f.id for f in ledger}
-    free = next(name for n in range(1, len(ledger) + 2) if (name := f"F{n}") not in taken)
+    free = next(name for n in count(1) if (name := f"F{n}") not in taken)
     return replace(finding, id=finding.id or free, status="open")
 
 

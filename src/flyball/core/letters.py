@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from flyball.core import events as e
-from flyball.core.decide import onward
+from flyball.core.onward import onward
 from flyball.core.run import Run, apply
 from flyball.core.stops import ALIASES, ended, stop, unapproved
 
@@ -238,9 +238,7 @@ def _state_answer(after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
     on = after.here.on
     alias = ALIASES.get(letter.verb, letter.verb)
     outcome = next((name for name in (letter.verb, alias, "answered") if name in on), next(iter(on)))
-    return onward(
-        after, outcome, now, {"state": letter.data.get("state") or letter.text or after.origin}, True
-    )
+    return onward(after, outcome, now, {"state": letter.data.get("state") or letter.text or after.origin})
 
 
 def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:

@@ -9,6 +9,7 @@ import re
 
 import msgspec
 
+from flyball.core.lazy import Lazy
 from flyball.core.terminal import lines_of
 
 CODE = "\x00"
@@ -38,10 +39,10 @@ _FOREIGN = (
     r"|reasoning|scratchpad|examples?|files?|documents?|quote|blockquote|pre|code|instructions?|context|logs?"
     r"|template|commentary|script|style|textarea"
 )
-_TAG = re.compile(
+_TAG = Lazy(
     rf"\s*(?:[-*+]\s+)?<({_FOREIGN})(?:\s[^>]*)?>|\s*\[((?:tool|function)[\w -]*)[^\]]*\](?!\()", re.I
 )
-_INLINE_TAG = re.compile(r"<(code|pre|q|s|del|tt|kbd|samp|quote|blockquote)(?:\s[^>]*)?>.*?</\1>", re.I)
+_INLINE_TAG = Lazy(r"<(code|pre|q|s|del|tt|kbd|samp|quote|blockquote)(?:\s[^>]*)?>.*?</\1>", re.I)
 _NEVER_PROSE = ("tool", "function", "antml", "system-", "think", "pre", "stdout", "stderr", "reasoning")
 _DIFF = re.compile(r"diff --git |@@ -\d|\+\+\+ [ab]/|--- [ab]/|index [0-9a-f]{7,}\.\.")
 _DIFF_BODY = re.compile(r"[ +\-@\\]|index |new file|deleted file|similarity|rename ")
@@ -52,7 +53,7 @@ _SPEAKER = re.compile(
 _ASSISTANT = re.compile(r"(?im)^[^\w\n]{0,6}(?:assistant|agent|claude|codex|gemini|ai)[^\w\n]{0,2}:")
 _LONGEST = 10_000  # nobody states anything in a longer line
 _EMIT = r"(?:print|output|emit|say|write|set|report|send|add|end with|finish with|reply|respond|answer|include|put)"
-QUOTING = re.compile(
+QUOTING = Lazy(
     r"\b(?:prompts?|instructions?|template|readme|file|plan|spec|docs?|documentation|rules?|guide|comment|note|log"
     r"|\S+\.(?:md|txt|log|py|js|ts|go|rs|json|ya?ml|toml))\b.*\b(?:says?|said|reads?|states?|asks?|tells?|contains?"
     r"|shows?|demands?|requires?|wants?|expects?|instructs?)\b"

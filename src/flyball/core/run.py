@@ -62,8 +62,8 @@ class Run(Struct, frozen=True, kw_only=True):
     child: str = ""
     below: e.Stop | None = None  # why the last child failed
 
-    at: int = 0
-    entered_at: int = 0
+    at: int
+    entered_at: int
     previous: str = ""
     origin: str = ""  # task: the state that called the CTO or a human
     answered_by: str = ""
@@ -73,11 +73,11 @@ class Run(Struct, frozen=True, kw_only=True):
     below_turns: int = 0
     barren: int = 0  # children that ended without a turn
     turns_base: int = 0  # turns when their limit was last renewed
-    iteration: int = 0
+    iteration: int
     iteration_base: int = 0
     entries: dict[str, int] = {}
 
-    prepared: bool = False
+    prepared: bool
     sandbox: str = ""
     base_tree: str = ""
     tree: str = ""
@@ -89,7 +89,7 @@ class Run(Struct, frozen=True, kw_only=True):
     excused: tuple[str, ...] = ()  # what a person let stand: the radius begins anew after it
     excused_lines: int = 0
     baseline: int | None = None
-    baselined: bool = False
+    baselined: bool
     fewest: int | None = None
     proof: Proof | None = None
     done_tree: str = ""  # the tree of which the author last said DONE

@@ -56,6 +56,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: str = "default"
     policy_hash: str = ""
     sandbox: str = "auto"  # auto | bwrap | landlock | none | required
+    processes: int = 4_096  # at once, in one act: more is no work but a fork bomb
     network_agent: str = "all"
     network_proof: str = "loopback"
     task_plan: str = ""  # TASK-5: the plan file that a task implements

@@ -56,7 +56,7 @@ def stop(
     )
 
 
-def verbs_for(run: Run, kind: str, waivable: bool = True) -> tuple[str, ...]:
+def verbs_for(run: Run, kind: str, waivable: bool) -> tuple[str, ...]:
     verbs = VERBS[kind]
     if kind == "escalation" and run.here.act == "ask":
         own = [name for name in run.here.on if name not in NOT_SAID]
