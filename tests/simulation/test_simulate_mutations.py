@@ -19,6 +19,7 @@ from flyball import supervisor
 from flyball.batch import Batch
 from flyball.core import decide, letters, tally, turns
 from flyball.core import events as e
+from flyball.core import onward as onwards
 from flyball.core import run as runs
 from flyball.core.decide import Note
 from flyball.core.run import Run
@@ -123,6 +124,7 @@ def _nothing(self: Batch, *_: Any) -> None:
 
 act_of, resting, interrupted = decide._act, decide._resting, runs._APPLY[e.ActInterrupted]
 stopped_by, answered = turns.stopped_by, runs._APPLY[e.Answered]
+finished = runs._APPLY[e.ActFinished]
 
 
 def _burns_a_turn(run: Run, turn: e.TurnEnded) -> bool:
@@ -164,6 +166,10 @@ def _renews_nothing(run: Run, event: e.Answered) -> Run:
     return replace(after, interruptions=run.interruptions, retries=run.retries)
 
 
+def _keeps_every_grant(run: Run, event: e.ActFinished) -> Run:
+    return replace(finished(run, event), granted=run.granted)
+
+
 BREAKS: list[
     tuple[str, Callable[[], Places], str, int]
 ] = [  # what, where, the law that finds it, by which seed
@@ -197,7 +203,7 @@ BREAKS: list[
     ("a key is used twice", lambda: {(decide, "_act"): _key_again}, "SYS-5", 1),
     ("an interruption costs a turn", lambda: {(runs, e.ActInterrupted): _costs_a_turn}, "SYS-5", 3),
     ("a half-made change is left", lambda: {(runs, e.ActInterrupted): _leaves_the_half_made}, "SYS-10", 3),
-    ("interruptions never ask", lambda: {(runs, e.ActInterrupted): _never_gives_up}, "SYS-5", 323),
+    ("interruptions never ask", lambda: {(runs, e.ActInterrupted): _never_gives_up}, "SYS-5", 384),
     ("the guard's question is not heard", lambda: {(turns, "stopped_by"): _asks_nothing}, "ALO-1", 53),
     (
         "an answer is taken twice, or a wrong one",
@@ -205,11 +211,12 @@ BREAKS: list[
         "HUMAN-2",
         3,
     ),
-    ("an answer renews nothing", lambda: {(runs, e.Answered): _renews_nothing}, "HUMAN-2", 323),
+    ("an answer renews nothing", lambda: {(runs, e.Answered): _renews_nothing}, "HUMAN-2", 384),
+    ("a grant for once stays", lambda: {(runs, e.ActFinished): _keeps_every_grant}, "GUARD-2", 15),
     ("no budget stops a turn", lambda: {(decide, "spent_up"): lambda run: None}, "GUARD-4", 16),
     (
         "nobody proves at the gate",
-        lambda: {(decide, "_unproved"): lambda run: False, (decide, "_disproved"): lambda run: False},
+        lambda: {(onwards, "unproved"): lambda run: False, (onwards, "disproved"): lambda run: False},
         "SYS-8",
         5,
     ),

@@ -36,6 +36,7 @@ on = { blocked = "@blocked", exhausted = "@fail", timeout = "@fail", error = "@f
 [most]
 turns = 6
 """
+SMALL = OWN.replace("turns = 6", "turns = 2")
 
 
 def mine(**changes: str) -> Machine:
@@ -51,6 +52,11 @@ def proved(name: str) -> Proof:
     """Of `build`, the largest, only some premises: all of it, and the other two, in `flyball prove` (.ci/run)."""
     few = ("every result", "crashes", "tests not required", "write by a loop", "tokens", "take-over")
     return prove(shipped(name), only=few if name == "build" else ())
+
+
+@cache
+def own() -> Proof:
+    return prove(mine())
 
 
 # ---- the machines that ship ------------------------------------------------------------------------------------
@@ -98,7 +104,7 @@ def test_the_bound_of_a_run_below_multiplies() -> None:
             )
         )
     )
-    alone, around = prove(inner), prove(outer, find=lambda name: inner)
+    alone, around = own(), prove(outer, find=lambda name: inner)
     assert around.holds
     assert around.below["mine"] > alone.bound // 2
     assert around.bound > around.below["mine"]
@@ -108,7 +114,7 @@ def test_the_bound_of_a_run_below_multiplies() -> None:
 
 
 def test_a_machine_of_ones_own_is_proved() -> None:
-    proof = prove(mine())
+    proof = own()
     assert proof.broken is None
     assert "ALO-1" in proof.laws
     assert "PAIR-1" not in proof.laws
@@ -163,7 +169,7 @@ def test_an_unknown_premise_is_refused() -> None:
 
 def test_the_command_prints_states_laws_and_the_bound(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text(OWN)
+    file.write_text(SMALL)
     said = CliRunner().invoke(command, [str(file)])
     assert said.exit_code == 0, said.output
     assert "mine: every law holds" in said.output
@@ -173,7 +179,7 @@ def test_the_command_prints_states_laws_and_the_bound(tmp_path: Path) -> None:
 
 def test_the_command_prints_facts_for_programs(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text(OWN)
+    file.write_text(SMALL)
     said = CliRunner().invoke(command, [str(file), "--json"])
     (fact,) = json.loads(said.output)
     assert (fact["machine"], fact["holds"], fact["counterexample"]) == ("mine", True, None)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from flyball.core import decide, letters, tally, turns
 from flyball.core import events as e
+from flyball.core import onward as onwards
 from flyball.core import run as runs
 from flyball.core.machine import parse
 from flyball.core.run import Run
@@ -61,8 +62,8 @@ def allowed(finished: decide.Finished) -> decide.Finished:
 
 # ---- the breaks --------------------------------------------------------------------------------------------------
 
-react, onward, gate, stopped_by = decide.react, decide.onward, decide._gate, turns.stopped_by
-due, entry_limit, most, hear = decide.due, decide._entry_limit, Run.most, letters.hear
+react, onward, gate, stopped_by = decide.react, decide.onward, onwards._gate, turns.stopped_by
+due, entry_limit, most, hear = decide.due, onwards._entry_limit, Run.most, letters.hear
 
 
 def _unguarded_in(*states: str) -> Callable[..., Any]:
@@ -149,6 +150,11 @@ def _fail_is_nothing(run: Run, role: str, turn: e.TurnEnded) -> Any:
     return pair(run, role, replace(turn, claim=claim))
 
 
+def _grants_anyway(before: Run, after: Run, event: e.Answered) -> Run:
+    call = before.stop.call if before.stop and event.verb == "reject" else ""
+    return replace(after, granted=(*after.granted, call)) if call else after
+
+
 pair = turns._pair
 
 BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
@@ -211,7 +217,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "review",
         "every result",
         "SYS-8",
-        lambda: instead(decide, "_gate", _no_gate_for("done")),
+        lambda: instead(onwards, "_gate", _no_gate_for("done")),
     ),
     "a proof of another tree passes the gate": (
         "build",
@@ -254,7 +260,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "build",
         "no proof",
         "ALO-2",
-        lambda: instead(decide, "_skipped", lambda *_: []),
+        lambda: instead(onwards, "_skipped", lambda *_: []),
     ),
     "a cancel is forgotten": (
         "loop",
@@ -311,11 +317,23 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "PAIR-1",
         lambda: instead(turns, "_pair", _fail_is_nothing),
     ),
+    "what was granted once stays granted": (
+        "loop",
+        "every result",
+        "GUARD-2",
+        lambda: folded(e.ActFinished, lambda before, after, event: replace(after, granted=before.granted)),
+    ),
+    "a rejected call is granted": (
+        "loop",
+        "every result",
+        "GUARD-2",
+        lambda: folded(e.Answered, _grants_anyway),
+    ),
     "failures are not counted": (
         "task",
         "in another's checkout",
         "BOUND",
-        lambda: instead(decide, "_count_failure", _count_nothing),
+        lambda: instead(onwards, "_count_failure", _count_nothing),
     ),
     "interventions are not counted": (
         "task",

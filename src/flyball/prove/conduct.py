@@ -197,3 +197,23 @@ def stays_unwaivable(seen: Seen) -> str:
     if question is None or question.kind != "block" or ruling is None or ruling.waivable:
         return ""
     return f"'{ruling.rule}' could be approved" if "approve" in question.verbs else ""
+
+
+# ---- grants --------------------------------------------------------------------------------------------------------
+
+
+def granted_by_a_person(seen: Seen) -> str:
+    """GUARD-2: what may be called is what a person's answer to the very question says."""
+    before, after, event = seen.before, seen.after, seen.event
+    kept = before.granted
+    if isinstance(event, e.ActFinished) and after.turn > before.turn:
+        kept = tuple(call for call in kept if not call.startswith("once:"))
+    if isinstance(event, e.Answered) and before.stop and before.stop.code == "wait.permission":
+        call = before.stop.call
+        given = {"approve": call, "grant": f"once:{call}"}.get(event.verb, "") if call else ""
+        kept = (*kept, given) if given else kept
+    return (
+        ""
+        if after.granted == kept
+        else f"{after.granted or 'nothing'} is granted where {kept or 'nothing'} should be"
+    )

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from flyball.batch import Batch, Driven
 from flyball.core import events as e
 from flyball.core import letters
-from flyball.core.decide import Do, Note, Rest, due, onward, phase_us, react
+from flyball.core.decide import Do, Note, Rest, due, phase_us, react
 from flyball.core.machine import Machine, State
+from flyball.core.onward import onward
 from flyball.core.run import Run, begin
 from flyball.core.settings import Settings
 from flyball.errors import UserError

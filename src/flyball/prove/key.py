@@ -49,7 +49,6 @@ UNREAD = (  # what no decision reads
         "child",
         "excused",
         "excused_lines",
-        "granted",
         "cut",
     ),
 )
@@ -86,6 +85,7 @@ READ = (  # what the key below holds in its own way
         "done_tree",
         "ruling",
         "waived",
+        "granted",
         "committed",
         "no_progress",
         "progressed",
@@ -172,6 +172,7 @@ def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
         trees.known(run.committed.tree) if run.committed else -1,
         trees.known(run.done_tree) if premise.settings.consensus else -1,
         bool(run.waived),
+        any(call.startswith("once:") for call in run.granted),
     )
 
 

@@ -36,6 +36,7 @@ LAWS = {
     "LOOP-1": "done needs two indicators and the signal; no turn beyond the limit of turns",
     "LOOP-3": "no turn once the circuit should be open",
     "LOOP-5": "a limit costs neither a turn nor a failure",
+    "GUARD-2": "a call is granted by a person alone, and what was granted once is gone after one turn",
     "GUARD-4": "no turn begins that the budget does not cover",
     "RETRY": "a failed turn is tried again as often as allowed, no more and no less",
     "TASK-9": "failures and interventions within their limits; no skipping but the override",
@@ -55,13 +56,14 @@ def laws_of(machine: Machine) -> list[str]:
 
 def broken(seen: Seen) -> tuple[str, str] | None:
     """The law that this fact breaks, and how."""
-    for law, check in CHECKS.get(type(seen.event), ()):
+    for law, check in (*ALWAYS, *CHECKS.get(type(seen.event), ())):
         says = check(seen) if ONLY_IN.get(law) in (None, seen.premise.machine.name) else ""
         if says:
             return law, says
     return None
 
 
+ALWAYS: Sequence[tuple[str, Law]] = (("GUARD-2", conduct.granted_by_a_person),)
 CHECKS: dict[type[e.Event], Sequence[tuple[str, Law]]] = {
     e.Moved: (
         ("HUMAN-3", conduct.idle_when_ended),

@@ -247,7 +247,7 @@ def _rarer(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
         yield f"the turn ends: {verdict}", turn.ended(verdict=verdict)
     yield "killed, though it claims", turn.ended(best, verdict="killed")
     yield "out of time, though it claims", turn.ended(best, verdict="timeout")
-    yield "it needs a permission", turn.ended(verdict="needs_approval")
+    yield "it needs a permission", turn.ended(verdict="needs_approval", wanted="call")
     yield "it says that it is blocked", turn.ended(e.Claim(reading="blocked"))
     yield (
         "halted for going in circles",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flyball.core.decide import onward
 from flyball.core.events import RunBegan
 from flyball.core.machine import Machine
+from flyball.core.onward import onward
 from flyball.core.run import begin, fold
 from flyball.core.settings import Settings
 

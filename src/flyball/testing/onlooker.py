@@ -117,6 +117,8 @@ class Onlooker:
         counted = isinstance(event, e.ActFinished) and isinstance(event.result, e.TurnEnded)
         if run.turn != before.turn and not counted:
             raise Breach("LOOP-5", f"{e.kind(event)} costs {run.id} a turn")
+        if before.granted or run.granted:
+            _granted(before, event, run)
 
     def _costs_add_up(self, run_id: str) -> None:
         run = self.runs[run_id].run
@@ -186,6 +188,15 @@ def _started(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActStar
     watched.counts.may_start(before, event.act)
     if event.act.do.startswith(("agent:", "run:")):
         onlooker.family.covered(lambda name: onlooker.runs[name].run, before)
+
+
+def _granted(before: Run, event: e.AnyEvent, run: Run) -> None:
+    asked = before.stop is not None and before.stop.code == "wait.permission"
+    given = isinstance(event, e.Answered) and event.verb in ("approve", "grant") and asked
+    if len(run.granted) > len(before.granted) and not given:
+        raise Breach("GUARD-2", f"{e.kind(event)} grants {run.granted[-1]} to {run.id}")
+    if run.turn > before.turn and any(call.startswith("once:") for call in run.granted):
+        raise Breach("GUARD-2", f"{run.id} keeps after a turn what was granted once")
 
 
 def _finished(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActFinished) -> None:

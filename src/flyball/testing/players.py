@@ -226,6 +226,7 @@ class Players:
             claim=said,
             reset_at=self._reset() if verdict in LIMITS else None,
             error=error,
+            wanted="call" if verdict == "needs_approval" else "",
             fingerprint=f"{verdict}-{self.rng.randrange(3)}" if error else "",
             calls=300 if manner == "busy" else 1,
             halted="loop.same_action" if manner == "halted" and verdict == "ok" else "",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from flyball.core import events as e
-from flyball.core.decide import onward
+from flyball.core.onward import onward
 from flyball.core.run import Run
 from flyball.journal import Journal
 from flyball.machines import shipped
