@@ -21,6 +21,7 @@ from flyball.house import House, new_id, pinned_folder
 from flyball.machines import SHIPPED, from_text, shipped
 from flyball.workspace import Repo, inspect_repo
 from flyball.workspace.git import reading_user
+from flyball.workspace.hooks import GIT_HOOKS, copy_hooks
 
 TASK_MOST = 100_000
 
@@ -81,7 +82,7 @@ def launch(house: House, order: Order) -> tuple[e.RunBegan, Repo]:
             f"'{machine.name}' is a standing machine: it waits for triggers. Use build, loop, review or task here."
         )
     run_id = new_id()
-    pinned = _pin(house, run_id, loaded)
+    pinned = _pin(house, run_id, loaded, repo)
     began = e.RunBegan(
         at=house.clock.now(),
         run=run_id,
@@ -216,12 +217,15 @@ def _check_trust(house: House, loaded: Loaded, repo: Repo, machine: str, trusted
         store.trust(repo.root, path, loaded.files[path].sha256)
 
 
-def _pin(house: House, run_id: str, loaded: Loaded) -> dict[str, str]:
-    """A run uses copies as they stood at its start; its first event has their hashes."""
+def _pin(house: House, run_id: str, loaded: Loaded, repo: Repo) -> dict[str, str]:
+    """A run uses copies as they stood at its start, the user's git hooks too; its first event has their hashes."""
     folder, hashes = pinned_folder(house.state_dir, run_id), dict[str, str]()
+    copy_hooks(repo, folder / GIT_HOOKS)
     for path, file in loaded.files.items():
         name, data = path.removeprefix(".flyball/"), file.text.encode("utf-8")
         (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
         hashes[name] = hashlib.sha256(data).hexdigest()
+    for file in (folder / GIT_HOOKS).glob("*"):
+        hashes[f"{GIT_HOOKS}/{file.name}"] = hashlib.sha256(file.read_bytes()).hexdigest()
     return hashes

@@ -12,9 +12,10 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from flyball.config.agent import parse_agent
 from flyball.config.keys import NETWORKS, kind_of, split_limit
@@ -29,8 +30,7 @@ Looser = Callable[[Value, Value], bool]
 PolicyJudge = Callable[[str], Sequence[str]]
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(Struct, frozen=True):
     """One thing in a file that a person must have agreed to."""
 
     file: str
@@ -246,6 +246,7 @@ LOOSER: Mapping[str, Looser] = {
     "budget.plan_percent": _more,
     "guard.policy": _differs,
     "guard.sandbox": _weaker_sandbox,
+    "guard.processes": _more,
     "guard.network.agent": _wider,
     "guard.network.proof": _wider,
     "up.parallel": _more,

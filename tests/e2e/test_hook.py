@@ -303,6 +303,36 @@ def test_what_the_guard_refuses_does_not_run_and_all_of_it_is_journaled(place: P
     assert "refused" in place.fb("log", "@last").out
 
 
+def test_a_critical_call_ends_the_turn_at_once_and_a_person_is_asked(place: Place) -> None:
+    coder = hooked("claude", "touch made.txt", "cat ~/.ssh/id_rsa", "wait:/never", "touch after.txt")
+    done = run(place, coder)
+    assert (done.code, place.last()["stop_reason"]["code"]) == (4, "blocked.guard.secret"), done.err
+    turn = turn_of(place)
+    assert [a["verdict"] for a in turn["actions"]] == ["allow", "deny"]
+    assert not turn.get("changed") and "id_rsa" in place.fb("why", "@last").out
+    (one,) = place.fb("inbox", "--json").json
+    assert place.fb("answer", one["question"], "approve").code == 0
+    place.fb("resume", "@last")
+    assert "made.txt" in place.fb("diff", "@last").out
+
+
+def test_a_critical_call_that_no_driver_saw_blocks_when_one_comes_back(place: Place) -> None:
+    go, acts = place.folder / "go", place.state / "acts"
+    coder = hooked("claude", "ls", f"wait:{go}", "rm -rf /", "touch made.txt")
+    others = place.script(planner=[{"say": "plan"}], critic=ACCEPTS)
+    words = ("--agent", others, "--agent", f"coder={coder}", "--set", "proof.commands=[]")
+    settle(place)
+    started = place.start("run", "Fix add", *words, "--set", "guard.sandbox=none")
+    (file,) = eventually(lambda: list(acts.glob("*/actions.jsonl")))
+    eventually(lambda: '"post"' in file.read_text())
+    started.kill()
+    started.communicate()
+    go.touch()
+    eventually(lambda: (file.parent / "exit.json").exists())
+    assert place.fb("resume", "@last").code == 4
+    assert place.last()["stop_reason"]["code"] == "blocked.guard.system"
+
+
 def test_what_needs_a_person_is_asked_and_a_grant_lets_it_pass_once(place: Place) -> None:
     step = "mkdir deep && rm -rf deep *.tmp"
     done = run(place, hooked("claude", step))
@@ -339,7 +369,7 @@ def test_in_its_sandbox_an_agent_can_change_neither_rules_nor_record(place: Plac
 
 def test_a_driver_that_dies_leaves_the_agent_guarded_and_the_next_one_has_the_record(place: Place) -> None:
     go, acts = place.folder / "go", place.state / "acts"
-    coder = hooked("claude", "ls", f"wait:{go}", "rm -rf /", "touch made.txt")
+    coder = hooked("claude", "ls", f"wait:{go}", "git push --force origin main", "touch made.txt")
     others = place.script(planner=[{"say": "plan"}], critic=ACCEPTS)
     words = ("--agent", others, "--agent", f"coder={coder}", "--set", "proof.commands=[]")
     settle(place)

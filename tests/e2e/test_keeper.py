@@ -300,6 +300,25 @@ def test_what_keeps_forking_is_ended(tmp_path: Path) -> None:
     assert process.clear(tmp_path / "act") == 0
 
 
+def test_more_processes_than_it_may_have_are_ended_at_once(tmp_path: Path) -> None:
+    bomb = "import os, time; print(os.getpid(), flush=True); [os.fork() for _ in range(7)]; time.sleep(99)"
+    end = kept(tmp_path, python(bomb, processes=64))
+    assert (end.reason, end.error) == ("swarm", "it had more than 64 processes at once")
+    assert not alive(int(process.read_out(tmp_path).split()[0]))
+
+
+def test_as_many_processes_as_it_may_have_are_let_be(tmp_path: Path) -> None:
+    few = "import os, time; [os.fork() for _ in range(4)]; time.sleep(2.5)"
+    assert kept(tmp_path, python(few, processes=64)).reason == "exit"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the kernel never holds root to a number of processes")
+def test_the_kernel_holds_it_to_its_number_where_it_can(tmp_path: Path) -> None:
+    asks = "import resource; print(resource.getrlimit(resource.RLIMIT_NPROC)[0] < 1 << 20)"
+    kept(tmp_path, python(asks, processes=64))
+    assert process.read_out(tmp_path) == "True\n"
+
+
 def test_grace_lets_it_finish_and_now_does_not(tmp_path: Path) -> None:
     tidy = "trap 'echo tidy; exit 7' TERM; echo up; while :; do sleep 0.02; done"
     soft, hard = tmp_path / "soft", tmp_path / "hard"

@@ -11,6 +11,7 @@ from test_workspace_tools import FILES, fingerprint, git, make_repo, own_home, p
 from flyball.errors import WorkspaceError
 from flyball.guard.change import Change as GuardChange
 from flyball.workspace import Change, Repo, Workspace, inspect_repo, snapshot_changes
+from flyball.workspace.hooks import copy_hooks, found_hooks
 
 __all__ = ["own_home", "repo", "root", "space"]
 
@@ -566,19 +567,28 @@ def test_a_proof_moves_from_tree_to_tree(space: Workspace) -> None:
 def test_hooks_are_copied_as_they_stood(root: Path, tmp_path: Path) -> None:
     write(root / ".git/hooks", {"pre-commit": "#!/bin/sh\nexit 0\n", "commit-msg": "not executable\n"})
     (root / ".git/hooks/pre-commit").chmod(0o755)
-    made = Workspace.create(tmp_path / "w", inspect_repo(root), "r")
+    copy_hooks(inspect_repo(root), tmp_path / "copies")
     write(root / ".git/hooks", {"pre-commit": "changed\n"})
-    assert list(made.user_hooks()) == ["pre-commit"]
-    assert made.user_hooks()["pre-commit"].read_text() == "#!/bin/sh\nexit 0\n"
+    found = found_hooks(tmp_path / "copies")
+    assert list(found) == ["pre-commit"]
+    assert found["pre-commit"].read_text() == "#!/bin/sh\nexit 0\n"
+
+
+def test_a_copied_hook_is_not_switched_off_by_its_mode(root: Path, tmp_path: Path) -> None:
+    write(root / ".git/hooks", {"pre-commit": "#!/bin/sh\nexit 0\n"})
+    (root / ".git/hooks/pre-commit").chmod(0o755)
+    copy_hooks(inspect_repo(root), tmp_path / "copies")
+    (tmp_path / "copies/pre-commit").chmod(0o644)
+    assert list(found_hooks(tmp_path / "copies")) == ["pre-commit"]
 
 
 def test_hooks_are_found_where_the_user_keeps_them(root: Path, tmp_path: Path) -> None:
     write(root, {".hooks/commit-msg": "#!/bin/sh\n", ".hooks/_lib.sh": "x\n"})
     (root / ".hooks/commit-msg").chmod(0o755)
     git(root, "config", "core.hooksPath", ".hooks")
-    made = Workspace.create(tmp_path / "w", inspect_repo(root), "r")
-    assert list(made.user_hooks()) == ["commit-msg"]
-    assert (made.user_hooks()["commit-msg"].parent / "_lib.sh").exists()
+    copy_hooks(inspect_repo(root), tmp_path / "copies")
+    assert list(found_hooks(tmp_path / "copies")) == ["commit-msg"]
+    assert (tmp_path / "copies/_lib.sh").exists()
 
 
 def test_closing_removes_the_checkout_only_if_nothing_is_lost(space: Workspace) -> None:

@@ -35,6 +35,7 @@ class Attack(Struct, frozen=True, kw_only=True):
 
     name: str
     ends: str  # a stop code (with its rule, where a person is asked), or one of the three above
+    landlock: str = ""  # how under Landlock, where that differs
     after: str = ""  # the public advisory it is named after
     does: str = ""
     write: dict[str, str] = {}
@@ -43,6 +44,9 @@ class Attack(Struct, frozen=True, kw_only=True):
     outcome: str = ""
     claims: bool = False  # it says that all is done
     reports: str = ""  # what the turn's record must say of it
+
+    def end_in(self, sandbox: str) -> str:
+        return (self.landlock if sandbox == "landlock" else "") or self.ends
 
     def turn(self, places: dict[str, str]) -> dict[str, Any]:
         done = {"finish": {"indicators": ["task complete", "all done"]}} if self.claims else {}

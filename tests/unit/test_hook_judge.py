@@ -18,7 +18,7 @@ from flyball.guard.policy import Tools, looser
 from flyball.hook import brief as briefs
 from flyball.hook import record, settings
 from flyball.hook.brief import Brief
-from flyball.hook.judge import fingerprint, judge
+from flyball.hook.judge import fingerprint, is_critical, judge
 from flyball.hook.payload import AGENTS, POST, PRE, Unread, Word, allow, read, refuse
 from flyball.hook.tools import deed
 from support import Script, failing, ok, passing, play
@@ -201,6 +201,41 @@ def test_a_checkout_among_flyballs_own_files_is_the_agents_and_the_rest_is_not()
         ("cat /s/journal.db", "deny"),
     ):
         assert judge(word("Bash", cwd=inside.workspace, command=command), inside, itself).verdict == verdict
+
+
+def test_a_private_home_among_flyballs_own_files_is_no_part_of_the_guard() -> None:
+    home = "/s/runs/r1/homes/agent-coder"
+    inside = replace(BRIEF, home=home, state_dirs=("/s",))
+    for path, rule in ((f"{home}/notes", "path/outside"), ("/s/runs/r1/homes/agent-cto/x", "path/guard")):
+        assert judge(word("Bash", command=f"rm {path}"), inside, itself).rule == rule
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "critical"),
+    [
+        ("Bash", {"command": "cat ~/.aws/credentials"}, True),
+        ("Bash", {"command": "cat payload > /etc/cron.d/x"}, True),
+        ("Bash", {"command": "rm -rf ../other"}, True),
+        ("Bash", {"command": "echo > .flyball/policy.toml"}, True),
+        ("Write", {"file_path": "/srv/x", "content": ""}, True),
+        ("Write", {"file_path": ".flyball/policy.toml", "content": ""}, True),
+        ("Write", {"file_path": "/tmp/notes.md", "content": ""}, False),
+        ("Write", {"file_path": "/tmp/../etc/passwd", "content": ""}, True),
+        ("Bash", {"command": "git push --force origin main"}, False),
+        ("Bash", {"command": "curl https://example.org"}, False),
+        ("Bash", {"command": "ls"}, False),
+    ],
+)
+def test_some_refusals_are_the_end_of_the_turn(tool: str, given: dict[str, str], critical: bool) -> None:
+    found = judge(word(tool, **given), BRIEF, itself)
+    assert is_critical(found, BRIEF) == critical, found
+
+
+def test_to_make_fewer_refusals_critical_is_looser() -> None:
+    policy = BRIEF.policy
+    fewer = replace(policy, commands=replace(policy.commands, critical=("secret",)))
+    assert "commands.critical loses tampering." in looser(policy, fewer)
+    assert not any("critical" in said for said in looser(fewer, policy))
 
 
 def test_a_role_that_only_reads_writes_nothing() -> None:

@@ -18,6 +18,7 @@ from flyball.guard.secrets import redact
 from flyball.journal.keys import load_or_create
 from flyball.supervisor import Interrupted
 from flyball.workspace import Workspace
+from flyball.workspace.hooks import found_hooks
 
 SUBJECT_MOST = 72
 HOOKS = ("pre-commit", "commit-msg")
@@ -67,14 +68,14 @@ def _hooks(
     ground: Ground, run: Run, act: e.Act, work: Workspace, folder: Path, message: str, stop: process.Stop
 ) -> str | Interrupted:
     """The user's own hooks, in the proof's checkout and sandbox; what they said if they refuse."""
-    found = work.user_hooks()
+    found = found_hooks(ground.user_hooks(run))
     for name in (name for name in HOOKS if name in found):
         place = folder / name
         if process.look(place) == "unclaimed":
             files = work.proof_checkout(act.tree, made_by_setup(work))
             (files / ".git" / "COMMIT_EDITMSG").write_text(message, "utf-8")
             line = _line(found[name], work)
-            reads = (str(found[name]),)
+            reads = (str(found[name].parent),)
             process.begin(
                 place,
                 spec(ground, run, line, files, "proof", run.settings.proof_timeout_us, "loopback", reads),

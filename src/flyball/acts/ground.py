@@ -16,12 +16,13 @@ from flyball.certificate import Story, story
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.core.settings import Settings
-from flyball.errors import UserError
+from flyball.errors import JournalError, UserError
 from flyball.guard import policy as policies
 from flyball.guard.secrets import redact
 from flyball.journal.sqlite import SqliteJournal
 from flyball.supervisor import Gone
 from flyball.workspace import Workspace
+from flyball.workspace.hooks import GIT_HOOKS
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
 UNSANDBOXED = "unsandboxed"
@@ -72,15 +73,29 @@ class Ground(msgspec.Struct, frozen=True):
         finally:
             journal.close()
 
+    def user_hooks(self, run: Run) -> Path:
+        """The user's git hooks as they stood when the run began."""
+        return self.folder(run) / "pinned" / GIT_HOOKS
+
     def tampered(self, run: Run) -> str:
         """GUARD-5: the first of the pinned files that is not as the run's first event says; "" if all are."""
         folder, known = self.folder(run) / "pinned", run.began.pinned
         if run.began.parent and not known:
             return ""  # it began before children knew
         there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
-        return next(
-            (name for name in sorted(there | set(known)) if _sha256(folder / name) != known.get(name)), ""
-        )
+        touched = (name for name in sorted(there | set(known)) if _sha256(folder / name) != known.get(name))
+        return next(touched, "") or self._journal_touched(run)
+
+    def _journal_touched(self, run: Run) -> str:
+        """Every event of the run still has its hash, and the next one the hash of the one before."""
+        journal = SqliteJournal(self.state_dir / "journal.db")
+        try:
+            whole = sum(1 for _ in journal.read(run.id)) > 0
+        except JournalError:
+            whole = False
+        finally:
+            journal.close()
+        return "" if whole else "the journal"
 
     def env(self, run: Run, home: Path) -> dict[str, str]:
         kept = {name: self.environment[name] for name in PASSED_ON if name in self.environment}

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from flyball.acts.ground import Ground
 from flyball.agents.adapter import Heard
+from flyball.core import events as e
 from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.run import Run
 from flyball.hook import brief as briefs
@@ -64,7 +65,9 @@ def _digest(place: Path) -> str:
 
 
 @contextlib.contextmanager
-def attended(folder: Path, run: Run, work: Workspace, show: Callable[[str], None]) -> Generator[None]:
+def attended(
+    folder: Path, run: Run, work: Workspace, show: Callable[[str], None], alarm: Callable[[], None]
+) -> Generator[None]:
     """While this is open, the act's hooks have a driver. An act without hooks needs none."""
     place = folder / briefs.FOLDER
     if not (place / briefs.NAME).exists():
@@ -72,8 +75,17 @@ def attended(folder: Path, run: Run, work: Workspace, show: Callable[[str], None
         return
     from flyball.hook.desk import Desk  # with it comes the whole command guard
 
-    with Desk(place, record.Record(folder), work.checkout, run.granted, show):
+    with Desk(place, record.Record(folder), work.checkout, run.granted, show, alarm):
         yield
+
+
+def alarming(folder: Path) -> e.Action | None:
+    """CTO-7: the call after which nothing more should be tried, from the record; none in an act without hooks."""
+    place = folder / briefs.FOLDER / briefs.NAME
+    if not place.exists():
+        return None
+    told = briefs.parse(place.read_bytes())
+    return record.read(folder, told.late).refused_by(told.policy.commands.critical)
 
 
 def witnessed(heard: Heard, folder: Path) -> Heard:

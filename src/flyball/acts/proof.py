@@ -139,7 +139,14 @@ def spec(
     argv = ground.enclosed(run, ("/bin/sh", "-c", command), files, private, network, reads)
     env = {**ground.env(run, private), **CALM}
     confined = ground.confined(run)
-    return process.Spec(argv=argv, cwd=str(files), env=env, wall_s=limit_us / 1_000_000, status=confined)
+    return process.Spec(
+        argv=argv,
+        cwd=str(files),
+        env=env,
+        wall_s=limit_us / 1_000_000,
+        status=confined,
+        processes=run.settings.processes,
+    )
 
 
 def _result(
@@ -220,7 +227,7 @@ def log_of(place: Path) -> str:
 
 
 def _how(ended: process.Exit) -> str:
-    return {"wall": "it outlived its time", "cannot_start": ended.error}.get(
+    return {"wall": "it outlived its time", "swarm": ended.error, "cannot_start": ended.error}.get(
         ended.reason, f"exit code {ended.code}"
     )
 

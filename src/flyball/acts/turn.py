@@ -89,15 +89,17 @@ def take_turn(
     live = Live(agent, stop, show, call_limits(run))
     if process.look(folder) == "unclaimed":
         process.begin(folder, _spec(ground, run, act, agent, work, folder))
-    with hooks.attended(folder, run, work, show):
+    with hooks.attended(folder, run, work, show, alarm=lambda: stop.set(now=True)):
         ended = process.attend(folder, on_output=live, stop=stop)
-    if ended.reason in ("lost", "orphaned") or (ended.reason == "stopped" and not live.fired):
+    alarming = hooks.alarming(folder)
+    cut = ended.reason in ("lost", "orphaned") or (ended.reason == "stopped" and not live.fired)
+    if cut and not alarming:
         scrub(folder)
         return _interrupted(work, act, folder, ended)
     ground.never_began(folder, ended)
     heard = hooks.witnessed(_heard(agent, folder, ended), folder)
     heard = _halted(heard, live) if live.fired else heard
-    done = _judged(ground, run, act, work, folder, heard, live, ended)
+    done = _judged(ground, run, act, work, folder, heard, live, ended, alarming)
     scrub(folder)
     return done
 
@@ -134,6 +136,7 @@ def _spec(
         env=env,
         stdin_file=launch.stdin_file,
         status=ground.confined(run),
+        processes=run.settings.processes,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
         idle_s=act.idle_us / 1_000_000 if act.idle_us else None,
     )
@@ -184,6 +187,7 @@ def _judged(
     heard: Heard,
     live: Live,
     ended: process.Exit,
+    alarming: e.Action | None,
 ) -> Finished:
     role = act.do.partition(":")[2]
     tree = _left(work, folder)
@@ -191,6 +195,8 @@ def _judged(
     ruling = judge(
         ground, run, act, work, tree, [msgspec.convert(msgspec.to_builtins(c), Change) for c in changes]
     )
+    if alarming and ruling.verdict != "deny":
+        ruling = _alarmed(ruling, alarming)
     stands = (
         ruling.verdict == "allow"
         or ruling.diff in run.waived
@@ -282,6 +288,15 @@ def _as_fact(ruling: Ruling, old: str, new: str) -> e.Ruling:
         waivable=ruling.waivable,
         tree=new,
         others=others,
+    )
+
+
+def _alarmed(ruling: e.Ruling, call: e.Action) -> e.Ruling:
+    """CTO-7: the call was refused and did not run; what the agent did besides is for a person to judge."""
+    diff = hashlib.sha256(f"{ruling.diff}:{call.tool}:{call.input}".encode("utf-8", "replace")).hexdigest()
+    reason = f"It tried {call.tool}: {call.input[:200]}. That was refused ({call.rule}): {call.reason}"
+    return replace(
+        ruling, verdict="deny", rule=call.rule.rpartition("/")[2], reason=reason, diff=diff, waivable=True
     )
 
 

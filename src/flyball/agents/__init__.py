@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from flyball.agents.adapter import Adapter
-from flyball.agents.command import CommandAgent
-from flyball.agents.script import ScriptAgent
 from flyball.errors import AgentMissing, NotFound
 
 
@@ -12,8 +10,12 @@ def adapter(agent: str) -> Adapter:
     """The adapter for `script:FILE`, `command:COMMAND` …"""
     kind, _, rest = agent.partition(":")
     if kind == "script":
+        from flyball.agents.script import ScriptAgent  # late: who starts no turn does not wait for it
+
         return ScriptAgent(rest)
     if kind == "command":
+        from flyball.agents.command import CommandAgent
+
         return CommandAgent(rest)
     if kind in ("claude", "codex", "acp", "mechanic"):
         raise AgentMissing(

@@ -81,7 +81,9 @@ class Adapter(Protocol):
 
 def ended_badly(exit: Exit) -> str:  # noqa: A002
     """The verdict that the process's own end forces, whatever was said; "" if it forces none."""
-    forced = {"wall": "timeout", "idle": "hung", "cannot_start": "cannot_start"}.get(exit.reason, "")
+    forced = {"wall": "timeout", "idle": "hung", "cannot_start": "cannot_start", "swarm": "killed"}.get(
+        exit.reason, ""
+    )
     if forced:
         return forced
     return "killed" if exit.signal is not None else ""

@@ -5,6 +5,8 @@ Laws:
   it has no child left, and `exit.json` appears after that, whole or not at all.
 - Clocks are monotonic (a sleeping computer does not age an act) and stand still while a driver holds them.
 - An act without a driver ends: nobody pays for an agent that nobody watches.
+- An act with more processes than it may have ends at once: the kernel holds them to it where it can (it never does
+  for root), and the keeper looks every few seconds.
 
 On `sock` a driver says, a JSON line each: {"end": "stopped", "now": false}, {"hold": true}, and where stdin
 is held {"in": "text"} or {"in": null}. It hears {"out": bytes so far} and, after exit.json, {"done": true}.
@@ -38,6 +40,7 @@ GRACE_MOST_S = 5.0
 KILL_STEP_S = 0.005
 GIVE_UP_S = 10.0  # what SIGKILL has not ended by then hangs in the kernel
 STOP_ROUNDS = 50
+CROWD_EVERY_S = 2.0
 DIE_WITH_PARENT, SUBREAPER = 1, 36  # of prctl(2)
 DEAF = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 REASONS = ("stopped", "wall", "idle", "orphaned")
@@ -73,6 +76,7 @@ class Keeper:
         self.swept: set[int] = set()
         self.stopped: set[int] = set()
         self.rounds, self.told, self.told_at = 0, 0, 0.0
+        self.crowd_at = self.began + CROWD_EVERY_S if spec.get("processes") else float("inf")
 
     def run(self) -> None:
         self.watch_signals()
@@ -144,6 +148,8 @@ class Keeper:
         for number in (*DEAF, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.umask(self.mask)
+        if self.spec.get("processes"):
+            hold_to(self.spec["processes"])
 
     def children(self) -> bool:
         """Bury the dead. False when no child is left, and so (we are subreaper) no descendant."""
@@ -252,13 +258,22 @@ class Keeper:
         for reason, limit, used in self.clocks():
             if limit is not None and used >= limit:
                 self.end(reason)
+        if time.monotonic() >= self.crowd_at and not self.reason:
+            self.count_heads(self.spec["processes"])
+
+    def count_heads(self, most: int) -> None:
+        """Few tasks in the whole system are few in here, and that is quickly read."""
+        self.crowd_at = time.monotonic() + CROWD_EVERY_S
+        if tasks() > most and len(descendants(os.getpid())) > most:
+            self.error = f"it had more than {most} processes at once"
+            self.end("swarm", now=True)
 
     def patience(self) -> float:
         waits = [limit - used for _, limit, used in self.clocks() if limit is not None]
         if self.told != self.out.kept:
             waits.append(self.told_at + REPORT_EVERY_S - time.monotonic())
         if not self.reason:
-            return min(waits, default=60.0)
+            return min(*waits, self.crowd_at - time.monotonic(), 60.0)
         if not self.termed:
             return 0.0
         return max(KILL_STEP_S, self.kill_at - time.monotonic())
@@ -285,7 +300,11 @@ class Keeper:
 
     def kill(self) -> None:
         """Stop first, kill when no new one appears: what is stopped cannot fork."""
-        found = set(descendants(os.getpid()))
+        named = descendants(os.getpid())
+        for pid in named if self.reason == "swarm" else ():
+            if named[pid] == b"bwrap":  # with it the kernel ends all that is inside, however many
+                self.send(pid, signal.SIGKILL)
+        found = set(named)
         fresh, self.stopped, self.rounds = found - self.stopped, self.stopped | found, self.rounds + 1
         for pid in fresh:
             self.send(pid, signal.SIGSTOP)
@@ -365,6 +384,25 @@ class Keeper:
             return os.read(self.told_of, STATUS_MOST).decode(errors="replace")
         except BlockingIOError:
             return ""
+
+
+def tasks() -> int:
+    """How many there are in the whole system, threads too; far too many where that is not known."""
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:
+            return int(file.read().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return 1 << 30
+
+
+def hold_to(processes: int) -> None:
+    """The kernel counts a user's tasks, not an act's: those that are there already come on top."""
+    import resource
+
+    there = tasks()
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    if there < 1 << 30 and (hard == resource.RLIM_INFINITY or there + processes < hard):
+        resource.setrlimit(resource.RLIMIT_NPROC, (there + processes, there + processes))
 
 
 def peer(client: socket.socket) -> int:

@@ -5,22 +5,17 @@
 A file has `turns: [turn, …]` (one sequence for whichever role comes next) or `roles: {ROLE: [turn, …]}`, and
 `repeat: last|none`. Its turn is played in the current folder; what happens is told on stdout, a JSON line
 each. What a turn says is done, also where it is unwise: guarding is not the player's business.
+It is started anew for every turn, so what only some turns need is imported by those.
 """
 
-import argparse
 import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
-
-import msgspec
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from flyball.errors import ConfigError
 
@@ -30,7 +25,7 @@ UNREADABLE_EXIT = 2
 OUTPUT_MOST = 1 << 16
 
 
-class Script(msgspec.Struct, frozen=True):
+class Script(NamedTuple):
     """A checked script. `roles` is None where one sequence serves every role."""
 
     turns: tuple[Turn, ...] = ()
@@ -277,6 +272,8 @@ def _write(path: Path, text: str) -> None:
 
 def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
+        import shutil
+
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
@@ -284,6 +281,9 @@ def _delete(path: Path) -> None:
 
 def _run(line: str) -> None:
     """The output goes to a file, not a pipe: what the command leaves running must not keep us waiting."""
+    import subprocess
+    import tempfile
+
     with tempfile.TemporaryFile() as output:
         done = subprocess.run(["/bin/sh", "-c", line], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_MOST))
@@ -316,6 +316,8 @@ def _emit(kind: str, /, **fields: Any) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
+    import argparse
+
     parser = argparse.ArgumentParser(prog="flyball-player", description="Plays one turn of an agent script.")
     parser.add_argument("file", type=Path)
     parser.add_argument("--role", required=True)

@@ -28,7 +28,7 @@ import msgspec
 from flyball.errors import AgentError
 
 Look = Literal["unclaimed", "alive", "ended", "lost"]
-Reason = Literal["exit", "wall", "idle", "stopped", "orphaned", "cannot_start", "lost"]
+Reason = Literal["exit", "wall", "idle", "stopped", "orphaned", "swarm", "cannot_start", "lost"]
 
 KEEPER = Path(__file__).with_name("keeper.py")
 CHUNK = 1 << 16
@@ -52,6 +52,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 5.0
     orphan_s: float = 60.0
     out_limit: int = 64 << 20
+    processes: int | None = None  # more than this at once, and it is ended
     status: bool = False  # the program tells on STATUS_FD whether it began
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flyball.core.machine import ROLES as PLAYED
 from flyball.errors import ConfigError
@@ -17,8 +18,7 @@ SPOKEN = {"gemini": "acp:gemini --acp", "opencode": "acp:opencode acp"}  # agent
 ROLES = (*PLAYED, "default")
 
 
-@dataclass(frozen=True)
-class AgentSpec:
+class AgentSpec(Struct, frozen=True):
     """`kind` is the adapter; `arg` the command or file that it needs, "" for a named agent."""
 
     kind: str

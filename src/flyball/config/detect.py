@@ -9,9 +9,10 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from flyball.config.agent import SPOKEN
 
@@ -21,16 +22,14 @@ LOOK_AT = 50  # test files that are read for a hint
 READ_AT_MOST = 200_000
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """A test command and the reason for believing in it."""
 
     command: str
     why: str
 
 
-@dataclass(frozen=True)
-class Detected:
+class Detected(Struct, frozen=True):
     tests: tuple[Found, ...] = ()  # the likeliest first
     share: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()  # programs on the PATH

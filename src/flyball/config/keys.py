@@ -6,8 +6,9 @@ Defaults are those of Settings: they stand in one place only.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from flyball.config import values
 from flyball.config.agent import ROLES, parse_agent
@@ -19,8 +20,7 @@ NAMES = "made of letters, digits, '_' and '-'"
 NETWORKS = ("none", "loopback", "all")  # each wider than the one before
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Struct, frozen=True):
     field: str
     kind: Kind
 
@@ -74,6 +74,7 @@ KEYS: dict[str, Key] = {
     "rate_limit.fallback": Key("fallback", Texts(_agent, "agents")),
     "guard.policy": Key("policy", matching(NAME.pattern, f"the name of a policy, {NAMES}")),
     "guard.sandbox": Key("sandbox", Choice(("auto", "bwrap", "landlock", "none", "required"))),
+    "guard.processes": Key("processes", Count(least=64, most=10**6)),
     "guard.network.agent": Key("network_agent", Choice(NETWORKS)),
     "guard.network.proof": Key("network_proof", Choice(NETWORKS)),
     "up.parallel": Key("parallel", Count(least=1, most=64)),

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball.config.agent import nearest, parse_agent, split_role
 from flyball.config.keys import (
@@ -43,8 +45,7 @@ class Layer(IntEnum):
     FLAG = 4
 
 
-@dataclass(frozen=True)
-class Assigned:
+class Assigned(Struct, frozen=True):
     """One key, its value, and where it is from. `clears` names what it overrides besides its own key."""
 
     key: str
@@ -54,8 +55,7 @@ class Assigned:
     clears: str = ""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where a layer is from, what relative files in it are relative to, and which machines there are."""
 
     where: str

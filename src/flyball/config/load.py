@@ -6,11 +6,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from flyball.config import layers
 from flyball.config.keys import TIMES, kind_of, split_limit
@@ -27,8 +27,7 @@ LARGEST = 1_000_000
 MOST_FILES = 200
 
 
-@dataclass(frozen=True)
-class Paths:
+class Paths(Struct, frozen=True):
     """Where a user's state and configuration are."""
 
     state_dir: Path
@@ -69,8 +68,7 @@ def _absolute(env: Mapping[str, str], name: str) -> Path | None:
     return Path(given) if given else None
 
 
-@dataclass(frozen=True)
-class RepoFile:
+class RepoFile(Struct, frozen=True):
     """A file of the repository as it was read: its path from the root, its text, and the hash of its bytes."""
 
     path: str
@@ -78,8 +76,7 @@ class RepoFile:
     text: str
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One line of `flyball config`."""
 
     key: str
@@ -87,8 +84,7 @@ class Row:
     origin: str
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """All layers, weakest first, and the repository's files that they and the run use."""
 
     assigned: tuple[Assigned, ...]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Protocol, cast
+
+from msgspec import Struct
 
 from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND
 
@@ -42,8 +43,7 @@ class Kind(Protocol):
     def show(self, value: Value) -> Shown: ...
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(Struct, frozen=True):
     """A whole number between two bounds; with `none`, also no limit at all."""
 
     least: int = 0
@@ -69,8 +69,7 @@ class Count:
         return NONE if value is None else cast("int", value)
 
 
-@dataclass(frozen=True)
-class Money:
+class Money(Struct, frozen=True):
     """Dollars, kept as whole micro-dollars; a finer part is refused, never rounded."""
 
     @property
@@ -108,8 +107,7 @@ def dollars(uusd: int) -> str:
     return f"{whole}.{f'{part:06d}'.rstrip('0') or '0'}"
 
 
-@dataclass(frozen=True)
-class Duration:
+class Duration(Struct, frozen=True):
     """A span such as `1h30m`, kept in microseconds. `none` stands for `never` where that is allowed."""
 
     least: int = SECOND
@@ -152,8 +150,7 @@ def span(length_us: int) -> str:
     return written or "0s"
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """True or false, spelled so."""
 
     allowed: str = "true or false"
@@ -170,8 +167,7 @@ class Flag:
         return bool(value)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -195,8 +191,7 @@ class Choice:
 Check = Callable[[str], str]
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(Struct, frozen=True):
     """One string that its `check` accepts; the check gives the string back as it is kept, or raises Wrong."""
 
     check: Check
@@ -214,14 +209,13 @@ class Text:
         return cast("str", value)
 
 
-@dataclass(frozen=True)
-class Texts:
+class Texts(Struct, frozen=True):
     """A list of strings. As text: a TOML array, or the one item itself (with `comma`, items with commas between)."""
 
     check: Check
     items: str
     comma: bool = False
-    mask: Callable[[str], str] = field(default=str)
+    mask: Callable[[str], str] = str
 
     @property
     def allowed(self) -> str:

@@ -6,7 +6,6 @@ that the CLI was given, so that another brief is no brief.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import msgspec
@@ -34,6 +33,8 @@ class Brief(Struct, frozen=True, kw_only=True):
 
 def write(folder: Path, brief: Brief) -> str:
     """Put the brief into the folder; its hash."""
+    import hashlib
+
     data = msgspec.json.encode(brief)
     (folder / NAME).write_bytes(data)
     return hashlib.sha256(data).hexdigest()

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from flyball.guard.verdict import Verdict
 from flyball.hook.brief import NAME, Brief, parse
-from flyball.hook.judge import GRANTED, fingerprint, judge
+from flyball.hook.judge import GRANTED, fingerprint, is_critical, judge
 from flyball.hook.payload import Reply, Unread, Word, allow, read, refuse
 from flyball.hook.places import real
 from flyball.hook.question import question
@@ -46,8 +46,9 @@ class Desk:
         files: Path,
         granted: tuple[str, ...] = (),
         show: Callable[[str], None] | None = None,
+        alarm: Callable[[], None] | None = None,
     ) -> None:
-        self.folder, self.record, self.files, self.show = folder, record, files, show
+        self.folder, self.record, self.files, self.show, self.alarm = folder, record, files, show, alarm
         self.brief: Brief = parse((folder / NAME).read_bytes())
         self.granted = list(granted)
         self._free = threading.Semaphore(LINES_MOST)
@@ -127,6 +128,8 @@ class Desk:
             self.show(shortened(f"{word.tool} {word.asked}", SHOWN_MOST))
         if found.verdict == "allow":
             return allow(word)
+        if self.alarm and is_critical(found, self.brief):
+            self.alarm()
         more = f" {SAID}" if found.verdict == "ask" else ""
         return refuse(f"{found.reason} ({found.rule}).{more}")
 

@@ -4,11 +4,12 @@ A command is judged by the command guard where it would run. What a tool writes 
 change guard; where those would only ask, it goes through here: the change is asked about at the end of the turn,
 when the whole of it can be shown. A read is judged as `cat` would be. What is too much to be judged while the agent
 waits is refused.
+
+Where there is no driver this is loaded anew for each call, so what only some calls need is imported by these.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from typing import Literal, cast
 from msgspec.structs import replace
 
 from flyball.guard.change import Change
-from flyball.guard.changes import judge_changes
 from flyball.guard.commands import CommandPolicy, Rule, default_policy, judge_command
 from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
 from flyball.guard.verdict import Word as Said
@@ -45,6 +45,8 @@ def judge(word: Word, brief: Brief, real: Real) -> Verdict:
 
 def fingerprint(word: Word) -> str:
     """What a person's grant is bound to: the tool, all of its input that matters, and where."""
+    import hashlib
+
     said = json.dumps([word.tool, word.cwd, binding(word)], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()
 
@@ -135,6 +137,8 @@ def _absolute(path: str, cwd: str, brief: Brief) -> str:
 
 
 def _edit(what: Deed, brief: Brief, real: Real) -> Verdict:
+    from flyball.guard.changes import judge_changes
+
     if brief.read_only:
         return Verdict("deny", "read-only", "This role may not change files.")
     changes: list[Change] = []
@@ -146,9 +150,21 @@ def _edit(what: Deed, brief: Brief, real: Real) -> Verdict:
         changes += [Change(path=name, op=kind, lines_added=len(added), added=added) for name in names]
     ruling = judge_changes(changes, brief.policy, workspace=brief.workspace)
     found = worst(v for v in ruling.findings if v.rule not in ("name-collision",))
+    if found.rule == "outside" and all(_is_scratch(change.path, brief) for change in changes):
+        return Verdict("deny", "temporary", f"{found.reason} Only the workspace is written to.")
     if severity(found) == 1:
         return Verdict("allow", found.rule, f"{found.reason} It is asked about at the end of the turn.")
     return found
+
+
+def _is_scratch(path: str, brief: Brief) -> bool:
+    """A place where agents like to put notes; to try it is no sign of ill will."""
+    return ".." not in path and path.startswith(("/tmp/", "/var/tmp/", f"{brief.home}/", "~/."))
+
+
+def is_critical(found: Verdict, brief: Brief) -> bool:
+    """CTO-7: refused for a reason after which nothing more should be tried."""
+    return found.verdict == "deny" and found.rule in brief.policy.commands.critical
 
 
 def _network(brief: Brief) -> Verdict:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flyball.guard.secrets import redact
 from flyball.guard.verdict import Verdict
 from flyball.hook.payload import TOOL_MOST, Word
 
@@ -34,6 +33,8 @@ def call(word: Word, workspace: str) -> str:
 
 def askable(word: Word, workspace: str, found: Verdict) -> Verdict:
     """An ask, if a person can be shown the whole of it; else a refusal."""
+    from flyball.guard.secrets import redact
+
     text = call(word, workspace)
     if len(word.tool) > TOOL_MOST or len(text) > CALL_MOST:
         why = f"A person would have to be asked, and it is too long to be shown whole. {WHERE_TO}"

@@ -10,7 +10,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -74,6 +74,12 @@ class Seen:
         pairs = _bounded([*_paired(rows, late=False), *_paired(late, late=True)])
         self.actions = tuple(_action(*pair) for pair in pairs)
         self.wanted = next((row for row in rows if row.get("verdict") == "ask"), None)
+        self._refused = [row for row in (*rows, *late) if row.get("verdict") == "deny"]
+
+    def refused_by(self, rules: Collection[str]) -> Action | None:
+        """The first call that one of these rules refused."""
+        row = next((row for row in self._refused if row.get("rule") in rules), None)
+        return _action(row, {}, late=False) if row else None
 
     @property
     def count(self) -> int:

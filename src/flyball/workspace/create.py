@@ -1,4 +1,4 @@
-"""How a workspace is made: Flyball's git directory, the pinned rules, the hooks, the files, the agent's git.
+"""How a workspace is made: Flyball's git directory, the pinned rules, the files, the agent's git.
 
 A half-made one has no record yet and is made again from nothing, so a crash in the middle leaves no trace.
 """
@@ -10,13 +10,12 @@ from pathlib import Path
 from flyball.errors import WorkspaceError
 from flyball.workspace.files import Files
 from flyball.workspace.git import EMAIL, NAME, Git, names
-from flyball.workspace.hooks import copy_hooks
 from flyball.workspace.record import Record
 from flyball.workspace.repo import Repo, snapshot_changes
 from flyball.workspace.rules import attribute_rules, entries, ignore_rules
 from flyball.workspace.store import Plan, make_git_dir, remove
 
-PARTS = ("git", "checkout", "checkout.git.new", "proof", "proof.git.new", "hooks", "objects")
+PARTS = ("git", "checkout", "checkout.git.new", "proof", "proof.git.new", "objects")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -29,7 +28,6 @@ def build(folder: Path, repo: Repo, run: str, with_changes: bool, hidden: Sequen
     base_commit = _base(git, repo, with_changes)
     base_tree = git.line("rev-parse", f"{base_commit}^{{tree}}")
     always = _pin_rules(git, base_tree, repo, hidden)
-    copy_hooks(repo, folder / "hooks")
     Files(git, folder / "checkout", folder / "git/index", folder / "git/rules", always).put(base_tree)
     return Record(
         run=run,

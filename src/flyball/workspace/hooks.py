@@ -1,4 +1,8 @@
-"""The user's pre-commit and commit-msg, copied as they stood; with them the files beside them they may call."""
+"""The user's pre-commit and commit-msg, copied as they stood; with them the files beside them they may call.
+
+A hook of git's is one only where it may be executed. The copies are hooks because they are there: to take away the
+mode of one does not switch it off.
+"""
 
 import os
 import shutil
@@ -6,6 +10,7 @@ from pathlib import Path
 
 from flyball.workspace.repo import Repo
 
+GIT_HOOKS = "git-hooks"  # where they lie among the pinned files
 WANTED = ("pre-commit", "commit-msg")
 FILES_MAX = 64
 BYTES_MAX = 1024 * 1024
@@ -14,16 +19,18 @@ BYTES_MAX = 1024 * 1024
 def copy_hooks(repo: Repo, into: Path) -> None:
     """The folder of hooks, flat; nothing of it is run here."""
     source = _folder(repo)
-    into.mkdir(parents=True, exist_ok=True)
     if not source.is_dir() or not any(_is_hook(source / name) for name in WANTED):
         return
+    into.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in sorted(source.iterdir())[:FILES_MAX]:
+        if path.name in WANTED and not _is_hook(path):
+            continue
         if path.is_file() and path.suffix != ".sample" and path.stat().st_size <= BYTES_MAX:
             shutil.copy(path, into / path.name)
 
 
 def found_hooks(folder: Path) -> dict[str, Path]:
-    return {name: folder / name for name in WANTED if _is_hook(folder / name)}
+    return {name: folder / name for name in WANTED if (folder / name).is_file()}
 
 
 def _folder(repo: Repo) -> Path:

@@ -4,7 +4,6 @@
     <run>/git        Flyball's git directory: trees, checkpoints, kept changes; the only one believed
     <run>/objects    leads to the user's object store; the one thing of the repository the agent can read
     <run>/proof      a second, clean checkout in which proofs run
-    <run>/hooks      the user's hooks as they stood
 
 Nothing here writes to the user's repository but `publish`, and that only its own branch.
 """
@@ -12,9 +11,11 @@ Nothing here writes to the user's repository but `publish`, and that only its ow
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
 from flyball.workspace import change, clone, proof, strays
@@ -23,7 +24,6 @@ from flyball.workspace.contents import blobs, contents
 from flyball.workspace.create import build
 from flyball.workspace.files import Files
 from flyball.workspace.git import Git, raw, require_git, text
-from flyball.workspace.hooks import found_hooks
 from flyball.workspace.ignored import Ignored
 from flyball.workspace.publish import PUBLISHED, PUBLISHING, Branch, missing_objects
 from flyball.workspace.record import Record, read_record, write_record
@@ -45,8 +45,7 @@ LINK = re.compile(rb"(?:^|\0)120000 blob ([0-9a-f]+)\t([^\0]+)")
 MERGE_TREE = (2, 38)
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """A merge's tree; where there are conflicts, it holds their marks."""
 
     tree: str
@@ -170,9 +169,6 @@ class Workspace:
 
     def agent_git_report(self) -> list[str]:
         return clone.report(self._clone(), self.checkout)
-
-    def user_hooks(self) -> dict[str, Path]:
-        return found_hooks(self.dir / "hooks")
 
     def object_stores(self) -> list[Path]:
         """The folders of objects the checkout's git reads, the user's first."""
