@@ -317,6 +317,18 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "PAIR-1",
         lambda: instead(turns, "_pair", _fail_is_nothing),
     ),
+    "files of an earlier iteration are forgotten": (
+        "build",
+        "crashes",
+        "ALO-5",
+        lambda: folded(e.Moved, lambda before, after, event: replace(after, changed=())),
+    ),
+    "an iteration is taken back": (
+        "build",
+        "crashes",
+        "ALO-8",
+        lambda: folded(e.ActInterrupted, lambda before, after, event: replace(after, acts=before.acts - 1)),
+    ),
     "what was granted once stays granted": (
         "loop",
         "every result",

@@ -199,7 +199,7 @@ def stays_unwaivable(seen: Seen) -> str:
     return f"'{ruling.rule}' could be approved" if "approve" in question.verbs else ""
 
 
-# ---- grants --------------------------------------------------------------------------------------------------------
+# ---- what is never lost --------------------------------------------------------------------------------------------------------
 
 
 def granted_by_a_person(seen: Seen) -> str:
@@ -217,3 +217,19 @@ def granted_by_a_person(seen: Seen) -> str:
         if after.granted == kept
         else f"{after.granted or 'nothing'} is granted where {kept or 'nothing'} should be"
     )
+
+
+def files_remembered(seen: Seen) -> str:
+    """ALO-5: what was changed, and what this fact says was changed, are known after it."""
+    made = seen.event.result if isinstance(seen.event, e.ActFinished) else seen.event
+    lost = {*seen.before.changed, *getattr(made, "changed", ())}.difference(seen.after.changed)
+    return f"{', '.join(sorted(lost))} was changed and is forgotten" if lost else ""
+
+
+def only_appended(seen: Seen) -> str:
+    """ALO-8: the record of what was done can grow."""
+    before, after = seen.before, seen.after
+    if not type(seen.event).__struct_config__.frozen:
+        return "a fact can be changed"
+    shrunk = [name for name in ("iteration", "turn", "acts") if getattr(after, name) < getattr(before, name)]
+    return f"{', '.join(shrunk)} was taken back" if shrunk else ""

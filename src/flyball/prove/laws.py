@@ -1,6 +1,6 @@
 """What must hold at every step, each law with its id.
 
-ALO-8 needs no law here: facts are frozen structs, and a step can only append to them.
+Most look at one fact, with the run before and after it: what holds at each step holds for ever.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ LAWS = {
     "ALO-2": "a passing proof of this tree before verify, or a journaled skip",
     "ALO-3": "no more entries to a limited state than one iteration allows, and no fewer",
     "ALO-4": "a breakpoint pauses at every visit",
+    "ALO-5": "no changed file is forgotten",
     "ALO-6": "an iteration begins at each entry to its state, and nowhere else",
     "ALO-7": "no more iterations than allowed, and no fewer",
+    "ALO-8": "facts are frozen, and nothing that was counted is taken back",
     "ALO-9": "a deny blocks where it is, and only a human lets it go on",
     "ALO-10": "every act in a state with a time limit carries one",
     "LOOP-1": "done needs two indicators and the signal; no turn beyond the limit of turns",
@@ -63,7 +65,11 @@ def broken(seen: Seen) -> tuple[str, str] | None:
     return None
 
 
-ALWAYS: Sequence[tuple[str, Law]] = (("GUARD-2", conduct.granted_by_a_person),)
+ALWAYS: Sequence[tuple[str, Law]] = (
+    ("GUARD-2", conduct.granted_by_a_person),
+    ("ALO-5", conduct.files_remembered),
+    ("ALO-8", conduct.only_appended),
+)
 CHECKS: dict[type[e.Event], Sequence[tuple[str, Law]]] = {
     e.Moved: (
         ("HUMAN-3", conduct.idle_when_ended),

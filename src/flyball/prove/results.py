@@ -164,7 +164,10 @@ class Turn(Struct, frozen=True):
     def ended(self, claim: e.Claim = SILENT, tree: str = "", verdict: str = "ok", **more: Any) -> Finished:
         """A turn that the guard allows."""
         tree = tree or self.fresh
-        turn = e.TurnEnded(verdict=verdict, tree=tree, claim=claim, usage=self.usage, message="said", **more)
+        changed = () if tree == self.act.tree else (f"{self.run.acts % 4}.py",)
+        turn = e.TurnEnded(
+            verdict=verdict, tree=tree, claim=claim, usage=self.usage, message="said", changed=changed, **more
+        )
         return Finished(key=self.act.key, result=turn, ruling=_ruling("allow", self.act.tree, tree))
 
     def ruled(self, verdict: str, rule: str, waivable: bool, base: Finished) -> Finished:
@@ -173,7 +176,8 @@ class Turn(Struct, frozen=True):
         assert isinstance(turn, e.TurnEnded)
         stays = verdict == "ask" and turn.verdict not in FAILED
         ruling = _ruling(verdict, self.act.tree, left, rule, waivable)
-        return replace(base, result=replace(turn, tree=left if stays else self.act.tree), ruling=ruling)
+        result = replace(turn, tree=left if stays else self.act.tree, changed=())  # it does not count yet
+        return replace(base, result=result, ruling=ruling)
 
 
 def fresh(run: Run) -> str:
