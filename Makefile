@@ -18,6 +18,7 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Installing what Flyball needs into .venv …"
 	@$(PIP) --require-hashes -r requirements.lock >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
 	@$(PIP) --no-deps --no-build-isolation -e . >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -c 'import flyball'
 	@touch $@
 

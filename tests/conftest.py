@@ -1,8 +1,29 @@
-"""Options of the heavy campaigns."""
+"""Options of the heavy campaigns, the Python that tests call by name, and what is run first."""
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
+
+# `python3` in a proof or a script is this very Python, not a machine's shim that starts dozens of shells first.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+HEAVY = ("tests/e2e/", "tests/redteam/", "tests/simulation/", "tests/unit/test_prove")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each worker begins with its share of what takes long and ends with small ones, so all end together."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    heavy = [item for item in items if item.nodeid.startswith(HEAVY)]
+    light = [item for item in items if not item.nodeid.startswith(HEAVY)]
+    items[:] = [item for n in range(workers) for part in (heavy, light) for item in _share(part, n, workers)]
+
+
+def _share(items: list[pytest.Item], n: int, workers: int) -> list[pytest.Item]:
+    return items[n * len(items) // workers : (n + 1) * len(items) // workers]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tests.e2e import warm
 
 BROKEN = "def add(a, b):\n    return a - b\n"
 STILL_BROKEN = "def add(a, b):\n    return a * b\n"
@@ -63,16 +63,13 @@ class Place:
         return {**kept, "HOME": str(self.folder / "home"), "FLYBALL_STATE_DIR": str(self.state)}
 
     def fb(self, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Said:
-        done = subprocess.run(
-            command(*words),
-            cwd=cwd or self.repo,
-            env={**self.env, **(env or {})},
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        """A command to its end; with an environment of its own, by a Python of its own."""
+        if env is None:
+            done = warm.command(*words, cwd=cwd or self.repo, env=self.env)
+        else:
+            streams: dict[str, Any] = {"capture_output": True, "stdin": subprocess.DEVNULL, "timeout": 60}
+            done = subprocess.run(command(*words), cwd=cwd or self.repo, env={**self.env, **env}, **streams)
+        return Said(done.returncode, text(done.stdout), text(done.stderr))
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         started = subprocess.Popen(
@@ -101,9 +98,11 @@ class Place:
                     os.kill(pid, signal.SIGKILL)
 
     def script(self, name: str = "agent", **roles: list[dict[str, Any]]) -> str:
-        """A script as an agent's name; the critic accepts unless told otherwise."""
+        """A script as an agent's name; the critic accepts unless told otherwise.
+
+        JSON is YAML too, and is read without the library that would be imported for every turn."""
         file = self.folder / f"{name}.yaml"
-        file.write_text(yaml.safe_dump({"roles": {"critic": ACCEPTS, **roles}}))
+        file.write_text(json.dumps({"roles": {"critic": ACCEPTS, **roles}}))
         return f"script:{file}"
 
     def run(self, agent: str, *more: str, task: str = "Fix add") -> Said:
@@ -114,6 +113,10 @@ class Place:
 
     def git(self, *words: str) -> str:
         return git(self.repo, self.env, *words)
+
+
+def text(said: bytes) -> str:
+    return said.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def command(*words: str) -> list[str]:

@@ -3,9 +3,10 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.e2e import warm
 
 from flyball.driver import Driver
 from flyball.house import House
@@ -68,14 +69,7 @@ def flyball(
     env: dict[str, str], *args: str | Path, cwd: Path | None = None, stdin: str | bytes = b""
 ) -> subprocess.CompletedProcess[str]:
     fed = stdin.encode() if isinstance(stdin, str) else stdin
-    done = subprocess.run(
-        [sys.executable, "-m", "flyball", *map(str, args)],
-        env=env,
-        cwd=cwd,
-        input=fed,
-        capture_output=True,
-        timeout=60,
-    )
+    done = warm.command(*map(str, args), cwd=cwd, env=env, stdin=fed)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

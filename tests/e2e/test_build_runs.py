@@ -9,10 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import ACCEPT, BUG, GOOD, PROOF, WORSE, Yard
+from tests.e2e.yard import ACCEPT, BUG, GOOD, PROOF, TEST, WORSE, Yard
 
 GOOD_TURN = {"write": {"calc.py": GOOD}}
 WORSE_TURN = {"write": {"calc.py": WORSE}}
+REPAIR = """# A first attempt that fails its proof, then one that passes.
+roles:
+  planner:
+    - say: Add.
+  coder:
+    - write:
+        calc.py: |
+          def add(a, b):
+              return a * b
+    - write:
+        calc.py: |
+          def add(a, b):
+              return a + b
+  critic:
+    - say: |-
+        Looks right.
+        OUTCOME: accepted
+"""
 
 
 @pytest.fixture
@@ -23,7 +41,8 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
 
 
 def test_a_bug_is_repaired_proved_and_certified(yard: Yard) -> None:
-    ran = yard.run(yard.script(planner=[{"say": "Add."}], coder=[WORSE_TURN, GOOD_TURN], critic=ACCEPT))
+    yard.make({"test_calc.py": TEST})
+    ran = yard.run(yard.yaml(REPAIR), proof="python3 -m unittest -q")
     assert (ran.exit, ran.code, ran.status, ran.end, ran.state) == (
         0,
         "completed",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from helpers import FIXED, REAL_PROOF, STILL_BROKEN, Place, make_repo
+from helpers import FIXED, REAL_PROOF, STILL_BROKEN, Place, command, make_repo
+
+from flyball.cli import COMMANDS
+
+ONE_OF_EACH = {module: name for name, module in COMMANDS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +98,9 @@ def test_log_output_shows_what_agents_and_proofs_wrote(seen: Place) -> None:
     assert "Turn the sign." in said and "AssertionError" in said
 
 
-@pytest.mark.parametrize("command", ["show", "why", "log", "watch", "tell", "pause", "cancel", "stop"])
-def test_an_unknown_run_is_one_sentence_and_exit_2(seen: Place, command: str) -> None:
-    said = seen.fb(command, "zzz", *(["x"] if command == "tell" else []))
+@pytest.mark.parametrize("verb", ["show", "why", "log", "watch", "tell", "pause", "cancel", "stop"])
+def test_an_unknown_run_is_one_sentence_and_exit_2(seen: Place, verb: str) -> None:
+    said = seen.fb(verb, "zzz", *(["x"] if verb == "tell" else []))
     assert (said.code, said.out) == (2, "") and said.err.count("\n") == 1 and "zzz" in said.err
 
 
@@ -105,12 +110,20 @@ def test_a_run_may_be_named_by_a_unique_beginning(seen: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
+    "verb",
     [
         *("run", "resume", "watch", "ls", "show", "why", "log"),
         *("inbox", "answer", "approve", "reject", "tell", "pause", "stop", "cancel"),
     ],
 )
-def test_every_command_helps_with_an_example(seen: Place, command: str) -> None:
-    said = seen.fb(command, "--help")
-    assert said.code == 0 and f"flyball {command}" in said.out and "Example" in said.out
+def test_every_command_helps_with_an_example(seen: Place, verb: str) -> None:
+    said = seen.fb(verb, "--help")
+    assert said.code == 0 and f"flyball {verb}" in said.out and "Example" in said.out
+
+
+@pytest.mark.parametrize("module", ONE_OF_EACH)
+def test_every_command_starts_in_a_python_of_its_own(seen: Place, module: str) -> None:
+    """Whatever it imports, in whatever order: nothing was there before it."""
+    words = command(ONE_OF_EACH[module], "--help")
+    done = subprocess.run(words, cwd=seen.folder, env=seen.env, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"") and b"Usage: flyball" in done.stdout

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tests.e2e import warm
 
 from flyball.journal import Row
 from flyball.journal.sqlite import SqliteJournal
@@ -27,7 +27,11 @@ class AddTest(unittest.TestCase):
     def test_add(self):
         self.assertEqual(add(1, 2), 3)
 """
-PROOF = "python3 -m unittest -q"
+CHECK = """from calc import add
+
+assert (add(1, 2) == 3), f"{add(1, 2)} is not 3"
+"""
+PROOF = "python3 -S test_calc.py"  # a test all the same, and there are many runs
 ACCEPT = [{"say": "Looks right.\nOUTCOME: accepted"}]
 
 
@@ -40,7 +44,7 @@ class Yard:
         home.mkdir(parents=True)
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYENV_ROOT") if name in os.environ}
         self.env = {**kept, "HOME": str(home), "FLYBALL_STATE_DIR": str(self.state)}
-        self.make({"calc.py": BUG, "test_calc.py": TEST})
+        self.make({"calc.py": BUG, "test_calc.py": CHECK})
 
     def make(self, files: Mapping[str, str]) -> None:
         self.repo.mkdir(parents=True, exist_ok=True)
@@ -66,7 +70,13 @@ class Yard:
         path = self.folder / name
         repeat = roles.pop("repeat", "last")
         body = {"turns": roles["turns"]} if "turns" in roles else {"roles": roles}
-        path.write_text(yaml.safe_dump({**body, "repeat": repeat}), "utf-8")
+        path.write_text(json.dumps({**body, "repeat": repeat}), "utf-8")  # JSON: quicker, and YAML as well
+        return f"script:{path}"
+
+    def yaml(self, text: str) -> str:
+        """An agent as a person would write it."""
+        path = self.folder / "written.yaml"
+        path.write_text(text, "utf-8")
         return f"script:{path}"
 
     def command(self, *words: str) -> list[str]:
@@ -75,10 +85,16 @@ class Yard:
     def flyball(
         self, *words: str, env: Mapping[str, str] | None = None, timeout: float = 90
     ) -> subprocess.CompletedProcess[str]:
+        """A command to its end; with an environment of its own, by a Python of its own."""
+        if env is None:
+            done = warm.command(*words, cwd=self.repo, env=self.env, timeout=timeout)
+            return subprocess.CompletedProcess(
+                done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+            )
         return subprocess.run(
             self.command(*words),
             cwd=self.repo,
-            env={**self.env, **(env or {})},
+            env={**self.env, **env},
             capture_output=True,
             text=True,
             timeout=timeout,

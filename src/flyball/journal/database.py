@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -190,12 +189,8 @@ def _migrations() -> list[str]:
     """The numbered scripts, in order."""
     global _scripts
     if not _scripts:
-        found = [
-            item
-            for item in files("flyball.journal").joinpath("schema").iterdir()
-            if item.name.endswith(".sql")
-        ]
-        _scripts = [item.read_text("utf-8") for item in sorted(found, key=lambda item: item.name)]
+        found = sorted(Path(__file__).with_name("schema").glob("*.sql"))
+        _scripts = [path.read_text("utf-8") for path in found]
     return _scripts
 
 

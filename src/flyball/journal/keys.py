@@ -1,18 +1,18 @@
-"""One Ed25519 key a user. It signs head checkpoints and certificates, and never leaves its file."""
+"""One Ed25519 key a user. It signs head checkpoints and certificates, and never leaves its file.
+
+The library is imported when a key is first used: who only looks at runs does not wait for it.
+"""
+
+from __future__ import annotations
 
 import os
 from pathlib import Path
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from typing import TYPE_CHECKING
 
 from flyball.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 NAME = "signing.key"
 
@@ -35,6 +35,9 @@ class Signer:
 
 def verify(public_key_hex: str, data: bytes, signature: str) -> bool:
     """Whether the holder of that key signed exactly this."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key_hex))
         key.verify(bytes.fromhex(signature), data)
@@ -60,7 +63,7 @@ def load_or_create(directory: Path) -> Signer:
 def _create(path: Path) -> None:
     """Write the whole key aside, then give it its name: whoever comes second finds the name taken."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pem = _new_pem()
     aside = path.with_name(f".{NAME}.{os.urandom(8).hex()}")
     handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
@@ -75,7 +78,17 @@ def _create(path: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
+def _new_pem() -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
 def _load(path: Path) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except (ValueError, TypeError) as error:

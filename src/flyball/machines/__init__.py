@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from flyball.core.faults import faults
@@ -17,8 +16,7 @@ SHIPPED = ("build", "loop", "review", "task", "cto")
 @cache
 def shipped(name: str) -> Machine:
     """One of the five, by name."""
-    text = resources.files("flyball.machines").joinpath(f"{name}.toml").read_text("utf-8")
-    return parse(tomllib.loads(text))
+    return parse(tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8")))
 
 
 def from_text(text: str, where: str) -> Machine:

@@ -9,16 +9,17 @@ import os
 import shutil
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
 from flyball.workspace.git import Git
 from flyball.workspace.store import Plan, config_text, make_git_dir, pack_into, remove
 
 
-@dataclass(frozen=True)
-class Clone:
+class Clone(Struct, frozen=True):
     """What such a git directory is made from; `known` commits are in the user's store."""
 
     git: Git

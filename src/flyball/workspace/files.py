@@ -7,9 +7,10 @@ bytes it holds. `put` is its inverse, and checks that it was: after `put(t)`, `t
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from flyball.errors import WorkspaceError
 from flyball.workspace.git import Git, names
@@ -20,8 +21,7 @@ SEED = b".flyball-seed"
 DEEPEST_EMBEDDED = 20
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(Struct, frozen=True):
     """The files under `root`, seen through Flyball's own git directory and index."""
 
     git: Git

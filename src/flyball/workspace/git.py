@@ -11,8 +11,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
 
@@ -58,8 +60,7 @@ EXACT: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What git said, and how it ended."""
 
     code: int
@@ -67,8 +68,7 @@ class Answer:
     err: bytes
 
 
-@dataclass(frozen=True)
-class Git:
+class Git(Struct, frozen=True):
     """Git over one git directory. Calling it gives the output, or raises what git complained about."""
 
     git_dir: Path

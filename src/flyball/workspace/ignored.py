@@ -6,8 +6,9 @@ They live in Flyball's own object store as a tree of their own, under a referenc
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flyball.workspace.files import Files
 from flyball.workspace.git import names
@@ -24,8 +25,7 @@ LEFT_OUT = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """The ignored files of a checkout, kept turn by turn."""
 
     files: Files

@@ -4,7 +4,7 @@ This is the only place where the user's files and index are written; it is git's
 which refuses by itself whatever would overwrite a file of theirs, ignored ones included.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from flyball.errors import LandConflict, WorkspaceError
 from flyball.workspace.git import Git
@@ -20,8 +20,7 @@ UNFINISHED = {
 }
 
 
-@dataclass(frozen=True)
-class Landed:
+class Landed(Struct, frozen=True):
     """The branch that took the commit, and where it was before."""
 
     branch: str

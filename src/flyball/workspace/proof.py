@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
 from flyball.workspace.files import Files
@@ -14,8 +15,7 @@ from flyball.workspace.store import remove, write_whole
 from flyball.workspace.strays import strays
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(Struct, frozen=True):
     """`files` are seen through an index of the room's own."""
 
     files: Files

@@ -7,8 +7,9 @@ only from where Flyball left it; before it moves, everything it reaches is there
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flyball.errors import WorkspaceError
 from flyball.workspace.git import Git
@@ -19,8 +20,7 @@ LOCK_AGE_S = 10
 PUBLISHED, PUBLISHING = "refs/flyball/published", "refs/flyball/publishing"
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """The run's branch in the user's repository, and the run's own git directory."""
 
     own: Git

@@ -9,8 +9,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
 from flyball.workspace.files import Files
@@ -28,8 +30,7 @@ INERT = (
 )
 
 
-@dataclass(frozen=True)
-class Repo:
+class Repo(Struct, frozen=True):
     """A repository Flyball can work with, as it stood when it was looked at."""
 
     root: Path
@@ -40,7 +41,7 @@ class Repo:
     branch: str
     dirty: bool
     object_format: str = "sha1"
-    settings: dict[str, str] = field(default_factory=dict[str, str])
+    settings: dict[str, str] = {}
     excludes: tuple[bytes, ...] = ()
 
     @property

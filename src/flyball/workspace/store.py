@@ -10,21 +10,21 @@ import shutil
 import stat
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from flyball.errors import WorkspaceError
 from flyball.workspace.git import EMAIL, NAME, Git
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a new git directory holds. `refs` are full names to object ids."""
 
     object_format: str
     alternates: Sequence[Path]
     head: str = "refs/heads/main"
-    refs: Mapping[str, str] = field(default_factory=dict[str, str])
+    refs: Mapping[str, str] = {}
     shallow: bytes = b""
     attributes: bytes = b""
     bare: bool = True
