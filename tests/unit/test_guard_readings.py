@@ -282,3 +282,36 @@ def test_a_variable_is_judged_by_all_that_it_may_hold(line: str, expected: str) 
 )
 def test_a_redirection_is_judged_by_the_one_place_that_it_opens(line: str, expected: str) -> None:
     assert verdict(line) == expected
+
+
+# ---- another shell ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("x=src/a; cat ${x:-/etc/shadow}", "allow"),
+        ("x=src/a; bash -c 'cat ${x:-/etc/shadow}'", "deny"),  # x was not exported
+        ("x=src/a; bash -c 'cat $x'", "ask"),
+        ("for x in a b; do sh -c 'cat ${x:-/etc/shadow}'; done", "deny"),
+        ("x=src/a; sh <<'E'\ncat ${x:-/etc/shadow}\nE", "deny"),
+        ("x=src/a; watch 'cat ${x:-/etc/shadow}'", "deny"),
+        ("X=/home sh -c 'rm -rf $X'", "deny"),  # x was
+        ("f() { echo a; }; f", "allow"),
+        ("f() { echo a; }; bash -c f", "ask"),
+        ("bash -c 'x=src/a; cat $x'", "allow"),
+        ("bash -c 'cat $1' _ src/a", "allow"),
+    ],
+)
+def test_another_shell_has_what_was_exported_or_nothing(line: str, expected: str) -> None:
+    assert verdict(line) == expected
+
+
+def test_what_xargs_runs_may_get_no_argument() -> None:
+    assert verdict("find src -name '*.py' | xargs git stash") == "ask"
+    assert verdict("find src -name '*.py' | xargs wc -l") == "allow"
+
+
+@pytest.mark.parametrize("line", ["echo a 2>&b", "cat <&b"])
+def test_a_file_is_no_number_of_an_open_one(line: str) -> None:
+    assert verdict(line) == "ask"

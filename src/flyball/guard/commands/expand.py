@@ -19,6 +19,7 @@ WORDS_MOST = 64
 RANGE_MOST = 200
 ATOMS_MOST = 300
 
+_USER = re.compile(r"[A-Za-z0-9_][\w.$-]*")
 _COUNTS = names("? # $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS COLUMNS LINES")
 _HARMLESS = names(
     "USER LOGNAME HOSTNAME SHELL LANG TERM PATH OSTYPE HOSTTYPE MACHTYPE BASH_VERSION CI EDITOR "
@@ -194,6 +195,8 @@ def _tilde(parts: tuple[Part, ...], host: Host) -> tuple[Part, ...]:
         return parts  # quotes or an expansion in the name: it is no tilde
     if user in {"+", "-"}:
         return (Var("PWD" if user == "+" else "OLDPWD", "", (), True), Lit(slash + rest, False), *parts[1:])
+    if user and not _USER.fullmatch(user):
+        return parts  # nobody can be called that, so it stands as it is
     if user and ".." in rest:
         raise Unreadable("unreadable", f"Nobody knows where '~{user}' is; write the path out.")
     folder = f"/home/{user}" if user else host.policy.home

@@ -66,7 +66,8 @@ def _command(caller: Caller, arg: Arg, scene: Scene) -> None:
         rule = "remote-code" if arg.remote else "opaque-command"
         caller.deny(rule, "A command is put together from what nobody can know.")
         return
-    caller.text(arg.text, scene)
+    for inner in scene.in_new_shell():
+        caller.text(arg.text, inner)
 
 
 def _config(caller: Caller, arg: Arg, scene: Scene) -> None:

@@ -44,6 +44,11 @@ class Scene(msgspec.Struct):
         inner.feed = feed
         return inner
 
+    def in_new_shell(self) -> list[Scene]:
+        """Where another shell reads the text: with all that was exported, and without; nobody keeps track of which."""
+        bare = msgspec.structs.replace(self, variables={}, functions={})
+        return [self, bare] if self.variables or self.functions else [self]
+
     def may_also(self, other: Scene) -> None:
         """After something that may or may not have run, both ways are possible."""
         self.cwds = tuple(dict.fromkeys((*self.cwds, *other.cwds)))[:6]

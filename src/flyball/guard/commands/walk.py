@@ -299,6 +299,8 @@ class Judge(Caller):
         target = targets[-1] if targets else Arg(HOLE, unknown=2)
         if redirect.op in {">&", "<&"} and re.fullmatch(r"\d*-?", target.text):
             return None
+        if redirect.op == "<&" or (redirect.op == ">&" and redirect.fd not in {"", "1"}):
+            self.ask("unreadable", f"'{redirect.fd}{redirect.op}' takes the number of an open file.")
         return self.open_file(redirect.op, target, scene)
 
     def open_file(self, operator: str, target: Arg, scene: Scene) -> Feed | None:

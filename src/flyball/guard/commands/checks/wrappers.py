@@ -32,6 +32,13 @@ def inner(call: Call) -> Scene:
     return scene
 
 
+def in_shell(call: Call, text: str, given: dict[str, Value] | None = None) -> None:
+    """A shell of its own reads the text."""
+    for scene in inner(call).in_new_shell():
+        scene.variables.update(given or {})
+        call.judge.text(text, scene)
+
+
 def run(call: Call, args: list[Arg]) -> None:
     if call.scene.depth > 8:
         call.deny("too-deep", "Commands are nested too deeply to judge.")
@@ -90,9 +97,7 @@ def _command_string(call: Call, args: list[Arg]) -> None:
         rule = "remote-code" if text.remote else "opaque-command"
         call.deny(rule, "Nobody can tell what the shell would run.")
         return
-    scene = inner(call)
-    scene.variables.update(positional(args[1:]))
-    call.judge.text(text.text, scene)
+    in_shell(call, text.text, positional(args[1:]))
 
 
 def positional(args: list[Arg]) -> dict[str, Value]:
@@ -132,9 +137,8 @@ def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
 def _standard_input(call: Call) -> None:
     feed = call.scene.feed
     if feed.kind == "text":
-        scene = inner(call)
-        scene.feed = scene.feed.__class__()
-        call.judge.text(feed.text, scene)
+        call.scene.feed = NOTHING
+        in_shell(call, feed.text)
     elif feed.kind == "none":
         call.ask("interactive", "A shell waits for a person at a terminal.")
     else:
@@ -160,6 +164,8 @@ def xargs(call: Call) -> None:
         run(call, [*command, arg])
     if not given or not (marks or counted) or (counted and len(given) > 1):
         run(call, [*command, *given])
+    if given and not marks and not call.given.has("-r", "--no-run-if-empty"):
+        run(call, command)  # nothing may have come
 
 
 def _given(call: Call, by_line: bool) -> list[Arg]:
@@ -184,7 +190,7 @@ def _filled(arg: Arg, mark: str, given: list[Arg]) -> list[Arg]:
         return given
     if mark in arg.text:
         known = given[0].text if len(given) == 1 and given[0].literal else HOLE
-        return [Arg(arg.text.replace(mark, known), unknown=0 if known != HOLE else 2, quoted=True)]
+        return [Arg(arg.text.replace(mark, known), unknown=arg.unknown if known != HOLE else 2, quoted=True)]
     return [arg]
 
 
@@ -196,7 +202,7 @@ def parallel(call: Call) -> None:
     if end == 1 and " " in args[0].text:
         line = args[0].text if "{}" in args[0].text else args[0].text + " {}"
         for arg in given[:32]:
-            call.judge.text(line.replace("{}", shlex.quote(arg.text.replace(HOLE, "x"))), inner(call))
+            in_shell(call, line.replace("{}", shlex.quote(arg.text.replace(HOLE, "x"))))
         call.judge.sniff(given, call.scene)
     else:
         run(call, [*args[:end], *given] if end else given)
@@ -207,7 +213,7 @@ def as_text(call: Call) -> None:
     if any(not arg.literal for arg in call.operands):
         call.deny("opaque-command", "Nobody can tell what it would run.")
     elif call.operands:
-        call.judge.text(" ".join(arg.text for arg in call.operands), inner(call))
+        in_shell(call, " ".join(arg.text for arg in call.operands))
 
 
 def flock(call: Call) -> None:
@@ -217,7 +223,7 @@ def flock(call: Call) -> None:
     rest = call.operands[1:]
     if rest and rest[0].text in {"-c", "--command"}:
         if len(rest) > 1 and rest[1].literal:
-            call.judge.text(rest[1].text, inner(call))
+            in_shell(call, rest[1].text)
         else:
             call.deny("opaque-command", "Nobody can tell what it would run.")
     else:
