@@ -302,6 +302,9 @@ TAKEN = {
     "hidden": "\n\n__test__ = False\n",
     "an assertion replaced": "\n\nunittest.TestCase.assertEqual = print\n",
     "an early end": "    return\n",
+    "a test imported over it": "\n\nfrom stubs import test_a\n",
+    "whatever there is imported over it": "\n\nfrom stubs import *\n",
+    "a test given another's name": "\n\ntest_a = print\n",
 }
 
 

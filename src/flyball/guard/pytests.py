@@ -319,6 +319,7 @@ def number_of(node: ast.expr) -> Decimal | None:
 
 
 def _module_dodges(tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterable[tuple[str, int]]:
+    yield from _overwritten(tree)
     for node in tree.body:
         if _is_call(node, "skip", "importorskip", "exit"):
             yield "the whole file is skipped", node.lineno
@@ -337,6 +338,21 @@ def _module_dodges(tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterable[tuple
             yield "a test is deleted at run time", node.lineno
     if any(True for _ in _tampering(nodes)):
         yield from _tampering(walk(tree))  # again, level by level: what lies deepest is told last
+
+
+def _overwritten(tree: ast.Module) -> Iterable[tuple[str, int]]:
+    """A test whose name is later given to something else: it is never run."""
+    tests: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            taken = tests if "*" in bound else tests & bound
+        else:
+            taken = tests & {name for name, _ in _assigned(node)}
+        for name in sorted(taken):
+            yield f"{name} is overwritten", node.lineno
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.name.lower().startswith("test"):
+            tests.add(node.name)
 
 
 def _is_call(node: ast.stmt, *names: str) -> bool:
