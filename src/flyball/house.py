@@ -96,6 +96,7 @@ class House:
         """A run by its id, a unique prefix, or @last: of this repository if it has one, else of all."""
         if name == "@last":
             return self._last()
+        name = name.encode("utf-8", "replace").decode()  # a terminal can send anything
         found = self.journal.resolve(name) if name else []
         if name in found or len(found) == 1:
             return name if name in found else found[0]

@@ -226,6 +226,6 @@ def _pin(house: House, run_id: str, loaded: Loaded, repo: Repo) -> dict[str, str
         (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
         hashes[name] = hashlib.sha256(data).hexdigest()
-    for file in (folder / GIT_HOOKS).glob("*"):
-        hashes[f"{GIT_HOOKS}/{file.name}"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    for file in (path for path in (folder / GIT_HOOKS).rglob("*") if path.is_file()):
+        hashes[str(file.relative_to(folder))] = hashlib.sha256(file.read_bytes()).hexdigest()
     return hashes

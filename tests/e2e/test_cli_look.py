@@ -104,6 +104,11 @@ def test_an_unknown_run_is_one_sentence_and_exit_2(seen: Place, verb: str) -> No
     assert (said.code, said.out) == (2, "") and said.err.count("\n") == 1 and "zzz" in said.err
 
 
+def test_a_name_of_other_bytes_than_utf8_is_unknown(seen: Place) -> None:
+    said = seen.fb("show", "zzz\udcff", env={})
+    assert (said.code, said.err.count("\n")) == (2, 1) and "zzz" in said.err
+
+
 def test_a_run_may_be_named_by_a_unique_beginning(seen: Place) -> None:
     run = succeeded(seen)
     assert seen.fb("show", run[:6], "--json").json["run"] == run

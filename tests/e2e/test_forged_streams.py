@@ -37,3 +37,10 @@ def test_numbers_that_are_none_make_a_failed_turn_and_no_accident(place: Place) 
 def test_a_row_that_is_too_deep_is_no_row(place: Place) -> None:
     deep = "head -c 200000 /dev/zero | tr '\\0' '['; echo"
     assert place.run(slipped(place, deep)).code == 0
+
+
+def test_half_a_character_is_no_accident(place: Place) -> None:
+    """JSON can say it, and no journal takes it."""
+    agent = place.script(coder=[{"write": {"calc.py": FIXED}, "say": "half \ud800"}])
+    assert place.run(agent).code == 0
+    assert "half ?" in place.fb("log", "@last", "--json").out

@@ -36,3 +36,27 @@ def test_an_event_changed_by_the_agent_is_seen_at_the_end_of_its_turn(place: Pla
     said = place.run(agent, "--set", "guard.sandbox=none", "--json")
     assert (said.code, said.json["stop_reason"]["code"]) == (4, "blocked.tampering")
     assert "the journal" in said.json["stop_reason"]["evidence"]["detail"]
+
+
+def test_a_hook_that_leaves_something_beside_it_is_no_tampering(place: Place) -> None:
+    hook = place.repo / ".git/hooks/pre-commit"
+    hook.write_text('#!/bin/sh\ndate > "$(dirname "$0")/last-run"\ngrep -q good calc.py\n')
+    hook.chmod(0o755)
+    agent = place.script(coder=[{"write": {"calc.py": FIXED}}, {"write": {"calc.py": f"{FIXED}# good\n"}}])
+    said = place.run(agent, "--set", "guard.sandbox=none", "--json")
+    assert (said.code, said.json["stop_reason"]["code"]) == (0, "completed")
+
+
+def test_hooks_of_a_folder_in_the_repository_find_each_other(place: Place) -> None:
+    """As husky lays them out: what git runs looks for the user's own script one folder up."""
+    files = {"_/pre-commit": '#!/bin/sh\n. "$(dirname "$0")/h"\n', "pre-commit": "grep -q good calc.py\n"}
+    files["_/h"] = 'exec sh -e "$(dirname "$(dirname "$0")")/$(basename "$0")"\n'
+    for name, text in files.items():
+        (place.repo / ".husky" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.repo / ".husky" / name).write_text(text)
+    (place.repo / ".husky/_/pre-commit").chmod(0o755)
+    place.git("config", "core.hooksPath", ".husky/_")
+    agent = place.script(coder=[{"write": {"calc.py": FIXED}}, {"write": {"calc.py": f"{FIXED}# good\n"}}])
+    said = place.run(agent, "--json")
+    assert (said.code, said.json["stop_reason"]["code"]) == (0, "completed")
+    assert "good" in place.fb("diff", "@last").out

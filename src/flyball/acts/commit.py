@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 
 from flyball import certificate
@@ -18,7 +19,7 @@ from flyball.guard.secrets import redact
 from flyball.journal.keys import load_or_create
 from flyball.supervisor import Interrupted
 from flyball.workspace import Workspace
-from flyball.workspace.hooks import found_hooks
+from flyball.workspace.hooks import GIT_HOOKS, found_hooks
 
 SUBJECT_MOST = 72
 HOOKS = ("pre-commit", "commit-msg")
@@ -68,14 +69,17 @@ def _hooks(
     ground: Ground, run: Run, act: e.Act, work: Workspace, folder: Path, message: str, stop: process.Stop
 ) -> str | Interrupted:
     """The user's own hooks, in the proof's checkout and sandbox; what they said if they refuse."""
-    found = found_hooks(ground.user_hooks(run))
+    touched = ground.tampered(run)
+    if touched:
+        return f"{touched} is not as it was when the run began."
+    found = _copied(ground.user_hooks(run), folder / GIT_HOOKS)
     for name in (name for name in HOOKS if name in found):
         place = folder / name
         if process.look(place) == "unclaimed":
             files = work.proof_checkout(act.tree, made_by_setup(work))
             (files / ".git" / "COMMIT_EDITMSG").write_text(message, "utf-8")
             line = _line(found[name], work)
-            reads = (str(found[name].parent),)
+            reads = (str(folder / GIT_HOOKS),)
             process.begin(
                 place,
                 spec(ground, run, line, files, "proof", run.settings.proof_timeout_us, "loopback", reads),
@@ -89,6 +93,13 @@ def _hooks(
         if work.proof_tree() != act.tree:
             return f"The {name} hook changed the tree; what is committed must be what was proved."
     return ""
+
+
+def _copied(pinned: Path, folder: Path) -> dict[str, Path]:
+    """What is run is a copy: hooks like to leave something beside them, and that must not count as tampering."""
+    if not folder.exists() and pinned.exists():
+        shutil.copytree(pinned, folder)
+    return found_hooks(folder)
 
 
 def _line(hook: Path, work: Workspace) -> str:

@@ -16,7 +16,7 @@ from flyball.certificate import Story, story
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.core.settings import Settings
-from flyball.errors import JournalError, UserError
+from flyball.errors import Corrupt, UserError
 from flyball.guard import policy as policies
 from flyball.guard.secrets import redact
 from flyball.journal.sqlite import SqliteJournal
@@ -91,7 +91,7 @@ class Ground(msgspec.Struct, frozen=True):
         journal = SqliteJournal(self.state_dir / "journal.db")
         try:
             whole = sum(1 for _ in journal.read(run.id)) > 0
-        except JournalError:
+        except Corrupt:
             whole = False
         finally:
             journal.close()

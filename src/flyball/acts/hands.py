@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from flyball.acts.clean import cleaned, whole
 from flyball.acts.commit import commit
 from flyball.acts.ground import Ground
 from flyball.acts.prepare import prepare, restore
@@ -60,6 +61,7 @@ class Hands:
     def _do(self, run: Run, act: e.Act, stop: process.Stop, post: Callable[[News], None]) -> None:
         try:
             news = self._perform(run, act, stop)
+            news = cleaned(news) if isinstance(news, Finished) else news
         except SetupStopped as stopped:
             news = Interrupted(act.key, str(stopped))
         except Gone as problem:
@@ -67,7 +69,7 @@ class Hands:
         except (
             Exception
         ) as problem:  # whatever it is: the loop must hear of it, and the agent is not to blame
-            news = Interrupted(act.key, f"{type(problem).__name__}: {problem}")
+            news = Interrupted(act.key, whole(f"{type(problem).__name__}: {problem}"))
         self._stops.pop(act.key, None)
         stop.close()
         post(news)

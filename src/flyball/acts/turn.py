@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from flyball.acts import hooks
+from flyball.acts.clean import cleaned, whole
 from flyball.acts.ground import Ground, share_links
 from flyball.acts.prompt import prompt
 from flyball.acts.scrub import scrub
@@ -69,7 +70,7 @@ class Live:
                 self.observe(call)
 
     def observe(self, call: Call) -> None:
-        self.show(f"{call.tool} {call.input}"[:200])
+        self.show(whole(f"{call.tool} {call.input}"[:200]))
         seen = watching.Call(
             tool=call.tool, input=call.input, result=call.result, error=call.error, writes=call.writes
         )
@@ -89,6 +90,8 @@ def take_turn(
     live = Live(agent, stop, show, call_limits(run))
     if process.look(folder) == "unclaimed":
         process.begin(folder, _spec(ground, run, act, agent, work, folder))
+    if hooks.alarming(folder):  # and the driver before us did not live to end it
+        stop.set(now=True)
     with hooks.attended(folder, run, work, show, alarm=lambda: stop.set(now=True)):
         ended = process.attend(folder, on_output=live, stop=stop)
     alarming = hooks.alarming(folder)
@@ -97,7 +100,7 @@ def take_turn(
         scrub(folder)
         return _interrupted(work, act, folder, ended)
     ground.never_began(folder, ended)
-    heard = hooks.witnessed(_heard(agent, folder, ended), folder)
+    heard = cleaned(hooks.witnessed(_heard(agent, folder, ended), folder))
     heard = _halted(heard, live) if live.fired else heard
     done = _judged(ground, run, act, work, folder, heard, live, ended, alarming)
     scrub(folder)
@@ -197,6 +200,7 @@ def _judged(
     )
     if alarming and ruling.verdict != "deny":
         ruling = _alarmed(ruling, alarming)
+        heard = replace(heard, error=ruling.reason)
     stands = (
         ruling.verdict == "allow"
         or ruling.diff in run.waived
@@ -211,7 +215,8 @@ def _judged(
             ruling, verdict="allow", rule="read-only", reason=f"A {role} may not change files; it was undone."
         )
     if not stands and (tree != act.tree or changes):
-        ruling = replace(ruling, kept=work.keep(tree, act.key), tree=tree)
+        left = act.tree if role in READ_ONLY_ROLES and alarming else tree  # what an approval would bring back
+        ruling = replace(ruling, kept=work.keep(tree, act.key), tree=left)
         work.restore(act.tree)
     commit = _keep(work, act, tree, ruling, run) if stands and tree != act.tree else ""
     turn = _turn(run, act, heard, live, ended)
@@ -291,13 +296,18 @@ def _as_fact(ruling: Ruling, old: str, new: str) -> e.Ruling:
     )
 
 
-def _alarmed(ruling: e.Ruling, call: e.Action) -> e.Ruling:
+def _alarmed(ruling: e.Ruling, alarming: e.Action) -> e.Ruling:
     """CTO-7: the call was refused and did not run; what the agent did besides is for a person to judge."""
-    diff = hashlib.sha256(f"{ruling.diff}:{call.tool}:{call.input}".encode("utf-8", "replace")).hexdigest()
-    reason = f"It tried {call.tool}: {call.input[:200]}. That was refused ({call.rule}): {call.reason}"
-    return replace(
-        ruling, verdict="deny", rule=call.rule.rpartition("/")[2], reason=reason, diff=diff, waivable=True
+    call = f"{alarming.tool}: {alarming.input[:200]}"
+    diff = hashlib.sha256(
+        f"{ruling.diff}:{alarming.tool}:{alarming.input}".encode("utf-8", "replace")
+    ).hexdigest()
+    asked = (
+        f" Besides, of what it changed: {ruling.reason} ({ruling.file})" if ruling.verdict == "ask" else ""
     )
+    reason = f"It tried {call}. That was refused ({alarming.rule}): {alarming.reason}{asked}"
+    rule = alarming.rule.rpartition("/")[2]
+    return replace(ruling, verdict="deny", rule=rule, reason=reason, diff=diff, call=call, waivable=True)
 
 
 def _tampering(run: Run, name: str, old: str, new: str) -> e.Ruling:
@@ -305,7 +315,7 @@ def _tampering(run: Run, name: str, old: str, new: str) -> e.Ruling:
     return e.Ruling(
         verdict="deny",
         rule="tampering",
-        reason=f"{name}, as pinned at the start of the run, has been touched. Put it back or cancel the run.",
+        reason=f"{name} is not as it was when the run began. Put it back or cancel the run.",
         file=name,
         policy=run.settings.policy,
         policy_hash=run.settings.policy_hash,

@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -82,14 +83,17 @@ class Stop:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
+        self._one = threading.Lock()
         self.now = False
-        self._set = False
+        self._set = self._closed = False
 
     def set(self, now: bool = False) -> None:
-        self.now = self.now or now
-        if not self._set:
-            self._set = True
-            os.write(self._writer, b".")
+        """Too late, it does nothing: the number of its pipe may be another's by then."""
+        with self._one:
+            self.now = self.now or now
+            if not self._set and not self._closed:
+                self._set = True
+                os.write(self._writer, b".")
 
     def is_set(self) -> bool:
         return self._set
@@ -98,8 +102,10 @@ class Stop:
         return self._reader
 
     def close(self) -> None:
-        os.close(self._reader)
-        os.close(self._writer)
+        with self._one:
+            self._closed = True
+            os.close(self._reader)
+            os.close(self._writer)
 
 
 def begin(directory: Path, spec: Spec) -> None:

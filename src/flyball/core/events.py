@@ -78,6 +78,7 @@ class Ruling(Fact, frozen=True, kw_only=True):
     policy: str = ""
     policy_hash: str = ""
     diff: str = ""  # sha256 of the change judged
+    call: str = ""  # the refused tool call that ended the turn, if it was one
     waivable: bool = True
     tree: str = ""  # the tree judged
     kept: str = ""  # the ref under which a denied change was put aside

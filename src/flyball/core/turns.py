@@ -211,6 +211,8 @@ def _blocked(
     where = f"{ruling.file}{f':{ruling.line}' if ruling.line else ''}"
     seen = stop(run, code, ruling.rule, f"policy {ruling.policy}", where, otherwise, ruling.reason)
     text = f"The guard refused a change: {ruling.reason} ({ruling.file or 'the change as a whole'}). It was put back."
+    if ruling.call:
+        text = f"The guard ended the turn. {ruling.reason} What was changed in that turn was put back."
     question = ask(run, seen, "block", text, now, "blocked", ruling.waivable, ruling.diff)
     return [held, question]
 

@@ -53,6 +53,7 @@ class Desk:
         self.granted = list(granted)
         self._free = threading.Semaphore(LINES_MOST)
         self._one = threading.Lock()
+        self._attending: set[threading.Thread] = set()
         self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def __enter__(self) -> Desk:
@@ -67,6 +68,8 @@ class Desk:
         with contextlib.suppress(OSError):
             self._door.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for callers
         self._door.close()
+        for clerk in tuple(self._attending):  # what is being ruled on belongs to this turn
+            clerk.join(2 * PATIENCE_S)
         with contextlib.suppress(OSError):
             (self.folder / SOCK).unlink()
 
@@ -77,7 +80,9 @@ class Desk:
             except OSError:
                 return
             if self._free.acquire(blocking=False):
-                threading.Thread(target=self._attend, args=(line,), daemon=True).start()
+                clerk = threading.Thread(target=self._attend, args=(line,), daemon=True)
+                self._attending.add(clerk)
+                clerk.start()
             else:
                 line.close()
 
@@ -91,6 +96,7 @@ class Desk:
         except Exception:  # whatever it is: the hook hears nothing, and judges by itself
             return
         finally:
+            self._attending.discard(threading.current_thread())
             self._free.release()
 
     # ---- answers

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from flyball.core.events import Action
+from flyball.core.terminal import plain
 from flyball.guard.secrets import redact
 from flyball.guard.verdict import Verdict
 from flyball.hook.payload import INPUT_MOST, NAME_MOST, RESULT_MOST, TOOL_MOST, Word
@@ -141,12 +142,12 @@ def _next(came: dict[tuple[str, ...], list[dict[str, Any]]], row: dict[str, Any]
 
 def _action(row: dict[str, Any], after: dict[str, Any], late: bool) -> Action:
     return Action(
-        tool=str(row.get("tool", ""))[:TOOL_MOST],
-        input=shortened(str(row.get("input", "")), SHOWN_INPUT),
-        verdict=str(row.get("verdict", ""))[:TOOL_MOST],
-        rule=str(row.get("rule", ""))[:TOOL_MOST],
-        reason=shortened(str(row.get("reason", "")), SHOWN_RESULT),
-        result=redact(str(after.get("result", ""))[-RESULT_MOST:])[-SHOWN_RESULT:],
+        tool=plain(str(row.get("tool", "")))[:TOOL_MOST],
+        input=shortened(plain(str(row.get("input", ""))), SHOWN_INPUT),
+        verdict=plain(str(row.get("verdict", "")))[:TOOL_MOST],
+        rule=plain(str(row.get("rule", "")))[:TOOL_MOST],
+        reason=shortened(plain(str(row.get("reason", ""))), SHOWN_RESULT),
+        result=redact(plain(str(after.get("result", "")))[-RESULT_MOST:])[-SHOWN_RESULT:],
         failed=bool(after.get("failed", False)),
         late=late,
     )
