@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import random
+import sys
+from collections import Counter
+from types import FrameType
 
 import pytest
 
-from flyball.guard.secrets import find_secret, find_secrets, redact
+from flyball.guard.secrets import MOST_TOIL, find_secret, find_secrets, redact
 
 # Nothing here is or was a credential; each is written in pieces.
 RANDOM = "Xk9mP2vLq8Rt5Wy7" + "Zb3C"
@@ -224,3 +228,127 @@ def test_a_secret_is_found_anywhere_in_a_long_line(before: int) -> None:
 def test_odd_text_is_survived(odd: str) -> None:
     assert isinstance(redact(odd), str)
     assert find_secret(odd[:50], odd) is None or isinstance(find_secret("", odd), str)
+
+
+PIECES = [
+    *(
+        "password",
+        "token",
+        "=",
+        ": ",
+        "'",
+        '"',
+        "\\",
+        "\n",
+        "\r",
+        " ",
+        "n",
+        ",",
+        "{",
+        "}",
+        "==",
+        "'+'",
+        "-u a:",
+        "é",
+    ),
+    *("\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\0", "bearer ", PASSWORD, RANDOM),
+    *("ghp_" + LONG, "-----BEGIN RSA " + "PRIVATE KEY-----", "-----END RSA " + "PRIVATE KEY-----"),
+]
+
+
+@pytest.mark.parametrize("most", [MOST_TOIL, 0])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_line_of_json_stays_json_whatever_is_said_in_it(seed: int, most: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(60):
+        said = ["".join(draw.choices(PIECES, k=draw.randint(1, 14))) for _ in range(3)]
+        row = {said[0]: said[1], "password": [json.dumps(said[2]), said[2]], "n": 1}
+        line = json.dumps(row, ensure_ascii=draw.random() < 0.3)
+        hidden = redact(f"{line}\n{line}", most=most).split("\n")
+        assert [len(json.loads(one)) for one in (*hidden, redact(line, most=most))]
+        assert len(hidden) == 2
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"])
+def test_a_sign_that_ends_no_line_of_a_stream_hides_no_secret(sign: str) -> None:
+    line = json.dumps({"a": f"one{sign}two\npassword = {PASSWORD}\nthree{sign}"}, ensure_ascii=False)
+    said = json.loads(redact(line))["a"]
+    assert said == f"one{sign}two\npassword = [redacted generic-password]\nthree{sign}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "b.password===c.token?x:y",
+            "b.password==c.token1?x:y",
+            "if(a.token!==b.Secret2x)return",
+            "a.pwd!=b.c1d2e3",
+        ),
+        *("if (token == other.Token2) {", "password ===this.state.Password2&&go()"),
+    ],
+)
+@pytest.mark.parametrize("path", ["", "a.js"])
+def test_a_comparison_with_another_name_is_no_assignment(path: str, line: str) -> None:
+    assert redact(line, path) == line
+    assert PASSWORD not in redact(f'if (password == "{PASSWORD}")', path)
+
+
+PACKED = [
+    *(
+        "key=abcdef&token=abc123&",
+        "password==",
+        "secret=",
+        "@key@token",
+        "key:a/token:b/",
+        "'key'\"token\"`auth`",
+    ),
+    *("password=aB3\\n", "token='a\" ", "auth\n", "--password=a", "https://h/?token=a1b2c3&key=abc&"),
+]
+
+
+def weighed(text: str, most: int) -> Counter[str]:
+    """How many names are looked at when a text is redacted, and how many characters of values."""
+    count: Counter[str] = Counter()
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name == "is_secret_value":
+            count["characters"] += len(frame.f_locals["value"])
+        elif event == "call" and frame.f_code.co_name == "_is_near_space":
+            count["names"] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        redact(text, most=most)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("packed", PACKED)
+def test_the_care_for_a_text_packed_with_names_grows_no_faster_than_the_text(packed: str) -> None:
+    text = packed * (50_000 // len(packed))
+    count = weighed(text, most=3_000)
+    assert count["names"] <= 3_000
+    assert count["characters"] <= 6 * len(text)
+
+
+def test_what_is_weighed_is_counted() -> None:
+    assert weighed(f"password={PASSWORD}\n" * 3, most=100) == {"names": 3, "characters": 3 * len(PASSWORD)}
+
+
+@pytest.mark.parametrize("packed", PACKED)
+@pytest.mark.parametrize(
+    "end", ["password=" + PASSWORD, '"token": "' + RANDOM + '"', " ghp_" + LONG, " " + LONG]
+)
+def test_a_secret_after_more_names_than_can_be_weighed_is_hidden(packed: str, end: str) -> None:
+    hidden = redact(packed * 200 + " and " + end, most=100)
+    assert PASSWORD not in hidden and RANDOM[4:] not in hidden
+
+
+def test_a_text_of_ordinary_size_is_weighed_with_care_to_its_end() -> None:
+    page = "".join(f"{line}\n" for _, line in ORDINARY if "authentication_token" not in line)
+    assert redact(page * 20) == page * 20
+    row = json.dumps([{"key": f"a name of {n}", "value": n} for n in range(3_000)])
+    assert redact(row) == row

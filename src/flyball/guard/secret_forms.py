@@ -63,6 +63,21 @@ CORE = re.compile(
     r"(?:pass|pwd|secret|token|key|cred|auth|pw|psk|jwt|bearer|sessionid|pat|dsn|sas|cookie|webhook)[\w$.-]*",
     re.IGNORECASE,
 )
+_UNREAD = r"(?P<value>(?!\[redacted )(?:[^\s\"'`,;<>&\\]|\\+[^\s\"'`\\]){6,4096})"
+ANY_NAMED = re.compile(
+    r"(?:pass|pwd|secret|token|key|cred|auth|pw|psk|jwt|bearer|sessionid|pat|dsn|sas|cookie|webhook)"
+    r"[\w$.-]{0,60}\\{0,8}[\"'`\])>]{0,3}[ \t]{0,4}(?:[=:(,]{1,3}>?|[ \t]|(?<=>))[ \t]{0,4}"
+    r"(?:[bBrRuUfF@$(\[{]{0,2}\\{0,8}[\"'`])?" + _UNREAD,
+    re.IGNORECASE,
+)
+ANY_LONG = re.compile(
+    r"(?<![A-Za-z0-9+/_=~-])(?P<value>(?=[A-Za-z+/_=~-]{0,200}[0-9])[A-Za-z0-9+/_=~-]{20,})"
+)
+ANY_LOGIN = re.compile(r"[\w.@-]{0,60}:(?P<value>[^\s\"'`,;<>\\/:@]{4,200})@")
+ANY_OPTION = re.compile(
+    r"(?<![\w-])(?:-[A-Za-z]{0,4}[uUpPak]|--user)[ =]{0,2}\\{0,8}[\"'`]?(?:[\w.@-]{1,60}:)?" + _UNREAD
+)
+"""What could be a secret, by its place or its looks alone, where there is too much to weigh."""
 OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$@.-")
 QUOTED = r"(?:[bBrRuUfFnNlL@$]{0,2})(?P<q>\\?[\"'`])(?P<value>(?:(?!(?P=q))[^\n]){1,4096}?)(?P=q)"
 TYPE = r"(?:\s*:\s*(?:&\s*)?(?:'static\s+)?[A-Za-z][\w\[\]., |?<>&]{0,40}?)?"
@@ -81,7 +96,8 @@ ASSIGNED = re.compile(
 GIVEN = re.compile(
     r"(?:[\"'`]\s*,|\s*\(|[\"'`)\]]{0,3}\s*(?:\|\||\?\?|\bor\b)|[\"'`]?,?\s+value\s*=)\s*" + QUOTED
 )
-BARE = re.compile(r"[\"'\]`]{0,2}\s*(?:=>|:=|=|:)\s*(?P<value>[^\s\"'`,;<>]{6,1024})")
+BARE = re.compile(r"[\"'\]`]{0,2}\s*(?:=>|:=|=(?!=)|:)\s*(?P<value>[^\s\"'`,;<>]{6,1024})")
+"""Two signs of equality compare. Without quotes that is with another name, and no value."""
 OPTION = re.compile(r"[ =]+[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})")
 SPACED = re.compile(r"\s+(?P<value>[A-Za-z0-9+/_-]{20,}={0,2})(?=[\s\"']|$)")
 PAIR = re.compile(r"\s{0,20}(?:=\s{0,20})?[(\[]\s*[\"'][^\"']{0,200}[\"']\s*,\s*" + QUOTED)

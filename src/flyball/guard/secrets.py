@@ -9,10 +9,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 from flyball.guard import secret_forms as forms
+from flyball.guard.secret_json import within_strings
 from flyball.guard.secret_rules import PRIVATE_KEYS, PROVIDERS
 from flyball.guard.secret_words import is_monotonous, is_secret_value, is_token_body, is_weak, kind_of
 
@@ -23,9 +24,13 @@ OVERLAP = 500
 DEEPEST = 120
 """A name further than this from the beginning of a run without blanks or quotes is not looked at."""
 
-MOST_NAMES = 400
-"""So many telling names in one line are looked at; a line with more is not written by hand."""
+MOST_TOIL = 48_000
+"""So much of every million characters is weighed with care (see `toil`); of the rest all that could be is hidden."""
 
+AGAIN, AGAIN_AT_LEAST = 2, 2_000
+"""Values that lie in one another are weighed again, for so many times the line's length; then they are secrets."""
+
+LONGEST_NAME = 200
 
 URLS = ("://", "jdbc:oracle", "@tcp(", "@unix(")
 """No address with a password is without one of these."""
@@ -58,11 +63,16 @@ def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
     return found.rule if found else None
 
 
-def find_secrets(text: str, path: str = "") -> list[Found]:
+def find_secrets(text: str, path: str = "", *, most: int = MOST_TOIL) -> list[Found]:
     """Every secret in a text, in order; overlapping ones are one, by the rule of the first."""
-    found = sorted(_everywhere(path, text), key=lambda f: (f.start, -f.end))
+    found = _merged(_everywhere(path, text, _Care(text, most)))
+    parts = within_strings(text, [(one.start, one.end) for one in found])
+    return _merged(Found(one.rule, *part) for one, some in zip(found, parts, strict=True) for part in some)
+
+
+def _merged(found: Iterable[Found]) -> list[Found]:
     kept: list[Found] = []
-    for one in found:
+    for one in sorted(found, key=lambda f: (f.start, -f.end)):
         if not kept or one.start >= kept[-1].end:
             kept.append(one)
         else:
@@ -70,39 +80,74 @@ def find_secrets(text: str, path: str = "") -> list[Found]:
     return kept
 
 
-def redact(text: str, path: str = "") -> str:
+def redact(text: str, path: str = "", *, most: int = MOST_TOIL) -> str:
     """The text with every secret replaced by the name of its rule."""
     out: list[str] = []
     at = 0
-    for found in find_secrets(text, path):
+    for found in find_secrets(text, path, most=most):
         out += (text[at : found.start], f"[redacted {found.rule}]")
         at = found.end
     return "".join((*out, text[at:]))
 
 
-def _everywhere(path: str, text: str, depth: int = 0) -> Iterable[Found]:
+class _Care:
+    """What is left of the care that a text is given: a text of nothing but names must not hold everything up."""
+
+    def __init__(self, text: str, most: int) -> None:
+        self.left = most * max(len(text), 1_000_000) // 1_000_000
+
+    def reaches(self, line: str) -> bool:
+        self.left -= toil(line)
+        return self.left >= 0
+
+
+def toil(line: str) -> int:
+    """How much there is to weigh in a line: itself, what may be encoded, and above all every telling name."""
+    names = len(forms.CORE.findall(line)) + line.count("-u") if forms.hints(line) else 0
+    return 1 + 2 * len(forms.B64.findall(line)) + 3 * names + 2 * (names > 0)
+
+
+def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[Found]:
+    """Lines end where a stream's do: other signs that end a line may stand within JSON."""
     yield from _private_keys(text)
     start = 0
-    for line in text.splitlines(keepends=True):
+    for line in text.split("\n"):
         if could_hold_secret(path, line):
-            for found in _as_written(path, line, depth):
+            if care.left < 0:
+                yield from _hastily(text, start)
+                return
+            for found in _as_written(path, line, care, depth):
                 yield Found(found.rule, start + found.start, start + found.end)
-        start += len(line)
+        start += len(line) + 1
 
 
-def _as_written(path: str, line: str, depth: int) -> Iterable[Found]:
+def _hastily(text: str, start: int) -> Iterable[Found]:
+    """From here on, all that could be a secret, unweighed."""
+    rest = text[start:]
+    for found in _providers(rest):
+        yield Found(found.rule, start + found.start, start + found.end)
+    for pattern in (forms.ANY_NAMED, forms.ANY_LONG, forms.ANY_LOGIN, forms.ANY_OPTION):
+        for match in pattern.finditer(rest):
+            yield Found("generic-secret", start + match.start("value"), start + match.end("value"))
+
+
+def _as_written(path: str, line: str, care: _Care, depth: int) -> Iterable[Found]:
     """In a line as it is, and in what it says if it is escaped: agents speak in lines of JSON."""
     escaped = depth < MOST_ESCAPED and "\\" in line and forms.ESCAPED.search(line) is not None
     if escaped:
-        yield from _unescaped(path, line, depth)
-    if not escaped or not forms.DOCUMENT.match(line):
+        yield from _unescaped(path, line, care, depth)
+    if escaped and forms.DOCUMENT.match(line):
+        return
+    if care.reaches(line):
         yield from chain(_providers(line), _beside_names(path, line), _disguised(line))
+    else:
+        yield from _hastily(line, 0)
 
 
-def _unescaped(path: str, line: str, depth: int) -> Iterable[Found]:
+def _unescaped(path: str, line: str, care: _Care, depth: int) -> Iterable[Found]:
     begins, kept = _pieces(line, [(m.start(), m.start() + 1) for m in forms.ESCAPED.finditer(line)])
     plain = forms.ESCAPED.sub(lambda m: "\\" + BLANKS.get(m.group(1), m.group(1)), line)
-    for found in _everywhere(path, "".join(plain[start:end] for start, end in kept), depth + 1):
+    for found in _everywhere(path, "".join(plain[start:end] for start, end in kept), care, depth + 1):
         first, last = bisect_right(begins, found.start) - 1, bisect_right(begins, found.end - 1) - 1
         start = kept[first][0] + found.start - begins[first]
         whole = found.start == begins[first] and start > 0 and line[start - 1] == "\\"
@@ -125,11 +170,15 @@ def could_hold_secret(path: str, line: str) -> bool:
 
 def _in_line(path: str, line: str) -> Iterable[Found]:
     yield from (found for found in _private_keys(line) if not _only_named(found, path, line))
+    care = _Care(line, MOST_TOIL)
+    if not care.reaches(line):
+        yield from _hastily(line, 0)
+        return
     yield from _providers(line)
     yield from _beside_names(path, line)
     yield from _disguised(line)
     if "\\" in line and forms.ESCAPED.search(line):
-        yield from (f for f in _unescaped(path, line, 0) if not _only_named(f, path, line))
+        yield from (f for f in _unescaped(path, line, care, 0) if not _only_named(f, path, line))
 
 
 def _only_named(found: Found, path: str, line: str) -> bool:
@@ -260,12 +309,13 @@ def _is_real_login(value: str) -> bool:
 
 def _named(path: str, line: str) -> Iterable[Found]:
     code = bool(forms.CODE.search(path))
-    for core in islice(forms.CORE.finditer(line), MOST_NAMES):
+    again = _Again(len(line))
+    for core in forms.CORE.finditer(line):
         start = _start_of_name(line, core.start())
         name = line[start : core.end()]
         kind = kind_of(name)
         if kind and _is_near_space(line, start) and not line.endswith("checksum/", 0, start):
-            yield from _beside(name, kind, line, start, core.end(), code)
+            yield from _beside(name, kind, line, start, core.end(), code, again)
     for match in forms.PHRASE.finditer(line):
         yield Found("seed-phrase", match.start("value"), match.end("value"))
     for match in forms.PROSE.finditer(line):
@@ -278,13 +328,28 @@ def _is_near_space(line: str, start: int) -> bool:
     return start < DEEPEST or forms.SPACE.search(line, start - DEEPEST, start) is not None
 
 
+class _Again:
+    """How much of a line may still be weighed that was weighed before."""
+
+    def __init__(self, length: int) -> None:
+        self.left, self.until = AGAIN * length + AGAIN_AT_LEAST, 0
+
+    def allows(self, start: int, end: int) -> bool:
+        self.left -= max(0, min(end, self.until) - start)
+        self.until = max(self.until, end)
+        return self.left >= 0
+
+
 def _start_of_name(line: str, at: int) -> int:
-    while at and line[at - 1] in forms.OF_NAMES:
+    first = max(0, at - LONGEST_NAME)
+    while at > first and line[at - 1] in forms.OF_NAMES:
         at -= 1
     return at
 
 
-def _beside(name: str, kind: str, line: str, start: int, end: int, code: bool) -> Iterable[Found]:
+def _beside(
+    name: str, kind: str, line: str, start: int, end: int, code: bool, again: _Again
+) -> Iterable[Found]:
     """What stands after a telling name, in each of the ways in which a value can."""
     before = line[:start][-2:]
     tails = [forms.ASSIGNED, forms.GIVEN, forms.SET_OFF, forms.PLIST, forms.NUMBER]
@@ -304,8 +369,12 @@ def _beside(name: str, kind: str, line: str, start: int, end: int, code: bool) -
         tails += (forms.BARE, forms.SPACED)
     for tail in tails:
         match = tail.match(line, end)
-        if match and not (match.group().startswith("(") and forms.ASKS.match(name.rpartition(".")[2])):
+        if match is None or (match.group().startswith("(") and forms.ASKS.match(name.rpartition(".")[2])):
+            continue
+        if again.allows(*match.span("value")):
             yield from _if_secret(match, name, kind if tail is not forms.SPACED else "token")
+        else:
+            yield Found(f"generic-{kind}", *match.span("value"))
 
 
 def _if_secret(match: re.Match[str], name: str, kind: str) -> Iterable[Found]:
