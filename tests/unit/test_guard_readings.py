@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flyball.guard.commands import default_policy, judge_command
+from flyball.guard.commands import default_policy, explain_command, judge_command
 from flyball.guard.commands.fold import spoken
 from flyball.guard.commands.second import NODES_MOST, disagreement
 
@@ -315,3 +315,179 @@ def test_what_xargs_runs_may_get_no_argument() -> None:
 @pytest.mark.parametrize("line", ["echo a 2>&b", "cat <&b"])
 def test_a_file_is_no_number_of_an_open_one(line: str) -> None:
     assert verdict(line) == "ask"
+
+
+# ---- what a variable holds ------------------------------------------------------------------------------------------
+
+
+def sure(line: str) -> bool:
+    """Whether the guard believes that the last word of the line's end, `cat "$x"`, is one it knows."""
+    return explain_command(f'{line}; cat "$x"', POLICY).calls[-1][-1].literal
+
+
+@pytest.mark.parametrize("other", ["x=b", "read -r x <<< b", "printf -v x b", "declare x=b", "eval x=b"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x=a; false && {}",
+        "x=a; true; false && {}; true",
+        "x=a; false || {}",
+        "x=a; ls && {} && ls",
+        "x=a; ls && {} || ls",
+        "x=a; if ls; then {}; fi",
+        "x=a; case a in b) {};; esac",
+        "x=a; while ls; do {}; done",
+        "x=a; while {}; ls; do x=a; done",
+        "for i in *; do {}; break; x=a; done",
+        "for i in 1 2; do x=a; ls && continue; {}; done",
+        "f() {{ {}; }}; x=a; f",
+        "f() {{ {}; ls && return; x=a; }}; f",
+        "f() {{ local x=a; {}; }}; x=c; f",
+        "x=a; eval '{}'",
+        "trap '{}' DEBUG; x=a",
+        "x=a; trap '{}' ERR",
+        "readonly x=a\n{}",
+        "declare -l x\n{}",
+        "declare -i x; {}",
+        "x=a; {}; x[0]=c",
+    ],
+)
+def test_what_may_have_been_assigned_is_not_believed(line: str, other: str) -> None:
+    assert not sure(line.format(other))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x=b; builtin read -r x <<< a",
+        "x=b; command printf -v x a",
+        "x=a; unset 'x[0]'",
+        "x=a; declare x+=b",
+        "y='a b'; x=a; command declare x=$y",
+        "_=a; echo .env; x=$_",
+        "x=a; exec {x}> out",
+        "x=a; echo $((x = 1))",
+        "x=$((y++)) ls; x=$y",
+        "x=a; x=b sh -c 'x=c'; getopts a x",
+        "read x <<< 'a\\b'",
+        "read x <<< '\\a'",
+        "read x <<< 'a\\'",
+        "read x <<< ' a'",
+        "IFS=a read x <<< ba",
+        "IFS=$y read -r x <<< a",
+        "eval 'read y; read x' <<< a",
+        "bash -c 'read y; read x' <<< a; read x",
+        "a=1; b=1; x=1; while ls; do x=$b; b=$a; a=2; done",
+        "sh -c 'x=b eval true'; x=$1",
+    ],
+)
+def test_what_nobody_can_know_is_not_believed(line: str) -> None:
+    assert not sure(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("x=a; x=b", "b"),
+        ("x=a; true && x=b", "b"),
+        ("x=a; x=b && true && x=c", "c"),
+        ("x=a; (x=b)", "a"),
+        ("x=a; x=b ls", "a"),
+        ("x=a; x=b | ls", "a"),
+        ("x=a; unset -f x", "a"),
+        ("y='a b'; declare x=$y", "a b"),
+        ("x=a; y=$(echo ${x:=b})", "a"),
+        ("y=; z=$(echo ${y:=b}); x=a$y", "a"),
+        ("read x <<< 'a b'", "a b"),
+        ("IFS= read -r x <<< a", "a"),
+        ("printf -vx a", "a"),
+        ("set -- a b; x=$2", "b"),
+        ("set -- a b; set -- c; x=$1$2", "c"),
+        ("set -- a; f() { x=$1; }; x=; f; x=$1", "a"),
+        ("for x in a b; do ls; done; x=a", "a"),
+        ("f() { return; }; x=a; f", "a"),
+    ],
+)
+def test_what_was_surely_assigned_is_believed(line: str, value: str) -> None:
+    calls = explain_command(f'{line}; cat "$x"', POLICY).calls
+    assert calls[-1][-1].literal
+    assert calls[-1][-1].text == value
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("x='rm -rf /'; false && x=ls; $x", "deny"),
+        ("x='rm -rf /'; export x; $x", "deny"),
+        ('set -- a; set --; cat "$1.env"', "deny"),
+        ('set -- a; f() { cat "$1.env"; }; f', "deny"),
+        ("set -- a; bash -c 'cat \"$1.env\"'", "deny"),
+        ('f() { cat "$x"; }; ls || f() { echo "$x"; }; x=.env; f', "deny"),
+        ("f() { cd .git; }; f; touch hooks/x", "deny"),
+        ("eval 'cd .git'; touch hooks/x", "deny"),
+        ("trap 'touch hooks/x' EXIT; cd .git", "deny"),
+        ("x=ls; trap '$x' EXIT; x='rm -rf /'", "deny"),
+        ('f() { ls; }; trap f EXIT; f() { cat "$x"; }; x=.env', "ask"),
+        ("trap 'cd ..' DEBUG; touch x", "ask"),
+        ("trap 'rm -f out' EXIT; ls", "allow"),
+        ("! cd src && touch ../x", "ask"),
+        ("cd src && cd nope; cd - && touch ../x", "ask"),
+        ("pushd src && pushd nope; popd && touch ../x", "ask"),
+        ("pushd src; ls; popd; touch x", "allow"),
+        ("popd; touch x", "ask"),
+        ("f() { ls; }; command f", "ask"),  # a program of that name
+        ("f() { ls; }; timeout 5 f", "ask"),
+        ('f() { local x=.env; declare -g x=a; cat "$x"; }; f', "ask"),
+        ('x=.env; f() { unset x; cat "$x"; }; x=a f', "ask"),
+        ('g() { ls; }; trap g EXIT; set -- .example; g() { cat ".env$1"; }', "ask"),
+        ("cd src || return; touch ../x", "ask"),  # there is no function to return from
+        ("shopt -s lastpipe; ls", "ask"),
+        ("bash -O lastpipe -c ls", "ask"),
+        ("bash -o pipefail -c ls", "allow"),
+        (f"{'; '.join(f'cd d{n}' for n in range(6))}; touch x", "ask"),
+    ],
+)
+def test_what_a_function_a_trap_or_a_failure_leaves_is_judged(line: str, expected: str) -> None:
+    assert verdict(line) == expected
+
+
+# ---- names that somebody chose -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "git rev-parse --abbrev-ref HEAD",
+        "git branch --show-current",
+        "git symbolic-ref --short HEAD",
+        "git describe --tags",
+        "date +id_rsa",
+        "date +i%pd_rsa",
+        "TZ=abc date +%Z",
+    ],
+)
+def test_a_chosen_name_is_harmless_as_text_but_not_as_a_path(name: str) -> None:
+    assert verdict(f"echo $({name})") == verdict(f'git commit -m "on $({name})"') == "allow"
+    assert verdict(f"cat $({name})") == verdict(f'cp a "src/$({name})"') == "ask"
+    assert verdict(f"b=$({name}); cat $b") == verdict(f"echo a > $({name})") == "ask"
+
+
+@pytest.mark.parametrize(
+    "glob", ["*.env", "src/*.en?", "**/*.env", "cred*", "secrets.*", "[^a]d_rsa", "[[:alpha:]]d_rsa"]
+)
+def test_a_glob_that_finds_secrets_reads_them(glob: str) -> None:
+    assert verdict(f"cat {glob}") == "deny"
+
+
+@pytest.mark.parametrize("glob", ["*", "*.json", "*.yaml", "*.txt", "src/*.py", "src/*", "*s", "test_*"])
+def test_a_glob_for_files_of_a_kind_is_no_search_for_secrets(glob: str) -> None:
+    assert verdict(f"cat {glob}") == "allow"
+
+
+def test_a_pattern_given_by_option_leaves_all_operands_as_paths() -> None:
+    assert verdict("git grep -e S -- .env") == verdict("git grep S .env") == "deny"
+    assert verdict("git grep -e S -- src") == "allow"
+
+
+def test_a_line_that_runs_on_in_backticks_is_one_line() -> None:
+    assert verdict("cat `echo '.e\\\nnv'`") == verdict("cat \"`echo '.e\\\nnv'`\"") == "deny"

@@ -17,7 +17,8 @@ class Arg(msgspec.Struct, frozen=True):
     `unknown`: 0 literal, 1 unknown but harmless as text (a date, a count), 2 unknown. `glob`: unquoted `*?[`.
     `many`: stands for files of the workspace that some command listed. `remote`: came over the network.
     `pipe`: a process substitution's file. `said`: holds what some command puts out. `loose`: unknown and not in
-    quotes, so that it may become several arguments, options among them.
+    quotes, so that it may become several arguments, options among them. `word`: holds a name that somebody chose (a
+    branch): harmless as text, but as a path it may be any file.
     """
 
     text: str
@@ -29,6 +30,7 @@ class Arg(msgspec.Struct, frozen=True):
     quoted: bool = False
     said: bool = False
     loose: bool = False
+    word: bool = False
 
     @property
     def literal(self) -> bool:
@@ -56,6 +58,7 @@ def merged(pieces: list[Arg]) -> Arg:
         any(piece.quoted for piece in pieces),
         any(piece.said for piece in pieces),
         any(piece.loose for piece in pieces),
+        any(piece.word for piece in pieces),
     )
 
 

@@ -68,10 +68,12 @@ class Caller:
         self.network = 0
         self.calls = 0
         self.called: list[str] = []
+        self.left: list[Scene] = []  # where `return`, `break` and `continue` stood
+        self.trapped: list[str] = []  # what runs at some later time, wherever the line is then
         self.downloads: set[str] = set()
         self.seen: list[tuple[Arg, ...]] = []
 
-    def text(self, command: str, scene: Scene) -> None:
+    def text(self, command: str, scene: Scene) -> Scene:
         raise NotImplementedError(command)
 
     def hidden(self, text: str, scene: Scene) -> None:
@@ -110,14 +112,14 @@ class Caller:
             return
         if arg.many and use not in {"look", "read"}:
             self.ask("many-files", f"It would {use} files that only a listing names.")
-        if HOLE in arg.text:
+        if HOLE in arg.text or arg.word:
             self.opaque_path(use, arg, scene)
         else:
             self.known_path(use, arg, scene)
 
     def source(self, arg: Arg, scene: Scene) -> None:
         """A file for a linter or formatter: a glob of the workspace is as good as its names."""
-        if HOLE in arg.text or not (arg.glob or arg.many):
+        if HOLE in arg.text or arg.word or not (arg.glob or arg.many):
             self.path("write", arg, scene)
             return
         for cwd in scene.cwds:
@@ -126,7 +128,8 @@ class Caller:
                 self.add(verdict)
 
     def opaque_path(self, use: str, arg: Arg, scene: Scene) -> None:
-        prefix = posixpath.dirname(arg.text.split(HOLE, 1)[0] + "x")
+        start = arg.text.split(HOLE, 1)[0]
+        prefix = posixpath.dirname(start if arg.word else start + "x")
         if prefix:
             self.known_path(use, Arg(prefix), scene)
         self.ask("opaque-operand", f"Nobody can tell which file it would {use}.")
@@ -355,12 +358,19 @@ class Caller:
     def wrapped(self, profile: Profile, given: Sorted, scene: Scene) -> None:
         """`timeout 5 cmd …`: the inner command decides."""
         inner = given.operands[profile.wraps :]
-        if inner and scene.depth < 8:
-            deeper = scene.copy()
-            deeper.depth += 1
-            self.command(inner, deeper)
-        elif inner:
+        if inner:
+            self.here(inner, scene)
+
+    def here(self, args: list[Arg], scene: Scene) -> None:
+        """A command behind `builtin`, `command` or `time`: what it sets, it may set in this shell."""
+        if scene.depth >= 8:
             self.deny("too-deep", "Wrappers are nested too deeply to judge.")
+            return
+        deeper = scene.beyond_functions()
+        self.command(args, deeper)
+        scene.may_also(deeper)
+        for arg in args[1:] if args[0].text in DECLARING else ():
+            scene.hold(arg.text.partition("=")[0].rstrip("+"), None)  # shells differ on how it is split
 
     # --- output
 
@@ -382,6 +392,7 @@ class Caller:
         return Feed("data")
 
 
+DECLARING = names("export declare typeset local readonly")
 _TAKES_ANYTHING = names("echo printf test [ : true false exit return")
 _DESTROYS = re.compile(r"(?:[\w-]+[:-])?(?:destroy|delete|terminate|purge)(?:-[\w-]+)?")
 _RUNNABLE = names(

@@ -41,6 +41,9 @@ _BLANKS = re.compile(r"[ \t\n]+")
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RANGE = re.compile(r"(?:([-+]?\d{1,9})\.\.([-+]?\d{1,9})|([A-Za-z])\.\.([A-Za-z]))(?:\.\.([-+]?\d{1,9}))?")
 
+_COUNTERS = re.compile(
+    r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:(?:[-+*/%&^|]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)"
+)
 UNKNOWN = Arg(HOLE, unknown=2)
 COUNT = Arg("1", unknown=1)
 
@@ -293,7 +296,7 @@ def _plain_variable(part: Var, inner: Arg | None, scene: Scene, host: Host) -> l
 def _assigned(part: Var, value: Arg | None, scene: Scene) -> None:
     """`${x:=word}` leaves the word in x."""
     if part.op in {":=", "="}:
-        scene.variables[part.name] = value.text if value and value.literal else None
+        scene.hold(part.name, value.text if value and value.literal else None)
 
 
 def _default(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
@@ -336,9 +339,16 @@ def _sum(part: Sum, scene: Scene, host: Host) -> Arg:
     text = expand_one(part.parts, scene, host).text
     host.hidden(text, scene)
     known = True
+    for name in counted(text):
+        scene.hold(name, COUNT)
     for name in _NAMES.findall(text):
         value = scene.variables.get(name)
         if isinstance(value, str):
             host.hidden(value, scene)
         known = known and name in scene.variables
     return COUNT if known and HOLE not in text and "[" not in text else UNKNOWN
+
+
+def counted(text: str) -> list[str]:
+    """The variables that arithmetic assigns a number to."""
+    return [one or other for one, other in _COUNTERS.findall(text)]

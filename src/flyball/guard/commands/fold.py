@@ -8,7 +8,7 @@ import re
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.expand import Host, expand_one, expand_words
 from flyball.guard.commands.listing import listing
-from flyball.guard.commands.outputs import is_harmless
+from flyball.guard.commands.outputs import is_chosen, is_harmless
 from flyball.guard.commands.scene import Scene
 from flyball.guard.commands.tree import Redirect, Script, Simple, Sub
 from flyball.guard.commands.words import unescaped
@@ -16,7 +16,6 @@ from flyball.guard.verdict import Verdict
 
 _DISPUTED = re.compile(r"\\(?![nt])")
 _FLAGS = re.compile(r"-[neE]+")
-_PLAIN = Arg("x1", unknown=1, said=True)
 
 
 def result_of(body: Script, scene: Scene, host: Host) -> Arg | None:
@@ -27,13 +26,19 @@ def result_of(body: Script, scene: Scene, host: Host) -> Arg | None:
     simple = stages[0][-1]
     args = expand_words(simple.words, scene, _Quiet(host))
     if not args or not all(arg.literal for arg in args):
-        return _PLAIN if args and _names_of_files(args) else None
+        return Arg("x1", unknown=1, said=True) if args and _names_of_files(args) else None
     texts = [arg.text for arg in args]
     if texts == ["cat"] and len(stages[0]) == 1 and [r.op for r in simple.redirects] in (["<<"], ["<<<"]):
         return _quoted(simple.redirects[0], scene, host)
     if len(stages[0]) > 1 or simple.redirects:
-        return _PLAIN if is_harmless(texts) else None
-    return _answer(texts, scene, host)
+        return _printed(texts, simple)
+    return _answer(texts, simple, scene, host)
+
+
+def _printed(texts: list[str], simple: Simple) -> Arg | None:
+    """A number, a date, a hash; or a name."""
+    chosen = is_chosen(texts) or bool(simple.assigns)
+    return Arg("x1", unknown=1, said=True, word=chosen) if is_harmless(texts) else None
 
 
 def _quoted(redirect: Redirect, scene: Scene, host: Host) -> Arg | None:
@@ -50,7 +55,7 @@ def _names_of_files(args: list[Arg]) -> bool:
     return all(arg.literal or ((arg.many or arg.glob) and HOLE not in arg.text) for arg in args)
 
 
-def _answer(texts: list[str], scene: Scene, host: Host) -> Arg | None:
+def _answer(texts: list[str], simple: Simple, scene: Scene, host: Host) -> Arg | None:
     name, rest = texts[0], texts[1:]
     names = listing(texts, scene.cwds, host.policy)
     if names and name != "ls":
@@ -63,12 +68,12 @@ def _answer(texts: list[str], scene: Scene, host: Host) -> Arg | None:
     if texts == ["git", "rev-parse", "--show-toplevel"]:
         return Arg(host.policy.workspace)
     if len(rest) != 1 or rest[0].startswith("-"):
-        return _PLAIN if is_harmless(texts) else None
+        return _printed(texts, simple)
     if name == "basename":
         return Arg(posixpath.basename(rest[0].rstrip("/")))
     if name == "dirname":
         return Arg(posixpath.dirname(rest[0].rstrip("/")) or ("/" if rest[0][:1] == "/" else "."))
-    return _PLAIN if is_harmless(texts) else None
+    return _printed(texts, simple)
 
 
 def spoken(name: str, rest: list[str]) -> str | None:

@@ -103,7 +103,7 @@ class Grammar(SimpleReader):
         raise self.broken(f"'{self.peek()}' stands where a command should end")
 
     def pipeline(self) -> Pipe:
-        self.pipe_prefix()
+        negated = self.pipe_prefix()
         stages = [self.stage()]
         self.blanks()
         while self.looking("|") and not self.looking("||"):
@@ -112,11 +112,13 @@ class Grammar(SimpleReader):
             self.newlines()
             stages.append(self.stage())
             self.blanks()
-        return Pipe(tuple(stages))
+        return Pipe(tuple(stages), negated)
 
-    def pipe_prefix(self) -> None:
-        """`!` and `time [-p]` change nothing about what runs."""
+    def pipe_prefix(self) -> bool:
+        """`!` and `time [-p]` change nothing about what runs; the answer is whether there was a `!`."""
+        negated = False
         while self.keyword() in {"!", "time"}:
+            negated = negated or self.keyword() == "!"
             self.step()
             self.starts.append(self.at)
             self.at += len(self.keyword())
@@ -124,6 +126,7 @@ class Grammar(SimpleReader):
             if re.compile(r"-p(?=\s)").match(self.text, self.at):
                 self.at += 2
                 self.blanks()
+        return negated
 
     # --- one command
 

@@ -7,12 +7,15 @@ import msgspec
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.letters import strange_letter
+from flyball.guard.commands.names import names
 from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.scene import Scene
 from flyball.guard.commands.second import disagreement
 from flyball.guard.commands.tree import Script, Unreadable
 from flyball.guard.commands.walk import Judge
 from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
+
+_MILD = names("environment-listing looks-around local-upload")
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -73,4 +76,9 @@ def _found(script: Script, judge: Judge) -> Verdict:
         judge.script(script, Scene((judge.policy.workspace,)))
     except Unreadable as unreadable:
         judge.deny(unreadable.rule, str(unreadable))
-    return worst([*judge.found, ORDINARY])
+    return worst([*sorted(judge.found, key=_is_mild), ORDINARY])
+
+
+def _is_mild(verdict: Verdict) -> bool:
+    """Of several refusals the one that means harm is told, not the one that merely looks."""
+    return verdict.rule in _MILD or verdict.rule.startswith("path/looks-")

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _PATHS = frozenset({"look", "read", "create", "write", "delete"})
 _METADATA = re.compile(r"169\.254\.\d+\.\d+|metadata\.google\.internal|100\.100\.100\.200|\[?fd00:ec2::254")
 
+_LOOPBACK = re.compile(
+    r"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?(?:[/?#].*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 def paired(kinds: tuple[str, ...], operands: list[Arg]) -> Iterator[tuple[str, Arg]]:
     """Each operand with its kind: `pattern read...`, `read... write`. Too many operands are of kind 'extra'."""
@@ -124,11 +129,16 @@ def _packages(caller: Caller, arg: Arg, scene: Scene) -> None:
 
 def _url(caller: Caller, arg: Arg, scene: Scene) -> None:
     if arg.unknown and arg.said:
-        caller.deny("exfiltration", "What is put into the address would be carried out.")
+        rule = "local-upload" if is_loopback(arg.text) else "exfiltration"
+        caller.deny(rule, "What is put into the address would be carried out.")
     if _METADATA.search(arg.text):
         caller.deny("secret", "The address hands out the machine's credentials.")
     if arg.text.lower().startswith("file:"):
         caller.deny("hidden-read", "A file address reads a file in disguise.")
+
+
+def is_loopback(url: str) -> bool:
+    return _LOOPBACK.fullmatch(url) is not None
 
 
 def _remote(caller: Caller, arg: Arg, scene: Scene) -> None:

@@ -11,6 +11,7 @@ _NUMBER = Lazy(r"-?\d+(?:\.\d+)?")
 _SUM = Lazy(r"\d+|[-+*/%]")
 _FILE = Lazy(r"[\w./][\w./-]*")
 _FORMAT = Lazy(r"\+(?:%[-\w:]|\w)(?:%[-_0^#]?:*\w|[\w:,/.+-])*")
+_DIRECTIVE = Lazy(r"%[-_0^#]?:*[a-mo-su-zA-Y]")
 _DATE_FLAG = Lazy(r"-u|-R|-I\w*|--utc|--universal|--rfc-\w+(?:=\w+)?|--iso-8601(?:=\w+)?|--date=.*")
 _REVISION = Lazy(r"[\w@][\w./@{}~^-]*")
 _SURE = Lazy(  # `git rev-parse` prints what is no revision as it stands, and it could be the name of any file
@@ -46,6 +47,20 @@ def is_harmless(texts: list[str]) -> bool:
         return all(_FLAG.fullmatch(text) or _FILE.fullmatch(text) for text in rest)
     pattern = {"seq": _NUMBER, "expr": _SUM, "getconf": _FILE}.get(name)
     return pattern is not None and all(pattern.fullmatch(text) for text in rest)
+
+
+def is_chosen(texts: list[str]) -> bool:
+    """Whether it is a name that somebody chose: a branch, a tag, a word in the format of a date."""
+    if texts[0] == "date":
+        return any(_has_a_word(text) for text in texts[1:] if text.startswith("+"))
+    named = texts[1:2] in (["describe"], ["symbolic-ref"], ["branch"])
+    return texts[0] == "git" and (named or any(text.startswith("--abbrev-ref") for text in texts))
+
+
+def _has_a_word(form: str) -> bool:
+    """Two letters side by side, where `%p` may be nothing at all."""
+    left = _DIRECTIVE.sub(lambda match: "" if match[0][-1] in "pP" else "0", form)
+    return "%" in left or re.search("[A-Za-z]{2}", left) is not None
 
 
 def _git(sub: str, rest: list[str]) -> bool:

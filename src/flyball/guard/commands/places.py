@@ -97,6 +97,18 @@ _SAMPLES = [
     "server.key",
 ]
 
+_SECRET_NAMES = names(
+    ".env .env.local .env.production .envrc prod.env .dev.vars id_rsa id_dsa id_ecdsa id_ed25519 deploy_rsa deploy_ed25519"
+    " .netrc _netrc .pgpass .my.cnf .pypirc .git-credentials .vault-token .htpasswd .dockercfg .s3cfg .boto .secrets"
+    " server.pem server.key server.p12 server.pfx server.p8 server.jks server.keystore server.kdbx server.ppk"
+    " terraform.tfstate secrets.yml secrets.yaml secrets.json secrets.toml secrets.env secrets.txt secret.yml secret.json"
+    " .credentials credentials credentials.json credentials.yml credentials.toml auth.json service-account.json"
+    " service_account.json client_secret.json kubeconfig wallet.dat .bash_history"
+)
+_USUAL_KINDS = Lazy(r"\*+\.(?:json|ya?ml|toml|txt|ini|xml|csv|properties|local|production)|\*+[a-z]?")
+_CLASS = Lazy(r"\[[^\]]*\[[:.=][^\]]*[:.=]\][^\]]*\]")
+FIXED_LEAST = 3
+
 # place: what each use of it gets. (look = its existence, read, create, write, delete)
 _TABLE: dict[str, tuple[Word, Word, Word, Word, Word]] = {
     "inside": ("allow", "allow", "allow", "allow", "allow"),
@@ -145,7 +157,8 @@ def ruling(place: str, use: str, path: str) -> Verdict | None:
     word = _TABLE[place][_USES.index(use)]
     if word == "allow":
         return None
-    return Verdict(word, f"path/{place}", f"May not {use} '{path}' unasked: {_WHY[place]}.")
+    looks = "looks-" if use == "look" and word == "deny" else ""
+    return Verdict(word, f"path/{looks}{place}", f"May not {use} '{path}' unasked: {_WHY[place]}.")
 
 
 @lru_cache(maxsize=4096)
@@ -248,9 +261,12 @@ def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
             return place_of(sample, cwd, policy)
     if _could_match(pieces, ["", "etc", "shadow"]):
         return "secret"
-    named = _private(path.lower(), pieces, _below(path, policy.workspace) is not None)
+    inside = _below(path, policy.workspace) is not None
+    named = _private(path.lower(), pieces, inside)
     if named:
         return named
+    if _names_a_secret(pieces[-1]):
+        return "workspace-secret" if inside else "secret"
     fixed = posixpath.dirname(re.split(r"[*?\[]", path, maxsplit=1)[0]) or "/"
     place = place_of(fixed, cwd, policy)
     return "inside" if place == "workspace" else place
@@ -276,4 +292,12 @@ def _fits(name: str, piece: str) -> bool:
         return True
     if (name[:1] == "." and piece[:1] != ".") or piece.strip("*?") == "":
         return False
-    return fnmatch.fnmatchcase(name, piece)
+    return fnmatch.fnmatchcase(name, _CLASS.sub("?", piece).replace("[^", "[!"))
+
+
+def _names_a_secret(piece: str) -> bool:
+    """Whether a glob finds files that are called like secrets, rather than all files of some kind."""
+    fixed = re.sub(r"\[[^\]]*\]|[*?]", "", piece)
+    if fixed == piece or len(fixed) < FIXED_LEAST or _USUAL_KINDS.fullmatch(piece):
+        return False
+    return any(_fits(name, piece) for name in _SECRET_NAMES)

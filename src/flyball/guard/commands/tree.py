@@ -86,6 +86,7 @@ class Simple(msgspec.Struct, frozen=True):
 
 class Pipe(msgspec.Struct, frozen=True):
     stages: tuple[Stage, ...]
+    negated: bool = False
 
 
 class Block(msgspec.Struct, frozen=True):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from flyball.guard.commands import fold
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.call import Caller
+from flyball.guard.commands.call import DECLARING, Caller
+from flyball.guard.commands.chains import Chain, leaver
 from flyball.guard.commands.checks.wrappers import positional
-from flyball.guard.commands.expand import expand, expand_one, expand_words
+from flyball.guard.commands.expand import counted, expand, expand_one, expand_words
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.profiles import profile_of
-from flyball.guard.commands.scene import NOTHING, Feed, Scene
+from flyball.guard.commands.scene import NOTHING, POSITIONS, Feed, Scene, partly
 from flyball.guard.commands.tree import (
     Assign,
     Block,
@@ -31,54 +34,61 @@ from flyball.guard.commands.tree import (
     Sum,
     Test,
     Unreadable,
+    Var,
     Word,
 )
 
 STAGES_MOST = 200
 LOOP_VALUES_MOST = 12
+ROUNDS_MOST = 8
 DEPTH_MOST = 12
 
 _OF_ARGUMENTS = frozenset({"opaque-operand", "opaque-variable"})
 """What a function does with its arguments is judged again, with the arguments, where it is called."""
 
 _EVALUATED = re.compile(r"\w\[[^\]]*(?:\$\(|`)")
-_COUNTERS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:[-+*/%]?=(?!=)|\+\+|--)")
 
 
 class Judge(Caller):
     """Walks a script; verdicts gather in `found`."""
 
     stages = 0
+    loops = 0
 
     # --- scripts
 
-    def text(self, command: str, scene: Scene) -> None:
-        """A command line inside a command line: `sh -c`, `eval`, a heredoc fed to a shell."""
+    def text(self, command: str, scene: Scene) -> Scene:
+        """A command line inside a command line: `sh -c`, `eval`, a heredoc fed to a shell. The answer is where it ends."""
         if scene.depth >= DEPTH_MOST:
             raise Unreadable("too-deep", "Commands are nested too deeply to judge; split them up.")
         inner = scene.copy()
         inner.depth += 1
+        inner.feed = partly(scene.feed)
         script, _, only_bash = read(command)
         if scene.posix and only_bash:
             self.ask("dialect", f"Shells read {only_bash} differently; use bash, or write it plainly.")
         self.script(script, inner)
+        return inner
 
     def script(self, script: Script, scene: Scene) -> None:
-        chain, before, certain = scene.cwds, "", scene
-        for number, item in enumerate(script.items):
-            entered = scene.copy() if before else scene
+        """After `&&` the line goes on only where all went well, after `||` only where it did not."""
+        chain = Chain(scene.copy())
+        for item in script.items:
+            scene.become(chain.entry())
+            before = scene.copy()
             self.item(item, scene)
-            if before == "||" or (before == "&&" and item.after == "||"):
-                scene.variables_may_be(entered)
-            elif before and item.after != "&&":
-                scene.variables_may_be(certain)
-            certain = certain if before else scene.copy() if item.after in {"&&", "||"} else scene
-            gone, before = before == "||" and _leaves(item), item.after
-            if item.after == "&&" or (item.after == "||" and _leaves(script.items[number + 1])):
-                continue
-            if scene.cwds != chain and not gone:
-                scene.cwds = tuple(dict.fromkeys((*scene.cwds, *chain)))[:6]
-            chain = scene.cwds if item.after != "||" else chain
+            chain.went(item, before, scene, self.is_left(item))
+        scene.become(chain.end())
+
+    def is_left(self, item: Item) -> bool:
+        """Does nothing after the item run? (`return` outside of a function only complains.)"""
+        where = {
+            "exit": True,
+            "return": bool(self.called),
+            "break": self.loops > 0,
+            "continue": self.loops > 0,
+        }
+        return where.get(leaver(item), False)
 
     def item(self, item: Item, scene: Scene) -> None:
         if item.after == "&":
@@ -125,7 +135,7 @@ class Judge(Caller):
         taken = scene.feed
         scene.feed = self.redirects(block.redirects, scene)
         if block.kind == "group":
-            scene.feed = _partly(scene.feed)
+            scene.feed = partly(scene.feed)
             self.script(block.scripts[0], scene)
         else:
             (self.repeated if block.kind == "while" else self.branches)(block, scene)
@@ -134,58 +144,99 @@ class Judge(Caller):
     def branches(self, block: Block, scene: Scene) -> None:
         """Each script may run or not."""
         for script in block.scripts:
-            inner = scene.fed(_partly(scene.feed))
+            inner = scene.fed(partly(scene.feed))
             self.script(script, inner)
             if block.kind not in {"subshell", "coproc"}:
                 scene.may_also(inner)
 
     def repeated(self, block: Block, scene: Scene) -> None:
-        """A loop's body runs after its condition, and again after itself."""
-        for _ in range(2):
-            inner = scene.fed(_partly(scene.feed))
+        """A loop's body runs after its condition, and again after itself; it may end after either."""
+
+        def once(inner: Scene) -> None:
             for script in block.scripts:
                 self.script(script, inner)
-            scene.may_also(inner)
+                self.left.append(inner.copy())
+
+        self.rounds(scene, [once])
 
     def loop(self, loop: Loop, scene: Scene) -> None:
         values = expand_words(loop.words, scene, self) if loop.words is not None else _arguments(scene)
-        inner = scene.copy()
-        inner.feed = _partly(self.redirects(loop.redirects, scene))
+        feed = partly(self.redirects(loop.redirects, scene))
         self.variable(loop.name, Arg(HOLE, unknown=2), False)
-        for value in _loop_values(values):
-            inner.variables[loop.name] = value.text if value.literal else value
-            self.script(loop.body, inner)
-        again = inner.copy()
-        inner.may_also(scene)
-        if inner.variables.keys() - scene.variables.keys() - {loop.name}:
-            again.may_also(inner)
-            self.script(loop.body, again)
-        scene.may_also(inner)
+        bodies = [partial(self.turn, loop, value) for value in _loop_values(values)]
+        taken, scene.feed = scene.feed, feed
+        if len(values) <= LOOP_VALUES_MOST and all(value.literal for value in values):
+            inner = scene.copy()
+            for body in bodies:
+                self.inside(inner, body)
+            scene.may_also(inner)
+        else:
+            self.rounds(scene, bodies)
+        scene.feed = taken
+
+    def turn(self, loop: Loop, value: Arg, inner: Scene) -> None:
+        inner.hold(loop.name, value.text if value.literal else value)
+        self.script(loop.body, inner)
+
+    def rounds(self, scene: Scene, bodies: list[Callable[[Scene], None]]) -> None:
+        """Nobody knows how often and in which order: until another round would find nothing new."""
+        for _ in range(ROUNDS_MOST):
+            before = scene.copy()
+            for body in bodies:
+                inner = scene.fed(partly(scene.feed))
+                self.inside(inner, body)
+                scene.may_also(inner)
+            if scene.is_like(before):
+                return
+        self.ask("too-long", "The loop hands values on from round to round; write it plainly.")
+
+    def inside(self, inner: Scene, body: Callable[[Scene], None]) -> None:
+        """One round of a loop: it may also end, or go on, wherever the body says so."""
+        left, self.left, self.loops = self.left, [], self.loops + 1
+        body(inner)
+        for gone in self.left:
+            inner.may_also(gone)
+        self.left, self.loops = [*left, *self.left], self.loops - 1
 
     def define(self, define: Define, scene: Scene) -> None:
         if profile_of(define.name) or define.name == "flyball":
             self.deny("shadowed-command", f"The function '{define.name}' takes the place of a command.")
-        scene.functions[define.name] = define.body
-        self.called.append(define.name)
-        inner, before = scene.copy(), len(self.found)
+        scene.define(define.name, define.body)
+        inner = scene.at_any_time() if self.trapped else scene.copy()
+        inner.variables.update(dict.fromkeys(POSITIONS))
         inner.depth += 1
-        self.flow(define.body, inner)
-        self.found[before:] = [
-            v for v in self.found[before:] if v.rule not in _OF_ARGUMENTS or v.verdict == "deny"
-        ]
-        self.called.pop()
+        before = len(self.found)
+        self.in_body(define.name, define.body, inner)
+        if not self.trapped:
+            self.found[before:] = [
+                v for v in self.found[before:] if v.rule not in _OF_ARGUMENTS or v.verdict == "deny"
+            ]
 
     def function(self, name: str, args: list[Arg], scene: Scene) -> None:
-        """A call of a function of this line: its body with these arguments."""
-        self.called.append(name)
-        inner = scene.fed(_partly(scene.feed))
-        inner.depth += 1
-        inner.variables.update(positional([Arg(name), *args]))
-        if inner.depth < DEPTH_MOST:
-            self.flow(scene.functions[name], inner)
-        else:
+        """A call of a function of this line: its body with these arguments, in this shell."""
+        given = positional([Arg(name), *args])
+        before = scene.copy()
+        if scene.depth + 1 >= DEPTH_MOST:
             self.ask("too-deep", "Functions call each other too deeply to judge.")
+            return
+        for body in before.functions[name]:
+            inner = before.fed(partly(scene.feed))
+            inner.depth += 1
+            inner.variables.update(given, **{"0": None})
+            self.in_body(name, body, inner)
+            for own in ("0", *POSITIONS):
+                inner.variables.pop(own, None)
+            inner.variables.update({own: before.variables[own] for own in given if own in before.variables})
+            scene.may_also(inner)
+
+    def in_body(self, name: str, body: Stage, inner: Scene) -> None:
+        left, loops, self.left, self.loops = self.left, self.loops, [], 0
+        self.called.append(name)
+        self.flow(body, inner)
         self.called.pop()
+        for gone in self.left:
+            inner.may_also(gone)
+        self.left, self.loops = left, loops
 
     def condition(self, test: Test, scene: Scene) -> None:
         for arg in self.compared(test.words, scene):
@@ -198,14 +249,29 @@ class Judge(Caller):
             for part in getattr(word, "parts", ()):
                 if isinstance(part, Sum):
                     text = expand_one(part.parts, scene, self).text
-                    for name in _COUNTERS.findall(text):
+                    for name in counted(text):
                         self.variable(name, Arg("1", unknown=1), False)
-                        scene.variables[name] = Arg("1", unknown=1)
+                        scene.hold(name, Arg("1", unknown=1))
 
     # --- simple commands
 
     def expanded(self, words: tuple[Word, ...], scene: Scene) -> list[Arg]:
-        return expand_words(words, scene, self)
+        """`export x=$y` is an assignment: what y holds is not split."""
+        declares = bool(words) and _plain_text(words[0]) in DECLARING
+        return [
+            arg
+            for word in words
+            for arg in (
+                [self.declared(word, scene)]
+                if declares and _is_assigned(word)
+                else expand(word.parts, scene, self)
+            )
+        ]
+
+    def declared(self, word: Word, scene: Scene) -> Arg:
+        value = expand_one(word.parts, scene, self)
+        sure = not scene.posix or all(isinstance(part, Lit) or part.quoted for part in word.parts)
+        return value if sure else Arg(value.text.partition("=")[0] + "=" + HOLE, unknown=2)
 
     def compared(self, words: tuple[Word, ...], scene: Scene) -> list[Arg]:
         """Words that are only compared with something: what they hold does no harm."""
@@ -219,14 +285,16 @@ class Judge(Caller):
     def simple(self, simple: Simple, scene: Scene) -> Feed:
         compares = _first_word(simple) in {"[", "test"}
         args = (self.compared if compares else self.expanded)(simple.words, scene)
-        local = scene if not simple.words else scene.copy()
-        for assign in simple.assigns:
-            if not (assign.name == "IFS" and args[:1] == [Arg("read")]):
-                self.assign(assign, local, exported=bool(simple.words))
         taken = scene.feed
         scene.feed = self.redirects(simple.redirects, scene)
+        local = scene if not simple.words else scene.copy()
+        for assign in simple.assigns:
+            if assign.name == "IFS" and args[:1] == [Arg("read")]:
+                self.separators(assign, local)
+            else:
+                self.assign(assign, local, exported=bool(simple.words))
         before = self.network
-        feed = self.with_variables(args, scene, local) if args else Feed("data")
+        feed = self.with_variables(args, simple.assigns, scene, local) if args else Feed("data")
         if args and any(isinstance(part, Sub) for part in simple.words[0].parts):
             self.ask("opaque-command", "A substitution says which command runs; write its name plainly.")
         if self.network > before or taken.kind == "remote":
@@ -234,22 +302,34 @@ class Judge(Caller):
         scene.feed = taken
         return Feed("data") if any(_takes_output(redirect) for redirect in simple.redirects) else feed
 
-    def with_variables(self, args: list[Arg], scene: Scene, local: Scene) -> Feed:
-        """`x=1 command`: the assignments hold for the command alone."""
+    def with_variables(
+        self, args: list[Arg], assigns: tuple[Assign, ...], scene: Scene, local: Scene
+    ) -> Feed:
+        """`x=1 command`: the assignments hold for the command alone; what their values assign (`$((y++))`) stays."""
         given = {
             name: value
             for name, value in local.variables.items()
             if name not in scene.variables or scene.variables[name] is not value
         }
-        before = {name: scene.variables[name] for name in given if name in scene.variables}
+        alone = {assign.name for assign in assigns}
+        before = {name: scene.variables[name] for name in alone if name in scene.variables}
         scene.variables.update(given)
         feed = self.command(args, scene)
-        for name, value in given.items():
-            if scene.variables.pop(name, None) is not value:
+        parts = [part for assign in assigns for part in assign.value.parts]
+        plain = all(isinstance(part, Lit | Sub) or (isinstance(part, Var) and not part.op) for part in parts)
+        for name in alone & given.keys():
+            same = scene.variables.pop(name, None) is given[name]
+            if not same or scene.posix or not plain:
                 scene.variables[name] = None
             elif name in before:
                 scene.variables[name] = before[name]
         return feed
+
+    def separators(self, assign: Assign, local: Scene) -> None:
+        """`IFS=, read x`: what the line is cut at, for this command alone."""
+        value = expand_one(assign.value.parts, local, self)
+        plain = value.literal and not (assign.plus or assign.items or assign.subscript)
+        local.variables["IFS"] = value.text if plain else None
 
     def brought(self, simple: Simple, args: list[Arg]) -> None:
         """Files that now hold what came over the network."""
@@ -267,12 +347,12 @@ class Judge(Caller):
         if _EVALUATED.search(value.text):
             self.deny("hidden-command", "A substitution is hidden in text that arithmetic would evaluate.")
         if assign.items:
-            known = all(item.literal for item in items)
-            scene.variables[assign.name] = tuple(item.text for item in items) if known else None
+            known = all(item.literal for item in items) and not assign.plus
+            scene.hold(assign.name, tuple(item.text for item in items) if known else None)
         elif assign.plus or assign.subscript:
-            scene.variables[assign.name] = None
+            scene.hold(assign.name, None)
         else:
-            scene.variables[assign.name] = value.text if value.literal else value
+            scene.hold(assign.name, value.text if value.literal else value)
 
     # --- redirections
 
@@ -284,6 +364,9 @@ class Judge(Caller):
         return feed
 
     def redirect(self, redirect: Redirect, scene: Scene) -> Feed | None:
+        if redirect.fd.startswith("{"):
+            self.variable(redirect.fd.strip("{}"), Arg("1", unknown=1), False)
+            scene.hold(redirect.fd.strip("{}"), Arg("1", unknown=1))
         if redirect.op == "<<":
             return _fed(expand_one(redirect.body, scene, self))
         if redirect.op == "<<<":
@@ -329,7 +412,7 @@ class Judge(Caller):
     def result(self, body: Script, scene: Scene, remote: bool) -> Arg:
         if remote:
             return Arg(HOLE, unknown=2, remote=True, said=True)
-        return fold.result_of(body, scene, self) or Arg(HOLE, unknown=2, said=True)
+        return fold.result_of(body, scene.copy(), self) or Arg(HOLE, unknown=2, said=True)
 
     def hidden(self, text: str, scene: Scene) -> None:
         """Text that bash evaluates a second time (arithmetic, subscripts, `declare`, `test -v`)."""
@@ -337,21 +420,18 @@ class Judge(Caller):
             self.deny("hidden-command", "A substitution is hidden in text that bash evaluates again.")
 
 
+def _is_assigned(word: Word) -> bool:
+    """`name=value` without braces, which would make it several words."""
+    bare = [part.text for part in word.parts if isinstance(part, Lit) and not part.quoted]
+    named = isinstance(word.parts[0], Lit) and bare[:1] == [word.parts[0].text]
+    return named and re.match(r"[A-Za-z_]\w*\+?=", bare[0]) is not None and "{" not in "".join(bare)
+
+
 def _takes_output(redirect: Redirect) -> bool:
     """Does what the command puts out go elsewhere than into the pipe?"""
     if redirect.op in {"&>", "&>>"}:
         return True
     return redirect.op in {">", ">>", ">|", ">&", "<>"} and redirect.fd in {"", "1"}
-
-
-def _partly(feed: Feed) -> Feed:
-    """Where several commands read in turn, nobody knows which of them gets what."""
-    return Feed("data") if feed.kind == "text" else feed
-
-
-def _leaves(item: Item) -> bool:
-    stage = item.pipe.stages[0]
-    return isinstance(stage, Simple) and _first_word(stage) in {"exit", "return", "break", "continue"}
 
 
 def _plain_text(word: Word) -> str:

@@ -258,8 +258,8 @@ class WordReader:
             at += 2 if self.text[at] == "\\" else 1
         if at >= len(self.text):
             raise self.broken("a backtick is not closed")
-        escapable = r'\\([$`\\"])' if quoted else r"\\([$`\\])"
-        inner = re.sub(escapable, r"\1", self.text[self.at + 1 : at])
+        escapable = r'\\([$`\\"]|\n)' if quoted else r"\\([$`\\]|\n)"
+        inner = re.sub(escapable, lambda match: match[1].strip("\n"), self.text[self.at + 1 : at])
         self.at = at + 1
         return Sub(self.nested(inner), "$", quoted)
 

@@ -6,25 +6,31 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.wrappers import positional
-from flyball.guard.commands.environment import harmless
+from flyball.guard.commands.environment import harmless, looks_secret
 from flyball.guard.commands.names import names
 from flyball.guard.commands.places import UNKNOWN, place_of
+from flyball.guard.commands.scene import NOTHING, POSITIONS, Feed, Value
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 _SET_FLAGS = re.compile(r"[-+][euxfvCn]*o?")
 _SET_NAMES = names("pipefail errexit nounset xtrace noglob noclobber verbose")
-_SHOPT_HARMLESS = names("nullglob globstar failglob inherit_errexit lastpipe nocasematch")
+_SHOPT_HARMLESS = names("nullglob globstar failglob inherit_errexit nocasematch")
+_WHOLE_LINES = ("", "\n", " \t\n")
+"""What IFS may be where one variable gets a whole line."""
 
 
 def cd(call: Call) -> None:
     """Later parts of the line are judged from the new directory."""
     if call.name == "dirs":
         return
-    target = _remembered(call) or (call.operands[0] if call.operands else Arg(call.judge.policy.home))
+    unsaid = Arg(call.judge.policy.home if call.name == "cd" else "-")
+    target = _remembered(call) or (call.operands[0] if call.operands else unsaid)
     if target.text == "-" or not target.literal or (call.name == "popd" and target.text[:1] != "/"):
         call.scene.cwds = (UNKNOWN,)
         call.ask("opaque-operand", "Nobody can tell which directory it goes to.")
@@ -37,6 +43,8 @@ def cd(call: Call) -> None:
         below = call.scene.variables.get("DIRSTACK", ())
         call.scene.variables["DIRSTACK"] = (left, *below) if left and isinstance(below, tuple) else None
     call.scene.cwds = tuple(dict.fromkeys(moved))
+    for text in call.judge.trapped:
+        trap_runs(call, text)
 
 
 def _remembered(call: Call) -> Arg | None:
@@ -66,25 +74,41 @@ def declare(call: Call) -> None:
     if call.given.has("-f") and exported:
         call.deny("hidden-command", "A function would be handed to every later command.")
     if not call.operands and not call.given.has("-f", "-F"):
-        call.deny("secret", "It prints every variable.")
+        call.deny("environment-listing", "It prints every variable.")
     for arg in call.operands:
         name, equals, _ = arg.text.partition("=")
         call.judge.hidden(arg.text, call.scene)
         if call.given.has("-p") and not harmless(name):
-            call.deny("secret", f"It prints '{name}'.")
+            call.deny("secret" if looks_secret(name) else "environment-listing", f"It prints '{name}'.")
         if equals or exported:
-            _declared(call, name.rstrip("+"), arg.tail(len(name) + 1), exported)
+            call.judge.variable(name.rstrip("+").partition("[")[0], arg.tail(len(name) + 1), exported)
+        _declared(call, name, arg.tail(len(name) + 1) if equals else None)
 
 
-def _declared(call: Call, name: str, value: Arg, exported: bool) -> None:
-    call.judge.variable(name.partition("[")[0], value, exported)
-    if re.fullmatch(r"[A-Za-z_]\w*", name):
-        call.scene.variables[name] = value.text if value.literal else value
+def _declared(call: Call, name: str, value: Arg | None) -> None:
+    """Attributes change what is assigned later; a local variable starts anew."""
+    bare = name.rstrip("+").partition("[")[0]
+    changes = call.given.has("-g", "-i", "-l", "-u", "-a", "-A", "-t", "-I")
+    if value is None and not changes:
+        if call.name == "local" or call.judge.called:
+            call.scene.hold(bare, None)
+    else:
+        known = value is not None and bare == name and not changes
+        call.scene.hold(
+            name.rstrip("+"), (value.text if value.literal else value) if value and known else None
+        )
+    if changes or call.name == "readonly" or call.given.has("-r"):
+        call.scene.odd.add(bare)
 
 
 def shift(call: Call) -> None:
     """From here on nobody keeps count of which argument is which."""
-    call.scene.variables.update((name, None) for name in (*map(str, range(1, 10)), "@"))
+    call.scene.variables.update((name, None) for name in POSITIONS)
+
+
+def leave(call: Call) -> None:
+    """`return`, `break`, `continue`: the function or loop may end with all as it is here."""
+    call.judge.left.append(call.scene.copy())
 
 
 def unset(call: Call) -> None:
@@ -94,16 +118,21 @@ def unset(call: Call) -> None:
             call.deny("guard", f"'{arg.text}' belongs to the guard.")
         if call.judge.is_dangerous(arg.text):
             call.ask("environment", f"'{arg.text}' changes what commands run or read.")
-        call.scene.variables[arg.text] = ""
+        if not call.given.has("-v"):
+            call.scene.functions.pop(arg.text, None)
+        if not call.given.has("-f"):
+            within = call.judge.called or call.scene.depth
+            call.scene.hold(arg.text, None if within else "")  # another of that name may come to light
 
 
 def set_options(call: Call) -> None:
     if not call.operands:
-        call.deny("secret", "It prints every variable.")
+        call.deny("environment-listing", "It prints every variable.")
     expects_name = False
     for at, arg in enumerate(call.operands):
         if arg.text == "--":
-            call.scene.variables.update(positional([arg, *call.operands[at + 1 :]]))
+            given = positional([arg, *call.operands[at + 1 :]])
+            call.scene.variables.update({name: given[name] for name in POSITIONS})
             return
         if expects_name and arg.text in _SET_NAMES:
             expects_name = False
@@ -134,7 +163,7 @@ def evaluate(call: Call) -> None:
         rule = "remote-code" if remote else "opaque-command"
         call.deny(rule, "Nobody can tell what 'eval' would run.")
     else:
-        call.judge.text(command, call.scene)
+        call.scene.may_also(call.judge.text(command, call.scene))
 
 
 def source(call: Call) -> None:
@@ -157,9 +186,7 @@ def source(call: Call) -> None:
 
 def command(call: Call) -> None:
     if call.operands and not call.given.has("-v", "-V"):
-        scene = call.scene.copy()
-        scene.depth += 1
-        call.judge.command(call.operands, scene)
+        call.judge.here(call.operands, call.scene)
 
 
 def trap(call: Call) -> None:
@@ -169,22 +196,51 @@ def trap(call: Call) -> None:
     if HOLE in text:
         call.deny("opaque-command", "Nobody can tell what the trap would run.")
     elif len(call.operands) > 1 and text not in {"", "-"}:
-        call.judge.text(text, call.scene)
+        trap_runs(call, text)
+        _trap_sets(call, text)
+        call.judge.trapped.append(text)
+
+
+def trap_runs(call: Call, text: str) -> None:
+    """A trap runs at any time from now on."""
+    scene = call.scene.at_any_time()
+    waiting, call.judge.trapped = call.judge.trapped, []  # a trap does not set off another
+    call.judge.text(text, scene)
+    call.judge.trapped += waiting
+
+
+def _trap_sets(call: Call, text: str) -> None:
+    """What a trap assigns may be so from now on, between any two commands."""
+    judge, before = call.judge, len(call.judge.found)
+    start = msgspec.structs.replace(call.scene.fed(NOTHING), variables={})
+    end = judge.text(text, start)
+    del judge.found[before:]
+    if end.cwds != start.cwds or not end.variables.keys().isdisjoint(POSITIONS):
+        call.ask("opaque-operand", "Nobody can tell where the line is after its trap.")
+    call.scene.odd.update(end.variables)
+    call.scene.variables.update(dict.fromkeys(end.variables))
+    call.scene.may_also(msgspec.structs.replace(end, variables=call.scene.variables))
 
 
 def read(call: Call) -> None:
-    for arg in [*call.operands, *call.given.values("-a")]:
+    targets = [*call.operands, *call.given.values("-a")]
+    for arg in targets:
         call.judge.hidden(arg.text, call.scene)
         call.judge.variable(arg.text.partition("[")[0], Arg(HOLE, unknown=2), False)
-        call.scene.variables[arg.text] = None
-    call.scene.variables["REPLY"] = None
-    line = call.scene.feed.text.removesuffix("\n")
-    plain = call.scene.feed.kind == "text" and re.fullmatch(r"\S(?:[^\\\n]*\S)?", line)
-    alone = len(call.operands) == 1 and {option.name for option in call.given.options} <= {"-r"}
-    if alone and call.scene.feed.kind == "listed":
-        call.scene.variables[call.operands[0].text] = Arg(call.scene.feed.text, many=True)
-    elif alone and plain:
-        call.scene.variables[call.operands[0].text] = line
+        call.scene.hold(arg.text, None)
+    call.scene.variables.update(dict.fromkeys(("REPLY", "OPTARG", "OPTIND")))
+    alone = len(targets) == 1 and {option.name for option in call.given.options} <= {"-r"}
+    if alone and call.name == "read" and call.scene.variables.get("IFS", "") in _WHOLE_LINES:
+        call.scene.hold(call.operands[0].text, _line(call.scene.feed))
+
+
+def _line(feed: Feed) -> Value:
+    """What a whole line that flows in leaves: nobody believes backslashes, which may quote or not."""
+    if feed.kind == "listed":
+        return Arg(feed.text, many=True)
+    line = feed.text.removesuffix("\n")
+    plain = feed.kind == "text" and re.fullmatch(r"[^\s\\](?:[^\\\n]*[^\s\\])?", line)
+    return line if plain else None
 
 
 def let(call: Call) -> None:
@@ -193,7 +249,7 @@ def let(call: Call) -> None:
         name = re.match(r"[A-Za-z_]\w*", arg.text)
         if name:
             call.judge.variable(name.group(), Arg("1", unknown=1), False)
-            call.scene.variables[name.group()] = None
+            call.scene.hold(name.group(), None)
     if any(HOLE in arg.text or "[" in arg.text for arg in call.operands):
         call.ask("opaque-operand", "Nobody can tell what the arithmetic evaluates.")
 
@@ -202,6 +258,7 @@ CHECKS = {
     "cd": cd,
     "declare": declare,
     "shift": shift,
+    "leave": leave,
     "unset": unset,
     "set": set_options,
     "shopt": shopt,

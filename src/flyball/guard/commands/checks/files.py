@@ -49,7 +49,7 @@ def link(call: Call) -> None:
     if not call.given.has("-s", "--symbolic"):
         call.ask("unlisted", "A hard link makes one file appear twice.")
         call.path("write", target)
-    elif HOLE in target.text:
+    elif HOLE in target.text or target.word:
         call.ask("opaque-operand", "Nobody can tell where the link would lead.")
     else:
         _link_target(call, posixpath.join(posixpath.dirname(name.text), target.text))

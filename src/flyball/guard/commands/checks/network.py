@@ -7,12 +7,18 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.kinds import is_loopback
+from flyball.guard.commands.names import names
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 _SOCKET_RUNS = re.compile(
     r"-\w*[ec]|--exec|--sh-exec|--lua-exec|(?:exec|system|open|create|gopen):.*", re.IGNORECASE
+)
+_OTHER_WAYS = names(
+    "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve -K --config --url -L"
+    " --location --location-trusted --interface --unix-socket --abstract-unix-socket --next -e --execute -i --input-file"
 )
 _REMOTE = re.compile(r"[^/]*:.*|\w+://.*")
 
@@ -34,10 +40,17 @@ def curl(call: Call) -> None:
 def _carried(call: Call, name: str, kind: str, value: Arg) -> None:
     """Data taken from a file, from standard input or from a substitution leaves the machine."""
     shape = {"--data-urlencode": r"[^=]*@", "-F": r"[^=]*=[@<]", "--form": r"[^=]*=[@<]"}.get(name, "@")
+    rule = "local-upload" if _stays_here(call) else "exfiltration"
     if kind == "upload" or (kind == "data" and re.match(shape, value.text)):
-        call.deny("exfiltration", "It would carry a file out.")
+        call.deny(rule, "It would carry a file out.")
     elif HOLE in value.text or value.said:
-        call.deny("exfiltration", "Nobody can tell what it would carry out.")
+        call.deny(rule, "Nobody can tell what it would carry out.")
+
+
+def _stays_here(call: Call) -> bool:
+    """Does everything go to this machine itself, and by no other way?"""
+    ways = call.given.has(*_OTHER_WAYS)
+    return bool(call.operands) and not ways and all(is_loopback(arg.text) for arg in call.operands)
 
 
 def ssh(call: Call) -> None:
@@ -66,7 +79,9 @@ def scp(call: Call) -> None:
 def socket(call: Call) -> None:
     call.judge.network += 1
     if call.scene.feed.kind != "none":
-        call.deny("exfiltration", "It would carry what flows in to another machine.")
+        here = all(is_loopback(arg.text) or arg.text.isdecimal() for arg in call.operands)
+        rule = "local-upload" if here and call.operands else "exfiltration"
+        call.deny(rule, "It would carry what flows in to another machine.")
     for arg in call.operands:
         if _SOCKET_RUNS.fullmatch(arg.text):
             call.deny("remote-code", "The connection would run a command.")

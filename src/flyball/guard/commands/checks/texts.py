@@ -21,12 +21,15 @@ _FILE_TESTS = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O
 
 
 def printf(call: Call) -> None:
-    if call.operands and call.operands[0].text == "-v" and len(call.operands) > 1:
-        call.judge.hidden(call.operands[1].text, call.scene)
-        call.judge.variable(call.operands[1].text.partition("[")[0], Arg(HOLE, unknown=2), False)
-        said = [arg.text for arg in call.operands[2:]]
-        known = all(arg.literal for arg in call.operands[2:])
-        call.scene.variables[call.operands[1].text] = spoken("printf", said) if known else None
+    words = list(call.operands)
+    if words and re.match(r"-v.", words[0].text):
+        words[:1] = [Arg("-v"), words[0].tail(2)]
+    if len(words) > 1 and words[0].text == "-v":
+        call.judge.hidden(words[1].text, call.scene)
+        call.judge.variable(words[1].text.partition("[")[0], Arg(HOLE, unknown=2), False)
+        said = [arg.text for arg in words[2:]]
+        known = all(arg.literal for arg in words[2:]) and said[:1] != ["-v"]
+        call.scene.hold(words[1].text, spoken("printf", said) if known else None)
 
 
 def test(call: Call) -> None:
@@ -110,12 +113,12 @@ def date(call: Call) -> None:
 
 def ps(call: Call) -> None:
     if any(re.fullmatch(r"[a-df-zA-Z]*e[a-zA-Z]*", arg.text) for arg in call.operands):
-        call.deny("secret", "It shows the environment of processes.")
+        call.deny("environment-listing", "It shows the environment of processes.")
 
 
 def printenv(call: Call) -> None:
     if not call.operands:
-        call.deny("secret", "It prints the whole environment.")
+        call.deny("environment-listing", "It prints the whole environment.")
     for arg in call.operands:
         if looks_secret(arg.text):
             call.deny("secret", f"'{arg.text}' looks like a secret.")
@@ -130,13 +133,12 @@ def env(call: Call) -> None:
         name = operands[0].text.partition("=")[0]
         call.judge.variable(name, operands.pop(0).tail(len(name) + 1), True)
     if operands:
-        scene = call.scene.copy()
-        scene.depth += 1
+        scene = call.scene.beyond_functions()
         for folder in call.given.values("-C", "--chdir"):
             scene.cwds = tuple(joined(cwd, folder) for cwd in scene.cwds)
         call.judge.command(operands, scene)
     elif not call.given.has("--version", "--help"):
-        call.deny("secret", "It prints the whole environment.")
+        call.deny("environment-listing", "It prints the whole environment.")
 
 
 CHECKS = {

@@ -10,6 +10,7 @@ import msgspec
 
 from flyball.core.lazy import Lazy
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.names import names
 from flyball.guard.commands.places import place_of
 from flyball.guard.commands.scene import NOTHING, Scene, Value
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 WORDS_MOST = 32
+_SHELL_OPTIONS = names("pipefail errexit nounset xtrace noglob noclobber verbose nullglob globstar failglob")
 _GUARDS = Lazy(r"flyball|claude|codex|gemini|bwrap|opencode|keeper")
 _SQL = Lazy(
     r"\bdrop\s+(?:table|database|schema|user|role|index|view)|\btruncate\b|\bdelete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb"
@@ -43,7 +45,7 @@ def run(call: Call, args: list[Arg]) -> None:
     if call.scene.depth > 8:
         call.deny("too-deep", "Commands are nested too deeply to judge.")
     elif args:
-        call.judge.command(args, inner(call))
+        call.judge.command(args, call.scene.beyond_functions())
 
 
 # --- shells
@@ -65,8 +67,8 @@ def shell(call: Call) -> None:
             _long_option(call, option, args)
             continue
         letters += option[1:]
-        if option[-1] in "oO" and args:
-            args.pop(0)
+        if option[-1] in "oO" and args and args.pop(0).text not in _SHELL_OPTIONS:
+            call.ask("unknown-flag", f"'{call.name} {option}' changes how the line is read.")
     if args and args[0].text == "-" and not letters.count("c"):
         args.pop(0)  # a single dash ends the options
     if "c" in letters:
@@ -107,6 +109,7 @@ def positional(args: list[Arg]) -> dict[str, Value]:
     for at, arg in enumerate(args[:10]):
         several = several or arg.glob or (arg.many and not arg.quoted) or arg.loose
         found[str(at)] = None if several else arg.text if arg.literal else arg
+    found.update((str(at), None if several else "") for at in range(max(len(args), 1), 10))
     rest = args[1:]
     found["@"] = rest[0] if len(rest) == 1 and not rest[0].literal else None
     if all(arg.literal for arg in rest):
@@ -242,6 +245,13 @@ def kill(call: Call) -> None:
         call.deny("guard", "It would end every process of a user, the run's own among them.")
 
 
+def crontab(call: Call) -> None:
+    """To list what is planned is no plan of one's own."""
+    call.judge.undescribed(call.operands, call.scene)
+    lists = [arg.text for arg in call.operands] == ["-l"]
+    call.deny("looks-around" if lists else "persistence", "It shows or changes what outlives the run.")
+
+
 def seek_process(call: Call) -> None:
     """Who looks for the guard's process by name means to act on it."""
     if any(re.search(r"flyball|bwrap", arg.text) for arg in call.operands):
@@ -297,6 +307,7 @@ CHECKS = {
     "editor": editor,
     "line_editor": line_editor,
     "seek_process": seek_process,
+    "crontab": crontab,
     "pager": pager,
     "database": database,
     "openssl": openssl,
