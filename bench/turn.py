@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from bench.figure import Beside, Figure
+from bench.resume import write_history
 from bench.timing import median, seconds
 from bench.yard import ENDLESS, now_us
 from flyball.acts.ground import Ground
@@ -25,7 +26,7 @@ from flyball.workspace import Workspace, inspect_repo
 
 T = TypeVar("T")
 GOAL = 150.0
-FILES = 5_000
+FILES, EVENTS = 5_000, 1_000
 BODY = "".join(f"def f{n}(line):\n    return line + {n}\n" for n in range(30))
 
 
@@ -38,6 +39,7 @@ def figures(folder: Path, quick: bool) -> list[Figure]:
     _git(folder, "clone", "-q", str(repo), str(plain))
     ground = Ground(state, Sandbox(kind="none", why="not measured"), dict(os.environ))
     run = _run(repo, work)
+    write_history(state, EVENTS)  # it is read anew after each turn
     taken: list[dict[str, float]] = []
     peer: list[float] = []
     for turn in range(1, turns + 1):
