@@ -491,3 +491,11 @@ def test_a_pattern_given_by_option_leaves_all_operands_as_paths() -> None:
 
 def test_a_line_that_runs_on_in_backticks_is_one_line() -> None:
     assert verdict("cat `echo '.e\\\nnv'`") == verdict("cat \"`echo '.e\\\nnv'`\"") == "deny"
+
+
+@pytest.mark.parametrize(
+    "word", ["{a}'{'x,/etc/shadow}", "{a}x,/etc/shadow}", "a{b}c,/etc/shadow}", "{a}{b}c,/etc/shadow}"]
+)
+def test_braces_that_bash_reads_on_through_are_not_allowed(word: str) -> None:
+    assert verdict(f"cat {word}") != "allow"
+    assert verdict("git diff stash@{0} stash@{1}") == "allow"

@@ -139,6 +139,12 @@ def _first_brace(atoms: list[Part]) -> tuple[int, int, list[int]] | None:
                     raise Unreadable(
                         "unreadable", "Braces in a range are read in strange ways; write it out."
                     )
+                if re.search(
+                    r",.*\}", "".join(map(_char, atoms[at + 1 :]))
+                ):  # bash looks on: `{a}b,c}` is `a}b c`
+                    raise Unreadable(
+                        "unreadable", "Braces after braces are read in strange ways; quote them."
+                    )
                 break
             level += {"{": 1, "}": -1}.get(char, 0)
             if char == "," and level == 0:
