@@ -494,7 +494,14 @@ def test_a_line_that_runs_on_in_backticks_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["{a}'{'x,/etc/shadow}", "{a}x,/etc/shadow}", "a{b}c,/etc/shadow}", "{a}{b}c,/etc/shadow}"]
+    "word",
+    [
+        "{a}'{'x,/etc/shadow}",
+        "{a}x,/etc/shadow}",
+        "a{b}c,/etc/shadow}",
+        "{a}{b}c,/etc/shadow}",
+        "{/etc/..','shadow}",
+    ],
 )
 def test_braces_that_bash_reads_on_through_are_not_allowed(word: str) -> None:
     assert verdict(f"cat {word}") != "allow"

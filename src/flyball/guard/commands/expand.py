@@ -126,13 +126,17 @@ def _first_brace(atoms: list[Part]) -> tuple[int, int, list[int]] | None:
         if _char(atom) != "{":
             continue
         tail = "".join(map(_char, atoms[start:]))
-        if tail.startswith("{}") and re.match(r".*,.*\}", tail[2:]):
+        if tail.startswith("{}") and re.match(r".*(?:,|\.\.).*\}", tail[2:]):
             raise Unreadable("unreadable", "Braces that close at once are read in strange ways; quote them.")
         level, commas = 0, list[int]()
         for at in range(start + 1, len(atoms)):
             char = _char(atoms[at])
             if char == "}" and level == 0:
                 inside = "".join(map(_char, atoms[start + 1 : at]))
+                if ".." in inside and not all(map(_char, atoms[start + 1 : at])):
+                    raise Unreadable(
+                        "unreadable", "Quotes in a range are read in strange ways; write it out."
+                    )
                 if commas or _RANGE.fullmatch(inside):
                     return start, at, commas
                 if ".." in inside and "{" in inside:
@@ -140,7 +144,7 @@ def _first_brace(atoms: list[Part]) -> tuple[int, int, list[int]] | None:
                         "unreadable", "Braces in a range are read in strange ways; write it out."
                     )
                 if re.search(
-                    r",.*\}", "".join(map(_char, atoms[at + 1 :]))
+                    r"(?:,|\.\.).*\}", "".join(map(_char, atoms[at + 1 :]))
                 ):  # bash looks on: `{a}b,c}` is `a}b c`
                     raise Unreadable(
                         "unreadable", "Braces after braces are read in strange ways; quote them."
