@@ -24,6 +24,18 @@ Player = Callable[[Run, e.Act], Reply]
 T = TypeVar("T")
 
 
+def anywhere(**otherwise: str) -> dict[str, Any]:
+    """The lines that every table needs; each outcome fails unless told otherwise."""
+    usual = {
+        "blocked": "@blocked",
+        "exhausted": "@fail",
+        "timeout": "@fail",
+        "error": "@fail",
+        "cancel": "@cancel",
+    }
+    return {"on": {**usual, **otherwise}}
+
+
 class Played(Struct):
     """A run, every fact of it, and every act that was begun."""
 

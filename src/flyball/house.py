@@ -15,6 +15,7 @@ from flyball.config import Paths, environment, paths
 from flyball.core import events as e
 from flyball.core.letters import AnyLetter, encode, refusal
 from flyball.core.run import Run
+from flyball.core.terminal import whole
 from flyball.driver import Driver
 from flyball.errors import Corrupt, NotFound, UserError
 from flyball.journal import Entry
@@ -96,7 +97,7 @@ class House:
         """A run by its id, a unique prefix, or @last: of this repository if it has one, else of all."""
         if name == "@last":
             return self._last()
-        name = name.encode("utf-8", "replace").decode()  # a terminal can send anything
+        name = whole(name)  # a terminal can send anything
         found = self.journal.resolve(name) if name else []
         if name in found or len(found) == 1:
             return name if name in found else found[0]

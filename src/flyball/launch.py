@@ -15,6 +15,7 @@ from flyball.config import POLICY_FILE, Loaded, load
 from flyball.core import events as e
 from flyball.core.machine import Machine, State
 from flyball.core.settings import Settings
+from flyball.core.terminal import whole
 from flyball.errors import AgentMissing, ConfigError, NotFound, UserError
 from flyball.guard import policy as policies
 from flyball.house import House, new_id, pinned_folder
@@ -47,7 +48,7 @@ def task_text(given: str, cwd: Path) -> str:
             text = (cwd / given[1:]).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as problem:
             raise UserError(f"The task file {given[1:]} cannot be read: {problem}. Check the path.") from None
-    text = text.strip().replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    text = whole(text.strip().replace("\0", ""))
     if not text:
         raise UserError('The task is empty. Say what is to be done: flyball run "Fix the failing test".')
     if len(text) > TASK_MOST:

@@ -316,7 +316,7 @@ def test_a_critical_call_ends_the_turn_at_once_and_a_person_is_asked(place: Plac
     assert "made.txt" in place.fb("diff", "@last").out
 
 
-def test_halves_of_characters_in_what_an_agent_notes_stop_nothing(place: Place) -> None:
+def test_halves_of_characters_in_what_an_agent_notes_do_not_wedge_its_run(place: Place) -> None:
     row = json.dumps(
         {"moment": "pre", "tool": "Bash", "verdict": "deny", "rule": "secret", "input": "\ud800"}
     )
@@ -346,20 +346,26 @@ def test_what_a_planner_wrote_does_not_come_back_with_an_approval(place: Place) 
     assert list(place.state.glob("runs/*/checkout/planned.txt")) == []
 
 
-def test_a_critical_call_that_no_driver_saw_blocks_when_one_comes_back(place: Place) -> None:
+def left_alone(place: Place, *steps: str) -> Said:
+    """A run whose driver is killed after the first call; the agent goes on with the steps, then it is resumed."""
     go, acts = place.folder / "go", place.state / "acts"
-    coder = hooked("claude", "ls", f"wait:{go}", "rm -rf /", "touch made.txt")
     others = place.script(planner=[{"say": "plan"}], critic=ACCEPTS)
-    words = ("--agent", others, "--agent", f"coder={coder}", "--set", "proof.commands=[]")
+    words = ("--agent", others, "--agent", f"coder={hooked('claude', 'ls', f'wait:{go}', *steps)}")
     settle(place)
-    started = place.start("run", "Fix add", *words, "--set", "guard.sandbox=none")
+    started = place.start(
+        "run", "Fix add", *words, "--set", "proof.commands=[]", "--set", "guard.sandbox=none"
+    )
     (file,) = eventually(lambda: list(acts.glob("*/actions.jsonl")))
     eventually(lambda: '"post"' in file.read_text())
     started.kill()
     started.communicate()
     go.touch()
     eventually(lambda: (file.parent / "exit.json").exists())
-    assert place.fb("resume", "@last").code == 4
+    return place.fb("resume", "@last")
+
+
+def test_a_critical_call_that_no_driver_saw_blocks_when_one_comes_back(place: Place) -> None:
+    assert left_alone(place, "rm -rf /", "touch made.txt").code == 4
     assert place.last()["stop_reason"]["code"] == "blocked.guard.system"
 
 
@@ -398,19 +404,7 @@ def test_in_its_sandbox_an_agent_can_change_neither_rules_nor_record(place: Plac
 
 
 def test_a_driver_that_dies_leaves_the_agent_guarded_and_the_next_one_has_the_record(place: Place) -> None:
-    go, acts = place.folder / "go", place.state / "acts"
-    coder = hooked("claude", "ls", f"wait:{go}", "git push --force origin main", "touch made.txt")
-    others = place.script(planner=[{"say": "plan"}], critic=ACCEPTS)
-    words = ("--agent", others, "--agent", f"coder={coder}", "--set", "proof.commands=[]")
-    settle(place)
-    started = place.start("run", "Fix add", *words, "--set", "guard.sandbox=none")
-    (file,) = eventually(lambda: list(acts.glob("*/actions.jsonl")))
-    eventually(lambda: '"post"' in file.read_text())
-    started.kill()
-    started.communicate()
-    go.touch()
-    eventually(lambda: (file.parent / "exit.json").exists())
-    done = place.fb("resume", "@last")
+    done = left_alone(place, "git push --force origin main", "touch made.txt")
     assert done.code == 0, done.err
     turn = turn_of(place)
     assert [(a["verdict"], a.get("late", False)) for a in turn["actions"]] == [

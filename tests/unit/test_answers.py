@@ -13,7 +13,7 @@ from flyball.core.settings import Budget, Settings
 from flyball.journal import Draft, Row, Write
 from flyball.journal.memory import MemoryJournal
 from flyball.spending import DAY_US, windows
-from support import Played, Script, bad, failing, finish, ok, passing, play, ruled, start
+from support import Played, Script, anywhere, bad, failing, finish, ok, passing, play, ruled, start
 
 DOLLAR = 1_000_000
 
@@ -330,15 +330,7 @@ ASKING = {
         },
         "done": {"end": "success"},
     },
-    "anywhere": {
-        "on": {
-            "blocked": "@blocked",
-            "exhausted": "@ask",
-            "timeout": "@ask",
-            "error": "@ask",
-            "cancel": "@cancel",
-        }
-    },
+    "anywhere": anywhere(exhausted="@ask", timeout="@ask", error="@ask"),
     "most": {"iterations": 2, "turns": 40},
 }
 

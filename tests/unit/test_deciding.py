@@ -18,7 +18,7 @@ from flyball.core.stops import spent_up
 from flyball.core.tally import LATELY, after_proof, after_turn
 from flyball.core.turns import solutions
 from flyball.core.waits import so_far
-from support import Played, Script, begun, ok, start
+from support import Played, Script, anywhere, begun, ok, start
 
 # ---- a person takes over -----------------------------------------------------------------------------------------
 
@@ -189,15 +189,7 @@ WAITS = {
         "work": {"do": "agent:coder", "on": {"written": "done", "unproven": "work"}},
         "done": {"end": "success"},
     },
-    "anywhere": {
-        "on": {
-            "blocked": "@blocked",
-            "exhausted": "@fail",
-            "timeout": "@fail",
-            "error": "@ask",
-            "cancel": "@cancel",
-        }
-    },
+    "anywhere": anywhere(error="@ask"),
     "most": {"turns": 5},
 }
 

@@ -12,7 +12,7 @@ from flyball.core.run import BY_A_PERSON, Run, apply, begin, cto_most, fold, fre
 from flyball.core.settings import Settings
 from flyball.core.tally import FRESH, Proof
 from flyball.errors import FlyballError, InvalidTransition
-from support import PROOF, begun
+from support import PROOF, anywhere, begun
 
 NOW = 77
 
@@ -181,15 +181,7 @@ def test_a_circuit_that_opens_lets_go_of_its_counts_only_where_nobody_is_asked()
             "other": {"do": "agent:coder", "on": {"written": "work", "unproven": "work"}},
             "end": {"end": "success"},
         },
-        "anywhere": {
-            "on": {
-                "blocked": "@blocked",
-                "exhausted": "other",
-                "timeout": "@fail",
-                "error": "@fail",
-                "cancel": "@cancel",
-            }
-        },
+        "anywhere": anywhere(exhausted="other"),
         "most": {"turns": 5, "no_progress": 2},
     }
     helped = moved(at(table, "work", **counts), "other", "stalled")

@@ -23,7 +23,7 @@ from flyball.core.stops import (
     verbs_for,
 )
 from flyball.core.stops import stop as put
-from support import PROOF, begun
+from support import PROOF, anywhere, begun
 
 NOW = 77
 
@@ -110,15 +110,7 @@ ASKS = {
         "work": {"do": "agent:coder", "on": {"written": "done", "unproven": "work"}},
         "done": {"end": "success"},
     },
-    "anywhere": {
-        "on": {
-            "blocked": "@blocked",
-            "exhausted": "@ask",
-            "timeout": "@ask",
-            "error": "@ask",
-            "cancel": "@cancel",
-        }
-    },
+    "anywhere": anywhere(exhausted="@ask", timeout="@ask", error="@ask"),
     "most": {"turns": 5},
 }
 

@@ -12,7 +12,20 @@ from flyball.core.run import begin
 from flyball.core.settings import Budget, Settings
 from flyball.core.stops import VERBS, dollars, p90
 from flyball.errors import FlyballError
-from support import Script, bad, begun, failed_child, failing, finish, judged, ok, play, ruled, start
+from support import (
+    Script,
+    anywhere,
+    bad,
+    begun,
+    failed_child,
+    failing,
+    finish,
+    judged,
+    ok,
+    play,
+    ruled,
+    start,
+)
 
 AGENTS = {"default": "script:x"}
 
@@ -216,15 +229,7 @@ def custom(**states: Any) -> dict[str, Any]:
         "name": "mine",
         "start": "work",
         "states": {**states, "done": {"end": "success"}, "lost": {"end": "failure"}},
-        "anywhere": {
-            "on": {
-                "blocked": "@blocked",
-                "exhausted": "lost",
-                "timeout": "lost",
-                "error": "lost",
-                "cancel": "@cancel",
-            }
-        },
+        "anywhere": anywhere(exhausted="lost", timeout="lost", error="lost"),
         "most": {"turns": 9},
     }
 

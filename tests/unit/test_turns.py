@@ -25,7 +25,7 @@ from flyball.core.turns import (
     unproven,
     warned,
 )
-from support import PROOF, begun, finish, ok
+from support import PROOF, anywhere, begun, finish, ok
 
 AGENTS = {"default": "script:x"}
 NOW = 77
@@ -237,15 +237,7 @@ ONLY_RETRY = {
         "person": {"do": "ask", "on": {"answered": "done", "unproven": "help"}},
         "done": {"end": "success"},
     },
-    "anywhere": {
-        "on": {
-            "blocked": "@blocked",
-            "exhausted": "@fail",
-            "timeout": "@fail",
-            "error": "@fail",
-            "cancel": "@cancel",
-        }
-    },
+    "anywhere": anywhere(),
     "most": {"turns": 5},
 }
 

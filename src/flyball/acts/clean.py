@@ -6,6 +6,8 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from flyball.core.terminal import whole
+
 Said = TypeVar("Said", bound=msgspec.Struct)
 
 
@@ -16,10 +18,6 @@ def cleaned(said: Said) -> Said:
     except UnicodeEncodeError:
         return msgspec.convert(_whole(msgspec.to_builtins(said)), type(said))
     return said
-
-
-def whole(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def _whole(value: Any) -> Any:

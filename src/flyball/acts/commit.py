@@ -17,12 +17,11 @@ from flyball.core.run import BY_A_PERSON, Run
 from flyball.core.terminal import plain
 from flyball.guard.secrets import redact
 from flyball.journal.keys import load_or_create
-from flyball.supervisor import Interrupted
+from flyball.supervisor import Gone, Interrupted
 from flyball.workspace import Workspace
 from flyball.workspace.hooks import GIT_HOOKS, found_hooks
 
 SUBJECT_MOST = 72
-HOOKS = ("pre-commit", "commit-msg")
 
 
 def commit(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
@@ -71,14 +70,13 @@ def _hooks(
     """The user's own hooks, in the proof's checkout and sandbox; what they said if they refuse."""
     touched = ground.tampered(run)
     if touched:
-        return f"{touched} is not as it was when the run began."
-    found = _copied(ground.user_hooks(run), folder / GIT_HOOKS)
-    for name in (name for name in HOOKS if name in found):
+        raise Gone(f"{touched} is not as it was when the run began")
+    for name, hook in _copied(ground.user_hooks(run), folder / GIT_HOOKS).items():
         place = folder / name
         if process.look(place) == "unclaimed":
             files = work.proof_checkout(act.tree, made_by_setup(work))
             (files / ".git" / "COMMIT_EDITMSG").write_text(message, "utf-8")
-            line = _line(found[name], work)
+            line = _line(hook, work)
             reads = (str(folder / GIT_HOOKS),)
             process.begin(
                 place,
@@ -98,7 +96,9 @@ def _hooks(
 def _copied(pinned: Path, folder: Path) -> dict[str, Path]:
     """What is run is a copy: hooks like to leave something beside them, and that must not count as tampering."""
     if not folder.exists() and pinned.exists():
-        shutil.copytree(pinned, folder)
+        draft = folder.with_name(f"{folder.name}.draft")
+        shutil.copytree(pinned, draft, dirs_exist_ok=True)
+        draft.rename(folder)  # whole, or not at all
     return found_hooks(folder)
 
 

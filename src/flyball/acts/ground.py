@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import closing
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -67,11 +68,11 @@ class Ground(msgspec.Struct, frozen=True):
 
     def story(self, run: Run, act: e.Act) -> Story:
         """From the journal, through a connection of this thread's own."""
-        journal = SqliteJournal(self.state_dir / "journal.db")
-        try:
+        with self._journal() as journal:
             return story(journal, run, act)
-        finally:
-            journal.close()
+
+    def _journal(self) -> closing[SqliteJournal]:
+        return closing(SqliteJournal(self.state_dir / "journal.db"))
 
     def user_hooks(self, run: Run) -> Path:
         """The user's git hooks as they stood when the run began."""
@@ -88,13 +89,11 @@ class Ground(msgspec.Struct, frozen=True):
 
     def _journal_touched(self, run: Run) -> str:
         """Every event of the run still has its hash, and the next one the hash of the one before."""
-        journal = SqliteJournal(self.state_dir / "journal.db")
         try:
-            whole = sum(1 for _ in journal.read(run.id)) > 0
+            with self._journal() as journal:
+                whole = sum(1 for _ in journal.read(run.id)) > 0
         except Corrupt:
             whole = False
-        finally:
-            journal.close()
         return "" if whole else "the journal"
 
     def env(self, run: Run, home: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from flyball.acts.clean import cleaned, whole
+from flyball.acts.clean import cleaned
 from flyball.acts.commit import commit
 from flyball.acts.ground import Ground
 from flyball.acts.prepare import prepare, restore
@@ -17,6 +17,7 @@ from flyball.agents import adapter, process
 from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import Run
+from flyball.core.terminal import whole
 from flyball.errors import FlyballError
 from flyball.supervisor import Gone, Interrupted
 from flyball.workspace import Workspace

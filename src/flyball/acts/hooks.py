@@ -81,19 +81,16 @@ def attended(
 
 def alarming(folder: Path) -> e.Action | None:
     """CTO-7: the call after which nothing more should be tried, from the record; none in an act without hooks."""
-    place = folder / briefs.FOLDER / briefs.NAME
-    if not place.exists():
-        return None
-    told = briefs.parse(place.read_bytes())
-    return record.read(folder, told.late).refused_by(told.policy.commands.critical)
+    told = _told(folder)
+    return record.read(folder, told.late).refused_by(told.policy.commands.critical) if told else None
 
 
 def witnessed(heard: Heard, folder: Path) -> Heard:
     """What the agent left, and what its hooks saw. A hooked agent of which no hook was heard has failed."""
-    place = folder / briefs.FOLDER / briefs.NAME
-    if not place.exists():
+    told = _told(folder)
+    if told is None:
         return heard
-    seen = record.read(folder, briefs.parse(place.read_bytes()).late)
+    seen = record.read(folder, told.late)
     heard = replace(heard, actions=seen.actions)
     if not seen.spoke and heard.verdict == "ok":
         return replace(heard, verdict="unknown", error=UNHEARD)
@@ -101,3 +98,9 @@ def witnessed(heard: Heard, folder: Path) -> Heard:
         wanted, asked = (str(seen.wanted.get(name, "")) for name in ("fingerprint", "question"))
         return replace(heard, verdict="needs_approval", error=asked, wanted=wanted)
     return heard
+
+
+def _told(folder: Path) -> Brief | None:
+    """What the act's hooks go by; None in an act without hooks."""
+    place = folder / briefs.FOLDER / briefs.NAME
+    return briefs.parse(place.read_bytes()) if place.exists() else None

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from flyball.acts import hooks
-from flyball.acts.clean import cleaned, whole
+from flyball.acts.clean import cleaned
 from flyball.acts.ground import Ground, share_links
 from flyball.acts.prompt import prompt
 from flyball.acts.scrub import scrub
@@ -30,6 +30,7 @@ from flyball.core.fingerprint import error_fingerprint, message_fingerprint
 from flyball.core.indicators import named
 from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.run import BY_A_PERSON, FAILED, Run
+from flyball.core.terminal import whole
 from flyball.core.turns import call_limits
 from flyball.guard.change import Change
 from flyball.guard.changes import Ruling, judge_changes
@@ -37,6 +38,7 @@ from flyball.guard.policy import Policy
 from flyball.guard.secrets import redact
 from flyball.guard.tiers import tier_of
 from flyball.supervisor import Interrupted
+from flyball.workspace import Change as Changed
 from flyball.workspace import Workspace
 
 TEXT_MOST = 1 << 20
@@ -192,8 +194,7 @@ def _judged(
     ended: process.Exit,
     alarming: e.Action | None,
 ) -> Finished:
-    role = act.do.partition(":")[2]
-    tree = _left(work, folder)
+    tree, reads_only = _left(work, folder), act.do.partition(":")[2] in READ_ONLY_ROLES
     changes = [*work.changes(act.tree, tree), *work.strays()]
     ruling = judge(
         ground, run, act, work, tree, [msgspec.convert(msgspec.to_builtins(c), Change) for c in changes]
@@ -201,35 +202,46 @@ def _judged(
     if alarming and ruling.verdict != "deny":
         ruling = _alarmed(ruling, alarming)
         heard = replace(heard, error=ruling.reason)
-    stands = (
-        ruling.verdict == "allow"
-        or ruling.diff in run.waived
-        or (ruling.verdict == "ask" and heard.verdict not in FAILED)
-    )
-    undone: tuple[str, ...] = ()
+    undone = reads_only and tree != act.tree and ruling.verdict != "deny"
+    ruling = _read_only(ruling, act) if undone else ruling
+    stands = not undone and _stands(run, heard, ruling)
     reported = tuple(redact(plain(said)) for said in work.agent_git_report())
-    if role in READ_ONLY_ROLES and tree != act.tree and ruling.verdict != "deny":
-        undone = tuple(plain(c.path) for c in changes)
-        stands = False
-        ruling = replace(
-            ruling, verdict="allow", rule="read-only", reason=f"A {role} may not change files; it was undone."
-        )
     if not stands and (tree != act.tree or changes):
-        left = act.tree if role in READ_ONLY_ROLES and alarming else tree  # what an approval would bring back
-        ruling = replace(ruling, kept=work.keep(tree, act.key), tree=left)
+        back = act.tree if reads_only and alarming else tree  # what an approval would bring back
+        ruling = replace(ruling, kept=work.keep(tree, act.key), tree=back)
         work.restore(act.tree)
-    commit = _keep(work, act, tree, ruling, run) if stands and tree != act.tree else ""
-    turn = _turn(run, act, heard, live, ended)
-    now_tree = tree if stands else act.tree
-    counts = stands and (ruling.verdict == "allow" or ruling.diff in run.waived)
-    changed = tuple(dict.fromkeys(plain(c.path) for c in changes)) if counts else ()
-    lines = sum(c.lines_added + c.lines_deleted for c in changes) if counts else 0
-    gone = sum(c.op == "delete" for c in changes) if counts else 0
     turn = replace(
-        turn, tree=now_tree, changed=changed, lines=lines, deleted=gone, undone=undone, commit=commit
+        _turn(run, act, heard, live, ended),
+        tree=tree if stands else act.tree,
+        undone=tuple(plain(c.path) for c in changes) if undone else (),
+        commit=_keep(work, act, tree, ruling, run) if stands and tree != act.tree else "",
+        reported=reported,
     )
-    turn = replace(turn, reported=reported)
+    if stands and (ruling.verdict == "allow" or ruling.diff in run.waived):
+        turn = _with_changes(turn, changes)
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
+
+
+def _stands(run: Run, heard: Heard, ruling: e.Ruling) -> bool:
+    """Whether the change is left in the checkout; what is only asked about is, unless the turn failed."""
+    asked = ruling.verdict == "ask" and heard.verdict not in FAILED
+    return ruling.verdict == "allow" or ruling.diff in run.waived or asked
+
+
+def _read_only(ruling: e.Ruling, act: e.Act) -> e.Ruling:
+    role = act.do.partition(":")[2]
+    return replace(
+        ruling, verdict="allow", rule="read-only", reason=f"A {role} may not change files; it was undone."
+    )
+
+
+def _with_changes(turn: e.TurnEnded, changes: list[Changed]) -> e.TurnEnded:
+    return replace(
+        turn,
+        changed=tuple(dict.fromkeys(plain(c.path) for c in changes)),
+        lines=sum(c.lines_added + c.lines_deleted for c in changes),
+        deleted=sum(c.op == "delete" for c in changes),
+    )
 
 
 def judge(

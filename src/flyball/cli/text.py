@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
 
-from flyball.core.terminal import plain
+from flyball.core.terminal import plain, whole
 
 SECOND = 1_000_000
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -16,8 +16,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u2
 
 def clean(text: str) -> str:
     """Text that cannot drive a terminal: escape sequences are gone, other controls are spelled out."""
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    text = plain(text).replace("\r\n", "\n").replace("\r", "\n")
+    text = plain(whole(text)).replace("\r\n", "\n").replace("\r", "\n")
     return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 

@@ -17,6 +17,11 @@ def plain(text: str) -> str:
     return _ESCAPES.sub("", text) if "\x1b" in text or "\x9b" in text else text
 
 
+def whole(text: str) -> str:
+    """The text with a mark for each half of a character: JSON and terminals can say them, no file takes them."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def lines_of(text: str) -> list[str]:
     """The lines of the text, whichever of the three line endings it uses."""
     return _BREAKS.split(text)

@@ -138,6 +138,10 @@ def _as_written(path: str, line: str, care: _Care, depth: int) -> Iterable[Found
         yield from _unescaped(path, line, care, depth)
     if escaped and forms.DOCUMENT.match(line):
         return
+    yield from _weighed(path, line, care)
+
+
+def _weighed(path: str, line: str, care: _Care) -> Iterable[Found]:
     if care.reaches(line):
         yield from chain(_providers(line), _beside_names(path, line), _disguised(line))
     else:
@@ -171,12 +175,7 @@ def could_hold_secret(path: str, line: str) -> bool:
 def _in_line(path: str, line: str) -> Iterable[Found]:
     yield from (found for found in _private_keys(line) if not _only_named(found, path, line))
     care = _Care(line, MOST_TOIL)
-    if not care.reaches(line):
-        yield from _hastily(line, 0)
-        return
-    yield from _providers(line)
-    yield from _beside_names(path, line)
-    yield from _disguised(line)
+    yield from _weighed(path, line, care)
     if "\\" in line and forms.ESCAPED.search(line):
         yield from (f for f in _unescaped(path, line, care, 0) if not _only_named(f, path, line))
 
@@ -401,12 +400,7 @@ def _is_expression(value: str) -> bool:
 def _is_hidden(value: str) -> bool:
     """A value in base64 that holds a password, as in a Kubernetes secret."""
     decoded = _decoded(value) if len(value) >= 12 and len(value) % 4 == 0 and value.isascii() else None
-    return (
-        bool(decoded)
-        and decoded is not None
-        and decoded.isprintable()
-        and is_secret_value(decoded, "password")
-    )
+    return bool(decoded) and decoded.isprintable() and is_secret_value(decoded, "password")
 
 
 def _within_text(line: str, at: int) -> bool:

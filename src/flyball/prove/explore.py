@@ -13,7 +13,7 @@ from flyball.core import run as runs
 from flyball.core.decide import Rest
 from flyball.core.run import Run
 from flyball.errors import UserError
-from flyball.prove import laws
+from flyball.prove import graphs, laws
 from flyball.prove.key import key
 from flyball.prove.moves import Move, facts, moves
 from flyball.prove.premises import Premise
@@ -124,7 +124,7 @@ def _too_large(premise: Premise) -> str:
 
 
 def _stays(run: Run) -> bool:
-    return waits(run) and (not _listens(run) or run.turns > 0)
+    return waits(run) and (not listens(run) or run.turns > 0)
 
 
 def _explored(graph: Graph, bound: int = 0, broken: Broken | None = None) -> Explored:
@@ -226,41 +226,22 @@ def _measured(graph: Graph, from_start: bool) -> Explored:
 
 def _no_way_out(graph: Graph) -> int | None:
     """The first node from which neither an end (but by cancelling) nor a trigger's wait can be reached."""
-    back: list[list[int]] = [[] for _ in graph.nodes]
-    for node, steps in enumerate(graph.edges):
-        for there, _ in steps:
-            back[there].append(node)
-    good = {n for n, (run, _) in enumerate(graph.nodes) if run.end or _listens(run)}
-    todo = sorted(good)
-    while todo:
-        for node in back[todo.pop()]:
-            if node not in good:
-                good.add(node)
-                todo.append(node)
-    return next((n for n in range(len(graph.nodes)) if n not in good), None)
+    good = {n for n, (run, _) in enumerate(graph.nodes) if run.end or listens(run)}
+    return graphs.lost([[there for there, _ in steps] for steps in graph.edges], good)
 
 
-def _listens(run: Run) -> bool:
+def listens(run: Run) -> bool:
     return run.machine.standing and run.here.act == "listen"
 
 
 def _sorted(graph: Graph) -> tuple[list[int], list[int]]:
-    """The nodes in an order that follows every step between waits; and those that stand in a circle."""
-    following = [
-        [there for there, _ in steps] if not waits(graph.nodes[node][0]) else []
-        for node, steps in enumerate(graph.edges)
-    ]
-    entering = [0] * len(graph.nodes)
-    for steps in following:
-        for there in steps:
-            entering[there] += 1
-    order = [n for n, count in enumerate(entering) if not count]
-    for node in order:
-        for there in following[node]:
-            entering[there] -= 1
-            if not entering[there]:
-                order.append(there)
-    return order, [n for n, count in enumerate(entering) if count]
+    """By the steps between waits."""
+    return graphs.in_order(
+        [
+            [there for there, _ in steps] if not waits(graph.nodes[node][0]) else []
+            for node, steps in enumerate(graph.edges)
+        ]
+    )
 
 
 def _circle(graph: Graph, loose: list[int]) -> Broken:

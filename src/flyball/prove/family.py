@@ -22,7 +22,8 @@ from flyball.core.onward import onward
 from flyball.core.run import Run, begin
 from flyball.core.settings import Settings
 from flyball.errors import UserError
-from flyball.prove.explore import LARGEST, Broken, Explored, Step, brief
+from flyball.prove import graphs
+from flyball.prove.explore import LARGEST, Broken, Explored, Step, brief, listens, waits
 from flyball.prove.key import key
 from flyball.prove.premises import NO_BUDGET, UNIT, Premise, nested, small_limits
 from flyball.prove.results import results, usage_of
@@ -241,7 +242,7 @@ def check(family: Family, step: Happened) -> None:
     """What must hold of the two together, whatever each does by itself."""
     top = step.family[0]
     _ends_together(family, step)
-    _charged(family, step)
+    _charged(step)
     _one_act(step.family)
     if len(step.family) == 2:
         _stand_alike(top, step.family[1])
@@ -273,7 +274,7 @@ def _ends_together(family: Family, step: Happened) -> None:
         raise Breach("HUMAN-3", "the run above has ended, the run below has not")
 
 
-def _charged(family: Family, step: Happened) -> None:
+def _charged(step: Happened) -> None:
     """What the lower run spends, the upper one pays in the same transaction."""
     facts = step.facts.get(BELOW, [])
     turns = [f for f in facts if isinstance(f, e.ActFinished) and isinstance(f.result, e.TurnEnded)]
@@ -292,7 +293,7 @@ def _one_act(family: Family) -> None:
 
 def _stand_alike(top: Run, low: Run) -> None:
     """The lower run's wait, pause or block is the upper one's, with its code."""
-    if low.status == "running" and top.status not in ("running",):
+    if low.status == "running" and top.status != "running":
         raise Breach("SYS-7", f"the run below goes on, the run above is {top.status}")
     if low.status == "running":
         return
@@ -367,45 +368,13 @@ def _never_ends(graph: Graph) -> Broken | None:
     """From every point an end (or a trigger's wait) can be reached, and no circle goes without a wait."""
     if len(graph.edges) < len(graph.nodes):
         return None
-    back: list[list[int]] = [[] for _ in graph.nodes]
-    for node, steps in enumerate(graph.edges):
-        for there in steps:
-            back[there].append(node)
-    good = {n for n, family in enumerate(graph.nodes) if family[0].end or _listens(family[0])}
-    todo = sorted(good)
-    while todo:
-        for node in back[todo.pop()]:
-            if node not in good:
-                good.add(node)
-                todo.append(node)
-    lost = next((n for n in range(len(graph.nodes)) if n not in good), None)
+    good = {n for n, family in enumerate(graph.nodes) if family[0].end or listens(family[0])}
+    lost = graphs.lost(graph.edges, good)
     if lost is not None:
         return _told(graph, lost, "SYS-1", "from here no end can be reached")
-    circle = _circle(graph.nodes, graph.edges)
-    return None if circle is None else _told(graph, circle, "BOUND", "it goes round without a wait")
-
-
-def _listens(run: Run) -> bool:
-    return run.machine.standing and run.here.act == "listen"
-
-
-def _circle(nodes: list[Family], edges: list[list[int]]) -> int | None:
-    """A node in a circle of steps between waits; None: there is none."""
-    following = [
-        steps if nodes[n][0].status == "running" and not _listens(nodes[n][0]) else []
-        for n, steps in enumerate(edges)
-    ]
-    entering = [0] * len(nodes)
-    for steps in following:
-        for there in steps:
-            entering[there] += 1
-    order = [n for n, count in enumerate(entering) if not count]
-    for node in order:
-        for there in following[node]:
-            entering[there] -= 1
-            if not entering[there]:
-                order.append(there)
-    return next((n for n, count in enumerate(entering) if count), None)
+    between = [steps if not waits(graph.nodes[n][0]) else [] for n, steps in enumerate(graph.edges)]
+    _, loose = graphs.in_order(between)
+    return _told(graph, loose[0], "BOUND", "it goes round without a wait") if loose else None
 
 
 # ---- a counterexample ---------------------------------------------------------------------------------------------------------

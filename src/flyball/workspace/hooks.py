@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from flyball.core.terminal import whole
 from flyball.errors import UserError
 from flyball.workspace.repo import Repo
 
@@ -63,13 +64,9 @@ def _others(top: Path, wanted: list[Path]) -> Iterator[Path]:
     for path in top.rglob("*"):
         stray = path.name in WANTED and path.parent == wanted[0].parent  # not executable: no hook
         small = path.suffix != ".sample" and path.is_file() and path.stat().st_size <= BYTES_MAX
-        if small and path not in wanted and not stray and _is_text(path.name):
+        written = path.name == whole(path.name)  # other bytes than UTF-8 cannot be written down
+        if small and written and path not in wanted and not stray:
             yield path
-
-
-def _is_text(name: str) -> bool:
-    """A name of other bytes than UTF-8 cannot be written down."""
-    return name == name.encode("utf-8", "replace").decode()
 
 
 def _is_hook(path: Path) -> bool:
