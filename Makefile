@@ -55,7 +55,7 @@ simulate: setup  ## play many seeded worlds under a virtual clock (SEEDS=2000)
 	@$(BIN)/flyball simulate --seeds $(or $(SEEDS),2000)
 
 reach: setup     ## renew what simulate aims for, from what prove finds
-	@$(BIN)/python -m flyball.testing.goals
+	@$(BIN)/python -m flyball.lab.simulate.goals
 
 chaos: setup     ## kill a real supervisor at many instants (KILLS=100)
 	@$(BIN)/python -m pytest tests/e2e/test_chaos.py --kills $(or $(KILLS),100)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from bench.figure import Beside, Figure
 from bench.timing import in_turns, usual
-from flyball.acts.ground import shipped_policies
-from flyball.hook import brief as briefs
-from flyball.hook import record, settings
-from flyball.hook.brief import Brief
-from flyball.hook.desk import Desk
+from flyball.acts.run_files import shipped_policies
+from flyball.agents.hooks import action_log, cli_settings
+from flyball.agents.hooks import brief as briefs
+from flyball.agents.hooks.brief import Brief
+from flyball.agents.hooks.server import HookServer
 
 GOAL = 60.0
 
@@ -27,7 +27,7 @@ def figures(folder: Path, quick: bool) -> list[Figure]:
         "alone": lambda: _run(["/bin/sh", "-c", alone], _payload(folder / "alone")),
     }
     place = folder / "watched"
-    with Desk(place / "hook", record.Record(place), place):
+    with HookServer(place / "hook", action_log.Record(place), place):
         in_turns(deeds, 2)
         ms = {name: usual(taken) * 1e3 for name, taken in in_turns(deeds, rounds).items()}
     beside = (Beside("python -c pass", ms["python"]),)
@@ -56,8 +56,8 @@ def _line(place: Path) -> str:
         imports=briefs.imports(),
     )
     sha256 = briefs.write(hook, brief)
-    settings.write(hook, hook / briefs.NAME, sha256)
-    return settings.command_line("claude", "pre", hook / "program.py", hook / briefs.NAME, sha256)
+    cli_settings.write(hook, hook / briefs.NAME, sha256)
+    return cli_settings.command_line("claude", "pre", hook / "program.py", hook / briefs.NAME, sha256)
 
 
 def _payload(place: Path) -> bytes:

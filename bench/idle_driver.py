@@ -5,16 +5,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bench.yard import began
-from flyball.driver import Driver
-from flyball.house import House
+from flyball.journal.driver import Driver
+from flyball.runtime.app import App
 
 RUNS = 100
 
 
 def main() -> None:
-    house = House()
-    house.state_dir.mkdir(parents=True, exist_ok=True)
-    supervisor = house.supervisor(Driver(house.state_dir))
+    app = App()
+    app.state_dir.mkdir(parents=True, exist_ok=True)
+    supervisor = app.supervisor(Driver(app.state_dir))
     for number in range(RUNS):
         start = "WAITING_FOR_HUMAN" if number % 2 else "IDLE"
         supervisor.begin(replace(began(f"r{number}", "cto"), start=start))

@@ -10,7 +10,7 @@ import apsw
 from bench.figure import Beside, Figure
 from bench.timing import calm, in_turns, usual
 from bench.yard import began, close, go_round, supervisor
-from flyball.supervisor import Supervisor
+from flyball.runtime.supervisor import Supervisor
 
 GOAL = 1.4
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from bench.figure import Beside, Figure
 from bench.timing import median, seconds
 from bench.yard import DRIVER, Instant, began, close, finished, supervisor
-from flyball.batch import SNAPSHOT_EVERY, Batch, Driven
 from flyball.core import events as e
-from flyball.core.decide import Do, Finished, due, react
+from flyball.core.decide import Do, Finished, Interrupted, due, react
 from flyball.core.run import Run, fold
 from flyball.journal.sqlite import SqliteJournal
-from flyball.supervisor import Interrupted, Supervisor
+from flyball.runtime.batch import SNAPSHOT_EVERY, Batch, Driven
+from flyball.runtime.supervisor import Supervisor
 
 GOAL = 50.0
 AT_ONCE = 300

@@ -15,7 +15,7 @@ from bench.figure import Beside, Figure
 from bench.resume import write_history
 from bench.timing import median, seconds
 from bench.yard import ENDLESS, now_us
-from flyball.acts.ground import Ground
+from flyball.acts.run_files import RunFiles
 from flyball.acts.turn import judge
 from flyball.agents.sandbox import Sandbox
 from flyball.core import events as e
@@ -37,13 +37,13 @@ def figures(folder: Path, quick: bool) -> list[Figure]:
     work = Workspace.create(state / "runs/r1", inspect_repo(repo), "r1")
     plain = folder / "plain"
     _git(folder, "clone", "-q", str(repo), str(plain))
-    ground = Ground(state, Sandbox(kind="none", why="not measured"), dict(os.environ))
+    run_files = RunFiles(state, Sandbox(kind="none", why="not measured"), dict(os.environ))
     run = _run(repo, work)
     write_history(state, EVENTS)  # it is read anew after each turn
     taken: list[dict[str, float]] = []
     peer: list[float] = []
     for turn in range(1, turns + 1):
-        taken.append(_turn(ground, run, work, turn))
+        taken.append(_turn(run_files, run, work, turn))
         peer.append(_committed(plain, turn))
     whole = [sum(parts.values()) for parts in taken[1:]]
     parts = {name: median([one[name] for one in taken[1:]]) for name in taken[0]}
@@ -72,7 +72,7 @@ def _run(repo: Path, work: Workspace) -> Run:
     return msgspec.structs.replace(begin(began), tree=work.base_tree, base_tree=work.base_tree)
 
 
-def _turn(ground: Ground, run: Run, work: Workspace, turn: int) -> dict[str, float]:
+def _turn(run_files: RunFiles, run: Run, work: Workspace, turn: int) -> dict[str, float]:
     """The same calls that an agent's turn makes when the agent is done, each with its time."""
     old = work.turns()[turn - 1].tree if turn > 1 else work.base_tree
     _edit(work.checkout, turn)
@@ -84,7 +84,7 @@ def _turn(ground: Ground, run: Run, work: Workspace, turn: int) -> dict[str, flo
     changed = watch("changes", lambda: opened.changes(old, tree))
     strays = watch("strays", opened.strays)
     facts = [msgspec.convert(msgspec.to_builtins(c), Change) for c in (*changed, *strays)]
-    ruling = watch("judge", lambda: judge(ground, run, act, opened, tree, facts))
+    ruling = watch("judge", lambda: judge(run_files, run, act, opened, tree, facts))
     assert ruling.verdict == "allow", ruling
     commit = watch("checkpoint", lambda: opened.checkpoint(tree, turn, f"Turn {turn}"))
     watch("publish", lambda: opened.publish(commit))

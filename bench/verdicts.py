@@ -10,7 +10,7 @@ from itertools import count
 
 from bench.figure import Beside, Figure
 from bench.timing import Taken, both, median, percentile
-from flyball.acts.ground import shipped_policies
+from flyball.acts.run_files import shipped_policies
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.commands import default_policy, judge_command

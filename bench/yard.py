@@ -10,15 +10,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.core.decide import Finished
+from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.core.settings import Budget, Settings
 from flyball.journal import Entry
 from flyball.journal.heads import Heads
-from flyball.journal.keys import load_or_create
+from flyball.journal.signing import load_or_create
 from flyball.journal.sqlite import SqliteJournal
 from flyball.machines import shipped
-from flyball.supervisor import Interrupted, Supervisor
+from flyball.runtime.supervisor import Supervisor
 
 DRIVER = "bench"
 RING: dict[str, Any] = {
@@ -94,7 +94,7 @@ class Instant:
 
 
 def supervisor(folder: Path, performer: Any = None) -> Supervisor:
-    """As a house puts it together: SQLite, and signed heads noted after each commit."""
+    """As a app puts it together: SQLite, and signed heads noted after each commit."""
     heads = Heads(folder / "heads", load_or_create(folder))
 
     def committed(entry: Entry) -> None:

@@ -81,7 +81,7 @@ class Fate(NamedTuple):
 # ---- deliberate breaks -------------------------------------------------------------------------------------------------
 
 
-class Heard:
+class AgentResult:
     """What became of each test."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Heard:
 def breaks() -> bool:
     """The table of the deliberate breaks with their catchers; all of them must be caught."""
     rows = [*_prove_rows(), *_family_rows(), *_simulate_rows()]
-    heard = Heard()
+    heard = AgentResult()
     files = (
         "unit/test_prove_mutations.py",
         "unit/test_prove_family.py",

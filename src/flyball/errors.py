@@ -100,3 +100,7 @@ class AgentError(FlyballError):
 
 class AgentMissing(AgentError):
     """The agent is not installed."""
+
+
+class Gone(FlyballError):
+    """Something that acts stand on is not there any more; no act is done without it."""

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from flyball.journal.sqlite import SqliteJournal
-from flyball.selftest.platter import FAULTS
-from flyball.selftest.storage import Bench, Swept, points, sweep, together
-from flyball.selftest.story import EVENTS, folded, story
+from flyball.lab.selftest.faulty_disk import FAULTS
+from flyball.lab.selftest.storage import Bench, Swept, points, sweep, together
+from flyball.lab.selftest.story import EVENTS, folded, story
 
 SAMPLE = 120
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flyball.cli import COMMANDS
-from flyball.config.keys import COUNTS, KEYS, TIMES
+from flyball.config.schema import COUNTS, KEYS, TIMES
 from flyball.core.faults import faults
 from flyball.core.machine import parse
 

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flyball.driver import Driver
-from flyball.house import House
 from flyball.journal import Entry, Write
+from flyball.journal.driver import Driver
 from flyball.journal.sqlite import SqliteJournal
-from flyball.launch import Order, launch
+from flyball.runtime.app import App
+from flyball.runtime.start import RunRequest, launch
 
 
 class Deadly(SqliteJournal):
@@ -30,20 +30,20 @@ class Deadly(SqliteJournal):
 
 def main() -> None:
     when, at, repo, agent, machine, *sets = sys.argv[1:]
-    house = House()
-    house.state_dir.mkdir(parents=True, exist_ok=True)
-    journal = Deadly(house.state_dir / "journal.db")
+    app = App()
+    app.state_dir.mkdir(parents=True, exist_ok=True)
+    journal = Deadly(app.state_dir / "journal.db")
     journal.when, journal.left = when, int(at)
-    house._journal = journal
-    driver = Driver(house.state_dir)
-    supervisor = house.supervisor(driver)
-    if house.journal.rows():
-        run = supervisor.adopt(house.find("@last"))
+    app._journal = journal
+    driver = Driver(app.state_dir)
+    supervisor = app.supervisor(driver)
+    if app.journal.rows():
+        run = supervisor.adopt(app.find("@last"))
     else:
-        order = Order(
+        request = RunRequest(
             task="Make add() add", repo=Path(repo), machine=machine, agents=(agent,), sets=tuple(sets)
         )
-        run = supervisor.begin(launch(house, order)[0])
+        run = supervisor.begin(launch(app, request)[0])
     supervisor.drive(
         lambda: (
             supervisor.driven[run.id].run.status != "running" and supervisor.driven[run.id].run.until is None

@@ -54,9 +54,9 @@ def by_daemon() -> str:
 
 def by_import() -> str:
     code = (
-        "from flyball.core.letters import Answer; from flyball.house import House; house = House();"
-        f"run = house.question({QUESTION!r});"
-        f"print(house.send(run, Answer(question={QUESTION!r}, verb='answer', text='x', who='me')))"
+        "from flyball.core.letters import Answer; from flyball.runtime.app import App; app = App();"
+        f"run = app.question({QUESTION!r});"
+        f"print(app.send(run, Answer(question={QUESTION!r}, verb='answer', text='x', who='me')))"
     )
     return told(subprocess.run([sys.executable, "-c", code], env=CLEAN, capture_output=True, text=True))
 

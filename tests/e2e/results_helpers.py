@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.e2e import warm
 
-from flyball.driver import Driver
-from flyball.house import House
-from flyball.launch import Order, launch
+from flyball.journal.driver import Driver
+from flyball.runtime.app import App
+from flyball.runtime.start import RunRequest, launch
 
 SUM = "def add(a, b):\n    return a - b\n"
 MENDED = "def add(a, b):\n    return a + b\n"
@@ -87,17 +87,17 @@ def run_to_end(
     """A `build` run played from a script until it stops; its id."""
     file = root.parent / "script.json"
     file.write_text(json.dumps(SCRIPT if script is None else script))
-    house = House(env)
-    driver = Driver(house.state_dir)
-    supervisor = house.supervisor(driver)
+    app = App(env)
+    driver = Driver(app.state_dir)
+    supervisor = app.supervisor(driver)
     given = (f"proof.commands={json.dumps([proof])}", *sets) if proof else sets
-    order = Order(task="Mend the sum", repo=root, agents=(f"script:{file}",), sets=given)
-    began, _ = launch(house, order)
+    request = RunRequest(task="Mend the sum", repo=root, agents=(f"script:{file}",), sets=given)
+    began, _ = launch(app, request)
     try:
         supervisor.begin(began)
         supervisor.drive(lambda: supervisor.driven[began.run].run.status != "running")
     finally:
         supervisor.close()
         driver.close()
-        house.close()
+        app.close()
     return began.run

@@ -10,7 +10,7 @@ import pytest
 from results_helpers import SCRIPT, commit_all, environment, facts, flyball, git, make_repo, run_to_end
 
 from flyball.core import events as e
-from flyball.house import House
+from flyball.runtime.app import App
 
 
 class Done(NamedTuple):
@@ -157,13 +157,13 @@ def test_a_word_changed_in_the_certificate_is_found(done: Done, tmp_path: Path) 
 
 
 def test_a_certificate_that_the_journal_does_not_name_is_bad(done: Done, tmp_path: Path) -> None:
-    house = House(done.env)
-    from flyball import certificate
+    app = App(done.env)
+    from flyball.evidence import certificate
 
     statement = json.loads(base64.b64decode(json.loads(done.certificate.read_bytes())["payload"]))
     statement["predicate"]["turns"] = 99
-    certificate.write(tmp_path / "forged.json", statement, house.signer)
-    house.close()
+    certificate.write(tmp_path / "forged.json", statement, app.signer)
+    app.close()
     told = done.flyball("verify", tmp_path / "forged.json")
     assert told.returncode == 1
     assert "is not the one that the journal" in told.stdout
@@ -244,13 +244,13 @@ def test_a_run_that_waits_says_that_it_has_not_ended(tmp_path: Path) -> None:
 
 
 def landed(done: Done) -> list[e.Landed]:
-    house = House(done.env)
+    app = App(done.env)
     try:
-        events = [e.decode(entry.body) for entry in house.journal.read(done.run)]
-        assert house.journal.faults() == []
+        events = [e.decode(entry.body) for entry in app.journal.read(done.run)]
+        assert app.journal.faults() == []
         return [event for event in events if isinstance(event, e.Landed)]
     finally:
-        house.close()
+        app.close()
 
 
 def test_landing_fast_forwards_once_and_is_journaled_once(tmp_path: Path) -> None:
@@ -327,15 +327,15 @@ def test_another_branch_can_be_landed_on(done: Done) -> None:
 
 
 def test_a_run_that_another_process_drives_cannot_be_landed_meanwhile(done: Done) -> None:
-    from flyball.driver import Driver
+    from flyball.journal.driver import Driver
 
-    house = House(done.env)
-    driver = Driver(house.state_dir)
-    house.journal.acquire(done.run, driver.name, lambda _name: False)
+    app = App(done.env)
+    driver = Driver(app.state_dir)
+    app.journal.acquire(done.run, driver.name, lambda _name: False)
     try:
         assert done.flyball("land", done.run).returncode == 2
         assert git(done.root, "rev-parse", "main") == done.base
     finally:
-        house.journal.release(done.run, driver.name)
+        app.journal.release(done.run, driver.name)
         driver.close()
-        house.close()
+        app.close()

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from tests.e2e.yard import ACCEPT, GOOD, Yard
 
-from flyball.acts.ground import shipped_policies
+from flyball.acts.run_files import shipped_policies
 from flyball.agents import landlock, reach
 from flyball.agents.sandbox import probe
 from flyball.core.run import Run
-from flyball.driver import Driver
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.commands import default_policy, judge_command
-from flyball.house import House
-from flyball.launch import Order, launch
+from flyball.journal.driver import Driver
+from flyball.runtime.app import App
+from flyball.runtime.start import RunRequest, launch
 
 QUICK = "grep -q a.+.b calc.py"
 POLICY = "[policy.default.radius]\nfiles_ask = 9\n"
@@ -176,20 +176,22 @@ class Mad:
     "times", [(0,), (1 << 61, 0, 5), (-5, 1 << 61)], ids=["at zero", "jumping", "below zero"]
 )
 def test_a_wrong_clock_lets_nothing_past(yard: Yard, times: tuple[int, ...]) -> None:
-    house = House(yard.env)
-    house.clock = Mad(*times)  # type: ignore[assignment]
+    app = App(yard.env)
+    app.clock = Mad(*times)  # type: ignore[assignment]
     agent = yard.script(coder=[{"write": FORBIDDEN}], critic=ACCEPT)
     sets = ("guard.sandbox=none", f"proof.commands={json.dumps([QUICK])}")
-    order = Order(task="Mend it", repo=yard.repo, machine="build", agents=(agent,), sets=sets, trusted=True)
-    event = launch(house, order)[0]
-    driver = Driver(house.state_dir)
-    supervisor = house.supervisor(driver)
+    request = RunRequest(
+        task="Mend it", repo=yard.repo, machine="build", agents=(agent,), sets=sets, trusted=True
+    )
+    event = launch(app, request)[0]
+    driver = Driver(app.state_dir)
+    supervisor = app.supervisor(driver)
     supervisor.begin(event)
     supervisor.drive(lambda: supervisor.driven[event.run].run.status != "running")
     run: Run = supervisor.driven[event.run].run
     supervisor.close()
     driver.close()
-    house.close()
+    app.close()
     assert run.stop is not None and (run.status, run.stop.code) != ("ended", "completed")
     assert run.stop.code in ("blocked.tampering", "limit.time", "timeout.phase") and unguarded(yard) == []
 

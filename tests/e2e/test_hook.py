@@ -1,4 +1,4 @@
-"""GUARD-2 through hooks: what the guard refuses does not run, whatever is broken; what it rules is on record."""
+"""GUARD-2 through hooks: what the guard refuses does not run, whatever is broken; what it rules is on action_log."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pytest
 from helpers import ACCEPTS, FIXED, Place, Said, eventually
 from msgspec.structs import replace
 
-from flyball.acts.ground import shipped_policies
+from flyball.acts.run_files import shipped_policies
 from flyball.agents import sandbox
-from flyball.hook import brief as briefs
-from flyball.hook import record, settings
-from flyball.hook.brief import Brief
-from flyball.hook.desk import Desk
-from flyball.hook.payload import AGENTS
+from flyball.agents.hooks import action_log, cli_settings
+from flyball.agents.hooks import brief as briefs
+from flyball.agents.hooks.brief import Brief
+from flyball.agents.hooks.payload import AGENTS
+from flyball.agents.hooks.server import HookServer
 
 STAND_IN = Path(__file__).with_name("hooked_agent.py")
 TOOLS = {"claude": "Bash", "codex": "Bash", "gemini": "run_shell_command"}
@@ -48,10 +48,10 @@ class Lab:
 
     def pin(self, brief: Brief) -> None:
         self.sha = briefs.write(self.hook, brief)
-        settings.write(self.hook, self.hook / briefs.NAME, self.sha)
+        cli_settings.write(self.hook, self.hook / briefs.NAME, self.sha)
 
-    def desk(self, granted: tuple[str, ...] = ()) -> Desk:
-        return Desk(self.hook, record.Record(self.folder), self.work, granted)
+    def desk(self, granted: tuple[str, ...] = ()) -> HookServer:
+        return HookServer(self.hook, action_log.Record(self.folder), self.work, granted)
 
     def payload(self, agent: str, command: str) -> bytes:
         event = "BeforeTool" if agent == "gemini" else "PreToolUse"
@@ -60,7 +60,7 @@ class Lab:
 
     def ask(self, command: str | bytes, agent: Any = "claude", moment: str = "pre") -> Said:
         """What the CLI's shell gets from the line it was given."""
-        line = settings.command_line(
+        line = cli_settings.command_line(
             agent, moment, self.hook / "program.py", self.hook / briefs.NAME, self.sha
         )
         data = command if isinstance(command, bytes) else self.payload(agent, command)
@@ -68,7 +68,7 @@ class Lab:
         return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def seen(self) -> list[tuple[str, str]]:
-        return [(a.verdict, a.rule) for a in record.read(self.folder, str(self.late)).actions]
+        return [(a.verdict, a.rule) for a in action_log.read(self.folder, str(self.late)).actions]
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def broken_guard(lab: Lab) -> None:
     """The parser raises as soon as it is imported."""
     fake = lab.folder / "code"
     shutil.copytree(
-        Path(briefs.__file__).parents[1], fake / "flyball", ignore=shutil.ignore_patterns("web", "cli")
+        Path(briefs.__file__).parents[2], fake / "flyball", ignore=shutil.ignore_patterns("web", "cli")
     )
     (fake / "flyball/guard/commands/grammar.py").write_text("raise RuntimeError('broken')\n")
     lab.pin(replace(lab.brief, imports=(str(fake), *lab.brief.imports)))
@@ -210,7 +210,7 @@ def test_in_a_namespace_only_a_stranger_can_be_the_driver(lab: Lab) -> None:
     lab.pin(replace(lab.brief, confined=True))
     with lab.desk():
         assert lab.ask("ls").code == 0
-    assert [action.late for action in record.read(lab.folder, str(lab.late)).actions] == [True]
+    assert [action.late for action in action_log.read(lab.folder, str(lab.late)).actions] == [True]
 
 
 def test_the_named_command_answers_alike(lab: Lab) -> None:
@@ -225,8 +225,8 @@ def test_the_named_command_answers_alike(lab: Lab) -> None:
 
 
 def test_a_grant_for_once_is_used_up(lab: Lab) -> None:
-    from flyball.hook.judge import fingerprint
-    from flyball.hook.payload import read
+    from flyball.agents.hooks.payload import read
+    from flyball.agents.hooks.tool_calls import fingerprint
 
     call = fingerprint(read(lab.payload("claude", "npm install x"), "claude", "pre"))
     with lab.desk((f"once:{call}",)):
@@ -239,7 +239,7 @@ def test_a_fault_while_answering_closes_the_line_and_the_hook_judges_by_itself(l
     def breaks(_: str) -> None:
         raise RuntimeError("no screen")
 
-    with Desk(lab.hook, record.Record(lab.folder), lab.work, show=breaks):
+    with HookServer(lab.hook, action_log.Record(lab.folder), lab.work, show=breaks):
         assert [lab.ask(command).code for command in ("ls", "rm -rf /")] == [0, 2]
     assert lab.late.exists()
 
@@ -260,7 +260,7 @@ def test_callers_that_say_nothing_do_not_keep_others_waiting(lab: Lab) -> None:
 
 def hooked(agent: str, *steps: str) -> str:
     """A command agent that asks through hooks."""
-    name = settings.FILES[agent]  # type: ignore[index]
+    name = cli_settings.FILES[agent]  # type: ignore[index]
     words = json.dumps(list(steps)).replace("'", "'\\''")
     return f"command:{sys.executable} -P {STAND_IN.name} {{hooks}}/{name} {agent} '{words}'"
 
@@ -443,4 +443,4 @@ def test_the_real_claude_code_accepts_the_configuration(lab: Lab) -> None:
     with lab.desk():
         argv = [str(CLAUDE), "-p", "go", "--settings", str(lab.hook / "claude.json")]
         subprocess.run(argv, cwd=lab.work, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
-    assert record.read(lab.folder).spoke
+    assert action_log.read(lab.folder).spoke

@@ -14,13 +14,13 @@ import pytest
 from click.testing import CliRunner
 from helpers import ACCEPTS, Place
 
-from flyball import driver as drivers
-from flyball import person
 from flyball.agents import process, sandbox
+from flyball.authority import person
 from flyball.cli import COMMANDS, PERSONAL, cli
 from flyball.core.letters import Answer, Tell, decode, encode, for_who_works
 from flyball.errors import ConfigError
 from flyball.journal import Letter
+from flyball.journal import driver as drivers
 from flyball.journal.sqlite import SqliteJournal
 
 IMPOSTOR = Path(__file__).with_name("impostor.py")
@@ -163,7 +163,7 @@ def test_what_a_keeper_adopts_is_still_below_it(tmp_path: Path) -> None:
         "    if os.fork() == 0:\n"
         "        time.sleep(0.3)\n"
         "        from pathlib import Path\n"
-        "        from flyball import person\n"
+        "        from flyball.authority import person\n"
         "        found = person.agent_above(Path(sys.argv[1]), {}, lambda _: False)\n"
         "        os.write(1, (found.how if found else 'a person').encode())\n"
         "    os._exit(0)\n"
@@ -259,7 +259,7 @@ def test_the_key_is_the_users_alone(seals: person.Seals) -> None:
 
 def test_two_who_make_the_key_at_once_have_the_same(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from flyball.person import Seals;"
+        "import sys; from pathlib import Path; from flyball.authority.person import Seals;"
         "from flyball.core.letters import Tell, encode;"
         "sys.stdin.read(); sys.stdout.buffer.write(Seals(Path(sys.argv[1])).sealed('r', encode(Tell(text='x'))))"
     )

@@ -7,7 +7,7 @@ import os
 from helpers import Place
 
 from flyball.journal.memory import MemoryJournal
-from flyball.supervisor import Supervisor
+from flyball.runtime.supervisor import Supervisor
 
 NESTED = """
 name  = "{name}"

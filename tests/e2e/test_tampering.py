@@ -21,18 +21,17 @@ from tests.e2e.forger import DEEDS, Loot, Named
 from tests.e2e.yard import ACCEPT, GOOD, WORSE, Yard
 from tests.support import Script, begun, finish, judged, ok
 
-from flyball.checking import Checked, check
 from flyball.core import events as e
-from flyball.core.decide import Finished
+from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.core.settings import Settings
-from flyball.driver import Driver
 from flyball.errors import JournalError
-from flyball.house import House
+from flyball.evidence.consistency import Checked, check
+from flyball.journal.driver import Driver
 from flyball.journal.heads import Heads
 from flyball.journal.types import REGISTRY
-from flyball.launch import Order, launch
-from flyball.supervisor import Interrupted
+from flyball.runtime.app import App
+from flyball.runtime.start import RunRequest, launch
 
 CHUNKS = 4
 LONG = 24  # turns: enough for a snapshot
@@ -61,46 +60,46 @@ class Quick:
     def tidy(self, run: Run) -> None: ...
 
 
-def drive(house: House, event: e.RunBegan, quick: Quick | None = None) -> None:
-    driver = Driver(house.state_dir)
-    supervisor = house.supervisor(driver)
+def drive(app: App, event: e.RunBegan, quick: Quick | None = None) -> None:
+    driver = Driver(app.state_dir)
+    supervisor = app.supervisor(driver)
     if quick:
         supervisor.performer = quick
     supervisor.begin(event)
     supervisor.drive(lambda: supervisor.driven[event.run].run.status != "running")
-    house.heads.flush()
+    app.heads.flush()
     supervisor.close()
     driver.close()
 
 
-def real(house: House, yard: Yard, coder: list[dict[str, object]]) -> None:
+def real(app: App, yard: Yard, coder: list[dict[str, object]]) -> None:
     """A build run with real processes."""
     agent = yard.script(coder=coder, critic=ACCEPT)
     sets = ('proof.commands=["grep -q a.+.b calc.py"]', "guard.sandbox=none")
-    drive(house, launch(house, Order(task="Mend it", repo=yard.repo, agents=(agent,), sets=sets))[0])
+    drive(app, launch(app, RunRequest(task="Mend it", repo=yard.repo, agents=(agent,), sets=sets))[0])
 
 
-def quick(house: House, name: str, machine: str, **plays: object) -> None:
+def quick(app: App, name: str, machine: str, **plays: object) -> None:
     settings = Settings(proof=("prove",), agents={"default": "script:x"})
-    event = replace(begun(machine, settings), run=name, root=name, at=house.clock.now())
+    event = replace(begun(machine, settings), run=name, root=name, at=app.clock.now())
     done = {"commit": lambda run, act: e.CommitEnded(outcome="committed", tree=act.tree, commit="c")}
-    drive(house, event, Quick(Script(**{**done, **plays})))
+    drive(app, event, Quick(Script(**{**done, **plays})))
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     yard = Yard(tmp_path_factory.mktemp("made"))
     yard.make({".flyball/flyball.toml": "[limits]\nfix = 3\n"})
-    house = House(yard.env)
-    real(house, yard, [{"write": {"calc.py": WORSE}}, {"write": {"calc.py": GOOD}}])
-    quick(house, "longloop", "loop", agent__worker=[*(ok(f"t{n}") for n in range(LONG)), finish("t99")])
-    house.close()
+    app = App(yard.env)
+    real(app, yard, [{"write": {"calc.py": WORSE}}, {"write": {"calc.py": GOOD}}])
+    quick(app, "longloop", "loop", agent__worker=[*(ok(f"t{n}") for n in range(LONG)), finish("t99")])
+    app.close()
     older = tmp_path_factory.mktemp("older") / "journal.db"
     shutil.copy(yard.state / "journal.db", older)
-    house = House(yard.env)
-    quick(house, "thetask", "task")
-    real(house, yard, [{"write": {"calc.py": GOOD, ".github/workflows/a.yml": "on: push\n"}}])
-    house.close()
+    app = App(yard.env)
+    quick(app, "thetask", "task")
+    real(app, yard, [{"write": {"calc.py": GOOD, ".github/workflows/a.yml": "on: push\n"}}])
+    app.close()
     assert not (yard.state / "journal.db-wal").exists()
     return Made(yard, older)
 
@@ -117,11 +116,11 @@ def copied(made: Made, folder: Path) -> Path:
 
 
 def looked_at(made: Made, state: Path) -> Checked:
-    house = House({**made.yard.env, "FLYBALL_STATE_DIR": str(state)})
+    app = App({**made.yard.env, "FLYBALL_STATE_DIR": str(state)})
     try:
-        return check(house)
+        return check(app)
     finally:
-        house.close()
+        app.close()
 
 
 def test_an_untouched_journal_is_clean(made: Made, tmp_path: Path) -> None:
@@ -194,7 +193,7 @@ def test_whoever_has_the_key_can_write_another_history(made: Made, tmp_path: Pat
     )
     loot.close()
     assert looked_at(made, state).findings
-    heads = Heads(state / "heads", House({**made.yard.env, "FLYBALL_STATE_DIR": str(state)}).signer)
+    heads = Heads(state / "heads", App({**made.yard.env, "FLYBALL_STATE_DIR": str(state)}).signer)
     (state / "heads" / "@registry.json").unlink()
     heads.note(run, last + 1, head.hex(), at, at_once=True)
     heads.note(REGISTRY, registry[0], registry[1].hex(), at, at_once=True)
@@ -266,10 +265,10 @@ def test_a_run_that_is_driven_meanwhile_is_no_finding(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     agent = yard.script(coder=[{"write": {"calc.py": GOOD}, "sleep_s": 0.3}], critic=ACCEPT)
     driven = yard.start(*yard.words(agent, "--set", "guard.sandbox=none"))
-    house, looks = House(yard.env), 0
+    app, looks = App(yard.env), 0
     while driven.poll() is None:
-        assert check(house).findings == []
+        assert check(app).findings == []
         looks += 1
     driven.communicate()
-    assert check(house).findings == [] and looks > 5
-    house.close()
+    assert check(app).findings == [] and looks > 5
+    app.close()

@@ -11,7 +11,7 @@ from test_workspace_tools import FILES, fingerprint, git, make_repo, own_home, p
 from flyball.errors import WorkspaceError
 from flyball.guard.change import Change as GuardChange
 from flyball.workspace import Change, Repo, Workspace, inspect_repo, snapshot_changes
-from flyball.workspace.hooks import copy_hooks, found_hooks
+from flyball.workspace.git_hooks import copy_hooks, found_hooks
 
 __all__ = ["own_home", "repo", "root", "space"]
 
@@ -283,7 +283,7 @@ def test_pinned_rules_read_as_git_reads_them_in_their_folders(tmp_path: Path) ->
                 place.write_text("x")
     shown = git(made.checkout, "ls-files", "-c", "-o", "--exclude-standard", "-z").split("\0")
     assert paths(made, made.tree()) == sorted(name for name in shown if name)
-    assert made.strays() == []
+    assert made.special_files() == []
 
 
 def test_a_file_the_base_tracks_in_spite_of_its_rules_stays_tracked(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def go_through(space: Workspace) -> str:
     """Everything Flyball does in a turn and at a run's end; gives the tree it saw."""
     tree = space.tree()
     space.changes(space.base_tree, tree)
-    space.strays()
+    space.special_files()
     space.agent_git_report()
     space.diff(space.base_tree, tree)
     space.checkpoint(tree, 1, "turn 1")
@@ -169,12 +169,12 @@ def test_a_wrecked_git_hides_nothing_harms_nothing_and_is_repaired(
 
 def test_a_git_that_leads_elsewhere_is_a_stray(space: Workspace, root: Path) -> None:
     wreck_link(space, root)
-    assert [(found.path, found.op, found.target) for found in space.strays()] == [
+    assert [(found.path, found.op, found.target) for found in space.special_files()] == [
         (".git", "symlink", f"{root}/.git")
     ]
     (space.checkout / ".git").unlink()
     (space.checkout / ".git").write_text("gitdir: /x\n")
-    assert [(found.path, found.op) for found in space.strays()] == [(".git", "special")]
+    assert [(found.path, found.op) for found in space.special_files()] == [(".git", "special")]
 
 
 def names_in(folder: Path) -> list[str]:
@@ -196,12 +196,12 @@ def test_an_embedded_repository_hides_no_file_and_is_told(space: Workspace) -> N
     tree = space.tree()
     assert paths(space, tree) == sorted([*FILES, "lib/evil.py", "lib/in/deep.py", "src/more.py"])
     assert space.tree() == tree
-    found = [(stray.path, stray.op, stray.mode) for stray in space.strays()]
+    found = [(stray.path, stray.op, stray.mode) for stray in space.special_files()]
     modes = {path: mode for path, _, mode in found}
     assert sorted(modes) == ["box/.git", "lib", "lib/in", "src"]
     assert modes["lib"] == modes["lib/in"] == modes["src"] == "160000"
     space.restore(space.base_tree)
-    assert space.strays() == []
+    assert space.special_files() == []
     assert names_in(space.checkout / "lib") == ["x.log"]
     assert not (space.checkout / "src/.git").exists() and not (space.checkout / "box").exists()
 
@@ -210,7 +210,7 @@ def test_an_ignored_repository_is_left_alone(space: Workspace) -> None:
     embed(space.checkout / "cache/dep")
     write(space.checkout, {"cache/dep/x": "x\n"})
     assert space.tree() == space.base_tree
-    assert space.strays() == []
+    assert space.special_files() == []
 
 
 def test_what_a_tree_cannot_show_is_told_and_put_right(space: Workspace, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_what_a_tree_cannot_show_is_told_and_put_right(space: Workspace, tmp_pat
         os.chdir(space.checkout)
         door.bind("door")
         os.chdir(cwd)
-    found = {stray.path: (stray.op, stray.mode) for stray in space.strays()}
+    found = {stray.path: (stray.op, stray.mode) for stray in space.special_files()}
     assert found == {
         "linked": ("hardlink", "100644"),
         "src/pipe": ("special", "10644"),
@@ -237,7 +237,7 @@ def test_what_a_tree_cannot_show_is_told_and_put_right(space: Workspace, tmp_pat
     tree = space.tree()
     assert paths(space, tree) == sorted({*FILES, "linked", "twin.md"} - {"src/sum.py"})
     space.restore(space.base_tree)
-    assert space.strays() == []
+    assert space.special_files() == []
     assert space.tree() == space.base_tree
     assert stat.S_IMODE((space.checkout / "run.sh").stat().st_mode) == 0o755
     assert (tmp_path / "outside").read_text() == "x\n"
@@ -340,7 +340,7 @@ print(sorted(change.path for change in space.changes(space.base_tree, tree)))
 for path in (deep, deep.parent, space.checkout / "src", space.checkout):
     path.chmod(0)
 space.restore(space.base_tree)
-print(space.tree() == space.base_tree, deep.parent.exists(), space.strays())
+print(space.tree() == space.base_tree, deep.parent.exists(), space.special_files())
 space.checkout.chmod(0o500)
 print(repr(space.close(remove_checkout=True)), space.checkout.exists())
 """

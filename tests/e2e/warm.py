@@ -30,7 +30,7 @@ from typing import IO, Any, NoReturn
 AT_START = ("LC_", "LANG", "PYTHON")  # what Python itself reads when it starts
 LATE = ("prove", "simulate", "selftest", "demo")  # heavy, and seldom used
 ALSO = (
-    "flyball.acts.hands",
+    "flyball.acts.performer",
     "flyball.agents.command",
     "flyball.agents.script",
     "cryptography.hazmat.primitives.serialization",
@@ -153,7 +153,7 @@ def serve(door: socket.socket) -> None:
 
 def _import_all() -> None:
     """Every command, and what runs import later; one judgement has the guard's patterns compiled."""
-    from flyball.acts.ground import shipped_policies
+    from flyball.acts.run_files import shipped_policies
     from flyball.cli import COMMANDS
     from flyball.guard.change import Change
     from flyball.guard.changes import judge_changes

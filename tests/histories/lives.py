@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.selftest.plots import ACCEPT, DONE, GOOD, PLAN, PLOTS, WORSE, Plot
+from flyball.lab.selftest.scenarios import ACCEPT, DONE, GOOD, PLAN, PLOTS, WORSE, Plot
 
 REJECTED = {"say": "OUTCOME: rejected"}
 RESUME = ("resume", "@last", "--json")

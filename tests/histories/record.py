@@ -20,13 +20,13 @@ from stored import FOLDER, ending, folded, read, write
 from flyball import __version__
 from flyball.agents import process
 from flyball.core import events as e
-from flyball.core.onward import onward
 from flyball.core.run import Run
-from flyball.house import House
+from flyball.core.transition import onward
 from flyball.journal import Draft, Entry
 from flyball.journal.chain import extend
-from flyball.selftest.place import Place
-from flyball.selftest.plots import Plot
+from flyball.lab.selftest.place import Place
+from flyball.lab.selftest.scenarios import Plot
+from flyball.runtime.app import App
 
 sys.path.append(str(FOLDER.parent))  # for `support`
 YARD = Path("/tmp/flyball-history")  # the same each time: it stands in the events
@@ -75,12 +75,12 @@ def _killed(place: Place, words: list[str]) -> None:
 
 
 def _read(place: Place) -> Run | None:
-    house = House(place.env)
+    app = App(place.env)
     try:
-        rows = house.journal.rows(parent="")
-        return folded(list(house.journal.read(rows[0].run))) if rows else None
+        rows = app.journal.rows(parent="")
+        return folded(list(app.journal.read(rows[0].run))) if rows else None
     finally:
-        house.close()
+        app.close()
 
 
 def _kill_keepers(place: Place) -> None:
@@ -91,12 +91,12 @@ def _kill_keepers(place: Place) -> None:
 
 
 def _runs(place: Place) -> dict[str, list[Entry]]:
-    house = House(place.env)
+    app = App(place.env)
     try:
-        names = [row.run for row in reversed(house.journal.rows())]
-        return {name: list(house.journal.read(name)) for name in names}
+        names = [row.run for row in reversed(app.journal.rows())]
+        return {name: list(app.journal.read(name)) for name in names}
     finally:
-        house.close()
+        app.close()
 
 
 def _clean(runs: dict[str, list[Entry]]) -> dict[str, list[Entry]]:

@@ -15,8 +15,8 @@ from flyball.core.letters import Answer, Ask, Tell, encode, hear, wake
 from flyball.core.machine import edges, parse
 from flyball.core.run import Run, fold, freeze, thaw
 from flyball.core.settings import Budget, Settings
-from flyball.core.views import exit_code, summary, why
 from flyball.machines import shipped
+from flyball.views.run_view import exit_code, summary, why
 from support import Played, begun, start
 
 QUICK = settings(

@@ -13,13 +13,13 @@ from typing import Any
 from msgspec import Struct
 from tests.e2e.yard import BUG, TEST, Yard
 
-from flyball.checking import check
 from flyball.core import events as e
 from flyball.core.letters import Answer
 from flyball.core.run import Run
-from flyball.driver import Driver
-from flyball.house import House
-from flyball.launch import Order, launch
+from flyball.evidence.consistency import check
+from flyball.journal.driver import Driver
+from flyball.runtime.app import App
+from flyball.runtime.start import RunRequest, launch
 
 TABLE = Path(__file__).with_name("attacks.toml")
 OUT_OF_REACH, NO_EFFECT, UNPROVEN = "out of reach", "no effect", "unproven"
@@ -122,9 +122,9 @@ class Siege:
         }
         self.seen: list[Seen] = []
         self.run = ""
-        house = House(self.yard.env)
-        assert house.signer  # it is there before the first run
-        house.close()
+        app = App(self.yard.env)
+        assert app.signer  # it is there before the first run
+        app.close()
 
     def play(self, attacks: list[Attack]) -> dict[str, Seen]:
         """Each attack in its turn; a person rejects whatever stops."""
@@ -132,27 +132,27 @@ class Siege:
         file = self.yard.folder / "agent.json"
         file.write_text(json.dumps({"roles": {"worker": turns}, "repeat": "none"}))
         self.seen = [Seen() for _ in attacks]
-        house = House(self.yard.env)
+        app = App(self.yard.env)
         try:
-            self._drive(house, f"script:{file}", len(attacks))
-            assert [fault for fault in check(house).findings if fault.grave] == []
+            self._drive(app, f"script:{file}", len(attacks))
+            assert [fault for fault in check(app).findings if fault.grave] == []
         finally:
-            house.close()
+            app.close()
         for seen in self.seen:
             seen.exits = self._exits(seen.key)
         return dict(zip((attack.name for attack in attacks), self.seen, strict=True))
 
-    def _drive(self, house: House, agent: str, count: int) -> None:
+    def _drive(self, app: App, agent: str, count: int) -> None:
         limits = ("turns=1000", "no_progress=1000", "same_error=1000", "retries=100")
         sets = [f"limits.{limit}" for limit in limits]
         sets += [f"guard.sandbox={self.sandbox}", f"proof.commands={json.dumps([PROOF])}"]
-        order = Order(
+        request = RunRequest(
             task="Hold", repo=self.yard.repo, machine="loop", agents=(agent,), sets=tuple(sets), trusted=True
         )
-        began = launch(house, order)[0]
+        began = launch(app, request)[0]
         self.run = began.run
-        driver = Driver(house.state_dir)
-        supervisor = house.supervisor(driver, on_event=self._note)
+        driver = Driver(app.state_dir)
+        supervisor = app.supervisor(driver, on_event=self._note)
         supervisor.begin(began)
         try:
             for _ in range(3 * count + 5):
@@ -161,7 +161,7 @@ class Siege:
                 if run.question is None or run.question.text == OVER:
                     break
                 verb = "reject" if "reject" in run.question.verbs else run.question.verbs[0]
-                house.send(run, Answer(question=run.question.id, verb=verb, who="Ann", how="test"))
+                app.send(run, Answer(question=run.question.id, verb=verb, who="Ann", how="test"))
         finally:
             supervisor.stop_now()
             supervisor.close()

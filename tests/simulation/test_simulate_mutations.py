@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball import supervisor
-from flyball.batch import Batch
 from flyball.core import decide, letters, tally, turns
 from flyball.core import events as e
-from flyball.core import onward as onwards
 from flyball.core import run as runs
+from flyball.core import transition as onwards
 from flyball.core.decide import Note
 from flyball.core.run import Run
 from flyball.journal.database import Database
 from flyball.journal.memory import MemoryJournal
-from flyball.supervisor import Supervisor
-from flyball.testing.campaign import simulate
+from flyball.lab.simulate.campaign import simulate
+from flyball.runtime import supervisor
+from flyball.runtime.batch import Batch
+from flyball.runtime.supervisor import Supervisor
 
 Places = Mapping[tuple[Any, Any], Any]
 TRIED = 150  # so many seeds at most, where the known one no longer finds it

@@ -10,12 +10,12 @@ from importlib import resources
 import msgspec
 import pytest
 
+from flyball.lab.simulate.campaign import BY_LOT, Campaign, aim, aimed, simulate, traced
+from flyball.lab.simulate.coverage import reach
+from flyball.lab.simulate.fault_kinds import DOUBTS, FAULTS, WORLD
+from flyball.lab.simulate.goals import goals_of, reach_of, text_of
+from flyball.lab.simulate.world import SQLITE_EVERY, World
 from flyball.machines import SHIPPED, shipped
-from flyball.testing.campaign import BY_LOT, Campaign, aim, aimed, simulate, traced
-from flyball.testing.coverage import reach
-from flyball.testing.faults import DOUBTS, FAULTS, WORLD
-from flyball.testing.goals import goals_of, reach_of, text_of
-from flyball.testing.world import SQLITE_EVERY, World
 
 SEEDS = 200
 SAME = (5, 6, BY_LOT, SQLITE_EVERY, 301, 302, 303)  # aimed, by lot, on disk
@@ -100,8 +100,8 @@ def test_a_seed_gives_the_same_journal_again(seed: int) -> None:
 
 def test_a_seed_gives_the_same_journal_under_other_hashes() -> None:
     code = (
-        "from flyball.testing.campaign import aim\n"
-        "from flyball.testing.world import World\n"
+        "from flyball.lab.simulate.campaign import aim\n"
+        "from flyball.lab.simulate.world import World\n"
         f"print([World(seed, goal=aim(seed)).play().digest for seed in {SAME}])"
     )
     runs_ = [
@@ -132,7 +132,7 @@ def test_a_machine_is_reached_almost_whole() -> None:
 
 
 def test_what_can_be_reached_is_what_prove_finds() -> None:
-    kept = resources.files("flyball.testing").joinpath("reach", "review.json").read_bytes()
+    kept = resources.files("flyball.lab.simulate").joinpath("reach", "review.json").read_bytes()
     assert text_of("review") == kept, "run `make reach`"
 
 

@@ -12,7 +12,7 @@ from flyball.core.letters import Answer, Ask, Tell, decode, encode, hear, wake
 from flyball.core.settings import Budget, Settings
 from flyball.journal import Draft, Row, Write
 from flyball.journal.memory import MemoryJournal
-from flyball.spending import DAY_US, windows
+from flyball.runtime.spending import DAY_US, windows
 from support import Played, Script, anywhere, bad, failing, finish, ok, passing, play, ruled, start
 
 DOLLAR = 1_000_000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flyball.core.calls import Call, CallLimits, CallWatch, Fired, fired, observe
+from flyball.reading.calls import Call, CallLimits, CallWatch, Fired, fired, observe
 
 
 def watched(*calls: Call) -> CallWatch:

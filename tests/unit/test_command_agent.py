@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flyball.agents.adapter import Order
+from flyball.agents.adapter import TurnRequest
 from flyball.agents.command import CommandAgent
 
 HOSTILE = 'it\'s "here": $(touch pwned) `touch pwned` $HOME \\ {prompt_file}\nand *; touch pwned'
@@ -19,7 +19,7 @@ SHOW = f"{sys.executable} -c 'import json,sys; print(json.dumps(sys.argv[1:]))'"
 def ran(folder: Path, command: str, prompt: str = HOSTILE) -> list[str]:
     file = folder / "a folder's prompt"
     file.write_text(prompt)
-    launch = CommandAgent(command).launch(Order(prompt=prompt, prompt_file=file, role="coder", place=0))
+    launch = CommandAgent(command).launch(TurnRequest(prompt=prompt, prompt_file=file, role="coder", place=0))
     stdin = Path(launch.stdin_file).read_bytes() if launch.stdin_file else b""
     done = subprocess.run(launch.argv, cwd=folder, input=stdin, capture_output=True, check=True)
     assert not (folder / "pwned").exists()

@@ -21,7 +21,7 @@ from flyball.config import (
 )
 from flyball.config.agent import AgentSpec
 from flyball.config.detect import Found
-from flyball.config.keys import COUNTS, KEYS
+from flyball.config.schema import COUNTS, KEYS
 from flyball.config.values import Duration, Money, dollars, span
 from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Settings
 from flyball.errors import ConfigError

@@ -8,16 +8,16 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.core.calls import Call, CallLimits, CallWatch, fired, observe
 from flyball.core.decide import INTERRUPTIONS, Finished, Note, Rest, due
 from flyball.core.letters import Answer, Ask, HandBack, Rollback, Tell, decode, encode, for_who_works, hear
-from flyball.core.onward import enter
+from flyball.core.limits import so_far
 from flyball.core.run import Run, apply
 from flyball.core.settings import Budget, Settings
 from flyball.core.stops import spent_up
 from flyball.core.tally import LATELY, after_proof, after_turn
+from flyball.core.transition import enter
 from flyball.core.turns import solutions
-from flyball.core.waits import so_far
+from flyball.reading.calls import Call, CallLimits, CallWatch, fired, observe
 from support import Played, Script, anywhere, begun, ok, start
 
 # ---- a person takes over -----------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 import pytest
 
-from flyball.core.calls import Call, CallLimits, CallWatch, Fired, fired, observe
-from flyball.core.fingerprint import error_fingerprint, message_fingerprint, normalise
+from flyball.reading.calls import Call, CallLimits, CallWatch, Fired, fired, observe
+from flyball.reading.fingerprint import error_fingerprint, message_fingerprint, normalise
 
 SAME = [
     (

@@ -8,10 +8,7 @@ import pytest
 
 from flyball.guard import pytests
 from flyball.guard.changed_parts import reduced
-from flyball.guard.weakening import (
-    Arrived,
-    _compared,  # pyright: ignore[reportPrivateUsage]
-)
+from flyball.guard.weakening import Arrived, _compared
 
 SKIP = "@pytest.mark." + "skip"
 HELPERS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flyball.acts.ground import shipped_policies
+from flyball.acts.run_files import shipped_policies
 from flyball.guard.commands import default_policy, judge_command
 
 POLICY = default_policy("/w/repo", "/home/dev")

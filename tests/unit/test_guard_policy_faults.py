@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flyball.acts.ground import shipped_policies
+from flyball.acts.run_files import shipped_policies
 from flyball.errors import ConfigError
 from flyball.guard.policy import json_schema, parse
 from flyball.guard.policy_faults import faults, line_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flyball.acts.ground import shipped_policies
+from flyball.acts.run_files import shipped_policies
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 

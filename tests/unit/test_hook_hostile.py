@@ -14,13 +14,13 @@ import pytest
 from msgspec.structs import replace
 from test_hook_judge import BRIEF, WORK, itself, patch, said, word
 
+from flyball.agents.hooks import action_log, alone
+from flyball.agents.hooks.payload import Word
+from flyball.agents.hooks.question import question
+from flyball.agents.hooks.real_paths import real
+from flyball.agents.hooks.server import asked
+from flyball.agents.hooks.tool_calls import fingerprint, judge
 from flyball.guard.policy import Tools
-from flyball.hook import alone, record
-from flyball.hook.desk import asked
-from flyball.hook.judge import fingerprint, judge
-from flyball.hook.payload import Word
-from flyball.hook.places import real
-from flyball.hook.question import question
 
 # ---- what is too much, and what a person can be asked ------------------------------------------------------
 
@@ -147,7 +147,7 @@ def test_a_link_into_itself_leads_nowhere_and_is_a_no(checkout: Path) -> None:
 def test_what_is_no_file_in_the_agents_home_holds_nobody_up(tmp_path: Path, make: Any) -> None:
     late = tmp_path / "late"
     make(late)
-    assert record.read(tmp_path, str(late)).actions == ()
+    assert action_log.read(tmp_path, str(late)).actions == ()
     payload = said("PreToolUse", tool_name="Bash", tool_input={"command": "rm -rf /"})
     data = msgspec.json.encode(replace(BRIEF, late=str(late)))
     code, _, _ = alone.rule(data, "pre", "claude", payload)
@@ -166,28 +166,28 @@ def test_what_nobody_saw_is_shown_without_secrets_too(tmp_path: Path) -> None:
     row = {"moment": "pre", "call": "1", "tool": "t" * 999, "verdict": "allow", "input": HIDDEN}
     came = {"moment": "post", "call": "1", "result": f"key {HIDDEN}"}
     late.write_text("\n".join(json.dumps({**one, "reason": HIDDEN}) for one in (row, came)))
-    (action,) = record.read(tmp_path, str(late)).actions
+    (action,) = action_log.read(tmp_path, str(late)).actions
     assert HIDDEN not in repr(action) and "[redacted" in action.result
     assert len(action.tool) == 80
 
 
 def test_a_long_input_is_cut_before_it_is_searched_and_no_half_of_a_secret_stays(tmp_path: Path) -> None:
-    most = record.INPUT_MOST
-    for before in range(most + record.SLACK - 15, most + record.SLACK + 5, 5):
+    most = action_log.INPUT_MOST
+    for before in range(most + action_log.SLACK - 15, most + action_log.SLACK + 5, 5):
         text = f"{HIDDEN} " * (before // 21) + "x " * 3 + HIDDEN + " y" * 10_000
-        assert HIDDEN[:8] not in record.shortened(text, most)
-    kept = record.Record(tmp_path)
+        assert HIDDEN[:8] not in action_log.shortened(text, most)
+    kept = action_log.Record(tmp_path)
     kept.asked(word("t" * 9_000, x="z" * 9_000), judge(word("Bash", command="ls"), BRIEF, itself))
-    assert (tmp_path / record.NAME).stat().st_size < 5_000
+    assert (tmp_path / action_log.NAME).stat().st_size < 5_000
 
 
 def test_a_question_behind_many_rulings_is_found(tmp_path: Path) -> None:
     """All of the record is read, however many words an agent puts before what matters."""
     row = {"moment": "pre", "tool": "Bash", "verdict": "allow", "input": "x" * 60_000}
     last = {"moment": "pre", "tool": "Bash", "verdict": "ask", "fingerprint": "f", "question": "q"}
-    many = [json.dumps(row)] * (2 * record.FILE_MOST // 60_000 + 2)
-    (tmp_path / record.NAME).write_text("\n".join([*many, json.dumps(last)]))
-    seen = record.read(tmp_path)
+    many = [json.dumps(row)] * (2 * action_log.FILE_MOST // 60_000 + 2)
+    (tmp_path / action_log.NAME).write_text("\n".join([*many, json.dumps(last)]))
+    seen = action_log.read(tmp_path)
     assert seen.wanted is not None and seen.wanted["question"] == "q"
     assert any(action.verdict == "ask" for action in seen.actions)
 

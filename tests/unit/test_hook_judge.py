@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.acts.ground import shipped_policies
+from flyball.acts.run_files import shipped_policies
+from flyball.agents.hooks import action_log, cli_settings
+from flyball.agents.hooks import brief as briefs
+from flyball.agents.hooks.brief import Brief
+from flyball.agents.hooks.payload import AGENTS, POST, PRE, Unread, Word, allow, read, refuse
+from flyball.agents.hooks.tool_calls import fingerprint, is_critical, judge
+from flyball.agents.hooks.tools import deed
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.guard.policy import Tools, looser
-from flyball.hook import brief as briefs
-from flyball.hook import record, settings
-from flyball.hook.brief import Brief
-from flyball.hook.judge import fingerprint, is_critical, judge
-from flyball.hook.payload import AGENTS, POST, PRE, Unread, Word, allow, read, refuse
-from flyball.hook.tools import deed
 from support import Script, failing, ok, passing, play
 
 WORK = "/w/repo"
@@ -126,7 +126,7 @@ ROWS = [  # tool, input, verdict
     ("Write", {"file_path": f"{WORK}/../other/a", "content": "x"}, "deny"),
     ("Write", {"file_path": f"{WORK}/.git/hooks/pre-commit", "content": "x"}, "deny"),
     ("Write", {"file_path": f"{WORK}/.flyball/policy.toml", "content": "x"}, "deny"),
-    ("Write", {"file_path": f"{WORK}/.claude/settings.json", "content": "{}"}, "deny"),
+    ("Write", {"file_path": f"{WORK}/.claude/cli_settings.json", "content": "{}"}, "deny"),
     ("Write", {"file_path": f"{WORK}/.github/workflows/ci.yml", "content": "on: push\n"}, "allow"),
     ("Write", {"content": "x"}, "ask"),
     ("Edit", {"file_path": f"{WORK}/a.py", "old_string": "a", "new_string": "b"}, "allow"),
@@ -324,8 +324,8 @@ def test_each_cli_is_told_to_ask_before_every_tool_and_to_fail_closed(tmp_path: 
     folder = tmp_path / "a folder's" / "hook"
     folder.mkdir(parents=True)
     sha = briefs.write(folder, BRIEF)
-    settings.write(folder, folder / briefs.NAME, sha)
-    for agent, name in settings.FILES.items():
+    cli_settings.write(folder, folder / briefs.NAME, sha)
+    for agent, name in cli_settings.FILES.items():
         hooks = json.loads((folder / name).read_text())["hooks"]
         (asks,) = [event for event in hooks if event in PRE]
         assert any(event in POST for event in hooks) and "SessionStart" in hooks
@@ -345,18 +345,18 @@ def test_each_cli_is_told_to_ask_before_every_tool_and_to_fail_closed(tmp_path: 
         ]
         assert one["timeout"] > (20_000 if agent == "gemini" else 20)
         assert not hooks["SessionStart"][0]["hooks"][0]["command"].endswith("exit 2")
-    assert (folder / "program.py").read_bytes() == settings.PROGRAM.read_bytes()
+    assert (folder / "program.py").read_bytes() == cli_settings.PROGRAM.read_bytes()
 
 
 def test_codex_gets_the_same_hooks_on_its_command_line() -> None:
-    made = settings.codex_options(Path("/a 'b'/p.py"), Path("/b"), "0")
+    made = cli_settings.codex_options(Path("/a 'b'/p.py"), Path("/b"), "0")
     assert made[::2] == ("-c",) * 3
     read_back = tomllib.loads("\n".join(made[1::2]))
-    assert read_back == settings.configuration("codex", Path("/a 'b'/p.py"), Path("/b"), "0")
+    assert read_back == cli_settings.configuration("codex", Path("/a 'b'/p.py"), Path("/b"), "0")
 
 
 def test_claudes_own_switch_for_hooks_is_set_by_us() -> None:
-    made = settings.configuration("claude", Path("/p"), Path("/b"), "0")
+    made = cli_settings.configuration("claude", Path("/p"), Path("/b"), "0")
     assert made["disableAllHooks"] is False
 
 
@@ -364,14 +364,14 @@ def test_claudes_own_switch_for_hooks_is_set_by_us() -> None:
 
 
 def test_each_question_is_joined_with_what_came_of_it(tmp_path: Path) -> None:
-    kept = record.Record(tmp_path)
+    kept = action_log.Record(tmp_path)
     for n, command in enumerate(("ls", "rm -rf /", "ls")):
         wants = replace(word("Bash", command=command), call=f"c{n}")
         found = judge(wants, BRIEF, itself)
         kept.asked(wants, found, "f")
         if found.verdict == "allow":
             kept.told(replace(wants, event="PostToolUse", moment="post", result=f"out {n}", failed=n == 2))
-    seen = record.read(tmp_path)
+    seen = action_log.read(tmp_path)
     assert [(a.verdict, a.result, a.failed) for a in seen.actions] == [
         ("allow", "out 0", False),
         ("deny", "", False),
@@ -381,31 +381,31 @@ def test_each_question_is_joined_with_what_came_of_it(tmp_path: Path) -> None:
 
 
 def test_a_cli_that_does_not_number_its_calls_is_joined_by_their_order(tmp_path: Path) -> None:
-    kept = record.Record(tmp_path)
+    kept = action_log.Record(tmp_path)
     wants = word("run_shell_command", agent="gemini", command="date")
     for result in ("one", "two"):
         kept.asked(wants, judge(wants, BRIEF, itself), "f")
         kept.told(replace(wants, event="AfterTool", moment="post", result=result))
-    assert [a.result for a in record.read(tmp_path).actions] == ["one", "two"]
+    assert [a.result for a in action_log.read(tmp_path).actions] == ["one", "two"]
 
 
 def test_no_secret_is_written_down_and_refusals_are_kept_before_the_rest(tmp_path: Path) -> None:
-    kept = record.Record(tmp_path)
+    kept = action_log.Record(tmp_path)
     key = "".join(("AKIA", "QX7Z3JH5", "KLMN2PWV"))
     bad = word("Bash", command=f"export AWS_ACCESS_KEY_ID={key}; rm -rf /")
     kept.asked(bad, judge(bad, BRIEF, itself), "f")
     good = word("Bash", command="ls")
     for _ in range(150):
         kept.asked(good, judge(good, BRIEF, itself), "f")
-    assert key not in (tmp_path / record.NAME).read_text()
-    actions = record.read(tmp_path).actions
-    assert len(actions) == record.ACTIONS_MOST and actions[0].verdict == "deny"
+    assert key not in (tmp_path / action_log.NAME).read_text()
+    actions = action_log.read(tmp_path).actions
+    assert len(actions) == action_log.ACTIONS_MOST and actions[0].verdict == "deny"
 
 
 def test_a_note_that_nobody_saw_is_marked_and_is_no_heartbeat(tmp_path: Path) -> None:
     late = tmp_path / "late"
     late.write_text('{"moment": "pre", "tool": "Bash", "input": "{}", "verdict": "allow"}\nnot json\n[]\n')
-    seen = record.read(tmp_path, str(late))
+    seen = action_log.read(tmp_path, str(late))
     assert [(a.verdict, a.late) for a in seen.actions] == [("allow", True)]
     assert not seen.spoke
 

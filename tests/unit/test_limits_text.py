@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flyball.core.limits_text import read_limit
-from flyball.core.resets import reset_at
+from flyball.agents.limit_text import read_limit
+from flyball.agents.reset_times import reset_at
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)

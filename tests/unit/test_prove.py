@@ -16,10 +16,10 @@ from flyball.cli.prove import prove as command
 from flyball.core.machine import Machine, edges, parse
 from flyball.core.run import Run
 from flyball.errors import MachineFault
+from flyball.lab.prove import Broken, Proof, Step, explore, premises, prove
+from flyball.lab.prove.key import READ, UNREAD
+from flyball.lab.prove.premises import at_own_limits
 from flyball.machines import shipped
-from flyball.prove import Broken, Proof, Step, explore, premises, prove
-from flyball.prove.key import READ, UNREAD
-from flyball.prove.premises import at_own_limits
 
 OWN = """
 name = "mine"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.batch import Batch
 from flyball.core import events as e
 from flyball.core.machine import State
+from flyball.lab.prove import family
+from flyball.lab.prove.explore import Broken, Explored
+from flyball.lab.prove.family import explore, pair
 from flyball.machines import shipped
-from flyball.prove import family
-from flyball.prove.explore import Broken, Explored
-from flyball.prove.family import explore, pair
+from flyball.runtime.batch import Batch
 
 
 @cache

@@ -8,8 +8,8 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from flyball.cli.machines import machines
+from flyball.lab.prove import prove
 from flyball.machines import from_text
-from flyball.prove import prove
 
 GOOD = """
 name = "mine"

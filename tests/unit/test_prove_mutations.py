@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from flyball.core import decide, letters, tally, turns
 from flyball.core import events as e
-from flyball.core import onward as onwards
 from flyball.core import run as runs
+from flyball.core import transition as onwards
 from flyball.core.machine import parse
 from flyball.core.run import Run
+from flyball.lab.prove import Broken, prove
 from flyball.machines import shipped
-from flyball.prove import Broken, prove
 
 
 @contextmanager

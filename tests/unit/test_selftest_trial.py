@@ -11,9 +11,9 @@ import pytest
 
 from flyball.cli.selftest import page
 from flyball.errors import FlyballError
-from flyball.selftest import trial as module
-from flyball.selftest.conforming import conform
-from flyball.selftest.trial import SEARCHES, Part, Size, Trial, facts, trial
+from flyball.lab.selftest import trial as module
+from flyball.lab.selftest.conforming import conform
+from flyball.lab.selftest.trial import SEARCHES, Part, Size, Trial, facts, trial
 
 TINY = Size(machines=(), seeds=2, kills=0, points=4)
 
@@ -65,7 +65,7 @@ def test_every_law_of_the_journal_holds_without_a_test_runner(tmp_path: Path) ->
     code = (
         "import sys; sys.modules['pytest'] = sys.modules['hypothesis'] = None\n"
         "from pathlib import Path\n"
-        "from flyball.selftest.conforming import conform\n"
+        "from flyball.lab.selftest.conforming import conform\n"
         "import flyball.cli.selftest\n"
         f"found = conform(Path({str(tmp_path)!r})); print(found.laws, found.broken)"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flyball.core import events as e
 from flyball.journal import Entry
-from flyball.selftest.witness import Effects, effects
+from flyball.lab.selftest.outside_witness import Effects, effects
 
 TURN = e.TurnEnded(verdict="ok")
 

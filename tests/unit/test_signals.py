@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyball.core.signals import Reading, Runtime, claimed_verdict, read_outcome, read_output, red_ci
+from flyball.reading.signals import Reading, Runtime, claimed_verdict, read_outcome, read_output, red_ci
 
 PROVED = Runtime(tests_ran=True, tests_failed=0)
 TWO = "Task complete. All done."

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from flyball.core import status, views
 from flyball.errors import FlyballError
 from flyball.machines import shipped
+from flyball.views import loop_status, run_view
 from support import Script, begun, finish, ok, play, start
 
 
 def test_every_state_of_a_pair_has_a_run_state_and_back() -> None:
     states = list(shipped("review").states)
-    named = [views.run_state(state) for state in states]
+    named = [run_view.run_state(state) for state in states]
     assert named == ["submitted", "working", "reviewing", "completed", "failed"]
-    assert [views.from_run_state(name) for name in named] == states
+    assert [run_view.from_run_state(name) for name in named] == states
 
 
 @pytest.mark.parametrize("name", ["", "paused", "Working"])
 def test_an_unknown_state_is_an_error_and_not_failed(name: str) -> None:
     with pytest.raises(FlyballError, match="run state"):
-        views.from_run_state(name)
+        run_view.from_run_state(name)
     with pytest.raises(FlyballError, match="no state"):
-        views.run_state(name)
+        run_view.run_state(name)
 
 
 def test_a_run_that_begins_in_an_unknown_state_is_an_error() -> None:
@@ -42,8 +42,12 @@ def test_the_loop_status_says_circuit_task_and_decision(
     turns: list[object], circuit: str, task: str, decision: str
 ) -> None:
     run = play(Script(**{"agent:worker": turns}), machine="loop").run
-    assert (status.circuit(run), status.task_status(run), status.decision(run)) == (circuit, task, decision)
-    text = status.loop_status(run)
+    assert (loop_status.circuit(run), loop_status.task_status(run), loop_status.decision(run)) == (
+        circuit,
+        task,
+        decision,
+    )
+    text = loop_status.loop_status(run)
     assert f"**Circuit State**: {circuit}\n**Task Status**: {task}\n" in text
     assert f"**Decision**: {decision}\n" in text
 
@@ -52,5 +56,5 @@ def test_what_was_missing_is_the_reason_to_go_on() -> None:
     one = ok("t1", finished=True, indicators=("all done",))
     played = start(Script(**{"agent:worker": [one, finish("t2")]}), machine="loop")
     run = played.go_on(lambda run: run.turn == 1).run
-    assert "**Reason**: Not done yet: 1 of 2 distinct" in status.loop_status(run)
-    assert status.loop_state(run)["loopState"]["exitSignal"] is True
+    assert "**Reason**: Not done yet: 1 of 2 distinct" in loop_status.loop_status(run)
+    assert loop_status.loop_state(run)["loopState"]["exitSignal"] is True

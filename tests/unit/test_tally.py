@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core.ledger import KEPT, disputed, entered, settled, shown
+from flyball.core.limits import agent_for, candidates, ends_at, free, limited, plan_used_up, so_far
 from flyball.core.run import Run, begin
 from flyball.core.settings import HOUR, Settings
 from flyball.core.tally import (
@@ -23,7 +24,6 @@ from flyball.core.tally import (
     union,
     waits_for_answer,
 )
-from flyball.core.waits import agent_for, candidates, ends_at, free, limited, plan_used_up, so_far
 from support import PROOF, bad, begun, ok
 
 NOW = 77

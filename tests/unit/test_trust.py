@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from flyball.authority.trust import AT_LEAST, Need, TrustStore, is_tracked, needs, refusal, untrusted
 from flyball.config import REPO_FILE, Loaded, load, render_config
 from flyball.config.detect import Detected, Found
 from flyball.errors import ConfigError, Untrusted
-from flyball.trust import AT_LEAST, Need, TrustStore, is_tracked, needs, refusal, untrusted
 
 SHA = "a" * 64
 

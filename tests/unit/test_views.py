@@ -8,11 +8,12 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import codes, views
+from flyball.core import codes
 from flyball.core import events as e
 from flyball.core.run import Run, begin
 from flyball.core.settings import Settings
 from flyball.errors import FlyballError
+from flyball.views import run_view
 from support import Script, begun, failing, ok, play, ruled
 
 # code -> (status, exit, ALO code): the table of stop reasons
@@ -68,12 +69,12 @@ def stopped(code: str, status: str = "", **more: str) -> Run:
 @pytest.mark.parametrize("code", TABLE)
 def test_status_exit_and_alo_code_are_those_of_the_table(code: str) -> None:
     run = stopped(code)
-    assert (run.status, views.exit_code(run), views.alo_code(run)) == TABLE[code]
+    assert (run.status, run_view.exit_code(run), run_view.alo_code(run)) == TABLE[code]
 
 
 @pytest.mark.parametrize("code", ["error.config", "error.git", "error.agent_missing"])
 def test_an_error_before_the_first_turn_exits_2(code: str) -> None:
-    assert views.exit_code(stopped(code, "ended")) == 2
+    assert run_view.exit_code(stopped(code, "ended")) == 2
 
 
 def test_there_is_no_code_beside_the_table_but_the_trigger_of_up() -> None:
@@ -100,7 +101,7 @@ def sentences(text: str) -> int:
 @pytest.mark.parametrize("code", TABLE)
 def test_why_is_three_sentences_for_every_code(code: str) -> None:
     run = stopped(code, detail="First line.\nE  assert 1 == 2. It broke. Twice.")
-    told = views.why(run)
+    told = run_view.why(run)
     assert [sentences(text) for text in told] == [1, 1, 1], told
     assert code in told[0] and "r1" in told[0]
     assert all(word in told[1] for word in ("a rule", "3", "4", "2 turns", "It broke"))
@@ -108,11 +109,11 @@ def test_why_is_three_sentences_for_every_code(code: str) -> None:
 
 
 def test_why_of_a_running_run_is_three_sentences_too() -> None:
-    assert [sentences(text) for text in views.why(begin(begun()))] == [1, 1, 1]
+    assert [sentences(text) for text in run_view.why(begin(begun()))] == [1, 1, 1]
 
 
 def test_why_says_what_would_have_happened_and_what_to_do() -> None:
-    told = views.why(play(Script(write=ruled("deny", "t1"))).run)
+    told = run_view.why(play(Script(write=ruled("deny", "t1"))).run)
     assert "'written' would have been followed" in told[2]
     assert "`flyball answer r1.1 approve|reject|retry|redirect|cancel`" in told[2]
     assert "protected path" in told[1] and "a.py:3" in told[1]
@@ -130,13 +131,13 @@ def test_why_says_what_would_have_happened_and_what_to_do() -> None:
     ],
 )
 def test_the_last_sentence_fits_the_code(code: str, what: str) -> None:
-    assert what in views.why(stopped(code))[2]
+    assert what in run_view.why(stopped(code))[2]
 
 
 def test_the_summary_has_the_stable_names_and_is_json() -> None:
     usage = e.Usage(input_tokens=3, output_tokens=4, cost_uusd=1_250_000)
     run = play(Script(write=ok("t1", usage=usage))).run
-    said = json.loads(json.dumps(views.summary(run)))
+    said = json.loads(json.dumps(run_view.summary(run)))
     names = [
         "run",
         "machine",
@@ -158,17 +159,17 @@ def test_the_summary_has_the_stable_names_and_is_json() -> None:
 
 def test_the_summary_says_unproven() -> None:
     run = play(Script(), settings=Settings(agents={"default": "script:x"})).run
-    assert views.summary(run)["unproven"] is True
-    assert views.summary(play(Script()).run)["unproven"] is False
+    assert run_view.summary(run)["unproven"] is True
+    assert run_view.summary(play(Script()).run)["unproven"] is False
 
 
 def test_the_summary_of_a_failure_carries_the_alo_code() -> None:
-    said = views.summary(play(Script(test=failing())).run)
+    said = run_view.summary(play(Script(test=failing())).run)
     assert (said["alo_code"], said["end"]) == ("ALO_MAX_FIX_ATTEMPTS_EXCEEDED", "failure")
     assert said["stop_reason"]["evidence"]["otherwise"]
 
 
 def test_the_summary_shows_the_open_question() -> None:
-    said = views.summary(play(Script(write=ok("t1", ask="Which?"))).run)
+    said = run_view.summary(play(Script(write=ok("t1", ask="Which?"))).run)
     assert said["question"]["text"] == "Which?"
     assert (said["status"], said["end"]) == ("waiting", None)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from flyball.core.terminal import whole
+from flyball.reading.terminal import whole
 
 Said = TypeVar("Said", bound=msgspec.Struct)
 

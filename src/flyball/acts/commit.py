@@ -6,42 +6,42 @@ import shlex
 import shutil
 from pathlib import Path
 
-from flyball import certificate
-from flyball.acts.ground import Ground
-from flyball.acts.landing import bring_home
+from flyball.acts.merge import bring_home
 from flyball.acts.proof import kept, log_of, made_by_setup, spec
+from flyball.acts.run_files import RunFiles
 from flyball.agents import process
 from flyball.core import events as e
-from flyball.core.decide import Finished
+from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import BY_A_PERSON, Run
-from flyball.core.terminal import plain
+from flyball.errors import Gone
+from flyball.evidence import certificate
 from flyball.guard.secrets import redact
-from flyball.journal.keys import load_or_create
-from flyball.supervisor import Gone, Interrupted
+from flyball.journal.signing import load_or_create
+from flyball.reading.terminal import plain
 from flyball.workspace import Workspace
-from flyball.workspace.hooks import GIT_HOOKS, found_hooks
+from flyball.workspace.git_hooks import GIT_HOOKS, found_hooks
 
 SUBJECT_MOST = 72
 
 
-def commit(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
-    work, folder = ground.workspace(run), ground.act_folder(act.key)
+def commit(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
+    work, folder = run_files.workspace(run), run_files.act_folder(act.key)
     message = commit_message(run)
-    refused = _hooks(ground, run, act, work, folder, message, stop)
+    refused = _hooks(run_files, run, act, work, folder, message, stop)
     if isinstance(refused, Interrupted):
         return refused
     if refused:
         return Finished(key=act.key, result=e.CommitEnded(outcome="refused", tree=act.tree, reason=refused))
     made = _committed(work, folder, act.tree, message)
     work.publish(made)
-    signer = load_or_create(ground.state_dir)
-    told = ground.story(run, act)
+    signer = load_or_create(run_files.state_dir)
+    told = run_files.story(run, act)
     statement = certificate.statement(run, act, made, work.repo_root.name, told)
     digest = certificate.write(work.dir / "certificate.json", statement, signer)
     done = e.CommitEnded(outcome="committed", tree=act.tree, commit=made, certificate=digest)
     if run.settings.commit != "merge":
         return Finished(key=act.key, result=done)
-    landed = bring_home(ground, run, act, done, stop)
+    landed = bring_home(run_files, run, act, done, stop)
     return landed if isinstance(landed, Interrupted) else Finished(key=act.key, result=landed)
 
 
@@ -65,13 +65,13 @@ def commit_message(run: Run) -> str:
 
 
 def _hooks(
-    ground: Ground, run: Run, act: e.Act, work: Workspace, folder: Path, message: str, stop: process.Stop
+    run_files: RunFiles, run: Run, act: e.Act, work: Workspace, folder: Path, message: str, stop: process.Stop
 ) -> str | Interrupted:
     """The user's own hooks, in the proof's checkout and sandbox; what they said if they refuse."""
-    touched = ground.tampered(run)
+    touched = run_files.tampered(run)
     if touched:
         raise Gone(f"{touched} is not as it was when the run began")
-    for name, hook in _copied(ground.user_hooks(run), folder / GIT_HOOKS).items():
+    for name, hook in _copied(run_files.user_hooks(run), folder / GIT_HOOKS).items():
         place = folder / name
         if process.look(place) == "unclaimed":
             files = work.proof_checkout(act.tree, made_by_setup(work))
@@ -80,12 +80,12 @@ def _hooks(
             reads = (str(folder / GIT_HOOKS),)
             process.begin(
                 place,
-                spec(ground, run, line, files, "proof", run.settings.proof_timeout_us, "loopback", reads),
+                spec(run_files, run, line, files, "proof", run.settings.proof_timeout_us, "loopback", reads),
             )
         ended = kept(place, stop)
         if ended.reason in ("lost", "orphaned", "stopped"):
             return Interrupted(act.key, BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
-        ground.never_began(place, ended)
+        run_files.never_began(place, ended)
         if not ended.well:
             return f"The {name} hook refused it:\n{redact(log_of(place))[-2000:]}"
         if work.proof_tree() != act.tree:

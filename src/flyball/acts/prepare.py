@@ -1,4 +1,4 @@
-"""The ground of a run: its checkout, made and set up; and bringing it back to a tree."""
+"""The run_files of a run: its checkout, made and set up; and bringing it back to a tree."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from flyball.acts import ground as grounds
-from flyball.acts.ground import Ground, share_links
+from flyball.acts import run_files as grounds
 from flyball.acts.proof import SetupStopped, run_setup
+from flyball.acts.run_files import RunFiles, share_links
 from flyball.acts.turn import plain
 from flyball.agents import process, sandbox
 from flyball.core import events as e
@@ -24,9 +24,9 @@ CACHES = (
 )
 
 
-def prepare(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished:
+def prepare(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished:
     try:
-        result = _prepared(ground, run, act, stop)
+        result = _prepared(run_files, run, act, stop)
     except SetupStopped:
         raise
     except FlyballError as problem:
@@ -34,15 +34,15 @@ def prepare(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finishe
     return Finished(key=act.key, result=result)
 
 
-def _prepared(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> e.Prepared:
+def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> e.Prepared:
     found = grounds.require(run.settings)
     repo = inspect_repo(Path(run.began.repo))
     hidden = (*CACHES, *(f"/{name.strip('/')}" for name in run.settings.share))
-    work = Workspace.create(ground.folder(run), repo, run.id, run.began.with_changes, hidden)
-    if not ground.mounted(run):
-        _refuse_leaks(ground, run, work)
+    work = Workspace.create(run_files.folder(run), repo, run.id, run.began.with_changes, hidden)
+    if not run_files.mounted(run):
+        _refuse_leaks(run_files, run, work)
         share_links(run, work.repo_root, work.checkout)
-    problem = run_setup(ground, run, ground.act_folder(act.key), work.checkout, "agent", stop)
+    problem = run_setup(run_files, run, run_files.act_folder(act.key), work.checkout, "agent", stop)
     problem = problem or _setup_stays_apart(run, work)
     if problem:
         return e.Prepared(error=problem, code="error.config")
@@ -87,11 +87,11 @@ def counted(work: Workspace, old: str, new: str) -> tuple[tuple[str, ...], int]:
     return paths, sum(change.lines_added + change.lines_deleted for change in changes)
 
 
-def _refuse_leaks(ground: Ground, run: Run, work: Workspace) -> None:
+def _refuse_leaks(run_files: RunFiles, run: Run, work: Workspace) -> None:
     """SYS-8: without a sandbox an environment that imports this very project from elsewhere proves nothing."""
     if not run.settings.proof:
         return
-    env = ground.env(run, ground.home(run, "proof"))
+    env = run_files.env(run, run_files.home(run, "proof"))
     pythons = {shutil.which(name, path=env.get("PATH")) for name in ("python", "python3")}
     pythons |= {
         str(path) for name in run.settings.share for path in (work.repo_root / name).glob("bin/python")
@@ -105,9 +105,9 @@ def _refuse_leaks(ground: Ground, run: Run, work: Workspace) -> None:
             )
 
 
-def restore(ground: Ground, run: Run, act: e.Act) -> Finished:
+def restore(run_files: RunFiles, run: Run, act: e.Act) -> Finished:
     """The checkout holds that tree again. A change that a person let stand or made goes to the user's branch."""
-    work = ground.workspace(run)
+    work = run_files.workspace(run)
     if act.why == "hand-back":
         return Finished(key=act.key, result=_handed_back(run, act, work))
     work.restore(act.tree, int(act.since) if act.why == "rollback" and act.since != "0" else None)

@@ -7,17 +7,16 @@ import os
 import re
 from pathlib import Path
 
-from flyball.acts.ground import CALM, Ground, share_links
+from flyball.acts.run_files import CALM, RunFiles, share_links
 from flyball.acts.scrub import scrub
 from flyball.agents import process
 from flyball.core import events as e
-from flyball.core.decide import Finished
-from flyball.core.failing import failing
-from flyball.core.fingerprint import error_fingerprint
+from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import BY_A_PERSON, Run
 from flyball.errors import FlyballError
 from flyball.guard.secrets import redact
-from flyball.supervisor import Interrupted
+from flyball.reading.fingerprint import error_fingerprint
+from flyball.reading.test_summaries import failing
 from flyball.workspace import Workspace
 from flyball.workspace.store import write_whole
 
@@ -31,40 +30,40 @@ LOG_MOST = 8 << 20
 SETUP_MADE = "proof.kept"
 
 
-def prove(ground: Ground, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
-    work, folder = ground.workspace(run), ground.act_folder(act.key)
+def prove(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
+    work, folder = run_files.workspace(run), run_files.act_folder(act.key)
     files = work.dir / "proof"
     if not (folder / "ready").exists():
-        problem = _make_ready(ground, run, act, work, stop)
+        problem = _make_ready(run_files, run, act, work, stop)
         if problem is not None:
             return problem
     exits: list[process.Exit] = []
     for number, command in enumerate(run.settings.proof):
         ended = _run(
-            ground, run, act, folder / str(number), command, files, stop, sum(x.took_us for x in exits)
+            run_files, run, act, folder / str(number), command, files, stop, sum(x.took_us for x in exits)
         )
         if ended.reason in ("lost", "orphaned", "stopped"):
             why = {"stopped": BY_A_PERSON, "orphaned": "nobody drove it"}.get(
                 ended.reason, "its keeper was killed"
             )
             return Interrupted(act.key, why)
-        ground.never_began(folder / str(number), ended)
+        run_files.never_began(folder / str(number), ended)
         exits.append(ended)
     took = sum(x.took_us for x in exits)
-    return Finished(key=act.key, result=_result(ground, run, act, work, folder, exits), took_us=took)
+    return Finished(key=act.key, result=_result(run_files, run, act, work, folder, exits), took_us=took)
 
 
 def _make_ready(
-    ground: Ground, run: Run, act: e.Act, work: Workspace, stop: process.Stop
+    run_files: RunFiles, run: Run, act: e.Act, work: Workspace, stop: process.Stop
 ) -> Interrupted | Finished | None:
     """The clean checkout, with what `setup` makes there (once); one in which setup has begun is not cleared again."""
-    folder, kept = ground.act_folder(act.key), work.dir / SETUP_MADE
+    folder, kept = run_files.act_folder(act.key), work.dir / SETUP_MADE
     begun = not kept.exists() and process.look(folder / "setup-0") != "unclaimed"
     files = work.dir / "proof" if begun else work.proof_checkout(act.tree, made_by_setup(work))
-    if not ground.mounted(run):
+    if not run_files.mounted(run):
         share_links(run, work.repo_root, files)
     if run.settings.setup and not kept.exists():
-        problem = run_setup(ground, run, folder, files, "proof", stop)
+        problem = run_setup(run_files, run, folder, files, "proof", stop)
         if problem:
             return Finished(
                 key=act.key, result=e.ProofEnded(tree=act.tree, passed=False, cannot_start=problem)
@@ -85,15 +84,15 @@ class SetupStopped(FlyballError):
     """The setup was stopped before it was done."""
 
 
-def run_setup(ground: Ground, run: Run, folder: Path, files: Path, home: str, stop: process.Stop) -> str:
+def run_setup(run_files: RunFiles, run: Run, folder: Path, files: Path, home: str, stop: process.Stop) -> str:
     """`[workspace] setup` in a new checkout; what went wrong as a sentence, "" if nothing."""
     for number, command in enumerate(run.settings.setup):
         place = folder / f"setup-{number}"
-        process.begin(place, spec(ground, run, command, files, home, run.settings.proof_timeout_us, "all"))
+        process.begin(place, spec(run_files, run, command, files, home, run.settings.proof_timeout_us, "all"))
         ended = kept(place, stop)
         if ended.reason in ("lost", "orphaned", "stopped"):
             raise SetupStopped(BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
-        ground.never_began(place, ended)
+        run_files.never_began(place, ended)
         if not ended.well:
             log = log_of(place)
             return f"The setup command '{command}' failed ({_how(ended)}): {_last_line(log)}. Correct [workspace] setup."
@@ -101,7 +100,7 @@ def run_setup(ground: Ground, run: Run, folder: Path, files: Path, home: str, st
 
 
 def _run(
-    ground: Ground,
+    run_files: RunFiles,
     run: Run,
     act: e.Act,
     place: Path,
@@ -113,7 +112,7 @@ def _run(
     limit = run.settings.proof_timeout_us
     if act.wall_us:
         limit = min(limit, max(1_000_000, act.wall_us - used_us))
-    process.begin(place, spec(ground, run, command, files, "proof", limit, run.settings.network_proof))
+    process.begin(place, spec(run_files, run, command, files, "proof", limit, run.settings.network_proof))
     return kept(place, stop)
 
 
@@ -125,7 +124,7 @@ def kept(place: Path, stop: process.Stop) -> process.Exit:
 
 
 def spec(
-    ground: Ground,
+    run_files: RunFiles,
     run: Run,
     command: str,
     files: Path,
@@ -135,10 +134,10 @@ def spec(
     reads: tuple[str, ...] = (),
 ) -> process.Spec:
     """A shell command in a clean checkout, confined, with a private home and an end to its time."""
-    private = ground.home(run, home)
-    argv = ground.enclosed(run, ("/bin/sh", "-c", command), files, private, network, reads)
-    env = {**ground.env(run, private), **CALM}
-    confined = ground.confined(run)
+    private = run_files.home(run, home)
+    argv = run_files.enclosed(run, ("/bin/sh", "-c", command), files, private, network, reads)
+    env = {**run_files.env(run, private), **CALM}
+    confined = run_files.confined(run)
     return process.Spec(
         argv=argv,
         cwd=str(files),
@@ -150,7 +149,7 @@ def spec(
 
 
 def _result(
-    ground: Ground, run: Run, act: e.Act, work: Workspace, folder: Path, exits: list[process.Exit]
+    run_files: RunFiles, run: Run, act: e.Act, work: Workspace, folder: Path, exits: list[process.Exit]
 ) -> e.ProofEnded:
     logs = [log_of(folder / str(number)) for number in range(len(exits))]
     rows = tuple(_command(*row) for row in zip(run.settings.proof, exits, logs, strict=True))

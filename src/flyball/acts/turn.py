@@ -14,30 +14,29 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from flyball.acts import hooks
+from flyball.acts import tool_hooks
 from flyball.acts.clean import cleaned
-from flyball.acts.ground import Ground, share_links
 from flyball.acts.prompt import prompt
+from flyball.acts.run_files import RunFiles, share_links
 from flyball.acts.scrub import scrub
-from flyball.agents import adapter as find_adapter
 from flyball.agents import process
-from flyball.agents.adapter import Adapter, Call, Heard, Order
-from flyball.core import calls as watching
+from flyball.agents.adapter import Adapter, AgentResult, Call, TurnRequest
+from flyball.agents.registry import adapter as find_adapter
 from flyball.core import events as e
-from flyball.core import signals
-from flyball.core.decide import Finished
-from flyball.core.fingerprint import error_fingerprint, message_fingerprint
-from flyball.core.indicators import named
+from flyball.core.decide import Finished, Interrupted
 from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.run import BY_A_PERSON, FAILED, Run
-from flyball.core.terminal import whole
 from flyball.core.turns import call_limits
 from flyball.guard.change import Change
 from flyball.guard.changes import Ruling, judge_changes
 from flyball.guard.policy import Policy
 from flyball.guard.secrets import redact
 from flyball.guard.tiers import tier_of
-from flyball.supervisor import Interrupted
+from flyball.reading import calls as watching
+from flyball.reading import signals
+from flyball.reading.fingerprint import error_fingerprint, message_fingerprint
+from flyball.reading.indicators import named
+from flyball.reading.terminal import whole
 from flyball.workspace import Change as Changed
 from flyball.workspace import Workspace
 
@@ -84,40 +83,40 @@ class Live:
 
 
 def take_turn(
-    ground: Ground, run: Run, act: e.Act, stop: process.Stop, show: Callable[[str], None]
+    run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop, show: Callable[[str], None]
 ) -> Finished | Interrupted:
-    work = ground.workspace(run)
+    work = run_files.workspace(run)
     agent = find_adapter(act.agent)
-    folder = ground.act_folder(act.key)
+    folder = run_files.act_folder(act.key)
     live = Live(agent, stop, show, call_limits(run))
     if process.look(folder) == "unclaimed":
-        process.begin(folder, _spec(ground, run, act, agent, work, folder))
-    if hooks.alarming(folder):  # and the driver before us did not live to end it
+        process.begin(folder, _spec(run_files, run, act, agent, work, folder))
+    if tool_hooks.alarming(folder):  # and the driver before us did not live to end it
         stop.set(now=True)
-    with hooks.attended(folder, run, work, show, alarm=lambda: stop.set(now=True)):
+    with tool_hooks.attended(folder, run, work, show, alarm=lambda: stop.set(now=True)):
         ended = process.attend(folder, on_output=live, stop=stop)
-    alarming = hooks.alarming(folder)
+    alarming = tool_hooks.alarming(folder)
     cut = ended.reason in ("lost", "orphaned") or (ended.reason == "stopped" and not live.fired)
     if cut and not alarming:
         scrub(folder)
         return _interrupted(work, act, folder, ended)
-    ground.never_began(folder, ended)
-    heard = cleaned(hooks.witnessed(_heard(agent, folder, ended), folder))
+    run_files.never_began(folder, ended)
+    heard = cleaned(tool_hooks.witnessed(_heard(agent, folder, ended), folder))
     heard = _halted(heard, live) if live.fired else heard
-    done = _judged(ground, run, act, work, folder, heard, live, ended, alarming)
+    done = _judged(run_files, run, act, work, folder, heard, live, ended, alarming)
     scrub(folder)
     return done
 
 
 def _spec(
-    ground: Ground, run: Run, act: e.Act, agent: Adapter, work: Workspace, folder: Path
+    run_files: RunFiles, run: Run, act: e.Act, agent: Adapter, work: Workspace, folder: Path
 ) -> process.Spec:
     role = act.do.partition(":")[2]
-    home = ground.home(run, f"agent-{role}")
+    home = run_files.home(run, f"agent-{role}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     asked = folder / "prompt"
     asked.write_text(prompt(run, act), encoding="utf-8")
-    order = Order(
+    request = TurnRequest(
         prompt=asked.read_text("utf-8"),
         prompt_file=asked,
         role=role,
@@ -125,34 +124,36 @@ def _spec(
         place_in_file=act.place_in_file,
         session=act.session,
         resume=act.resume,
-        hooks=folder / hooks.briefs.FOLDER,
+        hooks=folder / tool_hooks.briefs.FOLDER,
     )
-    launch = agent.launch(order)
-    briefed = (str(hooks.brief(ground, run, role, work, home, folder)),) if launch.hooked else ()
-    env = {**ground.env(run, home), "FLYBALL_TURN": str(act.turn), "FLYBALL_ROLE": role, **launch.env}
-    if not ground.mounted(run):
+    launch = agent.launch(request)
+    briefed = (str(tool_hooks.brief(run_files, run, role, work, home, folder)),) if launch.hooked else ()
+    env = {**run_files.env(run, home), "FLYBALL_TURN": str(act.turn), "FLYBALL_ROLE": role, **launch.env}
+    if not run_files.mounted(run):
         share_links(run, work.repo_root, work.checkout)
     reads = (*launch.reads, *briefed)
     network, only_reads = run.settings.network_agent, role in READ_ONLY_ROLES
-    argv = ground.enclosed(run, launch.argv, work.checkout, home, network, reads, read_only=only_reads)
+    argv = run_files.enclosed(run, launch.argv, work.checkout, home, network, reads, read_only=only_reads)
     return process.Spec(
         argv=argv,
         cwd=str(work.checkout),
         env=env,
         stdin_file=launch.stdin_file,
-        status=ground.confined(run),
+        status=run_files.confined(run),
         processes=run.settings.processes,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
         idle_s=act.idle_us / 1_000_000 if act.idle_us else None,
     )
 
 
-def _heard(agent: Adapter, folder: Path, ended: process.Exit) -> Heard:
+def _heard(agent: Adapter, folder: Path, ended: process.Exit) -> AgentResult:
     """What no adapter can make sense of is the agent's failed turn, not an accident of ours."""
     try:
         return agent.read(_text(process.read_out(folder)), _text(process.read_err(folder)), ended)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as odd:
-        return Heard(verdict="unknown", error=f"What it wrote cannot be read: {type(odd).__name__}: {odd}")
+        return AgentResult(
+            verdict="unknown", error=f"What it wrote cannot be read: {type(odd).__name__}: {odd}"
+        )
 
 
 def _text(data: bytes) -> str:
@@ -176,7 +177,7 @@ def _left(work: Workspace, folder: Path) -> str:
     return note.read_text()
 
 
-def _halted(heard: Heard, live: Live) -> Heard:
+def _halted(heard: AgentResult, live: Live) -> AgentResult:
     return replace(heard, verdict="ok") if heard.verdict in ("killed", "unknown") else heard
 
 
@@ -184,20 +185,20 @@ def _halted(heard: Heard, live: Live) -> Heard:
 
 
 def _judged(
-    ground: Ground,
+    run_files: RunFiles,
     run: Run,
     act: e.Act,
     work: Workspace,
     folder: Path,
-    heard: Heard,
+    heard: AgentResult,
     live: Live,
     ended: process.Exit,
     alarming: e.Action | None,
 ) -> Finished:
     tree, reads_only = _left(work, folder), act.do.partition(":")[2] in READ_ONLY_ROLES
-    changes = [*work.changes(act.tree, tree), *work.strays()]
+    changes = [*work.changes(act.tree, tree), *work.special_files()]
     ruling = judge(
-        ground, run, act, work, tree, [msgspec.convert(msgspec.to_builtins(c), Change) for c in changes]
+        run_files, run, act, work, tree, [msgspec.convert(msgspec.to_builtins(c), Change) for c in changes]
     )
     if alarming and ruling.verdict != "deny":
         ruling = _alarmed(ruling, alarming)
@@ -222,7 +223,7 @@ def _judged(
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
 
 
-def _stands(run: Run, heard: Heard, ruling: e.Ruling) -> bool:
+def _stands(run: Run, heard: AgentResult, ruling: e.Ruling) -> bool:
     """Whether the change is left in the checkout; what is only asked about is, unless the turn failed."""
     asked = ruling.verdict == "ask" and heard.verdict not in FAILED
     return ruling.verdict == "allow" or ruling.diff in run.waived or asked
@@ -245,15 +246,15 @@ def _with_changes(turn: e.TurnEnded, changes: list[Changed]) -> e.TurnEnded:
 
 
 def judge(
-    ground: Ground, run: Run, act: e.Act, work: Workspace, tree: str, changes: list[Change]
+    run_files: RunFiles, run: Run, act: e.Act, work: Workspace, tree: str, changes: list[Change]
 ) -> e.Ruling:
     """The guard's word on what one turn changed, over everything that this run has changed before."""
-    touched = ground.tampered(run) or hooks.tampered(ground.act_folder(act.key))
+    touched = run_files.tampered(run) or tool_hooks.tampered(run_files.act_folder(act.key))
     if touched:
         return _tampering(run, touched, act.tree, tree)
     ruling = judge_changes(
         changes,
-        ground.policy(run),
+        run_files.policy(run),
         workspace=str(work.repo_root),
         prior_changed_files=[path for path in run.changed if path not in run.excused],
         prior_lines=run.lines - run.excused_lines + int(run.began.options.get("lines", 0)),
@@ -261,7 +262,7 @@ def judge(
         existing_symlinks=work.links(tree) if changes else {},
         texts=_texts(work, act.tree, tree, changes),
     )
-    return _tiered(run, ground.policy(run), changes, _as_fact(ruling, act.tree, tree))
+    return _tiered(run, run_files.policy(run), changes, _as_fact(ruling, act.tree, tree))
 
 
 def _tiered(run: Run, policy: Policy, changes: list[Change], ruling: e.Ruling) -> e.Ruling:
@@ -353,7 +354,7 @@ def _keep(work: Workspace, act: e.Act, tree: str, ruling: e.Ruling, run: Run) ->
 # ---- reading what it said ------------------------------------------------------------------------------------
 
 
-def _turn(run: Run, act: e.Act, heard: Heard, live: Live, ended: process.Exit) -> e.TurnEnded:
+def _turn(run: Run, act: e.Act, heard: AgentResult, live: Live, ended: process.Exit) -> e.TurnEnded:
     failed = [call for call in heard.calls if call.error]
     error = heard.error or (failed[-1].result if failed else "")
     reset_at, now = heard.reset_at, ended.started_at_us + ended.took_us
@@ -406,7 +407,7 @@ def _without_secrets(value: Any) -> Any:
             return value
 
 
-def claim(run: Run, role: str, heard: Heard) -> e.Claim:
+def claim(run: Run, role: str, heard: AgentResult) -> e.Claim:
     """What the agent claims: through its structured channel, else in its words by the reading rules."""
     said = heard.claim
     if role == "worker" and said.finished:

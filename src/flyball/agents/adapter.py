@@ -14,7 +14,7 @@ from flyball.agents.process import Exit
 from flyball.core.events import Action, Claim, Usage
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class TurnRequest(Struct, frozen=True, kw_only=True):
     """What a turn is asked for."""
 
     prompt: str
@@ -47,7 +47,7 @@ class Call(Struct, frozen=True, kw_only=True):
     writes: bool = False
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class AgentResult(Struct, frozen=True, kw_only=True):
     """What an agent left behind, in the one shape that all share (AGENT-2)."""
 
     verdict: str
@@ -70,9 +70,9 @@ class Adapter(Protocol):
         """Why it cannot be used at all (not installed, unreadable script), as a sentence; "" if it can."""
         ...
 
-    def launch(self, order: Order) -> Launch: ...
+    def launch(self, request: TurnRequest) -> Launch: ...
 
-    def read(self, out: str, err: str, exit: Exit) -> Heard: ...  # noqa: A002
+    def read(self, out: str, err: str, exit: Exit) -> AgentResult: ...  # noqa: A002
 
     def doing(self, line: str) -> Call | None:
         """A line of its stream as a tool call, for those who watch."""

@@ -12,7 +12,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 
-from flyball.agents.adapter import Call, Heard, Launch, Order, ended_badly
+from flyball.agents.adapter import AgentResult, Call, Launch, TurnRequest, ended_badly
 from flyball.agents.process import Exit
 
 CANNOT_RUN = (126, 127)
@@ -59,28 +59,31 @@ class CommandAgent:
             return []
         return [w for w in words if "=" not in w.split("/")[0]] if words and "=" in words[0] else words
 
-    def launch(self, order: Order) -> Launch:
-        given = {"prompt_file": str(order.prompt_file), "hooks": str(order.hooks) if order.hooks else ""}
+    def launch(self, request: TurnRequest) -> Launch:
+        given = {
+            "prompt_file": str(request.prompt_file),
+            "hooks": str(request.hooks) if request.hooks else "",
+        }
         named = [name for name in ("prompt", "prompt_file", "hooks") if f"{{{name}}}" in self.command]
         values = [f"flyball_{name}={shlex.quote(given[name])}" for name in named if name in given]
         if "prompt" in named:
-            values.append(f"flyball_prompt=$(cat {shlex.quote(str(order.prompt_file))})")
+            values.append(f"flyball_prompt=$(cat {shlex.quote(str(request.prompt_file))})")
         line = "; ".join((*values, _filled(self.command, named)))
         silent = "prompt" in named or "prompt_file" in named
         return Launch(
             argv=("/bin/sh", "-c", line),
-            stdin_file=None if silent else str(order.prompt_file),
-            reads=(str(order.prompt_file),),
-            hooked="hooks" in named and order.hooks is not None,
+            stdin_file=None if silent else str(request.prompt_file),
+            reads=(str(request.prompt_file),),
+            hooked="hooks" in named and request.hooks is not None,
         )
 
     def doing(self, line: str) -> Call | None:
         return None
 
-    def read(self, out: str, err: str, exit: Exit) -> Heard:  # noqa: A002
+    def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
         verdict = ended_badly(exit)
         if not verdict:
             verdict = "ok" if exit.code == 0 else "cannot_start" if exit.code in CANNOT_RUN else "unknown"
         tail = (err.strip() or out.strip()).splitlines()
         error = "" if verdict == "ok" else exit.error or (tail[-1] if tail else f"exit code {exit.code}")
-        return Heard(verdict=verdict, message=out.strip()[-MESSAGE_MOST:], error=error)
+        return AgentResult(verdict=verdict, message=out.strip()[-MESSAGE_MOST:], error=error)

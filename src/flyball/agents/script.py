@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from flyball.agents import player
-from flyball.agents.adapter import Call, Heard, Launch, Order, ended_badly
+from flyball.agents.adapter import AgentResult, Call, Launch, TurnRequest, ended_badly
 from flyball.agents.process import Exit
 from flyball.core.events import Claim, Finding, Usage
 from flyball.errors import FlyballError
@@ -31,24 +31,24 @@ class ScriptAgent:
     def _script(self) -> player.Script:
         return player.load(self.file.read_text("utf-8"), str(self.file))
 
-    def launch(self, order: Order) -> Launch:
+    def launch(self, request: TurnRequest) -> Launch:
         by_role = self._script().roles is not None
-        place = order.place if by_role else order.place_in_file
-        copy = order.prompt_file.with_name(
+        place = request.place if by_role else request.place_in_file
+        copy = request.prompt_file.with_name(
             "script"
         )  # the file itself may lie where the sandbox shows other files
         copy.write_bytes(self.file.read_bytes())
-        return Launch(argv=tuple(player.command(copy, order.role, place)), reads=(str(copy),))
+        return Launch(argv=tuple(player.command(copy, request.role, place)), reads=(str(copy),))
 
     def doing(self, line: str) -> Call | None:
         row = _row(line)
         return _call(row) if row.get("type") == "action" else None
 
-    def read(self, out: str, err: str, exit: Exit) -> Heard:  # noqa: A002
+    def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
         rows = [_row(line) for line in out.splitlines()]
         verdict = ended_badly(exit) or _limited(rows) or ("ok" if exit.code == 0 else "unknown")
         wait = _of(rows, "limited").get("reset_in_s")
-        return Heard(
+        return AgentResult(
             verdict=verdict,
             message=str(_of(rows, "message").get("text", "")),
             usage=_usage(rows),

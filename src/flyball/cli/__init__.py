@@ -24,14 +24,14 @@ COMMANDS: dict[str, str] = {
     "show": "look",
     "why": "look",
     "log": "look",
-    "inbox": "people",
-    "answer": "people",
-    "approve": "people",
-    "reject": "people",
-    "tell": "people",
-    "pause": "people",
-    "stop": "people",
-    "cancel": "people",
+    "inbox": "answers",
+    "answer": "answers",
+    "approve": "answers",
+    "reject": "answers",
+    "tell": "answers",
+    "pause": "answers",
+    "stop": "answers",
+    "cancel": "answers",
     "take-over": "again",
     "hand-back": "again",
     "rollback": "again",
@@ -86,9 +86,9 @@ def _behind_the_door(name: str, command: click.Command) -> click.Command:
 
     def for_a_person(*args: Any, **given: Any) -> Any:
         if name in PERSONAL or given.get(TRUSTED):
-            from flyball.house import House
+            from flyball.runtime.app import App
 
-            House().require_person(name)
+            App().require_person(name)
         return does(*args, **given)
 
     kept = copy(command)

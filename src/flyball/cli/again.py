@@ -16,30 +16,30 @@ from flyball.cli.screen import Screen, open_screen
 from flyball.cli.session import Session
 from flyball.config import load
 from flyball.core import events as e
-from flyball.core import views
 from flyball.core.letters import AnyLetter, Ask, HandBack, Rollback
-from flyball.core.replay import Parting
-from flyball.core.replay import replay as replayed
 from flyball.core.run import Run
 from flyball.core.settings import Settings
 from flyball.errors import UserError
-from flyball.house import House
-from flyball.launch import Order, launch
+from flyball.runtime.app import App
+from flyball.runtime.start import RunRequest, launch
+from flyball.views import run_view
+from flyball.views.replay import Parting
+from flyball.views.replay import replay as replayed
 from flyball.workspace import Workspace
 
 EXAMPLE = "\b\nExample:\n  "
 
 
-def _own(house: House, name: str) -> Run:
+def _own(app: App, name: str) -> Run:
     """The top-level run that is meant: it is the one that has a checkout."""
-    return house.read(root_of(house, house.find(name)))
+    return app.read(root_of(app, app.find(name)))
 
 
-def _deliver(house: House, run: Run, letter: AnyLetter) -> Run:
+def _deliver(app: App, run: Run, letter: AnyLetter) -> Run:
     """To its driver; where there is none, this process drives just long enough to take the letter."""
-    if house.send(run, letter) or house.driven(run.id):
+    if app.send(run, letter) or app.driven(run.id):
         return run
-    with Session(house, Screen(), stay=False) as session:
+    with Session(app, Screen(), stay=False) as session:
         session.supervisor.adopt(run.id, waking=False)
         session.roots.append(run.id)
         session.supervisor.drive(lambda: session.run(run.id).act is None)
@@ -50,10 +50,10 @@ def _deliver(house: House, run: Run, letter: AnyLetter) -> Run:
 @click.argument("run_name", metavar="RUN")
 def take_over(run_name: str) -> None:
     """Work in a run's checkout yourself: it stops after this turn and waits until you hand it back."""
-    with open_house() as house:
-        run = _own(house, run_name)
-        after = _deliver(house, run, Ask(what="take-over", who=getpass.getuser()))
-        folder = house.state_dir / "runs" / run.id / "checkout"
+    with open_house() as app:
+        run = _own(app, run_name)
+        after = _deliver(app, run, Ask(what="take-over", who=getpass.getuser()))
+        folder = app.state_dir / "runs" / run.id / "checkout"
         taken = after.stop is not None and after.stop.code == "wait.take_over"
         click.echo("It is yours." if taken else "It stops after this turn; then it is yours.")
         click.echo(f"Work in {folder}, then `flyball hand-back {run.id}`.")
@@ -63,9 +63,9 @@ def take_over(run_name: str) -> None:
 @click.argument("run_name", metavar="RUN")
 def hand_back(run_name: str) -> None:
     """Give a run back: what you changed is journaled as yours, and the state's act is done again."""
-    with open_house() as house:
-        run = _own(house, run_name)
-        driven = house.send(run, HandBack(who=getpass.getuser()))
+    with open_house() as app:
+        run = _own(app, run_name)
+        driven = app.send(run, HandBack(who=getpass.getuser()))
         click.echo(
             "It goes on." if driven else f"The letter waits: `flyball resume {run.id}` goes on with it."
         )
@@ -84,17 +84,17 @@ def rollback(run_name: str, turn: int | None) -> None:
 
     The run must stand still (paused, waiting, blocked). An ended run is tried again with `flyball retry`.
     """
-    with open_house() as house:
-        run = _own(house, run_name)
+    with open_house() as app:
+        run = _own(app, run_name)
         if run.status == "ended":
             raise UserError(f"Run {run.id} has ended; `flyball retry {run.id}` starts again from its tree.")
-        number, tree = _point(house, run, turn)
-        _deliver(house, run, Rollback(turn=number, tree=tree, who=getpass.getuser()))
+        number, tree = _point(app, run, turn)
+        _deliver(app, run, Rollback(turn=number, tree=tree, who=getpass.getuser()))
         click.echo(f"The files of run {run.id} are as they were after turn {number}.")
 
 
-def _point(house: House, run: Run, turn: int | None) -> tuple[int, str]:
-    work = Workspace.open(house.state_dir / "runs" / run.id)
+def _point(app: App, run: Run, turn: int | None) -> tuple[int, str]:
+    work = Workspace.open(app.state_dir / "runs" / run.id)
     points = {0: work.base_tree, **{n: point.tree for n, point in work.turns().items()}}
     known = sorted(points)
     number = known[-2] if turn is None and len(known) > 1 else turn or 0
@@ -118,8 +118,8 @@ def retry(
     run_name: str, sets: tuple[str, ...], agents: tuple[str, ...], trusted: bool, as_json: bool, wait: bool
 ) -> int:
     """Start a new run from an ended one's tree and session, with the same task and machine."""
-    with open_house() as house:
-        old = _own(house, run_name)
+    with open_house() as app:
+        old = _own(app, run_name)
         if old.status != "ended":
             raise UserError(
                 f"Run {old.id} has not ended ({old.status}); `flyball resume {old.id}` goes on with it."
@@ -127,7 +127,7 @@ def retry(
         named = agents or tuple(
             x if role == "default" else f"{role}={x}" for role, x in sorted(old.settings.agents.items())
         )
-        order = Order(
+        request = RunRequest(
             task=old.began.task,
             repo=Path(old.began.repo),
             machine=old.machine.name,
@@ -135,10 +135,10 @@ def retry(
             sets=(*_proof_of(old, sets), *sets),
             trusted=trusted,
         )
-        began, repo = launch(house, order)
+        began, repo = launch(app, request)
         tree = old.todo.tree if old.todo else old.tree  # nobody approved the rest
         began = replace(began, tree=tree, retry_of=old.id, sessions=old.sessions)
-        return attached(house, began, repo, open_screen(as_json), wait, as_json)
+        return attached(app, began, repo, open_screen(as_json), wait, as_json)
 
 
 def _proof_of(old: Run, sets: tuple[str, ...]) -> tuple[str, ...]:
@@ -158,11 +158,11 @@ def _proof_of(old: Run, sets: tuple[str, ...]) -> tuple[str, ...]:
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def replay(run_name: str, sets: tuple[str, ...], as_json: bool) -> int:
     """Make a run's decisions again under other limits, and show where they would have differed. Nothing is run."""
-    with open_house() as house:
-        run_id = house.find(run_name)
-        events = [e.decode(entry.body) for entry in house.journal.read(run_id)]
-        run = house.read(run_id)
-        found = replayed(events, _changed(house, run, sets))
+    with open_house() as app:
+        run_id = app.find(run_name)
+        events = [e.decode(entry.body) for entry in app.journal.read(run_id)]
+        run = app.read(run_id)
+        found = replayed(events, _changed(app, run, sets))
         if as_json:
             print_json(_facts(run, found.decisions, found.parting))
         else:
@@ -171,10 +171,10 @@ def replay(run_name: str, sets: tuple[str, ...], as_json: bool) -> int:
     return 0
 
 
-def _changed(house: House, run: Run, sets: tuple[str, ...]) -> Settings:
+def _changed(app: App, run: Run, sets: tuple[str, ...]) -> Settings:
     """The run's own settings, with what `--set` says over them."""
-    plain: dict[str, Any] = msgspec.to_builtins(load(None, house.env, ()).settings(run.machine.name))
-    wanted: dict[str, Any] = msgspec.to_builtins(load(None, house.env, sets).settings(run.machine.name))
+    plain: dict[str, Any] = msgspec.to_builtins(load(None, app.env, ()).settings(run.machine.name))
+    wanted: dict[str, Any] = msgspec.to_builtins(load(None, app.env, sets).settings(run.machine.name))
     mine: dict[str, Any] = msgspec.to_builtins(run.settings)
     return msgspec.convert(_over(mine, plain, wanted), Settings)
 
@@ -218,9 +218,9 @@ def _told(event: e.AnyEvent | None) -> str:
         case e.Moved():
             return f"{event.source} → {event.target} ({event.outcome})"
         case e.Stopped():
-            return f"{event.status}: {event.stop.code} ({views.says(event.stop.code)})"
+            return f"{event.status}: {event.stop.code} ({run_view.says(event.stop.code)})"
         case e.Ended():
-            return f"ended: {event.stop.code} ({views.says(event.stop.code)})"
+            return f"ended: {event.stop.code} ({run_view.says(event.stop.code)})"
         case e.Held():
             return f"'{event.outcome}' held for the {event.until}"
         case None:

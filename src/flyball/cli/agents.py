@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from flyball.cli.text import one_line
 from flyball.cli.where import EXAMPLE, json_lines, print_json, print_table
 from flyball.errors import AgentMissing
+from flyball.views.text import one_line
 
 if TYPE_CHECKING:
-    from flyball.core.orchestra import Part
-    from flyball.house import House
+    from flyball.runtime.app import App
+    from flyball.views.busy import Part
 
 LISTED = {
     "claude": "claude",
@@ -58,7 +58,7 @@ def ls(as_json: bool = False) -> None:
 
 def _listed(agent: str, program: str) -> tuple[str, str, str]:
     """The agent, its program, and why it cannot be used, if it cannot."""
-    from flyball.agents import adapter
+    from flyball.agents.registry import adapter
 
     path = shutil.which(program) or ""
     try:
@@ -74,8 +74,8 @@ def _listed(agent: str, program: str) -> tuple[str, str, str]:
 def busy(as_json: bool) -> None:
     from flyball.cli.runs import open_house
 
-    with open_house() as house:
-        parts = _parts(house)
+    with open_house() as app:
+        parts = _parts(app)
     if as_json:
         print_json([msgspec.to_builtins(part) for part in parts])
     elif not parts:
@@ -86,11 +86,11 @@ def busy(as_json: bool) -> None:
         print_table([PARTS, *(_cells(part) for part in parts)])
 
 
-def _parts(house: House) -> list[Part]:
-    from flyball.core.orchestra import orchestra
+def _parts(app: App) -> list[Part]:
+    from flyball.views.busy import orchestra
 
-    rows = [row for status in GOING for row in house.journal.rows(status=status, limit=RUNS_MOST)]
-    return orchestra((house.read(row.run), house.driven(row.root or row.run)) for row in rows)
+    rows = [row for status in GOING for row in app.journal.rows(status=status, limit=RUNS_MOST)]
+    return orchestra((app.read(row.run), app.driven(row.root or row.run)) for row in rows)
 
 
 def _cells(part: Part) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def limit(zone: str, as_json: bool) -> None:
 
 
 def _read(row: dict[str, Any], zone: str) -> dict[str, Any]:
-    from flyball.core.limits_text import read_limit
+    from flyball.agents.limit_text import read_limit
 
     if not row:
         return {}

@@ -8,15 +8,15 @@ from typing import Any
 import click
 import msgspec
 
-from flyball.acts.ground import shipped_policies
-from flyball.checking import Checked, Finding, find
-from flyball.checking import check as check_house
+from flyball.acts.run_files import shipped_policies
 from flyball.cli.runs import open_house, print_json, repository
-from flyball.cli.text import clean, many
 from flyball.config import POLICY_FILE, environment, load
 from flyball.errors import ConfigError
+from flyball.evidence.consistency import Checked, Finding, find
+from flyball.evidence.consistency import check as check_house
 from flyball.guard.policy_faults import faults
-from flyball.launch import policies_of
+from flyball.runtime.start import policies_of
+from flyball.views.text import clean, many
 
 
 @click.command(
@@ -36,8 +36,8 @@ def check(run_name: str, as_json: bool) -> int:
     Exit codes: 0 all is well, 1 something was found, 2 the journal or the policy cannot be read.
     """
     policy = [] if run_name else _policy_faults(Path.cwd())
-    with open_house() as house:
-        checked = check_house(house, find(house, run_name) if run_name else None)
+    with open_house() as app:
+        checked = check_house(app, find(app, run_name) if run_name else None)
     checked = msgspec.structs.replace(checked, findings=[*policy, *checked.findings])
     if as_json:
         print_json(_facts(checked))

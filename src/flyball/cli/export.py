@@ -13,16 +13,16 @@ import click
 import msgspec
 
 from flyball import __version__
-from flyball.certificate import check
 from flyball.cli.results import diff_of
 from flyball.cli.runs import open_house, summary, why
-from flyball.cli.text import iso, many
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.errors import FlyballError, UserError
+from flyball.evidence.certificate import check
 from flyball.guard.secrets import find_secret, redact
-from flyball.house import House
 from flyball.journal import Entry
+from flyball.runtime.app import App
+from flyball.views.text import iso, many
 
 FORMAT = "flyball-export/1"
 STREAMS = ("out", "err", "prompt")
@@ -41,9 +41,9 @@ def export(run_name: str, out: Path | None) -> None:
 
     Secrets are replaced by the names of the rules that found them, so the file can be passed on.
     """
-    with open_house() as house:
+    with open_house() as app:
         clean = Redactor()
-        data = msgspec.json.format(msgspec.json.encode(bundle(house, house.find(run_name), clean)), indent=1)
+        data = msgspec.json.format(msgspec.json.encode(bundle(app, app.find(run_name), clean)), indent=1)
     if out is None:
         click.echo(data)
         return
@@ -62,30 +62,30 @@ def _write(target: Path, data: bytes) -> None:
         raise UserError(f"{target} cannot be written: {problem.strerror}.") from None
 
 
-def bundle(house: House, run_id: str, clean: Redactor) -> dict[str, Any]:
-    runs = [_exported(house, house.read(member), clean) for member in _family(house, run_id)]
-    told = {"format": FORMAT, "version": __version__, "exported": iso(house.clock.now()), "run": run_id}
+def bundle(app: App, run_id: str, clean: Redactor) -> dict[str, Any]:
+    runs = [_exported(app, app.read(member), clean) for member in _family(app, run_id)]
+    told = {"format": FORMAT, "version": __version__, "exported": iso(app.clock.now()), "run": run_id}
     return {**told, "redacted": clean.count, "runs": runs}
 
 
-def _family(house: House, run_id: str) -> list[str]:
-    below = [row.run for row in reversed(house.journal.rows(parent=run_id))]
-    return [run_id, *(member for child in below for member in _family(house, child))]
+def _family(app: App, run_id: str) -> list[str]:
+    below = [row.run for row in reversed(app.journal.rows(parent=run_id))]
+    return [run_id, *(member for child in below for member in _family(app, child))]
 
 
-def _exported(house: House, run: Run, clean: Redactor) -> dict[str, Any]:
-    history = list(house.journal.read(run.id))
-    head = house.heads.of(run.id)
+def _exported(app: App, run: Run, clean: Redactor) -> dict[str, Any]:
+    history = list(app.journal.read(run.id))
+    head = app.heads.of(run.id)
     return {
         "run": run.id,
         "parent": run.began.parent or None,
-        "summary": clean(summary(house, run)),
-        "why": clean(why(house, run)),
+        "summary": clean(summary(app, run)),
+        "why": clean(why(app, run)),
         "head": msgspec.to_builtins(head) if head else None,
-        "certificate": _certificate(house, run, clean),
-        "diff": _diff(house, run, clean),
+        "certificate": _certificate(app, run, clean),
+        "diff": _diff(app, run, clean),
         "events": [_event(entry, clean) for entry in history],
-        "logs": [log for entry in history for log in _logs(house, entry)],
+        "logs": [log for entry in history for log in _logs(app, entry)],
     }
 
 
@@ -97,9 +97,9 @@ def _event(entry: Entry, clean: Redactor) -> dict[str, Any]:
     return {**facts, "redacted": True} if told != body else facts
 
 
-def _certificate(house: House, run: Run, clean: Redactor) -> dict[str, Any] | None:
+def _certificate(app: App, run: Run, clean: Redactor) -> dict[str, Any] | None:
     """The envelope as it was signed; where it holds a secret, only what it says, redacted."""
-    file = house.state_dir / "runs" / run.id / "certificate.json"
+    file = app.state_dir / "runs" / run.id / "certificate.json"
     if not run.certificate or not file.exists():
         return None
     data = file.read_bytes()
@@ -109,22 +109,22 @@ def _certificate(house: House, run: Run, clean: Redactor) -> dict[str, Any] | No
     return {**said, "envelope": base64.b64encode(data).decode() if whole else None}
 
 
-def _diff(house: House, run: Run, clean: Redactor) -> str | None:
+def _diff(app: App, run: Run, clean: Redactor) -> str | None:
     if not run.owner:
         return None
     try:
-        return clean.text(diff_of(house, run, stat=False))
+        return clean.text(diff_of(app, run, stat=False))
     except FlyballError as problem:
         return f"(It cannot be had: {problem})"
 
 
-def _logs(house: House, entry: Entry) -> Iterator[dict[str, Any]]:
+def _logs(app: App, entry: Entry) -> Iterator[dict[str, Any]]:
     """What the processes of an act wrote: where it lies, how much, and its hash."""
     if entry.kind != "ActStarted":
         return
     started = e.decode(entry.body)
     assert isinstance(started, e.ActStarted)
-    folder = house.state_dir / "acts" / started.act.key
+    folder = app.state_dir / "acts" / started.act.key
     for file in sorted(path for path in folder.rglob("*") if path.name in STREAMS and path.is_file()):
         data = file.read_bytes()
         place = str(file.relative_to(folder))

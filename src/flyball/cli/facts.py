@@ -8,28 +8,28 @@ from typing import Any
 import msgspec
 
 from flyball.cli.runs import asking, certificate_file, question_lines, summary, why
-from flyball.cli.text import clean, day_and_clock, many, one_line, some, span, took
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.core.stops import dollars
-from flyball.house import House
+from flyball.runtime.app import App
+from flyball.views.text import clean, day_and_clock, many, one_line, some, span, took
 
 LIST_MOST = 12
 
 
-def facts(house: House, run: Run) -> dict[str, Any]:
+def facts(app: App, run: Run) -> dict[str, Any]:
     """The summary, and all that `show` adds to it."""
-    history = [e.decode(entry.body) for entry in house.journal.read(run.id)]
-    certificate = certificate_file(house, run)
+    history = [e.decode(entry.body) for entry in app.journal.read(run.id)]
+    certificate = certificate_file(app, run)
     return {
-        **summary(house, run),
+        **summary(app, run),
         "events": len(history),
         "repo": run.began.repo,
         "parent": run.began.parent or None,
-        "children": [row.run for row in house.journal.rows(parent=run.id)],
+        "children": [row.run for row in app.journal.rows(parent=run.id)],
         "began_at": run.began.at,
         "updated_at": run.at,
-        "driven": house.driven(run.id),
+        "driven": app.driven(run.id),
         "settings": msgspec.to_builtins(run.settings),
         "base_commit": run.began.commit,
         "answers_out_of_reach": confined(run),
@@ -37,7 +37,7 @@ def facts(house: House, run: Run) -> dict[str, Any]:
         "baseline_failing": run.baseline,
         "proofs": [_proof_facts(event) for event in history if _is_proof(event)],
         "rulings": [msgspec.to_builtins(event.ruling) for event in history if isinstance(event, e.Ruled)],
-        "why": why(house, run),
+        "why": why(app, run),
     }
 
 
@@ -53,20 +53,20 @@ def _proof_facts(event: e.AnyEvent) -> dict[str, Any]:
 # ---- for people ------------------------------------------------------------------------------------------
 
 
-def shown(house: House, run: Run) -> list[str]:
-    told = facts(house, run)
-    lines = [f"Run {run.id}: {_place(house, run)}", ""]
+def shown(app: App, run: Run) -> list[str]:
+    told = facts(app, run)
+    lines = [f"Run {run.id}: {_place(app, run)}", ""]
     lines += [f"  {name:<12} {value}" for name, value in _rows(run, told) if value]
     lines += _history(told)
-    asks = asking(house, run)
+    asks = asking(app, run)
     if asks is not None:
         lines += ["", *question_lines(asks)]
     return [*lines, "", *told["why"]]
 
 
-def _place(house: House, run: Run) -> str:
+def _place(app: App, run: Run) -> str:
     code = f" ({run.stop.code})" if run.stop else ""
-    driver = "" if run.status == "ended" else ", driven" if house.driven(run.id) else ", not driven"
+    driver = "" if run.status == "ended" else ", driven" if app.driven(run.id) else ", not driven"
     return f"{run.machine.name} in '{run.state}', {run.status}{code}{driver}"
 
 

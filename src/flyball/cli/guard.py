@@ -137,7 +137,7 @@ def changes(workspace: Path, as_json: bool) -> None:
 
 def _policy(workspace: Path) -> Policy:
     """The repository's own policy where there is one that a person agreed to, else the shipped one."""
-    from flyball.launch import policies_of
+    from flyball.runtime.start import policies_of
 
     root = root_of(workspace) if workspace.is_dir() else None
     loaded = load(root, environment())
@@ -147,8 +147,8 @@ def _policy(workspace: Path) -> Policy:
 
 
 def _check_trust(root: Path, text: str, sha256: str) -> None:
-    from flyball import trust
-    from flyball.launch import loosened, tracked_files
+    from flyball.authority import trust
+    from flyball.runtime.start import loosened, tracked_files
 
     asked = [trust.Need(POLICY_FILE, "", sentence) for sentence in loosened(text)]
     store = trust.TrustStore(paths(environment()).state_dir)
@@ -166,7 +166,7 @@ def _check_trust(root: Path, text: str, sha256: str) -> None:
 @WORKSPACE
 @JSON
 def output(workspace: Path, as_json: bool) -> None:
-    from flyball.core.signals import read_output
+    from flyball.reading.signals import read_output
 
     def judge(row: Row) -> Row:
         dialect = msgspec.convert(row["dialect"], Literal["loop", "review"])
@@ -181,7 +181,7 @@ def output(workspace: Path, as_json: bool) -> None:
 
 
 def _runtime(given: Any) -> Any:
-    from flyball.core.signals import Runtime
+    from flyball.reading.signals import Runtime
 
     row = msgspec.convert(given or {}, dict[str, Any])
     tests = msgspec.convert(row.get("tests") or {}, dict[str, Any])

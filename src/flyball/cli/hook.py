@@ -20,7 +20,7 @@ def hook(moment: str, agent: str, brief: str, sha256: str) -> None:
 
     Whatever goes wrong before a tool runs is a no. After it (post) and beside it (note) the word is only recorded.
     """
-    from flyball.hook.program import main
+    from flyball.agents.hooks.program import main
 
     sys.stdout.flush()
     sys.exit(main(["flyball hook", moment, agent, brief, sha256]))

@@ -17,13 +17,13 @@ from flyball.cli.follow import Tail, print_entry, until_stopped
 from flyball.cli.runs import open_house, print_json, repository, root_of, undriven
 from flyball.cli.runs import why as why_of
 from flyball.cli.screen import is_terminal
-from flyball.cli.text import clean, columns, day_and_clock, iso, one_line, span
-from flyball.cli.words import Teller
 from flyball.core import events as e
-from flyball.core import views
 from flyball.core.stops import dollars
-from flyball.house import House
 from flyball.journal import Entry, Row
+from flyball.runtime.app import App
+from flyball.views import run_view
+from flyball.views.text import clean, columns, day_and_clock, iso, one_line, span
+from flyball.views.timeline import Teller
 
 COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "dim": "bright_black"}
 HEADERS = ("RUN", "MACHINE", "STATE", "STATUS", "TURNS", "COST", "AGE", "TASK")
@@ -47,52 +47,52 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 def ls(everywhere: bool, children: bool, status: str | None, limit: int, as_json: bool) -> None:
     """List the runs of this repository, newest first (outside of one: of all repositories)."""
-    with open_house() as house:
+    with open_house() as app:
         repo = "" if everywhere else repository(Path.cwd())
-        found = house.journal.rows(
+        found = app.journal.rows(
             repo=repo or None, status=status, parent=None if children else "", limit=limit
         )
         if as_json:
-            print_json([_listed(house, row) for row in found])
+            print_json([_listed(app, row) for row in found])
         elif not found:
             where = f"in {repo}" if repo else "yet"
             click.echo(f'There is no run {where}. Start one: flyball run "Fix the failing test".')
         else:
-            _print_table(house, found)
+            _print_table(app, found)
 
 
-def _listed(house: House, row: Row) -> dict[str, Any]:
+def _listed(app: App, row: Row) -> dict[str, Any]:
     told = msgspec.to_builtins(row)
     told.update(
         cost_usd=row.cost_uusd / 1_000_000,
         created=iso(row.created_at),
         updated=iso(row.updated_at),
-        driven=house.driven(row.run),
+        driven=app.driven(row.run),
     )
     return told
 
 
-def _print_table(house: House, rows: list[Row]) -> None:
+def _print_table(app: App, rows: list[Row]) -> None:
     now = time.time_ns() // 1000
-    lines = columns(HEADERS, [_cells(house, row, now) for row in rows])
+    lines = columns(HEADERS, [_cells(app, row, now) for row in rows])
     width = shutil.get_terminal_size().columns if is_terminal() else 0
     for number, line in enumerate(lines):
         clipped = line if not width or len(line) <= width else line[: width - 1] + "…"
         click.echo(click.style(clipped, dim=True) if number == 0 else _coloured(clipped, rows[number - 1]))
 
 
-def _cells(house: House, row: Row, now: int) -> tuple[str, ...]:
+def _cells(app: App, row: Row, now: int) -> tuple[str, ...]:
     below = "  " if row.parent else ""
     age = span(now - row.created_at)
     return (
-        *(below + row.run, row.machine, row.state, _status(house, row)),
+        *(below + row.run, row.machine, row.state, _status(app, row)),
         *(str(row.turns), dollars(row.cost_uusd), age, one_line(row.task, 100)),
     )
 
 
-def _status(house: House, row: Row) -> str:
+def _status(app: App, row: Row) -> str:
     if row.status == "running":
-        return "running, not driven" if undriven(house, row) else "running"
+        return "running, not driven" if undriven(app, row) else "running"
     return row.code or row.status
 
 
@@ -115,12 +115,12 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def show(run_name: str, as_json: bool) -> None:
     """Show what there is to know of a run: where it is, its settings, turns, proofs, rulings and question."""
-    with open_house() as house:
-        found = house.read(house.find(run_name))
+    with open_house() as app:
+        found = app.read(app.find(run_name))
         if as_json:
-            print_json(facts(house, found))
+            print_json(facts(app, found))
         else:
-            click.echo("\n".join(shown(house, found)))
+            click.echo("\n".join(shown(app, found)))
 
 
 @click.command(
@@ -133,13 +133,13 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def why(run_name: str, as_json: bool) -> None:
     """Say in three sentences why a run stopped: what happened, on what evidence, and what otherwise."""
-    with open_house() as house:
-        found = house.read(house.find(run_name))
-        said = why_of(house, found)
+    with open_house() as app:
+        found = app.read(app.find(run_name))
+        said = why_of(app, found)
         if not as_json:
             click.echo("\n".join(said))
             return
-        told = views.summary(found)
+        told = run_view.summary(found)
         kept = ("run", "machine", "state", "status", "end", "stop_reason", "alo_code")
         print_json({**{name: told[name] for name in kept}, "why": said})
 
@@ -160,25 +160,25 @@ Examples:
 @click.option("--output", is_flag=True, help="Also what agents and proofs wrote, act by act.")
 def log(run_name: str, as_json: bool, follow: bool, output: bool) -> None:
     """Print what happened in a run and the runs below it, event by event."""
-    with open_house() as house:
-        root = root_of(house, house.find(run_name))
-        only = "" if root == house.find(run_name) else house.find(run_name)
-        tail, teller = Tail(house, root), Teller()
+    with open_house() as app:
+        root = root_of(app, app.find(run_name))
+        only = "" if root == app.find(run_name) else app.find(run_name)
+        tail, teller = Tail(app, root), Teller()
 
         def step() -> None:
             for entry in tail.news():
                 if as_json and only in ("", entry.run):
                     print_entry(entry)
                 elif not as_json:
-                    _print_line(house, teller, entry, output, only)
+                    _print_line(app, teller, entry, output, only)
 
         if follow:
-            until_stopped(house, root, step, stay=True)
+            until_stopped(app, root, step, stay=True)
         else:
             step()
 
 
-def _print_line(house: House, teller: Teller, entry: Entry, output: bool, only: str) -> None:
+def _print_line(app: App, teller: Teller, entry: Entry, output: bool, only: str) -> None:
     event = e.decode(entry.body)
     line = teller.line(entry.run, event)
     if only not in ("", entry.run):
@@ -188,15 +188,15 @@ def _print_line(house: House, teller: Teller, entry: Entry, output: bool, only: 
     )
     click.echo(head + click.style(line.text, fg=COLOURS.get(line.tone)))
     if output and isinstance(event, e.ActFinished | e.ActInterrupted):
-        for text in outputs(house, event.key):
+        for text in outputs(app, event.key):
             click.echo(text)
 
 
-def outputs(house: House, key: str) -> Iterable[str]:
+def outputs(app: App, key: str) -> Iterable[str]:
     """What the processes of an act wrote, indented and harmless."""
-    from flyball.guard.secrets import redact  # many rules: only who shows output waits for them
+    from flyball.guard.secrets import redact
 
-    folder = house.state_dir / "acts" / key
+    folder = app.state_dir / "acts" / key
     places = [folder, *sorted(path for path in folder.glob("*") if path.is_dir())]
     for place in places:
         name = "" if place == folder else f"{place.name}/"

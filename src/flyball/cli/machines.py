@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from flyball.cli.where import EXAMPLE, print_json, print_table, root_of, screen_width
-from flyball.core import diagram
 from flyball.core.machine import NAME, Machine
 from flyball.errors import MachineFault, NotFound
 from flyball.machines import SHIPPED, find, from_file, names
+from flyball.views import diagram
 
 FOLDER = Path(".flyball/machines")
 REPO = click.option(
@@ -85,7 +85,7 @@ def show(name: str, form: str | None, repo: Path) -> None:
     elif form == "mermaid":
         click.echo(diagram.mermaid(machine), nl=False)
     elif form == "svg":
-        from flyball.core.drawing import svg
+        from flyball.views.drawing import svg
 
         click.echo(svg(machine), nl=False)
     else:
@@ -127,7 +127,7 @@ def _may_run(file: Path, machine: Machine) -> str:
 def _proof(machine: Machine, file: Path, quiet: bool) -> dict[str, Any]:
     """The proof as facts; unless quiet it is told as it goes, since it may take a while."""
     from flyball.cli.prove import facts, lines, neighbours
-    from flyball.prove.many import timed
+    from flyball.lab.prove.many import timed
 
     if not quiet:
         click.echo(_may_run(file, machine))

@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from flyball.cli.machines import FOLDER, REPO
-from flyball.cli.text import columns, many
 from flyball.cli.where import EXAMPLE, print_json, root_of
 from flyball.core.machine import NAME, Machine, edges
 from flyball.errors import NotFound
+from flyball.lab.prove import LAWS, Broken, Find, Proof
+from flyball.lab.prove.many import proofs
 from flyball.machines import SHIPPED, find, from_file, shipped
-from flyball.prove import LAWS, Broken, Find, Proof
-from flyball.prove.many import proofs
+from flyball.views.text import columns, many
 
 
 @click.command(

@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from flyball.checking import find
 from flyball.cli.runs import open_house
-from flyball.cli.text import clean, one_line
 from flyball.cli.where import EXAMPLE, print_json, root_of
 from flyball.core.run import Run
 from flyball.errors import FlyballError, UserError, WorkspaceError
-from flyball.house import House
-from flyball.verified import Finding, Said, certificate_file, read, verify_file, verify_run
+from flyball.evidence.consistency import find
+from flyball.evidence.verify import Finding, Said, certificate_file, read, verify_file, verify_run
+from flyball.runtime.app import App
+from flyball.views.text import clean, one_line
 from flyball.workspace import Workspace, inspect_repo
 
 EXIT = {"good": 0, "stale": 1, "bad": 1, "none": 1}
@@ -32,9 +32,9 @@ EXIT = {"good": 0, "stale": 1, "bad": 1, "none": 1}
 @click.option("--stat", is_flag=True, help="Only which files changed, and by how much.")
 @click.option("--color/--no-color", default=None, help="Colour; on a terminal unless told otherwise.")
 def diff(run: str, stat: bool, color: bool | None) -> None:
-    with open_house() as house:
-        found = house.read(house.find(run))
-        told = diff_of(house, found, stat)
+    with open_house() as app:
+        found = app.read(app.find(run))
+        told = diff_of(app, found, stat)
     if not told:
         click.echo(f"Run {found.id} has changed nothing.", err=True)
     elif color or (color is None and sys.stdout.isatty()):
@@ -44,12 +44,12 @@ def diff(run: str, stat: bool, color: bool | None) -> None:
         click.echo(told, nl=False)
 
 
-def diff_of(house: House, run: Run, stat: bool) -> str:
+def diff_of(app: App, run: Run, stat: bool) -> str:
     tree = _shown_tree(run)
     if not run.base_tree or run.base_tree == tree:
         return ""
     try:
-        work = Workspace.open(house.ground().folder(run))
+        work = Workspace.open(app.run_files().folder(run))
     except WorkspaceError:
         return _from_branch(run, tree, stat)
     return work.diff(run.base_tree, tree, stat=stat)
@@ -105,10 +105,10 @@ def _coloured(line: str) -> str:
 @click.option("--export", type=click.Path(path_type=Path), help="Copy the certificate to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
 def verify(what: str, key: str, export: Path | None, as_json: bool) -> None:
-    with open_house() as house:
-        finding = _verified(house, what, key)
+    with open_house() as app:
+        finding = _verified(app, what, key)
         if export and finding.word != "none":
-            _export(Path(finding.file or certificate_file(house, finding.run)), export)
+            _export(Path(finding.file or certificate_file(app, finding.run)), export)
     if as_json:
         print_json(_facts(finding))
     else:
@@ -117,11 +117,11 @@ def verify(what: str, key: str, export: Path | None, as_json: bool) -> None:
     sys.exit(EXIT[finding.word])
 
 
-def _verified(house: House, what: str, key: str) -> Finding:
+def _verified(app: App, what: str, key: str) -> Finding:
     file = Path(what)
     if "/" in what or file.is_file():
-        return verify_file(house, file, key, _here())
-    return verify_run(house, find(house, what))
+        return verify_file(app, file, key, _here())
+    return verify_run(app, find(app, what))
 
 
 def _here() -> Path | None:
@@ -206,14 +206,12 @@ def _ruled(said: Said) -> str:
 @click.option("--onto", default="", metavar="BRANCH", help="Another branch than the one checked out.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
 def land(run: str, onto: str, as_json: bool) -> None:
-    from flyball.landing import land_run
+    from flyball.evidence.landing import land_run
 
-    with open_house() as house:
-        run_id = house.find(run)
-        _refuse_bad(verify_run(house, run_id))
-        done = land_run(
-            house, run_id, onto, house.env.get("USER", ""), lambda said: click.echo(said, err=True)
-        )
+    with open_house() as app:
+        run_id = app.find(run)
+        _refuse_bad(verify_run(app, run_id))
+        done = land_run(app, run_id, onto, app.env.get("USER", ""), lambda said: click.echo(said, err=True))
     if as_json:
         print_json(done)
     elif done.already:

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from flyball.cli.runs import open_house, print_json, root_of
-from flyball.cli.text import clean
 from flyball.core import events as e
 from flyball.guard.policy import json_schema
 from flyball.guard.policy_faults import line_of
-from flyball.house import House, pinned_folder
+from flyball.runtime.app import App, pinned_folder
+from flyball.views.text import clean
 
 SHIPPED = "default.toml"
 OWN = ".flyball/policy.toml"
@@ -62,10 +62,10 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def explain(run_name: str, everything: bool, as_json: bool) -> None:
     """Show every ruling of a run and of the runs below it: what was judged, the verdict, the rule and its source."""
-    with open_house() as house:
-        run_id = house.find(run_name)
-        pinned = house.read(run_id).began.pinned.get("policy.toml", "")
-        told = list(_rulings(house, run_id))
+    with open_house() as app:
+        run_id = app.find(run_name)
+        pinned = app.read(run_id).began.pinned.get("policy.toml", "")
+        told = list(_rulings(app, run_id))
     shown = [one for one in told if everything or one.verdict != "allow" or not one.judged.startswith("call")]
     if as_json:
         print_json(
@@ -99,22 +99,22 @@ def _lines(one: Told) -> Iterator[str]:
     yield from (f"    also {clean(other)}" for other in one.others[1:])
 
 
-def _rulings(house: House, run_id: str) -> Iterator[Told]:
+def _rulings(app: App, run_id: str) -> Iterator[Told]:
     """In the order in which they fell, run by run."""
     pending = [run_id]
-    pinned = pinned_folder(house.state_dir, root_of(house, run_id)) / "policy.toml"
+    pinned = pinned_folder(app.state_dir, root_of(app, run_id)) / "policy.toml"
     own = pinned.read_text("utf-8") if pinned.exists() else ""
     while pending:
         name = pending.pop(0)
         acts: dict[str, e.Act] = {}
         policy = ""
-        for entry in house.journal.read(name):
+        for entry in app.journal.read(name):
             event = e.decode(entry.body)
             if isinstance(event, e.RunBegan):
                 policy = event.settings.policy
             elif isinstance(event, e.ActStarted):
                 acts[event.act.key] = event.act
-                pending += [event.act.child] if event.act.child and house.journal.row(event.act.child) else []
+                pending += [event.act.child] if event.act.child and app.journal.row(event.act.child) else []
             yield from _told(name, policy, event, acts, own)
 
 

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Generator
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import click
 
-from flyball.cli.text import clean, forgiving, many, one_line, some
-from flyball.core import views
 from flyball.core.letters import settles
 from flyball.core.run import Run
 from flyball.errors import FlyballError, WorkspaceError
-from flyball.house import House
 from flyball.journal import Row
+from flyball.runtime.app import App
+from flyball.views import run_view
+from flyball.views.text import clean, many, one_line, some
 from flyball.workspace.git import reading_user, text
 
 
 @contextlib.contextmanager
-def open_house() -> Generator[House]:
-    forgiving()
-    house = House(here=lambda: repository(Path.cwd()))
+def open_house() -> Generator[App]:
+    _tolerate_narrow_encodings()
+    app = App(here=lambda: repository(Path.cwd()))
     try:
-        yield house
+        yield app
     finally:
         with contextlib.suppress(FlyballError):
-            house.close()
+            app.close()
 
 
 def print_json(value: Any) -> None:
@@ -50,56 +52,56 @@ def repository(path: Path) -> str:
 # ---- a run and what runs below it ------------------------------------------------------------------------
 
 
-def root_of(house: House, run_id: str) -> str:
-    row = house.journal.row(run_id)
+def root_of(app: App, run_id: str) -> str:
+    row = app.journal.row(run_id)
     return row.root if row and row.root else run_id
 
 
-def family(house: House, run: Run) -> list[Run]:
+def family(app: App, run: Run) -> list[Run]:
     """The run, its child in flight, that one's child …"""
     found = [run]
-    while found[-1].child and house.journal.row(found[-1].child):
-        found.append(house.read(found[-1].child))
+    while found[-1].child and app.journal.row(found[-1].child):
+        found.append(app.read(found[-1].child))
     return found
 
 
-def asking(house: House, run: Run) -> Run | None:
+def asking(app: App, run: Run) -> Run | None:
     """The run whose question keeps this one waiting: itself or one below it."""
-    return next((member for member in family(house, run) if member.question), None)
+    return next((member for member in family(app, run) if member.question), None)
 
 
-def answered_by_mail(house: House, run: Run) -> bool:
+def answered_by_mail(app: App, run: Run) -> bool:
     """A letter that waits for the driver and settles the open question."""
-    mail = house.journal.mail(run.id)
-    return any(settles(run, letter.body) and not house.seals.fault(letter) for letter in mail)
+    mail = app.journal.mail(run.id)
+    return any(settles(run, letter.body) and not app.seals.fault(letter) for letter in mail)
 
 
-def undriven(house: House, row: Row | Run) -> bool:
+def undriven(app: App, row: Row | Run) -> bool:
     """It should be going on, and nobody makes it."""
     run_id = row.run if isinstance(row, Row) else row.id
-    return row.status in ("running", "waiting") and not house.driven(run_id)
+    return row.status in ("running", "waiting") and not app.driven(run_id)
 
 
 # ---- what is told ----------------------------------------------------------------------------------------
 
 
-def summary(house: House, run: Run) -> dict[str, Any]:
+def summary(app: App, run: Run) -> dict[str, Any]:
     """The one object of `--json`; a question of a run below shows as the run's."""
-    told = views.summary(run)
-    asks = asking(house, run)
+    told = run_view.summary(run)
+    asks = asking(app, run)
     if asks is not None:
-        told["question"] = views.summary(asks)["question"]
+        told["question"] = run_view.summary(asks)["question"]
     return told
 
 
-def why(house: House, run: Run) -> list[str]:
+def why(app: App, run: Run) -> list[str]:
     """Three sentences. A question of a run below is named, and that nobody drives the run."""
-    said = views.why(run)
-    asks = asking(house, run)
-    if run.stop is None and not house.driven(run.id):
+    said = run_view.why(run)
+    asks = asking(app, run)
+    if run.stop is None and not app.driven(run.id):
         said[-1] = f"Nothing drives it now; `flyball resume {run.began.root or run.id}` goes on."
     elif asks is not None and asks is not run:
-        said[-1] = f"{said[-1]} {views.next_step(asks)}".strip()
+        said[-1] = f"{said[-1]} {run_view.next_step(asks)}".strip()
     return [" ".join(clean(sentence).split()) for sentence in said]
 
 
@@ -116,21 +118,21 @@ def question_lines(run: Run) -> list[str]:
     ]
 
 
-def certificate_file(house: House, run: Run) -> Path | None:
-    path = house.state_dir / "runs" / run.id / "certificate.json"
+def certificate_file(app: App, run: Run) -> Path | None:
+    path = app.state_dir / "runs" / run.id / "certificate.json"
     return path if run.certificate and path.exists() else None
 
 
-def closing(house: House, run: Run) -> list[str]:
+def closing(app: App, run: Run) -> list[str]:
     """What a person sees when `run` lets go: why, where the work is, and how to look further."""
-    lines = why(house, run)
-    asks = asking(house, run)
+    lines = why(app, run)
+    asks = asking(app, run)
     if asks is not None:
         lines += ["", *question_lines(asks)]
-    return [*lines, "", *(f"  {name:<12} {value}" for name, value in _places(house, run))]
+    return [*lines, "", *(f"  {name:<12} {value}" for name, value in _places(app, run))]
 
 
-def _places(house: House, run: Run) -> list[tuple[str, str]]:
+def _places(app: App, run: Run) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if not run.settings.proof:
         found.append(("proof", "unproven: no proof command is configured ([proof] commands)"))
@@ -138,10 +140,10 @@ def _places(house: House, run: Run) -> list[tuple[str, str]]:
         found.append(
             ("branch", f"flyball/{run.id}, {many(len(run.changed), 'file')} changed: {some(run.changed)}")
         )
-    certificate = certificate_file(house, run)
+    certificate = certificate_file(app, run)
     if certificate:
         found.append(("certificate", str(certificate)))
-    if not (run.status == "ended" or asking(house, run)):
+    if not (run.status == "ended" or asking(app, run)):
         found.append(("go on", f"flyball resume {run.id}"))
     found.append(("look", f"flyball show {run.id} · flyball log {run.id} · flyball diff {run.id}"))
     return found
@@ -149,3 +151,10 @@ def _places(house: House, run: Run) -> list[tuple[str, str]]:
 
 def title(run: Run) -> str:
     return f"{run.id} ({run.machine.name}): {one_line(run.began.task, 80)}"
+
+
+def _tolerate_narrow_encodings() -> None:
+    """A character that the terminal cannot show is no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")

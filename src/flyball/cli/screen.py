@@ -13,12 +13,12 @@ from collections.abc import Generator
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from flyball.cli.runs import question_lines
-from flyball.cli.text import clock, many, one_line, span
-from flyball.cli.words import Line, Teller
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.core.stops import dollars
-from flyball.core.views import next_step
+from flyball.views.run_view import next_step
+from flyball.views.text import clock, many, one_line, span
+from flyball.views.timeline import Line, Teller
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -12,14 +12,14 @@ from pathlib import Path
 import click
 
 from flyball.cli.runs import print_json
-from flyball.cli.text import many
 from flyball.errors import UserError
-from flyball.house import House
-from flyball.selftest.chaos import LANES, Tally, facts
-from flyball.selftest.chaos import chaos as run_chaos
-from flyball.selftest.storage import Swept, sweep
-from flyball.selftest.trial import QUICK, USUAL, Part, Trial, trial
-from flyball.selftest.trial import facts as trial_facts
+from flyball.lab.selftest.chaos import LANES, Tally, facts
+from flyball.lab.selftest.chaos import chaos as run_chaos
+from flyball.lab.selftest.storage import Swept, sweep
+from flyball.lab.selftest.trial import QUICK, USUAL, Part, Trial, trial
+from flyball.lab.selftest.trial import facts as trial_facts
+from flyball.runtime.app import App
+from flyball.views.text import many
 
 SHOWN = 8  # of what went wrong in one part
 
@@ -49,7 +49,7 @@ def selftest(ctx: click.Context, quick: bool, seed: int | None, report: Path | N
     """
     if ctx.invoked_subcommand is not None:
         return 0
-    found = trial(House().state_dir, QUICK if quick else USUAL, _progress(), seed)
+    found = trial(App().state_dir, QUICK if quick else USUAL, _progress(), seed)
     text = "\n".join(page(found))
     if report is not None:
         _write(report, text)
@@ -83,7 +83,7 @@ def page(found: Trial) -> Iterator[str]:
     yield ""
     yield from (line for part in found.parts for line in _part(part))
     yield "on"
-    yield from (f"  {name:<12} {value}" for name, value in found.ground.items())
+    yield from (f"  {name:<12} {value}" for name, value in found.machine.items())
     yield f"  {'disk':<12} a page written and synced takes {found.sync_us} µs (median)"
     if found.kept:
         yield from ("", f"Everything is kept in {found.kept}.")

@@ -15,11 +15,11 @@ from types import FrameType
 
 from flyball.cli.screen import Screen
 from flyball.core import events as e
-from flyball.core import views
 from flyball.core.run import Run
-from flyball.driver import Driver
 from flyball.errors import AlreadyRunning, Fenced, FlyballError, JournalError
-from flyball.house import House
+from flyball.journal.driver import Driver
+from flyball.runtime.app import App
+from flyball.views import run_view
 
 INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -27,11 +27,11 @@ AT_ONCE = 3
 
 
 class Session:
-    def __init__(self, house: House, screen: Screen, stay: bool) -> None:
-        self.house, self.screen, self.stay = house, screen, stay
+    def __init__(self, app: App, screen: Screen, stay: bool) -> None:
+        self.app, self.screen, self.stay = app, screen, stay
         screen.stays = stay
-        self.driver = Driver(house.state_dir)
-        self.supervisor = house.supervisor(self.driver, screen.event, screen.doing)
+        self.driver = Driver(app.state_dir)
+        self.supervisor = app.supervisor(self.driver, screen.event, screen.doing)
         self.roots: list[str] = []
         self.presses = 0
 
@@ -40,7 +40,7 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(FlyballError, OSError):
-            self.house.heads.flush()  # before the leases go: what nobody drives is signed to its end
+            self.app.heads.flush()  # before the leases go: what nobody drives is signed to its end
         with contextlib.suppress(FlyballError, OSError):
             self.supervisor.close()
         self.driver.close()
@@ -73,7 +73,7 @@ class Session:
         return max((self._code(self.run(root)) for root in self.roots), default=0)
 
     def _code(self, run: Run) -> int:
-        return INTERRUPTED if self.presses and run.status != "ended" else views.exit_code(run)
+        return INTERRUPTED if self.presses and run.status != "ended" else run_view.exit_code(run)
 
     # ---- when to let go ----
 

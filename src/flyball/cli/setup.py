@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from flyball import trust as trusting
+from flyball.authority import trust as trusting
 from flyball.cli.where import EXAMPLE, need_root, print_json, print_table, root_of
 from flyball.config import (
     FOLDER,
@@ -24,7 +24,7 @@ from flyball.config import (
     render_config,
 )
 from flyball.errors import ConfigError, UserError
-from flyball.launch import loosened, tracked_files
+from flyball.runtime.start import loosened, tracked_files
 from flyball.workspace.git import reading_user
 
 REPO = click.option(
@@ -119,8 +119,8 @@ def config(key: str | None, repo: Path, sets: tuple[str, ...], as_json: bool) ->
 
 def _rows_of(loaded: Loaded, key: str) -> list[Row]:
     """The row of a key, or those of a table of keys; a limit that nobody set is the machine's own."""
-    from flyball.config.keys import is_table, kind_of
     from flyball.config.layers import settled, unknown
+    from flyball.config.schema import is_table, kind_of
 
     rows = loaded.rows()
     full = settled(key, loaded.machine, loaded.machines)
@@ -134,8 +134,8 @@ def _rows_of(loaded: Loaded, key: str) -> list[Row]:
 
 def _unset(key: str, loaded: Loaded) -> Row:
     """What holds though nobody set it: the default agent for a role, the machine's own limit."""
-    from flyball.config.keys import split_limit
-    from flyball.launch import find_machine
+    from flyball.config.schema import split_limit
+    from flyball.runtime.start import find_machine
 
     if key.startswith("agents."):
         given = loaded.held()["agents.default"]

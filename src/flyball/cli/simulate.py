@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from flyball.cli.text import many, span
 from flyball.cli.where import EXAMPLE, print_json
+from flyball.lab.simulate.campaign import Campaign, aimed, traced
+from flyball.lab.simulate.campaign import simulate as play
+from flyball.lab.simulate.coverage import Reached, reach
+from flyball.lab.simulate.fault_kinds import FAULTS
+from flyball.lab.simulate.world import Told
 from flyball.machines import SHIPPED
-from flyball.testing.campaign import Campaign, aimed, traced
-from flyball.testing.campaign import simulate as play
-from flyball.testing.coverage import Reached, reach
-from flyball.testing.faults import FAULTS
-from flyball.testing.world import Told
+from flyball.views.text import many, span
 
 SEEDS = 100
 SHOWN = 40  # of what was never reached

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.config.agent import nearest, parse_agent, split_role
-from flyball.config.keys import (
+from flyball.config.schema import (
     KEYS,
     NOT_IN_FILES,
     SECRET,

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from flyball.config import layers
-from flyball.config.keys import TIMES, kind_of, split_limit
 from flyball.config.layers import Assigned, Layer, Source
+from flyball.config.schema import TIMES, kind_of, split_limit
 from flyball.config.values import Shown
 from flyball.core.settings import Settings
 from flyball.errors import ConfigError

@@ -13,10 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.core import turns, waits
+from flyball.core import limits, turns
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.machine import duration_us
-from flyball.core.onward import disproved, enter, onward, unproved
 from flyball.core.run import WORKERS, Run, apply, cto_most, fold
 from flyball.core.stops import (
     INTERRUPTIONS,
@@ -29,6 +28,7 @@ from flyball.core.stops import (
     stop,
     unapproved,
 )
+from flyball.core.transition import disproved, enter, onward, unproved
 from flyball.errors import FlyballError
 
 
@@ -57,6 +57,15 @@ class Finished(Struct, frozen=True, kw_only=True):
     result: e.AnyResult
     took_us: int = 0
     ruling: e.Ruling | None = None
+
+
+class Interrupted(Struct, frozen=True):
+    """An act came to nothing; it costs nothing. `gone`: nothing can be done until somebody has put that right."""
+
+    key: str
+    reason: str
+    kept: str = ""
+    gone: bool = False
 
 
 # ---- what is due -----------------------------------------------------------------------------------------
@@ -156,7 +165,7 @@ def _turn(run: Run, now: int) -> Do | Note:
         return stopped
     if role == "coder" and run.machine.name == "build" and run.option("write") == "loop":
         return Do(_act(run, "run:loop", why="write"))
-    agent = waits.agent_for(run, role, now)
+    agent = limits.agent_for(run, role, now)
     session = run.sessions.get(f"{agent}|{role}", "")
     told = tuple(text for text in run.told if not text.startswith(SHOWN))
     told = (*told, shown(run.findings)) if role == "reviewer" and run.findings else told
@@ -172,7 +181,7 @@ def over(run: Run, now: int) -> Note | None:
     limit = _over_limit(run)
     if limit:
         return Note(tuple(exhausted(run, limit, now)))
-    plan = waits.plan_used_up(run, now)
+    plan = limits.plan_used_up(run, now)
     if plan:
         return Note((plan,))
     seen = turns.stalled(run) if run.here.of in WORKERS and "stalled" not in run.here.on else None

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from flyball.core import events as e
-from flyball.core.onward import onward
 from flyball.core.run import Run, apply
 from flyball.core.stops import ALIASES, ended, stop, unapproved
+from flyball.core.transition import onward
 
 TEXT_MAX = 20_000
 

@@ -32,6 +32,33 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return any(limit is not None for limit in limits)
 
 
+class CallLimits(Struct, frozen=True):
+    """How many tool calls of one turn are too many; a rule fires when the count is greater (CTO-9)."""
+
+    same_call: int = 3
+    same_error: int = 5
+    cycles: int = 4
+    warn: int = 300
+    halt: int = 600
+
+
+INDICATORS = (  # what an agent may say to claim that it is done (LOOP-1); `reading.indicators` finds them
+    *(
+        "task complete",
+        "implementation finished",
+        "pr merged",
+        "all done",
+        "no more work",
+        "ready for review/merge",
+    ),
+    *(
+        "all tests passing",
+        "pr approved",
+        "ci/cd checks passed",
+    ),  # these count only as ticked boxes of a checklist
+)
+
+
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of one run, pinned at its start (defaults < user < repository < environment < flags)."""
 

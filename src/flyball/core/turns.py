@@ -8,12 +8,11 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.core import waits
-from flyball.core.calls import CallLimits
-from flyball.core.indicators import PHRASES, TICKED
+from flyball.core import limits
 from flyball.core.ledger import DISPUTES, settled
 from flyball.core.machine import JUDGING_ROLES
 from flyball.core.run import Run
+from flyball.core.settings import INDICATORS, CallLimits
 from flyball.core.stops import ask, ended, exhausted, stop
 from flyball.core.tally import CONTEXTS, FAILED, FREE, WAITS
 
@@ -24,7 +23,7 @@ GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
 RECOVERIES = ("retry", "rollback", "skip", "escalate")
 VERDICTS = ("ok", "turn_limit", "budget_limit", "needs_approval", "timeout", *FREE, *FAILED)
 TIERS = ("T0", "T3", "T2", "T1")
-INDICATORS = 2  # so many different ones, at least, go with a claim to be done
+INDICATORS_MIN = 2  # so many different ones, at least, go with a claim to be done
 
 
 def claimable(run: Run) -> list[str]:
@@ -231,7 +230,7 @@ def _process_failure(run: Run, act: e.Act, turn: e.TurnEnded, now: int) -> Seque
     if verdict == "timeout":
         return _timed_out(run, turn, now)
     if verdict in WAITS:
-        return waits.limited(run, act, turn, now)
+        return limits.limited(run, act, turn, now)
     if verdict in ("auth", "billing"):
         seen = stop(run, f"wait.{verdict}", verdict, detail=turn.error)
         return [
@@ -247,7 +246,7 @@ def _process_failure(run: Run, act: e.Act, turn: e.TurnEnded, now: int) -> Seque
         seen = stop(run, "limit.budget_usd", "the agent's own budget", detail=turn.error)
         return [ask(run, seen, "budget", "The agent's own budget is used up. Raise it?", now)]
     if verdict == "context":
-        fresh = e.Told(at=now, text=waits.so_far(run), who="flyball")
+        fresh = e.Told(at=now, text=limits.so_far(run), who="flyball")
         return [fresh] if run.contexts < CONTEXTS else _failed(run, turn, now)
     return _failed(run, turn, now) if verdict in FAILED else None
 
@@ -312,7 +311,7 @@ def _worker(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str
     missing = missing_for_exit(run, turn.claim)
     if not missing:
         return "done", {}, ()
-    tried = turn.claim.finished or len(set(turn.claim.indicators)) >= INDICATORS
+    tried = turn.claim.finished or len(set(turn.claim.indicators)) >= INDICATORS_MIN
     told = ("Not done yet: " + " ".join(missing),) if tried else ()
     if "progressed" in run.here.on:
         return ("progressed" if run.progressed else "stalled"), {}, told
@@ -325,11 +324,11 @@ def missing_for_exit(run: Run, claim: e.Claim) -> list[str]:
     missing = list(claim.missing)
     if not claim.finished:
         missing.append("The exit signal is not set.")
-    if len(set(claim.indicators)) < INDICATORS:
+    if len(set(claim.indicators)) < INDICATORS_MIN:
         given = len(set(claim.indicators))
-        names = ", ".join(name for name, _ in (*PHRASES, *TICKED))
+        names = ", ".join(INDICATORS)
         missing.append(
-            f"{given} of {INDICATORS} distinct completion indicators were given; they are: {names}."
+            f"{given} of {INDICATORS_MIN} distinct completion indicators were given; they are: {names}."
         )
     if any(f.severity == "high" and f.status == "open" for f in run.findings):
         missing.append("A high finding is still open.")

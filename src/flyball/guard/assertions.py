@@ -6,9 +6,9 @@ Read from the syntax tree in Python and from the line in other languages.
 import ast
 import re
 
-from flyball.core.lazy import Lazy
 from flyball.guard.syntax import parsed, walk
 from flyball.guard.testfiles import Language
+from flyball.reading.lazy import Lazy
 
 STRONG, MIDDLE, WEAK, EMPTY = 3, 2, 1, 0
 

@@ -2,14 +2,7 @@
 
 from collections.abc import Iterable
 
-from flyball.guard.change import (
-    OTHERS_WRITE,
-    SPECIAL_BITS,
-    Change,
-    bits,
-    is_gitlink,
-    is_symlink,
-)
+from flyball.guard.change import OTHERS_WRITE, SPECIAL_BITS, Change, bits, is_gitlink, is_symlink
 from flyball.guard.paths import Links, Place, looks_like, means_elsewhere, oddity, place
 from flyball.guard.policy import Policy
 from flyball.guard.verdict import Verdict, Word

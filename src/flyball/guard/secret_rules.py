@@ -8,7 +8,7 @@ import base64
 import re
 from typing import NamedTuple
 
-from flyball.core.lazy import Lazy
+from flyball.reading.lazy import Lazy
 
 
 class Rule(NamedTuple):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from flyball.core.lazy import Lazy
+from flyball.reading.lazy import Lazy
 
 _FILES = Lazy(
     r"(?:^|/)(?:pyproject\.toml|setup\.cfg|pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|"

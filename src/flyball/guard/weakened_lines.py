@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
-from flyball.core.lazy import Lazy
 from flyball.guard import weakened_words as words
 from flyball.guard.assertions import EMPTY, called, line_strength
 from flyball.guard.pytests import bounds_of
 from flyball.guard.syntax import parsed, walk
 from flyball.guard.testfiles import Language, language
+from flyball.reading.lazy import Lazy
 
 
 def line_faults(

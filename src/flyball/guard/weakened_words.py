@@ -1,7 +1,7 @@
 """How tests are switched off, in the words of each language. One line a way; to add a way, add a line."""
 
-from flyball.core.lazy import Lazy
 from flyball.guard.testfiles import Language
+from flyball.reading.lazy import Lazy
 
 
 def _any(*ways: str) -> Lazy:

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from flyball.errors import JournalError
-from flyball.journal.keys import Signer, verify
+from flyball.journal.signing import Signer, verify
 from flyball.journal.types import REGISTRY, Checkpoint, Fault, Journal
 
 RUN_PAUSE_US = 1_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flyball.core.events import RunBegan
 from flyball.core.machine import Machine
-from flyball.core.onward import onward
 from flyball.core.run import begin, fold
 from flyball.core.settings import Settings
+from flyball.core.transition import onward
 
 __all__ = ["rehearse"]
 

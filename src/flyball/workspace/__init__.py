@@ -1,6 +1,6 @@
 """Checkouts, trees, checkpoints, rollback and landing: git behind one door, and the user's repository untouched."""
 
-from flyball.workspace.change import Change
+from flyball.workspace.diff import Change
 from flyball.workspace.git import require_git
 from flyball.workspace.land import Landed, land
 from flyball.workspace.publish import missing_objects as fsck

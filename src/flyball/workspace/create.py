@@ -10,7 +10,7 @@ from pathlib import Path
 from flyball.errors import WorkspaceError
 from flyball.workspace.files import Files
 from flyball.workspace.git import EMAIL, NAME, Git, names
-from flyball.workspace.record import Record
+from flyball.workspace.origin import Record
 from flyball.workspace.repo import Repo, snapshot_changes
 from flyball.workspace.rules import attribute_rules, entries, ignore_rules
 from flyball.workspace.store import Plan, make_git_dir, remove

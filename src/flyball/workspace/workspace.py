@@ -18,15 +18,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
-from flyball.workspace import change, clone, proof, strays
-from flyball.workspace.change import Change
+from flyball.workspace import clone, diff, proof_room, special_files
 from flyball.workspace.contents import blobs, contents
 from flyball.workspace.create import build
+from flyball.workspace.diff import Change
 from flyball.workspace.files import Files
 from flyball.workspace.git import Git, raw, require_git, text
 from flyball.workspace.ignored import Ignored
+from flyball.workspace.origin import Record, read_record, write_record
 from flyball.workspace.publish import PUBLISHED, PUBLISHING, Branch, missing_objects
-from flyball.workspace.record import Record, read_record, write_record
 from flyball.workspace.repo import Repo, user_git
 from flyball.workspace.store import (
     Plan,
@@ -129,15 +129,15 @@ class Workspace:
         return self._files.tree()
 
     def changes(self, old_tree: str, new_tree: str) -> list[Change]:
-        return change.changes(self._git, old_tree, new_tree)
+        return diff.changes(self._git, old_tree, new_tree)
 
-    def strays(self) -> list[Change]:
+    def special_files(self) -> list[Change]:
         """What no tree can show: outside hard links, special files and bits, repositories within."""
         try:
-            return strays.strays(self.checkout, self._files.ignored())
+            return special_files.special_files(self.checkout, self._files.ignored())
         except (OSError, WorkspaceError):
             unlock(self.checkout)
-            return strays.strays(self.checkout, self._files.ignored())
+            return special_files.special_files(self.checkout, self._files.ignored())
 
     def diff(self, old_tree: str, new_tree: str, color: bool = False, stat: bool = False) -> str:
         shape = ["--stat=100"] if stat else ["-p"]
@@ -184,7 +184,7 @@ class Workspace:
         """What is there beyond the base is no part of any tree from now on: setup made it, not the agent."""
         found = [text(name).strip("/") for name in self._files.untracked() if b"\n" not in name]
         rules = self.git_dir / "rules"
-        added = b"".join(b"/" + raw(proof.literal(path)) + b"\n" for path in found)
+        added = b"".join(b"/" + raw(proof_room.literal(path)) + b"\n" for path in found)
         write_whole(rules, rules.read_bytes() + added)
 
     # what is kept
@@ -247,8 +247,8 @@ class Workspace:
     def _drop_strays(self) -> None:
         if not self.checkout.is_dir() or self.checkout.is_symlink():
             return
-        for stray in self.strays():
-            inner = "/.git" if stray.mode == change.GITLINK else ""
+        for stray in self.special_files():
+            inner = "/.git" if stray.mode == diff.GITLINK else ""
             remove(self.checkout / (stray.path + inner))
 
     def _place(self, tree: str) -> None:
@@ -277,7 +277,7 @@ class Workspace:
 
     def proof_checkout(self, tree: str, keep: Sequence[str] = ()) -> Path:
         """A clean checkout of the tree. Paths in `keep`, made there by setup, stay; all else that is left goes."""
-        room = proof.Room.of(self._files, self.dir)
+        room = proof_room.Room.of(self._files, self.dir)
         room.prepare(tree, keep)
         near = self._near(tree)
         commit = near.commit if near.tree == tree else self._commit(tree, "Under proof", [near.commit])
@@ -286,11 +286,11 @@ class Workspace:
 
     def proof_tree(self) -> str:
         """The tree of the proof's checkout now; what setup made and the base ignores does not count."""
-        return proof.Room.of(self._files, self.dir).tree()
+        return proof_room.Room.of(self._files, self.dir).tree()
 
     def proof_extras(self) -> list[str]:
         """What is in the proof's checkout beyond its tree: after setup ran there, what setup made."""
-        return proof.Room.of(self._files, self.dir).extras()
+        return proof_room.Room.of(self._files, self.dir).extras()
 
     # what is given back
 

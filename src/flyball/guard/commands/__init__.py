@@ -5,7 +5,7 @@ by what its command's profile says (`profiles`, `options`, `kinds`, `checks`), a
 be read, or what a second reader (`second`) sees differently, is never allowed.
 """
 
+from flyball.guard.commands.command_policy import CommandPolicy, Rule, default_policy
 from flyball.guard.commands.judge import Explained, explain_command, judge_command
-from flyball.guard.commands.policy import CommandPolicy, Rule, default_policy
 
 __all__ = ["CommandPolicy", "Explained", "Rule", "default_policy", "explain_command", "judge_command"]

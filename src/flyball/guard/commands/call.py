@@ -10,12 +10,12 @@ import msgspec
 from flyball.guard.commands import environment, kinds
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks import CHECKS
+from flyball.guard.commands.command_policy import CommandPolicy, Rule
 from flyball.guard.commands.fold import spoken
 from flyball.guard.commands.listing import listing
 from flyball.guard.commands.names import names
 from flyball.guard.commands.options import Sorted, sort_arguments
 from flyball.guard.commands.places import glob_place, place_of, ruling
-from flyball.guard.commands.policy import CommandPolicy, Rule
 from flyball.guard.commands.profiles import Profile, profile_of, runs_code, verdict_of
 from flyball.guard.commands.scene import Feed, Scene
 from flyball.guard.commands.tree import Unreadable

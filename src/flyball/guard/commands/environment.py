@@ -6,9 +6,9 @@ import re
 from fnmatch import fnmatchcase
 
 from flyball.guard.commands.args import Arg
+from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.names import names
 from flyball.guard.commands.places import place_of
-from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.profiles import environment as lists
 from flyball.guard.verdict import Verdict
 

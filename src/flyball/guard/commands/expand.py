@@ -8,8 +8,8 @@ from typing import Protocol
 import msgspec
 
 from flyball.guard.commands.args import HOLE, Arg, merged, piece
+from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.names import names
-from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.scene import Scene, Value
 from flyball.guard.commands.shaped import shaped
 from flyball.guard.commands.tree import Lit, Part, Sub, Sum, Unreadable, Var, Word

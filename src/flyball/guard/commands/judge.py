@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from flyball.guard.commands.args import Arg
+from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.grammar import read
-from flyball.guard.commands.letters import strange_letter
+from flyball.guard.commands.lookalikes import strange_letter
 from flyball.guard.commands.names import names
-from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.scene import Scene
 from flyball.guard.commands.second import disagreement
 from flyball.guard.commands.tree import Script, Unreadable

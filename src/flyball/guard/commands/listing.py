@@ -6,10 +6,10 @@ import posixpath
 import re
 
 from flyball.guard.commands.args import Arg
+from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.names import names
 from flyball.guard.commands.options import sort_arguments
 from flyball.guard.commands.places import UNKNOWN, glob_place, place_of
-from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.commands.profiles import profile_of
 from flyball.guard.commands.scene import Feed
 

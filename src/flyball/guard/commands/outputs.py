@@ -2,8 +2,8 @@
 
 import re
 
-from flyball.core.lazy import Lazy
 from flyball.guard.commands.names import names
+from flyball.reading.lazy import Lazy
 
 _FACTS = names("nproc whoami uname arch id hostname")
 _FLAG = Lazy(r"-{1,2}[a-z][a-z-]*", re.IGNORECASE)

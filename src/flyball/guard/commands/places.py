@@ -7,11 +7,11 @@ import posixpath
 import re
 from functools import lru_cache
 
-from flyball.core.lazy import Lazy
-from flyball.guard.commands.letters import plain_form
+from flyball.guard.commands.command_policy import CommandPolicy
+from flyball.guard.commands.lookalikes import plain_form
 from flyball.guard.commands.names import names
-from flyball.guard.commands.policy import CommandPolicy
 from flyball.guard.verdict import Verdict, Word
+from flyball.reading.lazy import Lazy
 
 PATH_MOST = 2_000
 WILDCARDS_MOST = 12

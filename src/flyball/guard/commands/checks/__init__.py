@@ -10,8 +10,8 @@ from flyball.guard.commands.checks import (
     builtins,
     code,
     containers,
-    files,
-    git,
+    file_tools,
+    git_commands,
     network,
     node,
     python,
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 CHECKS: dict[str, Callable[[Call], None]] = {
-    **files.CHECKS,
+    **file_tools.CHECKS,
     **texts.CHECKS,
     **builtins.CHECKS,
     **wrappers.CHECKS,
-    **git.CHECKS,
+    **git_commands.CHECKS,
     **code.CHECKS,
     **python.CHECKS,
     **node.CHECKS,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flyball.core.lazy import Lazy
 from flyball.guard.commands import kinds
 from flyball.guard.commands.args import HOLE
 from flyball.guard.commands.checks.node import RISKY
 from flyball.guard.commands.names import names
+from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.args import Arg

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flyball.core.lazy import Lazy
 from flyball.guard.commands import kinds
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call

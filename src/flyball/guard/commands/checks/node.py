@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flyball.core.lazy import Lazy
 from flyball.guard.commands import kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.code import from_input, inline, run_script
 from flyball.guard.commands.checks.wrappers import run
 from flyball.guard.commands.profiles import profile_of
+from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from flyball.core.lazy import Lazy
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.names import names
 from flyball.guard.commands.places import place_of
 from flyball.guard.commands.scene import NOTHING, Scene, Value
+from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call

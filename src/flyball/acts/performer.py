@@ -1,0 +1,107 @@
+"""The performer of the supervisor: each act in a thread of its own, what came of it posted back. Only the loop appends."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from flyball.acts.clean import cleaned
+from flyball.acts.commit import commit
+from flyball.acts.prepare import prepare, restore
+from flyball.acts.proof import SetupStopped, prove
+from flyball.acts.run_files import RunFiles
+from flyball.acts.turn import take_turn
+from flyball.agents import process
+from flyball.agents.registry import adapter
+from flyball.core import events as e
+from flyball.core.decide import Finished, Interrupted
+from flyball.core.run import Run
+from flyball.errors import FlyballError, Gone
+from flyball.reading.terminal import whole
+from flyball.workspace import Workspace
+
+News = Finished | Interrupted
+KEPT = "kept"  # why an ended run's checkout is still there
+
+
+class Performer:
+    def __init__(self, run_files: RunFiles, show: Callable[[str, str], None] | None = None) -> None:
+        self.run_files, self.show = run_files, show
+        self._stops: dict[str, process.Stop] = {}
+
+    def start(self, run: Run, act: e.Act, post: Callable[[News], None]) -> None:
+        stop = process.Stop()
+        self._stops[act.key] = stop
+        threading.Thread(target=self._do, args=(run, act, stop, post), name=act.key, daemon=True).start()
+
+    def stop(self, key: str, now: bool) -> None:
+        stop = self._stops.get(key)
+        if stop:
+            with contextlib.suppress(OSError):  # it has just ended
+                stop.set(now)
+
+    def tidy(self, run: Run) -> None:
+        """A run has ended: its checkout goes, unless something in it would be lost."""
+        self._tidy(self.run_files.folder(run))
+
+    def sweep(self, ended: Callable[[str], bool]) -> None:
+        """What a kill between an end and its tidying has left; a checkout that was kept once is left alone."""
+        for checkout in sorted((self.run_files.state_dir / "runs").glob("*/checkout")):
+            folder = checkout.parent
+            if not (folder / KEPT).exists() and ended(folder.name):
+                self._tidy(folder)
+
+    def _tidy(self, folder: Path) -> None:
+        with contextlib.suppress(FlyballError, OSError):
+            why = Workspace.open(folder).close(remove_checkout=True)
+            if why:
+                (folder / KEPT).write_text(why, "utf-8")
+
+    def _do(self, run: Run, act: e.Act, stop: process.Stop, post: Callable[[News], None]) -> None:
+        try:
+            news = self._perform(run, act, stop)
+            news = cleaned(news) if isinstance(news, Finished) else news
+        except SetupStopped as stopped:
+            news = Interrupted(act.key, str(stopped))
+        except Gone as problem:
+            news = Interrupted(act.key, str(problem), gone=True)
+        except (
+            Exception
+        ) as problem:  # whatever it is: the loop must hear of it, and the agent is not to blame
+            news = Interrupted(act.key, whole(f"{type(problem).__name__}: {problem}"))
+        self._stops.pop(act.key, None)
+        stop.close()
+        post(news)
+
+    def _perform(self, run: Run, act: e.Act, stop: process.Stop) -> News:
+        match act.do.partition(":")[0]:
+            case "agent":
+                return take_turn(self.run_files, run, act, stop, self._shower(run))
+            case "proof":
+                return prove(self.run_files, run, act, stop)
+            case "commit":
+                return commit(self.run_files, run, act, stop)
+            case "prepare":
+                return prepare(self.run_files, run, act, stop)
+            case "restore":
+                return restore(self.run_files, run, act)
+            case _:
+                return Finished(key=act.key, result=self._check(run))
+
+    def _shower(self, run: Run) -> Callable[[str], None]:
+        show = self.show
+        return (lambda text: show(run.id, text)) if show else (lambda _text: None)
+
+    def _check(self, run: Run) -> e.CheckEnded:
+        """Flyball's own act: is what the next states need there?"""
+        if run.machine.name == "review":
+            missing = [adapter(run.settings.agent_for(role)).missing() for role in ("author", "reviewer")]
+            problem = next((m for m in missing if m), "")
+            return (
+                e.CheckEnded(outcome="cannot_start", reason=problem)
+                if problem
+                else e.CheckEnded(outcome="ready")
+            )
+        return e.CheckEnded(outcome="ready")

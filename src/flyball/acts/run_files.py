@@ -1,0 +1,225 @@
+"""Where a run's files are, and what its processes may see."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import closing
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from flyball.agents import process, sandbox
+from flyball.agents.sandbox import Sandbox, View
+from flyball.core import events as e
+from flyball.core.run import Run
+from flyball.core.settings import Settings
+from flyball.errors import Corrupt, Gone, UserError
+from flyball.evidence.certificate import Story, story
+from flyball.guard import policy as policies
+from flyball.guard.secrets import redact
+from flyball.journal.sqlite import SqliteJournal
+from flyball.workspace import Workspace
+from flyball.workspace.git_hooks import GIT_HOOKS
+
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
+UNSANDBOXED = "unsandboxed"
+CALM = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-p no:cacheprovider", "CI": "1", "NO_COLOR": "1"}
+
+
+@cache
+def shipped_policies() -> policies.Policies:
+    return policies.parse(
+        resources.files("flyball.guard").joinpath("policies/default.toml").read_text("utf-8")
+    )
+
+
+class RunFiles(msgspec.Struct, frozen=True):
+    """The state directory as acts see it."""
+
+    state_dir: Path
+    sandbox: Sandbox
+    environment: dict[str, str]
+
+    def owner(self, run: Run) -> str:
+        """The run whose checkout this run works in."""
+        return run.id if run.owner else run.began.root
+
+    def folder(self, run: Run) -> Path:
+        return self.state_dir / "runs" / self.owner(run)
+
+    def folder_of_repo(self, run: Run) -> Path:
+        return Path(run.began.repo)
+
+    def act_folder(self, key: str) -> Path:
+        return self.state_dir / "acts" / key
+
+    def workspace(self, run: Run) -> Workspace:
+        return Workspace.open(self.folder(run))
+
+    def policy(self, run: Run) -> policies.Policy:
+        """The policy as it stood when the run began."""
+        pinned = self.folder(run) / "pinned" / "policy.toml"
+        text = pinned.read_text("utf-8") if pinned.exists() else ""
+        return policies.parse(text, shipped_policies()).get(run.settings.policy)
+
+    def story(self, run: Run, act: e.Act) -> Story:
+        """From the journal, through a connection of this thread's own."""
+        with self._journal() as journal:
+            return story(journal, run, act)
+
+    def _journal(self) -> closing[SqliteJournal]:
+        return closing(SqliteJournal(self.state_dir / "journal.db"))
+
+    def user_hooks(self, run: Run) -> Path:
+        """The user's git hooks as they stood when the run began."""
+        return self.folder(run) / "pinned" / GIT_HOOKS
+
+    def tampered(self, run: Run) -> str:
+        """GUARD-5: the first of the pinned files that is not as the run's first event says; "" if all are."""
+        folder, known = self.folder(run) / "pinned", run.began.pinned
+        if run.began.parent and not known:
+            return ""  # it began before children knew
+        there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+        touched = (name for name in sorted(there | set(known)) if _sha256(folder / name) != known.get(name))
+        return next(touched, "") or self._journal_touched(run)
+
+    def _journal_touched(self, run: Run) -> str:
+        """Every event of the run still has its hash, and the next one the hash of the one before."""
+        try:
+            with self._journal() as journal:
+                whole = sum(1 for _ in journal.read(run.id)) > 0
+        except Corrupt:
+            whole = False
+        return "" if whole else "the journal"
+
+    def env(self, run: Run, home: Path) -> dict[str, str]:
+        kept = {name: self.environment[name] for name in PASSED_ON if name in self.environment}
+        return {
+            **kept,
+            "HOME": str(home),
+            "FLYBALL_RUN": run.id,
+            "TMPDIR": "/tmp" if self.mounted(run) else str(home / "tmp"),
+        }
+
+    def sandbox_of(self, run: Run) -> Sandbox:
+        """The sandbox that the run has had from its start. Where that is gone, nothing is done without it."""
+        wanted = "none" if run.sandbox == UNSANDBOXED else run.sandbox or run.settings.sandbox
+        fits = wanted in (self.sandbox.kind, "auto", "required")
+        found = self.sandbox if fits else sandbox.probe(wanted)
+        if found.kind == "none" and wanted not in ("none", "auto"):
+            raise Gone(f"the sandbox of this run is gone: {found.why}")
+        return found
+
+    def confined(self, run: Run) -> bool:
+        return self.sandbox_of(run).kind != "none"
+
+    def mounted(self, run: Run) -> bool:
+        """The checkout is seen at the repository's own path."""
+        return self.sandbox_of(run).mounts
+
+    def never_began(self, folder: Path, ended: process.Exit) -> None:
+        """A sandbox that let nothing run is a fault of the place, not of what was to be run."""
+        why = sandbox.never_began(ended, process.read_err(folder))
+        if why:
+            raise Gone(f"the sandbox does not start: {redact(why)[:300]}")
+
+    def _same(self, *paths: str) -> tuple[tuple[str, str], ...]:
+        return tuple((path, path) for path in paths)
+
+    def home(self, run: Run, name: str) -> Path:
+        home = self.folder(run) / "homes" / name
+        (home / "tmp").mkdir(mode=0o700, parents=True, exist_ok=True)
+        return home
+
+    def enclosed(
+        self,
+        run: Run,
+        argv: tuple[str, ...],
+        files: Path,
+        home: Path,
+        network: str,
+        reads: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        *,
+        read_only: bool = False,
+    ) -> tuple[str, ...]:
+        """The command inside its sandbox: the checkout at the repository's own path, all else out of reach."""
+        found = self.sandbox_of(run)
+        if found.kind == "none":
+            return argv
+        work = self.workspace(run)
+        repo = str(work.repo_root)
+        stores = self._same(
+            *(str(s) for s in work.object_stores() if not (found.mounts and s.is_relative_to(repo)))
+        )  # what lies in the repository is seen through work.objects; there it would cover the checkout's own
+        shares = tuple(
+            (f"{repo}/{name}", f"{repo}/{name}") for name in run.settings.share if Path(repo, name).exists()
+        )
+        view = View(
+            checkout=str(files),
+            at=repo,
+            home=str(home),
+            user_home=self.environment.get("HOME"),
+            ro_binds=(*stores, *self._same(str(work.objects), *reads, *tool_folders(self.environment, repo))),
+            hidden=(str(self.state_dir),),
+            shares=shares,
+            network="all" if network == "all" else "none" if network == "none" else "loopback",
+            read_only=read_only,
+            env=env or {},
+        )
+        return tuple(sandbox.enclose(found, argv, view))
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def tool_folders(environment: dict[str, str], repo: str) -> list[str]:
+    """Where the tools on PATH live, if the sandbox would hide it: temporary folders and the user's home."""
+    veiled = [Path(p) for p in ("/tmp", "/var/tmp", "/run", environment.get("HOME", "/nowhere"))]
+    found: list[str] = []
+    for entry in environment.get("PATH", "").split(os.pathsep):
+        for folder in _prefixes(Path(entry)):
+            hidden = any(folder.is_relative_to(place) for place in veiled)
+            if hidden and not folder.is_relative_to(repo) and not Path(repo).is_relative_to(folder):
+                found.append(str(folder))
+    return list(dict.fromkeys(found))
+
+
+def _prefixes(entry: Path) -> list[Path]:
+    """A folder of programs, or the whole environment it belongs to and that one's own base."""
+    if not entry.is_absolute() or not entry.is_dir():
+        return []
+    marker = entry.parent / "pyvenv.cfg"
+    if not marker.is_file():
+        return [entry.resolve()]
+    lines = (line.partition("=") for line in marker.read_text("utf-8", "replace").splitlines())
+    bases = [Path(value.strip()).parent for key, _, value in lines if key.strip() == "home"]
+    return [entry.parent, *(base for base in bases if base.is_dir() and str(base) != "/usr")]
+
+
+def require(settings: Settings) -> Sandbox:
+    """The sandbox that a run gets; refused where the settings demand what is not there."""
+    found = sandbox.probe(settings.sandbox)
+    if found.kind == "none" and settings.sandbox not in ("none", "auto"):
+        name = {"bwrap": "bubblewrap", "landlock": "Landlock"}.get(settings.sandbox, "a sandbox")
+        raise UserError(
+            f"guard.sandbox demands {name}, but it does not work here: {found.why}. "
+            "Install bubblewrap or set guard.sandbox."
+        )
+    return found
+
+
+def share_links(run: Run, repo: Path, files: Path) -> None:
+    """Without a sandbox the shared folders are links into the repository."""
+    for name in run.settings.share:
+        target, link = repo / name, files / name
+        if target.exists() and not os.path.lexists(link):
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)

@@ -1,0 +1,106 @@
+"""An agent that asks through hooks, seen from its turn: briefed before it begins, attended while it works, and what
+it asked added to what is known of the turn."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from flyball.acts.run_files import RunFiles
+from flyball.agents.adapter import AgentResult
+from flyball.agents.hooks import action_log, cli_settings
+from flyball.agents.hooks import brief as briefs
+from flyball.agents.hooks.brief import Brief
+from flyball.core import events as e
+from flyball.core.machine import READ_ONLY_ROLES
+from flyball.core.run import Run
+from flyball.workspace import Workspace
+
+PINNED = "hooks.sha256"
+UNHEARD = (
+    "Its hooks were never heard of, so nothing guarded its tool calls. "
+    "Check that the agent reads the configuration it is given and trusts its hooks."
+)
+
+
+def brief(run_files: RunFiles, run: Run, role: str, work: Workspace, home: Path, folder: Path) -> Path:
+    """Write down what the hooks of this act go by; the folder, to be shown to the agent read-only."""
+    place = folder / briefs.FOLDER
+    place.mkdir(mode=0o700, exist_ok=True)
+    mounted = run_files.mounted(run)  # in bubblewrap, which has a PID namespace too
+    told = Brief(
+        workspace=str(work.repo_root if mounted else work.checkout),
+        home=str(home),
+        policy=run_files.policy(run),
+        state_dirs=(str(run_files.state_dir),),
+        network=run.settings.network_agent,
+        read_only=role in READ_ONLY_ROLES,
+        confined=mounted,
+        late=str(home / f".flyball-late-{folder.name}.jsonl"),
+        imports=briefs.imports(),
+    )
+    cli_settings.write(place, place / briefs.NAME, briefs.write(place, told))
+    (folder / PINNED).write_text(_digest(place))
+    return place
+
+
+def tampered(folder: Path) -> str:
+    """GUARD-5: which of the hooks' files is not as this act was given it, in words; "" if all are."""
+    pinned = folder / PINNED
+    touched = pinned.exists() and pinned.read_text() != _digest(folder / briefs.FOLDER)
+    return "the hooks' configuration" if touched else ""
+
+
+def _digest(place: Path) -> str:
+    """Of every file there but the socket, which comes and goes."""
+    found = hashlib.sha256()
+    for path in sorted(p for p in place.rglob("*") if p.is_file()):
+        data = path.read_bytes()
+        found.update(f"{path.relative_to(place)}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
+    return found.hexdigest()
+
+
+@contextlib.contextmanager
+def attended(
+    folder: Path, run: Run, work: Workspace, show: Callable[[str], None], alarm: Callable[[], None]
+) -> Generator[None]:
+    """While this is open, the act's hooks have a driver. An act without hooks needs none."""
+    place = folder / briefs.FOLDER
+    if not (place / briefs.NAME).exists():
+        yield
+        return
+    from flyball.agents.hooks.server import HookServer
+
+    with HookServer(place, action_log.Record(folder), work.checkout, run.granted, show, alarm):
+        yield
+
+
+def alarming(folder: Path) -> e.Action | None:
+    """CTO-7: the call after which nothing more should be tried, from the record; none in an act without hooks."""
+    told = _told(folder)
+    return action_log.read(folder, told.late).refused_by(told.policy.commands.critical) if told else None
+
+
+def witnessed(heard: AgentResult, folder: Path) -> AgentResult:
+    """What the agent left, and what its hooks saw. A hooked agent of which no hook was heard has failed."""
+    told = _told(folder)
+    if told is None:
+        return heard
+    seen = action_log.read(folder, told.late)
+    heard = replace(heard, actions=seen.actions)
+    if not seen.spoke and heard.verdict == "ok":
+        return replace(heard, verdict="unknown", error=UNHEARD)
+    if seen.wanted and heard.verdict == "ok":
+        wanted, asked = (str(seen.wanted.get(name, "")) for name in ("fingerprint", "question"))
+        return replace(heard, verdict="needs_approval", error=asked, wanted=wanted)
+    return heard
+
+
+def _told(folder: Path) -> Brief | None:
+    """What the act's hooks go by; None in an act without hooks."""
+    place = folder / briefs.FOLDER / briefs.NAME
+    return briefs.parse(place.read_bytes()) if place.exists() else None

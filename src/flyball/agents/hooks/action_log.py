@@ -1,0 +1,164 @@
+"""What was asked of the guard in one act, what it ruled and what came of it: observed actions.
+
+The driver keeps it in the act's own folder, where no agent can write, a JSON line each; so a driver that comes
+after a crash has it too. `actions` is what the journal gets: bounded, redacted, refusals before the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+from flyball.agents.hooks.payload import INPUT_MOST, NAME_MOST, RESULT_MOST, TOOL_MOST, Word
+from flyball.core.events import Action
+from flyball.guard.secrets import redact
+from flyball.guard.verdict import Verdict
+from flyball.reading.terminal import plain
+
+NAME = "actions.jsonl"
+ACTIONS_MOST = 100
+FILE_MOST, RULINGS_MOST = 8 << 20, 64 << 20
+SHOWN_INPUT, SHOWN_RESULT = 500, 300
+SLACK = 4_000  # a secret is rarely longer
+
+Pair = tuple[dict[str, Any], dict[str, Any], bool]  # what was asked, what came of it, whether nobody saw it
+
+
+class Record:
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / NAME
+        self._one = threading.Lock()
+        self._size = self.file.stat().st_size if self.file.exists() else 0
+
+    def asked(self, word: Word, found: Verdict, call: str = "", question: str = "") -> None:
+        ruled = {"verdict": found.verdict, "rule": found.rule, "reason": found.reason, "fingerprint": call}
+        self._add({**_row(word), **ruled, **({"question": question} if question else {})})
+
+    def told(self, word: Word) -> None:
+        came = {"result": redact(word.result), "failed": word.failed, "session": word.session[:NAME_MOST]}
+        self._add({**_row(word), **came})
+
+    def _add(self, row: dict[str, Any]) -> None:
+        line = (json.dumps(row) + "\n").encode("utf-8", "replace")
+        with self._one:
+            if self._size + len(line) > FILE_MOST and row["moment"] != "pre":
+                return  # an agent that talks without end does not fill the disk
+            if self._size + len(line) > RULINGS_MOST:
+                raise ValueError("the record is full: nobody rules here any more")
+            with self.file.open("ab") as file:
+                file.write(line)
+            self._size += len(line)
+
+
+def shortened(text: str, most: int) -> str:
+    """The beginning, without secrets. Only so much is searched; what may be the half of a secret is dropped."""
+    begin = text[: most + SLACK]
+    clean = redact(begin)
+    return clean[:most] if len(text) <= len(begin) else clean[:-SLACK][:most]
+
+
+def _row(word: Word) -> dict[str, Any]:
+    named = {"moment": word.moment, "event": word.event[:NAME_MOST], "tool": word.tool[:TOOL_MOST]}
+    return {**named, "input": shortened(word.asked, INPUT_MOST), "call": word.call[:NAME_MOST]}
+
+
+class Seen:
+    """The record of an act, read back."""
+
+    def __init__(self, rows: list[dict[str, Any]], late: list[dict[str, Any]]) -> None:
+        self.spoke = bool(rows)  # a note in the agent's reach is no heartbeat
+        pairs = _bounded([*_paired(rows, late=False), *_paired(late, late=True)])
+        self.actions = tuple(_action(*pair) for pair in pairs)
+        self.wanted = next((row for row in rows if row.get("verdict") == "ask"), None)
+        self._refused = [row for row in (*rows, *late) if row.get("verdict") == "deny"]
+
+    def refused_by(self, rules: Collection[str]) -> Action | None:
+        """The first call that one of these rules refused."""
+        row = next((row for row in self._refused if row.get("rule") in rules), None)
+        return _action(row, {}, late=False) if row else None
+
+    @property
+    def count(self) -> int:
+        return len(self.actions)
+
+
+def read(folder: Path, late: str = "") -> Seen:
+    return Seen(list(_rows(folder / NAME, RULINGS_MOST)), list(_rows(Path(late), FILE_MOST)) if late else [])
+
+
+def _rows(file: Path, most: int) -> Iterable[dict[str, Any]]:
+    """Of a file and nothing else: where the agent can write, it could be what nobody ever finishes reading."""
+    try:
+        with open(file, "rb", opener=_opened) as lines:
+            while most > 0 and (line := lines.readline(most)):
+                most -= len(line)
+                row = _read(line)
+                if row is not None:
+                    yield row
+    except OSError:
+        return
+
+
+def _opened(path: str, flags: int) -> int:
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise OSError(f"{path} is no file")
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", row) if isinstance(row, dict) else None
+
+
+def _paired(rows: list[dict[str, Any]], late: bool) -> list[Pair]:
+    """Each question with what came of it: by the CLI's name for the call, else by tool and input, in order."""
+    came: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in reversed(rows):
+        if row.get("moment") == "post":
+            came.setdefault(_which(row), []).append(row)
+    asked = [row for row in rows if row.get("moment") == "pre"]
+    return [(row, _next(came, row) if row.get("verdict") == "allow" else {}, late) for row in asked]
+
+
+def _which(row: dict[str, Any]) -> tuple[str, ...]:
+    call = str(row.get("call") or "")
+    return (call,) if call else (str(row.get("tool")), str(row.get("input")))
+
+
+def _next(came: dict[tuple[str, ...], list[dict[str, Any]]], row: dict[str, Any]) -> dict[str, Any]:
+    left = came.get(_which(row))
+    return left.pop() if left else {}
+
+
+def _action(row: dict[str, Any], after: dict[str, Any], late: bool) -> Action:
+    return Action(
+        tool=plain(str(row.get("tool", "")))[:TOOL_MOST],
+        input=shortened(plain(str(row.get("input", ""))), SHOWN_INPUT),
+        verdict=plain(str(row.get("verdict", "")))[:TOOL_MOST],
+        rule=plain(str(row.get("rule", "")))[:TOOL_MOST],
+        reason=shortened(plain(str(row.get("reason", ""))), SHOWN_RESULT),
+        result=redact(plain(str(after.get("result", "")))[-RESULT_MOST:])[-SHOWN_RESULT:],
+        failed=bool(after.get("failed", False)),
+        late=late,
+    )
+
+
+def _bounded(pairs: list[Pair]) -> list[Pair]:
+    """All there is room for; what was refused stays before what was let pass."""
+    if len(pairs) <= ACTIONS_MOST:
+        return pairs
+    refused = [n for n, (row, *_) in enumerate(pairs) if row.get("verdict") != "allow"][-ACTIONS_MOST:]
+    passed = [n for n, (row, *_) in enumerate(pairs) if row.get("verdict") == "allow"]
+    room = ACTIONS_MOST - len(refused)
+    kept = sorted({*refused, *(passed[-room:] if room else ())})
+    return [pairs[n] for n in kept]

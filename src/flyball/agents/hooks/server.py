@@ -1,0 +1,206 @@
+"""The driver's side of the hooks: a socket in the act's hook folder, where every tool call is asked about.
+
+Laws:
+- What is answered is written down first, outside the agent's reach: no ruling without its record.
+- Who may talk here is the agent itself, so nothing here gives it power: it can ask, and it can add to the record.
+  No word here speaks for a person.
+- Whatever goes wrong here closes the line, and the hook judges by itself.
+- Any word is a heartbeat, whoever in the agent's process tree says it: that one was heard tells of a configuration that
+  works, not of a CLI that never runs a tool without asking.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from flyball.agents.hooks.action_log import Record, shortened
+from flyball.agents.hooks.brief import NAME, Brief, parse
+from flyball.agents.hooks.payload import Reply, Unread, Word, allow, read, refuse
+from flyball.agents.hooks.question import question
+from flyball.agents.hooks.real_paths import real
+from flyball.agents.hooks.tool_calls import GRANTED, fingerprint, is_critical, judge
+from flyball.guard.verdict import Verdict
+
+SOCK = "sock"
+LINES_MOST = 16  # at once; who comes when all are taken judges by itself
+HEAD_MOST, PAYLOAD_MOST = 100, 8 << 20
+PATIENCE_S = 5.0  # for the whole of a question, and again for the whole of its answer
+SHOWN_MOST = 200
+SAID = "A person will be asked about it when your turn has ended. Go on without it, or end your turn now."
+
+
+class HookServer:
+    """Answers the hooks of one act for as long as it is open."""
+
+    def __init__(
+        self,
+        folder: Path,
+        record: Record,
+        files: Path,
+        granted: tuple[str, ...] = (),
+        show: Callable[[str], None] | None = None,
+        alarm: Callable[[], None] | None = None,
+    ) -> None:
+        self.folder, self.record, self.files, self.show, self.alarm = folder, record, files, show, alarm
+        self.brief: Brief = parse((folder / NAME).read_bytes())
+        self.granted = list(granted)
+        self._free = threading.Semaphore(LINES_MOST)
+        self._one = threading.Lock()
+        self._attending: set[threading.Thread] = set()
+        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def __enter__(self) -> HookServer:
+        with contextlib.suppress(FileNotFoundError):
+            (self.folder / SOCK).unlink()  # a driver before us left it
+        _bind(self._door, self.folder)
+        self._door.listen(64)
+        threading.Thread(target=self._serve, name=f"hooks {self.folder}", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._door.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for callers
+        self._door.close()
+        for clerk in tuple(self._attending):  # what is being ruled on belongs to this turn
+            clerk.join(2 * PATIENCE_S)
+        with contextlib.suppress(OSError):
+            (self.folder / SOCK).unlink()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                line, _ = self._door.accept()
+            except OSError:
+                return
+            if self._free.acquire(blocking=False):
+                clerk = threading.Thread(target=self._attend, args=(line,), daemon=True)
+                self._attending.add(clerk)
+                clerk.start()
+            else:
+                line.close()
+
+    def _attend(self, line: socket.socket) -> None:
+        try:
+            with line:
+                if _is_ours(line):
+                    reply = self.answer(*asked(line, time.monotonic() + PATIENCE_S))
+                    line.settimeout(PATIENCE_S)
+                    line.sendall(_packed(reply))
+        except Exception:  # whatever it is: the hook hears nothing, and judges by itself
+            return
+        finally:
+            self._attending.discard(threading.current_thread())
+            self._free.release()
+
+    # ---- answers
+
+    def answer(self, moment: str, agent: str, payload: bytes) -> Reply:
+        """The reply to one word of a CLI, written down before it is given."""
+        if moment == "tampered":
+            found = Verdict("deny", "tampering", "The hook's brief is not the one of this act.")
+            self.record.asked(Word(agent="claude", event="", moment="pre", tool=agent[:20]), found)
+            return refuse(found.reason)
+        try:
+            word = read(payload, agent, moment)
+        except Unread as odd:
+            return self._unread(odd, moment)
+        if word.moment != "pre":
+            self.record.told(word)
+            return Reply()
+        return self._ruled(word)
+
+    def _unread(self, odd: Unread, moment: str) -> Reply:
+        if moment != "pre":
+            return Reply()
+        found = Verdict("deny", "unreadable", f"The question cannot be read: {odd}.")
+        self.record.asked(Word(agent="claude", event="", moment="pre"), found)
+        return refuse(found.reason)
+
+    def _ruled(self, word: Word) -> Reply:
+        found = judge(word, self.brief, self.real)
+        call = fingerprint(word)
+        if found.verdict == "ask" and self._takes_grant(call):
+            found = GRANTED
+        asks = question(word, self.brief.workspace, found) if found.verdict == "ask" else ""
+        self.record.asked(word, found, call, asks)
+        if self.show:
+            self.show(shortened(f"{word.tool} {word.asked}", SHOWN_MOST))
+        if found.verdict == "allow":
+            return allow(word)
+        if self.alarm and is_critical(found, self.brief):
+            self.alarm()
+        more = f" {SAID}" if found.verdict == "ask" else ""
+        return refuse(f"{found.reason} ({found.rule}).{more}")
+
+    def _takes_grant(self, call: str) -> bool:
+        """What a person allowed for once is used up by its first use."""
+        with self._one:
+            if call in self.granted:
+                return True
+            if f"once:{call}" not in self.granted:
+                return False
+            self.granted.remove(f"once:{call}")
+            return True
+
+    def real(self, path: str) -> str:
+        """Where a path of the agent's leads: its workspace is the run's checkout, seen at the repository's path."""
+        return real(path, self.brief.workspace, str(self.files))
+
+
+def _bind(door: socket.socket, folder: Path) -> None:
+    path = str(folder / SOCK)
+    if len(os.fsencode(path)) < 100:
+        door.bind(path)
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        door.bind(f"/proc/self/fd/{fd}/{SOCK}")
+    finally:
+        os.close(fd)
+
+
+def _is_ours(line: socket.socket) -> bool:
+    """The same user is at the other end."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return uid == os.geteuid()
+
+
+def asked(line: socket.socket, until: float) -> tuple[str, str, bytes]:
+    """`MOMENT AGENT LENGTH` and a line's end, then the payload; all of it by then."""
+    data = b""
+    while b"\n" not in data and len(data) <= HEAD_MOST:
+        data += _some(line, until)
+    head, _, payload = data.partition(b"\n")
+    moment, agent, length = head.decode("ascii").split()
+    if not 0 <= int(length) <= PAYLOAD_MOST:
+        raise ValueError("the payload is too long")
+    parts, size = [payload], len(payload)
+    while size < int(length):
+        parts.append(_some(line, until))
+        size += len(parts[-1])
+    return moment, agent, b"".join(parts)[: int(length)]
+
+
+def _some(line: socket.socket, until: float) -> bytes:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("it took too long to say what it wants")
+    line.settimeout(left)
+    data = line.recv(1 << 16)
+    if not data:
+        raise ValueError("it hung up in the middle")
+    return data
+
+
+def _packed(reply: Reply) -> bytes:
+    out, err = reply.out.encode(), reply.err.encode("utf-8", "replace")
+    return f"{reply.code} {len(out)} {len(err)}\n".encode() + out + err

@@ -1,0 +1,291 @@
+"""A limit is what the agent's command line reports as its own state, never what somebody writes about limits.
+
+The text is read as the command line wrote it: a JSON event by its fields, anything else line by line, where a known
+wording must begin the statement. Code blocks, quotes, lists of words and the agent's prose say nothing here.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, cast
+
+from flyball.agents import limit_patterns
+from flyball.agents.limit_patterns import Kind
+from flyball.agents.reset_times import reset_at
+from flyball.reading.stream import Event, as_object
+from flyball.reading.terminal import lines_of, plain
+
+KINDS: tuple[Kind, ...] = (
+    "billing",
+    "auth",
+    "plan_limit",
+    "context",
+    "rate_limited",
+    "overloaded",
+    "network",
+)
+"""Where several are reported, the one that a wait cures least comes first."""
+
+_LONGEST = 100_000
+_STATEMENT = 2_000
+
+
+def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[Kind | None, int | None]:
+    """The kind of limit that this output of the agent's reports, and when it lifts; (None, None) where it reports none.
+
+    A clock time without a zone is read in `zone`.
+    """
+    text = plain(text[-_LONGEST:]).replace("’", "'").replace("‘", "'")
+    rows = [text] if as_object(text) else lines_of(text)
+    found = [(at, kind) for at, part in _parts(rows) if (kind := _kind(agent, part))]
+    kind = _first(kind for kind in KINDS if any(kind == other for _, other in found))
+    if kind is None or kind in ("auth", "context"):
+        return kind, None
+    said = ("\n".join(rows[at : at + 4]) for at, other in reversed(found) if other == kind)
+    resets = (reset_at(_about_the_limit(words), now_us, zone) for words in said)
+    return kind, next((instant for instant in resets if instant is not None), None)
+
+
+def _first(kinds: Iterable[Kind | None]) -> Kind | None:
+    return next((kind for kind in kinds if kind), None)
+
+
+def _about_the_limit(text: str) -> str:
+    """A spend limit may add when another, the session's, resets: that is not when this one lifts."""
+    return re.sub(r"your session limit resets [^\n]*", "", text)
+
+
+# ── what of the text is a report ────────────────────────────────────────────────────────────────────────────
+
+Part = Event | str
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_NOT_A_REPORT = re.compile(
+    r"\s*(?:>|//|#|\||\+|--|/\*|<!--|`|assert|E  |def |func |const |let |var |if |case |expect|return |print|echo )"
+)
+
+
+def _parts(rows: list[str]) -> Iterator[tuple[int, Part]]:
+    fenced = False
+    for at, line in enumerate(rows):
+        fenced ^= _FENCE.match(line) is not None
+        if not fenced and line.strip() and not _NOT_A_REPORT.match(line):
+            event = as_object(line)
+            yield at, (line.strip()[:_STATEMENT] if event is None else event)
+
+
+def _kind(agent: str, part: Part) -> Kind | None:
+    return _worded(agent, part) if isinstance(part, str) else _structured(agent, part)
+
+
+# ── words ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _compiled(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
+
+
+_PREFIX = _compiled(limit_patterns.PREFIXES)
+_WORDINGS: tuple[tuple[Kind | Literal["quota"], re.Pattern[str]], ...] = (
+    ("billing", _compiled(limit_patterns.BILLING)),
+    ("auth", _compiled(limit_patterns.AUTH)),
+    ("plan_limit", _compiled(limit_patterns.PLAN)),
+    ("quota", _compiled(limit_patterns.QUOTA)),
+    ("context", _compiled(limit_patterns.CONTEXT)),
+    ("rate_limited", _compiled(limit_patterns.RATE)),
+    ("overloaded", _compiled(limit_patterns.OVERLOADED)),
+    ("network", _compiled(limit_patterns.NETWORK)),
+)
+_RETRIES = re.compile(r"\bretrying\b|\battempt \d+ failed", re.I)
+
+
+def _worded(agent: str, statement: str) -> Kind | None:
+    """The kind of a line: its wording after its prefixes, else the status code that it begins with."""
+    for peeled in _peeled(statement):
+        kind = _by_wording(agent, peeled, statement) or _by_body(agent, peeled)
+        if kind:
+            return kind
+    return _by_status(statement) or _by_class(statement)
+
+
+def _peeled(statement: str) -> Iterator[str]:
+    """The statement, and what is left of it prefix by prefix."""
+    for _ in range(12):
+        yield statement
+        found = _PREFIX.match(statement)
+        if not found or not found.end():
+            return
+        statement = statement[found.end() :]
+
+
+def _by_wording(agent: str, words: str, statement: str) -> Kind | None:
+    for kind, pattern in _WORDINGS:
+        if pattern.match(words):
+            return _quota(agent, statement) if kind == "quota" else _refined(kind, words)
+    return None
+
+
+def _refined(kind: Kind, words: str) -> Kind:
+    """OpenAI's words for an empty account stand also in Gemini's for a daily quota; a request refused may say why."""
+    refused = re.match(r"request rejected \(429\)\s*[·:—-]\s*(.+)", words, re.I)
+    inner = _by_wording("", refused.group(1), refused.group(1)) if refused else None
+    return inner or kind
+
+
+_SHORT = re.compile(
+    r"per[ -_]?minute|\bafter \d+(?:\.\d+)?s\b|\bretry(?:ing)? (?:in|after) \d+(?:\.\d+)?\s*m?s\b|e\.g\. check quota",
+    re.I,
+)
+_LONG = re.compile(
+    r"per[ -_]?day|daily|terminalquotaerror|suggested retry|\bafter \d+h|\bafter \d+m\d*|billing period|tomorrow",
+    re.I,
+)
+
+
+def _quota(agent: str, statement: str) -> Kind:
+    """A quota that lifts in seconds is a rate; one of the day is the plan's; an empty account's has neither."""
+    if _RETRIES.search(statement) or (_SHORT.search(statement) and not _LONG.search(statement)):
+        return "rate_limited"
+    if re.search(r"resource[ _](?:has been )?exhausted", statement, re.I) and not _LONG.search(statement):
+        return "rate_limited"
+    return "plan_limit" if agent != "codex" or _LONG.search(statement) else "billing"
+
+
+def _by_body(agent: str, words: str) -> Kind | None:
+    """`429 {"type":"error",…}`: the status and the body that came with it."""
+    found = re.match(r"(\d{3})?[^{]{0,40}(\{.*\})", words)
+    body = as_object(found.group(2)) if found and ("error" in found.group(2) or found.group(1)) else None
+    kind = _structured(agent, body) if body is not None else None
+    return kind or (_status(int(found.group(1))) if found and found.group(1) and body is not None else None)
+
+
+_STATUS = re.compile(
+    r"\W*(?:(?:fatal|error|api error|\[api error)\W+)*(?:attempt \d+ failed with status|reconnecting\.{3} \d+/\d+ \(|"
+    r"unexpected status|exceeded retry limit, last status|http(?:/[\d.]+)?|status(?: code)?|error code|api error|request failed with status code)"
+    r"[\s:=(]*(?:exceeded retry limit, last status: |unexpected status )?(\d{3})(?=\s*(?:$|[:;,.)(\[{·—-]|too many|unauthorized|forbidden|payment|service|bad gateway|overloaded|internal|gateway))"
+    r"|\W*(\d{3}) (?:too many requests|unauthorized|forbidden|payment required|service unavailable|bad gateway|overloaded|internal server error)\b",
+    re.I,
+)
+
+
+def _by_status(statement: str) -> Kind | None:
+    found = _STATUS.match(statement)
+    return _status(int(found.group(1) or found.group(2))) if found else None
+
+
+_CLASS = re.compile(rf"(?:[\w.]+\.)?({'|'.join(limit_patterns.CLASSES)}): ")
+
+
+def _by_class(statement: str) -> Kind | None:
+    found = _CLASS.match(statement)
+    return limit_patterns.CLASSES[found.group(1)] if found else None
+
+
+def _status(number: int) -> Kind | None:
+    return limit_patterns.STATUSES.get(number)
+
+
+# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+_FOREIGN = frozenset(
+    {"user", "tool_use", "tool_result", "init", "item.started", "item.updated", "thread.started"}
+)
+
+
+def _structured(agent: str, event: Event) -> Kind | None:
+    """The kind that an event reports. What the agent itself says, and what its tools print, reports nothing."""
+    kind = event.get("type")
+    if kind == "rate_limit_event":
+        return "plan_limit" if _object(event.get("rate_limit_info")).get("status") == "rejected" else None
+    if kind in _FOREIGN or (kind == "system" and event.get("subtype") != "api_retry"):
+        return None
+    if kind == "item.completed":
+        item = _object(event.get("item"))
+        return _message(agent, item.get("message")) if item.get("type") == "error" else None
+    if kind == "assistant" and not (
+        event.get("error") or event.get("isApiErrorMessage") or event.get("api_error")
+    ):
+        return None
+    return _reported(agent, event)
+
+
+def _reported(agent: str, event: Event) -> Kind | None:
+    """Words before codes before numbers: the words tell a plan's limit from a minute's."""
+    levels = tuple(_levels(event))
+    numbers = (level.get(name) for level in levels for name in _NUMBERS)
+    return (
+        _first(_message(agent, words) for level in levels for words in _said(level))
+        or _first(_code(name) for level in levels for name in _codes(level))
+        or _first(_status(number) for number in numbers if isinstance(number, int))
+    )
+
+
+_NESTED = ("error", "data", "message", "cause", "response", "params", "rate_limit_error")
+_WORDS = ("message", "result", "text", "detail", "details", "responseBody", "error_description", "content")
+_NAMES = (
+    "code",
+    "type",
+    "error",
+    "status",
+    "name",
+    "api_error",
+    "errorKind",
+    "codexErrorInfo",
+    "reason",
+    "terminal_reason",
+)
+_NUMBERS = (
+    "status",
+    "statusCode",
+    "status_code",
+    "api_error_status",
+    "error_status",
+    "apiErrorStatus",
+    "code",
+    "http_status_code",
+)
+
+
+def _levels(event: Event, depth: int = 0) -> Iterator[Event]:
+    yield event
+    for name in _NESTED if depth < 5 else ():
+        inner = event.get(name)
+        if isinstance(inner, dict):
+            yield from _levels(cast("Event", inner), depth + 1)
+
+
+def _said(level: Event) -> Iterator[object]:
+    for name in _WORDS:
+        value: Any = level.get(name)
+        if isinstance(value, list):
+            yield from (_object(block).get("text") for block in cast("list[object]", value))
+        yield value
+    errors: Any = level.get("errors")
+    yield from cast("list[object]", errors) if isinstance(errors, list) else ()
+    if isinstance(level.get("error"), str):
+        yield level["error"]
+
+
+def _message(agent: str, words: object) -> Kind | None:
+    if not isinstance(words, str) or not words.strip():
+        return None
+    body = as_object(words)
+    if body is not None:
+        return _structured(agent, body)
+    lines = (line.strip()[:_STATEMENT] for line in lines_of(words) if line.strip())
+    return _first(_worded(agent, line) for line in lines)
+
+
+def _codes(level: Event) -> Iterator[str]:
+    for name in _NAMES:
+        value: Any = level.get(name)
+        if isinstance(value, str) and (name, value) != ("terminal_reason", "api_error"):
+            yield value
+        elif isinstance(value, dict) and name == "codexErrorInfo":
+            yield from map(str, cast("dict[object, object]", value))
+
+
+def _code(name: str) -> Kind | None:
+    return limit_patterns.CODES.get(name.strip().lower())
+
+
+def _object(value: object) -> Event:
+    return cast("Event", value) if isinstance(value, dict) else {}

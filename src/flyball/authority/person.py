@@ -1,0 +1,227 @@
+"""Who speaks for a person: a person, and never an agent (HUMAN-4).
+
+Two locks on one door, and every verb that speaks for a person goes through it:
+
+- Whose process is it? One whose ancestors include the keeper of an act, that carries a run's mark, or that lives in
+  another PID namespace than the drivers, is an agent's. A keeper is the subreaper of its act, so a process that
+  forks twice, leaves its session or wipes its environment stays below it.
+- Whose letter is it? Each carries a seal made with a key of the state directory, which a sandbox hides. A letter
+  without a right and fresh seal is refused by the driver, as a fact.
+
+Without a sandbox an agent has the user's own rights: it can read the key, end its keeper or call on another process.
+There both locks are best effort, and `flyball show` says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import itertools
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from flyball.core.letters import decode, encode
+from flyball.errors import ConfigError
+from flyball.journal import Letter
+from flyball.journal import driver as drivers
+
+KEY, USED = "person.key", "seals"
+KEEPER = "keeper.py"
+ANCESTORS_MOST = 256
+PROC = Path("/proc")
+
+
+# ---- whose process -----------------------------------------------------------------------------------------
+
+
+class Agent(Struct, frozen=True):
+    """Why a process is taken for an agent's: the run it belongs to, if known, and how that shows."""
+
+    run: str
+    how: str
+
+
+def agent_above(
+    state_dir: Path, environ: Mapping[str, str], known: Callable[[str], bool], pid: int | None = None
+) -> Agent | None:
+    """The agent that this process (or that one) belongs to; None if it may be a person's.
+
+    `known` tells the runs of this state directory: an agent of another one is a stranger here."""
+    for ancestor in _line(_here() if pid is None else pid):
+        key = _kept_act(ancestor, state_dir)
+        if key:
+            return Agent(key.rpartition("-")[0], f"its process descends from the keeper of act {key}")
+        for run in _marks(ancestor):
+            if known(run):
+                return Agent(run, f"its process descends from one of run {run}")
+    marked = environ.get("FLYBALL_RUN", "") if pid is None else ""
+    if marked and known(marked):
+        return Agent(marked, f"its environment is that of run {marked}")
+    spaces = drivers.namespaces(state_dir)
+    if pid is None and spaces and drivers.namespace() not in spaces:
+        return Agent("", "its process lives in another PID namespace than those who drive")
+    return None
+
+
+def _here() -> int:
+    """This process as /proc numbers it, which may be that of an outer namespace."""
+    try:
+        return int((PROC / "self").readlink().name)
+    except (OSError, ValueError):
+        return os.getpid()
+
+
+def _line(pid: int) -> Iterator[int]:
+    """The process and its ancestors."""
+    for _ in range(ANCESTORS_MOST):
+        if pid <= 0:
+            return
+        yield pid
+        pid = _parent(pid)
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int((PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _kept_act(pid: int, state_dir: Path) -> str:
+    """The act whose keeper that process is; "" if it is none of this state directory."""
+    words = _words(pid, "cmdline")
+    for name, folder in itertools.pairwise(words):
+        if name.rpartition("/")[2] == KEEPER:
+            place = Path(folder)
+            return place.name if place.parent.resolve() == (state_dir / "acts").resolve() else ""
+    return ""
+
+
+def _marks(pid: int) -> list[str]:
+    return [word[12:] for word in _words(pid, "environ") if word.startswith("FLYBALL_RUN=")]
+
+
+def _words(pid: int, name: str) -> list[str]:
+    try:
+        return os.fsdecode((PROC / str(pid) / name).read_bytes()).split("\0")
+    except OSError:
+        return []
+
+
+# ---- whose letter ------------------------------------------------------------------------------------------
+
+
+class Seals:
+    """Makes and checks the seals of letters, with the key of one state directory."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+
+    def sealed(self, run: str, body: bytes) -> bytes:
+        """The letter with a seal on it: only for this run, only these words, only once."""
+        nonce = secrets.token_hex(16)
+        row: dict[str, Any] = json.loads(body)
+        return json.dumps({**row, "nonce": nonce, "seal": self._seal(run, nonce, body)}).encode()
+
+    def _seal(self, run: str, nonce: str, body: bytes) -> str:
+        said = b"\0".join((run.encode(), nonce.encode(), encode(decode(body))))
+        return hmac.new(self._key(), said, hashlib.sha256).hexdigest()
+
+    def fault(self, letter: Letter, use: bool = False) -> str:
+        """Why this letter does not count, as the end of a sentence; "" if it does. `use` uses its seal up."""
+        row = _row(letter.body)
+        if row.get("is") == "Tried":
+            return complaint(letter.body)
+        nonce, seal = str(row.get("nonce", "")), str(row.get("seal", ""))
+        if not re.fullmatch(r"[0-9a-f]{32}", nonce) or not seal:
+            return "it has no seal: only a person's own command leaves letters"
+        try:
+            right = self._seal(letter.run, nonce, letter.body)
+        except msgspec.MsgspecError:
+            return "it cannot be read"
+        except ConfigError as problem:
+            return f"its seal cannot be checked: {problem}"
+        if not hmac.compare_digest(right.encode(), seal.encode("utf-8", "replace")):
+            return "its seal is not right: it was forged, changed, or meant for another run"
+        return self._spent(letter, nonce, use)
+
+    def _spent(self, letter: Letter, nonce: str, use: bool) -> str:
+        try:
+            fresh = self._fresh(self.state_dir / USED / letter.run / nonce, str(letter.id), use)
+        except OSError as problem:
+            return f"its seal cannot be marked as used: {problem.strerror}. Put that right, then say it again"
+        return "" if fresh else "its seal was used before: a letter counts once"
+
+    def _fresh(self, place: Path, number: str, use: bool) -> bool:
+        """A seal belongs to the first letter that used it; that one may be taken again after a crash."""
+        if use:
+            for folder in (place.parents[1], place.parent):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            _create(place, number.encode())
+        try:
+            return place.read_text() == number
+        except FileNotFoundError:
+            return True
+
+    def sweep(self, over: Callable[[str], bool]) -> None:
+        """Forget the seals of runs that are over: these take no letters any more."""
+        for folder in sorted((self.state_dir / USED).glob("*")):
+            if over(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _key(self) -> bytes:
+        path = self.state_dir / KEY
+        try:
+            if not path.exists():
+                _create(path, secrets.token_bytes(32))
+            mode = path.stat()
+            if mode.st_uid != os.geteuid() or stat.S_IMODE(mode.st_mode) & 0o077:
+                raise ConfigError(f"{path} can be read by others. Make it yours alone: chmod 600 {path}.")
+            return path.read_bytes()
+        except OSError as problem:
+            raise ConfigError(f"The key {path} cannot be read or made: {problem.strerror}.") from None
+
+
+def _row(body: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+
+
+def _create(path: Path, data: bytes) -> None:
+    """Whole, then under its name: of two who make one at once both get the first."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def tried(what: str, agent: Agent) -> bytes:
+    """The letter that tells a run's driver of an agent's try."""
+    return json.dumps({"is": "Tried", "what": what, "how": agent.how}).encode()
+
+
+def complaint(body: bytes) -> str:
+    """What such a letter comes to, as the end of a sentence."""
+    row = _row(body)
+    return f"an agent tried '{row.get('what')}' for a person: {row.get('how')}"[:500]

@@ -1,0 +1,1 @@
+"""What a finished run can show: certificates, verification, landing, consistency checks, artifacts."""

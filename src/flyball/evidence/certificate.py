@@ -1,0 +1,153 @@
+"""The completion certificate: what was proved, of which tree, under which rules, signed so that it can be checked offline.
+
+It is an in-toto statement: its subject is the tree and the commit; its predicate holds the proofs with exit codes
+and log hashes, the rulings, the review, the sandbox and the journal's head.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flyball.core import events as e
+from flyball.core.run import Run
+from flyball.errors import UserError
+from flyball.journal import Journal
+from flyball.journal.signing import Signer, verify
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "https://flyball.dev/completion/v1"
+REVIEWING = ("critic", "quality", "reviewer")
+NAME, NEXT = "certificate.json", "certificate.next.json"  # the one in force, and one not journaled yet
+PAYLOAD = "application/vnd.in-toto+json"
+
+
+class Story(msgspec.Struct, frozen=True):
+    """What the journal adds to the fold: every ruling of the run and of those below it, and what a reviewer said."""
+
+    rulings: tuple[dict[str, Any], ...] = ()
+    review: str = ""
+
+
+def story(journal: Journal, run: Run, act: e.Act) -> Story:
+    """Up to the act that makes the certificate, so that who is asked again after a crash says the same again."""
+    rulings: list[dict[str, Any]] = []
+    review = ""
+    for run_id in [row.run for row in reversed(journal.rows(root=run.id))]:
+        judging: e.Act | None = None
+        for entry in journal.read(run_id):
+            match e.decode(entry.body):
+                case e.Ruled(ruling=ruling):
+                    rulings.append({"run": run_id, **msgspec.to_builtins(ruling)})
+                case e.ActStarted(act=begun) if begun.key == act.key:
+                    break
+                case e.ActStarted(act=begun):
+                    judging = begun if begun.do.removeprefix("agent:") in REVIEWING else None
+                case e.ActFinished(result=e.TurnEnded() as turn) if judging and judging.tree == act.tree:
+                    review = _verdict(judging, turn) or review
+                case _:
+                    pass
+    return Story(tuple(rulings), review)
+
+
+def _verdict(judging: e.Act, turn: e.TurnEnded) -> str:
+    said = turn.claim.signal or turn.claim.outcome
+    return f"{said} by {judging.do.removeprefix('agent:')} {judging.agent}" if said else ""
+
+
+def statement(run: Run, act: e.Act, commit: str, project: str, told: Story) -> dict[str, Any]:
+    proof = run.proof
+    ruling = run.ruling
+    return {
+        "_type": STATEMENT,
+        "subject": [
+            {"name": f"{project}:tree", "digest": {"gitTree": act.tree}},
+            {"name": f"{project}:commit", "digest": {"gitCommit": commit}},
+        ],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "run": run.id,
+            "machine": run.machine.name,
+            "machine_digest": run.machine.digest,
+            "task": run.began.task,
+            "base": {"gitTree": run.base_tree, "gitCommit": run.began.commit},
+            "proven": bool(run.settings.proof),
+            "proofs": [msgspec.to_builtins(command) for command in (proof.commands if proof else ())],
+            "baseline_failing": run.baseline,
+            "rulings": list(told.rulings),
+            "policy": {
+                "name": run.settings.policy,
+                "hash": ruling.policy_hash if ruling else run.settings.policy_hash,
+            },
+            "waived": list(run.waived),
+            "review": told.review,
+            "sandbox": run.sandbox or "unsandboxed",
+            "journal_head": act.head,
+            "turns": run.turns,
+            "cost_uusd": run.spent.cost_uusd,
+            "version": run.began.version,
+        },
+    }
+
+
+def write(path: Path, body: dict[str, Any], signer: Signer) -> str:
+    """A DSSE envelope; its sha256 is what the journal names."""
+    payload = msgspec.json.encode(body, order="deterministic")
+    envelope = {
+        "payloadType": PAYLOAD,
+        "payload": base64.b64encode(payload).decode(),
+        "signatures": [{"keyid": signer.public_key_hex, "sig": signer.sign(_signed(payload))}],
+    }
+    data = msgspec.json.encode(envelope, order="deterministic")
+    draft = path.with_suffix(".draft")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    return hashlib.sha256(data).hexdigest()
+
+
+def current(folder: Path, digest: str) -> Path:
+    """The certificate in force, which the journal names; one that was journaled just before a crash takes its place."""
+    file, following = folder / NAME, folder / NEXT
+    if following.exists() and hashlib.sha256(following.read_bytes()).hexdigest() == digest:
+        following.replace(file)
+    return file
+
+
+def _signed(payload: bytes) -> bytes:
+    """DSSE's pre-authentication encoding."""
+    kind = PAYLOAD.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+class Checked(msgspec.Struct, frozen=True):
+    good: bool
+    reason: str
+    statement: dict[str, Any]
+    key: str
+
+
+def check(data: bytes, trusted_key: str = "") -> Checked:
+    """Whether a certificate is whole and signed (by the key given, if one is)."""
+    try:
+        envelope = msgspec.json.decode(data)
+        payload = base64.b64decode(envelope["payload"], validate=True)
+        signature = envelope["signatures"][0]
+        body = msgspec.json.decode(payload, type=dict[str, Any])
+        key, sig, kind = str(signature["keyid"]), str(signature["sig"]), envelope["payloadType"]
+    except (msgspec.DecodeError, KeyError, IndexError, TypeError, ValueError) as broken:
+        raise UserError(
+            f"This is not a Flyball certificate ({broken}). Give a run or a certificate file."
+        ) from None
+    if kind != PAYLOAD or not verify(key, _signed(payload), sig):
+        return Checked(False, "its signature does not fit what it says", body, key)
+    if trusted_key and key != trusted_key:
+        return Checked(False, f"it was signed with another key ({key[:16]}…)", body, key)
+    return Checked(True, "", body, key)

@@ -1,0 +1,314 @@
+"""Whether everything that is kept still adds up. Reads only, also while runs are driven; every finding is a sentence.
+
+A finding is grave if something is not as it was written: no crash leaves that behind. The others are loose ends
+that a killed driver may leave: an act that nobody attends, a checkout that nobody needs, a head not signed in time.
+
+What cannot be found: who has the signing key can sign another history. Who puts the whole state directory back to
+an older copy, journal and signed heads alike, has a state that once was true. Letters and leases are no history.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from flyball.core import events as e
+from flyball.core.run import Run, fold, freeze, thaw
+from flyball.errors import FlyballError, JournalError, NotFound
+from flyball.journal import Checkpoint, Entry
+from flyball.journal.history import row_of
+from flyball.journal.signing import NAME as KEY_FILE
+from flyball.journal.types import REGISTRY
+from flyball.runtime.app import App, pinned_folder
+
+FIRST = ("RunBegan", "Told")  # what a run's first transaction may hold
+
+
+class Finding(Struct, frozen=True):
+    """`kind` says what it is about: journal, head, row, snapshot, certificate, pinned, act or leftover."""
+
+    kind: str
+    run: str
+    seq: int
+    message: str
+    grave: bool = True
+
+
+class Checked(Struct, frozen=True):
+    findings: list[Finding]
+    runs: int = 0
+    events: int = 0
+    heads: int = 0
+
+
+class Told(Struct):
+    """A run as its events tell it; `act_at` is where its act in flight was begun."""
+
+    run: Run
+    seq: int = 0
+    act_at: int = 0
+    gone_on: bool = False
+
+
+def check(app: App, only: str | None = None) -> Checked:
+    """Everything, or what concerns one run."""
+    if not (app.state_dir / "journal.db").exists():
+        return Checked(_without_journal(app))
+    heads, found = _heads(app, only)  # before the journal: a head may be behind it, never ahead
+    runs: list[Told] = []
+    events = 0
+    with app.journal.still():
+        found += [Finding("journal", f.run, f.seq, f.message) for f in app.journal.faults(heads, only)]
+        broken = {finding.run for finding in found}
+        begun = _run_ids(app, only)
+        for run_id in begun:
+            told = _told(app, run_id, found) if run_id not in broken else None
+            if told:
+                runs.append(told)
+                events += told.seq
+    found += _unsigned(app, runs, only)
+    for told in runs:
+        found += [*_certificate(app, told), *_pinned(app, told), *_undriven(app, told)]
+    found += _leftovers(app, runs, {*begun, *broken}, only)
+    return Checked(found, len(runs), events, len(heads))
+
+
+def find(app: App, name: str) -> str:
+    """A run by its name, also one that only a signed head still knows."""
+    try:
+        return app.find(name)
+    except NotFound:
+        known = (app.state_dir / KEY_FILE).exists() and app.heads.of(name)
+        if not name or not known:
+            raise
+        return name
+
+
+def grave(app: App, run_id: str) -> list[Finding]:
+    """What is not as it was written, of one run."""
+    return [finding for finding in check(app, run_id).findings if finding.grave]
+
+
+def _run_ids(app: App, only: str | None) -> list[str]:
+    if only is not None:
+        return [only]
+    lines = list(app.journal.registered())
+    pruned = {line.run for line in lines if line.kind == "pruned"}
+    return [line.run for line in lines if line.kind == "began" and line.run not in pruned]
+
+
+# ---- signed heads ----------------------------------------------------------------------------------------
+
+
+def _without_journal(app: App) -> list[Finding]:
+    known = sorted((app.state_dir / "heads").glob("*.json"))
+    if not known:
+        return []
+    place = app.state_dir / "journal.db"
+    return [
+        Finding(
+            "journal", "", 0, f"{place} is gone: {len(known)} signed heads know of runs. Put back a backup."
+        )
+    ]
+
+
+def _heads(app: App, only: str | None) -> tuple[list[Checkpoint], list[Finding]]:
+    if not (app.state_dir / KEY_FILE).exists():
+        gone = f"The signing key {app.state_dir / KEY_FILE} is gone, so no signed head can be believed."
+        any_run = next(app.journal.registered(), None) is not None
+        return [], [Finding("head", "", 0, gone)] if any_run else []
+    heads, faults = app.heads.load()
+    wanted = (only, REGISTRY)
+    return (
+        [head for head in heads if only is None or head.run in wanted],
+        [Finding("head", f.run, f.seq, f.message) for f in faults if only is None or f.run in wanted],
+    )
+
+
+def _unsigned(app: App, runs: list[Told], only: str | None) -> Iterator[Finding]:
+    """Heads are taken away, or behind a journal that nobody writes to."""
+    if not (app.state_dir / KEY_FILE).exists():
+        return
+    for told in runs:
+        yield from _unsigned_run(app, told)
+    if only is None and any(told.gone_on for told in runs) and app.heads.of(REGISTRY) is None:
+        yield Finding(
+            "head", "", 0, "The registry has no signed head, though runs have gone on since: it was removed."
+        )
+
+
+def _unsigned_run(app: App, told: Told) -> Iterator[Finding]:
+    run_id, driven = told.run.id, app.driven(told.run.id)
+    head, (seq, _) = app.heads.of(run_id), app.journal.head(run_id)
+    if head is None and told.gone_on:
+        text = f"Run {run_id} has no signed head, though it has gone on to event {seq}: it was removed."
+        yield Finding("head", run_id, seq, text)
+    elif not driven and (head is None or head.seq < seq):
+        after = f"event {head.seq + 1}" if head else "event 1"
+        text = (
+            f"Run {run_id}: from {after} on nothing is signed, and nobody drives it: its driver was killed "
+            f"just then, or another hand wrote event {seq}."
+        )
+        yield Finding("head", run_id, seq, text, grave=False)
+
+
+# ---- the fold ---------------------------------------------------------------------------------------------
+
+
+def _told(app: App, run_id: str, found: list[Finding]) -> Told | None:
+    """Fold the run from its first event on, and hold its row and its snapshot against that."""
+    told: Told | None = None
+    seq = 0
+    try:
+        kept = app.journal.latest_snapshot(run_id)
+        for entry in app.journal.read(run_id):
+            seq = entry.seq
+            told = _one_more(told, entry, found)
+            if (
+                kept
+                and kept.seq == seq
+                and kept.rules == e.RULES
+                and _thawed(kept.body) != _thawed(freeze(told.run))
+            ):
+                text = f"Run {run_id}: its snapshot at event {seq} is not what its events add up to."
+                found.append(Finding("snapshot", run_id, seq, text))
+        row = app.journal.row(run_id)
+    except (JournalError, msgspec.MsgspecError, FlyballError, LookupError, ValueError, TypeError) as problem:
+        text = f"Run {run_id}: event {seq} cannot follow from those before it ({_brief(problem)})."
+        found.append(Finding("journal", run_id, seq, text))
+        return None
+    if told and row:
+        found += _row_differs(told, msgspec.structs.asdict(row), msgspec.structs.asdict(row_of(told.run)))
+    return told
+
+
+def _thawed(body: bytes) -> Run | None:
+    try:
+        return thaw(body)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _one_more(told: Told | None, entry: Entry, found: list[Finding]) -> Told:
+    event = e.decode(entry.body)
+    if (entry.kind, entry.at) != (e.kind(event), event.at):
+        text = (
+            f"Run {entry.run}: event {entry.seq} is called {entry.kind}, and says that it is {e.kind(event)}."
+        )
+        found.append(Finding("journal", entry.run, entry.seq, text))
+    run = fold(told.run if told else None, [event])
+    if run.id != entry.run:
+        text = f"Run {entry.run}: event {entry.seq} says that it is of run {run.id}."
+        found.append(Finding("journal", entry.run, entry.seq, text))
+    return Told(
+        run,
+        entry.seq,
+        entry.seq if isinstance(event, e.ActStarted) else told.act_at if told else 0,
+        (told is not None and told.gone_on) or entry.kind not in FIRST,
+    )
+
+
+def _row_differs(told: Told, row: dict[str, object], sum_: dict[str, object]) -> Iterator[Finding]:
+    differ = [name for name in row if row[name] != sum_[name]]
+    if differ:
+        one = differ[0]
+        more = f" (and {len(differ) - 1} more differ)" if len(differ) > 1 else ""
+        text = (
+            f"Run {told.run.id}: its row has '{_brief(row[one])}' for '{one}', but its {told.seq} events add up to "
+            f"'{_brief(sum_[one])}'{more}."
+        )
+        yield Finding("row", told.run.id, told.seq, text)
+
+
+def _brief(value: object) -> str:
+    said = " ".join(str(value).split())
+    return said if len(said) <= 200 else said[:199] + "…"
+
+
+# ---- files ------------------------------------------------------------------------------------------------
+
+
+def _certificate(app: App, told: Told) -> Iterator[Finding]:
+    """The file that the journal names by its hash. One that is being made anew is not looked at."""
+    run = told.run
+    busy = run.act is not None and run.act.do == "commit"
+    if not run.certificate or not run.owner or busy:
+        return
+    file = app.state_dir / "runs" / run.id / "certificate.json"
+    digest = _sha256(file)
+    if digest == run.certificate or app.journal.head(run.id)[0] != told.seq:
+        return
+    what = f"is not the certificate that event {told.seq} and those before it name" if digest else "is gone"
+    text = f"Run {run.id}: {file} {what} (sha256 {run.certificate[:16]}…)."
+    yield Finding("certificate", run.id, told.seq, text)
+
+
+def _pinned(app: App, told: Told) -> Iterator[Finding]:
+    """The copies of the repository's files that a run goes by; its first event has their hashes."""
+    if told.run.began.parent:
+        return
+    folder = pinned_folder(app.state_dir, told.run.id)
+    known = told.run.began.pinned
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+    for name in sorted(there | set(known)):
+        digest = _sha256(folder / name)
+        if digest != known.get(name, ""):
+            what = "was put there later" if name not in known else "is not the file" if digest else "is gone"
+            text = (
+                f"Run {told.run.id}: {folder / name} {what}: event 1 pinned {known.get(name, 'none')[:16]}."
+            )
+            yield Finding("pinned", told.run.id, 1, text)
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+# ---- loose ends -------------------------------------------------------------------------------------------
+
+
+def _undriven(app: App, told: Told) -> Iterator[Finding]:
+    run = told.run
+    act = run.act
+    if act is None or act.child or run.status != "running" or app.driven(run.id):
+        return
+    if app.journal.head(run.id)[0] != told.seq:
+        return  # it has gone on meanwhile
+    root = run.began.root or run.id
+    text = (
+        f"Run {run.id}: {act.do} was begun at event {told.act_at} ({act.key}) and nobody drives the run; "
+        f"`flyball resume {root}` goes on."
+    )
+    yield Finding("act", run.id, told.act_at, text, grave=False)
+
+
+def _leftovers(app: App, runs: Iterable[Told], begun: set[str], only: str | None) -> Iterator[Finding]:
+    known = {told.run.id: told for told in runs}
+    folders = app.state_dir / "runs"
+    names = sorted(path.name for path in folders.iterdir()) if folders.is_dir() else []
+    for name in names if only is None else [name for name in names if name == only]:
+        told = known.get(name)
+        if told and (told.run.status != "ended" or app.driven(name)):
+            continue
+        if told:
+            yield from _left(folders / name, told)
+        elif name not in begun and not app.journal.head(name)[0]:
+            text = f"{folders / name} is of a run that the journal does not know ({name}); it may be removed."
+            yield Finding("leftover", name, 0, text, grave=False)
+
+
+def _left(folder: Path, told: Told) -> Iterator[Finding]:
+    for place in ("checkout", "proof"):
+        if (folder / place).exists():
+            text = (
+                f"Run {told.run.id} ended at event {told.seq}, but {folder / place} is still there: look whether "
+                "something in it is wanted, then remove it."
+            )
+            yield Finding("leftover", told.run.id, told.seq, text, grave=False)

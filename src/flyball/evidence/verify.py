@@ -1,0 +1,268 @@
+"""Whether a certificate holds: its signature, the journal it names, the tree and commit it is of. Offline; reads only.
+
+good    everything that it says is so, and the branch is where it was
+stale   it was so, but the branch has moved since
+bad     something is not as it says
+none    there is no certificate, for the reason given
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from flyball.core.run import Run
+from flyball.errors import Corrupt, UserError, WorkspaceError
+from flyball.evidence import certificate, consistency
+from flyball.journal.signing import NAME as KEY_FILE
+from flyball.runtime.app import App
+from flyball.workspace.git import Git, reading_user, text
+from flyball.workspace.repo import user_git
+
+LARGEST = 16 << 20
+
+
+class Proved(Struct, frozen=True):
+    """A proof command as the certificate tells it."""
+
+    command: str
+    exit: int
+    log: str = ""
+
+
+class Rules(Struct, frozen=True):
+    name: str = ""
+    hash: str = ""
+
+
+class Said(Struct, frozen=True):
+    """What a certificate says beyond its subject."""
+
+    run: str
+    task: str = ""
+    proven: bool = False
+    proofs: tuple[Proved, ...] = ()
+    rulings: tuple[dict[str, Any], ...] = ()
+    policy: Rules = Rules()
+    waived: tuple[str, ...] = ()
+    review: str = ""
+    sandbox: str = ""
+    journal_head: str = ""
+
+
+class Subject(Struct, frozen=True):
+    name: str
+    digest: dict[str, str]
+
+
+class Statement(Struct, frozen=True):
+    subject: tuple[Subject, ...]
+    predicate: Said
+    predicate_type: Literal["https://flyball.dev/completion/v1"] = field(name="predicateType")
+
+    @property
+    def tree(self) -> str:
+        return self._digest("gitTree")
+
+    @property
+    def commit(self) -> str:
+        return self._digest("gitCommit")
+
+    def _digest(self, kind: str) -> str:
+        return next((subject.digest[kind] for subject in self.subject if kind in subject.digest), "")
+
+
+class Finding(Struct, frozen=True):
+    """`word` is good, stale, bad or none; `reason` says why as a sentence."""
+
+    word: str
+    reason: str
+    file: str = ""
+    run: str = ""
+    statement: Statement | None = None
+    key: str = ""
+    ours: bool = False
+    events: int = 0
+
+
+def certificate_file(app: App, run_id: str) -> Path:
+    return app.state_dir / "runs" / run_id / "certificate.json"
+
+
+# ---- a run ----------------------------------------------------------------------------------------------
+
+
+def verify_run(app: App, run_id: str) -> Finding:
+    """The journal first: a certificate is held against a history that is whole."""
+    wrong = [one for one in consistency.grave(app, run_id) if one.kind != "certificate"]
+    if wrong:
+        told = min(wrong, key=lambda one: one.run != run_id)  # of the run itself before of the registry
+        return Finding("bad", told.message, run=run_id)
+    try:
+        run = app.read(run_id)
+    except Corrupt as broken:
+        return Finding("bad", str(broken), run=run_id)
+    if why := _without(run):
+        return Finding("none", why, run=run_id)
+    file = certificate.current(certificate_file(app, run_id).parent, run.certificate)
+    return _verified(app, run, file, read(file), app.signer.public_key_hex)
+
+
+def _without(run: Run) -> str:
+    """Why a run has no certificate; "" if it has one."""
+    if run.certificate:
+        return ""
+    if not run.owner:
+        return f"Run {run.id} works in the checkout of {run.began.root}, which is certified as a whole; verify that one."
+    if run.status != "ended":
+        return f"Run {run.id} has no certificate yet: it has not ended ({run.status} in '{run.state}')."
+    code = run.stop.code if run.stop else run.end
+    return f"Run {run.id} has no certificate: it ended without success ({code})."
+
+
+def read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST + 1)
+    except OSError as problem:
+        raise UserError(
+            f"The certificate {file} cannot be read: {problem.strerror}. Check the path."
+        ) from None
+    if len(data) > LARGEST:
+        raise UserError(f"{file} is too large for a certificate. Give a run or a certificate file.")
+    return data
+
+
+def checked(data: bytes, key: str = "") -> tuple[certificate.Checked, Statement]:
+    """The certificate and what it says; raises UserError on what is none."""
+    found = certificate.check(data, key)
+    try:
+        return found, msgspec.convert(found.statement, Statement)
+    except msgspec.ValidationError as broken:
+        raise UserError(
+            f"This is not a Flyball certificate ({broken}). Give a run or a certificate file."
+        ) from None
+
+
+def _verified(app: App, run: Run, file: Path, data: bytes, key: str) -> Finding:
+    seal, told = checked(data, key)
+
+    def found(word: str, reason: str, events: int = 0) -> Finding:
+        return Finding(word, reason, str(file), run.id, told, seal.key, seal.key == key, events)
+
+    if not seal.good:
+        return found("bad", f"The certificate does not hold: {seal.reason}.")
+    if wrong := next(_disagreements(run, told, data), ""):
+        return found("bad", wrong)
+    try:
+        events = _walk(app, run, told.predicate.journal_head)
+    except (Corrupt, UserError) as broken:
+        return found("bad", str(broken))
+    return found(*_against_git(run, told), events)
+
+
+def _disagreements(run: Run, told: Statement, data: bytes) -> Iterator[str]:
+    """Where certificate and journal say different things."""
+    made = run.committed
+    if made is None or told.predicate.run != run.id:
+        yield f"The certificate is not of run {run.id}."
+        return
+    if hashlib.sha256(data).hexdigest() != run.certificate:
+        yield f"The file is not the one that the journal of run {run.id} names (sha256 {run.certificate[:16]}…)."
+    if told.tree != made.tree:
+        yield f"The certificate is of another tree than the run's ({made.tree[:12]})."
+    if told.commit != made.commit:
+        yield f"The certificate is of another commit than the run's ({made.commit[:12]})."
+    yield from _unproved(told)
+
+
+def _unproved(told: Statement) -> Iterator[str]:
+    if not told.predicate.proven:
+        return
+    if not told.predicate.proofs:
+        yield "The certificate calls the tree proven, but names no proof."
+    for proof in told.predicate.proofs:
+        if proof.exit != 0:
+            yield f"The certificate calls the tree proven, but '{proof.command}' ended with exit code {proof.exit}."
+
+
+def _walk(app: App, run: Run, head: str) -> int:
+    """The whole chain of the run, which must hold the head that the certificate names; how many events."""
+    count, seen = 0, False
+    for entry in app.journal.read(run.id):
+        count, seen = entry.seq, seen or entry.hash == head
+    if cut := app.heads.rolled_back(run.id, app.journal):
+        raise UserError(cut.message)
+    if not seen:
+        raise UserError(f"The journal of run {run.id} does not hold the head that the certificate names.")
+    return count
+
+
+# ---- git ------------------------------------------------------------------------------------------------
+
+
+def _against_git(run: Run, told: Statement) -> tuple[str, str]:
+    try:
+        return _compared(user_git(_git_dir(Path(run.began.repo))), told, run.id)
+    except WorkspaceError as gone:
+        return "stale", f"The repository cannot be compared: {gone}"
+
+
+def _git_dir(root: Path) -> Path:
+    if not root.is_dir():
+        raise WorkspaceError(f"{root} is not there any more.")
+    return Path(text(reading_user(root, "rev-parse", "--absolute-git-dir").out).rstrip("\n"))
+
+
+def _compared(git: Git, told: Statement, run_id: str) -> tuple[str, str]:
+    commit, branch = told.commit, f"flyball/{run_id}"
+    held = git.line("rev-parse", "-q", "--verify", f"{commit}^{{tree}}", ok=(0, 1, 128))
+    if held and held != told.tree:
+        return "bad", f"Commit {commit[:12]} holds another tree than the certificate says."
+    now = git.line("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}", ok=(0, 1, 128))
+    if now == commit:
+        return "good", f"The branch {branch} is at the certified commit {commit[:12]}."
+    if now:
+        return "stale", f"The branch {branch} has moved to {now[:12]}; {commit[:12]} is what was certified."
+    if held and git.line("for-each-ref", f"--contains={commit}", "--count=1", "refs/heads", ok=(0, 128, 129)):
+        return "good", f"The branch {branch} is gone; the certified commit {commit[:12]} has landed."
+    return "stale", f"The branch {branch} is gone, and no other holds the certified commit {commit[:12]}."
+
+
+# ---- a file ---------------------------------------------------------------------------------------------
+
+
+def verify_file(app: App, file: Path, trusted_key: str, repo: Path | None) -> Finding:
+    """A certificate from anywhere: by our own key and journal if it is ours, else by the key given."""
+    data = read(file)
+    seal, told = checked(data)
+    ours, run_id = _our_key(app), told.predicate.run
+    if seal.key == ours and (app.state_dir / "journal.db").exists() and app.journal.row(run_id):
+        return _verified(app, app.read(run_id), file, data, ours)
+    word, reason = _foreign(seal, told, trusted_key or ours, repo)
+    return Finding(word, reason, str(file), run_id, told, seal.key, seal.key == ours)
+
+
+def _our_key(app: App) -> str:
+    """Of the key that is there; reading makes none."""
+    return app.signer.public_key_hex if (app.state_dir / KEY_FILE).exists() else ""
+
+
+def _foreign(seal: certificate.Checked, told: Statement, key: str, repo: Path | None) -> tuple[str, str]:
+    if not seal.good:
+        return "bad", f"The certificate does not hold: {seal.reason}."
+    if seal.key != key:
+        return "bad", (
+            f"Its signature fits, but the key {seal.key[:16]}… is not one you trust: "
+            f"ask its owner, then say so with --key {seal.key}."
+        )
+    if wrong := next(_unproved(told), ""):
+        return "bad", wrong
+    if repo is None:
+        return "good", "The signature fits; there is no repository here to compare it with."
+    return _compared(user_git(_git_dir(repo)), told, told.predicate.run)

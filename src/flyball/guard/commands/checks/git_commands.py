@@ -1,0 +1,266 @@
+"""git: what its subcommands do depends on more than their flags."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.checks.wrappers import as_text, run
+from flyball.reading.lazy import Lazy
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.call import Call
+
+_HARMLESS_KEYS = Lazy(
+    r"(?:color|advice|column|log|status|stash)\.[\w.]+|core\.(?:quotepath|abbrev|autocrlf|eol|safecrlf|filemode|ignorecase|precomposeunicode)"
+    r"|diff\.(?:renames|noprefix|algorithm|context|mnemonicprefix|colormoved|renamelimit|wordregex|indentheuristic)|merge\.(?:conflictstyle|renamelimit|ff)"
+    r"|user\.(?:name|email)|(?:commit|tag)\.gpgsign|init\.defaultbranch|gc\.auto|rerere\.enabled|pull\.(?:rebase|ff)|push\.default|grep\.\w+|blame\.\w+",
+    re.IGNORECASE,
+)
+_BRANCH = Lazy(
+    r"(?:feature|feat|fix|bugfix|hotfix|release|chore|docs|test|tests|refactor|dev|topic|wip|user|users|experiment)/[\w./-]+"
+    r"|main|master|develop|dev|trunk|staging|-|@|HEAD(?:[~^]\d*)*|origin/[\w./-]+|[0-9a-f]{7,40}|v?\d+(?:\.\d+)+"
+)
+_COMMIT = Lazy(r".*[~^@].*|[0-9a-f]{7,40}|origin/.*|upstream/.*")
+
+
+def git(call: Call) -> None:
+    """`git -c key=value`: only keys that change nothing but looks."""
+    for value in call.given.values("-c"):
+        key, _, setting = value.text.partition("=")
+        if key.lower() == "core.pager" and setting in {"cat", ""}:
+            call.ask("git-setting", "It sets git's pager.")
+        elif not _HARMLESS_KEYS.fullmatch(key) or HOLE in value.text or "!" in setting:
+            call.deny("hidden-command", f"'git -c {key}' can run a command or change what git trusts.")
+
+
+def grep(call: Call) -> None:
+    patterns = 0 if call.given.has("-e", "-f") else 1
+    _paths(call, call.operands[patterns:])
+
+
+def diff(call: Call) -> None:
+    _paths(call, call.operands)
+
+
+def _paths(call: Call, args: list[Arg]) -> None:
+    for arg in args:
+        leaves = arg.text.startswith(("/", "..", "~")) and ".." not in arg.text[2:]
+        if leaves or call.given.has("--no-index"):
+            call.path("read", arg)
+
+
+def commit(call: Call) -> None:
+    names = {
+        "-m",
+        "-F",
+        "-C",
+        "--message",
+        "--file",
+        "--fixup",
+        "--squash",
+        "--no-edit",
+        "--dry-run",
+        "--reuse-message",
+    }
+    if not call.given.has(*names):
+        call.ask("interactive", "Without a message git opens an editor.")
+
+
+def checkout(call: Call) -> None:
+    """A branch is safe to go to; a path throws away what was changed there."""
+    creates = call.given.has("-b", "--orphan", "--track", "-t", "--detach", "-d")
+    dashed = call.given.after_dashes >= 0
+    if creates and not dashed:
+        return
+    names = [arg.text for arg in call.operands]
+    if dashed or len(names) != 1 or not _BRANCH.fullmatch(names[0]):
+        call.ask(
+            "work-loss", "It may put files back and lose what was changed; to change branch use 'git switch'."
+        )
+
+
+def restore(call: Call) -> None:
+    staged = call.given.has("-S", "--staged") and not call.given.has("-W", "--worktree")
+    if not staged:
+        call.ask("work-loss", "It puts files back and loses what was changed.")
+
+
+def reset(call: Call) -> None:
+    names = [arg.text for arg in call.operands]
+    if 0 <= call.given.after_dashes < max(len(names), 1) or not names or names[0] == "HEAD":
+        return
+    is_path = re.search(r"[./]", names[0]) and not _COMMIT.fullmatch(names[0])
+    if not is_path:
+        call.ask("history-rewrite", "It moves the branch.")
+
+
+def stash(call: Call) -> None:
+    if call.operands and call.operands[0].text in {"show", "list"}:
+        return
+    if call.given.has("-p", "--patch"):
+        call.ask("interactive", "It asks about each change.")
+    action = call.operands[0].text if call.operands else "push"
+    if action in {"drop", "clear"}:
+        call.ask("work-loss", "It throws away stashed work.")
+    elif action not in {"push", "save", "list", "show", "pop", "apply", "create"}:
+        call.ask("unlisted", f"Nothing is known of 'git stash {action}'.")
+
+
+# --- remotes
+
+
+def push(call: Call) -> None:
+    if call.given.has("--all", "--branches"):
+        call.deny("review-bypass", "It would push every branch, the protected ones too.")
+    remote = call.operands[0].text if call.operands else "origin"
+    if f"remote {remote}" in call.judge.downloads:
+        call.deny("exfiltration", f"The line itself says where '{remote}' is.")
+    if HOLE in remote:
+        call.deny("exfiltration", "Nobody can tell where it would push to.")
+    elif re.search(r"[:/]|^\.", remote):
+        call.deny("exfiltration", f"'{remote}' is not one of the project's remotes.")
+    for spec in call.operands[1:]:
+        _refspec(call, spec)
+
+
+def _refspec(call: Call, spec: Arg) -> None:
+    if spec.text.startswith("+"):
+        call.deny("force-push", "'+' rewrites the branch on the remote.")
+    source, colon, target = spec.text.lstrip("+").partition(":")
+    if colon and not source:
+        call.deny("force-push", "It would delete a branch on the remote.")
+    name = re.sub(r"^(?:refs/)?heads/", "", target if colon else source)
+    if name.lower() in call.judge.policy.protected_branches or "*" in name:
+        call.deny("review-bypass", f"'{name}' is protected: changes come there by review.")
+
+
+def remote_show(call: Call) -> None:
+    if not call.given.has("-n"):
+        call.judge.network += 1
+        call.ask("network", "It asks the remote; '-n' shows what is known here.")
+
+
+def symbolic_ref(call: Call) -> None:
+    if len(call.operands) > 1:
+        call.deny("git-internals", "It would make a name of git's point elsewhere.")
+
+
+def remote(call: Call) -> None:
+    if call.name.endswith(" set-url"):
+        call.deny("git-internals", "It would make a remote of the project lead elsewhere.")
+    for arg in call.operands[:1] if call.name.endswith((" add", " set-url", " rename")) else ():
+        call.judge.downloads.add(f"remote {arg.text}")
+    for arg in call.operands:
+        if re.match(r"ext::|fd::|-", arg.text):
+            call.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
+
+
+# --- settings and history
+
+
+def config(call: Call) -> None:
+    """Reading a setting is harmless; most settings can make git run something."""
+    reads = call.given.has(
+        "-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color"
+    )
+    asked = call.given.values("--get", "--get-all", "--get-regexp", "--get-urlmatch")
+    names = [arg.text for arg in [*asked, *call.operands]]
+    if names[:1] in (["get"], ["list"]):
+        _secret_setting(call, names)
+        return
+    if names[:1] in (["set"], ["unset"], ["edit"], ["rename-section"], ["remove-section"]):
+        names = names[1:] if names[0] == "set" else [names[0], "changed"]
+    if reads or len(names) < 2:
+        _secret_setting(call, names)
+        return
+    outside = call.given.has("--global", "--system", "-f", "--file")
+    if outside or not _HARMLESS_KEYS.fullmatch(names[0]) or "!" in names[1]:
+        call.deny("git-internals", f"Setting '{names[0]}' would outlive the run and can run commands.")
+    else:
+        call.ask("git-setting", f"It changes the setting '{names[0]}'.")
+
+
+def _secret_setting(call: Call, names: list[str]) -> None:
+    if any(re.search(r"extraheader|token|password|credential", name, re.IGNORECASE) for name in names):
+        call.deny("secret", "The setting may hold a secret.")
+
+
+def reflog(call: Call) -> None:
+    if call.operands and call.operands[0].text in {"expire", "delete", "drop"}:
+        call.ask("history-rewrite", "It throws away what could bring work back.")
+
+
+def bisect(call: Call) -> None:
+    if call.operands and call.operands[0].text not in {"log", "view", "visualize", "terms", "help"}:
+        call.ask("work-loss", "It moves the working tree from commit to commit.")
+    if call.operands and call.operands[0].text == "run":
+        run(call, call.operands[1:])
+        _through_shell(call)
+
+
+def foreach(call: Call) -> None:
+    as_text(call)
+    _through_shell(call)
+
+
+def _through_shell(call: Call) -> None:
+    """A shell within the command that git is given to run: one layer more than anybody needs."""
+    if any(args[0].text in {"sh", "bash", "dash", "zsh"} for args in call.judge.seen):
+        call.deny("hidden-command", "A shell is hidden in what git would run.")
+
+
+def apply(call: Call) -> None:
+    looks = call.given.has("--check", "--stat", "--numstat", "--summary") and not call.given.has("--apply")
+    if not looks:
+        call.ask("unlisted", "What it changes stands in the patch.")
+
+
+def clean(call: Call) -> None:
+    for arg in call.operands:
+        call.path("delete", arg)
+    if not call.given.has("-n", "--dry-run"):
+        call.ask("work-loss", "It deletes files that git does not know.")
+
+
+def maintenance(call: Call) -> None:
+    if call.operands and call.operands[0].text in {"start", "register"}:
+        call.deny("persistence", "It installs a schedule that outlives the run.")
+
+
+def gh_api(call: Call) -> None:
+    methods = {value.text.upper() for value in call.given.values("-X", "--method")}
+    address = " ".join(arg.text for arg in call.operands)
+    writes = bool(methods - {"GET"}) or call.given.has("-f", "-F", "--field", "--raw-field", "--input")
+    fields = " ".join(value.text for value in call.given.values("-f", "-F", "--field", "--raw-field"))
+    if re.search(r"\bmutation\b", fields):
+        call.deny("review-bypass", "It changes something on the server in a way that no rule here sees.")
+    if "DELETE" in methods:
+        call.deny("destruction", "It deletes something on the server.")
+    if writes and re.search(r"merge|review|protection|secrets|keys|hooks|collaborators|rulesets", address):
+        call.deny("review-bypass", "It gets around review or changes who may do what.")
+
+
+CHECKS = {
+    "git": git,
+    "git_diff": diff,
+    "git_grep": grep,
+    "git_commit": commit,
+    "git_checkout": checkout,
+    "git_restore": restore,
+    "git_reset": reset,
+    "git_stash": stash,
+    "git_push": push,
+    "git_remote": remote,
+    "git_remote_show": remote_show,
+    "git_symbolic_ref": symbolic_ref,
+    "git_config": config,
+    "git_reflog": reflog,
+    "git_bisect": bisect,
+    "git_foreach": foreach,
+    "git_apply": apply,
+    "git_clean": clean,
+    "git_maintenance": maintenance,
+    "gh_api": gh_api,
+}

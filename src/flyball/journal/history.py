@@ -1,0 +1,49 @@
+"""A run as its events in the journal add up to, and the row that queries read of it."""
+
+from __future__ import annotations
+
+from flyball.core import events as e
+from flyball.core.run import Run, fold, thaw
+from flyball.errors import NotFound
+from flyball.journal.types import Journal, Row
+
+
+def load(journal: Journal, run_id: str) -> tuple[Run, int]:
+    """A run as its events add up to now, and its place; from the last snapshot if that is still of these rules."""
+    kept = journal.latest_snapshot(run_id)
+    run, seq = (thaw(kept.body), kept.seq) if kept and kept.rules == e.RULES else (None, 0)
+    for entry in journal.read(run_id, seq):
+        run, seq = fold(run, [e.decode(entry.body)]), entry.seq
+    if run is None:
+        raise NotFound(f"There is no run '{run_id}'. `flyball ls` lists the runs there are.")
+    return run, seq
+
+
+def row_of(run: Run) -> Row:
+    """The run's row for queries."""
+    began = run.began
+    alert = run.machine.alert_us.get(run.state, 0)
+    return Row(
+        run=run.id,
+        root=began.root or run.id,
+        parent=began.parent,
+        repo=began.repo,
+        machine=run.machine.name,
+        task=began.task[:200],
+        state=run.state,
+        status=run.status,
+        code=run.stop.code if run.stop else "",
+        end=run.end,
+        question=run.question.id if run.question else "",
+        agent=run.act.agent if run.act else "",
+        actor=run.here.of,
+        turns=run.turns,
+        cost_uusd=run.spent.cost_uusd,
+        tokens=run.spent.tokens,
+        failures=run.failures.get(run.state, 0),
+        cto_attempts=run.cto_attempts,
+        created_at=began.at,
+        updated_at=run.at,
+        entered_at=run.entered_at,
+        alert_at=run.entered_at + alert if alert else 0,
+    )

@@ -1,0 +1,1 @@
+"""Flyball tried against itself: prove, simulate, selftest."""

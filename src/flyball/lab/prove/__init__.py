@@ -1,0 +1,121 @@
+"""`prove(machine)`: every reachable state of a machine, with the real rules, under everything that may happen.
+
+The rules that run in production (`due`, `react`, `hear`, `wake`, `apply`) are run here on every result of every act,
+every answer to every question, a crash at every act, a letter at every point. Limits are small (two shows what ten
+would), trees are symbols, and runs that no rule tells apart are one (see `key`). A run below is taken for an act that
+ends, stops and goes on in every way: its own machine is proved by itself (`run:M` counts as many turns as M's bound).
+Then each machine is proved once more together with each that it runs, both real (see `family`).
+
+What is not crossed: see `premises` (one dimension at a time) and `results` (one departure a turn).
+
+The bound is measured at the machine's own limits, from the start to the first wait, in engagements of agents: one that
+overflowed its context counts, though it costs no turn; one that a limit ended does not, for then somebody waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from flyball.core.machine import Machine, State
+from flyball.lab.prove import family
+from flyball.lab.prove.explore import Broken, Explored, Step, explore
+from flyball.lab.prove.laws import LAWS, laws_of
+from flyball.lab.prove.premises import Premise, at_own_limits, premises
+from flyball.machines import SHIPPED, shipped
+
+Find = Callable[[str], Machine]
+
+
+class Proof(Struct, frozen=True):
+    """What was explored of one machine, and what was found."""
+
+    machine: str
+    laws: tuple[str, ...]
+    explored: tuple[Explored, ...]
+    bound: int = 0  # turns between two waits, at the machine's own limits
+    below: dict[str, int] = {}  # the bound of a run below, by its machine; it is in `bound` already
+    broken: Broken | None = None
+
+    @property
+    def holds(self) -> bool:
+        return self.broken is None
+
+    @property
+    def states(self) -> int:
+        return sum(part.states for part in self.explored)
+
+    @property
+    def taken(self) -> frozenset[tuple[str, str]]:
+        """The transitions of the table that were seen; the rest no rule takes yet."""
+        return frozenset[tuple[str, str]]().union(*(part.taken for part in self.explored))
+
+    @property
+    def transitions(self) -> int:
+        return sum(part.transitions for part in self.explored)
+
+
+def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> Proof:
+    """Explore every premise (or `only` those named); the shortest counterexample wins."""
+    chosen = [p for p in premises(machine, _parents()) if not only or p.name in only]
+    pairs = [two for two in _pairs(machine, find) if not only or two.name in only]
+    if not chosen and not pairs:
+        raise ValueError(f"no premise of '{machine.name}' is called {', '.join(only)}")
+    explored: list[Explored] = []
+    broken: Broken | None = None
+    for premise in chosen:
+        part = explore(premise, len(broken.steps) - 1 if broken else None)
+        explored.append(part)
+        broken = part.broken or broken
+    for two in pairs if broken is None else ():
+        explored.append(family.explore(two))
+        broken = broken or explored[-1].broken
+    laws = tuple(laws_of(machine))
+    if broken or only:
+        return Proof(machine.name, laws, tuple(explored), broken=broken)
+    below, measured = _bound(machine, None, find, ())
+    return Proof(machine.name, laws, (*explored, measured), measured.bound, below, broken=measured.broken)
+
+
+def _parents() -> list[Machine]:
+    return [shipped(name) for name in SHIPPED]
+
+
+def _pairs(machine: Machine, find: Find) -> list[family.Pair]:
+    """Each state that runs another machine, with a real run of it; a `build` may write by loops."""
+    runners = [s for s in machine.states.values() if s.act == "run" and s.of != machine.name]
+    if machine.name == "build":
+        runners.append(State("write", "run:loop"))
+    return [family.pair(machine, state, find(state.of)) for state in runners]
+
+
+# ---- the bound -----------------------------------------------------------------------------------------------
+
+
+def _bound(
+    machine: Machine, state: State | None, find: Find, above: tuple[str, ...]
+) -> tuple[dict[str, int], Explored]:
+    """Measured from the start to the first wait, at the machine's own limits; runs below by their own bounds."""
+    if machine.name in above:
+        circle = " → ".join((*above, machine.name))
+        says = f"a run inside itself has no bound: {circle}"
+        return {}, Explored("at its own limits", 0, 0, broken=Broken("BOUND", says, "at its own limits"))
+    below: dict[str, int] = {}
+    for runner in _runners(machine, state):
+        _, inside = _bound(find(runner.of), runner, find, (*above, machine.name))
+        if inside.broken:
+            return below, inside
+        below[runner.of] = max(below.get(runner.of, 0), inside.bound)
+    return below, explore(at_own_limits(machine, below, state), from_start=True)
+
+
+def _runners(machine: Machine, state: State | None) -> list[State]:
+    """The states that run another machine; a `build` that writes by loops has one more."""
+    runners = [s for s in machine.states.values() if s.act == "run"]
+    if machine.name == "build" and state is not None and state.options.get("write") == "loop":
+        runners.append(State("write", "run:loop"))
+    return runners
+
+
+__all__ = ["LAWS", "Broken", "Explored", "Premise", "Proof", "Step", "explore", "premises", "prove"]

@@ -1,0 +1,350 @@
+"""What may come of an act. Trees are symbols: the same, a fresh one, one seen before.
+
+One dimension of a turn departs from the ordinary at a time: its claim, its verdict, the guard's ruling, a halt.
+Only where one outranks another are two crossed (a ruling with a failed process, a claim with a failed process).
+What is rare is tried in a first attempt; in a second one, or after a waiver, only what is common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball.core import events as e
+from flyball.core.decide import Finished
+from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES, WRITING_ROLES
+from flyball.core.run import Run
+from flyball.core.turns import RECOVERIES
+from flyball.lab.prove.premises import SOON, Premise
+
+FAILING_TESTS = 2  # of the base tree
+FAULT = "error-1"  # the fingerprint of the one error there is
+LIMITS = ("rate_limited", "auth", "billing", "budget_limit")
+BOTH = ("one", "two")
+
+SILENT = e.Claim()
+# Said again here, so that the laws do not believe the rules that they judge.
+FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "context")  # cost no turn
+FAILED = ("killed", "hung", "unknown", "refused", "cannot_start")
+
+
+class Came(Struct, frozen=True):
+    """What came of an act, in words and as the shell reports it."""
+
+    says: str
+    finished: Finished
+
+
+def results(run: Run, act: e.Act, premise: Premise) -> Iterator[Came]:
+    kind = act.do.partition(":")[0]
+    made: Iterable[tuple[str, e.AnyResult | Finished]]
+    match kind:
+        case "agent":
+            made = _turns(run, act, premise)
+        case "proof":
+            made = _proofs(run, act, premise)
+        case "commit":
+            made = _commits(act, premise)
+        case "check":
+            made = ((f"check: {o}", e.CheckEnded(outcome=o, reason=o)) for o in _checks(premise))
+        case "prepare":
+            made = _prepared(premise)
+        case "restore":
+            made = _restored(run, act)
+        case _:
+            made = _children(run, act, premise)
+    for says, result in made:
+        finished = result if isinstance(result, Finished) else Finished(key=act.key, result=result)
+        yield Came(says, replace(finished, took_us=premise.took_us) if kind == "agent" else finished)
+
+
+# ---- plain acts ----------------------------------------------------------------------------------------------
+
+
+def _prepared(premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
+    yield "the checkout is made", e.Prepared(base_tree="t0", base_commit="c0")
+    if premise.results == "all":
+        yield "the checkout cannot be made", e.Prepared(error="no", code="error.git")
+
+
+def _restored(run: Run, act: e.Act) -> Iterator[tuple[str, e.AnyResult]]:
+    """What is put back is there; what is handed back may be anything."""
+    if act.why != "hand-back":
+        yield "the tree is put back", e.Restored(tree=act.tree)
+        return
+    yield "a person had changed nothing", e.Restored(tree=act.tree)
+    yield "a person had changed something", e.Restored(tree=fresh(run), changed=("theirs",), lines=1)
+
+
+def _checks(premise: Premise) -> tuple[str, ...]:
+    return ("ready", "failure") if premise.results == "onward" else ("ready", "failure", "cannot_start")
+
+
+def _proofs(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
+    count = FAILING_TESTS if premise.counts else None
+    failed = e.ProofEnded(
+        tree=act.tree, passed=False, failing=count, summary="it failed", fingerprint=_fault(premise)
+    )
+    if act.why == "baseline":
+        yield "the baseline fails", failed
+        if premise.results == "all":
+            yield "no proof can start", replace(failed, cannot_start="no such program")
+        return
+    passed = replace(failed, passed=True, failing=0 if premise.counts else None, summary="", fingerprint="")
+    yield "the proof passes", passed
+    yield "the proof fails", failed
+    if premise.counts:
+        yield "the proof fails, with fewer failing", replace(failed, failing=FAILING_TESTS - 1)
+    if premise.results == "all":
+        yield "the proof passes, but changed the tree", replace(passed, invalid="it changed the tree")
+        yield "another tree is proved", replace(passed, tree="t-other")
+        yield "no proof can start", replace(failed, cannot_start="no such program")
+        yield "the proof outlives its phase", replace(failed, invalid="phase timeout")
+
+
+def _fault(premise: Premise) -> str:
+    """The one error that may come again, where that makes a difference; else all errors differ."""
+    return FAULT if premise.counts else ""
+
+
+def _commits(act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
+    done = e.CommitEnded(outcome="committed", tree=act.tree, commit="c1", certificate="k")
+    yield "committed", done
+    yield "the commit is refused", replace(done, outcome="refused", reason="a hook says no")
+    if premise.results != "onward":
+        yield "the merge conflicts", replace(done, outcome="conflict", reason="it does not merge")
+    if premise.results == "all":
+        yield "another tree is committed", replace(done, tree="t-other")
+
+
+# ---- runs below ----------------------------------------------------------------------------------------------
+
+
+def _children(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
+    """A run below ends; that it does is proved of its own machine."""
+    good = e.Stop(code="completed")
+    ended = e.ChildEnded(run=act.child, end="success", stop=good, tree=fresh(run), turns=1)
+    yield "the run below succeeds", ended
+    bad = replace(ended, end="failure", stop=e.Stop(code="failed.agent"))
+    yield "the run below fails", bad
+    if premise.results == "onward":
+        return
+    yield "the run below succeeds, changing nothing", replace(ended, tree=act.tree)
+    yield "the run below ends without a turn", replace(bad, tree=act.tree, turns=0)
+    yield "the run below is cancelled", replace(bad, end="cancelled", stop=e.Stop(code="cancelled"))
+    if premise.results == "all":
+        yield "the run below succeeds without a turn", replace(ended, tree=act.tree, turns=0)
+        for code in ("limit.iterations", "limit.turns", "timeout.phase", "failed.tests", "failed.review"):
+            yield f"the run below fails: {code}", replace(bad, stop=e.Stop(code=code))
+
+
+# ---- turns ---------------------------------------------------------------------------------------------------
+
+
+def usage_of(premise: Premise) -> e.Usage:
+    return e.Usage(cost_uusd=premise.cost_uusd, output_tokens=premise.tokens)
+
+
+class Turn(Struct, frozen=True):
+    """The makings of a turn's result."""
+
+    run: Run
+    act: e.Act
+    role: str
+    usage: e.Usage
+    fault: str  # a fingerprint, where the machine counts errors
+
+    @property
+    def fresh(self) -> str:
+        return self.act.tree if self.role in READ_ONLY_ROLES else fresh(self.run)
+
+    def ended(self, claim: e.Claim = SILENT, tree: str = "", verdict: str = "ok", **more: Any) -> Finished:
+        """A turn that the guard allows."""
+        tree = tree or self.fresh
+        changed = () if tree == self.act.tree else (f"{self.run.acts % 4}.py",)
+        turn = e.TurnEnded(
+            verdict=verdict, tree=tree, claim=claim, usage=self.usage, message="said", changed=changed, **more
+        )
+        return Finished(key=self.act.key, result=turn, ruling=_ruling("allow", self.act.tree, tree))
+
+    def ruled(self, verdict: str, rule: str, waivable: bool, base: Finished) -> Finished:
+        """The guard refuses or asks: what it refuses is put back and kept."""
+        turn, left = base.result, fresh(self.run)
+        assert isinstance(turn, e.TurnEnded)
+        stays = verdict == "ask" and turn.verdict not in FAILED
+        ruling = _ruling(verdict, self.act.tree, left, rule, waivable)
+        result = replace(turn, tree=left if stays else self.act.tree, changed=())  # it does not count yet
+        return replace(base, result=result, ruling=ruling)
+
+
+def fresh(run: Run) -> str:
+    """A tree never seen: acts are numbered."""
+    return f"t{run.id}{run.acts}"
+
+
+def _ruling(verdict: str, old: str, new: str, rule: str = "", waivable: bool = True) -> e.Ruling:
+    return e.Ruling(
+        verdict=verdict,
+        rule=rule,
+        reason=rule,
+        policy="default",
+        policy_hash="h",
+        diff=f"{old}>{new}",
+        waivable=waivable,
+        tree=new,
+        kept="" if verdict == "allow" else "ref",
+    )
+
+
+def _turns(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, Finished]]:
+    turn = Turn(run, act, act.do.partition(":")[2], usage_of(premise), _fault(premise))
+    claims = dict(_claims(run, turn.role, premise))
+    best = next(reversed(claims.values()))
+    yield from ((f"the {turn.role} ends its turn{says}", turn.ended(claim)) for says, claim in claims.items())
+    yield f"the {turn.role} is killed", turn.ended(verdict="killed")
+    yield "the context overflows", turn.ended(verdict="context")
+    if premise.took_us:
+        yield "the turn ends: timeout", turn.ended(verdict="timeout")
+    if premise.settings.fallback:
+        yield "a limit", turn.ended(verdict="rate_limited", reset_at=run.at + SOON)
+        yield "a limit that is past already", turn.ended(verdict="plan_limit", reset_at=run.at)
+    if premise.results == "onward":
+        return
+    yield from _same_tree(turn, best)
+    yield "the agent asks", turn.ended(e.Claim(ask="what?"))
+    yield "a rate limit", turn.ended(verdict="rate_limited", reset_at=run.at + SOON)
+    yield from _rulings(turn, best)
+    if premise.results == "all" and not (run.retries or run.contexts or run.waived):
+        yield from _rarer(turn, best)
+        yield from _seen_before(turn, best, premise)
+
+
+def _same_tree(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
+    if turn.role in READ_ONLY_ROLES:
+        return
+    yield "a turn that changes nothing", turn.ended(tree=turn.act.tree, fingerprint=turn.fault)
+    yield "a claim that changes nothing", turn.ended(best, tree=turn.act.tree)
+
+
+def _rulings(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
+    yield "the guard denies", turn.ruled("deny", "radius", True, turn.ended(best))
+    yield "the guard denies for good", turn.ruled("deny", "secret", False, turn.ended(best))
+    yield "the guard was touched", turn.ruled("deny", "tampering", False, turn.ended(best))
+    if turn.role in READ_ONLY_ROLES:
+        return
+    yield "the guard asks", turn.ruled("ask", "sensitive", True, turn.ended(best))
+    if turn.run.waived:
+        yield "the waived change again", _again(turn, best)
+
+
+def _again(turn: Turn, best: e.Claim) -> Finished:
+    """The very change that a person let stand: the shell leaves it."""
+    ended = turn.ended(best)
+    return replace(ended, ruling=replace(_ruling("deny", "", turn.fresh, "radius"), diff=turn.run.waived[-1]))
+
+
+def _rarer(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
+    for verdict in ("hung", "cannot_start", "timeout", "turn_limit", "plan_limit", *LIMITS, "nonsense"):
+        yield f"the turn ends: {verdict}", turn.ended(verdict=verdict)
+    yield "killed, though it claims", turn.ended(best, verdict="killed")
+    yield "out of time, though it claims", turn.ended(best, verdict="timeout")
+    yield "it needs a permission", turn.ended(verdict="needs_approval", wanted="call")
+    yield "it says that it is blocked", turn.ended(e.Claim(reading="blocked"))
+    yield (
+        "halted for going in circles",
+        turn.ended(best, halted="loop.same_action", halted_why="the same call"),
+    )
+    for verdict in ("killed", "timeout", "rate_limited"):
+        yield f"denied and {verdict}", turn.ruled("deny", "radius", True, turn.ended(best, verdict=verdict))
+        if turn.role not in READ_ONLY_ROLES:
+            yield (
+                f"asked for and {verdict}",
+                turn.ruled("ask", "sensitive", True, turn.ended(verdict=verdict)),
+            )
+    if turn.role not in READ_ONLY_ROLES:
+        asks = turn.ended(e.Claim(ask="what?"))
+        yield "the guard asks, and so does the agent", turn.ruled("ask", "sensitive", True, asks)
+        yield "nobody judged the change", replace(turn.ended(best), ruling=None)
+        yield (
+            "killed, changing nothing",
+            turn.ended(tree=turn.act.tree, verdict="killed", fingerprint=turn.fault),
+        )
+
+
+def _seen_before(turn: Turn, best: e.Claim, premise: Premise) -> Iterator[tuple[str, Finished]]:
+    """Back to the base tree, or to the tree that was last proved."""
+    if turn.role in READ_ONLY_ROLES:
+        return
+    proved = turn.run.proof.tree if turn.run.proof else ""
+    base = turn.run.seen[:1] if premise.circuit else ()
+    for tree in dict.fromkeys((*base, proved)):
+        if tree and tree != turn.act.tree:
+            yield "back to a tree seen before", turn.ended(tree=tree)
+            yield "a claim, back on a tree seen before", turn.ended(best, tree=tree)
+
+
+# ---- claims --------------------------------------------------------------------------------------------------
+
+
+def _claims(run: Run, role: str, premise: Premise) -> Iterator[tuple[str, e.Claim]]:
+    """(words, claim); the last is the one that leads furthest."""
+    yield "", e.Claim()
+    if premise.findings:
+        yield from ((f" with a finding {f.status}", e.Claim(findings=(f,))) for f in _findings(run, role))
+    on, few = run.here.on, premise.results != "all"
+    if role == "cto":
+        yield from _recoveries(run, few)
+        return
+    if role == "worker" and "done" in on:
+        yield from _finishes(few)
+        return
+    if (role == "author" and "done" in on) or (role == "reviewer" and "passed" in on):
+        yield from ((f" saying {s}", e.Claim(signal=s)) for s in _signals(role, few))
+        return
+    if not few and role in JUDGING_ROLES:
+        yield from ((f" saying {s}", e.Claim(signal=s)) for s in ("FAIL", "PASS"))
+    if not few and role == "planner":
+        yield " with a plan that does not fit", e.Claim(data={"steps": 1})
+    names = list(on)[::-1] if role in (*WRITING_ROLES, *JUDGING_ROLES) else list(on)
+    yield from ((f" claiming '{o}'", e.Claim(outcome=o)) for o in names if not few or o not in _OURS)
+
+
+def _findings(run: Run, role: str) -> list[e.Finding]:
+    """There is one finding: a reviewer raises and closes it, an author disputes it."""
+    said = ("disputed",) if role == "author" and run.findings else ()
+    said = ("open", "fixed") if role == "reviewer" else said
+    return [e.Finding(id="F1", severity="high", status=status) for status in said]
+
+
+_OURS = ("untested", "unproven", "stalled", "error", "timeout", "failure", "third_failure", "approval")
+
+
+def _signals(role: str, few: bool) -> tuple[str, ...]:
+    others = () if few else (("PASS",) if role == "author" else ("DONE",))
+    return (*others, "FAIL", "DONE" if role == "author" else "PASS")
+
+
+def _finishes(few: bool) -> Iterator[tuple[str, e.Claim]]:
+    if not few:
+        yield " with indicators, but no exit signal", e.Claim(indicators=BOTH)
+        yield (
+            " with an exit signal and one indicator twice",
+            e.Claim(finished=True, indicators=("one", "one")),
+        )
+        lacks = ("CI is red.",)
+        yield " with a signal that lacks something", e.Claim(finished=True, indicators=BOTH, missing=lacks)
+    yield " truly done", e.Claim(finished=True, indicators=BOTH)
+
+
+def _recoveries(run: Run, few: bool) -> Iterator[tuple[str, e.Claim]]:
+    kinds = [kind for kind in RECOVERIES if kind in run.here.on]
+    if not few:
+        yield " with nonsense", e.Claim(outcome="nonsense")
+    for kind in kinds:
+        yield f": {kind}", e.Claim(outcome=kind, data={"kind": kind})
+        targets = run.machine.targets(run.here.on[kind]) if kind in ("retry", "rollback") else ()
+        for state in targets[:1] if few else targets:
+            yield f": {kind} {state}", e.Claim(outcome=kind, data={"kind": kind, "state": state})

@@ -1,0 +1,235 @@
+"""The laws of acts, stops and ends. Each says in a sentence how it is broken, or nothing."""
+
+from __future__ import annotations
+
+from flyball.core import codes
+from flyball.core import events as e
+from flyball.core.run import WORKERS
+from flyball.errors import FlyballError
+from flyball.lab.prove.observed import Seen
+
+UNCHANGED = (  # what an interruption leaves alone
+    *("turn", "below_turns", "retries", "contexts", "failures", "no_progress", "error_count", "iteration"),
+    *("entries", "cto_attempts", "spent", "state", "status", "seen", "proof", "committed", "held"),
+)
+
+
+# ---- acts ----------------------------------------------------------------------------------------------------------
+
+
+def _act(seen: Seen) -> e.Act:
+    assert isinstance(seen.event, e.ActStarted)
+    return seen.event.act
+
+
+def carries_a_time(seen: Seen) -> str:
+    act = _act(seen)
+    if act.state not in seen.premise.machine.within_us or act.why == "baseline" or act.wall_us > 0:
+        return ""
+    return f"'{act.do}' in '{act.state}' has no time limit"
+
+
+def on_its_tree(seen: Seen) -> str:
+    act, was = _act(seen), seen.was
+    if act.do in ("restore", "prepare"):
+        return ""
+    if was.wanted and was.wanted != was.checkout:
+        return f"'{act.do}' begins before the checkout is put right"
+    return "" if act.tree == was.checkout else f"'{act.do}' takes the checkout for another tree"
+
+
+def put_back_first(seen: Seen) -> str:
+    act, was = _act(seen), seen.was
+    if was.wanted in ("", was.checkout):
+        return ""
+    return (
+        ""
+        if act.do == "restore" and act.tree == was.wanted
+        else f"'{act.do}' begins before the tree is put back"
+    )
+
+
+def turn_allowed(seen: Seen) -> str:
+    most = seen.premise.most("turns")
+    if most is None or seen.premise.machine.standing or not _act(seen).do.startswith(("agent:", "run:")):
+        return ""
+    return "" if seen.was.turns < most else f"a turn begins after {most}, which is the limit"
+
+
+def covered(seen: Seen) -> str:
+    """GUARD-4: what is spent and another turn like the last stay within the budget."""
+    budget, was = seen.premise.settings.budget, seen.was
+    if not _act(seen).do.startswith(("agent:", "run:")):
+        return ""
+    reserve = seen.premise.cost_uusd + seen.premise.tokens if was.priced else 0
+    most = budget.uusd if budget.tokens is None else budget.tokens
+    if most is not None and was.spent + reserve > most:
+        return "a turn begins that the budget does not cover"
+    late = budget.wall_us is not None and was.took_us >= budget.wall_us
+    return "a turn begins though the time is used up" if late else ""
+
+
+def retry_allowed(seen: Seen) -> str:
+    if not _act(seen).do.startswith("agent:") or seen.was.failed <= _retries(seen):
+        return ""
+    return f"a turn is tried again after {seen.was.failed} failed ones, where {_retries(seen)} retries are allowed"
+
+
+def _retries(seen: Seen) -> int:
+    most = seen.premise.most("retries")
+    return 3 if most is None else most
+
+
+def circuit_closed(seen: Seen) -> str:
+    most, act = seen.premise.most("no_progress"), _act(seen)
+    counts = act.do.partition(":")[2] in WORKERS and act.do.startswith("agent:")
+    again = seen.was.failed > 0  # a failed process comes before a loop rule: the turn is tried again
+    probes = "progressed" in seen.before.here.on
+    if most is None or not counts or again or probes or seen.was.idle < most:
+        return ""
+    return f"a turn begins after {seen.was.idle} without progress, where {most} open the circuit"
+
+
+def may_intervene(seen: Seen) -> str:
+    most = seen.premise.most("cto")
+    if _act(seen).do != "agent:cto" or seen.was.interventions < (2 if most is None else most):
+        return ""
+    return f"the CTO intervenes again after {seen.was.interventions} times"
+
+
+def asks_after_crashes(seen: Seen) -> str:
+    if seen.before.gone and _act(seen).why != "rollback":  # a person's own order
+        return "an act begins though what acts stand on is gone"
+    return f"an act begins after {seen.was.cut} interruptions in a row" if seen.was.cut >= 5 else ""
+
+
+def idle_when_ended(seen: Seen) -> str:
+    return "a fact about a run that has ended" if seen.before.status == "ended" else ""
+
+
+def interruption_is_free(seen: Seen) -> str:
+    changed = [n for n in UNCHANGED if getattr(seen.before, n) != getattr(seen.after, n)]
+    return f"an interruption changes {', '.join(changed)}" if changed else ""
+
+
+def limits_are_free(seen: Seen) -> str:
+    event = seen.event
+    assert isinstance(event, e.ActFinished)
+    free = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing")
+    if not isinstance(event.result, e.TurnEnded) or event.result.verdict not in free:
+        return ""
+    names = ("turn", "retries", "no_progress", "failures", "error_count", "iteration")
+    changed = [n for n in names if getattr(seen.before, n) != getattr(seen.after, n)]
+    return f"'{event.result.verdict}' changes {', '.join(changed)}" if changed else ""
+
+
+# ---- stops and ends --------------------------------------------------------------------------------------------------
+
+
+def _stop(seen: Seen) -> e.Stop:
+    assert isinstance(seen.event, e.Stopped | e.Ended)
+    return seen.event.stop
+
+
+def known_code(seen: Seen) -> str:
+    code = _stop(seen).code
+    try:
+        status = codes.of(code).status
+    except FlyballError:
+        return f"'{code}' is no code"
+    is_now = seen.after.status
+    fits = is_now == status or code.startswith("error.")
+    return "" if fits else f"'{code}' makes the run {is_now}, not {status}"
+
+
+def no_same_stop(seen: Seen) -> str:
+    stop = _stop(seen)
+    here = (seen.after.state, stop.code, stop.rule, seen.was.ran_out)
+    return f"the answer leads straight back to {stop.code}" if seen.was.answered == here else ""
+
+
+def no_fewer_iterations(seen: Seen) -> str:
+    """What ends for a limit has used it up."""
+    stop, most = _stop(seen), seen.premise.most
+    code = stop.rule if stop.code == "wait.escalation" else stop.code
+    iterations = most("iterations")
+    if code == "limit.iterations" and iterations is not None and seen.was.iteration < iterations:
+        return f"it stops for iterations after {seen.was.iteration} of {iterations}"
+    return ""
+
+
+def no_fewer_entries(seen: Seen) -> str:
+    stop = _stop(seen)
+    most = seen.premise.most("fix")
+    if stop.code != "limit.fix_attempts" or most is None or seen.was.entries.get("fix", 0) >= most:
+        return ""
+    return f"it stops for fix attempts after {seen.was.entries.get('fix', 0)} of {most}"
+
+
+def no_fewer_turns(seen: Seen) -> str:
+    stop, most = _stop(seen), seen.premise.most("turns")
+    if stop.code != "limit.turns" or stop.rule != "turns" or most is None or seen.was.turns >= most:
+        return ""
+    return f"it stops for turns after {seen.was.turns} of {most}"
+
+
+def no_fewer_retries(seen: Seen) -> str:
+    if _stop(seen).rule != "retries" or seen.was.failed > _retries(seen):
+        return ""
+    return f"it gives up after {seen.was.failed} failed turns, where {_retries(seen)} retries are allowed"
+
+
+def succeeds_at_an_end(seen: Seen) -> str:
+    event = seen.event
+    assert isinstance(event, e.Ended)
+    if event.end != "success":
+        return ""
+    if seen.before.machine.states[seen.before.state].end != "success":
+        return f"it succeeds in '{seen.before.state}', which is no success end"
+    good = "completed" if seen.premise.proves else "completed_unproven"
+    return "" if event.stop.code == good else f"it ends '{event.stop.code}', not '{good}'"
+
+
+def stays_unwaivable(seen: Seen) -> str:
+    event = seen.event
+    assert isinstance(event, e.Stopped)
+    ruling, question = seen.before.ruling, event.question
+    if question is None or question.kind != "block" or ruling is None or ruling.waivable:
+        return ""
+    return f"'{ruling.rule}' could be approved" if "approve" in question.verbs else ""
+
+
+# ---- what is never lost --------------------------------------------------------------------------------------------------------
+
+
+def granted_by_a_person(seen: Seen) -> str:
+    """GUARD-2: what may be called is what a person's answer to the very question says."""
+    before, after, event = seen.before, seen.after, seen.event
+    kept = before.granted
+    if isinstance(event, e.ActFinished) and after.turn > before.turn:
+        kept = tuple(call for call in kept if not call.startswith("once:"))
+    if isinstance(event, e.Answered) and before.stop and before.stop.code == "wait.permission":
+        call = before.stop.call
+        given = {"approve": call, "grant": f"once:{call}"}.get(event.verb, "") if call else ""
+        kept = (*kept, given) if given else kept
+    return (
+        ""
+        if after.granted == kept
+        else f"{after.granted or 'nothing'} is granted where {kept or 'nothing'} should be"
+    )
+
+
+def files_remembered(seen: Seen) -> str:
+    """ALO-5: what was changed, and what this fact says was changed, are known after it."""
+    made = seen.event.result if isinstance(seen.event, e.ActFinished) else seen.event
+    lost = {*seen.before.changed, *getattr(made, "changed", ())}.difference(seen.after.changed)
+    return f"{', '.join(sorted(lost))} was changed and is forgotten" if lost else ""
+
+
+def only_appended(seen: Seen) -> str:
+    """ALO-8: the record of what was done can grow."""
+    before, after = seen.before, seen.after
+    if not type(seen.event).__struct_config__.frozen:
+        return "a fact can be changed"
+    shrunk = [name for name in ("iteration", "turn", "acts") if getattr(after, name) < getattr(before, name)]
+    return f"{', '.join(shrunk)} was taken back" if shrunk else ""

@@ -1,0 +1,402 @@
+"""Two runs as one: a run and the run below it, by their own rules, in one journal transaction at a time.
+
+Each machine is proved by itself with the runs below it taken for acts. Here they are real: what one means to the other
+goes through the very `Batch` that the supervisor writes with. A run below the lower one is taken for an act again, so
+a chain of three is two pairs. What the shell does (begin the lower run, spread what is asked) is done by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball.core import events as e
+from flyball.core import letters
+from flyball.core.decide import Do, Note, Rest, due, phase_us, react
+from flyball.core.machine import Machine, State
+from flyball.core.run import Run, begin
+from flyball.core.settings import Settings
+from flyball.core.transition import onward
+from flyball.errors import UserError
+from flyball.lab.prove import graphs
+from flyball.lab.prove.act_results import results, usage_of
+from flyball.lab.prove.explore import LARGEST, Broken, Explored, Step, brief, listens, waits
+from flyball.lab.prove.key import key
+from flyball.lab.prove.premises import NO_BUDGET, UNIT, Premise, nested, small_limits
+from flyball.lab.prove.witness import Witness
+from flyball.runtime.batch import Batch, Driven
+
+TOP, BELOW = "top", "below"
+NOBODY = Witness()
+ASKED = ("pause", "cancel")
+GRANDCHILD = (("waiting", "wait.question"), ("blocked", "blocked.guard.radius"))
+
+
+class Breach(Exception):
+    """A law of the two is broken in the step at hand."""
+
+    def __init__(self, law: str, says: str) -> None:
+        super().__init__(says)
+        self.law, self.says = law, says
+
+
+class Pair(Struct, frozen=True):
+    """The two machines, and the state of the upper one that runs the lower."""
+
+    upper: Premise
+    lower: Premise
+    state: State
+
+    @property
+    def name(self) -> str:
+        return f"with a real {self.lower.machine.name} in '{self.state.name}'"
+
+    def of(self, run: Run) -> Premise:
+        return self.upper if run.id == TOP else self.lower
+
+
+def pair(upper: Machine, state: State, lower: Machine) -> Pair:
+    limits = {m.name: small_limits(m) for m in (upper, lower)}
+    settings = Settings(proof=("prove",), budget=NO_BUDGET, limits=limits, agents={"default": "a"})
+    options: dict[str, Any] = {"write": "loop"} if upper.name == "build" else {}
+    plain = Premise(
+        name="", machine=upper, settings=settings, results="onward", cost_uusd=UNIT, options=options
+    )
+    below = nested(replace(plain, machine=lower, options={}, results="few"), state.options)
+    return Pair(plain, below, state)
+
+
+# ---- what may happen ---------------------------------------------------------------------------------------------------
+
+Family = tuple[Run, ...]  # the upper run, then the lower one, if it is there
+
+
+class Happened(Struct, frozen=True):
+    says: str
+    family: Family
+    facts: dict[str, list[e.AnyEvent]]
+
+
+def first(two: Pair) -> Family:
+    return (begin(replace(two.upper.began(), run=TOP)),)
+
+
+def happenings(family: Family, two: Pair) -> Iterator[Happened]:
+    now = max(run.at for run in family) + 1
+    yield from _of_itself(family, two, now)
+    for run in family:
+        if run.act is not None and not (run.act.child and run.id == TOP and len(family) == 2):
+            yield from _came_of(family, run, run.act, two, now)
+        if run.question is not None:
+            yield from _answered(family, run, run.question, now)
+    if family[0].status in ("paused", "waiting"):
+        yield from _happened(
+            "`flyball resume`", family, [(r.id, letters.wake(r, now)) for r in reversed(family)]
+        )
+    if not any(run.asked for run in family):
+        for what in ASKED:
+            yield from _asked(family, what, now)
+
+
+def _of_itself(family: Family, two: Pair, now: int) -> Iterator[Happened]:
+    """As the supervisor's tick: whatever is due in either, in one transaction."""
+    rests = [
+        step.until for run in family if isinstance(step := due(run, now), Rest) and step.until is not None
+    ]
+    acts = any(not isinstance(due(run, now), Rest) for run in family)
+    if not acts and not rests:
+        listening = family[0].status == "running" and family[0].act is None and family[0].here.act == "listen"
+        if listening:
+            for outcome in family[0].here.on:
+                yield from _happened(f"there is {outcome}", family, [(TOP, onward(family[0], outcome, now))])
+        return
+    now = now if acts else max(now, min(rests))
+    batch = _batch(family)
+    for run in family:
+        match due(batch.run(run.id), now):
+            case Note(facts):
+                batch.add(run.id, facts)
+            case Do(act):
+                _begun(batch, batch.run(run.id), act, two, now)
+            case _:
+                pass
+    yield from _written("the rules go on" if acts else "the wait is over", family, batch)
+
+
+def _begun(batch: Batch, run: Run, act: e.Act, two: Pair, now: int) -> None:
+    real = run.id == TOP and act.do == f"run:{two.lower.machine.name}" and act.state == two.state.name
+    if act.do.startswith("run:"):
+        act = replace(act, child=BELOW if real else f"{run.id}.{run.acts}")
+    if real:
+        batch.begin(_child(run, two, now), 1)
+    batch.add(run.id, [e.ActStarted(at=now, act=act)])
+
+
+def _child(parent: Run, two: Pair, now: int) -> e.RunBegan:
+    began = two.lower.began()
+    return replace(
+        began,
+        at=now,
+        run=BELOW,
+        parent=TOP,
+        root=TOP,
+        tree=parent.tree,
+        base_tree=parent.base_tree,
+        within_us=phase_us(parent),
+    )
+
+
+def _came_of(family: Family, run: Run, act: e.Act, two: Pair, now: int) -> Iterator[Happened]:
+    premise = two.of(run)
+    for came in results(run, act, premise):
+        result = came.finished.result
+        if isinstance(result, e.TurnEnded) and result.verdict == "context":
+            continue  # what it costs is proved of each machine by itself
+        given = _went_on(run, act, result, premise, now)
+        after = _batch(family)
+        for member, facts in given:
+            after.add(member, facts)
+        after.add(run.id, react(after.run(run.id), came.finished, now))
+        yield from _written(came.says, family, after)
+    if act.child:
+        yield from _stops_below(family, run, act, now)
+    elif run.interruptions < 1:
+        cut = e.ActInterrupted(at=now, key=act.key, reason="its keeper was killed")
+        yield from _happened("its process is killed with the driver", family, [(run.id, [cut])])
+
+
+def _went_on(
+    run: Run, act: e.Act, result: e.AnyResult, premise: Premise, now: int
+) -> list[tuple[str, list[e.AnyEvent]]]:
+    """A run below the lower one is an act: what it cost is charged to all above it."""
+    if not isinstance(result, e.ChildEnded):
+        return []
+    went: list[e.AnyEvent] = [e.ChildWentOn(at=now, run=act.child)] if run.status != "running" else []
+    usage = usage_of(premise)
+    charged = [e.Charged(at=now, run=act.child, usage=usage, turns=result.turns)] if result.turns else []
+    above: list[tuple[str, list[e.AnyEvent]]] = [(TOP, [*charged])] if run.id != TOP else []
+    return [(run.id, [*went, *charged]), *above]
+
+
+def _stops_below(family: Family, run: Run, act: e.Act, now: int) -> Iterator[Happened]:
+    if run.status != "running":
+        went_on = e.ChildWentOn(at=now, run=act.child)
+        yield from _happened("the run below goes on", family, [(run.id, [went_on])])
+        return
+    for status, code in GRANDCHILD:
+        stop = e.ChildStopped(at=now, run=act.child, status=status, stop=e.Stop(code=code))
+        yield from _happened(f"the run below stops: {code}", family, [(run.id, [stop])])
+
+
+def _answered(family: Family, run: Run, question: e.Question, now: int) -> Iterator[Happened]:
+    for verb in question.verbs:
+        said = letters.Answer(
+            question=question.id, verb=verb, who="anna", text="so" if verb == "answer" else ""
+        )
+        facts = letters.hear(run, letters.encode(said), 1, now)
+        yield from _happened(f"a person answers {run.machine.name}: {verb}", family, [(run.id, facts)])
+
+
+def _asked(family: Family, what: str, now: int) -> Iterator[Happened]:
+    """What is asked of a run holds for the one below it; a cancel ends the act in flight."""
+    facts: list[tuple[str, list[e.AnyEvent]]] = [
+        (run.id, letters.hear(run, letters.encode(letters.Ask(what=what)), 1, now)) for run in family
+    ]
+    last = family[-1]
+    if what == "cancel" and last.act is not None and not last.act.child:
+        facts.append((last.id, [e.ActInterrupted(at=now, key=last.act.key, reason="a person stopped it")]))
+    yield from _happened(f"a person says {what}", family, facts)
+
+
+# ---- one transaction -----------------------------------------------------------------------------------------------------
+
+
+def _batch(family: Family) -> Batch:
+    return Batch({run.id: Driven(run, 1, 1) for run in family})
+
+
+def _happened(says: str, family: Family, given: list[tuple[str, list[e.AnyEvent]]]) -> Iterator[Happened]:
+    batch = _batch(family)
+    for member, facts in given:
+        batch.add(member, facts)
+    yield from _written(says, family, batch)
+
+
+def _written(says: str, family: Family, batch: Batch) -> Iterator[Happened]:
+    """The family after it; a lower run that has ended is let go."""
+    facts = {name: list(staged.events) for name, staged in batch.staged.items() if staged.events}
+    if not facts:
+        return
+    names = [TOP, BELOW] if len(family) == 2 or BELOW in batch.staged else [TOP]
+    after = [batch.run(name) for name in names]
+    yield Happened(says, tuple(run for run in after if run.id == TOP or run.status != "ended"), facts)
+
+
+# ---- the laws of the two ---------------------------------------------------------------------------------------------------
+
+
+def check(family: Family, step: Happened) -> None:
+    """What must hold of the two together, whatever each does by itself."""
+    top = step.family[0]
+    _ends_together(family, step)
+    _charged(step)
+    _one_act(step.family)
+    if len(step.family) == 2:
+        _stand_alike(top, step.family[1])
+    begun = any(isinstance(fact, e.ActStarted) for facts in step.facts.values() for fact in facts)
+    if family[0].asked == "cancel" and begun:
+        raise Breach("HUMAN-3", "an act begins though the run is cancelled")
+    good = top.proof is not None and top.proof.passed and top.proof.tree == top.tree
+    if top.end == "success" and not (good and top.committed is not None and top.committed.tree == top.tree):
+        raise Breach("SYS-8", "it succeeds without a proof and a commit of this tree")
+
+
+def _ends_together(family: Family, step: Happened) -> None:
+    """A lower run's end is the outcome of the upper one's act, in the same transaction; its tree is theirs."""
+    over = [fact for fact in step.facts.get(BELOW, []) if isinstance(fact, e.Ended)]
+    heard = [
+        f
+        for f in step.facts.get(TOP, [])
+        if isinstance(f, e.ActFinished) and isinstance(f.result, e.ChildEnded)
+    ]
+    real = [f for f in heard if isinstance(f.result, e.ChildEnded) and f.result.run == BELOW]
+    if len(over) != len(real):
+        raise Breach("SYS-5", f"the run below ended {len(over)} times, the run above heard of {len(real)}")
+    if not over and len(family) == 2 and len(step.family) == 1:
+        raise Breach("SYS-5", "the run below is gone without an end")
+    began = [fact for fact in step.facts.get(BELOW, []) if isinstance(fact, e.RunBegan)]
+    if began and began[0].tree != step.family[0].tree:
+        raise Breach("SYS-10", "the run below begins on another tree")
+    if step.family[0].status == "ended" and len(step.family) == 2:
+        raise Breach("HUMAN-3", "the run above has ended, the run below has not")
+
+
+def _charged(step: Happened) -> None:
+    """What the lower run spends, the upper one pays in the same transaction."""
+    facts = step.facts.get(BELOW, [])
+    turns = [f for f in facts if isinstance(f, e.ActFinished) and isinstance(f.result, e.TurnEnded)]
+    paid = [f for f in step.facts.get(TOP, []) if isinstance(f, e.Charged) and f.run == BELOW]
+    if len(turns) != len([charge for charge in paid if charge.usage.cost_uusd]):
+        raise Breach("GUARD-4", f"{len(turns)} turns below, {len(paid)} charged above")
+
+
+def _one_act(family: Family) -> None:
+    working = [run for run in family if run.act is not None and not run.act.child]
+    if len(working) > 1:
+        raise Breach("SYS-15", "two acts at once in one checkout")
+    if len(family) == 2 and (family[0].act is None or family[0].act.child != BELOW):
+        raise Breach("SYS-5", "the run above does something else while the run below is there")
+
+
+def _stand_alike(top: Run, low: Run) -> None:
+    """The lower run's wait, pause or block is the upper one's, with its code."""
+    if low.status == "running" and top.status != "running":
+        raise Breach("SYS-7", f"the run below goes on, the run above is {top.status}")
+    if low.status == "running":
+        return
+    codes = [run.stop.code if run.stop else "" for run in (top, low)]
+    if top.status != low.status or codes[0] != codes[1]:
+        raise Breach(
+            "SYS-7", f"the run below is {low.status} ({codes[1]}), the run above {top.status} ({codes[0]})"
+        )
+
+
+# ---- everything -------------------------------------------------------------------------------------------------------------
+
+
+class Graph:
+    """What was reached, and from where by what."""
+
+    def __init__(self, two: Pair) -> None:
+        self.two, start = two, first(two)
+        self.index: dict[tuple[Any, ...], int] = {_key(start, two): 0}
+        self.nodes: list[Family] = [start]
+        self.reached: list[tuple[int, str]] = [(0, "")]
+        self.edges: list[list[int]] = []
+        self.transitions = 0
+
+    def join(self, node: int, step: Happened) -> None:
+        self.transitions += 1
+        there = self.index.setdefault(_key(step.family, self.two), len(self.nodes))
+        if there == len(self.nodes):
+            self.nodes.append(step.family)
+            self.reached.append((node, step.says))
+        self.edges[node].append(there)
+
+
+def explore(two: Pair) -> Explored:
+    """Breadth first through everything that may happen to the two."""
+    graph = Graph(two)
+    broken: Broken | None = None
+    for node, family in enumerate(graph.nodes):
+        graph.edges.append([])
+        if len(graph.nodes) > LARGEST:
+            raise UserError(f"'{two.upper.machine.name}' {two.name} has more than {LARGEST} states.")
+        broken = _expand(graph, node) if family[0].status != "ended" else None
+        if broken:
+            break
+    return Explored(two.name, len(graph.nodes), graph.transitions, broken=broken or _never_ends(graph))
+
+
+def _expand(graph: Graph, node: int) -> Broken | None:
+    family, step = graph.nodes[node], None
+    try:
+        for step in happenings(family, graph.two):
+            check(family, step)
+            graph.join(node, step)
+        return None if graph.edges[node] else _told(graph, node, "SYS-1", "nothing leads on")
+    except Breach as breach:
+        return _told(graph, node, breach.law, breach.says, step)
+    except Exception as problem:  # whatever the rules raise is a counterexample
+        return _told(graph, node, "SYS-3", f"{type(problem).__name__}: {problem}")
+
+
+def _key(family: Family, two: Pair) -> tuple[Any, ...]:
+    """Each run as the rules see it, and which trees of the lower one the upper one knows."""
+    keys = tuple(key(run, NOBODY, two.of(run)) for run in family)
+    if len(family) == 1:
+        return keys
+    top, low = family
+    proved = low.proof.tree if low.proof else ""
+    return (*keys, low.tree == top.tree, low.tree in top.seen, proved == low.tree)
+
+
+def _never_ends(graph: Graph) -> Broken | None:
+    """From every point an end (or a trigger's wait) can be reached, and no circle goes without a wait."""
+    if len(graph.edges) < len(graph.nodes):
+        return None
+    good = {n for n, family in enumerate(graph.nodes) if family[0].end or listens(family[0])}
+    lost = graphs.lost(graph.edges, good)
+    if lost is not None:
+        return _told(graph, lost, "SYS-1", "from here no end can be reached")
+    between = [steps if not waits(graph.nodes[n][0]) else [] for n, steps in enumerate(graph.edges)]
+    _, loose = graphs.in_order(between)
+    return _told(graph, loose[0], "BOUND", "it goes round without a wait") if loose else None
+
+
+# ---- a counterexample ---------------------------------------------------------------------------------------------------------
+
+
+def _told(graph: Graph, node: int, law: str, says: str, last: Happened | None = None) -> Broken:
+    way: list[int] = []
+    while node:
+        way.insert(0, node)
+        node = graph.reached[node][0]
+    steps = [_replayed(graph, n) for n in way]
+    return Broken(law, says, graph.two.name, (*steps, *([_step(last)] if last else [])))
+
+
+def _replayed(graph: Graph, node: int) -> Step:
+    source, says = graph.reached[node]
+    wanted = _key(graph.nodes[node], graph.two)
+    ways = happenings(graph.nodes[source], graph.two)
+    return _step(next(s for s in ways if s.says == says and _key(s.family, graph.two) == wanted))
+
+
+def _step(happened: Happened) -> Step:
+    facts = [f"{name}: {brief(fact)}" for name, told in happened.facts.items() for fact in told]
+    state = " > ".join(run.state for run in happened.family)
+    return Step(happened.says, tuple(facts), state, happened.family[0].status)

@@ -1,0 +1,181 @@
+"""Every next move of a run, and the facts that the real rules make of it.
+
+What the shell would do is done here by hand: a child gets its id, a run below charges and stops its parent, a
+letter is taken at any point. What follows is the core's own `due`, `react`, `hear` and `wake`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball.core import decide, letters
+from flyball.core import events as e
+from flyball.core import run as runs
+from flyball.core.decide import Do, Finished, Note, Rest
+from flyball.core.run import Run
+from flyball.lab.prove.act_results import results, usage_of
+from flyball.lab.prove.premises import Premise
+
+STALE = "another"  # the hash of something that was not shown
+WORDS = ("answer", "redirect")  # answers that carry text
+BELOW = (
+    ("waiting", "wait.question", None),
+    ("waiting", "wait.rate_limit", 10),
+    ("waiting", "limit.budget_usd", None),
+    ("paused", "wait.breakpoint", None),
+    ("blocked", "blocked.guard.radius", None),
+)
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """One thing that may happen next."""
+
+    says: str
+    kind: str  # due | finished | interrupted | letter | resume | outcome | below
+    at: int = 0
+    finished: Finished | None = None
+    letter: letters.AnyLetter | None = None
+    given: tuple[e.AnyEvent, ...] = ()
+    outcome: str = ""
+
+
+def moves(run: Run, premise: Premise) -> Iterator[Move]:
+    now = run.at + 1
+    yield from _of_its_own(run, now)
+    if run.act is not None:
+        yield from _in_flight(run, run.act, premise, now)
+    if run.question is not None:
+        yield from _answers(run, run.question, premise, now)
+    if run.status in ("paused", "waiting"):
+        yield Move(says="`flyball resume`", kind="resume", at=now)
+    if run.stop is not None and run.stop.code == "wait.take_over":
+        yield Move(says="a person hands it back", kind="letter", at=now, letter=letters.HandBack(who="anna"))
+    if not run.asked:
+        for what in premise.letters:
+            yield Move(says=f"a person says {what}", kind="letter", at=now, letter=letters.Ask(what=what))
+
+
+def _of_its_own(run: Run, now: int) -> Iterator[Move]:
+    match decide.due(run, now):
+        case Do(act):
+            yield Move(says=f"{act.do} begins{_why(act)}", kind="due", at=now)
+        case Note():
+            yield Move(says="the rules go on", kind="due", at=now)
+        case Rest(until) if until is not None and run.act is None:
+            yield Move(says="the wait is over", kind="due", at=until)
+        case Rest():
+            if run.status == "running" and run.act is None and run.here.act == "listen":
+                for outcome in run.here.on:
+                    yield Move(says=f"there is {outcome}", kind="outcome", at=now, outcome=outcome)
+
+
+def _why(act: e.Act) -> str:
+    return f" ({act.why})" if act.why else ""
+
+
+# ---- an act is in flight -------------------------------------------------------------------------------------
+
+
+def _in_flight(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Move]:
+    if act.child:
+        yield from _below(run, act, premise, now)
+        return
+    for came in results(run, act, premise):
+        yield Move(says=came.says, kind="finished", at=now, finished=came.finished)
+    if run.interruptions < premise.crashes or (premise.results == "all" and run.interruptions == 0):
+        cut = e.ActInterrupted(at=now, key=act.key, reason="its keeper was killed")
+        yield Move(says="its process is killed with the driver", kind="interrupted", at=now, given=(cut,))
+        if run.interruptions == 0:
+            cut = e.ActInterrupted(at=now, key=act.key, reason="its sandbox is gone", gone=True)
+            yield Move(says="its sandbox is gone", kind="interrupted", at=now, given=(cut,))
+    if run.asked in ("stop", "cancel"):
+        cut = e.ActInterrupted(at=now, key=act.key, reason=runs.BY_A_PERSON)
+        yield Move(says="the act is stopped", kind="interrupted", at=now, given=(cut,))
+
+
+def _below(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Move]:
+    stopped = run.status != "running"
+    usage = usage_of(premise)
+    for came in results(run, act, premise):
+        result = came.finished.result
+        assert isinstance(result, e.ChildEnded)
+        went: list[e.AnyEvent] = [e.ChildWentOn(at=now, run=act.child)] if stopped else []
+        if result.turns:
+            went.append(
+                e.Charged(at=now, run=act.child, usage=usage, turns=result.turns, took_us=premise.took_us)
+            )
+        yield Move(says=came.says, kind="finished", at=now, finished=came.finished, given=tuple(went))
+    if stopped:
+        went_on = e.ChildWentOn(at=now, run=act.child)
+        yield Move(says="the run below goes on", kind="below", at=now, given=(went_on,))
+    elif premise.results != "onward":
+        for status, code, until in BELOW:
+            yield _below_stops(act, status, code, now + until if until else None, now)
+
+
+def _below_stops(act: e.Act, status: str, code: str, until: int | None, now: int) -> Move:
+    stop = e.ChildStopped(at=now, run=act.child, status=status, stop=e.Stop(code=code), until=until)
+    return Move(says=f"the run below stops: {code}", kind="below", at=now, given=(stop,))
+
+
+# ---- people --------------------------------------------------------------------------------------------------
+
+
+def _answers(run: Run, question: e.Question, premise: Premise, now: int) -> Iterator[Move]:
+    for verb in question.verbs:
+        plain = letters.Answer(question=question.id, verb=verb, who="anna", shown=question.shown)
+        for said in _said(run, plain, premise):
+            where = f" {said.data['state']}" if said.data else ""
+            yield Move(says=f"a person answers: {verb}{where}", kind="letter", at=now, letter=said)
+    if premise.results == "all":
+        stale = letters.Answer(question=question.id, verb=question.verbs[0], shown=STALE)
+        yield Move(says="a person answers what was shown before", kind="letter", at=now, letter=stale)
+
+
+def _said(run: Run, plain: letters.Answer, premise: Premise) -> Iterator[letters.Answer]:
+    """An answer that names a state: each of them, or the first and the last."""
+    target = run.here.on.get(plain.verb, "") if run.here.act == "ask" else ""
+    if target.startswith("any:"):
+        choices = run.machine.targets(target)
+        for state in choices if premise.results == "all" else dict.fromkeys((choices[0], choices[-1])):
+            yield replace(plain, data={"state": state})
+        return
+    yield replace(plain, text="do it so") if plain.verb in WORDS else plain
+
+
+# ---- what the rules make of it -------------------------------------------------------------------------------
+
+
+def facts(run: Run, move: Move) -> list[e.AnyEvent]:
+    """The facts that would be journaled."""
+    match move.kind:
+        case "due":
+            return _due(run, move.at)
+        case "finished":
+            assert move.finished is not None
+            after = runs.fold(run, move.given)
+            return [*move.given, *decide.react(after, move.finished, move.at)]
+        case "letter":
+            assert move.letter is not None
+            return letters.hear(run, letters.encode(move.letter), 1, move.at)
+        case "resume":
+            return letters.wake(run, move.at)
+        case "outcome":
+            return decide.onward(run, move.outcome, move.at)
+        case _:
+            return list(move.given)
+
+
+def _due(run: Run, now: int) -> list[e.AnyEvent]:
+    match decide.due(run, now):
+        case Do(act):
+            child: dict[str, Any] = {"child": f"c{run.acts}"} if act.do.startswith("run:") else {}
+            return [e.ActStarted(at=now, act=replace(act, **child))]
+        case Note(events):
+            return list(events)
+        case _:
+            return []

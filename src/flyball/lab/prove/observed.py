@@ -1,0 +1,24 @@
+"""One fact as a law sees it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from flyball.core import events as e
+from flyball.core.machine import OURS
+from flyball.core.run import Run
+from flyball.lab.prove.premises import Premise
+from flyball.lab.prove.witness import Witness
+
+OF_THE_RULES = (*OURS, "stalled", "third_failure", "escalate", "halted")  # outcomes that need no turn
+
+
+class Seen(Struct, frozen=True):
+    """One fact, with the run and the witness before and after it."""
+
+    premise: Premise
+    before: Run
+    event: e.AnyEvent
+    after: Run
+    was: Witness
+    now: Witness

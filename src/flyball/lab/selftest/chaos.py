@@ -1,0 +1,402 @@
+"""kill -9 of a real supervisor at random instants: nothing that was written is lost, nothing done is done again.
+
+Right before each kill the journal is read; what stood there then must stand there for ever. Effects are counted
+by their own witnesses. Each run must reach the end that it reaches undisturbed. The seed chooses runs and
+instants; what a process is doing at such an instant is up to the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from flyball.agents import process
+from flyball.core.letters import Answer
+from flyball.core.run import Run
+from flyball.errors import FlyballError
+from flyball.evidence.consistency import check
+from flyball.evidence.verify import verify_run
+from flyball.lab.selftest.outside_witness import Effects, effects
+from flyball.lab.selftest.place import Place
+from flyball.lab.selftest.scenarios import PLOTS, Plot
+from flyball.runtime.app import App
+
+LANES = 2
+KILLS_A_RUN = 8  # at most
+KEEPERS_TOO = 3  # in one of so many kills the keepers of its acts are killed with the supervisor
+STEP_S = 0.02
+PATIENCE_S = 120.0
+GOING_ON = ("go-on", "retry", "approve")
+
+
+class Tally(Struct):
+    """What was seen. A campaign passes if the middle part is all zero."""
+
+    kills: int = 0
+    with_keepers: int = 0
+    runs: int = 0
+    plots: dict[str, int] = field(default_factory=dict[str, int])
+    events: int = 0
+    acknowledged: int = 0
+    witnessed: int = 0
+    interrupted: int = 0
+    loose_ends: dict[str, int] = field(default_factory=dict[str, int])  # for `flyball check`, by kind
+
+    events_lost: int = 0
+    effects_doubled: int = 0
+    effects_missing: int = 0
+    effects_unannounced: int = 0
+    other_ends: int = 0
+    faults: int = 0
+
+    complaints: list[str] = field(default_factory=list[str])
+    took_s: float = 0.0
+    seed: int = 0
+
+    @property
+    def good(self) -> bool:
+        wrong = (self.events_lost, self.effects_doubled, self.effects_missing, self.effects_unannounced)
+        return not any(wrong) and not self.other_ends and not self.faults
+
+    @property
+    def kills_a_minute(self) -> float:
+        return round(60 * self.kills / self.took_s, 1) if self.took_s else 0.0
+
+
+class Ending(Struct, frozen=True):
+    """How a run ended, in all that must not depend on kills."""
+
+    end: str
+    code: str
+    state: str
+    turns: int
+    tree: str
+    commits: int
+    certificate: str
+
+
+class Campaign:
+    """So many kills, shared out over the lanes; each lane has a place of its own."""
+
+    def __init__(self, folder: Path, kills: int, seed: int, say: Callable[[str], None]) -> None:
+        self.folder, self.left, self.say = folder, kills, say
+        self.tally, self.lock, self.stop = Tally(seed=seed), threading.Lock(), threading.Event()
+        self.wanted = kills
+        self.expected: dict[str, tuple[Ending, dict[str, int]]] = {}
+        self.lanes = [
+            Lane(self, Place(folder / f"lane-{n}"), random.Random(f"{seed}/{n}")) for n in range(LANES)
+        ]
+
+    def run(self) -> Tally:
+        began = time.monotonic()
+        self._in_lanes()
+        self.tally.took_s = time.monotonic() - began
+        return self.tally
+
+    def _in_lanes(self) -> None:
+        faults: list[BaseException] = []
+
+        def guarded(lane: Lane) -> None:
+            try:
+                with contextlib.closing(lane.open()):
+                    lane.work()
+            except BaseException as fault:
+                faults.append(fault)
+                self.stop.set()
+
+        threads = [threading.Thread(target=guarded, args=(lane,)) for lane in self.lanes]
+        for thread in threads:
+            thread.start()
+        try:
+            while any(thread.is_alive() for thread in threads):
+                time.sleep(STEP_S)
+        except BaseException:  # Ctrl+C: the lanes end what they have started
+            self.stop.set()
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+        if faults:
+            raise faults[0]
+
+    def take(self, most: int) -> int:
+        """So many of the kills that are left."""
+        with self.lock:
+            taken = min(most, self.left)
+            self.left -= taken
+            return taken
+
+    def give_back(self, kills: int) -> None:
+        with self.lock:
+            self.left += kills
+
+    def note(self, **counts: int) -> None:
+        with self.lock:
+            for name, count in counts.items():
+                setattr(self.tally, name, getattr(self.tally, name) + count)
+            if counts.get("kills") and (self.tally.kills % 10 == 0 or self.tally.kills == self.wanted):
+                seen = self.tally
+                self.say(
+                    f"{seen.kills:>5} of {self.wanted} kills, {seen.runs} runs ended, "
+                    f"{seen.events_lost} events lost, {seen.effects_doubled} effects doubled"
+                )
+
+    def complain(self, what: str) -> None:
+        with self.lock:
+            self.tally.complaints.append(what)
+            self.say(what)
+
+
+class Lane:
+    """Runs one after another, in one place."""
+
+    def __init__(self, campaign: Campaign, place: Place, chance: random.Random) -> None:
+        self.campaign, self.place, self.chance = campaign, place, chance
+        self.app = App(place.env)
+        self.known: set[str] = set()
+        self.over: set[Path] = set()
+        self.seen: dict[tuple[str, int], str] = {}
+
+    def open(self) -> Lane:
+        """The journal belongs to the thread that opens it."""
+        self.app = App(self.place.env)
+        return self
+
+    def close(self) -> None:
+        self.app.close()
+
+    def work(self) -> None:
+        while not self.campaign.stop.is_set():
+            kills = self.campaign.take(self.chance.randint(1, KILLS_A_RUN))
+            if not kills:
+                break
+            plot = self.chance.choice(PLOTS)
+            self._rehearse(plot)
+            self._judge(plot, self._play(plot, kills))
+        self._judge_all()
+
+    def _rehearse(self, plot: Plot) -> None:
+        """Once, undisturbed: what the others are held against."""
+        if plot.name in self.campaign.expected:
+            return
+        run = self._play(plot, 0)
+        if run is None or run.end != plot.end:
+            why = f"{run.status} in {run.state}" if run else "it never ended"
+            raise FlyballError(
+                f"'{plot.name}' does not even come to its end undisturbed ({why}); see {self.place.folder / 'said'}."
+            )
+        with self.campaign.lock:
+            self.campaign.expected[plot.name] = (self._ending(run), self._effects(run).finished)
+
+    # ---- one run
+
+    def _play(self, plot: Plot, kills: int) -> Run | None:
+        """Start it, kill it so often, and resume it until it ends; None: it never began, or never ended."""
+        words, root, left = self.place.words(plot), "", kills
+        for _ in range(3 * kills + 20):
+            if self.campaign.stop.is_set():
+                break
+            left -= self._drive(words, root, left > 0)
+            root = root or self._begun()
+            if not root:
+                continue
+            run = self.app.read(root)
+            if run.status == "ended":
+                self.campaign.give_back(left)
+                return run
+            self._answer(plot, run)
+            words = ["resume", root, "--json"]
+        self.campaign.give_back(left)
+        return None
+
+    def _drive(self, words: list[str], root: str, deadly: bool) -> int:
+        """One supervisor, until it ends or is killed. How many were killed: 0 or 1."""
+        started = self.place.start(words)
+        try:
+            if deadly and not self._outlived(started, root):
+                self._look(root)
+                started.kill()
+                return self._killed(started)
+            if not self._ends_within(started, PATIENCE_S, root) and not self.campaign.stop.is_set():
+                self.campaign.complain(f"A supervisor hung: flyball {' '.join(words)}")
+            return 0
+        finally:
+            if started.poll() is None:
+                started.kill()
+                started.wait()
+
+    def _outlived(self, started: subprocess.Popen[bytes], root: str) -> bool:
+        """Wait for a random instant: while it starts, while it works, in an act; True: it ended before."""
+        when = self.chance.choice(("starting", "working", "working", "acting"))
+        if when == "starting":
+            return self._ends_within(started, self.chance.random() * 0.8, root)
+        while not (self._keepers() if when == "acting" else self.place.drives(started.pid)):
+            if self._ends_within(started, STEP_S, root) or self.campaign.stop.is_set():
+                return True
+        span = 0.2 if when == "acting" else self.chance.choice((0.2, 0.8, 2.0))
+        return self._ends_within(started, self.chance.random() * span, root)
+
+    def _ends_within(self, started: subprocess.Popen[bytes], seconds: float, root: str) -> bool:
+        until = time.monotonic() + seconds
+        while (rest := until - time.monotonic()) > 0 and not self.campaign.stop.is_set():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                started.wait(min(rest, 5 * STEP_S))
+                return True
+            self._look(root)
+        return started.poll() is not None
+
+    def _killed(self, started: subprocess.Popen[bytes]) -> int:
+        if started.wait() != -signal.SIGKILL:
+            return 0  # it had just ended by itself
+        keepers = self._kill_keepers() if self.chance.randrange(KEEPERS_TOO) == 0 else 0
+        self.campaign.note(kills=1, with_keepers=int(keepers > 0))
+        return 1
+
+    def _kill_keepers(self) -> int:
+        """As when the computer loses power: the acts in flight are lost, not only their driver."""
+        living = self._keepers()
+        for claim in living:
+            with contextlib.suppress(ProcessLookupError, ValueError):
+                os.kill(int(claim.read_text().partition(".")[0]), signal.SIGKILL)
+        return len(living)
+
+    def _keepers(self) -> list[Path]:
+        """The claims of acts that are in flight."""
+        acts = self.place.state / "acts"
+        claims = [c for c in (*acts.glob("*/claim"), *acts.glob("*/*/claim")) if c not in self.over]
+        seen = {claim: process.look(claim.parent) for claim in claims}
+        self.over.update(claim for claim in claims if seen[claim] in ("ended", "lost"))
+        return [claim for claim in claims if seen[claim] == "alive"]
+
+    def _begun(self) -> str:
+        found = [row.run for row in self.app.journal.rows(parent="") if row.run not in self.known]
+        self.known.update(found)
+        return found[0] if found else ""
+
+    def _look(self, root: str) -> None:
+        """What stands in the journal now, must for ever."""
+        rows = self.app.journal.rows(root=root) if root else self.app.journal.rows(limit=4)
+        for row in rows:
+            seq, head = self.app.journal.head(row.run)
+            self.seen[row.run, seq] = head
+
+    def _answer(self, plot: Plot, run: Run) -> None:
+        """What a person would say to an open question, of the run or of one below it."""
+        while run.question is None and run.child and self.app.journal.row(run.child):
+            run = self.app.read(run.child)
+        question = run.question
+        if question is None or self.app.journal.mail(run.id):
+            return
+        wanted = (plot.answers.get(question.kind, ""), *GOING_ON, *question.verbs)
+        verb = next(word for word in wanted if word in question.verbs)
+        self.app.send(run, Answer(question=question.id, verb=verb, who="selftest", how="selftest"))
+
+    # ---- what came of it
+
+    def _judge(self, plot: Plot, run: Run | None) -> None:
+        if run is None:
+            if not self.campaign.stop.is_set():
+                self.campaign.note(other_ends=1)
+                self.campaign.complain(
+                    f"'{plot.name}' did not come to an end; see {self.place.folder / 'said'}."
+                )
+            return
+        ending, wanted = self.campaign.expected[plot.name]
+        with self.campaign.lock:
+            self.campaign.tally.plots[plot.name] = self.campaign.tally.plots.get(plot.name, 0) + 1
+        self.campaign.note(runs=1)
+        self._compare(run, ending, self._ending(run))
+        self._weigh(run, Counter(wanted), self._effects(run))
+
+    def _compare(self, run: Run, wanted: Ending, ending: Ending) -> None:
+        if ending != wanted:
+            self.campaign.note(other_ends=1)
+            self.campaign.complain(f"Run {run.id} ended as {ending}, undisturbed as {wanted}.")
+
+    def _weigh(self, run: Run, wanted: Counter[str], seen: Effects) -> None:
+        done = Counter(seen.finished)
+        doubled, missing = seen.doubled + (done - wanted).total(), (wanted - done).total()
+        self.campaign.note(
+            witnessed=seen.witnessed,
+            interrupted=seen.interrupted,
+            effects_doubled=doubled,
+            effects_missing=missing,
+            effects_unannounced=seen.unannounced,
+        )
+        if doubled or missing or seen.unannounced:
+            self.campaign.complain(f"Run {run.id}: {seen}, wanted {dict(wanted)}.")
+
+    def _judge_all(self) -> None:
+        """Everything that was read before a kill is there, and the whole state adds up."""
+        for (run_id, seq), head in self.seen.items():
+            if self.app.journal.hash_at(run_id, seq) != head:
+                self.campaign.note(events_lost=1)
+                self.campaign.complain(f"Run {run_id}: event {seq} was there before a kill, and is not now.")
+        checked = check(self.app)
+        grave = [finding for finding in checked.findings if finding.grave]
+        for finding in grave:
+            self.campaign.complain(finding.message)
+        self.campaign.note(acknowledged=len(self.seen), events=checked.events, faults=len(grave))
+        with self.campaign.lock:
+            loose = Counter(finding.kind for finding in checked.findings if not finding.grave)
+            self.campaign.tally.loose_ends = dict(Counter(self.campaign.tally.loose_ends) + loose)
+
+    def _ending(self, run: Run) -> Ending:
+        branch = (
+            f"--branches=flyball/{run.id}",
+            f"^{self.place.base}",
+        )  # there is none where nothing changed
+        return Ending(
+            end=run.end,
+            code=run.stop.code if run.stop else "",
+            state=run.state,
+            turns=run.turns,
+            tree=run.tree,
+            commits=int(self.place.git("rev-list", "--count", *branch)),
+            certificate=verify_run(self.app, run.id).word,
+        )
+
+    def _effects(self, run: Run) -> Effects:
+        family = [row.run for row in self.app.journal.rows(root=run.id)]
+        entries = [entry for member in family for entry in self.app.journal.read(member)]
+        return effects(entries, self.place.state / "acts", self.place.witness)
+
+
+def chaos(
+    kills: int, seed: int, say: Callable[[str], None], keep: bool = False, where: Path | None = None
+) -> Tally:
+    """The whole campaign, in a temporary folder; it stays where something went wrong, or if asked to."""
+    folder = Path(tempfile.mkdtemp(prefix="flyball-chaos-", dir=where))
+    tally: Tally | None = None
+    try:
+        tally = Campaign(folder, kills, seed, say).run()
+        return tally
+    finally:
+        if keep or tally is None or not tally.good:
+            say(
+                f"Everything is kept in {folder}; set FLYBALL_STATE_DIR to a lane's state there to look at it."
+            )
+        else:
+            subprocess.run(["rm", "-rf", str(folder)], check=False)
+
+
+def facts(tally: Tally) -> dict[str, Any]:
+    """For programs."""
+    names = tally.__struct_fields__
+    return {
+        "good": tally.good,
+        "kills_a_minute": tally.kills_a_minute,
+        **{n: getattr(tally, n) for n in names},
+    }

@@ -1,0 +1,254 @@
+"""Every write and every sync of a run, gone wrong in every way: what was acknowledged is there, or it is refused.
+
+A point is one deed of the disk and one fault. The story is written until the disk says no; then comes a healthy disk
+(after a power cut, where the fault is one) and a new driver reads, folds and goes on. Good is: a prefix of the story
+that holds all that was acknowledged; and where the disk had lost what it said it kept, a prefix or a refusal.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from flyball.core.run import thaw
+from flyball.errors import JournalError
+from flyball.journal import Entry
+from flyball.journal.sqlite import SqliteJournal
+from flyball.lab.selftest.faulty_disk import FAULTS, Platter, Trouble
+from flyball.lab.selftest.story import RUN, Story, folded, row_at, story
+
+CHECKPOINT_PAGES = 48  # often enough that the file itself is written, too
+ON = 3  # steps that a new driver goes on by
+WHOLE = 16  # at one of so many points it goes on to the end
+
+
+class Lived(Struct):
+    """What a driver knows when its disk has said no: what was acknowledged, and the sentence."""
+
+    told: int = 0  # events
+    posted: int = 0  # letters
+    said: str = ""
+
+
+class Swept(Struct):
+    """What was tried, and what came of it. A sweep passes if `wrong` is empty."""
+
+    events: int = 0
+    deeds: dict[str, int] = field(default_factory=dict[str, int])
+    points: int = 0
+    by_fault: dict[str, int] = field(default_factory=dict[str, int])
+    kept: int = 0  # points after which everything acknowledged was there
+    shorter: int = 0  # the disk lied, and what is left is a prefix
+    refused: int = 0  # the disk lied, and the journal says so
+    unharmed: int = 0  # of those kept: the fault came to nothing
+    wrong: list[str] = field(default_factory=list[str])
+
+    @property
+    def good(self) -> bool:
+        return not self.wrong and self.points == self.kept + self.shorter + self.refused
+
+
+class Bench:
+    """One folder, one disk, one story; each trial begins with an empty folder."""
+
+    def __init__(self, folder: Path, told: Story | None = None) -> None:
+        self.story = told or story()
+        self.path = folder / "journal.db"
+        self.disk = Platter(f"platter-{next(_names)}")
+
+    def close(self) -> None:
+        self._clear()
+        self.disk.unregister()
+
+    def _clear(self) -> None:
+        for name in ("", "-wal", "-shm"):
+            Path(f"{self.path}{name}").unlink(missing_ok=True)
+
+    # ---- one trial
+
+    def undisturbed(self) -> list[str]:
+        """What the disk does when nothing goes wrong: `write`, `sync` or `truncate`, in order."""
+        self._clear()
+        self.disk.begin(Trouble())
+        lived = self._live()
+        assert (lived.said, lived.told) == ("", len(self.story.entries)), lived
+        return list(self.disk.deeds)
+
+    def trial(self, trouble: Trouble, whole: bool = False) -> tuple[str, str]:
+        """("kept" | "unharmed" | "shorter" | "refused" | "wrong", why)."""
+        self._clear()
+        self.disk.begin(trouble)
+        lived = self._live()
+        if lived.said and not self._is_a_sentence(lived.said, trouble):
+            return "wrong", f"it said: {lived.said}"
+        if trouble.kind in ("tear", "lose"):
+            self.disk.power_cut()
+            Path(f"{self.path}-shm").unlink(missing_ok=True)  # the index does not outlive the power
+        self.disk.mend()
+        lies = trouble.kind == "lose"
+        try:
+            return self._judged(lived, lies, whole)
+        except JournalError as refusal:
+            good = lies and str(refusal).endswith(".")
+            return ("refused", str(refusal)) if good else ("wrong", f"it is refused: {refusal}")
+
+    def _is_a_sentence(self, said: str, trouble: Trouble) -> bool:
+        names = str(self.path) in said and said.endswith(".")
+        return names and (trouble.kind != "fill" or "full" in said)
+
+    def _live(self) -> Lived:
+        """Write the story until it is told or the disk says no."""
+        lived = Lived()
+        try:
+            journal = self._open()
+        except JournalError as error:
+            lived.said = str(error)
+            return lived
+        try:
+            self._write(journal, lived, "first", len(self.story.steps))
+        except JournalError as error:
+            lived.said = str(error)
+        with suppress(JournalError):
+            journal.close()
+        return lived
+
+    def _open(self) -> SqliteJournal:
+        return SqliteJournal(self.path, self.disk.name, CHECKPOINT_PAGES)
+
+    def _write(self, journal: SqliteJournal, lived: Lived, driver: str, steps: int) -> None:
+        fence = journal.acquire(RUN, driver, lambda _: False)
+        coming = [step for step in self.story.steps if step.write.after >= lived.told]
+        for step in coming[:steps]:
+            waiting = journal.mail(RUN)
+            if step.letter and not waiting:
+                journal.post(RUN, 1, step.letter)
+                lived.posted += 1
+                waiting = journal.mail(RUN)
+            letters = tuple(letter.id for letter in waiting[:1]) if step.letter else ()
+            lived.told += len(journal.append([replace(step.write, fence=fence, letters=letters)]))
+
+    # ---- what a new driver finds
+
+    def _judged(self, lived: Lived, lies: bool, whole: bool) -> tuple[str, str]:
+        journal = self._open()
+        try:
+            if faults := journal.faults():
+                raise JournalError(faults[0].message)
+            entries = list(journal.read(RUN))
+            if why := self._differs(journal, entries):
+                return "wrong", why
+            if not lies and (why := self._lost(journal, entries, lived)):
+                return "wrong", why
+            if why := self._cannot_go_on(journal, len(entries), whole):
+                return "wrong", why
+        finally:
+            journal.close()
+        if len(entries) < lived.told:
+            return "shorter", f"{len(entries)} of {lived.told} events"
+        return ("kept", lived.said) if lived.said else ("unharmed", "")
+
+    def _differs(self, journal: SqliteJournal, entries: list[Entry]) -> str:
+        """Everything that is there is the story's, and the state is the one the events add up to."""
+        seq = len(entries)
+        if tuple(entries) != self.story.entries[:seq]:
+            return f"its {seq} events are not the story's"
+        if journal.row(RUN) != row_at(self.story, seq):
+            return f"its row does not go with event {seq}"
+        expected = next((s.run for s in self.story.steps if s.write.after + len(s.write.drafts) == seq), None)
+        if folded(entries) != expected:
+            return f"its {seq} events add up to another state"
+        kept = journal.latest_snapshot(RUN)
+        if kept is not None and thaw(kept.body) != folded(entries[: kept.seq]):
+            return f"its snapshot at event {kept.seq} is of another state"
+        return ""
+
+    def _lost(self, journal: SqliteJournal, entries: list[Entry], lived: Lived) -> str:
+        if len(entries) < lived.told:
+            return f"{lived.told} events were acknowledged, {len(entries)} are there"
+        waiting = len(journal.mail(RUN))
+        if waiting < lived.posted - self.story.taken(len(entries)):
+            return f"{lived.posted} letters were acknowledged, {waiting} wait at event {len(entries)}"
+        return ""
+
+    def _cannot_go_on(self, journal: SqliteJournal, seq: int, whole: bool) -> str:
+        lived = Lived(told=seq)
+        self._write(journal, lived, "second", len(self.story.steps) if whole else ON)
+        if tuple(journal.read(RUN)) != self.story.entries[: lived.told] or journal.faults():
+            return f"it went on from event {seq} to something else"
+        return "" if not whole or lived.told == len(self.story.entries) else f"it stopped at {lived.told}"
+
+
+_names = count()
+
+
+# ---- many points -----------------------------------------------------------------------------------------------
+
+
+def points(deeds: list[str], seed: int, most: int | None = None) -> list[Trouble]:
+    """Every deed with every fault, or a sample of so many; where a disk lies, the power goes some time later."""
+    rng = random.Random(seed)
+    every = [(at, kind) for at in range(1, len(deeds) + 1) for kind in FAULTS]
+    chosen = every if most is None else sorted(rng.sample(every, min(most, len(every))))
+    return [
+        Trouble(kind, at, _cut(rng, at, len(deeds)) if kind == "lose" else 0, rng.randrange(1 << 30))
+        for at, kind in chosen
+    ]
+
+
+def _cut(rng: random.Random, at: int, last: int) -> int:
+    """Soon, at any time later, or only after everything is closed."""
+    return rng.choice((at + rng.randint(1, 40), rng.randint(at + 1, last + 1), 0))
+
+
+def sweep(
+    folder: Path,
+    most: int | None = None,
+    seed: int = 0,
+    say: Callable[[int, int], None] = lambda done, of: None,
+    share: tuple[int, int] = (0, 1),
+) -> Swept:
+    """Try every point (or `most` of them) in this folder. `share` (n, of): only each `of`-th point from the n-th."""
+    bench = Bench(folder)
+    try:
+        deeds = bench.undisturbed()
+        chosen = points(deeds, seed, most)[share[0] :: share[1]]
+        swept = Swept(events=len(bench.story.entries), deeds=dict(Counter(deeds)))
+        for number, trouble in enumerate(chosen):
+            _note(swept, trouble, deeds, *bench.trial(trouble, number % WHOLE == 0))
+            say(number + 1, len(chosen))
+        return swept
+    finally:
+        bench.close()
+
+
+def _note(swept: Swept, trouble: Trouble, deeds: list[str], came: str, why: str) -> None:
+    swept.points += 1
+    swept.by_fault[trouble.kind] = swept.by_fault.get(trouble.kind, 0) + 1
+    if came == "wrong":
+        what = (
+            f"{deeds[trouble.at - 1]} {trouble.at}, {trouble.kind}, cut at {trouble.cut}, seed {trouble.seed}"
+        )
+        swept.wrong.append(f"{what}: {why}")
+        return
+    swept.unharmed += came == "unharmed"
+    counted = "kept" if came == "unharmed" else came
+    setattr(swept, counted, getattr(swept, counted) + 1)
+
+
+def together(parts: Iterable[Swept]) -> Swept:
+    """What several shares of one sweep came to."""
+    whole = Swept()
+    for part in parts:
+        whole.events, whole.deeds = part.events, part.deeds
+        whole.by_fault = dict(Counter(whole.by_fault) + Counter(part.by_fault))
+        for name in ("points", "kept", "shorter", "refused", "unharmed"):
+            setattr(whole, name, getattr(whole, name) + getattr(part, name))
+        whole.wrong += part.wrong
+    return whole

@@ -1,0 +1,66 @@
+"""What the trial stands on: this machine, its programs, and how long its disk takes to keep a promise."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+import apsw
+
+from flyball import __version__
+
+SYNCS = 50
+PAGE = bytes(4096)
+
+
+def machine(folder: Path) -> dict[str, str]:
+    """Names and versions, each a word or two."""
+    return {
+        "flyball": __version__,
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+        "git": _version("git"),
+        "bwrap": _version("bwrap"),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
+        "file system": _file_system(folder),
+        "free": f"{shutil.disk_usage(folder).free // 1_000_000_000} GB",
+    }
+
+
+def _version(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        return "not installed"
+    try:
+        said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return "cannot be run"
+    return next((word for word in said.stdout.split() if word[:1].isdigit()), "unknown")
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of the file system, where the kernel tells; the longest mount that the folder is in."""
+    place = str(folder.resolve())
+    try:
+        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        return "unknown"
+    inside = [(len(at), kind) for at, kind in mounts if place == at or place.startswith(f"{at.rstrip('/')}/")]
+    return max(inside)[1] if inside else "unknown"
+
+
+def sync_us(folder: Path) -> int:
+    """The median time of one page written and synced."""
+    took: list[int] = []
+    with (folder / "sync").open("wb", buffering=0) as file:
+        for _ in range(SYNCS):
+            began = time.perf_counter_ns()
+            file.write(PAGE)
+            os.fsync(file.fileno())
+            took.append(time.perf_counter_ns() - began)
+    return int(statistics.median(took)) // 1000

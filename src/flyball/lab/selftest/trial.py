@@ -1,0 +1,191 @@
+"""The whole self-test: five searches for something wrong, one after the other, on this machine and this disk."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from flyball.errors import FlyballError
+from flyball.lab.prove import LAWS
+from flyball.lab.prove.many import proofs
+from flyball.lab.selftest.chaos import chaos
+from flyball.lab.selftest.conforming import conform
+from flyball.lab.selftest.storage import sweep
+from flyball.lab.selftest.this_machine import machine, sync_us
+from flyball.machines import SHIPPED, shipped
+
+Say = Callable[[str], None]
+
+
+class Size(Struct, frozen=True):
+    """How much is tried."""
+
+    machines: tuple[str, ...] = SHIPPED
+    seeds: int = 200
+    kills: int = 20
+    points: int = 600
+
+
+USUAL = Size()
+QUICK = Size(machines=("loop", "review"), seeds=16, kills=2, points=80)
+
+
+class Part(Struct):
+    """One search: what was tried, how many, what came of it."""
+
+    name: str
+    tried: str = ""
+    held: bool = False
+    figures: dict[str, Any] = field(default_factory=dict[str, Any])
+    wrong: list[str] = field(default_factory=list[str])
+    took_s: float = 0.0
+
+
+class Trial(Struct):
+    seed: int
+    machine: dict[str, str]
+    sync_us: int
+    parts: list[Part] = field(default_factory=list[Part])
+    took_s: float = 0.0
+    kept: str = ""  # where everything lies, if something went wrong
+
+    @property
+    def good(self) -> bool:
+        return all(part.held for part in self.parts)
+
+
+def trial(where: Path, size: Size, say: Say, seed: int | None = None) -> Trial:
+    """Everything, in a new folder below `where`, which is removed unless something was found."""
+    chosen = random.randrange(1 << 32) if seed is None else seed
+    began, folder = time.monotonic(), _folder(where)
+    found = Trial(chosen, machine(folder), sync_us(folder))
+    try:
+        for name, search in SEARCHES.items():
+            found.parts.append(_searched(name, search, folder, size, chosen, say))
+        found.took_s = time.monotonic() - began
+        return found
+    finally:
+        if found.good and len(found.parts) == len(SEARCHES):
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            found.kept = str(folder)
+            say(f"Everything is kept in {folder}.")
+
+
+def _folder(where: Path) -> Path:
+    try:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="selftest-", dir=where))
+    except OSError as problem:
+        why = problem.strerror
+        raise FlyballError(
+            f"{where} cannot be written: {why}. Set FLYBALL_STATE_DIR to a folder of yours."
+        ) from None
+
+
+def _searched(name: str, search: Search, folder: Path, size: Size, seed: int, say: Say) -> Part:
+    part, began = Part(name), time.monotonic()
+    place = folder / name.replace(" ", "-")
+    place.mkdir()
+    try:
+        search(part, place, size, seed, say)
+        part.held = not part.wrong
+    except Exception as problem:  # a search that breaks off has not held
+        part.wrong.append(f"It broke off: {type(problem).__name__}: {problem}")
+    part.took_s = time.monotonic() - began
+    return part
+
+
+Search = Callable[[Part, Path, Size, int, Say], None]
+
+# ---- the five ----------------------------------------------------------------------------------------------------------
+
+
+def _prove(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
+    say(f"prove: {', '.join(size.machines)}")
+    done = [proof for _, proof, _ in proofs([(shipped(name), shipped) for name in size.machines])]
+    states, transitions = sum(p.states for p in done), sum(p.transitions for p in done)
+    part.tried = f"{len(done)} machines, {len(LAWS)} laws, {states} states, {transitions} transitions"
+    part.figures = {
+        "states": states,
+        "transitions": transitions,
+        "bounds": {p.machine: p.bound for p in done},
+    }
+    part.wrong = [f"{p.machine}: {p.broken.law}: {p.broken.says}" for p in done if p.broken]
+
+
+def _simulate(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
+    part.tried, part.figures, part.wrong = worlds(size.seeds, seed % 1_000_000, say)
+
+
+def worlds(seeds: int, first: int, say: Say) -> tuple[str, dict[str, Any], list[str]]:
+    """Seeded worlds, played: what was tried, figures, and the seeds in which a law was broken."""
+    from flyball.lab.simulate.campaign import simulate
+
+    played = 0
+
+    def watch(_: object) -> None:
+        nonlocal played
+        played += 1
+        if played % 10 == 0 or played == seeds:
+            say(f"simulate: {played} of {seeds} seeds")
+
+    found = simulate(range(first, first + seeds), watch=watch)
+    tried = f"{found.seeds} seeds, {found.events} events, {found.hours} virtual hours"
+    figures = {"seeds": found.seeds, "first": first, "events": found.events, "virtual_hours": found.hours}
+    return tried, figures, [f"seed {told.seed}: {told.law}: {told.broken}" for told in found.failed]
+
+
+def _kill(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
+    tally = chaos(size.kills, seed, lambda text: say(f"chaos: {text.strip()}"), where=folder)
+    part.tried = f"{tally.kills} kills -9, {tally.runs} runs to the end, {tally.witnessed} effects witnessed"
+    names = ("kills", "with_keepers", "runs", "events", "events_lost", "effects_doubled", "effects_missing")
+    part.figures = {name: getattr(tally, name) for name in names}
+    part.wrong = tally.complaints if not tally.good else []
+
+
+def _conform(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
+    say("journal: its laws, on this disk and in memory")
+    found = conform(folder)
+    part.tried = f"{found.laws} laws, each on SQLite on this disk and in memory"
+    part.figures, part.wrong = {"laws": found.laws}, found.broken
+
+
+def _storage(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
+    def progress(done: int, of: int) -> None:
+        if done % 50 == 0 or done == of:
+            say(f"storage: {done} of {of} faults")
+
+    swept = sweep(folder, size.points, seed, progress)
+    part.tried = f"{swept.points} faults of the disk in a run of {swept.events} events: {_by(swept.by_fault)}"
+    names = ("points", "kept", "shorter", "refused", "unharmed")
+    part.figures = {name: getattr(swept, name) for name in names}
+    part.wrong = swept.wrong
+
+
+def _by(counts: dict[str, int]) -> str:
+    words = {"fail": "failed", "tear": "torn", "lose": "lost", "fill": "disk full"}
+    return ", ".join(f"{counts.get(kind, 0)} {word}" for kind, word in words.items())
+
+
+SEARCHES: dict[str, Search] = {
+    "prove": _prove,
+    "simulate": _simulate,
+    "chaos": _kill,
+    "journal": _conform,
+    "storage": _storage,
+}
+
+
+def facts(found: Trial) -> dict[str, Any]:
+    """For programs."""
+    parts = [{name: getattr(part, name) for name in part.__struct_fields__} for part in found.parts]
+    told = {name: getattr(found, name) for name in found.__struct_fields__ if name != "parts"}
+    return {"good": found.good, **told, "parts": parts}

@@ -1,0 +1,1 @@
+"""The production code in simulated worlds, each made from one seed."""

@@ -1,0 +1,132 @@
+"""Many seeds, one after the other, and what they reached together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from flyball.core import events as e
+from flyball.lab.prove.explore import brief
+from flyball.lab.simulate.coverage import Coverage
+from flyball.lab.simulate.goals import goals_of
+from flyball.lab.simulate.onlooker import Line
+from flyball.lab.simulate.world import Aim, Told, World
+
+HOUR_US = 3_600_000_000
+BY_LOT = 8  # each eighth seed
+LAST = 20  # so many events are told of a seed that fails
+
+
+class Campaign(Struct):
+    seeds: int = 0
+    events: int = 0
+    virtual_us: int = 0
+    took_s: float = 0.0
+    coverage: Coverage = field(default_factory=Coverage)
+    failed: list[Told] = field(default_factory=list[Told])
+
+    @property
+    def good(self) -> bool:
+        return not self.failed
+
+    @property
+    def hours(self) -> int:
+        return self.virtual_us // HOUR_US
+
+    @property
+    def hours_a_minute(self) -> int:
+        return int(self.hours / self.took_s * 60) if self.took_s else 0
+
+    @property
+    def events_a_second(self) -> int:
+        return int(self.events / self.took_s) if self.took_s else 0
+
+    def add(self, told: Told) -> None:
+        self.seeds += 1
+        self.events += told.events
+        self.virtual_us += told.virtual_us
+        self.coverage.add(told.coverage)
+        if told.broken:
+            self.failed.append(replace(told, lines=told.lines[-LAST:]))
+
+
+def aim(seed: int, machine: str = "") -> Aim | None:
+    """What a seed aims for, one goal after the other; each eighth seed for nothing."""
+    goals = goals_of(machine)
+    return goals[(seed - seed // BY_LOT - 1) % len(goals)] if seed % BY_LOT else None
+
+
+def aimed(seed: int, machine: str = "") -> str:
+    """The same in words."""
+    goal = aim(seed, machine)
+    if goal is None:
+        return "by lot"
+    beside = f", with {', '.join(goal[1].faults)}" if goal[1].faults else ""
+    return f"aims for {goal[0]} {goal[1].state} × {goal[1].outcome} (premise '{goal[1].way.premise}'){beside}"
+
+
+def simulate(
+    seeds: Iterable[int],
+    machine: str = "",
+    watch: Callable[[Told], None] = lambda told: None,
+    by_lot: bool = False,
+) -> Campaign:
+    """Play each seed, aimed or all by lot; `watch` sees each one with all its lines."""
+    found, began = Campaign(), time.perf_counter()
+    for seed in seeds:
+        told = World(seed, machine, None if by_lot else aim(seed, machine)).play()
+        watch(told)
+        found.add(told)
+        found.took_s = time.perf_counter() - began
+    return found
+
+
+# ---- in words ----------------------------------------------------------------------------------------------------------
+
+
+def traced(lines: Iterable[Line]) -> Iterator[str]:
+    """A line each: the hour, the run, the fact; or what happened in the world."""
+    for line in lines:
+        says = f"* {line.says}" if line.event is None else f"{brief(line.event)}{_more(line.event)}"
+        yield f"{line.true / HOUR_US:10.3f} h  {line.run:<6} {says}"
+
+
+def _more(event: e.AnyEvent) -> str:
+    match event:
+        case e.ActStarted():
+            return f" {event.act.key} {event.act.why} on {event.act.tree}".replace("  ", " ")
+        case e.ActFinished():
+            return f" {event.key} {_result(event.result)}"
+        case e.ActInterrupted():
+            return f" {event.key}: {event.reason}"
+        case e.RestoreOrdered():
+            return f" {event.why} {event.tree}"
+        case e.Asked():
+            return f" {event.what}"
+        case e.LetterRefused():
+            return f": {event.reason}"
+        case e.Stopped() if event.question:
+            return f", asks {event.question.id} ({event.question.kind})"
+        case _:
+            return ""
+
+
+def _result(result: e.AnyResult) -> str:
+    match result:
+        case e.TurnEnded():
+            return f"{result.verdict}, leaves {result.tree} ({result.message})"
+        case e.ProofEnded():
+            return (
+                f"proof of {result.tree} {'passes' if result.passed else 'fails'} {result.invalid}".rstrip()
+            )
+        case e.CommitEnded() | e.CheckEnded():
+            return result.outcome
+        case e.ChildEnded():
+            return f"{result.run} ended {result.end}, {result.tree}"
+        case e.Restored():
+            return f"{result.tree} is there"
+        case e.Prepared():
+            return result.error or result.tree

@@ -1,0 +1,77 @@
+"""The way to a goal, as cues: what must come of which act, what people must say, and when the driver must die.
+
+A way is a list of moves that `prove` found. It is played once more by the real rules, without a world, to see what
+each move was; what happens by itself needs no cue.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import islice
+
+from msgspec import Struct
+
+from flyball.core import events as e
+from flyball.core import run as runs
+from flyball.core.run import BY_A_PERSON, Run
+from flyball.lab.prove.moves import Move, moves
+from flyball.lab.prove.premises import Premise, premises
+from flyball.lab.simulate.goals import Goal
+from flyball.lab.simulate.reachable import written
+from flyball.machines import SHIPPED, shipped
+
+
+class Cue(Struct, frozen=True):
+    """One thing that must happen next."""
+
+    kind: str  # finished | letter | outcome | lost
+    move: Move
+    at: int  # the model's clock
+    do: str = ""  # of the act in flight
+    why: str = ""
+    tree: str = ""  # as the model calls it
+
+
+class Script(Struct, frozen=True):
+    premise: Premise
+    cues: tuple[Cue, ...]
+    visit: int  # from this cue on the run is where the goal is
+
+
+def script_for(machine: str, goal: Goal) -> Script:
+    premise = _premises(machine)[goal.way.premise]
+    run, cues, visit = runs.begin(premise.began()), list[Cue](), 0
+    for number, step in enumerate(goal.way.steps, 1):
+        move = next(islice(moves(run, premise), step, None), None)
+        if move is None:  # the rules have changed since the way was found
+            break
+        cue = _cue(run, move)
+        cues += [cue] if cue else []
+        said = written(run, move)
+        run = runs.fold(run, said)
+        if number < len(goal.way.steps) and any(isinstance(fact, e.Moved) for fact in said):
+            visit = len(cues)
+    return Script(premise, tuple(cues), visit)
+
+
+@cache
+def _premises(machine: str) -> dict[str, Premise]:
+    parents = [shipped(name) for name in SHIPPED]
+    return {premise.name: premise for premise in premises(shipped(machine), parents)}
+
+
+def _cue(run: Run, move: Move) -> Cue | None:
+    act = run.act
+    match move.kind:
+        case "finished" if act is not None:
+            return Cue("finished", move, run.at, act.do, act.why, act.tree)
+        case "interrupted" if act is not None and not _by_a_person(move):
+            return Cue("lost", move, run.at, act.do, act.why, act.tree)
+        case "letter" | "outcome":
+            return Cue(move.kind, move, run.at)
+        case _:
+            return None
+
+
+def _by_a_person(move: Move) -> bool:
+    return any(isinstance(fact, e.ActInterrupted) and fact.reason == BY_A_PERSON for fact in move.given)

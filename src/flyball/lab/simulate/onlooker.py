@@ -1,0 +1,302 @@
+"""Watches every fact as it becomes durable and says which law it breaks. It keeps its own counts.
+
+It folds the journal's bytes by itself; the run that a driver holds must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from flyball.core import events as e
+from flyball.core.run import Run, apply, begin
+from flyball.journal import Entry
+from flyball.lab.prove.conduct import UNCHANGED
+from flyball.lab.simulate.counts import Breach, Counts, Family
+from flyball.lab.simulate.trees import Trees
+
+FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing")
+TELLER = "berta"  # who tells each thing once
+WAITED = "the wait is over"
+PINNED = ("machine", "settings", "began")
+REST = tuple(name for name in Run.__struct_fields__ if name not in PINNED)
+
+
+class Line(Struct, frozen=True):
+    """One line of a trace: a fact of a run, or something that happened in the world."""
+
+    true: int
+    run: str = ""
+    event: e.AnyEvent | None = None
+    says: str = ""
+
+
+class Watched(Struct):
+    """A run as its journal adds up to, and what is known beside it."""
+
+    run: Run
+    counts: Counts
+    seq: int = 0
+    head: str = ""
+    answered: frozenset[str] = frozenset()
+    place: tuple[str, str, str] | None = None  # the stop last answered, until something is done
+    started: str = ""
+    finished: frozenset[str] = frozenset()
+
+
+AgentResult = Callable[[Run, e.AnyEvent, Run], None]
+
+
+class Onlooker:
+    def __init__(self, trees: Trees, now: Callable[[], int], heard: AgentResult) -> None:
+        self.trees, self.now, self.heard = trees, now, heard
+        self.runs: dict[str, Watched] = {}
+        self.lines: list[Line] = []
+        self.events = 0
+        self.family = Family()
+        self.changed: dict[str, None] = {}
+        self.denied: set[str] = set()  # trees that the guard refused and nobody approved
+        self.unsure: set[str] = set()  # trees that the guard asks about
+        self.told: set[str] = set()  # what people told
+
+    def note(self, says: str) -> None:
+        self.lines.append(Line(self.now(), says=says))
+
+    def see(self, entries: Iterable[Entry]) -> None:
+        """A transaction is durable."""
+        seen: dict[str, None] = {}
+        for entry in entries:
+            self._see(entry)
+            seen[entry.run] = None
+        for run_id in seen:
+            self._costs_add_up(run_id)
+
+    def _see(self, entry: Entry) -> None:
+        event = e.decode(entry.body)
+        self.lines.append(Line(self.now(), entry.run, event))
+        self.events += 1
+        if e.encode(event) != entry.body:
+            raise Breach(
+                "SYS-3", f"event {entry.seq} of {entry.run} has other bytes when it is written again"
+            )
+        watched = self.runs.get(entry.run)
+        if watched is None:
+            self._begins(entry, event)
+            return
+        if entry.seq != watched.seq + 1:
+            raise Breach("SYS-4", f"event {entry.seq} of {entry.run} follows event {watched.seq}")
+        before = watched.run
+        watched.run, watched.seq, watched.head = apply(before, event), entry.seq, entry.hash
+        self.changed[entry.run] = None
+        self.family.heard(before, event)
+        for check in _CHECKS.get(type(event), ()):
+            check(self, watched, before, event)
+        watched.counts.heard(before, event, watched.run)
+        self._always(watched, before, event)
+        self.heard(before, event, watched.run)
+
+    def _begins(self, entry: Entry, event: e.AnyEvent) -> None:
+        if not isinstance(event, e.RunBegan) or entry.seq != 1:
+            raise Breach("SYS-4", f"{entry.run} begins with event {entry.seq}, {entry.kind}")
+        run = begin(event)
+        self.runs[entry.run] = Watched(run, Counts(run), 1, entry.hash)
+        self.family.begins(event)
+        self.changed[entry.run] = None
+        self.heard(run, event, run)
+
+    # ---- after every fact ----
+
+    def _always(self, watched: Watched, before: Run, event: e.AnyEvent) -> None:
+        run = watched.run
+        if before.status == "ended" and not isinstance(event, e.LetterRefused | e.Landed):
+            raise Breach("HUMAN-3", f"{run.id} has ended, then {e.kind(event)}")
+        if run.tree in self.denied and run.tree != before.tree:
+            raise Breach("ALO-9", f"{run.id} takes the refused tree {run.tree} for its own")
+        counted = isinstance(event, e.ActFinished) and isinstance(event.result, e.TurnEnded)
+        if run.turn != before.turn and not counted:
+            raise Breach("LOOP-5", f"{e.kind(event)} costs {run.id} a turn")
+        if before.granted or run.granted:
+            _granted(before, event, run)
+
+    def _costs_add_up(self, run_id: str) -> None:
+        run = self.runs[run_id].run
+        spent, took = self.family.spent(run_id), self.family.took(run_id)
+        if (run.spent, run.wall_us) != (spent, took):
+            raise Breach(
+                "GUARD-4", f"{run_id} has {run.spent} and {run.wall_us}; below it {spent} and {took}"
+            )
+
+    # ---- what a driver holds ----
+
+    def compare(self, held: dict[str, Run]) -> None:
+        """fold(journal) == the live run, for each that changed."""
+        changed, self.changed = self.changed, {}
+        for run_id in changed:
+            if run_id in held:
+                require_same(self.runs[run_id].run, held[run_id], PINNED if self.runs[run_id].seq < 4 else ())
+
+    def unfinished(self) -> list[Run]:
+        return [w.run for w in self.runs.values() if w.run.status != "ended"]
+
+    def of_root(self, root: str) -> list[Run]:
+        return [w.run for w in self.runs.values() if (w.run.began.root or w.run.id) == root]
+
+
+def require_same(journaled: Run, live: Run, more: Iterable[str] = ()) -> None:
+    for name in (*REST, *more):
+        mine, theirs = getattr(journaled, name), getattr(live, name)
+        if mine != theirs:
+            says = f"'{name}' of {live.id} is {theirs!r} in memory and {mine!r} by its journal"
+            raise Breach("SYS-3", says)
+
+
+# ---- by kind of fact ---------------------------------------------------------------------------------------------------
+
+
+def _moved(onlooker: Onlooker, watched: Watched, before: Run, event: e.Moved) -> None:
+    known = before.machine.ways.get(event.source, {}).get(event.target, ())
+    if event.source != before.state or event.outcome not in known:
+        raise Breach("SYS-2", f"{before.id}: no {event.source}→{event.target} on '{event.outcome}'")
+    end = before.machine.states[event.target].end
+    if before.tree in onlooker.unsure and end != "failure" and not before.todo:
+        raise Breach(
+            "ALO-1", f"{before.id} follows '{event.outcome}' though the guard asks about {before.tree}"
+        )
+    if end == "success" and before.owner:
+        _gate(onlooker, before)
+    if before.here.act == "listen":  # something new came from outside
+        watched.place = None
+
+
+def _gate(onlooker: Onlooker, run: Run) -> None:
+    trees, there = onlooker.trees, onlooker.trees.checkout.get(run.id)
+    if there != run.tree:
+        raise Breach("SYS-8", f"{run.id} succeeds with {run.tree}, but {there} is in the checkout")
+    if run.settings.proof and run.tree not in trees.proved:
+        raise Breach("SYS-8", f"{run.id} succeeds, but no proof of {run.tree} ever passed")
+    if (run.id, run.tree) not in trees.committed:
+        raise Breach("SYS-8", f"{run.id} succeeds, but {run.tree} was not committed")
+
+
+def _started(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActStarted) -> None:
+    key = event.act.key
+    if key in watched.finished or key == watched.started or before.act is not None:
+        raise Breach("SYS-5", f"{key} is started again, or over another act")
+    watched.started, watched.place = key, None
+    watched.counts.may_start(before, event.act)
+    if event.act.do.startswith(("agent:", "run:")):
+        onlooker.family.covered(lambda name: onlooker.runs[name].run, before)
+
+
+def _granted(before: Run, event: e.AnyEvent, run: Run) -> None:
+    asked = before.stop is not None and before.stop.code == "wait.permission"
+    given = isinstance(event, e.Answered) and event.verb in ("approve", "grant") and asked
+    if len(run.granted) > len(before.granted) and not given:
+        raise Breach("GUARD-2", f"{e.kind(event)} grants {run.granted[-1]} to {run.id}")
+    if run.turn > before.turn and any(call.startswith("once:") for call in run.granted):
+        raise Breach("GUARD-2", f"{run.id} keeps after a turn what was granted once")
+
+
+def _finished(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActFinished) -> None:
+    if before.act is None or event.key != before.act.key or event.key in watched.finished:
+        raise Breach("SYS-5", f"{event.key} is finished twice, or was never started")
+    watched.finished |= {event.key}
+    if isinstance(event.result, e.TurnEnded) and event.result.verdict in FREE:
+        counts = ("turn", "retries", "no_progress", "failures", "iteration")
+        _free("LOOP-5", before, watched.run, counts, f"'{event.result.verdict}'")
+    if isinstance(event.result, e.Restored):
+        by_a_person = before.act.why in ("approved", "hand-back", "rollback")
+        onlooker.unsure -= {event.result.tree} if by_a_person else set()
+        onlooker.denied -= (
+            {event.result.tree}
+            if before.act.why == "rollback" and _stood(onlooker, before, event.result)
+            else set()
+        )
+
+
+def _stood(onlooker: Onlooker, run: Run, back: e.Restored) -> bool:
+    return back.tree in onlooker.trees.left.get(run.began.root or run.id, ())
+
+
+def _interrupted(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActInterrupted) -> None:
+    if before.act is None or event.key != before.act.key:
+        raise Breach("SYS-5", f"{event.key} is interrupted, but was not in flight")
+    watched.finished |= {event.key}
+    _free("SYS-5", before, watched.run, UNCHANGED, "an interruption")
+
+
+def _free(law: str, before: Run, after: Run, names: Iterable[str], what: str) -> None:
+    cost = [name for name in names if getattr(before, name) != getattr(after, name)]
+    if cost:
+        raise Breach(law, f"{what} changes {', '.join(cost)} of {after.id}")
+
+
+def _ruled(onlooker: Onlooker, watched: Watched, before: Run, event: e.Ruled) -> None:
+    ruling = event.ruling
+    if ruling.diff in before.waived:
+        return
+    if ruling.verdict == "deny" and ruling.tree != before.tree:
+        onlooker.denied |= {ruling.tree}
+    if ruling.verdict == "ask":
+        onlooker.unsure |= {ruling.tree}
+
+
+def _answered(onlooker: Onlooker, watched: Watched, before: Run, event: e.Answered) -> None:
+    question = before.question
+    if question is None or question.id != event.question or event.question in watched.answered:
+        raise Breach("HUMAN-2", f"question {event.question} is answered again, or was not open")
+    if event.verb not in question.verbs:
+        raise Breach("HUMAN-2", f"question {event.question} is answered with '{event.verb}'")
+    watched.answered |= {event.question}
+    watched.place = (before.state, before.stop.code, before.stop.rule) if before.stop else None
+    if event.verb in ("approve", "go-on", "grant") and question.kind in ("approval", "block"):
+        ruled = {before.ruling.tree} if before.ruling else set[str]()
+        onlooker.denied -= ruled
+        onlooker.unsure -= ruled
+
+
+def _stopped(onlooker: Onlooker, watched: Watched, before: Run, event: e.Stopped) -> None:
+    asks, waits = event.question is not None, event.until is not None
+    if event.status in ("waiting", "blocked") and not asks and not waits:
+        raise Breach("SYS-1", f"{before.id} waits for nothing: {event.stop.code}")
+    if asks and (before.state, event.stop.code, event.stop.rule) == watched.place:
+        raise Breach("HUMAN-2", f"{before.id}: the answer leads straight back to {event.stop.code}")
+
+
+def _resumed(onlooker: Onlooker, watched: Watched, before: Run, event: e.Resumed) -> None:
+    early = event.why == WAITED and before.until is not None and event.at < before.until
+    if early:
+        raise Breach("LOOP-5", f"{before.id} goes on before its wait is over")
+
+
+def _told(onlooker: Onlooker, watched: Watched, before: Run, event: e.Told) -> None:
+    if event.who != TELLER:
+        return
+    if event.text in onlooker.told:
+        raise Breach("PAIR-4", f"'{event.text}' is delivered to {before.id} though it was delivered before")
+    onlooker.told |= {event.text}
+
+
+def _ended(onlooker: Onlooker, watched: Watched, before: Run, event: e.Ended) -> None:
+    if event.end != "success":
+        return
+    good = "completed" if before.settings.proof else "completed_unproven"
+    if before.machine.states[before.state].end != "success" or event.stop.code != good:
+        raise Breach("SYS-8", f"{before.id} succeeds in '{before.state}' as {event.stop.code}")
+
+
+_CHECKS: dict[type[Any], tuple[Callable[..., None], ...]] = {
+    e.Moved: (_moved,),
+    e.ActStarted: (_started,),
+    e.ActFinished: (_finished,),
+    e.ActInterrupted: (_interrupted,),
+    e.Ruled: (_ruled,),
+    e.Answered: (_answered,),
+    e.Stopped: (_stopped,),
+    e.Resumed: (_resumed,),
+    e.Told: (_told,),
+    e.Ended: (_ended,),
+}
+__all__ = ["Breach", "Line", "Onlooker", "Watched", "require_same"]

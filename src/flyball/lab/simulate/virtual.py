@@ -1,0 +1,105 @@
+"""The production supervisor, asleep in virtual time. Nothing that it decides or writes is changed."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from flyball.core import events as e
+from flyball.core.run import Run
+from flyball.core.transition import onward
+from flyball.journal import Journal
+from flyball.lab.simulate.keepers import Keepers, SimulatedPerformer
+from flyball.machines import shipped
+from flyball.runtime.supervisor import Supervisor
+
+
+class Around(Protocol):
+    """What a driver needs of its world."""
+
+    rng: random.Random
+    keepers: Keepers
+    living: set[str]
+
+    def now(self) -> int: ...
+
+    def new_id(self) -> str: ...
+
+    def sleep(self, timeout_s: float | None) -> None: ...
+
+    def check(self) -> None: ...
+
+
+class Virtual(Supervisor):
+    def __init__(self, around: Around, journal: Journal, name: str, stays: bool) -> None:
+        self.around, self.stays = around, stays
+        self.performer = SimulatedPerformer(around.keepers)
+        super().__init__(
+            journal,
+            self.performer,
+            around,
+            driver=name,
+            alive=lambda driver: driver in around.living,
+            new_id=around.new_id,
+            machine_table=_table,
+        )
+
+    def take_up(self, planned: Iterable[e.RunBegan]) -> None:
+        """Begin what is not begun, adopt what has not ended."""
+        for event in planned:
+            row = self.journal.row(event.run)
+            if row is None:
+                self.begin(event)
+            elif row.status != "ended":
+                self.performer.adopting = True
+                self.adopt(event.run)
+                self.performer.adopting = False
+
+    def tick(self) -> bool:
+        went_on = super().tick()
+        self.around.check()
+        return went_on
+
+    def _sleep(self) -> None:
+        self.around.sleep(self._until_next())
+
+    def trigger(self, run_id: str, outcome: str) -> None:
+        """Something comes from outside to a run that listens."""
+        held = self.driven.get(run_id)
+        if held is None or held.run.status != "running" or held.run.here.act != "listen" or held.run.act:
+            return
+        if outcome in held.run.here.on:
+            self._note(run_id, onward(held.run, outcome, self.clock.now()))
+
+    def scribble(self, run_id: str) -> None:
+        """Write something, whoever drives now."""
+        self._note(run_id, [e.Told(at=self.clock.now(), text="am I still there?", who="a zombie")])
+
+    def done(self) -> bool:
+        """As a session does: until each top-level run has ended, or waits for a person and nobody stays."""
+        tops = [held.run for held in self.driven.values() if not held.run.began.parent]
+        return all(self._rests(run) for run in tops)
+
+    def _rests(self, run: Run) -> bool:
+        if run.status in ("running", "ended"):
+            return run.status == "ended"
+        if self._asks(run):
+            return not self.stays
+        return run.until is None
+
+    def _asks(self, run: Run) -> bool:
+        while run.question is None and run.child in self.driven:
+            run = self.driven[run.child].run
+        return run.question is not None
+
+    def die(self) -> None:
+        """The process is gone; its leases stay where they are."""
+        self._ears.close()
+        os.close(self._wake_in)
+        os.close(self._wake_out)
+
+
+def _table(name: str, parent: Run) -> dict[str, Any]:
+    return shipped(name).table

@@ -1,0 +1,1 @@
+"""What agents, test runners and tools wrote, read into claims, counts and fingerprints. Pure."""

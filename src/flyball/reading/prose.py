@@ -1,0 +1,263 @@
+"""Only what the agent says in its own voice counts.
+
+A final message is Markdown. Fenced and indented code, quotes, comments, inline code, program output and other
+speakers' words stand in it but are not the agent's statement. Here each line is marked as its own or not, and its
+list, heading and check-box marks are taken off, so that the readers above never meet foreign words.
+"""
+
+import re
+
+import msgspec
+
+from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import lines_of
+
+CODE = "\x00"
+"""Stands where inline code stood: such a line can be no signal, such a phrase no indicator."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line: `text` without its marks; `own` if the agent says it; lines of one paragraph share a block."""
+
+    raw: str
+    text: str
+    own: bool
+    block: int
+    kind: str  # text, item, heading, table, blank
+    box: str = ""  # what stands in the check box: "x" ticked, " " not; "" if there is no box
+
+
+_FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
+_ITEM = re.compile(r"\s*(?:[-*+•‣◦]|\d{1,9}[.)])\s+(?=\S)")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
+_BOX = re.compile(r"\[([^\[\]]?)\](?:\s+|$)|([☑☒☐✅✔✓❌✗✘⬜🔲⏳🚧🟡])\ufe0f?\s*")
+_TICKS = {"x": "x", "X": "x", "✓": "x", "✔": "x", "✅": "x", "☑": "x"}
+_QUOTE = re.compile(r"\s{0,3}>")
+_RULE = re.compile(r"\s{0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,}|=+\s*)$")
+_FOREIGN = (
+    r"tool[\w-]*|function[\w-]*|antml[\w:-]*|stdout|stderr|output|result|system[\w-]*|user|human|prompt|think(?:ing)?"
+    r"|reasoning|scratchpad|examples?|files?|documents?|quote|blockquote|pre|code|instructions?|context|logs?"
+    r"|template|commentary|script|style|textarea"
+)
+_TAG = Lazy(
+    rf"\s*(?:[-*+]\s+)?<({_FOREIGN})(?:\s[^>]*)?>|\s*\[((?:tool|function)[\w -]*)[^\]]*\](?!\()", re.I
+)
+_INLINE_TAG = Lazy(r"<(code|pre|q|s|del|tt|kbd|samp|quote|blockquote)(?:\s[^>]*)?>.*?</\1>", re.I)
+_NEVER_PROSE = ("tool", "function", "antml", "system-", "think", "pre", "stdout", "stderr", "reasoning")
+_DIFF = re.compile(r"diff --git |@@ -\d|\+\+\+ [ab]/|--- [ab]/|index [0-9a-f]{7,}\.\.")
+_DIFF_BODY = re.compile(r"[ +\-@\\]|index |new file|deleted file|similarity|rename ")
+_CONSOLE = re.compile(r"\s*(?:[$❯➜]\s+\S|⎿|>>>\s|\S+@\S+[:~].*[$#]\s)")
+_SPEAKER = re.compile(
+    r"\s*(?:#+\s*)?\W{0,2}(user|human|assistant|agent|claude|codex|gemini|ai)\W{0,2}:", re.I
+)
+_ASSISTANT = re.compile(r"(?im)^[^\w\n]{0,6}(?:assistant|agent|claude|codex|gemini|ai)[^\w\n]{0,2}:")
+_LONGEST = 10_000  # nobody states anything in a longer line
+_EMIT = r"(?:print|output|emit|say|write|set|report|send|add|end with|finish with|reply|respond|answer|include|put)"
+QUOTING = Lazy(
+    r"\b(?:prompts?|instructions?|template|readme|file|plan|spec|docs?|documentation|rules?|guide|comment|note|log"
+    r"|\S+\.(?:md|txt|log|py|js|ts|go|rs|json|ya?ml|toml))\b.*\b(?:says?|said|reads?|states?|asks?|tells?|contains?"
+    r"|shows?|demands?|requires?|wants?|expects?|instructs?)\b"
+    rf"|\b(?:will|would|should|must|shall|going to|supposed to|have to|has to|need to|told to|asked to)\b.*\b{_EMIT}\b"
+    rf"|\b(?:when|once|if|until|unless|as soon as)\b.*\b{_EMIT}\b"
+    r"|^\W*(?:for )?(?:examples?|e\.g\.|expected (?:output|format|reply)|format|template|sample(?: output)?)\W*:"
+    r"|\bmust be explicit\b|\bneed(?:s|ed)? (?:>=|≥|at least)"
+    r"|^\W*(?:the )?contents? of\b|^\W*(?:stdout|stderr)\b|\bfor example\b",
+    re.I,
+)
+"""A sentence that announces somebody else's words, or words for later."""
+
+
+def read(text: str) -> tuple[Line, ...]:
+    """Every line of a Markdown message, each marked as the agent's own or not."""
+    scan = _Scan(text)
+    rows = [(raw, scan.visible(raw)) for raw in lines_of(text)]
+    return tuple(_without_inline_code(_blocks(rows)))
+
+
+class _Scan:
+    """Where the reading stands: inside which fence, comment, tag, quote or foreign passage."""
+
+    def __init__(self, text: str) -> None:
+        self.lowered = text.lower()
+        self.has_assistant = _ASSISTANT.search(text) is not None
+        self.fence = self.tag = ""
+        self.comment = self.lazy = self.output = self.announced = self.diff = self.other = self.listed = False
+
+    def visible(self, line: str) -> str | None:
+        """The part of the line that the agent says itself; None where the line is not its own."""
+        if len(line) > _LONGEST:
+            return None
+        if self.fence:
+            return self._close_fence(line)
+        rest = self._uncommented(line)
+        if rest is None or self.tag:
+            return self._close_tag(line) if rest is not None else None
+        if not rest.strip():
+            return self._blank(line)
+        return None if self._foreign(rest) else rest
+
+    def _close_fence(self, line: str) -> None:
+        mark = line.strip()
+        closes = mark and set(mark) == {self.fence[0]} and len(mark) >= len(self.fence)
+        if closes and (self.listed or columns(line) < 4):
+            self.fence = ""
+
+    def _uncommented(self, line: str) -> str | None:
+        """The line without its comments; None where all of it is comment."""
+        kept, rest = "", line
+        while rest:
+            if self.comment:
+                _, end, rest = rest.partition("-->")
+                self.comment = not end
+            else:
+                before, start, rest = rest.partition("<!--")
+                if start and before.count("`") % 2:  # a comment mark in inline code is a word
+                    before, start = before + start, ""
+                kept, self.comment = kept + before, bool(start)
+        return None if not kept.strip() and line.strip() else kept
+
+    def _close_tag(self, line: str) -> None:
+        if f"/{self.tag}" in line.lower():
+            self.tag = ""
+
+    def _blank(self, line: str) -> str:
+        self.lazy = self.diff = False
+        self.output = self.announced  # an announced passage may begin after an empty line
+        self.announced = False
+        return line
+
+    def _foreign(self, line: str) -> bool:
+        bare = _ITEM.sub("", line, count=1)
+        return (
+            self._opens_fence(line, bare)
+            or self._opens_tag(line)
+            or self._quoted(line, bare)
+            or self._indented(line)
+            or self._transcribed(line)
+        )
+
+    def _opens_fence(self, line: str, bare: str) -> bool:
+        found = _FENCE.match(bare.strip()) if self.listed or columns(line) < 4 else None
+        if found:
+            self.fence = found.group(1) or found.group(3)
+        return found is not None
+
+    def _opens_tag(self, line: str) -> bool:
+        found = _TAG.match(_INLINE_TAG.sub("", line))
+        if not found:
+            return False
+        name = (found.group(1) or found.group(2).split()[0]).lower()
+        ends = f"/{name}" in self.lowered
+        if not ends and not name.startswith(_NEVER_PROSE):
+            return False
+        if f"/{name}" not in line.lower()[found.end() - 1 :]:
+            self.tag = name
+        return True
+
+    def _quoted(self, line: str, bare: str) -> bool:
+        if _QUOTE.match(line) or bare.lstrip().startswith(">"):
+            self.lazy = bool(line.strip(" >\t"))
+            return True
+        paragraph = not (_ITEM.match(line) or _HEADING.match(line) or _RULE.match(line))
+        self.lazy = self.lazy and paragraph  # a paragraph inside a quote runs on without the mark
+        return self.lazy
+
+    def _indented(self, line: str) -> bool:
+        item, wide = bool(_ITEM.match(line)), columns(line) >= 4
+        inside, self.listed = self.listed, item or (self.listed and columns(line) >= 2)
+        return wide and not (inside and item)
+
+    def _transcribed(self, line: str) -> bool:
+        self._speaker(line)
+        if _DIFF.match(line):
+            self.diff = True
+        self.diff = self.diff and bool(_DIFF.match(line) or _DIFF_BODY.match(line))
+        if _CONSOLE.match(line):
+            self.output, self.announced = True, False
+        foreign = self.other or self.diff or self.output
+        self.announced = line.rstrip(" *_").endswith(":") and QUOTING.search(line) is not None
+        if self.announced and not foreign:
+            self.output = True  # what follows, not this line
+        return foreign
+
+    def _speaker(self, line: str) -> None:
+        found = _SPEAKER.match(line)
+        if not found:
+            return
+        user = found.group(1).lower() in ("user", "human")
+        if not user or self.has_assistant or not line[found.end() :].strip(" *_"):
+            self.other = user
+
+
+def columns(line: str) -> int:
+    """How far the line is indented, a tab being four columns."""
+    wide = line.expandtabs(4)
+    return len(wide) - len(wide.lstrip(" "))
+
+
+def _blocks(rows: list[tuple[str, str | None]]) -> list[Line]:
+    found: list[Line] = []
+    block, before = 0, "blank"
+    for raw, seen in rows:
+        line = _line(raw, seen, block)
+        starts = not (line.own and line.kind == "text" and before in ("text", "item"))
+        block += starts
+        found.append(msgspec.structs.replace(line, block=block))
+        before = line.kind if line.own else "blank"
+    return found
+
+
+def _line(raw: str, seen: str | None, block: int) -> Line:
+    if seen is None or not seen.strip():
+        return Line(raw=raw, text="", own=seen is not None, block=block, kind="blank")
+    kind, text = _kind(_INLINE_TAG.sub(CODE, seen))
+    box = _BOX.match(text)
+    tick = "" if box is None else _TICKS.get(box.group(1) or box.group(2) or " ", " ")
+    return Line(raw, text[box.end() :].strip() if box else text, own=True, block=block, kind=kind, box=tick)
+
+
+def _kind(text: str) -> tuple[str, str]:
+    if found := _HEADING.match(text):
+        return "heading", text[found.end() :].strip().rstrip("#").rstrip()
+    if found := _ITEM.match(text):
+        return "item", text[found.end() :].strip()
+    if text.lstrip().startswith("|"):
+        return "table", text.strip()
+    return "text", text.strip()
+
+
+def _without_inline_code(lines: list[Line]) -> list[Line]:
+    """Inline code may run over the lines of its block; it ends with the block."""
+    done: list[Line] = []
+    start = 0
+    for i in range(1, len(lines) + 1):
+        if i == len(lines) or lines[i].block != lines[start].block:
+            done += _blanked(lines[start:i])
+            start = i
+    return done
+
+
+_TICK_RUN = re.compile(r"`+")
+
+
+def _blanked(block: list[Line]) -> list[Line]:
+    joined = "\n".join(line.text for line in block)
+    if "`" not in joined:
+        return block
+    texts = _blank_spans(joined).split("\n")
+    return [msgspec.structs.replace(line, text=text) for line, text in zip(block, texts, strict=True)]
+
+
+def _blank_spans(text: str) -> str:
+    runs = [(m.start(), m.end()) for m in _TICK_RUN.finditer(text)]
+    out, at, i = "", 0, 0
+    while i < len(runs):
+        start, end = runs[i]
+        close = next((j for j in range(i + 1, len(runs)) if runs[j][1] - runs[j][0] == end - start), None)
+        if close is None:
+            i += 1
+            continue
+        inside = text[start : runs[close][1]]
+        out, at = out + text[at:start] + "\n".join(CODE for _ in inside.split("\n")), runs[close][1]
+        i = close + 1
+    return out + text[at:]

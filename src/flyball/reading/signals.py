@@ -1,0 +1,276 @@
+"""What an agent says is a claim, and a claim is read strictly.
+
+Words count only in the agent's own voice and final message (`prose`), a signal only alone on its line, an indicator
+only affirmed (`indicators`). What the process did outranks what it said: failed > rate_limited > blocked > complete >
+not_complete. A limit is never read from prose. Whatever is missing is told, as sentences, to the agent.
+"""
+
+import re
+from typing import Literal
+
+import msgspec
+
+from flyball.reading import prose
+from flyball.reading.indicators import Sentence, affirmed, needs, says_ci_is_red, sentences
+from flyball.reading.lazy import Lazy
+from flyball.reading.prose import CODE, Line
+from flyball.reading.stream import Spoken, spoken
+from flyball.reading.terminal import plain
+
+Outcome = Literal["complete", "not_complete", "blocked", "rate_limited", "failed"]
+Signal = Literal["DONE", "PASS", "FAIL"]
+
+
+class Runtime(msgspec.Struct, frozen=True):
+    """What the process did. `tests_*` is None where the proof is not this run's to make: then it vetoes nothing."""
+
+    exit_code: int = 0
+    timed_out: bool = False
+    provider_error: str | None = None
+    tests_ran: bool | None = None
+    tests_failed: int | None = None
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """How a final message is read, with what it claimed and, as sentences, what it lacked."""
+
+    reading: Outcome
+    exit_signal: bool | None = None  # None: nothing was said about it
+    indicators: tuple[str, ...] = ()
+    signal: Signal | None = None
+    missing: tuple[str, ...] = ()
+
+
+def read_output(
+    text: str,
+    *,
+    dialect: Literal["loop", "review"],
+    role: Literal["worker", "reviewer"],
+    runtime: Runtime,
+    done_word: str = "DONE",
+    extra_indicators: tuple[str, ...] = (),
+) -> Reading:
+    """Read a final message by the rules of its dialect, under what the process did."""
+    said = spoken(plain(text))
+    lines = prose.read(said.message)
+    if dialect == "loop":
+        return _read_loop(lines, _process(runtime, said), _unproved(runtime), extra_indicators)
+    return _read_review(lines, _process(runtime, said), _unproved(runtime), role, done_word)
+
+
+# ── what the process did ────────────────────────────────────────────────────────────────────────────────────
+
+_LIMITS = Lazy(r"rate|limit|quota|overload|throttl|capacity|429|529|too.?many|exhaust", re.I)
+_KILLED = frozenset({124, 130, 137, 143})
+
+
+def _process(runtime: Runtime, said: Spoken) -> Outcome | None:
+    """What the process itself says, before any word is read. A limit explains a plain non-zero exit."""
+    limited = said.limited or bool(runtime.provider_error and _LIMITS.search(runtime.provider_error))
+    killed = runtime.timed_out or runtime.exit_code < 0 or runtime.exit_code in _KILLED
+    if killed or (runtime.exit_code != 0 and not limited):
+        return "failed"
+    if limited:
+        return "rate_limited"
+    return "failed" if runtime.provider_error or said.failed else None
+
+
+def _unproved(runtime: Runtime) -> tuple[str, ...]:
+    if runtime.tests_ran is None and not runtime.tests_failed:
+        return ()
+    if runtime.tests_ran is False:
+        return ("The proof commands have not run on this tree.",)
+    if runtime.tests_failed is None:
+        return ("The result of the proof commands is not known.",)
+    if runtime.tests_failed:
+        tests = "test fails" if runtime.tests_failed == 1 else "tests fail"
+        return (f"{runtime.tests_failed} {tests}; whatever the reason, make every proof command pass.",)
+    return ()
+
+
+# ── the loop's dialect ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_loop(
+    lines: tuple[Line, ...], process: Outcome | None, unproved: tuple[str, ...], extra: tuple[str, ...]
+) -> Reading:
+    stated = tuple(sentences(lines))
+    signal, found, status = _exit_signal(lines), affirmed(stated, extra), _status(lines)
+    missing = (*_lacks(signal, found), *_status_veto(status), *_red(stated), *unproved)
+    reading = process or _loop_outcome(status, stated, missing)
+    return Reading(reading=reading, exit_signal=signal, indicators=found, missing=missing)
+
+
+def _loop_outcome(status: frozenset[str], stated: tuple[Sentence, ...], missing: tuple[str, ...]) -> Outcome:
+    if "blocked" in status or "open" in status or needs(stated):
+        return "blocked"
+    return "not_complete" if missing else "complete"
+
+
+def _red(stated: tuple[Sentence, ...]) -> tuple[str, ...]:
+    return ("CI is known to be red: make it pass first.",) if says_ci_is_red(stated) else ()
+
+
+def red_ci(message: str) -> tuple[str, ...]:
+    """What a known red CI leaves missing, also where the claim itself came over a structured channel (LOOP-1)."""
+    return _red(tuple(sentences(prose.read(spoken(plain(message)).message))))
+
+
+def _lacks(signal: bool | None, found: tuple[str, ...]) -> tuple[str, ...]:
+    lacks: list[str] = []
+    if not signal:
+        lacks.append(
+            "No line of its own, outside code and quotes, says `EXIT_SIGNAL: true` without another saying false."
+        )
+    if len(found) < 2:
+        have = f"only “{found[0]}” is" if found else "none is"
+        lacks.append(f"Two different completion indicators must be stated as true; {have}.")
+    return tuple(lacks)
+
+
+_MARK = r"[*_]{0,3}"
+_EXIT = Lazy(rf"{_MARK}EXIT_SIGNAL(?:{_MARK}:|:{_MARK})\s*{_MARK}([A-Za-z]+){_MARK}")
+_EXIT_FALSE = Lazy(rf"{_MARK}EXIT_SIGNAL{_MARK}\s*[:=]{_MARK}\s*{_MARK}false\b", re.I)
+
+
+def _exit_signal(lines: tuple[Line, ...]) -> bool | None:
+    """True where the agent says true on a line of its own and nowhere says false; None where it says nothing."""
+    said_true = False
+    for at, line in enumerate(lines):
+        if not line.own or "EXIT_SIGNAL" not in line.text or _is_foreign(lines, at):
+            continue
+        if _EXIT_FALSE.match(line.text):
+            return False
+        found = _EXIT.fullmatch(line.text)
+        said_true |= found is not None and found.group(1).lower() == "true" and _alone(line)
+    return said_true or None
+
+
+def _alone(line: Line) -> bool:
+    """A box must be ticked with a letter: a picture before the signal is no list mark, nor is a comment."""
+    if line.box:
+        return re.match(r"\s*(?:[-*+]|\d+[.)])?\s*\[[xX]\]", line.raw) is not None
+    return "<!--" not in line.raw
+
+
+_RUNS_ON = Lazy(
+    r"(?:only\s+)?(?:when|once|if|unless|until|as soon as|after|before|would|will|is|means|only|and then)\b"
+)
+_SECTION = Lazy(r"\b(?:instructions?|prompts?|examples?|template|format)\b", re.I)
+
+
+def _is_foreign(lines: tuple[Line, ...], at: int) -> bool:
+    """The signal is part of a sentence that wraps around it, or stands in a section of instructions."""
+    before = lines[at - 1].text if at and _is_text(lines[at - 1]) else ""
+    after = lines[at + 1].text if at + 1 < len(lines) and _is_text(lines[at + 1]) else ""
+    if _RUNS_ON.match(after) or (not before.endswith((".", "!")) and prose.QUOTING.search(before)):
+        return True
+    heading = next((line for line in reversed(lines[:at]) if line.own and line.kind == "heading"), None)
+    return heading is not None and _SECTION.search(heading.text) is not None
+
+
+def _is_text(line: Line) -> bool:
+    return line.own and line.kind == "text"
+
+
+_FIELD = Lazy(
+    rf"{_MARK}(task status|status|circuit(?: breaker)?(?: state| status)?){_MARK}\s*:{_MARK}\s*{_MARK}(.*)",
+    re.I,
+)
+_UNFINISHED = Lazy(
+    r"\W*(?:in[ _-]?progress|incomplete|not\b|pending|partial|ongoing|to-?do|waiting|paused|failed|failing|working|started|unfinished)",
+    re.I,
+)
+
+
+def _status(lines: tuple[Line, ...]) -> frozenset[str]:
+    """What the status fields say: blocked, open, unfinished. A template's choice in brackets says nothing."""
+    said: set[str] = set()
+    for line in lines:
+        found = _FIELD.fullmatch(line.text) if line.own and line.box != " " else None
+        if found and not re.match(r"\W*\[.*\|", found.group(2)) and "|" not in found.group(2):
+            said |= _field(found.group(1).lower(), found.group(2))
+    return frozenset(said)
+
+
+def _field(key: str, value: str) -> set[str]:
+    if key.startswith("circuit"):
+        return {"open"} if re.match(r"\W*open(?:ed)?\b", value, re.I) else set()
+    if re.match(r"\W*blocked\b", value, re.I):
+        return {"blocked"}
+    return {"unfinished"} if _UNFINISHED.match(value) else set()
+
+
+def _status_veto(status: frozenset[str]) -> tuple[str, ...]:
+    told = {
+        "blocked": "The task status says blocked.",
+        "open": "The circuit state says open.",
+        "unfinished": "The task status does not say complete.",
+    }
+    return tuple(sentence for name, sentence in told.items() if name in status)
+
+
+# ── the reviewer's dialect ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_review(
+    lines: tuple[Line, ...], process: Outcome | None, unproved: tuple[str, ...], role: str, done_word: str
+) -> Reading:
+    signal = _last_word(lines, role, done_word)
+    if signal == "FAIL":
+        return Reading(reading=process or "failed", signal=signal)
+    wanted = done_word if role == "worker" else "PASS"
+    silent = (
+        () if signal else (f"The last line is not the word {wanted} alone, in capitals as written here.",)
+    )
+    missing = (*silent, *unproved)
+    return Reading(
+        reading=process or ("not_complete" if missing else "complete"), signal=signal, missing=missing
+    )
+
+
+_TEST_LOG = Lazy(
+    r"--- (?:PASS|FAIL|SKIP): |=== (?:RUN|CONT|PAUSE)|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|coverage: "
+)
+
+
+def _last_word(lines: tuple[Line, ...], role: str, done_word: str) -> Signal | None:
+    """The word on the last line, if it is this role's to say. FAIL beats PASS and DONE, wherever it stands alone.
+
+    A test runner's log that ends in PASS is no verdict.
+    """
+    words = [line.raw.strip() if line.own else CODE for line in lines if line.raw.strip()]
+    if not words:
+        return None
+    last = words[-1]
+    passes = last == (done_word if role == "worker" else "PASS")
+    if last == "FAIL" or (passes and len(words) > 1 and words[-2] == "FAIL"):
+        return "FAIL"
+    if not passes or "FAIL" in words or (len(words) > 1 and _TEST_LOG.match(words[-2])):
+        return None
+    return "DONE" if role == "worker" else "PASS"
+
+
+def claimed_verdict(text: str) -> Literal["PASS", "FAIL"] | None:
+    """The verdict of a judging role: PASS or FAIL alone on the last line."""
+    word = _last_word(prose.read(spoken(plain(text)).message), "reviewer", "")
+    return word if word in ("PASS", "FAIL") else None
+
+
+# ── outcomes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+_OUTCOME = Lazy(rf"{_MARK}OUTCOME(?:{_MARK}:|:{_MARK})\s*{_MARK}([A-Za-z][A-Za-z0-9_-]*?){_MARK}")
+
+
+def read_outcome(text: str) -> str | None:
+    """The outcome claimed by a line `OUTCOME: name`, in lower case; None where there is none or they differ."""
+    lines = prose.read(spoken(plain(text)).message)
+    named = {
+        found.group(1).lower()
+        for at, line in enumerate(lines)
+        if line.own
+        and line.box != " "
+        and not _is_foreign(lines, at)
+        and (found := _OUTCOME.fullmatch(line.text))
+    }
+    return named.pop() if len(named) == 1 else None

@@ -1,0 +1,238 @@
+"""Everything a command needs, put together: the journal, the keys, a driver, performer. Nothing is decided here."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyball.authority import person
+from flyball.config import Paths, environment, paths
+from flyball.core import events as e
+from flyball.core.letters import AnyLetter, encode, refusal
+from flyball.core.run import Run
+from flyball.errors import Corrupt, NotFound, UserError
+from flyball.evidence.artifacts import Artifacts
+from flyball.journal import Entry
+from flyball.journal import driver as drivers
+from flyball.journal.driver import Driver
+from flyball.journal.heads import Heads
+from flyball.journal.history import load
+from flyball.journal.signing import Signer, load_or_create
+from flyball.journal.sqlite import SqliteJournal
+from flyball.journal.types import REGISTRY
+from flyball.machines import from_file, shipped
+from flyball.reading.terminal import whole
+from flyball.runtime.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from flyball.acts.run_files import RunFiles
+
+REFUSED = e.LetterRefused.__name__
+ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+class WallClock:
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+
+def new_id() -> str:
+    """Eight characters that nobody misreads; short enough to type, long enough not to meet again."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(8))
+
+
+class App:
+    """One user's Flyball: its state directory and what is in it."""
+
+    def __init__(self, env: dict[str, str] | None = None, here: Callable[[], str] = str) -> None:
+        self.here = here  # the repository that the user stands in, "" for none
+        self.env = environment() if env is None else env
+        self.paths: Paths = paths(self.env)
+        self.state_dir = self.paths.state_dir
+        self.clock = WallClock()
+        self._journal: SqliteJournal | None = None
+        self._heads: Heads | None = None
+
+    @property
+    def journal(self) -> SqliteJournal:
+        if self._journal is None:
+            try:
+                self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as problem:
+                raise UserError(
+                    f"The state directory {self.state_dir} cannot be made: {problem.strerror}. Set FLYBALL_STATE_DIR."
+                ) from None
+            self._journal = SqliteJournal(self.state_dir / "journal.db")
+        return self._journal
+
+    @property
+    def heads(self) -> Heads:
+        if self._heads is None:
+            self._heads = Heads(self.state_dir / "heads", self.signer)
+        return self._heads
+
+    @property
+    def signer(self) -> Signer:
+        return load_or_create(self.state_dir)
+
+    def close(self) -> None:
+        if self._heads:
+            self._heads.flush()
+        if self._journal:
+            self._journal.close()
+
+    # ---- runs by name ----
+
+    def _last(self) -> str:
+        here = self.here()
+        found = self.journal.rows(repo=here, parent="", limit=1) if here else []
+        found = found or self.journal.rows(parent="", limit=1)
+        if not found:
+            raise NotFound("There is no run yet. Start one with `flyball run TASK`.")
+        return found[0].run
+
+    def find(self, name: str) -> str:
+        """A run by its id, a unique prefix, or @last: of this repository if it has one, else of all."""
+        if name == "@last":
+            return self._last()
+        name = whole(name)  # a terminal can send anything
+        found = self.journal.resolve(name) if name else []
+        if name in found or len(found) == 1:
+            return name if name in found else found[0]
+        if not found:
+            raise NotFound(f"There is no run '{name}'. `flyball ls` lists the runs there are.")
+        raise NotFound(
+            f"'{name}' is the beginning of {len(found)} runs: {', '.join(found[:5])}. Write more of it."
+        )
+
+    def read(self, run_id: str) -> Run:
+        return load(self.journal, run_id)[0]
+
+    def question(self, name: str) -> Run:
+        """The run whose question is meant: by the question's id, or the run's (its own, or that of a run below)."""
+        run_id, _, number = name.rpartition(".")
+        run = self.read(self.find(run_id if run_id and number.isdigit() else name))
+        while run.question is None and run.child:
+            run = self.read(run.child)
+        if run.question is None or (
+            run_id and number.isdigit() and run.question.id.rpartition(".")[2] != number
+        ):
+            raise NotFound(f"There is no open question '{name}'. `flyball inbox` lists the open ones.")
+        return run
+
+    # ---- letters ----
+
+    def send(self, run: Run, letter: AnyLetter) -> bool:
+        """Leave a letter and ring the driver. False: nobody drives the run now."""
+        self.require_person(type(letter).__name__.lower())
+        reason = refusal(run, letter)
+        if reason:
+            raise UserError(reason)
+        self.journal.post(run.id, self.clock.now(), self.seals.sealed(run.id, encode(letter)))
+        holder = self.journal.holder(run.id)
+        return drivers.alive(self.state_dir, holder) and drivers.ring(self.state_dir, holder)
+
+    def require_person(self, what: str) -> None:
+        """The one door for all that speaks for a person: no agent passes, and its run hears of the try."""
+        found = person.agent_above(self.state_dir, self.env, self._is_run)
+        if found is None:
+            return
+        letter = person.tried(what, found)
+        if found.run and self._is_run(found.run) and not self._has_heard(found.run, letter):
+            self.journal.post(found.run, self.clock.now(), letter)
+            drivers.ring(self.state_dir, self.journal.holder(found.run))
+        raise UserError(
+            f"This is an agent's process ({found.how}), and only a person may say that. "
+            "Say it in a terminal of your own."
+        )
+
+    def _has_heard(self, run_id: str, tried: bytes) -> bool:
+        """One record of an act's tries of one kind is enough: who tries without end fills no journal."""
+        if any(letter.body == tried for letter in self.journal.mail(run_id)):
+            return True
+        refused = (e.decode(entry.body) for entry in self.journal.read(run_id) if entry.kind == REFUSED)
+        said = person.complaint(tried)
+        return any(isinstance(event, e.LetterRefused) and event.reason == said for event in refused)
+
+    def _is_run(self, name: str) -> bool:
+        return (self.state_dir / "journal.db").exists() and self.journal.row(name) is not None
+
+    @property
+    def seals(self) -> person.Seals:
+        return person.Seals(self.state_dir)
+
+    def driven(self, run_id: str) -> bool:
+        holder = self.journal.holder(run_id)
+        return bool(holder) and drivers.alive(self.state_dir, holder)
+
+    # ---- driving ----
+
+    def run_files(self) -> RunFiles:
+        from flyball.acts.run_files import RunFiles
+        from flyball.agents import sandbox
+
+        return RunFiles(self.state_dir, sandbox.probe(), self.env)
+
+    def supervisor(
+        self,
+        driver: Driver,
+        on_event: Callable[[Run, e.AnyEvent], None] | None = None,
+        show: Callable[[str, str], None] | None = None,
+    ) -> Supervisor:
+        from flyball.acts.performer import Performer
+
+        heads = self.heads  # so that the key is there before the first event
+
+        def committed(entry: Entry) -> None:
+            turning = entry.kind in ("RunBegan", "Ended")
+            heads.note(entry.run, entry.seq, entry.hash, entry.at, at_once=turning)
+            if turning:
+                heads.note(REGISTRY, *self.journal.registry_head(), entry.at, at_once=True)
+
+        artifacts = Artifacts(self.journal)
+
+        def happened(run: Run, event: e.AnyEvent) -> None:
+            artifacts.note(run, event)
+            if on_event:
+                on_event(run, event)
+
+        performer = Performer(self.run_files(), show)
+        performer.sweep(self._is_over)
+        self.seals.sweep(self._is_over)
+        made = Supervisor(
+            self.journal,
+            performer,
+            self.clock,
+            driver=driver.name,
+            alive=lambda name: drivers.alive(self.state_dir, name),
+            new_id=new_id,
+            machine_table=self._table,
+            on_event=happened,
+            on_commit=committed,
+            before_load=self.require_whole,
+            fault_of=lambda letter: self.seals.fault(letter, use=True),
+        )
+        made.listen_to(driver.bell, driver.hear)
+        return made
+
+    def _is_over(self, run_id: str) -> bool:
+        row = self.journal.row(run_id)
+        return row is not None and row.status == "ended" and not self.driven(run_id)
+
+    def require_whole(self, run_id: str) -> None:
+        """Before a run goes on: the journal still has the head that this run once had."""
+        fault = self.heads.rolled_back(run_id, self.journal)
+        if fault:
+            raise Corrupt(fault.message)
+
+    def _table(self, name: str, parent: Run) -> dict[str, Any]:
+        """A child's machine: as the top-level run pinned it, else the one that ships."""
+        pinned = pinned_folder(self.state_dir, parent.began.root or parent.id) / "machines" / f"{name}.toml"
+        return (from_file(pinned) if pinned.exists() else shipped(name)).table
+
+
+def pinned_folder(state_dir: Path, run_id: str) -> Path:
+    return state_dir / "runs" / run_id / "pinned"

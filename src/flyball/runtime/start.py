@@ -1,0 +1,233 @@
+"""Starting a run: everything that can be wrong is found before the first event is written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from flyball import __version__
+from flyball.acts.run_files import require, shipped_policies
+from flyball.agents.registry import adapter
+from flyball.authority import trust
+from flyball.config import POLICY_FILE, Loaded, load
+from flyball.core import events as e
+from flyball.core.machine import Machine, State
+from flyball.core.settings import Settings
+from flyball.errors import AgentMissing, ConfigError, NotFound, UserError
+from flyball.guard import policy as policies
+from flyball.machines import SHIPPED, from_text, shipped
+from flyball.reading.terminal import whole
+from flyball.runtime.app import App, new_id, pinned_folder
+from flyball.workspace import Repo, inspect_repo
+from flyball.workspace.git import reading_user
+from flyball.workspace.git_hooks import GIT_HOOKS, copy_hooks
+
+TASK_MOST = 100_000
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What `flyball run` was asked for."""
+
+    task: str
+    repo: Path
+    machine: str = ""
+    agents: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    breakpoints: tuple[str, ...] = ()
+    trusted: bool = False
+    with_changes: bool = False
+
+
+def task_text(given: str, cwd: Path) -> str:
+    """The task itself, or the text of `@file`."""
+    text = given
+    if given.startswith("@"):
+        try:
+            text = (cwd / given[1:]).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise UserError(f"The task file {given[1:]} cannot be read: {problem}. Check the path.") from None
+    text = whole(text.strip().replace("\0", ""))
+    if not text:
+        raise UserError('The task is empty. Say what is to be done: flyball run "Fix the failing test".')
+    if len(text) > TASK_MOST:
+        raise UserError(f"The task has {len(text)} characters; {TASK_MOST} are allowed. Make it shorter.")
+    return text
+
+
+def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
+    """The first event of a new run, and the files it pins."""
+    repo = inspect_repo(request.repo)
+    _check_place(app, repo)
+    loaded = load(
+        repo.root,
+        app.env,
+        request.sets,
+        agents=request.agents,
+        machine=request.machine,
+        breakpoints=request.breakpoints,
+    )
+    machine = find_machine(loaded, loaded.machine)
+    settings = loaded.settings(machine.name)
+    _check_breakpoints(machine, settings)
+    if settings.commit == "pr":
+        raise ConfigError('commit = "pr" is not to be had in this version. Use "branch" or "merge".')
+    _check_nesting(loaded, machine, settings)
+    _check_agents(loaded, machine, settings)
+    policies_of(loaded).get(settings.policy)
+    _check_trust(app, loaded, repo, machine.name, request.trusted)
+    require(settings)
+    if machine.standing:
+        raise UserError(
+            f"'{machine.name}' is a standing machine: it waits for triggers. Use build, loop, review or task here."
+        )
+    run_id = new_id()
+    pinned = _pin(app, run_id, loaded, repo)
+    began = e.RunBegan(
+        at=app.clock.now(),
+        run=run_id,
+        machine=machine.name,
+        table=machine.table,
+        settings=settings,
+        task=request.task,
+        root=run_id,
+        repo=str(repo.root),
+        with_changes=request.with_changes,
+        commit=repo.head,
+        branch=repo.branch,
+        version=__version__,
+        pinned=pinned,
+    )
+    return began, repo
+
+
+def _check_place(app: App, repo: Repo) -> None:
+    """What is in the repository would be in the agent's reach, and every act would leave marks in its checkout."""
+    if app.state_dir.resolve().is_relative_to(repo.root):
+        raise UserError(
+            f"The state directory {app.state_dir} lies inside the repository {repo.root}, within an agent's reach. "
+            "Set FLYBALL_STATE_DIR to a folder outside it."
+        )
+
+
+def find_machine(loaded: Loaded, name: str) -> Machine:
+    """The repository's own machine of that name, as it was read (and trusted), else a shipped one."""
+    own = loaded.files.get(f".flyball/machines/{name}.toml")
+    if own:
+        return from_text(own.text, own.path)
+    if name in SHIPPED:
+        return shipped(name)
+    known = ", ".join(dict.fromkeys([*SHIPPED, *loaded.machines]))
+    raise NotFound(f"There is no machine called '{name}'. Known: {known}.")
+
+
+def _check_breakpoints(machine: Machine, settings: Settings) -> None:
+    phases = [state.name for state in machine.states.values() if state.do]
+    for name in settings.breakpoints:
+        if name not in phases:
+            raise ConfigError(
+                f"'{name}' is no phase of '{machine.name}', so no breakpoint can be set there. Phases: {', '.join(phases)}."
+            )
+
+
+def _check_nesting(loaded: Loaded, machine: Machine, settings: Settings, above: tuple[str, ...] = ()) -> None:
+    """A machine that runs itself, by whatever way, would begin run in run without end."""
+    path = (*above, machine.name)
+    for state in machine.states.values():
+        below = msgspec.structs.replace(settings, write=str(state.options.get("write", settings.write)))
+        name = _run_in(machine, state, below)
+        if name in path:
+            way = " → ".join((*path, name))
+            raise ConfigError(
+                f"'{name}' would run itself without end ({way}). Let '{state.name}' do something else."
+            )
+        if name:
+            _check_nesting(loaded, find_machine(loaded, name), below, path)
+
+
+def _run_in(machine: Machine, state: State, settings: Settings) -> str:
+    if state.act == "run":
+        return state.of
+    writes = machine.name == "build" and state.of == "coder" and settings.write == "loop"
+    return "loop" if writes else ""
+
+
+def _check_agents(loaded: Loaded, machine: Machine, settings: Settings) -> None:
+    for role in roles_of(loaded, machine, settings, set()):
+        agent = settings.agent_for(role)
+        if not agent:
+            raise ConfigError(
+                f"No agent is named for the role '{role}'. Pass --agent X, or set [agents] default in .flyball/flyball.toml."
+            )
+        _check_agent(agent)
+    for agent in settings.fallback:
+        _check_agent(agent)
+
+
+def _check_agent(agent: str) -> None:
+    missing = adapter(agent).missing()
+    if missing:
+        raise AgentMissing(missing)
+
+
+def roles_of(loaded: Loaded, machine: Machine, settings: Settings, seen: set[str]) -> list[str]:
+    """The roles that a machine and the machines below it play."""
+    seen.add(machine.name)
+    roles: list[str] = []
+    for state in machine.states.values():
+        if state.act == "agent":
+            roles.append("worker" if state.of == "coder" and settings.write == "loop" else state.of)
+        elif state.act == "run" and state.of not in seen:
+            options = state.options
+            below = msgspec.structs.replace(settings, write=str(options.get("write", settings.write)))
+            roles += roles_of(loaded, find_machine(loaded, state.of), below, seen)
+    return list(dict.fromkeys(roles))
+
+
+def policies_of(loaded: Loaded) -> policies.Policies:
+    file = loaded.files.get(POLICY_FILE)
+    return policies.parse(file.text, shipped_policies()) if file else shipped_policies()
+
+
+def loosened(text: str) -> list[str]:
+    """What a policy file allows that the shipped policy does not."""
+    base = shipped_policies()
+    named = policies.parse(text, base).named
+    return [
+        s
+        for name, policy in sorted(named.items())
+        for s in policies.looser(base.named.get(name, base.get()), policy)
+    ]
+
+
+def tracked_files(root: Path) -> list[str]:
+    listing = reading_user(root, "ls-files", "-z", "--", ".flyball").out
+    return [os.fsdecode(name) for name in listing.split(b"\0") if name]
+
+
+def _check_trust(app: App, loaded: Loaded, repo: Repo, machine: str, trusted: bool) -> None:
+    store = trust.TrustStore(app.state_dir)
+    wanted = trust.needs(loaded, tracked_files(repo.root), machine, policy=loosened)
+    wanted = trust.untrusted(wanted, loaded, repo.root, store)
+    if not wanted:
+        return
+    if not trusted:
+        raise trust.refusal(wanted)
+    for path in dict.fromkeys(need.file for need in wanted):
+        store.trust(repo.root, path, loaded.files[path].sha256)
+
+
+def _pin(app: App, run_id: str, loaded: Loaded, repo: Repo) -> dict[str, str]:
+    """A run uses copies as they stood at its start, the user's git hooks too; its first event has their hashes."""
+    folder, hashes = pinned_folder(app.state_dir, run_id), dict[str, str]()
+    copy_hooks(repo, folder / GIT_HOOKS)
+    for path, file in loaded.files.items():
+        name, data = path.removeprefix(".flyball/"), file.text.encode("utf-8")
+        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+        hashes[name] = hashlib.sha256(data).hexdigest()
+    for file in (path for path in (folder / GIT_HOOKS).rglob("*") if path.is_file()):
+        hashes[str(file.relative_to(folder))] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return hashes

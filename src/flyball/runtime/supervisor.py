@@ -1,0 +1,405 @@
+"""Ask what is due, write the intent, do it, write what came of it. One loop for many runs; only it appends.
+
+Nothing is done before the fact that it was begun is durable, so a crash anywhere leaves a true sentence and
+`adopt` goes on from there. The loop sleeps until an act finishes, a letter comes or a time is reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import selectors
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from flyball.core import events as e
+from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, phase_us, react
+from flyball.core.letters import for_who_works, hear, settles, wake
+from flyball.core.run import BY_A_PERSON, Run
+from flyball.core.settings import Settings
+from flyball.errors import JournalError
+from flyball.journal import Entry, Journal, Letter
+from flyball.journal.history import load
+from flyball.runtime.batch import Batch, Driven
+from flyball.runtime.spending import windows
+
+SLEEP_MOST_S = 3600.0  # a selector cannot sleep for months
+
+
+class Clock(Protocol):
+    def now(self) -> int:
+        """Microseconds UTC."""
+        ...
+
+
+class Performer(Protocol):
+    """Does acts. `start` returns at once; what came of the act is posted later, from any thread."""
+
+    def start(self, run: Run, act: e.Act, post: Callable[[Finished | Interrupted], None]) -> None: ...
+
+    def stop(self, key: str, now: bool) -> None: ...
+
+    def tidy(self, run: Run) -> None:
+        """A run has ended: clean up after it."""
+        ...
+
+
+class Supervisor:
+    def __init__(
+        self,
+        journal: Journal,
+        performer: Performer,
+        clock: Clock,
+        *,
+        driver: str,
+        alive: Callable[[str], bool],
+        new_id: Callable[[], str],
+        machine_table: Callable[[str, Run], dict[str, Any]],
+        on_event: Callable[[Run, e.AnyEvent], None] | None = None,
+        on_commit: Callable[[Entry], None] | None = None,
+        before_load: Callable[[str], None] | None = None,
+        fault_of: Callable[[Letter], str] | None = None,
+    ) -> None:
+        self.journal, self.performer, self.clock = journal, performer, clock
+        self.driver, self.alive, self.new_id = driver, alive, new_id
+        self.machine_table = machine_table
+        self.on_event, self.on_commit, self.before_load = on_event, on_commit, before_load
+        self.fault_of = fault_of
+        self.driven: dict[str, Driven] = {}
+        self._news: queue.SimpleQueue[tuple[str, Finished | Interrupted]] = queue.SimpleQueue()
+        self._ears = selectors.DefaultSelector()
+        self._wake_in, self._wake_out = os.pipe()
+        os.set_blocking(self._wake_in, False)
+        self._ears.register(self._wake_in, selectors.EVENT_READ)
+
+    # ---- runs come and go ----
+
+    def begin(self, event: e.RunBegan) -> Run:
+        """A new top-level run."""
+        fence = self.journal.acquire(event.run, self.driver, self.alive)
+        batch = Batch(self.driven)
+        batch.begin(event, fence)
+        self._commit(batch)
+        return self.driven[event.run].run
+
+    def adopt(self, run_id: str, waking: bool = True) -> Run:
+        """Drive a run that exists, and its unfinished descendants; go on with what was in flight."""
+        self._load(run_id)
+        family = [run_id, *self._load_below(run_id)]
+        if waking:
+            batch = Batch(self.driven)
+            for member in reversed(family):
+                if not self._answered_by_mail(batch.run(member)):
+                    batch.add(member, wake(batch.run(member), self.clock.now()))
+            self._commit(batch)
+        for member in family:
+            self._go_on(self.driven[member].run)
+        return self.driven[run_id].run
+
+    def _answered_by_mail(self, run: Run) -> bool:
+        """What a person has answered comes before what a mere "go on" would mean."""
+        return run.question is not None and any(
+            settles(run, letter.body, cancelling=False) for letter in self.journal.mail(run.id)
+        )
+
+    def _load(self, run_id: str) -> None:
+        if self.before_load:
+            self.before_load(run_id)
+        fence = self.journal.acquire(run_id, self.driver, self.alive)
+        run, seq = load(self.journal, run_id)
+        self.driven[run_id] = Driven(run, seq, fence)
+
+    def _load_below(self, run_id: str) -> list[str]:
+        below: list[str] = []
+        child = self.driven[run_id].run.child
+        while child:
+            self._load(child)
+            below.append(child)
+            child = self.driven[child].run.child
+        return below
+
+    def _go_on(self, run: Run) -> None:
+        if run.act is not None and not run.act.child and run.status != "ended":
+            self._start(run, run.act)
+
+    def release(self, run_id: str) -> None:
+        for member in [m for m, d in self.driven.items() if m == run_id or d.run.began.root == run_id]:
+            self.journal.release(member, self.driver)
+            del self.driven[member]
+
+    # ---- the loop ----
+
+    def listen_to(self, source: Any, heard: Callable[[], None]) -> None:
+        """Wake when this socket or pipe is readable."""
+        self._ears.register(source, selectors.EVENT_READ, heard)
+
+    def drive(self, done: Callable[[], bool]) -> None:
+        """Until `done` says so; it is asked whenever nothing is due at once."""
+        while True:
+            self.take_mail()
+            if self.tick():
+                self._listen(0.0)  # a signal is heard also where there is always something to do
+                continue
+            if done():
+                return
+            self._sleep()
+
+    def tick(self) -> bool:
+        """Write down and begin everything that is due now, in one transaction. False: nothing was."""
+        batch = Batch(self.driven)
+        self._take_news(batch)
+        acts: list[tuple[str, e.Act]] = []
+        for run_id in list(self.driven):
+            act = self._advance(batch, run_id)
+            if act:
+                acts.append((run_id, act))
+        if not self._commit(batch):
+            return False
+        for run_id, act in acts:
+            if not act.child:
+                self._start(self.driven[run_id].run, act)
+        return True
+
+    def _advance(self, batch: Batch, run_id: str) -> e.Act | None:
+        now = self.clock.now()
+        match due(batch.run(run_id), now):
+            case Note(events) if _by_window(events) and self._see_windows(batch, run_id, now):
+                pass  # what was known is old; due again, with what is so now
+            case Note(events):
+                batch.add(run_id, events)
+            case Do(act) if act.agent and self._see_windows(batch, run_id, now):
+                pass  # due again, with what was seen
+            case Do(act):
+                act = self._complete(batch, run_id, act)
+                batch.add(run_id, [e.ActStarted(at=now, act=act)])
+                return act
+            case _:
+                pass
+        return None
+
+    def _see_windows(self, batch: Batch, run_id: str, now: int) -> bool:
+        """Note what all runs together have spent, if this one has a budget for it and it is news."""
+        run = batch.run(run_id)
+        if not run.settings.budget.windows:
+            return False
+        since = max(run.window_from, self._top(batch, run).window_from)
+        seen = windows(self.journal, now, since)
+        if run.window is not None and replace(run.window, at=now) == seen:
+            return False
+        batch.add(run_id, [seen])
+        return True
+
+    def _complete(self, batch: Batch, run_id: str, act: e.Act) -> e.Act:
+        """What an act needs from outside its run: the script's place, the child's id."""
+        run = batch.run(run_id)
+        if act.do.startswith("run:"):
+            act = replace(act, child=self.new_id())
+            self._begin_child(batch, run, act)
+        if act.do == "commit":
+            act = replace(act, head=self.journal.head(run_id)[1])
+        if act.do.startswith("agent:"):
+            act = replace(act, turn=self._top(batch, run).turns + 1)
+        return self._placed(batch, run, act) if act.agent.startswith("script:") else act
+
+    def _top(self, batch: Batch, run: Run) -> Run:
+        return batch.run(run.began.root) if run.began.root in self.driven else run
+
+    def _placed(self, batch: Batch, run: Run, act: e.Act) -> e.Act:
+        """AGENT-7: finished turns of that file over the top-level run and its descendants."""
+        played = self._top(batch, run).played
+        of_role = played.get(f"{act.agent}|{act.do.partition(':')[2]}", 0)
+        of_file = sum(n for key, n in played.items() if key.startswith(f"{act.agent}|"))
+        return replace(act, place=of_role, place_in_file=of_file)
+
+    def _begin_child(self, batch: Batch, parent: Run, act: e.Act) -> None:
+        machine = act.do.partition(":")[2]
+        options = dict(parent.here.options)
+        child = e.RunBegan(
+            at=self.clock.now(),
+            run=act.child,
+            machine=machine,
+            table=self.machine_table(machine, parent),
+            settings=_settings_below(parent),
+            task=parent.began.task,
+            parent=parent.id,
+            root=parent.began.root or parent.id,
+            repo=parent.began.repo,
+            start=str(options.pop("start", "")),
+            owner=False,
+            options={
+                **options,
+                "changed": [path for path in parent.changed if path not in parent.excused],
+                "lines": parent.lines - parent.excused_lines,
+            },
+            tree=parent.tree,
+            base_tree=parent.base_tree,
+            within_us=phase_us(parent),
+            commit=parent.began.commit,
+            version=parent.began.version,
+            pinned=parent.began.pinned,
+            sandbox=parent.sandbox,
+        )
+        batch.begin(child, self.journal.acquire(act.child, self.driver, self.alive))
+        told = [e.Told(at=child.at, text=text, who="parent") for text in parent.told]
+        batch.add(act.child, told)
+
+    def _take_news(self, batch: Batch) -> None:
+        while True:
+            try:
+                run_id, news = self._news.get_nowait()
+            except queue.Empty:
+                return
+            if run_id not in self.driven:
+                continue
+            run = batch.run(run_id)
+            if run.act is None or run.act.key != news.key:
+                continue
+            now = self.clock.now()
+            if isinstance(news, Interrupted):
+                fact = e.ActInterrupted(
+                    at=now, key=news.key, reason=news.reason, kept=news.kept, gone=news.gone
+                )
+                batch.add(run_id, [fact])
+            else:
+                batch.add(run_id, react(run, news, now))
+
+    def _commit(self, batch: Batch) -> bool:
+        writes = batch.writes()
+        if not writes:
+            return False
+        entries = self.journal.append(writes)
+        if self.on_commit:
+            for entry in entries:
+                self.on_commit(entry)
+        for run_id, staged in batch.staged.items():
+            seq = staged.seq + len(staged.events)
+            self.driven[run_id] = Driven(staged.run, seq, staged.fence)
+        for staged in batch.staged.values():
+            if self.on_event:
+                for event in staged.events:
+                    self.on_event(staged.run, event)
+            if staged.run.status == "ended":
+                self._let_go(staged.run)
+        return True
+
+    def _let_go(self, run: Run) -> None:
+        if run.owner:
+            self.performer.tidy(run)
+        if run.began.parent:
+            self.journal.release(run.id, self.driver)
+            del self.driven[run.id]
+
+    def _start(self, run: Run, act: e.Act) -> None:
+        def post(news: Finished | Interrupted) -> None:
+            self._news.put((run.id, news))
+            os.write(self._wake_out, b".")
+
+        self.performer.start(run, act, post)
+
+    def _sleep(self) -> None:
+        self._listen(self._until_next())
+
+    def _listen(self, timeout: float | None) -> None:
+        for key, _ in self._ears.select(timeout):
+            if key.data:
+                key.data()
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_in, 65536)
+
+    def _until_next(self) -> float | None:
+        now = self.clock.now()
+        rests = [due(driven.run, now) for driven in self.driven.values()]
+        times = [rest.until for rest in rests if isinstance(rest, Rest) and rest.until is not None]
+        return min(SLEEP_MOST_S, max(0.0, (min(times) - now) / 1_000_000)) if times else None
+
+    # ---- people ----
+
+    def take_mail(self) -> None:
+        for letter in self.journal.mail_all(list(self.driven)):
+            if letter.run not in self.driven:  # an earlier letter ended it
+                continue
+            batch = Batch(self.driven)
+            hearing = self._at_work(letter.run) if for_who_works(letter.body) else letter.run
+            batch.add(letter.run, (), letter.id)
+            batch.add(hearing, self._hear(batch.run(hearing), letter))
+            self._commit(batch)
+            if letter.run in self.driven:
+                self._spread_asked(letter.run)
+
+    def _hear(self, run: Run, letter: Letter) -> list[e.AnyEvent]:
+        """A letter that is not a person's own is refused, as a fact (HUMAN-4)."""
+        fault = self.fault_of(letter) if self.fault_of else ""
+        if fault:
+            return [e.LetterRefused(at=self.clock.now(), letter=letter.id, reason=fault)]
+        return hear(run, letter.body, letter.id, self.clock.now())
+
+    def _at_work(self, run_id: str) -> str:
+        while self.driven[run_id].run.child in self.driven:
+            run_id = self.driven[run_id].run.child
+        return run_id
+
+    def ask(self, what: str) -> None:
+        """The terminal says: pause, stop or interrupt, for every run driven here."""
+        for run_id in [m for m, d in self.driven.items() if not d.run.began.parent and _goes_on(d.run)]:
+            self._note(run_id, [e.Asked(at=self.clock.now(), what=what, who="terminal")])
+            self._spread_asked(run_id)
+
+    def stop_now(self) -> None:
+        for driven in list(self.driven.values()):
+            if driven.run.act is not None:
+                self.performer.stop(driven.run.act.key, True)
+
+    def _spread_asked(self, run_id: str) -> None:
+        """What is asked of a run holds for what runs below it; a stop or cancel ends the act in flight."""
+        asked = self.driven[run_id].run.asked
+        while asked and run_id in self.driven:
+            run = self.driven[run_id].run
+            if run.asked != asked and run.status not in ("ended",):
+                self._note(run_id, [e.Asked(at=self.clock.now(), what=asked, who="parent")])
+            if asked in ("stop", "cancel") and run.act is not None and not run.act.child:
+                self.performer.stop(run.act.key, True)
+            run_id = run.child
+
+    def _note(self, run_id: str, events: Iterable[e.AnyEvent]) -> None:
+        batch = Batch(self.driven)
+        batch.add(run_id, events)
+        self._commit(batch)
+
+    def close(self) -> None:
+        for run_id in list(self.driven):
+            self.journal.release(run_id, self.driver)
+        self._ears.close()
+        os.close(self._wake_in)
+        os.close(self._wake_out)
+
+
+def _by_window(events: Sequence[e.AnyEvent]) -> bool:
+    """Whether a run is about to stop because all runs together have spent too much."""
+    stops = (event.stop for event in events if isinstance(event, e.Stopped))
+    return any(stop.rule.startswith(("budget.day", "budget.week")) for stop in stops)
+
+
+def _goes_on(run: Run) -> bool:
+    """By itself, at once or when its wait is over: what stands already need not be stopped."""
+    return run.status == "running" or (run.status == "waiting" and run.until is not None)
+
+
+def _settings_below(parent: Run) -> Settings:
+    """A child may use up what its parent has left."""
+    budget = parent.settings.budget
+    spent, base = parent.spent, parent.spent_base
+    left = replace(
+        budget,
+        uusd=None if budget.uusd is None else max(0, budget.uusd - (spent.cost_uusd - base.cost_uusd)),
+        tokens=None if budget.tokens is None else max(0, budget.tokens - (spent.tokens - base.tokens)),
+        wall_us=None
+        if budget.wall_us is None
+        else max(0, budget.wall_us - (parent.wall_us - parent.wall_base)),
+    )
+    return replace(parent.settings, budget=left)
+
+
+__all__ = ["BY_A_PERSON", "JournalError", "Performer", "Supervisor"]

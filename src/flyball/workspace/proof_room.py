@@ -1,0 +1,88 @@
+"""The room in which proofs run: the files of one tree, what setup made there, and nothing left by earlier proofs."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball.errors import WorkspaceError
+from flyball.workspace.files import Files
+from flyball.workspace.git import raw, text
+from flyball.workspace.special_files import special_files
+from flyball.workspace.store import remove, write_whole
+
+
+class Room(Struct, frozen=True):
+    """`files` are seen through an index of the room's own."""
+
+    files: Files
+    note: Path
+
+    @classmethod
+    def of(cls, files: Files, folder: Path) -> "Room":
+        git_dir = files.git.git_dir
+        return cls(
+            replace(files, root=folder / "proof", index=git_dir / "index.proof"), git_dir / "proof-keep.json"
+        )
+
+    @property
+    def root(self) -> Path:
+        return self.files.root
+
+    @property
+    def index(self) -> Path:
+        return self.files.index
+
+    def prepare(self, tree: str, keep: Sequence[str]) -> None:
+        """The room holds this tree and the kept paths."""
+        kept = [path.strip("/") for path in keep if path.strip("/")]
+        write_whole(self.note, msgspec.json.encode(kept))
+        self._drop_strays(kept)
+        self._seen().put(tree)
+        self._clear(kept)
+        if self.tree() != tree:
+            raise WorkspaceError(
+                f"{self.root} does not take the files of tree {tree}; see what is kept there."
+            )
+
+    def tree(self) -> str:
+        return self._seen().tree()
+
+    def extras(self) -> list[str]:
+        return [text(name).rstrip("/") for name in self.files.extras()]
+
+    def _seen(self) -> Files:
+        """The room's files without what setup made."""
+        kept: list[str] = (
+            msgspec.json.decode(self.note.read_bytes(), type=list[str]) if self.note.exists() else []
+        )
+        return replace(self.files, hidden=tuple("/" + literal(path) for path in kept))
+
+    def _drop_strays(self, kept: Sequence[str]) -> None:
+        if not self.root.is_dir() or self.root.is_symlink():
+            return
+        for stray in special_files(self.root, [raw(path) for path in kept]):
+            remove(self.root / stray.path)
+
+    def _clear(self, kept: Sequence[str]) -> None:
+        for name in self.files.extras():
+            self._clear_path(text(name).rstrip("/"), kept)
+
+    def _clear_path(self, path: str, kept: Sequence[str]) -> None:
+        """Remove it, but for what is kept in it."""
+        if any(path == name or path.startswith(name + "/") for name in kept):
+            return
+        inside = [name for name in kept if name.startswith(path + "/")]
+        if not inside:
+            remove(self.root / path)
+            return
+        for child in os.listdir(self.root / path):  # noqa: PTH208
+            self._clear_path(f"{path}/{child}", inside)
+
+
+def literal(path: str) -> str:
+    """As an ignore rule that means this path alone."""
+    return "".join("\\" + letter if letter in "\\*?[]!#" else letter for letter in path)
