@@ -12,7 +12,7 @@ from flyball.acts.run_files import shipped_policies
 from flyball.cli.runs import open_house, print_json, repository
 from flyball.config import POLICY_FILE, environment, load
 from flyball.errors import ConfigError
-from flyball.evidence.consistency import Checked, Finding, find
+from flyball.evidence.consistency import Checked, Finding
 from flyball.evidence.consistency import check as check_house
 from flyball.guard.policy_faults import faults
 from flyball.runtime.start import policies_of
@@ -37,7 +37,7 @@ def check(run_name: str, as_json: bool) -> int:
     """
     policy = [] if run_name else _policy_faults(Path.cwd())
     with open_house() as app:
-        checked = check_house(app, find(app, run_name) if run_name else None)
+        checked = check_house(app, app.find_known(run_name) if run_name else None)
     checked = msgspec.structs.replace(checked, findings=[*policy, *checked.findings])
     if as_json:
         print_json(_facts(checked))

@@ -15,7 +15,6 @@ from flyball.cli.runs import open_house
 from flyball.cli.where import EXAMPLE, print_json, root_of
 from flyball.core.run import Run
 from flyball.errors import FlyballError, UserError, WorkspaceError
-from flyball.evidence.consistency import find
 from flyball.evidence.verify import Finding, Said, certificate_file, read, verify_file, verify_run
 from flyball.runtime.app import App
 from flyball.views.text import clean, one_line
@@ -121,7 +120,7 @@ def _verified(app: App, what: str, key: str) -> Finding:
     file = Path(what)
     if "/" in what or file.is_file():
         return verify_file(app, file, key, _here())
-    return verify_run(app, find(app, what))
+    return verify_run(app, app.find_known(what))
 
 
 def _here() -> Path | None:
@@ -206,7 +205,7 @@ def _ruled(said: Said) -> str:
 @click.option("--onto", default="", metavar="BRANCH", help="Another branch than the one checked out.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
 def land(run: str, onto: str, as_json: bool) -> None:
-    from flyball.evidence.landing import land_run
+    from flyball.runtime.landing import land_run
 
     with open_house() as app:
         run_id = app.find(run)

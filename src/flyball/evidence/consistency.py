@@ -18,12 +18,12 @@ from msgspec import Struct
 
 from flyball.core import events as e
 from flyball.core.run import Run, fold, freeze, thaw
-from flyball.errors import FlyballError, JournalError, NotFound
+from flyball.errors import FlyballError, JournalError
 from flyball.journal import Checkpoint, Entry
 from flyball.journal.history import row_of
+from flyball.journal.records import Records
 from flyball.journal.signing import NAME as KEY_FILE
 from flyball.journal.types import REGISTRY
-from flyball.runtime.app import App, pinned_folder
 
 FIRST = ("RunBegan", "Told")  # what a run's first transaction may hold
 
@@ -54,49 +54,38 @@ class Told(Struct):
     gone_on: bool = False
 
 
-def check(app: App, only: str | None = None) -> Checked:
+def check(records: Records, only: str | None = None) -> Checked:
     """Everything, or what concerns one run."""
-    if not (app.state_dir / "journal.db").exists():
-        return Checked(_without_journal(app))
-    heads, found = _heads(app, only)  # before the journal: a head may be behind it, never ahead
+    if not records.journal_file.exists():
+        return Checked(_without_journal(records))
+    heads, found = _heads(records, only)  # before the journal: a head may be behind it, never ahead
     runs: list[Told] = []
     events = 0
-    with app.journal.still():
-        found += [Finding("journal", f.run, f.seq, f.message) for f in app.journal.faults(heads, only)]
+    with records.journal.still():
+        found += [Finding("journal", f.run, f.seq, f.message) for f in records.journal.faults(heads, only)]
         broken = {finding.run for finding in found}
-        begun = _run_ids(app, only)
+        begun = _run_ids(records, only)
         for run_id in begun:
-            told = _told(app, run_id, found) if run_id not in broken else None
+            told = _told(records, run_id, found) if run_id not in broken else None
             if told:
                 runs.append(told)
                 events += told.seq
-    found += _unsigned(app, runs, only)
+    found += _unsigned(records, runs, only)
     for told in runs:
-        found += [*_certificate(app, told), *_pinned(app, told), *_undriven(app, told)]
-    found += _leftovers(app, runs, {*begun, *broken}, only)
+        found += [*_certificate(records, told), *_pinned(records, told), *_undriven(records, told)]
+    found += _leftovers(records, runs, {*begun, *broken}, only)
     return Checked(found, len(runs), events, len(heads))
 
 
-def find(app: App, name: str) -> str:
-    """A run by its name, also one that only a signed head still knows."""
-    try:
-        return app.find(name)
-    except NotFound:
-        known = (app.state_dir / KEY_FILE).exists() and app.heads.of(name)
-        if not name or not known:
-            raise
-        return name
-
-
-def grave(app: App, run_id: str) -> list[Finding]:
+def grave(records: Records, run_id: str) -> list[Finding]:
     """What is not as it was written, of one run."""
-    return [finding for finding in check(app, run_id).findings if finding.grave]
+    return [finding for finding in check(records, run_id).findings if finding.grave]
 
 
-def _run_ids(app: App, only: str | None) -> list[str]:
+def _run_ids(records: Records, only: str | None) -> list[str]:
     if only is not None:
         return [only]
-    lines = list(app.journal.registered())
+    lines = list(records.journal.registered())
     pruned = {line.run for line in lines if line.kind == "pruned"}
     return [line.run for line in lines if line.kind == "began" and line.run not in pruned]
 
@@ -104,11 +93,11 @@ def _run_ids(app: App, only: str | None) -> list[str]:
 # ---- signed heads ----------------------------------------------------------------------------------------
 
 
-def _without_journal(app: App) -> list[Finding]:
-    known = sorted((app.state_dir / "heads").glob("*.json"))
+def _without_journal(records: Records) -> list[Finding]:
+    known = sorted((records.state_dir / "heads").glob("*.json"))
     if not known:
         return []
-    place = app.state_dir / "journal.db"
+    place = records.journal_file
     return [
         Finding(
             "journal", "", 0, f"{place} is gone: {len(known)} signed heads know of runs. Put back a backup."
@@ -116,12 +105,12 @@ def _without_journal(app: App) -> list[Finding]:
     ]
 
 
-def _heads(app: App, only: str | None) -> tuple[list[Checkpoint], list[Finding]]:
-    if not (app.state_dir / KEY_FILE).exists():
-        gone = f"The signing key {app.state_dir / KEY_FILE} is gone, so no signed head can be believed."
-        any_run = next(app.journal.registered(), None) is not None
+def _heads(records: Records, only: str | None) -> tuple[list[Checkpoint], list[Finding]]:
+    if not records.has_key:
+        gone = f"The signing key {records.state_dir / KEY_FILE} is gone, so no signed head can be believed."
+        any_run = next(records.journal.registered(), None) is not None
         return [], [Finding("head", "", 0, gone)] if any_run else []
-    heads, faults = app.heads.load()
+    heads, faults = records.heads.load()
     wanted = (only, REGISTRY)
     return (
         [head for head in heads if only is None or head.run in wanted],
@@ -129,21 +118,21 @@ def _heads(app: App, only: str | None) -> tuple[list[Checkpoint], list[Finding]]
     )
 
 
-def _unsigned(app: App, runs: list[Told], only: str | None) -> Iterator[Finding]:
+def _unsigned(records: Records, runs: list[Told], only: str | None) -> Iterator[Finding]:
     """Heads are taken away, or behind a journal that nobody writes to."""
-    if not (app.state_dir / KEY_FILE).exists():
+    if not records.has_key:
         return
     for told in runs:
-        yield from _unsigned_run(app, told)
-    if only is None and any(told.gone_on for told in runs) and app.heads.of(REGISTRY) is None:
+        yield from _unsigned_run(records, told)
+    if only is None and any(told.gone_on for told in runs) and records.heads.of(REGISTRY) is None:
         yield Finding(
             "head", "", 0, "The registry has no signed head, though runs have gone on since: it was removed."
         )
 
 
-def _unsigned_run(app: App, told: Told) -> Iterator[Finding]:
-    run_id, driven = told.run.id, app.driven(told.run.id)
-    head, (seq, _) = app.heads.of(run_id), app.journal.head(run_id)
+def _unsigned_run(records: Records, told: Told) -> Iterator[Finding]:
+    run_id, driven = told.run.id, records.driven(told.run.id)
+    head, (seq, _) = records.heads.of(run_id), records.journal.head(run_id)
     if head is None and told.gone_on:
         text = f"Run {run_id} has no signed head, though it has gone on to event {seq}: it was removed."
         yield Finding("head", run_id, seq, text)
@@ -159,13 +148,13 @@ def _unsigned_run(app: App, told: Told) -> Iterator[Finding]:
 # ---- the fold ---------------------------------------------------------------------------------------------
 
 
-def _told(app: App, run_id: str, found: list[Finding]) -> Told | None:
+def _told(records: Records, run_id: str, found: list[Finding]) -> Told | None:
     """Fold the run from its first event on, and hold its row and its snapshot against that."""
     told: Told | None = None
     seq = 0
     try:
-        kept = app.journal.latest_snapshot(run_id)
-        for entry in app.journal.read(run_id):
+        kept = records.journal.latest_snapshot(run_id)
+        for entry in records.journal.read(run_id):
             seq = entry.seq
             told = _one_more(told, entry, found)
             if (
@@ -176,7 +165,7 @@ def _told(app: App, run_id: str, found: list[Finding]) -> Told | None:
             ):
                 text = f"Run {run_id}: its snapshot at event {seq} is not what its events add up to."
                 found.append(Finding("snapshot", run_id, seq, text))
-        row = app.journal.row(run_id)
+        row = records.journal.row(run_id)
     except (JournalError, msgspec.MsgspecError, FlyballError, LookupError, ValueError, TypeError) as problem:
         text = f"Run {run_id}: event {seq} cannot follow from those before it ({_brief(problem)})."
         found.append(Finding("journal", run_id, seq, text))
@@ -232,26 +221,26 @@ def _brief(value: object) -> str:
 # ---- files ------------------------------------------------------------------------------------------------
 
 
-def _certificate(app: App, told: Told) -> Iterator[Finding]:
+def _certificate(records: Records, told: Told) -> Iterator[Finding]:
     """The file that the journal names by its hash. One that is being made anew is not looked at."""
     run = told.run
     busy = run.act is not None and run.act.do == "commit"
     if not run.certificate or not run.owner or busy:
         return
-    file = app.state_dir / "runs" / run.id / "certificate.json"
+    file = records.state_dir / "runs" / run.id / "certificate.json"
     digest = _sha256(file)
-    if digest == run.certificate or app.journal.head(run.id)[0] != told.seq:
+    if digest == run.certificate or records.journal.head(run.id)[0] != told.seq:
         return
     what = f"is not the certificate that event {told.seq} and those before it name" if digest else "is gone"
     text = f"Run {run.id}: {file} {what} (sha256 {run.certificate[:16]}…)."
     yield Finding("certificate", run.id, told.seq, text)
 
 
-def _pinned(app: App, told: Told) -> Iterator[Finding]:
+def _pinned(records: Records, told: Told) -> Iterator[Finding]:
     """The copies of the repository's files that a run goes by; its first event has their hashes."""
     if told.run.began.parent:
         return
-    folder = pinned_folder(app.state_dir, told.run.id)
+    folder = records.state_dir / "runs" / told.run.id / "pinned"
     known = told.run.began.pinned
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
     for name in sorted(there | set(known)):
@@ -274,12 +263,12 @@ def _sha256(file: Path) -> str:
 # ---- loose ends -------------------------------------------------------------------------------------------
 
 
-def _undriven(app: App, told: Told) -> Iterator[Finding]:
+def _undriven(records: Records, told: Told) -> Iterator[Finding]:
     run = told.run
     act = run.act
-    if act is None or act.child or run.status != "running" or app.driven(run.id):
+    if act is None or act.child or run.status != "running" or records.driven(run.id):
         return
-    if app.journal.head(run.id)[0] != told.seq:
+    if records.journal.head(run.id)[0] != told.seq:
         return  # it has gone on meanwhile
     root = run.began.root or run.id
     text = (
@@ -289,17 +278,19 @@ def _undriven(app: App, told: Told) -> Iterator[Finding]:
     yield Finding("act", run.id, told.act_at, text, grave=False)
 
 
-def _leftovers(app: App, runs: Iterable[Told], begun: set[str], only: str | None) -> Iterator[Finding]:
+def _leftovers(
+    records: Records, runs: Iterable[Told], begun: set[str], only: str | None
+) -> Iterator[Finding]:
     known = {told.run.id: told for told in runs}
-    folders = app.state_dir / "runs"
+    folders = records.state_dir / "runs"
     names = sorted(path.name for path in folders.iterdir()) if folders.is_dir() else []
     for name in names if only is None else [name for name in names if name == only]:
         told = known.get(name)
-        if told and (told.run.status != "ended" or app.driven(name)):
+        if told and (told.run.status != "ended" or records.driven(name)):
             continue
         if told:
             yield from _left(folders / name, told)
-        elif name not in begun and not app.journal.head(name)[0]:
+        elif name not in begun and not records.journal.head(name)[0]:
             text = f"{folders / name} is of a run that the journal does not know ({name}); it may be removed."
             yield Finding("leftover", name, 0, text, grave=False)
 

@@ -19,8 +19,7 @@ from msgspec import Struct, field
 from flyball.core.run import Run
 from flyball.errors import Corrupt, UserError, WorkspaceError
 from flyball.evidence import certificate, consistency
-from flyball.journal.signing import NAME as KEY_FILE
-from flyball.runtime.app import App
+from flyball.journal.records import Records
 from flyball.workspace.git import Git, reading_user, text
 from flyball.workspace.repo import user_git
 
@@ -90,27 +89,27 @@ class Finding(Struct, frozen=True):
     events: int = 0
 
 
-def certificate_file(app: App, run_id: str) -> Path:
-    return app.state_dir / "runs" / run_id / "certificate.json"
+def certificate_file(records: Records, run_id: str) -> Path:
+    return records.state_dir / "runs" / run_id / "certificate.json"
 
 
 # ---- a run ----------------------------------------------------------------------------------------------
 
 
-def verify_run(app: App, run_id: str) -> Finding:
+def verify_run(records: Records, run_id: str) -> Finding:
     """The journal first: a certificate is held against a history that is whole."""
-    wrong = [one for one in consistency.grave(app, run_id) if one.kind != "certificate"]
+    wrong = [one for one in consistency.grave(records, run_id) if one.kind != "certificate"]
     if wrong:
         told = min(wrong, key=lambda one: one.run != run_id)  # of the run itself before of the registry
         return Finding("bad", told.message, run=run_id)
     try:
-        run = app.read(run_id)
+        run = records.read(run_id)
     except Corrupt as broken:
         return Finding("bad", str(broken), run=run_id)
     if why := _without(run):
         return Finding("none", why, run=run_id)
-    file = certificate.current(certificate_file(app, run_id).parent, run.certificate)
-    return _verified(app, run, file, read(file), app.signer.public_key_hex)
+    file = certificate.current(certificate_file(records, run_id).parent, run.certificate)
+    return _verified(records, run, file, read(file), records.signer.public_key_hex)
 
 
 def _without(run: Run) -> str:
@@ -149,7 +148,7 @@ def checked(data: bytes, key: str = "") -> tuple[certificate.Checked, Statement]
         ) from None
 
 
-def _verified(app: App, run: Run, file: Path, data: bytes, key: str) -> Finding:
+def _verified(records: Records, run: Run, file: Path, data: bytes, key: str) -> Finding:
     seal, told = checked(data, key)
 
     def found(word: str, reason: str, events: int = 0) -> Finding:
@@ -160,7 +159,7 @@ def _verified(app: App, run: Run, file: Path, data: bytes, key: str) -> Finding:
     if wrong := next(_disagreements(run, told, data), ""):
         return found("bad", wrong)
     try:
-        events = _walk(app, run, told.predicate.journal_head)
+        events = _walk(records, run, told.predicate.journal_head)
     except (Corrupt, UserError) as broken:
         return found("bad", str(broken))
     return found(*_against_git(run, told), events)
@@ -191,12 +190,12 @@ def _unproved(told: Statement) -> Iterator[str]:
             yield f"The certificate calls the tree proven, but '{proof.command}' ended with exit code {proof.exit}."
 
 
-def _walk(app: App, run: Run, head: str) -> int:
+def _walk(records: Records, run: Run, head: str) -> int:
     """The whole chain of the run, which must hold the head that the certificate names; how many events."""
     count, seen = 0, False
-    for entry in app.journal.read(run.id):
+    for entry in records.journal.read(run.id):
         count, seen = entry.seq, seen or entry.hash == head
-    if cut := app.heads.rolled_back(run.id, app.journal):
+    if cut := records.heads.rolled_back(run.id, records.journal):
         raise UserError(cut.message)
     if not seen:
         raise UserError(f"The journal of run {run.id} does not hold the head that the certificate names.")
@@ -237,20 +236,20 @@ def _compared(git: Git, told: Statement, run_id: str) -> tuple[str, str]:
 # ---- a file ---------------------------------------------------------------------------------------------
 
 
-def verify_file(app: App, file: Path, trusted_key: str, repo: Path | None) -> Finding:
+def verify_file(records: Records, file: Path, trusted_key: str, repo: Path | None) -> Finding:
     """A certificate from anywhere: by our own key and journal if it is ours, else by the key given."""
     data = read(file)
     seal, told = checked(data)
-    ours, run_id = _our_key(app), told.predicate.run
-    if seal.key == ours and (app.state_dir / "journal.db").exists() and app.journal.row(run_id):
-        return _verified(app, app.read(run_id), file, data, ours)
+    ours, run_id = _our_key(records), told.predicate.run
+    if seal.key == ours and records.journal_file.exists() and records.journal.row(run_id):
+        return _verified(records, records.read(run_id), file, data, ours)
     word, reason = _foreign(seal, told, trusted_key or ours, repo)
     return Finding(word, reason, str(file), run_id, told, seal.key, seal.key == ours)
 
 
-def _our_key(app: App) -> str:
+def _our_key(records: Records) -> str:
     """Of the key that is there; reading makes none."""
-    return app.signer.public_key_hex if (app.state_dir / KEY_FILE).exists() else ""
+    return records.signer.public_key_hex if records.has_key else ""
 
 
 def _foreign(seal: certificate.Checked, told: Statement, key: str, repo: Path | None) -> tuple[str, str]:

@@ -18,13 +18,9 @@ from flyball.evidence.artifacts import Artifacts
 from flyball.journal import Entry
 from flyball.journal import driver as drivers
 from flyball.journal.driver import Driver
-from flyball.journal.heads import Heads
-from flyball.journal.history import load
-from flyball.journal.signing import Signer, load_or_create
-from flyball.journal.sqlite import SqliteJournal
+from flyball.journal.records import Records
 from flyball.journal.types import REGISTRY
 from flyball.machines import from_file, shipped
-from flyball.reading.terminal import whole
 from flyball.runtime.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -44,72 +40,14 @@ def new_id() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(8))
 
 
-class App:
-    """One user's Flyball: its state directory and what is in it."""
+class App(Records):
+    """One user's Flyball: their records, and everything that drives a run."""
 
     def __init__(self, env: dict[str, str] | None = None, here: Callable[[], str] = str) -> None:
-        self.here = here  # the repository that the user stands in, "" for none
         self.env = environment() if env is None else env
         self.paths: Paths = paths(self.env)
-        self.state_dir = self.paths.state_dir
+        super().__init__(self.paths.state_dir, here)
         self.clock = WallClock()
-        self._journal: SqliteJournal | None = None
-        self._heads: Heads | None = None
-
-    @property
-    def journal(self) -> SqliteJournal:
-        if self._journal is None:
-            try:
-                self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError as problem:
-                raise UserError(
-                    f"The state directory {self.state_dir} cannot be made: {problem.strerror}. Set FLYBALL_STATE_DIR."
-                ) from None
-            self._journal = SqliteJournal(self.state_dir / "journal.db")
-        return self._journal
-
-    @property
-    def heads(self) -> Heads:
-        if self._heads is None:
-            self._heads = Heads(self.state_dir / "heads", self.signer)
-        return self._heads
-
-    @property
-    def signer(self) -> Signer:
-        return load_or_create(self.state_dir)
-
-    def close(self) -> None:
-        if self._heads:
-            self._heads.flush()
-        if self._journal:
-            self._journal.close()
-
-    # ---- runs by name ----
-
-    def _last(self) -> str:
-        here = self.here()
-        found = self.journal.rows(repo=here, parent="", limit=1) if here else []
-        found = found or self.journal.rows(parent="", limit=1)
-        if not found:
-            raise NotFound("There is no run yet. Start one with `flyball run TASK`.")
-        return found[0].run
-
-    def find(self, name: str) -> str:
-        """A run by its id, a unique prefix, or @last: of this repository if it has one, else of all."""
-        if name == "@last":
-            return self._last()
-        name = whole(name)  # a terminal can send anything
-        found = self.journal.resolve(name) if name else []
-        if name in found or len(found) == 1:
-            return name if name in found else found[0]
-        if not found:
-            raise NotFound(f"There is no run '{name}'. `flyball ls` lists the runs there are.")
-        raise NotFound(
-            f"'{name}' is the beginning of {len(found)} runs: {', '.join(found[:5])}. Write more of it."
-        )
-
-    def read(self, run_id: str) -> Run:
-        return load(self.journal, run_id)[0]
 
     def question(self, name: str) -> Run:
         """The run whose question is meant: by the question's id, or the run's (its own, or that of a run below)."""
@@ -158,15 +96,11 @@ class App:
         return any(isinstance(event, e.LetterRefused) and event.reason == said for event in refused)
 
     def _is_run(self, name: str) -> bool:
-        return (self.state_dir / "journal.db").exists() and self.journal.row(name) is not None
+        return self.journal_file.exists() and self.journal.row(name) is not None
 
     @property
     def seals(self) -> person.Seals:
         return person.Seals(self.state_dir)
-
-    def driven(self, run_id: str) -> bool:
-        holder = self.journal.holder(run_id)
-        return bool(holder) and drivers.alive(self.state_dir, holder)
 
     # ---- driving ----
 
