@@ -10,7 +10,7 @@ import pytest
 
 from flyball.core import events as e
 from flyball.core.faults import faults
-from flyball.core.machine import Machine, duration_us, edges, parse
+from flyball.core.machine import Machine, edges, parse
 from flyball.core.run import apply, begin
 from flyball.errors import InvalidTransition, MachineFault, NotFound
 from flyball.machines import SHIPPED, find, from_text, names, shipped
@@ -440,19 +440,6 @@ def test_a_hostile_table_is_refused_in_a_sentence(case: str) -> None:
 def test_what_is_no_toml_is_refused_with_its_place() -> None:
     with pytest.raises(MachineFault, match=r"mine\.toml is not valid TOML"):
         from_text("name = [", "mine.toml")
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("10m", 600), ("4h", 14400), ("1h30m", 5400), ("1d", 86400)]
-)
-def test_a_duration_is_read(text: str, seconds: int) -> None:
-    assert duration_us(text) == seconds * 1_000_000
-
-
-@pytest.mark.parametrize("text", ["", "10", "m", "-5m", "1.5h", "5 m", "5m ", "٣m", "1h-30m"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(MachineFault, match="is not a duration"):
-        duration_us(text)
 
 
 def test_an_unknown_machine_is_named_with_those_there_are() -> None:

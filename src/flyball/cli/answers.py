@@ -12,13 +12,14 @@ import click
 
 from flyball.cli.runs import answered_by_mail, family, open_house, print_json, root_of
 from flyball.core import codes
+from flyball.core.durations import elapsed
 from flyball.core.letters import Answer, AnyLetter, Ask, Tell
 from flyball.core.run import Run
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.runtime.app import App
 from flyball.views import run_view
-from flyball.views.text import clean, iso, one_line, span, typed
+from flyball.views.text import clean, iso, one_line, typed
 
 PHRASES = {  # what a verb may be called, over and above its name
     "go on": "go-on",
@@ -84,7 +85,7 @@ def _asked(app: App, row: Row) -> dict[str, Any]:
 
 
 def _as_text(app: App, one: dict[str, Any]) -> str:
-    age = span(app.clock.now() - one["since_us"])
+    age = elapsed(app.clock.now() - one["since_us"])
     head = f"{one['question']}  {one['kind']}  {one['machine']} in '{one['state']}', {age} ago"
     rows = [
         ("run", f"{one['run']} in {one['repo']}"),

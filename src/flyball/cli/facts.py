@@ -9,10 +9,11 @@ import msgspec
 
 from flyball.cli.runs import asking, certificate_file, question_lines, summary, why
 from flyball.core import events as e
+from flyball.core.durations import elapsed
 from flyball.core.run import Run
 from flyball.core.stops import dollars
 from flyball.runtime.app import App
-from flyball.views.text import clean, day_and_clock, many, one_line, some, span, took
+from flyball.views.text import clean, day_and_clock, many, one_line, some
 
 LIST_MOST = 12
 
@@ -78,8 +79,8 @@ def _rows(run: Run, told: dict[str, Any]) -> list[tuple[str, str]]:
         ("task", one_line(run.began.task, 200)),
         ("repository", run.began.repo),
         ("below", run.began.parent),
-        ("began", f"{day_and_clock(run.began.at)}, {span(now - run.began.at)} ago"),
-        ("elapsed", f"{span(last - run.began.at)}, at work {span(run.wall_us)}"),
+        ("began", f"{day_and_clock(run.began.at)}, {elapsed(now - run.began.at)} ago"),
+        ("elapsed", f"{elapsed(last - run.began.at)}, at work {elapsed(run.wall_us)}"),
         ("agents", _agents(run)),
         ("proof", proof or "none: the end is unproven"),
         ("risk", f"{run.ruling.tier}: {run.ruling.tier_why}" if run.ruling and run.ruling.tier else ""),
@@ -120,7 +121,7 @@ def _budget(run: Run) -> str:
     budget = run.settings.budget
     money = dollars(run.spent.cost_uusd) + (f" of {dollars(budget.uusd)}" if budget.uusd is not None else "")
     tokens = f"{run.spent.tokens}{_of(budget.tokens)} tokens"
-    wall = f", {span(budget.wall_us)} at most" if budget.wall_us is not None else ""
+    wall = f", {elapsed(budget.wall_us)} at most" if budget.wall_us is not None else ""
     return f"{money}, {tokens}{wall}"
 
 
@@ -128,7 +129,7 @@ def _history(told: dict[str, Any]) -> list[str]:
     lines: list[str] = []
     for proof in told["proofs"][-LIST_MOST:]:
         outcome = "passed" if proof["passed"] else f"failed, {proof.get('failing', '?')} failing"
-        lines.append(f"  {'proof':<12} {outcome} on tree {proof['tree'][:10]} ({took(proof['took_us'])})")
+        lines.append(f"  {'proof':<12} {outcome} on tree {proof['tree'][:10]} ({elapsed(proof['took_us'])})")
     for ruling in told["rulings"][-LIST_MOST:]:
         if ruling["verdict"] != "allow":
             where, reason = one_line(ruling.get("file", "")), one_line(ruling.get("reason", ""))

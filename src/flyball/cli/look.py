@@ -18,11 +18,12 @@ from flyball.cli.runs import open_house, print_json, repository, root_of, undriv
 from flyball.cli.runs import why as why_of
 from flyball.cli.screen import is_terminal
 from flyball.core import events as e
+from flyball.core.durations import elapsed
 from flyball.core.stops import dollars
 from flyball.journal import Entry, Row
 from flyball.runtime.app import App
 from flyball.views import run_view
-from flyball.views.text import clean, columns, day_and_clock, iso, one_line, span
+from flyball.views.text import clean, columns, day_and_clock, iso, one_line
 from flyball.views.timeline import Teller
 
 COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "dim": "bright_black"}
@@ -83,7 +84,7 @@ def _print_table(app: App, rows: list[Row]) -> None:
 
 def _cells(app: App, row: Row, now: int) -> tuple[str, ...]:
     below = "  " if row.parent else ""
-    age = span(now - row.created_at)
+    age = elapsed(now - row.created_at)
     return (
         *(below + row.run, row.machine, row.state, _status(app, row)),
         *(str(row.turns), dollars(row.cost_uusd), age, one_line(row.task, 100)),

@@ -14,10 +14,11 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from flyball.cli.runs import question_lines
 from flyball.core import events as e
+from flyball.core.durations import elapsed
 from flyball.core.run import Run
 from flyball.core.stops import dollars
 from flyball.views.run_view import next_step
-from flyball.views.text import clock, many, one_line, span
+from flyball.views.text import clock, many, one_line
 from flyball.views.timeline import Line, Teller
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def counts(run: Run, now: int) -> str:
     parts = [many(run.turns, "turn")]
     if run.iteration:
         parts.append(f"iteration {run.iteration}{f'/{most}' if most else ''}")
-    parts += [span(now - run.began.at), dollars(run.spent.cost_uusd)]
+    parts += [elapsed(now - run.began.at), dollars(run.spent.cost_uusd)]
     return " · ".join(parts)
 
 
@@ -70,13 +71,13 @@ def now_doing(scene: Scene, run: Run, now: int) -> str:
         return f"asks: {one_line(leaf.question.text, 100)}  {next_step(leaf)}"
     if leaf.until is not None and leaf.status == "waiting":
         code = leaf.stop.code if leaf.stop else ""
-        return f"{code}: goes on in {span(leaf.until - now + 999_999)}, at {clock(leaf.until)}"
+        return f"{code}: goes on in {elapsed(leaf.until - now)}, at {clock(leaf.until)}"
     if leaf.status != "running" or leaf.act is None:
         return leaf.status
     doing = f": {one_line(scene.doing.get(leaf.id, ''), 120)}" if scene.doing.get(leaf.id) else ""
     what = leaf.act.do.removeprefix("agent:") + (f" ({leaf.act.why})" if leaf.act.why else "")
     by = f", {one_line(leaf.act.agent, 40)}" if leaf.act.agent else ""
-    return f"{what}{by}, {span(now - scene.since.get(leaf.id, leaf.at))}{doing}"
+    return f"{what}{by}, {elapsed(now - scene.since.get(leaf.id, leaf.at))}{doing}"
 
 
 class Screen:

@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from flyball.cli.where import EXAMPLE, print_json
+from flyball.core.durations import elapsed
 from flyball.lab.simulate.campaign import Campaign, aimed, traced
 from flyball.lab.simulate.campaign import simulate as play
 from flyball.lab.simulate.coverage import Reached, reach
 from flyball.lab.simulate.fault_kinds import FAULTS
 from flyball.lab.simulate.world import Told
 from flyball.machines import SHIPPED
-from flyball.views.text import many, span
+from flyball.views.text import many
 
 SEEDS = 100
 SHOWN = 40  # of what was never reached
@@ -73,7 +74,7 @@ def page(found: Campaign, first: int, machine: str = "") -> Iterator[str]:
     yield from (line for told in found.failed for line in _failure(told, machine))
     last = first + found.seeds - 1
     yield f"{many(found.seeds, 'seed')} ({first} to {last}), {many(found.events, 'event')} in {found.took_s:.1f} s"
-    virtual = f"{span(found.virtual_us)} of virtual time, {found.hours_a_minute:,} virtual hours a minute"
+    virtual = f"{elapsed(found.virtual_us)} of virtual time, {found.hours_a_minute:,} virtual hours a minute"
     yield f"{virtual}, {found.events_a_second:,} events a second"
     yield ""
     yield "how the runs ended"

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Protocol, cast
 
 from msgspec import Struct
 
-from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND
+from flyball.core import durations
+from flyball.core.durations import SECOND
+from flyball.core.settings import DOLLAR
 
 Value = int | str | tuple[str, ...] | None
 Shown = int | str | list[str]
 
 NONE = "none"
-DAY = 24 * HOUR
-LONGEST = 365 * DAY
 MOST_DOLLARS = 1_000_000
-UNITS = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND))
 WHOLE = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:_[0-9]{3}){1,4}")
-SPAN = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
 MONEY = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,20})?")
 
 
@@ -117,7 +115,7 @@ class Duration(Struct, frozen=True):
     @property
     def allowed(self) -> str:
         end = f', or "{NONE}"' if self.none else ""
-        return f'a duration from {span(self.least)} to 365d such as "90s", "10m", "4h" or "1h30m"{end}'
+        return f'a duration from {durations.show(self.least)} to {durations.show(durations.MAX_US)} such as "90s", "10m", "4h" or "1h30m"{end}'
 
     def read(self, data: object) -> Value:
         if not isinstance(data, str):
@@ -127,27 +125,17 @@ class Duration(Struct, frozen=True):
     def text(self, text: str) -> Value:
         if self.none and text == NONE:
             return self.never
-        found = SPAN.fullmatch(text) if text else None
-        length = span_us(found.groups("0")) if found else -1
-        if not self.least <= length <= LONGEST:
+        length = durations.parse(text)
+        if length is None or length < self.least:
             raise Wrong(self.allowed)
         return length
 
     def show(self, value: Value) -> Shown:
-        return NONE if value is None or (self.none and value == self.never) else span(cast("int", value))
-
-
-def span_us(parts: Sequence[str]) -> int:
-    return sum(int(part) * unit for part, (_, unit) in zip(parts, UNITS, strict=True))
-
-
-def span(length_us: int) -> str:
-    """Microseconds as a duration is written: `1h30m`."""
-    written = ""
-    for letter, unit in UNITS:
-        count, length_us = divmod(length_us, unit)
-        written += f"{count}{letter}" if count else ""
-    return written or "0s"
+        return (
+            NONE
+            if value is None or (self.none and value == self.never)
+            else durations.show(cast("int", value))
+        )
 
 
 class Flag(Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from flyball.core.settings import HOUR, MINUTE, SECOND
+from flyball.core import durations
 from flyball.errors import InvalidTransition, MachineFault
 
 SPECIAL = ("@ask", "@blocked", "@fail", "@cancel", "@back")
@@ -38,7 +38,6 @@ NEEDED = {"proof": ("passed", "failed"), "commit": ("committed", "refused"), "ch
 NEEDED_BY_ROLE = {**dict.fromkeys(JUDGING_ROLES, ("rejected",)), "cto": ("escalate",)}
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 COUNT_MAX = 1_000_000
-DURATION_MAX_US = 366 * 24 * HOUR
 
 
 class State(Struct, frozen=True):
@@ -255,18 +254,13 @@ def _count(value: Any, where: str) -> int:
 
 
 def _durations(table: Mapping[str, Any], where: str) -> dict[str, int]:
-    return {name: duration_us(span, where) for span, names in table.items() for name in _names(names, where)}
-
-
-_UNITS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": 24 * HOUR}
+    return {name: duration_us(text, where) for text, names in table.items() for name in _names(names, where)}
 
 
 def duration_us(text: str, where: str = "duration") -> int:
-    """`90s`, `10m`, `1h30m` in microseconds."""
-    parts = re.findall(r"([0-9]{1,9})([smhd])", text)
-    span = sum(int(n) * _UNITS[u] for n, u in parts)
-    if not parts or "".join(n + u for n, u in parts) != text or span > DURATION_MAX_US:
+    length = durations.parse(text)
+    if length is None:
         raise MachineFault(
             f"'{text}' in [{where}] is not a duration of at most a year. Write for example 90s, 10m, 4h or 1h30m."
         )
-    return span
+    return length

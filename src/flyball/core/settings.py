@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-SECOND = 1_000_000
-MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
+from flyball.core.durations import HOUR, MINUTE, SECOND
+
 DOLLAR = 1_000_000
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from flyball.core import durations
 from flyball.core.machine import Machine, State, edges
-from flyball.core.settings import HOUR, MINUTE, SECOND
 
 ARROW = "→"
 SPOKEN = {
@@ -37,8 +37,8 @@ def facts(machine: Machine) -> dict[str, Any]:
         ],
         "anywhere": dict(machine.anywhere),
         "most": dict(machine.most),
-        "within": {state: span(us) for state, us in machine.within_us.items()},
-        "alert": {state: span(us) for state, us in machine.alert_us.items()},
+        "within": {state: durations.show(us) for state, us in machine.within_us.items()},
+        "alert": {state: durations.show(us) for state, us in machine.alert_us.items()},
     }
 
 
@@ -46,15 +46,6 @@ def own_first(machine: Machine, state: str, outcomes: Iterable[str]) -> list[str
     """The outcomes in the order of the state's own line; those from [anywhere] after them."""
     own = list(machine.states[state].on)
     return sorted(outcomes, key=lambda o: (o not in own, own.index(o) if o in own else 0))
-
-
-def span(us: int) -> str:
-    """A duration as machines write it: `1h30m`."""
-    parts: list[str] = []
-    for unit, size in (("h", HOUR), ("m", MINUTE), ("s", SECOND)):
-        count, us = divmod(us, size)
-        parts += [f"{count}{unit}"] if count else []
-    return "".join(parts) or "0s"
 
 
 # ---- groups ---------------------------------------------------------------------------------------------
@@ -173,7 +164,7 @@ def _by_span(spans: Mapping[str, int]) -> Iterator[str]:
     by_length: dict[int, list[str]] = {}
     for state, us in spans.items():
         by_length.setdefault(us, []).append(state)
-    return (f"{span(us)} {' '.join(states)}" for us, states in by_length.items())
+    return (f"{durations.show(us)} {' '.join(states)}" for us, states in by_length.items())
 
 
 def _lines(row: tuple[str, str, str], first: int, second: int, width: int) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
+from flyball.core import durations
 from flyball.core.machine import WAITING_ACTS, Machine, State
-from flyball.views.diagram import SPOKEN, leads, span
+from flyball.views.diagram import SPOKEN, leads
 from flyball.views.layout import HEAD, LETTER, LINE, MARGIN, Box, Down, Layout, Port, laid_out
 
 ROUND = 7
@@ -165,7 +166,8 @@ def _notes(machine: Machine) -> list[str]:
         notes.append("at most " + ", ".join(f"{count} {name}" for name, count in machine.most.items()))
     for title, spans in (("within", machine.within_us), ("alert after", machine.alert_us)):
         notes += [
-            f"{title} {span(us)}: {', '.join(_of(spans.items(), us))}" for us in dict.fromkeys(spans.values())
+            f"{title} {durations.show(us)}: {', '.join(_of(spans.items(), us))}"
+            for us in dict.fromkeys(spans.values())
         ]
     return notes[:NOTE_MOST] or [""]
 

@@ -47,21 +47,6 @@ def iso(at: int) -> str:
     return datetime.fromtimestamp(at / SECOND, UTC).isoformat().replace("+00:00", "Z")
 
 
-def span(us: int) -> str:
-    """A length of time in its two largest units."""
-    seconds = max(0, us) // SECOND
-    for unit, size, below, small in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
-        if seconds >= size:
-            rest = seconds % size // small
-            return f"{seconds // size}{unit} {rest}{below}" if rest else f"{seconds // size}{unit}"
-    return f"{seconds}s"
-
-
-def took(us: int) -> str:
-    """A length of time with a tenth where it is short."""
-    return f"{us / SECOND:.1f}s" if us < 10 * SECOND else span(us)
-
-
 def many(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 

@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from flyball.core import codes
 from flyball.core import events as e
+from flyball.core.durations import elapsed
 from flyball.core.run import Run
 from flyball.core.stops import dollars
-from flyball.views.text import clock, one_line, some, span, took
+from flyball.views.text import clock, one_line, some
 
 
 class Line(Struct, frozen=True):
@@ -186,7 +187,7 @@ def _turn(who: str, turn: e.TurnEnded, took_us: int) -> tuple[str, int, str]:
         parts.append(one_line(turn.reported[0]).rstrip("."))
     if turn.usage.cost_uusd:
         parts.append(dollars(turn.usage.cost_uusd))
-    parts.append(took(took_us))
+    parts.append(elapsed(took_us))
     denied = [one_line(f"{a.tool} {a.input}", 60) for a in turn.actions if a.verdict != "allow"]
     refused = f"refused: {some(denied)}" if denied else ""
     if turn.verdict != "ok":
@@ -202,9 +203,9 @@ def _proof(which: str, proof: e.ProofEnded, took_us: int, baseline: bool) -> tup
     if proof.cannot_start or proof.invalid:
         return f"{which}: {one_line(proof.cannot_start or proof.invalid)}", 2, "bad"
     if proof.passed:
-        return f"{which} passed ({took(took_us)})", 2, "" if baseline else "good"
+        return f"{which} passed ({elapsed(took_us)})", 2, "" if baseline else "good"
     failing = f", {proof.failing} failing" if proof.failing is not None else ""
-    return f"{which} failed{failing} ({took(took_us)})", 2, "dim" if baseline else "warn"
+    return f"{which} failed{failing} ({elapsed(took_us)})", 2, "dim" if baseline else "warn"
 
 
 def _commit(done: e.CommitEnded) -> tuple[str, int, str]:
@@ -237,7 +238,7 @@ def _stopped(event: e.Stopped | e.ChildStopped) -> tuple[str, int, str]:
         return f"run {event.run} below is {event.status}: {event.stop.code}", 0, "dim"
     says = codes.of(event.stop.code).says
     if event.until is not None:
-        until = f"goes on at {clock(event.until)}, in {span(event.until - event.at + 999_999)}"
+        until = f"goes on at {clock(event.until)}, in {elapsed(event.until - event.at)}"
         return f"waits: {says} ({event.stop.rule or event.stop.code}); {until}", 2, "warn"
     detail = f": {one_line(event.stop.detail)}" if event.stop.detail else ""
     return f"{event.status}: {says} ({event.stop.code}){detail}", 2, "warn"
