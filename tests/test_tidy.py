@@ -16,7 +16,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 # The rooms, lowest first: a room imports from itself and from those before it.
 ORDER = (
     *("errors", "core", "reading", "views", "guard"),  # pure
-    *("machines", "config", "journal", "workspace", "agents"),
+    *("state_dir", "machines", "config", "journal", "workspace", "agents"),
     *("authority", "evidence", "acts", "runtime"),
     *("testing", "lab", "cli", "web"),
 )

@@ -18,6 +18,7 @@ from flyball.evidence import certificate
 from flyball.guard.secrets import redact
 from flyball.journal.signing import load_or_create
 from flyball.reading.terminal import plain
+from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
 from flyball.workspace.git_hooks import GIT_HOOKS, found_hooks
 
@@ -37,7 +38,7 @@ def commit(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Fin
     signer = load_or_create(run_files.state_dir)
     told = run_files.story(run, act)
     statement = certificate.statement(run, act, made, work.repo_root.name, told)
-    digest = certificate.write(work.dir / "certificate.json", statement, signer)
+    digest = certificate.write(work.places.certificate, statement, signer)
     done = e.CommitEnded(outcome="committed", tree=act.tree, commit=made, certificate=digest)
     if run.settings.commit != "merge":
         return Finished(key=act.key, result=done)
@@ -50,9 +51,8 @@ def _committed(work: Workspace, folder: Path, tree: str, message: str) -> str:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     note = folder / "commit"
     if not note.exists():
-        draft = folder / "commit.draft"
-        draft.write_text(work.commit(tree, message) if tree != work.base_tree else work.base_commit)
-        draft.rename(note)
+        commit = work.commit(tree, message) if tree != work.base_tree else work.base_commit
+        write_whole(note, commit.encode(), sync=False)
     return note.read_text()
 
 

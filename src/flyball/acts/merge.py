@@ -19,10 +19,10 @@ from flyball.errors import LandConflict, UserError, WorkspaceError
 from flyball.evidence import certificate
 from flyball.guard.change import Change
 from flyball.journal.signing import load_or_create
+from flyball.state_dir import write_whole
 from flyball.workspace import Repo, Workspace, inspect_repo, land
 from flyball.workspace.land import tip_of
 from flyball.workspace.repo import is_dirty
-from flyball.workspace.store import write_whole
 
 
 class Merge(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ def _merged(
     work.publish(found.commit)
     told = run_files.story(run, act)
     statement = certificate.statement(_proven(run, proof), again, found.commit, work.repo_root.name, told)
-    digest = certificate.write(work.dir / "certificate.json", statement, load_or_create(run_files.state_dir))
+    digest = certificate.write(work.places.certificate, statement, load_or_create(run_files.state_dir))
     return replace(done, of=act.tree, tree=found.tree, commit=found.commit, certificate=digest, proof=proof)
 
 

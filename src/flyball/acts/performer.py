@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from flyball.acts.clean import cleaned
 from flyball.acts.commit import commit
@@ -20,10 +19,10 @@ from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.errors import FlyballError, Gone
 from flyball.reading.terminal import whole
+from flyball.state_dir import RunDir
 from flyball.workspace import Workspace
 
 News = Finished | Interrupted
-KEPT = "kept"  # why an ended run's checkout is still there
 
 
 class Performer:
@@ -44,20 +43,19 @@ class Performer:
 
     def tidy(self, run: Run) -> None:
         """A run has ended: its checkout goes, unless something in it would be lost."""
-        self._tidy(self.run_files.folder(run))
+        self._tidy(self.run_files.run_dir(run))
 
     def sweep(self, ended: Callable[[str], bool]) -> None:
         """What a kill between an end and its tidying has left; a checkout that was kept once is left alone."""
-        for checkout in sorted((self.run_files.state_dir / "runs").glob("*/checkout")):
-            folder = checkout.parent
-            if not (folder / KEPT).exists() and ended(folder.name):
+        for folder in self.run_files.dirs.runs():
+            if folder.checkout.exists() and not folder.why_kept.exists() and ended(folder.path.name):
                 self._tidy(folder)
 
-    def _tidy(self, folder: Path) -> None:
+    def _tidy(self, folder: RunDir) -> None:
         with contextlib.suppress(FlyballError, OSError):
-            why = Workspace.open(folder).close(remove_checkout=True)
+            why = Workspace.open(folder.path).close(remove_checkout=True)
             if why:
-                (folder / KEPT).write_text(why, "utf-8")
+                folder.why_kept.write_text(why, "utf-8")
 
     def _do(self, run: Run, act: e.Act, stop: process.Stop, post: Callable[[News], None]) -> None:
         try:

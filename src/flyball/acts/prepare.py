@@ -38,7 +38,7 @@ def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> 
     found = grounds.require(run.settings)
     repo = inspect_repo(Path(run.began.repo))
     hidden = (*CACHES, *(f"/{name.strip('/')}" for name in run.settings.share))
-    work = Workspace.create(run_files.folder(run), repo, run.id, run.began.with_changes, hidden)
+    work = Workspace.create(run_files.run_dir(run).path, repo, run.id, run.began.with_changes, hidden)
     if not run_files.mounted(run):
         _refuse_leaks(run_files, run, work)
         share_links(run, work.repo_root, work.checkout)

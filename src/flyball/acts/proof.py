@@ -17,8 +17,8 @@ from flyball.errors import FlyballError
 from flyball.guard.secrets import redact
 from flyball.reading.fingerprint import error_fingerprint
 from flyball.reading.test_summaries import failing
+from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
-from flyball.workspace.store import write_whole
 
 CANNOT_START = (126, 127)
 RAN = re.compile(  # what unittest, pytest and cargo say at the end of every run, good or bad
@@ -27,12 +27,11 @@ RAN = re.compile(  # what unittest, pytest and cargo say at the end of every run
 )
 SUMMARY_MOST = 4000
 LOG_MOST = 8 << 20
-SETUP_MADE = "proof.kept"
 
 
 def prove(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
     work, folder = run_files.workspace(run), run_files.act_folder(act.key)
-    files = work.dir / "proof"
+    files = work.places.proof
     if not (folder / "ready").exists():
         problem = _make_ready(run_files, run, act, work, stop)
         if problem is not None:
@@ -57,9 +56,9 @@ def _make_ready(
     run_files: RunFiles, run: Run, act: e.Act, work: Workspace, stop: process.Stop
 ) -> Interrupted | Finished | None:
     """The clean checkout, with what `setup` makes there (once); one in which setup has begun is not cleared again."""
-    folder, kept = run_files.act_folder(act.key), work.dir / SETUP_MADE
+    folder, kept = run_files.act_folder(act.key), work.places.setup_made
     begun = not kept.exists() and process.look(folder / "setup-0") != "unclaimed"
-    files = work.dir / "proof" if begun else work.proof_checkout(act.tree, made_by_setup(work))
+    files = work.places.proof if begun else work.proof_checkout(act.tree, made_by_setup(work))
     if not run_files.mounted(run):
         share_links(run, work.repo_root, files)
     if run.settings.setup and not kept.exists():
@@ -76,7 +75,7 @@ def _make_ready(
 
 def made_by_setup(work: Workspace) -> list[str]:
     """What stays when the proof's checkout is cleared."""
-    kept = work.dir / SETUP_MADE
+    kept = work.places.setup_made
     return os.fsdecode(kept.read_bytes()).splitlines() if kept.exists() else []
 
 
@@ -174,7 +173,7 @@ def _result(
 
 def _silent(run: Run, act: e.Act, work: Workspace, exits: list[process.Exit], logs: list[str]) -> str:
     """A runner that told how many tests it ran, and ends well without telling it, may have run none."""
-    note, told = work.dir / "proof.told", ["1" if RAN.search(log) else "0" for log in logs]
+    note, told = work.places.runners_counted, ["1" if RAN.search(log) else "0" for log in logs]
     if act.why == "baseline":
         write_whole(note, "".join(told).encode())
     before = note.read_text() if note.exists() else ""

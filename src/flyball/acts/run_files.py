@@ -21,6 +21,7 @@ from flyball.evidence.certificate import Story, story
 from flyball.guard import policy as policies
 from flyball.guard.secrets import redact
 from flyball.journal.sqlite import SqliteJournal
+from flyball.state_dir import RunDir, StateDir
 from flyball.workspace import Workspace
 from flyball.workspace.git_hooks import GIT_HOOKS
 
@@ -47,21 +48,25 @@ class RunFiles(msgspec.Struct, frozen=True):
         """The run whose checkout this run works in."""
         return run.id if run.owner else run.began.root
 
-    def folder(self, run: Run) -> Path:
-        return self.state_dir / "runs" / self.owner(run)
+    @property
+    def dirs(self) -> StateDir:
+        return StateDir(self.state_dir)
+
+    def run_dir(self, run: Run) -> RunDir:
+        return self.dirs.run(self.owner(run))
 
     def folder_of_repo(self, run: Run) -> Path:
         return Path(run.began.repo)
 
     def act_folder(self, key: str) -> Path:
-        return self.state_dir / "acts" / key
+        return self.dirs.act(key)
 
     def workspace(self, run: Run) -> Workspace:
-        return Workspace.open(self.folder(run))
+        return Workspace.open(self.run_dir(run).path)
 
     def policy(self, run: Run) -> policies.Policy:
         """The policy as it stood when the run began."""
-        pinned = self.folder(run) / "pinned" / "policy.toml"
+        pinned = self.run_dir(run).pinned / "policy.toml"
         text = pinned.read_text("utf-8") if pinned.exists() else ""
         return policies.parse(text, shipped_policies()).get(run.settings.policy)
 
@@ -71,15 +76,15 @@ class RunFiles(msgspec.Struct, frozen=True):
             return story(journal, run, act)
 
     def _journal(self) -> closing[SqliteJournal]:
-        return closing(SqliteJournal(self.state_dir / "journal.db"))
+        return closing(SqliteJournal(self.dirs.journal))
 
     def user_hooks(self, run: Run) -> Path:
         """The user's git hooks as they stood when the run began."""
-        return self.folder(run) / "pinned" / GIT_HOOKS
+        return self.run_dir(run).pinned / GIT_HOOKS
 
     def tampered(self, run: Run) -> str:
         """GUARD-5: the first of the pinned files that is not as the run's first event says; "" if all are."""
-        folder, known = self.folder(run) / "pinned", run.began.pinned
+        folder, known = self.run_dir(run).pinned, run.began.pinned
         if run.began.parent and not known:
             return ""  # it began before children knew
         there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
@@ -130,7 +135,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         return tuple((path, path) for path in paths)
 
     def home(self, run: Run, name: str) -> Path:
-        home = self.folder(run) / "homes" / name
+        home = self.run_dir(run).home(name)
         (home / "tmp").mkdir(mode=0o700, parents=True, exist_ok=True)
         return home
 

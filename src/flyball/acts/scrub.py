@@ -5,10 +5,10 @@ Done once its end is known and read. Done again it changes nothing, so a crash i
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from flyball.guard.secrets import redact
+from flyball.state_dir import write_whole
 
 WRITTEN = ("out", "err")
 CHUNK = 1 << 18
@@ -27,7 +27,7 @@ def _scrub(file: Path) -> None:
         return
     after = b"".join(_clean(chunk) for chunk in _chunks(before))
     if after != before:
-        _replace(file, after)
+        write_whole(file, after, sync=False)
 
 
 def _chunks(data: bytes) -> list[bytes]:
@@ -50,11 +50,3 @@ def _clean(chunk: bytes) -> bytes:
     text = chunk.decode("utf-8", "surrogateescape")
     kept = redact(text)
     return chunk if kept == text else kept.encode("utf-8", "surrogateescape")
-
-
-def _replace(file: Path, data: bytes) -> None:
-    draft = file.with_name(f".{file.name}.{os.getpid()}.clean")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as out:
-        out.write(data)
-    draft.replace(file)

@@ -37,6 +37,7 @@ from flyball.reading import signals
 from flyball.reading.fingerprint import error_fingerprint, message_fingerprint
 from flyball.reading.indicators import named
 from flyball.reading.terminal import whole
+from flyball.state_dir import write_whole
 from flyball.workspace import Change as Changed
 from flyball.workspace import Workspace
 
@@ -171,9 +172,7 @@ def _left(work: Workspace, folder: Path) -> str:
     """The tree that the agent left, computed once: putting a change back must not change what was judged."""
     note = folder / "tree"
     if not note.exists():
-        draft = folder / "tree.draft"
-        draft.write_text(work.tree())
-        draft.rename(note)
+        write_whole(note, work.tree().encode(), sync=False)
     return note.read_text()
 
 

@@ -14,7 +14,6 @@ There both locks are best effort, and `flyball show` says so.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import itertools
@@ -35,6 +34,7 @@ from flyball.core.letters import decode, encode
 from flyball.errors import ConfigError
 from flyball.journal import Letter
 from flyball.journal import driver as drivers
+from flyball.state_dir import StateDir, create_whole
 
 KEY, USED = "person.key", "seals"
 KEEPER = "keeper.py"
@@ -104,7 +104,7 @@ def _kept_act(pid: int, state_dir: Path) -> str:
     for name, folder in itertools.pairwise(words):
         if name.rpartition("/")[2] == KEEPER:
             place = Path(folder)
-            return place.name if place.parent.resolve() == (state_dir / "acts").resolve() else ""
+            return place.name if place.parent.resolve() == StateDir(state_dir).acts.resolve() else ""
     return ""
 
 
@@ -168,7 +168,7 @@ class Seals:
         if use:
             for folder in (place.parents[1], place.parent):
                 folder.mkdir(mode=0o700, exist_ok=True)
-            _create(place, number.encode())
+            create_whole(place, number.encode())
         try:
             return place.read_text() == number
         except FileNotFoundError:
@@ -184,7 +184,7 @@ class Seals:
         path = self.state_dir / KEY
         try:
             if not path.exists():
-                _create(path, secrets.token_bytes(32))
+                create_whole(path, secrets.token_bytes(32))
             mode = path.stat()
             if mode.st_uid != os.geteuid() or stat.S_IMODE(mode.st_mode) & 0o077:
                 raise ConfigError(f"{path} can be read by others. Make it yours alone: chmod 600 {path}.")
@@ -199,21 +199,6 @@ def _row(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", row) if isinstance(row, dict) else {}
-
-
-def _create(path: Path, data: bytes) -> None:
-    """Whole, then under its name: of two who make one at once both get the first."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def tried(what: str, agent: Agent) -> bytes:

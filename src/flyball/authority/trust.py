@@ -6,11 +6,8 @@ own and needs none. `needs` is pure; `TrustStore` keeps the answers under the st
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +22,7 @@ from flyball.config.values import Value, masked
 from flyball.core.settings import MINUTE
 from flyball.errors import ConfigError, Untrusted
 from flyball.machines import SHIPPED, shipped
+from flyball.state_dir import write_whole
 
 Looser = Callable[[Value, Value], bool]
 PolicyJudge = Callable[[str], Sequence[str]]
@@ -288,7 +286,7 @@ class TrustStore:
         """Keep the yes: whole or not at all, readable by the user alone."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_whole(
+            write_whole(
                 self._file(repo_root, path, sha256), json.dumps(_answer(repo_root, path, sha256)).encode()
             )
         except OSError as problem:
@@ -323,19 +321,3 @@ def _answer(repo_root: Path, path: str, sha256: str) -> dict[str, str]:
 
 def _root(repo_root: Path) -> str:
     return str(repo_root.resolve())
-
-
-def _write_whole(file: Path, data: bytes) -> None:
-    """Written aside, synced, then put in place: a reader sees the old file or the new one."""
-    aside = file.with_name(f".{secrets.token_hex(8)}.tmp")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        aside.replace(file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        raise

@@ -53,7 +53,7 @@ def take_over(run_name: str) -> None:
     with open_house() as app:
         run = _own(app, run_name)
         after = _deliver(app, run, Ask(what="take-over", who=getpass.getuser()))
-        folder = app.state_dir / "runs" / run.id / "checkout"
+        folder = app.dirs.run(run.id).checkout
         taken = after.stop is not None and after.stop.code == "wait.take_over"
         click.echo("It is yours." if taken else "It stops after this turn; then it is yours.")
         click.echo(f"Work in {folder}, then `flyball hand-back {run.id}`.")
@@ -94,7 +94,7 @@ def rollback(run_name: str, turn: int | None) -> None:
 
 
 def _point(app: App, run: Run, turn: int | None) -> tuple[int, str]:
-    work = Workspace.open(app.state_dir / "runs" / run.id)
+    work = Workspace.open(app.dirs.run(run.id).path)
     points = {0: work.base_tree, **{n: point.tree for n, point in work.turns().items()}}
     known = sorted(points)
     number = known[-2] if turn is None and len(known) > 1 else turn or 0

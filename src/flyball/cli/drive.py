@@ -140,7 +140,7 @@ def _detached(app: App, request: RunRequest, as_json: bool) -> int:
 
 def _start_driver(app: App, begun: Run) -> Path:
     """A process of its own session; -P, since a folder's files must not be taken for modules."""
-    log = app.state_dir / "runs" / begun.id / "driver.log"
+    log = app.dirs.run(begun.id).driver_log
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     argv = [sys.executable, "-P", "-m", "flyball", "resume", begun.id, "--wait"]
@@ -259,7 +259,7 @@ def _check_head(app: App, run_id: str) -> None:
     """A journal that was put back to an older copy would do again what was done."""
     fault = app.heads.rolled_back(run_id, app.journal)
     if fault:
-        raise Corrupt(f"{fault.message} Put back the newer copy of {app.state_dir / 'journal.db'}.")
+        raise Corrupt(f"{fault.message} Put back the newer copy of {app.dirs.journal}.")
 
 
 def _check_repository(run: Run) -> None:

@@ -99,7 +99,7 @@ def _event(entry: Entry, clean: Redactor) -> dict[str, Any]:
 
 def _certificate(app: App, run: Run, clean: Redactor) -> dict[str, Any] | None:
     """The envelope as it was signed; where it holds a secret, only what it says, redacted."""
-    file = app.state_dir / "runs" / run.id / "certificate.json"
+    file = app.dirs.run(run.id).certificate
     if not run.certificate or not file.exists():
         return None
     data = file.read_bytes()
@@ -124,7 +124,7 @@ def _logs(app: App, entry: Entry) -> Iterator[dict[str, Any]]:
         return
     started = e.decode(entry.body)
     assert isinstance(started, e.ActStarted)
-    folder = app.state_dir / "acts" / started.act.key
+    folder = app.dirs.act(started.act.key)
     for file in sorted(path for path in folder.rglob("*") if path.name in STREAMS and path.is_file()):
         data = file.read_bytes()
         place = str(file.relative_to(folder))

@@ -121,7 +121,7 @@ def _look_at_agents(app: App, screen: Screen) -> None:
     for run in screen.scene.runs.values():
         act = run.act
         if act is not None and act.do.startswith("agent:") and run.status == "running":
-            said = process.read_out(app.state_dir / "acts" / act.key, TAIL_MOST)
+            said = process.read_out(app.dirs.act(act.key), TAIL_MOST)
             doing = _last_call(act.agent, said)
             if doing:
                 screen.doing(run.id, doing)

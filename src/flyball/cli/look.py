@@ -197,7 +197,7 @@ def outputs(app: App, key: str) -> Iterable[str]:
     """What the processes of an act wrote, indented and harmless."""
     from flyball.guard.secrets import redact
 
-    folder = app.state_dir / "acts" / key
+    folder = app.dirs.act(key)
     places = [folder, *sorted(path for path in folder.glob("*") if path.is_dir())]
     for place in places:
         name = "" if place == folder else f"{place.name}/"

@@ -15,7 +15,7 @@ from flyball.cli.runs import open_house
 from flyball.cli.where import EXAMPLE, print_json, root_of
 from flyball.core.run import Run
 from flyball.errors import FlyballError, UserError, WorkspaceError
-from flyball.evidence.verify import Finding, Said, certificate_file, read, verify_file, verify_run
+from flyball.evidence.verify import Finding, Said, read, verify_file, verify_run
 from flyball.runtime.app import App
 from flyball.views.text import clean, one_line
 from flyball.workspace import Workspace, inspect_repo
@@ -48,7 +48,7 @@ def diff_of(app: App, run: Run, stat: bool) -> str:
     if not run.base_tree or run.base_tree == tree:
         return ""
     try:
-        work = Workspace.open(app.run_files().folder(run))
+        work = Workspace.open(app.run_files().run_dir(run).path)
     except WorkspaceError:
         return _from_branch(run, tree, stat)
     return work.diff(run.base_tree, tree, stat=stat)
@@ -107,7 +107,7 @@ def verify(what: str, key: str, export: Path | None, as_json: bool) -> None:
     with open_house() as app:
         finding = _verified(app, what, key)
         if export and finding.word != "none":
-            _export(Path(finding.file or certificate_file(app, finding.run)), export)
+            _export(Path(finding.file or app.dirs.run(finding.run).certificate), export)
     if as_json:
         print_json(_facts(finding))
     else:

@@ -14,7 +14,7 @@ from flyball.cli.runs import open_house, print_json, root_of
 from flyball.core import events as e
 from flyball.guard.policy import json_schema
 from flyball.guard.policy_faults import line_of
-from flyball.runtime.app import App, pinned_folder
+from flyball.runtime.app import App
 from flyball.views.text import clean
 
 SHIPPED = "default.toml"
@@ -102,7 +102,7 @@ def _lines(one: Told) -> Iterator[str]:
 def _rulings(app: App, run_id: str) -> Iterator[Told]:
     """In the order in which they fell, run by run."""
     pending = [run_id]
-    pinned = pinned_folder(app.state_dir, root_of(app, run_id)) / "policy.toml"
+    pinned = app.dirs.run(root_of(app, run_id)).pinned / "policy.toml"
     own = pinned.read_text("utf-8") if pinned.exists() else ""
     while pending:
         name = pending.pop(0)

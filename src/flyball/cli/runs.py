@@ -119,7 +119,7 @@ def question_lines(run: Run) -> list[str]:
 
 
 def certificate_file(app: App, run: Run) -> Path | None:
-    path = app.state_dir / "runs" / run.id / "certificate.json"
+    path = app.dirs.run(run.id).certificate
     return path if run.certificate and path.exists() else None
 
 

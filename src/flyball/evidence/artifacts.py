@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +19,7 @@ from flyball.errors import FlyballError
 from flyball.journal import Journal, Row
 from flyball.journal.history import load
 from flyball.reading.terminal import plain
+from flyball.state_dir import write_whole
 from flyball.views.loop_status import loop_state, loop_status
 
 RUNS_MOST = 50
@@ -52,8 +52,8 @@ class Artifacts:
             return
         runs = [self._run(row) for row in self._journal.rows(repo=repo, limit=RUNS_MOST)]
         going = [run for run in runs if run.status != "ended"] or runs[:1]
-        write_whole(folder / "agents.json", json.dumps([loop_state(run) for run in runs], indent=2) + "\n")
-        write_whole(folder / "LOOP_STATUS.md", "\n".join(_block(run) for run in going))
+        _write(folder / "agents.json", json.dumps([loop_state(run) for run in runs], indent=2) + "\n")
+        _write(folder / "LOOP_STATUS.md", "\n".join(_block(run) for run in going))
 
     def _run(self, row: Row) -> Run:
         """Our own runs as we hold them; what others drive, as far as they have come."""
@@ -75,15 +75,5 @@ def out_folder(repo: str) -> Path | None:
     return parts[1] if real else None
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Who reads meanwhile sees the old file or the new one."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as out:
-            out.write(text)
-        draft.replace(file)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+def _write(file: Path, text: str) -> None:
+    write_whole(file, text.encode("utf-8", "replace"), mode=0o644, sync=False)

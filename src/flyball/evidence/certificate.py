@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,11 @@ from flyball.core.run import Run
 from flyball.errors import UserError
 from flyball.journal import Journal
 from flyball.journal.signing import Signer, verify
+from flyball.state_dir import RunDir, write_whole
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://flyball.dev/completion/v1"
 REVIEWING = ("critic", "quality", "reviewer")
-NAME, NEXT = "certificate.json", "certificate.next.json"  # the one in force, and one not journaled yet
 PAYLOAD = "application/vnd.in-toto+json"
 
 
@@ -104,18 +103,13 @@ def write(path: Path, body: dict[str, Any], signer: Signer) -> str:
         "signatures": [{"keyid": signer.public_key_hex, "sig": signer.sign(_signed(payload))}],
     }
     data = msgspec.json.encode(envelope, order="deterministic")
-    draft = path.with_suffix(".draft")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
+    write_whole(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
-def current(folder: Path, digest: str) -> Path:
+def current(folder: RunDir, digest: str) -> Path:
     """The certificate in force, which the journal names; one that was journaled just before a crash takes its place."""
-    file, following = folder / NAME, folder / NEXT
+    file, following = folder.certificate, folder.next_certificate
     if following.exists() and hashlib.sha256(following.read_bytes()).hexdigest() == digest:
         following.replace(file)
     return file

@@ -24,6 +24,7 @@ from flyball.journal.history import row_of
 from flyball.journal.records import Records
 from flyball.journal.signing import NAME as KEY_FILE
 from flyball.journal.types import REGISTRY
+from flyball.state_dir import RunDir
 
 FIRST = ("RunBegan", "Told")  # what a run's first transaction may hold
 
@@ -56,7 +57,7 @@ class Told(Struct):
 
 def check(records: Records, only: str | None = None) -> Checked:
     """Everything, or what concerns one run."""
-    if not records.journal_file.exists():
+    if not records.dirs.journal.exists():
         return Checked(_without_journal(records))
     heads, found = _heads(records, only)  # before the journal: a head may be behind it, never ahead
     runs: list[Told] = []
@@ -94,10 +95,10 @@ def _run_ids(records: Records, only: str | None) -> list[str]:
 
 
 def _without_journal(records: Records) -> list[Finding]:
-    known = sorted((records.state_dir / "heads").glob("*.json"))
+    known = sorted(records.dirs.heads.glob("*.json"))
     if not known:
         return []
-    place = records.journal_file
+    place = records.dirs.journal
     return [
         Finding(
             "journal", "", 0, f"{place} is gone: {len(known)} signed heads know of runs. Put back a backup."
@@ -227,7 +228,7 @@ def _certificate(records: Records, told: Told) -> Iterator[Finding]:
     busy = run.act is not None and run.act.do == "commit"
     if not run.certificate or not run.owner or busy:
         return
-    file = records.state_dir / "runs" / run.id / "certificate.json"
+    file = records.dirs.run(run.id).certificate
     digest = _sha256(file)
     if digest == run.certificate or records.journal.head(run.id)[0] != told.seq:
         return
@@ -240,7 +241,7 @@ def _pinned(records: Records, told: Told) -> Iterator[Finding]:
     """The copies of the repository's files that a run goes by; its first event has their hashes."""
     if told.run.began.parent:
         return
-    folder = records.state_dir / "runs" / told.run.id / "pinned"
+    folder = records.dirs.run(told.run.id).pinned
     known = told.run.began.pinned
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
     for name in sorted(there | set(known)):
@@ -282,24 +283,25 @@ def _leftovers(
     records: Records, runs: Iterable[Told], begun: set[str], only: str | None
 ) -> Iterator[Finding]:
     known = {told.run.id: told for told in runs}
-    folders = records.state_dir / "runs"
-    names = sorted(path.name for path in folders.iterdir()) if folders.is_dir() else []
-    for name in names if only is None else [name for name in names if name == only]:
+    for folder in records.dirs.runs():
+        name = folder.path.name
+        if only not in (None, name):
+            continue
         told = known.get(name)
         if told and (told.run.status != "ended" or records.driven(name)):
             continue
         if told:
-            yield from _left(folders / name, told)
+            yield from _left(folder, told)
         elif name not in begun and not records.journal.head(name)[0]:
-            text = f"{folders / name} is of a run that the journal does not know ({name}); it may be removed."
+            text = f"{folder.path} is of a run that the journal does not know ({name}); it may be removed."
             yield Finding("leftover", name, 0, text, grave=False)
 
 
-def _left(folder: Path, told: Told) -> Iterator[Finding]:
-    for place in ("checkout", "proof"):
-        if (folder / place).exists():
+def _left(folder: RunDir, told: Told) -> Iterator[Finding]:
+    for place in (folder.checkout, folder.proof):
+        if place.exists():
             text = (
-                f"Run {told.run.id} ended at event {told.seq}, but {folder / place} is still there: look whether "
+                f"Run {told.run.id} ended at event {told.seq}, but {place} is still there: look whether "
                 "something in it is wanted, then remove it."
             )
             yield Finding("leftover", told.run.id, told.seq, text, grave=False)

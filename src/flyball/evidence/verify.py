@@ -89,10 +89,6 @@ class Finding(Struct, frozen=True):
     events: int = 0
 
 
-def certificate_file(records: Records, run_id: str) -> Path:
-    return records.state_dir / "runs" / run_id / "certificate.json"
-
-
 # ---- a run ----------------------------------------------------------------------------------------------
 
 
@@ -108,7 +104,7 @@ def verify_run(records: Records, run_id: str) -> Finding:
         return Finding("bad", str(broken), run=run_id)
     if why := _without(run):
         return Finding("none", why, run=run_id)
-    file = certificate.current(certificate_file(records, run_id).parent, run.certificate)
+    file = certificate.current(records.dirs.run(run_id), run.certificate)
     return _verified(records, run, file, read(file), records.signer.public_key_hex)
 
 
@@ -241,7 +237,7 @@ def verify_file(records: Records, file: Path, trusted_key: str, repo: Path | Non
     data = read(file)
     seal, told = checked(data)
     ours, run_id = _our_key(records), told.predicate.run
-    if seal.key == ours and records.journal_file.exists() and records.journal.row(run_id):
+    if seal.key == ours and records.dirs.journal.exists() and records.journal.row(run_id):
         return _verified(records, records.read(run_id), file, data, ours)
     word, reason = _foreign(seal, told, trusted_key or ours, repo)
     return Finding(word, reason, str(file), run_id, told, seal.key, seal.key == ours)

@@ -6,7 +6,6 @@ commit and written at most once a second a run and ten times a second in all; `f
 first and the last of a run are written at once: a run that has gone on has a head, or somebody took it away.
 """
 
-import os
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -15,6 +14,7 @@ import msgspec
 from flyball.errors import JournalError
 from flyball.journal.signing import Signer, verify
 from flyball.journal.types import REGISTRY, Checkpoint, Fault, Journal
+from flyball.state_dir import write_whole
 
 RUN_PAUSE_US = 1_000_000
 PAUSE_US = 100_000
@@ -111,7 +111,7 @@ class Heads:
         signed = _Signed(head, self._signer.sign(_payload(head)))
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _replace(path, msgspec.json.encode(signed) + b"\n")
+            write_whole(path, msgspec.json.encode(signed) + b"\n")
         except OSError as error:
             raise JournalError(
                 f"The signed head {path} cannot be written ({error.strerror or error}). "
@@ -128,14 +128,3 @@ def _run_of(path: Path) -> str:
 
 def _payload(head: Checkpoint) -> bytes:
     return b"flyball head\n" + msgspec.json.encode(head)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """The old file or the new one, never half of one."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)

@@ -17,18 +17,15 @@ from flyball.journal.signing import NAME as KEY_FILE
 from flyball.journal.signing import Signer, load_or_create
 from flyball.journal.sqlite import SqliteJournal
 from flyball.reading.terminal import whole
+from flyball.state_dir import StateDir
 
 
 class Records:
     def __init__(self, state_dir: Path, here: Callable[[], str] = str) -> None:
-        self.state_dir = state_dir
+        self.state_dir, self.dirs = state_dir, StateDir(state_dir)
         self.here = here  # the repository that the user stands in, "" for none
         self._journal: SqliteJournal | None = None
         self._heads: Heads | None = None
-
-    @property
-    def journal_file(self) -> Path:
-        return self.state_dir / "journal.db"
 
     @property
     def journal(self) -> SqliteJournal:
@@ -39,13 +36,13 @@ class Records:
                 raise UserError(
                     f"Cannot create the state directory {self.state_dir}: {problem.strerror}. Set FLYBALL_STATE_DIR."
                 ) from None
-            self._journal = SqliteJournal(self.journal_file)
+            self._journal = SqliteJournal(self.dirs.journal)
         return self._journal
 
     @property
     def heads(self) -> Heads:
         if self._heads is None:
-            self._heads = Heads(self.state_dir / "heads", self.signer)
+            self._heads = Heads(self.dirs.heads, self.signer)
         return self._heads
 
     @property

@@ -5,11 +5,11 @@ The library is imported when a key is first used: who only looks at runs does no
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flyball.errors import ConfigError
+from flyball.state_dir import create_whole
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -61,21 +61,8 @@ def load_or_create(directory: Path) -> Signer:
 
 
 def _create(path: Path) -> None:
-    """Write the whole key aside, then give it its name: whoever comes second finds the name taken."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    pem = _new_pem()
-    aside = path.with_name(f".{NAME}.{os.urandom(8).hex()}")
-    handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(pem)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(aside, path)
-    except FileExistsError:
-        pass
-    finally:
-        aside.unlink(missing_ok=True)
+    create_whole(path, _new_pem())
 
 
 def _new_pem() -> bytes:

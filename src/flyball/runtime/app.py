@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.authority import person
@@ -96,7 +95,7 @@ class App(Records):
         return any(isinstance(event, e.LetterRefused) and event.reason == said for event in refused)
 
     def _is_run(self, name: str) -> bool:
-        return self.journal_file.exists() and self.journal.row(name) is not None
+        return self.dirs.journal.exists() and self.journal.row(name) is not None
 
     @property
     def seals(self) -> person.Seals:
@@ -164,9 +163,5 @@ class App(Records):
 
     def _table(self, name: str, parent: Run) -> dict[str, Any]:
         """A child's machine: as the top-level run pinned it, else the one that ships."""
-        pinned = pinned_folder(self.state_dir, parent.began.root or parent.id) / "machines" / f"{name}.toml"
+        pinned = self.dirs.run(parent.began.root or parent.id).pinned / "machines" / f"{name}.toml"
         return (from_file(pinned) if pinned.exists() else shipped(name)).table
-
-
-def pinned_folder(state_dir: Path, run_id: str) -> Path:
-    return state_dir / "runs" / run_id / "pinned"

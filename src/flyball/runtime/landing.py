@@ -105,7 +105,7 @@ def _refuse_moved(app: App, repo: Repo, run: Run, made: str) -> None:
 def _left_there(app: App, run: Run) -> set[str]:
     """Where Flyball itself left the branch: a landing that was cut off has moved it before it was told."""
     try:
-        return Workspace.open(app.run_files().folder(run)).left_at()
+        return Workspace.open(app.run_files().run_dir(run).path).left_at()
     except WorkspaceError:
         return set()
 
@@ -173,7 +173,11 @@ def _merged(lease: _Lease, repo: Repo, branch: str) -> str:
     """A commit of run and target together, judged, proved, certified and on the run's branch."""
     if branch == repo.branch and is_dirty(repo, untracked=False):
         raise WorkspaceError(f"{repo.root} has uncommitted changes; commit or stash them, then land.")
-    work, run, tip = Workspace.open(lease.app.run_files().folder(lease.run)), lease.run, tip_of(repo, branch)
+    work, run, tip = (
+        Workspace.open(lease.app.run_files().run_dir(lease.run).path),
+        lease.run,
+        tip_of(repo, branch),
+    )
     tree = merge.merge(work, run, tip, _made(run), branch)
     assert run.committed is not None
     target = repo.git.line("rev-parse", f"{tip}^{{tree}}")
@@ -195,8 +199,8 @@ def _prove(lease: _Lease, work: Workspace, tree: str) -> None:
     if not lease.run.settings.proof:
         return
     act, clock = _act(lease, "proof", tree), lease.app.clock
-    if not (work.dir / "proof").exists():
-        (work.dir / "proof.kept").unlink(missing_ok=True)  # setup must run in the new checkout again
+    if not work.places.proof.exists():
+        work.places.setup_made.unlink(missing_ok=True)  # setup must run in the new checkout again
     lease.note(e.ActStarted(at=clock.now(), act=act))
     with contextlib.closing(process.Stop()) as stop:
         done = prove(lease.app.run_files(), lease.run, act, stop)
@@ -217,9 +221,9 @@ def _certify(lease: _Lease, work: Workspace, tip: str, tree: str) -> str:
     assert lease.run.committed is not None
     told = certificate.story(app.journal, lease.run, replace(act, tree=lease.run.committed.work))
     statement = certificate.statement(lease.run, act, made, work.repo_root.name, told)
-    digest = certificate.write(work.dir / certificate.NEXT, statement, app.signer)
+    digest = certificate.write(work.places.next_certificate, statement, app.signer)
     done = e.CommitEnded(outcome="committed", tree=tree, commit=made, certificate=digest)
     lease.note(e.ActFinished(at=app.clock.now(), key=act.key, result=done))
-    certificate.current(work.dir, digest)
+    certificate.current(work.places, digest)
     work.close(remove_checkout=False)
     return made

@@ -20,7 +20,7 @@ from flyball.errors import AgentMissing, ConfigError, NotFound, UserError
 from flyball.guard import policy as policies
 from flyball.machines import SHIPPED, from_text, shipped
 from flyball.reading.terminal import whole
-from flyball.runtime.app import App, new_id, pinned_folder
+from flyball.runtime.app import App, new_id
 from flyball.workspace import Repo, inspect_repo
 from flyball.workspace.git import reading_user
 from flyball.workspace.git_hooks import GIT_HOOKS, copy_hooks
@@ -221,7 +221,7 @@ def _check_trust(app: App, loaded: Loaded, repo: Repo, machine: str, trusted: bo
 
 def _pin(app: App, run_id: str, loaded: Loaded, repo: Repo) -> dict[str, str]:
     """A run uses copies as they stood at its start, the user's git hooks too; its first event has their hashes."""
-    folder, hashes = pinned_folder(app.state_dir, run_id), dict[str, str]()
+    folder, hashes = app.dirs.run(run_id).pinned, dict[str, str]()
     copy_hooks(repo, folder / GIT_HOOKS)
     for path, file in loaded.files.items():
         name, data = path.removeprefix(".flyball/"), file.text.encode("utf-8")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from flyball import state_dir
 from flyball.errors import WorkspaceError
 from flyball.workspace.git import EMAIL, NAME, Git
 
@@ -82,15 +83,9 @@ def write_ref(git_dir: Path, name: str, oid: str) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """The file holds the old content or the new, never a part, also after a power cut."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        state_dir.write_whole(path, content, mode=0o644)
     except OSError as err:
-        draft.unlink(missing_ok=True)
         raise WorkspaceError(f"{path} cannot be written: {err.strerror}.") from err
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
+from flyball.state_dir import RunDir
 from flyball.workspace import clone, diff, proof_room, special_files
 from flyball.workspace.contents import blobs, contents
 from flyball.workspace.create import build
@@ -63,11 +64,9 @@ class Workspace:
     """One run's checkout. `dir` is the run's folder in the state directory."""
 
     def __init__(self, dir: Path, record: Record) -> None:  # noqa: A002
-        self.dir = dir
+        self.dir, self.places = dir, RunDir(dir)
         self.record = record
-        self.checkout = dir / "checkout"
-        self.git_dir = dir / "git"
-        self.objects = dir / "objects"
+        self.checkout, self.git_dir, self.objects = self.places.checkout, self.places.git, self.places.objects
         self.repo_root = Path(record.repo_root)
         self.base_commit = record.base_commit
         self.base_tree = record.base_tree
@@ -330,7 +329,7 @@ class Workspace:
 
     def close(self, remove_checkout: bool) -> str:
         """Clean up. The checkout goes only if nothing in it would be lost; else a sentence says why it stays."""
-        remove(self.dir / "proof")
+        remove(self.places.proof)
         remove(self.git_dir / "index.proof")
         if not remove_checkout or not self.checkout.exists():
             return ""

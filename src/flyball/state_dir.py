@@ -1,0 +1,138 @@
+"""The state directory: where each thing is kept, and how a file is written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class StateDir(Struct, frozen=True):
+    """One user's state directory."""
+
+    path: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.db"
+
+    @property
+    def heads(self) -> Path:
+        return self.path / "heads"
+
+    @property
+    def acts(self) -> Path:
+        return self.path / "acts"
+
+    def act(self, key: str) -> Path:
+        """What an act's processes wrote, and what its keeper noted."""
+        return self.acts / key
+
+    def run(self, run_id: str) -> RunDir:
+        return RunDir(self.path / "runs" / run_id)
+
+    def runs(self) -> list[RunDir]:
+        folder = self.path / "runs"
+        return [RunDir(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+
+
+class RunDir(Struct, frozen=True):
+    """The folder of a run that owns a checkout."""
+
+    path: Path
+
+    @property
+    def checkout(self) -> Path:
+        """The agent's files, with a git directory that the agent may use, or wreck."""
+        return self.path / "checkout"
+
+    @property
+    def git(self) -> Path:
+        """Flyball's own git directory: trees, checkpoints, kept changes. The only one that is believed."""
+        return self.path / "git"
+
+    @property
+    def objects(self) -> Path:
+        """A link to the user's object store: the one thing of the repository that the agent can read."""
+        return self.path / "objects"
+
+    @property
+    def proof(self) -> Path:
+        """A second, clean checkout in which proofs run."""
+        return self.path / "proof"
+
+    @property
+    def pinned(self) -> Path:
+        """Copies of the repository's own configuration and hooks, as they were when the run began."""
+        return self.path / "pinned"
+
+    @property
+    def certificate(self) -> Path:
+        return self.path / "certificate.json"
+
+    @property
+    def next_certificate(self) -> Path:
+        """A certificate that is written, but not yet named by the journal."""
+        return self.path / "certificate.next.json"
+
+    @property
+    def setup_made(self) -> Path:
+        """A list of what `[workspace] setup` made in the proof's checkout."""
+        return self.path / "proof.kept"
+
+    @property
+    def runners_counted(self) -> Path:
+        """Which proof commands said how many tests they ran, at the baseline."""
+        return self.path / "proof.told"
+
+    @property
+    def why_kept(self) -> Path:
+        """Why the checkout of an ended run is still there."""
+        return self.path / "kept"
+
+    @property
+    def driver_log(self) -> Path:
+        return self.path / "driver.log"
+
+    def home(self, name: str) -> Path:
+        """A private home for the processes of one role."""
+        return self.path / "homes" / name
+
+
+def write_whole(path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+    """Replace a file: a reader sees the old content or the new, never a part, also after a power cut."""
+    draft = _draft(path, data, mode, sync)
+    try:
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def create_whole(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Create a file with its whole content. If several processes do it at once, the first one's content stays."""
+    draft = _draft(path, data, mode, sync=True)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _draft(path: Path, data: bytes, mode: int, sync: bool) -> Path:
+    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.draft")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(draft, flags, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    return draft
