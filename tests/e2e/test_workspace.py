@@ -4,13 +4,12 @@ import os
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
 from test_workspace_tools import FILES, fingerprint, git, make_repo, own_home, paths, repo, root, space, write
 
 from flyball.errors import WorkspaceError
-from flyball.guard.change import Change as GuardChange
-from flyball.workspace import Change, Repo, Workspace, inspect_repo, snapshot_changes
+from flyball.guard.change import Change
+from flyball.workspace import Repo, Workspace, inspect_repo, snapshot_changes
 from flyball.workspace.git_hooks import copy_hooks, found_hooks
 
 __all__ = ["own_home", "repo", "root", "space"]
@@ -345,14 +344,6 @@ def test_changes_say_what_happened_to_each_file(space: Workspace) -> None:
         "way": Change("way", "symlink", None, "../outside", 1, 0, ("../outside",), (), False, 10, "120000"),
         "new.py": Change("new.py", "add", None, None, 2, 0, ("a", "b"), (), False, 3, "100644"),
     }
-
-
-def test_changes_are_what_the_guard_reads(space: Workspace) -> None:
-    (space.checkout / "src/deep/one.txt").rename(space.checkout / "moved.txt")
-    found = space.changes(space.base_tree, space.tree())
-    read = msgspec.convert(msgspec.to_builtins(found), list[GuardChange])
-    assert [(change.path, change.from_) for change in read] == [("moved.txt", "src/deep/one.txt")]
-    assert b'"from":"src/deep/one.txt"' in msgspec.json.encode(found)
 
 
 def test_a_file_that_becomes_a_link_or_a_folder_is_told(space: Workspace) -> None:

@@ -59,7 +59,7 @@ def test_also_adds_to_what_is_inherited() -> None:
     assert own.paths["ci"].also == ("release/",)
     assert child.paths["ci"].also == ("release/", "x/")
     ruling = judge_changes([Change("release/go.sh", "add")], own, workspace="/w")
-    assert (ruling.verdict, ruling.rule, ruling.policy) == ("ask", "ci", "own")
+    assert (ruling.verdict, ruling.rule) == ("ask", "ci")
 
 
 @pytest.mark.parametrize(

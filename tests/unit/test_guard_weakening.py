@@ -11,15 +11,16 @@ import pytest
 import flyball.guard
 from flyball.guard.appended import only_grew
 from flyball.guard.change import Change
-from flyball.guard.changes import Ruling, judge_changes
+from flyball.guard.changes import judge_changes
 from flyball.guard.policy import parse
+from flyball.guard.verdict import Verdict
 
 POLICY = parse((Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")).get()
 SKIP = "@pytest.mark." + "skip"
 MOCK = "m."
 
 
-def judge(*changes: Change, texts: dict[str, tuple[str | None, str | None]] | None = None) -> Ruling:
+def judge(*changes: Change, texts: dict[str, tuple[str | None, str | None]] | None = None) -> Verdict:
     return judge_changes(changes, POLICY, workspace="/w", texts=texts)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import flyball.guard
 from flyball.guard.change import Change
-from flyball.guard.changes import Ruling, judge_changes
+from flyball.guard.changes import judge_changes
 from flyball.guard.policy import parse
 from flyball.guard.weakening import weakenings
 
@@ -19,7 +19,7 @@ Texts = dict[str, tuple[str | None, str | None]]
 
 
 def judged(*changes: Change, texts: Texts | None = None) -> tuple[str, str]:
-    ruling: Ruling = judge_changes(changes, POLICY, workspace="/w", texts=texts)
+    ruling = judge_changes(changes, POLICY, workspace="/w", texts=texts)
     return ruling.verdict, ruling.reason
 
 

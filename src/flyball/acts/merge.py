@@ -17,7 +17,6 @@ from flyball.core.run import Run
 from flyball.core.tally import Proof
 from flyball.errors import LandConflict, UserError, WorkspaceError
 from flyball.evidence import certificate
-from flyball.guard.change import Change
 from flyball.journal.signing import load_or_create
 from flyball.state_dir import write_whole
 from flyball.workspace import Repo, Workspace, inspect_repo, land
@@ -158,7 +157,7 @@ def _severity(ruling: e.Ruling) -> int:
 
 def _ruling(run_files: RunFiles, run: Run, work: Workspace, old: str, new: str) -> e.Ruling:
     fresh = replace(run, changed=(), lines=0, excused=(), excused_lines=0)
-    changes = [msgspec.convert(msgspec.to_builtins(c), Change) for c in work.changes(old, new)]
+    changes = work.changes(old, new)
     act = e.Act(key=f"{run.id}-land", do="check", state=run.state, tree=old)
     return judge(run_files, fresh, act, work, new, changes)
 

@@ -28,17 +28,17 @@ from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.run import BY_A_PERSON, FAILED, Run
 from flyball.core.turns import call_limits
 from flyball.guard.change import Change
-from flyball.guard.changes import Ruling, judge_changes
-from flyball.guard.policy import Policy
+from flyball.guard.changes import judge_changes
+from flyball.guard.policy import Policy, policy_hash
 from flyball.guard.secrets import redact
 from flyball.guard.tiers import tier_of
+from flyball.guard.verdict import Verdict
 from flyball.reading import calls as watching
 from flyball.reading import signals
 from flyball.reading.fingerprint import error_fingerprint, message_fingerprint
 from flyball.reading.indicators import named
 from flyball.reading.terminal import whole
 from flyball.state_dir import write_whole
-from flyball.workspace import Change as Changed
 from flyball.workspace import Workspace
 
 TEXT_MOST = 1 << 20
@@ -196,9 +196,7 @@ def _judged(
 ) -> Finished:
     tree, reads_only = _left(work, folder), act.do.partition(":")[2] in READ_ONLY_ROLES
     changes = [*work.changes(act.tree, tree), *work.special_files()]
-    ruling = judge(
-        run_files, run, act, work, tree, [msgspec.convert(msgspec.to_builtins(c), Change) for c in changes]
-    )
+    ruling = judge(run_files, run, act, work, tree, changes)
     if alarming and ruling.verdict != "deny":
         ruling = _alarmed(ruling, alarming)
         heard = replace(heard, error=ruling.reason)
@@ -235,7 +233,7 @@ def _read_only(ruling: e.Ruling, act: e.Act) -> e.Ruling:
     )
 
 
-def _with_changes(turn: e.TurnEnded, changes: list[Changed]) -> e.TurnEnded:
+def _with_changes(turn: e.TurnEnded, changes: list[Change]) -> e.TurnEnded:
     return replace(
         turn,
         changed=tuple(dict.fromkeys(plain(c.path) for c in changes)),
@@ -251,9 +249,10 @@ def judge(
     touched = run_files.tampered(run) or tool_hooks.tampered(run_files.act_folder(act.key))
     if touched:
         return _tampering(run, touched, act.tree, tree)
-    ruling = judge_changes(
+    policy = run_files.policy(run)
+    verdict = judge_changes(
         changes,
-        run_files.policy(run),
+        policy,
         workspace=str(work.repo_root),
         prior_changed_files=[path for path in run.changed if path not in run.excused],
         prior_lines=run.lines - run.excused_lines + int(run.began.options.get("lines", 0)),
@@ -261,7 +260,7 @@ def judge(
         existing_symlinks=work.links(tree) if changes else {},
         texts=_texts(work, act.tree, tree, changes),
     )
-    return _tiered(run, run_files.policy(run), changes, _as_fact(ruling, act.tree, tree))
+    return _tiered(run, policy, changes, _as_fact(verdict, policy, act.tree, tree))
 
 
 def _tiered(run: Run, policy: Policy, changes: list[Change], ruling: e.Ruling) -> e.Ruling:
@@ -291,18 +290,18 @@ def _readable(change: Change) -> bool:
     )
 
 
-def _as_fact(ruling: Ruling, old: str, new: str) -> e.Ruling:
-    others = tuple(plain(f"{v.verdict} {v.rule} {v.file}: {v.reason}") for v in ruling.findings[:20])
+def _as_fact(verdict: Verdict, policy: Policy, old: str, new: str) -> e.Ruling:
+    others = tuple(plain(f"{v.verdict} {v.rule} {v.file}: {v.reason}") for v in verdict.findings[:20])
     return e.Ruling(
-        verdict=ruling.verdict,
-        rule=ruling.rule,
-        reason=plain(ruling.reason),
-        file=plain(ruling.file),
-        line=ruling.line,
-        policy=ruling.policy,
-        policy_hash=ruling.policy_hash,
+        verdict=verdict.verdict,
+        rule=verdict.rule,
+        reason=plain(verdict.reason),
+        file=plain(verdict.file),
+        line=verdict.line,
+        policy=policy.name,
+        policy_hash=policy_hash(policy),
         diff=hashlib.sha256(f"{old}:{new}".encode()).hexdigest(),
-        waivable=ruling.waivable,
+        waivable=verdict.waivable,
         tree=new,
         others=others,
     )

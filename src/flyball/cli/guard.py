@@ -6,7 +6,6 @@ ends with exit code 2.
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -92,16 +91,13 @@ def _text(row: Row, key: str) -> str:
 @HOME
 @JSON
 def command(workspace: Path, home: str, as_json: bool) -> None:
-    from flyball.guard.commands import CommandPolicy, Rule, default_policy, judge_command
+    from flyball.guard.commands import judge_command, project_policy
 
-    given = _policy(workspace).commands
-    plain = default_policy(str(workspace.absolute()), home or environment().get("HOME", "/"))
-    policy: CommandPolicy = msgspec.structs.replace(
-        plain,
-        declared=tuple(Rule(words=tuple(shlex.split(line))) for line in given.declared),
-        protected_branches=tuple(dict.fromkeys([*plain.protected_branches, *given.protected_branches])),
-        remotes=given.remotes,
-        state_dirs=tuple(dict.fromkeys([*plain.state_dirs, str(paths(environment()).state_dir)])),
+    policy = project_policy(
+        str(workspace.absolute()),
+        home or environment().get("HOME", "/"),
+        _policy(workspace).commands,
+        (str(paths(environment()).state_dir),),
     )
 
     def judge(row: Row) -> Row:

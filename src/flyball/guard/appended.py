@@ -1,7 +1,7 @@
-"""Python tests that only grew at their end, with nothing among the new lines that could take from the old ones.
+"""Python test files that only grew at their end, with no new line that could weaken an older test.
 
-Such a change is told from its lines alone, and most changes of tests are of this kind. Where anything is in doubt the
-answer is no, and the texts are compared in full.
+This is only here for speed: most changes to tests add lines at the end, and parsing both versions of the file takes
+10 to 15 ms each, against 5 ms that a verdict may take. In any doubt the answer is no, and the files are parsed.
 """
 
 import re

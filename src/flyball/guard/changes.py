@@ -9,33 +9,16 @@ import msgspec
 
 from flyball.guard.change import Change, is_symlink
 from flyball.guard.paths import Links, Place, place
-from flyball.guard.policy import Policy, policy_hash
+from flyball.guard.policy import Policy
 from flyball.guard.protected import judge_kind, judge_place, target_of
 from flyball.guard.radius import judge_radius
 from flyball.guard.secrets import could_hold_secret, find_in_name, find_secret, redact
 from flyball.guard.sensitive import judge_bare_repos, judge_collisions, judge_lines, judge_locks, judge_paths
 from flyball.guard.tricks import judge_tricks
-from flyball.guard.verdict import Verdict, Word, worst
+from flyball.guard.verdict import Verdict, worst
 from flyball.guard.weakening import difference, weakenings
 
-NOT_WAIVABLE = frozenset({"secret", "secret-file", "outside", "git-internals", "tampering", "guard-error"})
-"""Rules whose refusal no person can lift by an approval."""
-
 Texts = Mapping[str, tuple[str | None, str | None]]
-
-
-class Ruling(msgspec.Struct, frozen=True):
-    """The judgement of a change, with the policy it was judged by."""
-
-    verdict: Word
-    rule: str
-    reason: str
-    file: str
-    line: int
-    findings: tuple[Verdict, ...]
-    policy: str
-    policy_hash: str
-    waivable: bool
 
 
 def judge_changes(
@@ -48,8 +31,8 @@ def judge_changes(
     prior_deleted: int = 0,
     existing_symlinks: Mapping[str, str] | None = None,
     texts: Texts | None = None,
-) -> Ruling:
-    """Judge a change. `texts` gives old and new text by path, for a closer look than lines allow."""
+) -> Verdict:
+    """The worst finding, with all of them. `texts` gives old and new text by path, which tells more than lines."""
     try:
         links = _links(changes, workspace, existing_symlinks or {})
         findings = tuple(
@@ -58,22 +41,7 @@ def judge_changes(
     except Exception as error:
         why = f"The guard could not judge this change ({type(error).__name__}: {error})."
         findings = (Verdict("deny", "guard-error", why),)
-    return _ruling(findings, policy)
-
-
-def _ruling(findings: tuple[Verdict, ...], policy: Policy) -> Ruling:
-    top = worst(findings)
-    return Ruling(
-        verdict=top.verdict,
-        rule=top.rule,
-        reason=top.reason,
-        file=top.file,
-        line=top.line,
-        findings=findings,
-        policy=policy.name,
-        policy_hash=policy_hash(policy),
-        waivable=not any(f.verdict == "deny" and f.rule in NOT_WAIVABLE for f in findings),
-    )
+    return msgspec.structs.replace(worst(findings), findings=findings)
 
 
 def _links(changes: Sequence[Change], workspace: str, existing: Mapping[str, str]) -> Links:

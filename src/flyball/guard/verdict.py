@@ -1,5 +1,7 @@
 """A verdict says allow, ask or deny, by which rule and why. The worst of several decides."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Literal
 
@@ -10,14 +12,25 @@ Word = Literal["allow", "ask", "deny"]
 SEVERITY: dict[Word, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
+NOT_WAIVABLE = frozenset({"secret", "secret-file", "outside", "git-internals", "tampering", "guard-error"})
+"""A change denied by one of these rules cannot be approved by a person."""
+
+
 class Verdict(msgspec.Struct, frozen=True):
-    """One ruling; `file` and `line` are set where a change is judged."""
+    """Allow, ask or deny, by which rule and why. `file` and `line` say where, if a change was judged."""
 
     verdict: Word
     rule: str
     reason: str
     file: str = ""
     line: int = 0
+    findings: tuple[Verdict, ...] = ()
+    """Everything that was found, where this is the worst of several."""
+
+    @property
+    def waivable(self) -> bool:
+        """Can a person approve it all the same?"""
+        return not any(v.verdict == "deny" and v.rule in NOT_WAIVABLE for v in (self, *self.findings))
 
 
 ORDINARY = Verdict("allow", "ordinary", "Nothing here needs a person.")

@@ -15,7 +15,6 @@ import msgspec
 from flyball.guard import pytests
 from flyball.guard.appended import only_grew
 from flyball.guard.change import Change, is_symlink
-from flyball.guard.changed_parts import reduced
 from flyball.guard.pytests import Module, Test
 from flyball.guard.testfiles import is_conftest, is_named, is_near_test, is_test, language
 from flyball.guard.verdict import Verdict, Word
@@ -173,8 +172,7 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Wea
     if language(edit.path) == "python" and edit.new is not None:
         if edit.old and only_grew(edit.old, edit.new):
             return
-        old, new = reduced(edit.old or "", edit.new)
-        before, after = pytests.read(old), pytests.read(new)
+        before, after = pytests.read(edit.old or ""), pytests.read(edit.new)
         if before is not None and after is not None:
             yield from _compared(before, after, moved)
             return

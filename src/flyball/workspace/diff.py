@@ -6,13 +6,12 @@ Lines that are too many to carry are None, never an empty list: a judge may say 
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from flyball.guard.change import Change, Op
 from flyball.workspace.git import Git, text
-
-Op = Literal["add", "modify", "delete", "rename", "symlink", "hardlink", "special", "mode"]
 
 LINES_MAX = 50_000
 PATCH_BYTES_MAX = 64 * 1024 * 1024
@@ -29,22 +28,6 @@ DIFF = (
 HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 Lines = tuple[str, ...]
-
-
-class Change(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """One changed path. `target` is where a link points; `mode` is octal, as git or stat writes it."""
-
-    path: str
-    op: Op = "modify"
-    from_: str | None = None
-    target: str | None = None
-    lines_added: int = 0
-    lines_deleted: int = 0
-    added: Lines | None = None
-    removed: Lines | None = None
-    binary: bool = False
-    bytes: int | None = None
-    mode: str | None = None
 
 
 class Row(NamedTuple):

@@ -9,7 +9,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from flyball.workspace.diff import GITLINK, Change
+from flyball.guard.change import Change
+from flyball.workspace.diff import GITLINK
 from flyball.workspace.git import text
 
 SPECIAL_BITS = 0o7000

@@ -18,11 +18,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
+from flyball.guard.change import Change
 from flyball.state_dir import RunDir
 from flyball.workspace import clone, diff, proof_room, special_files
 from flyball.workspace.contents import blobs, contents
 from flyball.workspace.create import build
-from flyball.workspace.diff import Change
 from flyball.workspace.files import Files
 from flyball.workspace.git import Git, raw, require_git, text
 from flyball.workspace.ignored import Ignored

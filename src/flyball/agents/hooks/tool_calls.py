@@ -16,14 +16,12 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Literal, cast
 
-from msgspec.structs import replace
-
 from flyball.agents.hooks.brief import Brief
 from flyball.agents.hooks.payload import TOOL_MOST, Word
 from flyball.agents.hooks.question import askable, binding
 from flyball.agents.hooks.tools import Deed, deed
 from flyball.guard.change import Change
-from flyball.guard.commands import CommandPolicy, Rule, default_policy, judge_command
+from flyball.guard.commands import CommandPolicy, judge_command, project_policy
 from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
 from flyball.guard.verdict import Word as Said
 
@@ -103,14 +101,7 @@ def _named(tool: str, brief: Brief) -> Verdict | None:
 
 
 def command_policy(brief: Brief) -> CommandPolicy:
-    given, plain = brief.policy.commands, default_policy(brief.workspace, brief.home)
-    return replace(
-        plain,
-        declared=tuple(Rule(words=tuple(shlex.split(line))) for line in given.declared),
-        protected_branches=tuple(dict.fromkeys([*plain.protected_branches, *given.protected_branches])),
-        remotes=given.remotes,
-        state_dirs=tuple(dict.fromkeys([*plain.state_dirs, *brief.state_dirs])),
-    )
+    return project_policy(brief.workspace, brief.home, brief.policy.commands, brief.state_dirs)
 
 
 def _command(what: Deed, word: Word, brief: Brief) -> Verdict:

@@ -5,7 +5,15 @@ by what its command's profile says (`profiles`, `options`, `kinds`, `checks`), a
 be read, or what a second reader (`second`) sees differently, is never allowed.
 """
 
-from flyball.guard.commands.command_policy import CommandPolicy, Rule, default_policy
+from flyball.guard.commands.command_policy import CommandPolicy, Rule, default_policy, project_policy
 from flyball.guard.commands.judge import Explained, explain_command, judge_command
 
-__all__ = ["CommandPolicy", "Explained", "Rule", "default_policy", "explain_command", "judge_command"]
+__all__ = [
+    "CommandPolicy",
+    "Explained",
+    "Rule",
+    "default_policy",
+    "explain_command",
+    "judge_command",
+    "project_policy",
+]

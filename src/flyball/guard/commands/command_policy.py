@@ -1,6 +1,14 @@
 """What the command guard is told: where the workspace is, what is protected, what a project adds."""
 
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    from flyball.guard.policy import Commands
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -44,4 +52,18 @@ def default_policy(workspace: str, home: str) -> CommandPolicy:
             f"{home}/.config/flyball",
             f"{home}/.local/share/flyball",
         ),
+    )
+
+
+def project_policy(
+    workspace: str, home: str, commands: Commands, state_dirs: tuple[str, ...] = ()
+) -> CommandPolicy:
+    """The default policy with what the project's policy file says about commands."""
+    plain = default_policy(workspace, home)
+    return msgspec.structs.replace(
+        plain,
+        declared=tuple(Rule(words=tuple(shlex.split(line))) for line in commands.declared),
+        protected_branches=tuple(dict.fromkeys([*plain.protected_branches, *commands.protected_branches])),
+        remotes=commands.remotes,
+        state_dirs=tuple(dict.fromkeys([*plain.state_dirs, *state_dirs])),
     )

@@ -161,7 +161,6 @@ def ruling(place: str, use: str, path: str) -> Verdict | None:
     return Verdict(word, f"path/{looks}{place}", f"May not {use} '{path}' unasked: {_WHY[place]}.")
 
 
-@lru_cache(maxsize=4096)
 def place_of(text: str, cwd: str, policy: CommandPolicy) -> str:
     """The place a literal path leads to from `cwd`."""
     if (not posixpath.isabs(text) and cwd == UNKNOWN) or len(text) > PATH_MOST:
@@ -247,7 +246,6 @@ def _outside(path: str, policy: CommandPolicy) -> str:
     return "system" if tops[1] in _SYSTEM_TOPS else "outside"
 
 
-@lru_cache(maxsize=2048)
 def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
     """The worst place a glob could lead to: its fixed beginning, or a protected path it could match."""
     if (not posixpath.isabs(pattern) and cwd == UNKNOWN) or len(
