@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check bench simulate reach chaos redteam tamper fuzz selftest storage mutants lock clean
+.PHONY: help setup demo test again check bench simulate reach chaos redteam tamper fuzz selftest storage mutants docs lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -79,6 +79,9 @@ storage: setup   ## every write and sync of a 200-event run: failed, torn, lost,
 
 mutants: setup   ## break the rules and the code on purpose: who notices? (COUNT=200 SEED=0)
 	@$(BIN)/python tools/mutants.py --count $(or $(COUNT),200) --seed $(or $(SEED),0)
+
+docs: setup      ## write the generated parts of the documentation
+	@$(BIN)/python tools/docs.py
 
 lock:            ## renew requirements.lock
 	@uv pip compile -q pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock

@@ -84,9 +84,17 @@ def test_config_says_where_each_value_is_from(env: dict[str, str], repo: Path) -
 
 
 def test_config_of_one_key_also_knows_what_nobody_set(env: dict[str, str], repo: Path) -> None:
-    assert flyball(env, "config", "budget.wall", cwd=repo).stdout == "4h  (default)\n"
-    assert flyball(env, "config", "limits.fix", cwd=repo).stdout == "3  (machine build)\n"
-    assert flyball(env, "config", "agents.coder", cwd=repo).stdout == "claude  (agents.default, default)\n"
+    def first_line(*words: str) -> str:
+        return flyball(env, "config", *words, cwd=repo).stdout.splitlines()[0]
+
+    assert first_line("budget.wall") == "4h  (default)"
+    assert first_line("limits.fix") == "3  (machine build)"
+    assert first_line("limits.within.plan") == "30m  (machine build)"
+    assert first_line("agents.coder") == "none  (not set)"
+    assert (
+        first_line("agents.coder", "--set", "agents.default=command:x")
+        == "command:x  (agents.default, --set)"
+    )
     budget = {row["key"] for row in facts(flyball(env, "config", "budget", "--json", cwd=repo))}
     assert {"budget.tokens", "budget.usd", "budget.wall", "budget.day_usd"} <= budget
     assert all(key.startswith("budget.") for key in budget)
@@ -108,6 +116,19 @@ def test_bad_configuration_is_one_sentence(
     done = flyball(env, "config", *([key] if key else []), cwd=repo)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "x", "--machine", "loop"), ("config", "--set", "run.machine=loop")]
+)
+def test_a_limit_that_the_machine_does_not_have_is_refused_by_name(
+    env: dict[str, str], repo: Path, words: tuple[str, ...]
+) -> None:
+    done = flyball(env, *words, "--set", "limits.fix=2", cwd=repo)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "the machine 'loop' has no limit 'fix'" in done.stderr
+    assert "turns, calls" in done.stderr and "no_progress" in done.stderr
+    assert facts(flyball(env, "ls", "--json", cwd=repo)) == []
 
 
 # ---- trust

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from flyball.agents.command import CommandAgent
+from flyball.agents.registry import adapter
 from flyball.config import (
     Detected,
     Loaded,
@@ -20,12 +23,12 @@ from flyball.config import (
     render_config,
 )
 from flyball.config.agent import AgentSpec
-from flyball.config.detect import Found
-from flyball.config.schema import COUNTS, KEYS
+from flyball.config.detect import ProofCommand
+from flyball.config.schema import KEYS, LIMITS, limits_of
 from flyball.config.values import Money, dollars
 from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Settings
 from flyball.errors import ConfigError
-from flyball.machines import SHIPPED, shipped
+from flyball.machines import shipped
 
 
 @pytest.fixture
@@ -95,7 +98,7 @@ def test_the_environment_is_a_copy() -> None:
 
 
 def test_with_nothing_said_the_settings_are_the_defaults(home: Path) -> None:
-    assert loaded(home).settings() == Settings(agents={"default": "claude"})
+    assert loaded(home).settings() == Settings()
     assert loaded(home).machine == "build"
 
 
@@ -141,14 +144,14 @@ require_test_pass = false
 review = "always"
 consensus = true
 done_word = "READY"
-commit = "pr"
+commit = "merge"
 [limits]
 iterations = 4
 [limits.loop]
 no_progress = 6
 idle_timeout = "1h30m"
 cooldown = "none"
-[limits.task.alert]
+[limits.task.within]
 in_progress = "2h"
 [budget]
 usd = 0.000001
@@ -161,12 +164,6 @@ fallback = ["codex", "acp:gemini --acp"]
 policy  = "strict"
 sandbox = "required"
 network = { agent = "loopback", proof = "none" }
-[up]
-parallel = 2
-[governance]
-files = ["AGENTS.md"]
-[notify]
-urls = ["slack://token/channel"]
 """
 
 
@@ -184,11 +181,11 @@ def test_the_whole_file_becomes_settings(home: Path) -> None:
         review="always",
         consensus=True,
         done_word="READY",
-        commit="pr",
+        commit="merge",
         limits={"review": {"iterations": 4}, "loop": {"no_progress": 6}},
         timeouts_us={
             "loop": {"idle_timeout": 90 * MINUTE, "cooldown": 0},
-            "task": {"alert.in_progress": 2 * HOUR},
+            "task": {"within.in_progress": 2 * HOUR},
         },
         budget=Budget(uusd=1, tokens=1000, wall_us=None),
         retry_every_us=90 * SECOND,
@@ -197,9 +194,6 @@ def test_the_whole_file_becomes_settings(home: Path) -> None:
         sandbox="required",
         network_agent="loopback",
         network_proof="none",
-        governance=("AGENTS.md",),
-        parallel=2,
-        notify=("slack://token/channel",),
     )
 
 
@@ -209,14 +203,73 @@ def test_every_field_of_settings_has_a_key() -> None:
     assert fields | made == set(Settings.__struct_fields__)
 
 
-def test_every_bound_of_a_shipped_machine_can_be_set() -> None:
-    assert {key for name in SHIPPED for key in shipped(name).most} <= set(COUNTS)
+@pytest.mark.parametrize(
+    ("machine", "only_here"),
+    [
+        ("build", {"iterations", "fix", "no_progress", "same_error"}),
+        ("loop", {"no_progress", "same_error", "cooldown"}),
+        ("review", {"iterations", "no_progress", "same_error"}),
+        ("task", {"failures", "cto"}),
+        ("cto", {"no_progress", "same_error", "failures"}),
+    ],
+)
+def test_a_machine_has_the_limits_that_do_something_in_it(machine: str, only_here: set[str]) -> None:
+    everywhere = {"turns", "calls", "same_action", "retries", "phase_timeout", "idle_timeout"}
+    known = {name for name in limits_of(shipped(machine)) if "." not in name}
+    assert known == everywhere | only_here
+    assert known <= set(LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("machine", "limit"),
+    [
+        ("loop", "fix=2"),
+        ("loop", "iterations=2"),
+        ("build", "cooldown=1m"),
+        ("build", "writ=1"),
+        ("task", "within.x=1m"),
+    ],
+)
+def test_a_limit_that_the_machine_does_not_have_is_refused_with_those_it_has(
+    home: Path, machine: str, limit: str
+) -> None:
+    for given in (f"limits.{limit}", f"limits.{machine}.{limit}"):
+        message = refused(home, given, machine=machine)
+        name = limit.partition("=")[0]
+        assert f"--set: the machine '{machine}' has no limit '{name}'" in message
+        assert all(known in message for known in limits_of(shipped(machine)) if "." not in known)
+
+
+def test_any_state_in_a_machines_own_most_can_be_limited(home: Path) -> None:
+    own_machine(home, "docs")
+    assert loaded(home, "limits.draft=2", machine="docs").settings().limits == {"docs": {"draft": 2}}
+    assert "has no limit 'check'" in refused(home, "limits.check=2", machine="docs")
+
+
+def own_machine(home: Path, name: str) -> None:
+    table = """
+name  = "%s"
+start = "draft"
+[states]
+draft = { do = "agent:author", on = { worked = "check" } }
+check = { do = "agent:reviewer", on = { passed = "over", rejected = "draft", unproven = "draft" } }
+over  = { end = "success" }
+[anywhere]
+on = { blocked = "@blocked", exhausted = "@fail", timeout = "@fail", error = "@fail", cancel = "@cancel" }
+[most]
+draft = 3
+turns = 9
+"""
+    folder = home / "repo/.flyball/machines"
+    folder.mkdir()
+    (folder / f"{name}.toml").write_text(table % name)
 
 
 def test_a_bare_limit_means_the_machine_of_the_run(home: Path) -> None:
     repo(home, "[limits]\niterations = 4\nphase_timeout = '5m'\n")
     assert loaded(home).settings().limits == {"build": {"iterations": 4}}
-    assert loaded(home).settings("review").limits == {"review": {"iterations": 4}}
+    assert loaded(home).settings(shipped("review")).limits == {"review": {"iterations": 4}}
+    repo(home, "[limits]\nphase_timeout = '5m'\n")
     assert loaded(home, machine="loop").settings().timeouts_us == {"loop": {"phase_timeout": 5 * MINUTE}}
 
 
@@ -238,8 +291,7 @@ def test_among_flags_the_last_wins(home: Path) -> None:
 
 
 def test_a_repositorys_own_machine_has_limits_too(home: Path) -> None:
-    (home / "repo/.flyball/machines").mkdir()
-    (home / "repo/.flyball/machines/night-shift.toml").write_text("name = 'night-shift'\n")
+    own_machine(home, "night-shift")
     env = {"FLYBALL_LIMITS_NIGHT_SHIFT_TURNS": "7"}
     assert loaded(home, env=env).settings().limits == {"night-shift": {"turns": 7}}
 
@@ -276,7 +328,7 @@ def test_the_machine_comes_from_the_environment_or_its_flag(home: Path) -> None:
 def test_a_variable_in_our_sections_that_is_no_setting_is_refused(home: Path) -> None:
     told = refused(home, env={"FLYBALL_BUDGET_USDD": "3"})
     assert told == (
-        "The environment variable FLYBALL_BUDGET_USDD is no setting (did you mean 'FLYBALL_BUDGET_USD'?); "
+        "The environment variable FLYBALL_BUDGET_USDD is not a setting (did you mean 'FLYBALL_BUDGET_USD'?); "
         "correct or unset it."
     )
     assert refused(home, env={"FLYBALL_BUDGET_MONEY": "3"}).startswith(
@@ -302,7 +354,6 @@ def test_one_agent_plays_every_role_but_those_named_beside_it(home: Path) -> Non
     found = loaded(home, agents=["coder=claude", "mechanic"])
     assert found.settings().agents == {"default": "mechanic", "coder": "claude"}
     assert loaded(home, agents=["coder=claude"]).settings().agents == {
-        "default": "claude",
         "reviewer": "codex",
         "coder": "claude",
     }
@@ -311,7 +362,7 @@ def test_one_agent_plays_every_role_but_those_named_beside_it(home: Path) -> Non
 def test_the_rows_show_each_value_as_it_is_written_and_where_it_is_from(home: Path) -> None:
     repo(
         home,
-        "[budget]\nwall = '90m'\n[limits.loop]\ncooldown = 'none'\n[notify]\nurls = ['slack://secret']\n",
+        "[budget]\nwall = '90m'\n[limits.loop]\ncooldown = 'none'\n",
     )
     rows = {row.key: (row.value, row.origin) for row in loaded(home, "limits.fix=2").rows()}
     here = "repository .flyball/flyball.toml"
@@ -319,17 +370,8 @@ def test_the_rows_show_each_value_as_it_is_written_and_where_it_is_from(home: Pa
     assert rows["budget.usd"] == ("5.0", "default")
     assert rows["limits.loop.cooldown"] == ("none", here)
     assert rows["limits.build.fix"] == (2, "--set")
-    assert rows["notify.urls"] == (["slack://…"], here)
     assert rows["run.consensus"] == (False, "default")
-    assert rows["agents.default"] == ("claude", "default")
-
-
-def test_the_plan_of_a_task_is_a_file_of_one_run(home: Path) -> None:
-    assert loaded(home, "task.plan=plans/a.md").settings().task_plan == str(home / "plans/a.md")
-    repo(home, "[task]\nplan = 'a.md'\n")
-    assert refused(home) == (
-        ".flyball/flyball.toml: task.plan belongs to one run; give it with `--set task.plan=…` instead."
-    )
+    assert rows["workspace.share"] == ([], "default")
 
 
 # ---- refusals -------------------------------------------------------------------------------------------
@@ -356,9 +398,10 @@ def test_the_plan_of_a_task_is_a_file_of_one_run(home: Path) -> None:
         ("[proof]\ncommands = [' ']", "none of them blank"),
         ("[proof]\ncommands = [1]", "must be a list of commands"),
         ("[workspace]\nshare = ['../x']", "must be a list of paths inside the repository"),
+        ("[workspace]\nshare = ['.git/hooks']", "inside the repository"),
+        ("[run]\ncommit = 'pr'", "run.commit is 'pr', but must be one of branch, merge"),
         ("[workspace]\nshare = ['/etc']", "must be a list of paths inside the repository"),
         ("[workspace]\nshare = ['a', 'a/']", "none of them twice"),
-        ("[governance]\nfiles = ['.git/config']", "inside the repository"),
         ("[run]\nreview = 'off'", "run.review is 'off', but must be one of unless-done, always"),
         ("[run]\nconsensus = 'true'", "run.consensus is 'true', but must be true or false"),
         ("[run]\ndone_word = 'done'", "must be one upper-case word other than PASS and FAIL"),
@@ -370,7 +413,6 @@ def test_the_plan_of_a_task_is_a_file_of_one_run(home: Path) -> None:
         ("[limits]\nfix = '3'", "limits.fix is '3'"),
         ("[limits.task]\ncto = 3", "limits.task.cto is 3, but must be a whole number from 0 to 2"),
         ("[limits]\nidle_timeout = 'none'", "limits.idle_timeout is 'none'"),
-        ("[up]\nparallel = 0", "up.parallel is 0, but must be a whole number from 1 to 64"),
         ("[guard]\nsandbox = 'docker'", "one of auto, bwrap, landlock, none, required"),
         ("[guard]\nnetwork = 'all'", "'guard.network' is a table of settings"),
         (
@@ -400,13 +442,17 @@ def test_a_wrong_value_is_refused_with_file_key_and_what_is_allowed(home: Path, 
         ("[bugdet]\nusd = 5", "there is no setting 'bugdet' (did you mean 'budget'?)"),
         (
             "[limits]\niteratons = 5",
-            "there is no setting 'limits.iteratons' (did you mean 'limits.iterations'?)",
+            "the machine 'build' has no limit 'iteratons' (did you mean 'iterations'?); it has ",
         ),
         ("[limits.lop]\nturns = 5", "there is no machine 'lop' (did you mean 'loop'?)"),
         ("[limits.loop.sub]\nturns = 5", "there is no setting 'limits.loop.sub'"),
         ("[agents]\nrewiever = 'codex'", "(did you mean 'agents.reviewer'?)"),
         ("[limits]\n'loop.turns' = 5", "there is no setting 'limits.loop.turns'"),
         ("[nothing]\n", "there is no setting 'nothing'"),
+        ("[notify]\nurls = []", "there is no setting 'notify'"),
+        ("[up]\nparallel = 1", "there is no setting 'up'"),
+        ("[governance]\nfiles = []", "there is no setting 'governance'"),
+        ("[task]\nplan = 'a.md'", "there is no setting 'task'"),
     ],
 )
 def test_an_unknown_key_is_refused_with_the_nearest_known(home: Path, text: str, told: str) -> None:
@@ -432,7 +478,6 @@ def test_an_unknown_key_is_refused_with_the_nearest_known(home: Path, text: str,
         ("=3", "--set takes key=value"),
         ("max-iterations=3", "there is no setting 'max-iterations'"),
         ("limits=3", "'limits' is a table of settings"),
-        ("notify.urls=no address xoxb-1", "notify.urls is not allowed, but must be"),
     ],
 )
 def test_a_flag_that_cannot_be_read_is_refused_never_ignored(home: Path, given: str, told: str) -> None:
@@ -481,8 +526,8 @@ def test_a_file_in_the_place_of_the_folder_is_refused(home: Path) -> None:
 
 
 def test_a_byte_order_mark_is_no_fault(home: Path) -> None:
-    (home / "repo/.flyball/flyball.toml").write_bytes(b"\xef\xbb\xbf[up]\nparallel = 3\n")
-    assert loaded(home).settings().parallel == 3
+    (home / "repo/.flyball/flyball.toml").write_bytes(b"\xef\xbb\xbf[guard]\nprocesses = 99\n")
+    assert loaded(home).settings().processes == 99
 
 
 def test_what_is_hashed_is_what_was_read(home: Path) -> None:
@@ -629,38 +674,31 @@ def test_agents_are_found_on_the_path_given(tmp_path: Path) -> None:
     assert detect(tmp_path, path="").agents == ()
 
 
-@pytest.mark.parametrize(
-    ("detected", "agent"),
-    [
-        (Detected(agents=("claude", "codex")), "claude"),
-        (Detected(agents=("gemini",)), "acp:gemini --acp"),
-        (Detected(tests=(Found("python -m pytest -q", ""),)), "mechanic"),
-        (Detected(), "claude"),
-    ],
-)
-def test_the_first_agent_is_one_that_is_there(detected: Detected, agent: str) -> None:
-    assert detected.agent == agent
-
-
 def test_what_init_writes_says_what_was_found_and_changes_nothing_else(home: Path) -> None:
-    tests = (Found('python -m pytest -q -k "a"', "there is pytest.ini"), Found("make test", "a target"))
-    repo(home, render_config(Detected(tests, (".venv",), ("opencode",))))
-    assert loaded(home).settings() == Settings(
-        agents={"default": "acp:opencode acp"}, proof=('python -m pytest -q -k "a"',), share=(".venv",)
+    tests = (
+        ProofCommand('python -m pytest -q -k "a"', "there is pytest.ini"),
+        ProofCommand("make test", "a target"),
     )
+    repo(home, render_config(Detected(tests, (".venv",), ("opencode",))))
+    assert loaded(home).settings() == Settings(proof=('python -m pytest -q -k "a"',), share=(".venv",))
 
 
 def test_every_commented_line_of_init_is_the_true_default(home: Path) -> None:
-    text = render_config(Detected())
     lines = [
-        line.removeprefix("# ") if " = " in line or line.startswith("# [") else line
-        for line in text.splitlines()
+        line.removeprefix("# ")
+        for line in render_config(Detected()).splitlines()
+        if " = " in line or line.startswith("[")
     ]
-    kept = [line for line in lines if "reviewer" not in line and "make test" not in line]
-    repo(home, "\n".join(kept))
-    found = loaded(home).settings()
-    assert found == Settings(
-        agents={"default": "claude"},
+    repo(home, "\n".join(line for line in lines if "my-" not in line))
+    found = loaded(home)
+    assert {row.key for row in found.rows() if row.origin != "default"} >= set(KEYS)
+    assert found.settings() == Settings(
         limits={"build": dict(shipped("build").most)},
         timeouts_us={"build": {"phase_timeout": 30 * MINUTE, "idle_timeout": 10 * MINUTE}},
     )
+
+
+def test_the_agents_that_init_suggests_can_be_run(home: Path) -> None:
+    suggested = re.findall(r'^# \w+ = "(command:[^"]+)"', render_config(Detected()), re.M)
+    assert suggested
+    assert all(isinstance(adapter(agent), CommandAgent) for agent in suggested)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from flyball.authority.trust import AT_LEAST, Need, TrustStore, is_tracked, needs, refusal, untrusted
+from flyball.authority.trust import Need, TrustStore, is_tracked, needs, refusal, untrusted
 from flyball.config import REPO_FILE, Loaded, load, render_config
-from flyball.config.detect import Detected, Found
+from flyball.config.detect import Detected, ProofCommand
+from flyball.config.loosening import AT_LEAST
 from flyball.errors import ConfigError, Untrusted
 
 SHA = "a" * 64
@@ -37,31 +38,28 @@ def asked(root: Path, text: str, user: str = "", **flags: object) -> list[str]:
 
 LOOSE = [
     ("proof.commands", "commands = ['pytest']", "runs 'pytest'"),
-    ("proof.timeout", "timeout = '11m'", "loosens to 11m, where it was 10m"),
+    ("proof.timeout", "timeout = '11m'", "loosens to 11m (it was 10m)"),
     ("workspace.setup", "setup = ['make deps', 'x']", "runs 'make deps', 'x'"),
     ("agents.coder", "coder = 'command:evil --now'", "runs 'command:evil --now'"),
     ("agents.default", "default = 'acp:x'", "runs 'acp:x'"),
     ("agents.default", "default = 'script:/a.yaml'", "runs 'script:/a.yaml'"),
     ("rate_limit.fallback", "fallback = ['codex', 'command:x']", "runs 'command:x'"),
-    ("notify.urls", "urls = ['slack://secret']", "sends messages to slack://…"),
-    ("budget.usd", "usd = 5.01", "loosens to 5.01, where it was 5.0"),
-    ("budget.usd", "usd = 'none'", "loosens to none, where it was 5.0"),
-    ("budget.tokens", "tokens = 3_000_000", "loosens to 3000000, where it was 2000000"),
-    ("budget.wall", "wall = '5h'", "loosens to 5h, where it was 4h"),
-    ("guard.sandbox", "sandbox = 'none'", "loosens to none, where it was auto"),
-    ("guard.sandbox", "sandbox = 'landlock'", "loosens to landlock, where it was auto"),
-    ("guard.network.proof", "network = { proof = 'all' }", "loosens to all, where it was loopback"),
-    ("guard.policy", "policy = 'lax'", "loosens to lax, where it was default"),
-    ("run.require_test_pass", "require_test_pass = false", "loosens to false, where it was true"),
-    ("run.commit", "commit = 'merge'", "loosens to merge, where it was branch"),
-    ("run.commit", "commit = 'pr'", "loosens to pr, where it was branch"),
-    ("up.parallel", "parallel = 2", "loosens to 2, where it was 1"),
-    ("limits.iterations", "iterations = 11", "loosens to 11, where it was 10"),
-    ("limits.retries", "retries = 4", "loosens to 4, where it was 3"),
-    ("limits.idle_timeout", "idle_timeout = '11m'", "loosens to 11m, where it was 10m"),
-    ("limits.phase_timeout", "phase_timeout = '31m'", "loosens to 31m, where it was 30m"),
-    ("limits.cooldown", "cooldown = '1h'", "loosens to 1h, where it was none"),
-    ("limits.turns", "turns = 1", "loosens to 1, where no bound is known"),
+    ("budget.usd", "usd = 5.01", "loosens to 5.01 (it was 5.0)"),
+    ("budget.usd", "usd = 'none'", "loosens to none (it was 5.0)"),
+    ("budget.tokens", "tokens = 3_000_000", "loosens to 3000000 (it was 2000000)"),
+    ("budget.wall", "wall = '5h'", "loosens to 5h (it was 4h)"),
+    ("guard.sandbox", "sandbox = 'none'", "loosens to none (it was auto)"),
+    ("guard.sandbox", "sandbox = 'landlock'", "loosens to landlock (it was auto)"),
+    ("guard.network.proof", "network = { proof = 'all' }", "loosens to all (it was loopback)"),
+    ("guard.policy", "policy = 'lax'", "loosens to lax (it was default)"),
+    ("run.require_test_pass", "require_test_pass = false", "loosens to false (it was true)"),
+    ("run.commit", "commit = 'merge'", "loosens to merge (it was branch)"),
+    ("limits.iterations", "iterations = 11", "loosens to 11 (it was 10)"),
+    ("limits.retries", "retries = 4", "loosens to 4 (it was 3)"),
+    ("limits.idle_timeout", "idle_timeout = '11m'", "loosens to 11m (it was 10m)"),
+    ("limits.phase_timeout", "phase_timeout = '31m'", "loosens to 31m (it was 30m)"),
+    ("limits.cooldown", "cooldown = '1h'", "loosens to 1h (it was none)"),
+    ("limits.turns", "turns = 1", "loosens to 1 (no limit is known)"),
 ]
 
 
@@ -80,10 +78,9 @@ def test_a_program_an_address_or_a_loosening_is_asked_about(
         "[agents]\ndefault = 'codex'\ncoder = 'mechanic'\n",
         "[budget]\nusd = 1\ntokens = 0\nwall = '1h'\n",
         "[limits]\niterations = 10\nfix = 0\nphase_timeout = '5m'\nidle_timeout = '1m'\ncooldown = 'none'\n",
-        "[limits.task.alert]\nin_progress = '1h'\n",
         "[run]\nreview = 'always'\nconsensus = true\nbreakpoints = ['write']\nmachine = 'loop'\ndone_word = 'OK'\n",
         "[guard]\nsandbox = 'required'\nnetwork = { agent = 'loopback', proof = 'none' }\n",
-        "[workspace]\nshare = ['.venv']\n[governance]\nfiles = ['AGENTS.md']\n",
+        "[workspace]\nshare = ['.venv']\n",
         "[proof]\ncommands = []\ntimeout = '1m'\n",
         "[rate_limit]\nfallback = ['codex']\nretry_every = '2m'\n",
     ],
@@ -95,22 +92,20 @@ def test_a_tightening_or_a_plain_choice_is_free(root: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("user", "text", "told"),
     [
-        ("[budget]\nusd = 1\n", "[budget]\nusd = 2\n", ["budget.usd loosens to 2.0, where it was 1.0"]),
+        ("[budget]\nusd = 1\n", "[budget]\nusd = 2\n", ["budget.usd loosens to 2.0 (it was 1.0)"]),
         ("[budget]\nusd = 'none'\n", "[budget]\nusd = 900\n", []),
         ("[budget]\nusd = 50\n", "[budget]\nusd = 20\n", []),
-        ("[limits.build]\nfix = 1\n", "[limits]\nfix = 2\n", ["limits.fix loosens to 2, where it was 1"]),
+        ("[limits.build]\nfix = 1\n", "[limits]\nfix = 2\n", ["limits.fix loosens to 2 (it was 1)"]),
         ("[limits]\nfix = 9\n", "[limits.build]\nfix = 5\n", []),
-        ("[proof]\ncommands = ['a', 'b']\n", "[proof]\ncommands = ['b']\n", ['proof.commands loosens to ["b"], where it was ["a", "b"]']),
+        ("[proof]\ncommands = ['a', 'b']\n", "[proof]\ncommands = ['b']\n", ['proof.commands loosens to ["b"] (it was ["a", "b"])']),
         ("[proof]\ncommands = ['a']\n", "[proof]\ncommands = ['a']\n", []),
-        ("[run]\nbreakpoints = ['write']\n", "[run]\nbreakpoints = ['test']\n", ['run.breakpoints loosens to ["test"], where it was ["write"]']),
-        ("[run]\nreview = 'always'\n", "[run]\nreview = 'unless-done'\n", ["run.review loosens to unless-done, where it was always"]),
-        ("[run]\nconsensus = true\n", "[run]\nconsensus = false\n", ["run.consensus loosens to false, where it was true"]),
+        ("[run]\nbreakpoints = ['write']\n", "[run]\nbreakpoints = ['test']\n", ['run.breakpoints loosens to ["test"] (it was ["write"])']),
+        ("[run]\nreview = 'always'\n", "[run]\nreview = 'unless-done'\n", ["run.review loosens to unless-done (it was always)"]),
+        ("[run]\nconsensus = true\n", "[run]\nconsensus = false\n", ["run.consensus loosens to false (it was true)"]),
         ("[run]\ncommit = 'merge'\n", "[run]\ncommit = 'branch'\n", []),
-        ("[notify]\nurls = ['x://y']\n", "[notify]\nurls = []\n", ['notify.urls loosens to [], where it was ["x://…"]']),
         ("[limits]\ncooldown = '1h'\n", "[limits]\ncooldown = '2h'\n", []),
-        ("[limits]\ncooldown = '1h'\n", "[limits]\ncooldown = '1m'\n", ["limits.cooldown loosens to 1m, where it was 1h"]),
-        ("", "[limits.task.alert]\napproved = 'none'\n", ["limits.task.alert.approved loosens to none, where it was 10m"]),
-        ("", "[limits.loop]\nturns = 51\n", ["limits.loop.turns loosens to 51, where it was 50"]),
+        ("[limits]\ncooldown = '1h'\n", "[limits]\ncooldown = '1m'\n", ["limits.cooldown loosens to 1m (it was 1h)"]),
+        ("", "[limits.loop]\nturns = 51\n", ["limits.loop.turns loosens to 51 (it was 50)"]),
     ],
 )  # fmt: skip
 def test_what_is_looser_is_measured_against_the_users_own_layer(
@@ -197,7 +192,7 @@ def test_a_changed_file_is_asked_about_again(root: Path) -> None:
 
 def test_what_init_wrote_can_be_trusted_at_once(root: Path) -> None:
     store = TrustStore(root.parent / "state")
-    found = loaded(root, render_config(Detected((Found("make test", "a target"),))))
+    found = loaded(root, render_config(Detected((ProofCommand("make test", "a target"),))))
     assert [need.key for need in needs(found, {REPO_FILE})] == ["proof.commands"]
     store.trust(root, REPO_FILE, found.hashes[REPO_FILE])
     assert untrusted(needs(found, {REPO_FILE}), found, root, store) == []
@@ -250,6 +245,6 @@ def test_the_refusal_names_file_needs_and_both_ways_to_say_yes(root: Path) -> No
     assert isinstance(error, Untrusted)
     assert error.exit_code == 2
     assert str(error) == (
-        "Not trusted yet: .flyball/flyball.toml (budget.usd loosens to 6.0, where it was 5.0, and "
+        "Not trusted yet: .flyball/flyball.toml (budget.usd loosens to 6.0 (it was 5.0), and "
         "proof.commands runs 'x'). Read it, then say `flyball trust`, or give --trust to agree for this run."
     )

@@ -1,14 +1,14 @@
-"""A tracked file may tighten freely. What runs a program, names an address or loosens a rule needs a person's yes.
+"""Files that git tracks may tighten settings freely. Running a program or loosening a rule needs the user's trust.
 
-The yes is bound to the file's hash: another byte, another question. A file that git does not track is the user's
-own and needs none. `needs` is pure; `TrustStore` keeps the answers under the state directory.
+Trust is bound to the file's hash: after any change it is asked for again. A file that git does not track is the
+user's own and needs no trust. `needs` is pure; `TrustStore` keeps the answers under the state directory.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,14 +17,14 @@ from msgspec import Struct
 from flyball.config.agent import parse_agent
 from flyball.config.layers import Layer, quoted
 from flyball.config.load import FOLDER, POLICY_FILE, REPO_FILE, Loaded
-from flyball.config.schema import NETWORKS, kind_of, split_limit
-from flyball.config.values import Value, masked
+from flyball.config.loosening import UNKNOWN, added
+from flyball.config.schema import Key, key_of, split_limit
+from flyball.config.values import Value
 from flyball.core.settings import MINUTE
 from flyball.errors import ConfigError, Untrusted
-from flyball.machines import SHIPPED, shipped
+from flyball.machines import SHIPPED
 from flyball.state_dir import write_whole
 
-Looser = Callable[[Value, Value], bool]
 PolicyJudge = Callable[[str], Sequence[str]]
 
 
@@ -88,169 +88,45 @@ def _of_settings(loaded: Loaded, machine: str) -> list[Need]:
     for key, one in sorted(loaded.held(machine).items()):
         if one.layer is Layer.REPOSITORY:
             old = before.get(key, _bound(key, loaded))
-            sentence = _sentence(key, one.key, old, one.value, loaded)
+            sentence = _sentence(one.key, old, one.value, loaded)
             found += [Need(REPO_FILE, one.key, sentence)] if sentence else []
     return found
 
 
-def _sentence(key: str, written: str, old: Value, new: Value, loaded: Loaded) -> str:
-    """What the value asks for, or nothing."""
-    programs = _programs(key, new, old)
+def _sentence(written: str, old: Value, new: Value, loaded: Loaded) -> str:
+    """What the value asks for; "" if nothing."""
+    row = key_of(written, loaded.machines)
+    if row is None:
+        raise ConfigError(f"There is no setting '{written}'.")
+    programs = [item for item in added(new, old) if row.holds and _is_program(row, item)]
     if programs:
         return f"{written} runs {', '.join(map(quoted, programs))}"
-    if key == "notify.urls" and (added := _added(new, old)):
-        return f"notify.urls sends messages to {', '.join(map(masked, added))}"
-    if new == old or not _looser(key)(new, old):
+    if new == old or not row.looser(new, old):
         return ""
-    kind = kind_of(written, loaded.machines)
-    if kind is None:
-        raise ConfigError(f"There is no setting '{written}'.")
-    from_old = "where no bound is known" if old is UNKNOWN else f"where it was {_plain(kind.show(old))}"
-    return f"{written} loosens to {_plain(kind.show(new))}, {from_old}"
+    was = "no limit is known" if old is UNKNOWN else f"it was {_plain(row.kind.show(old))}"
+    return f"{written} loosens to {_plain(row.kind.show(new))} ({was})"
+
+
+def _is_program(row: Key, item: str) -> bool:
+    return row.holds == "commands" or parse_agent(item).is_program
 
 
 def _plain(shown: object) -> str:
     return json.dumps(shown, ensure_ascii=False) if isinstance(shown, bool | list) else str(shown)
 
 
-def _programs(key: str, new: Value, old: Value) -> list[str]:
-    """The programs that the value names and the one before it did not."""
-    if key in ("proof.commands", "workspace.setup"):
-        return _added(new, old)
-    if key == "rate_limit.fallback":
-        return [text for text in _added(new, old) if parse_agent(text).is_program]
-    if key.startswith("agents.") and new != old and parse_agent(str(new)).is_program:
-        return [str(new)]
-    return []
-
-
-def _added(new: Value, old: Value) -> list[str]:
-    return [item for item in _items(new) if item not in _items(old)]
-
-
-def _items(value: Value) -> tuple[str, ...]:
-    return value if isinstance(value, tuple) else ()
-
-
-UNKNOWN = "?"  # no value of any limit: the bound that a limit is compared with is not known
 ALWAYS: dict[str, int] = {"retries": 3, "idle_timeout": 10 * MINUTE, "cooldown": 0}  # in every machine
 
 
 def _bound(key: str, loaded: Loaded) -> Value:
-    """What a limit is when nobody sets it: the shipped machine's own."""
+    """What a limit is when nobody sets it: the machine's own."""
     if not key.startswith("limits."):
         return None if key.startswith("agents.") else UNKNOWN
-    machine, name = split_limit(key, loaded.machines)
-    bounds = _bounds(machine) if machine in SHIPPED else {}
-    return bounds.get(name, UNKNOWN)
-
-
-def _bounds(machine: str) -> dict[str, int]:
-    table = shipped(machine)
-    within = {f"within.{state}": length for state, length in table.within_us.items()}
-    alert = {f"alert.{state}": length for state, length in table.alert_us.items()}
-    phase = {"phase_timeout": min(table.within_us.values())} if table.within_us else {}
-    return {**ALWAYS, **table.most, **within, **alert, **phase}
-
-
-def _looser(key: str) -> Looser:
-    """How to tell that a value of this key is looser than the one before."""
-    name = key.rpartition(".")[2]
-    if key.startswith("limits."):
-        return _sooner if name == "cooldown" else _alarm_later if ".alert." in key else _more
-    return LOOSER.get(key, _never)
-
-
-def _never(new: Value, old: Value) -> bool:
-    return False
-
-
-def _more(new: Value, old: Value) -> bool:
-    """A bigger number, or no bound where there was one."""
-    if old is None or new is None:
-        return old is not None
-    return not isinstance(old, int) or cast("int", new) > old
-
-
-def _sooner(new: Value, old: Value) -> bool:
-    """A circuit that closes again by itself, or does so sooner; 0 is never."""
-    if not isinstance(old, int):
-        return new != 0
-    return new != 0 and (old == 0 or cast("int", new) < old)
-
-
-def _alarm_later(new: Value, old: Value) -> bool:
-    """An alert that comes later or, being 0, not at all; where there was none, any is tighter."""
-    if not isinstance(old, int) or old == 0:
-        return False
-    return new == 0 or cast("int", new) > old
-
-
-def _fewer(new: Value, old: Value) -> bool:
-    return not set(_items(old)) <= set(_items(new))
-
-
-def _longer(new: Value, old: Value) -> bool:
-    return bool(_added(new, old))
-
-
-def _differs(new: Value, old: Value) -> bool:
-    return new != old
-
-
-def _is(looser: Value) -> Looser:
-    """Looser is this one value."""
-    return lambda new, old: new == looser and old != looser
-
-
-def _is_not(tight: Value) -> Looser:
-    """Looser is every change but that to this one value."""
-    return lambda new, old: new != tight and new != old
-
-
-def _wider(new: Value, old: Value) -> bool:
-    return NETWORKS.index(str(new)) > NETWORKS.index(str(old))
-
-
-AT_LEAST: Mapping[str, tuple[str, ...]] = {  # a sandbox -> those that hold at least as well
-    "none": ("none", "auto", "landlock", "required", "bwrap"),
-    "auto": ("auto", "required", "bwrap"),
-    "landlock": ("landlock", "required", "bwrap"),
-    "required": ("required", "bwrap"),
-    "bwrap": ("bwrap",),
-}
-
-
-def _weaker_sandbox(new: Value, old: Value) -> bool:
-    return new not in AT_LEAST[str(old)]
-
-
-LOOSER: Mapping[str, Looser] = {
-    "proof.commands": _fewer,
-    "proof.timeout": _more,
-    "run.breakpoints": _fewer,
-    "run.require_test_pass": _is(False),
-    "run.review": _is_not("always"),
-    "run.consensus": _is(False),
-    "run.indicators": _longer,
-    "run.commit": _is_not("branch"),
-    "budget.usd": _more,
-    "budget.tokens": _more,
-    "budget.wall": _more,
-    "budget.day_usd": _more,
-    "budget.day_tokens": _more,
-    "budget.week_usd": _more,
-    "budget.week_tokens": _more,
-    "budget.plan_percent": _more,
-    "guard.policy": _differs,
-    "guard.sandbox": _weaker_sandbox,
-    "guard.processes": _more,
-    "guard.network.agent": _wider,
-    "guard.network.proof": _wider,
-    "up.parallel": _more,
-    "governance.files": _fewer,
-    "notify.urls": _fewer,
-}
+    name, limit = split_limit(key, loaded.machines)
+    machine = loaded.table(name)
+    within = {f"within.{state}": length for state, length in machine.within_us.items()}
+    phase = {"phase_timeout": min(machine.within_us.values())} if machine.within_us else {}
+    return {**ALWAYS, **machine.most, **within, **phase}.get(limit, UNKNOWN)
 
 
 # ---- the answers ----------------------------------------------------------------------------------------

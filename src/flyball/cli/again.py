@@ -173,8 +173,8 @@ def replay(run_name: str, sets: tuple[str, ...], as_json: bool) -> int:
 
 def _changed(app: App, run: Run, sets: tuple[str, ...]) -> Settings:
     """The run's own settings, with what `--set` says over them."""
-    plain: dict[str, Any] = msgspec.to_builtins(load(None, app.env, ()).settings(run.machine.name))
-    wanted: dict[str, Any] = msgspec.to_builtins(load(None, app.env, sets).settings(run.machine.name))
+    plain: dict[str, Any] = msgspec.to_builtins(load(None, app.env, ()).settings(run.machine))
+    wanted: dict[str, Any] = msgspec.to_builtins(load(None, app.env, sets).settings(run.machine))
     mine: dict[str, Any] = msgspec.to_builtins(run.settings)
     return msgspec.convert(_over(mine, plain, wanted), Settings)
 

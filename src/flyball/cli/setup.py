@@ -23,6 +23,7 @@ from flyball.config import (
     paths,
     render_config,
 )
+from flyball.core.machine import Machine
 from flyball.errors import ConfigError, UserError
 from flyball.runtime.start import loosened, tracked_files
 from flyball.workspace.git import reading_user
@@ -56,7 +57,6 @@ def init(repo: Path, force: bool, as_json: bool) -> None:
         print_json(
             {
                 "file": str(file),
-                "agent": found.agent,
                 "tests": [t.command for t in found.tests],
                 "share": found.share,
                 "installed": found.agents,
@@ -90,10 +90,14 @@ def _tell(found: Detected) -> None:
         click.echo(f"  proof   {found.tests[0].command}   ({found.tests[0].why})")
     else:
         click.echo("  proof   none found: a finished run will say `unproven`; set [proof] commands")
-    click.echo(f"  agent   {found.agent}   (installed: {', '.join(found.agents) or 'none'})")
+    click.echo(
+        f"  agent   none set: pass --agent, or set [agents] default (installed: {', '.join(found.agents) or 'none'})"
+    )
     if found.share:
         click.echo(f"  share   {', '.join(found.share)}, read-only in every checkout")
-    click.echo(f'\nLook it over, commit {FOLDER}/, then: flyball run "Say what is to be done"')
+    click.echo(
+        f'\nLook it over, commit {FOLDER}/, then: flyball run "Describe the task" --agent "command:my-agent {{prompt}}"'
+    )
 
 
 # ---- config ---------------------------------------------------------------------------------------------
@@ -110,9 +114,11 @@ def config(key: str | None, repo: Path, sets: tuple[str, ...], as_json: bool) ->
     loaded = load(root_of(repo), environment(), sets)
     rows = loaded.rows() if key is None else _rows_of(loaded, key)
     if as_json:
-        print_json([{"key": row.key, "value": row.value, "origin": row.origin} for row in rows])
+        print_json(
+            [{"key": row.key, "value": row.value, "origin": row.origin, "doc": row.doc} for row in rows]
+        )
     elif key is not None and len(rows) == 1 and rows[0].key.rpartition(".")[2] == key.rpartition(".")[2]:
-        click.echo(f"{shown(rows[0].value)}  ({rows[0].origin})")
+        click.echo(f"{shown(rows[0].value)}  ({rows[0].origin})\n{rows[0].doc}")
     else:
         print_table([("key", "value", "from"), *((row.key, shown(row.value), row.origin) for row in rows)])
 
@@ -120,12 +126,12 @@ def config(key: str | None, repo: Path, sets: tuple[str, ...], as_json: bool) ->
 def _rows_of(loaded: Loaded, key: str) -> list[Row]:
     """The row of a key, or those of a table of keys; a limit that nobody set is the machine's own."""
     from flyball.config.layers import settled, unknown
-    from flyball.config.schema import is_table, kind_of
+    from flyball.config.schema import is_table, key_of
 
     rows = loaded.rows()
     full = settled(key, loaded.machine, loaded.machines)
     found = [row for row in rows if row.key == full] or [row for row in rows if row.key.startswith(f"{key}.")]
-    if not found and kind_of(key, loaded.machines) is not None:
+    if not found and key_of(key, loaded.machines) and not is_table(key, loaded.machines):
         return [_unset(full, loaded)]
     if not found and not is_table(key, loaded.machines):
         raise ConfigError(unknown(key, "flyball config", loaded.machines))
@@ -134,15 +140,30 @@ def _rows_of(loaded: Loaded, key: str) -> list[Row]:
 
 def _unset(key: str, loaded: Loaded) -> Row:
     """What holds though nobody set it: the default agent for a role, the machine's own limit."""
-    from flyball.config.schema import split_limit
-    from flyball.runtime.start import find_machine
+    from flyball.config.layers import unknown
+    from flyball.config.schema import key_of, limits_of, split_limit
 
+    row = key_of(key, loaded.machines)
+    doc = row.doc if row else ""
     if key.startswith("agents."):
-        given = loaded.held()["agents.default"]
-        return Row(key, str(given.value), f"agents.default, {given.origin}")
+        given = loaded.held().get("agents.default")
+        origin = f"agents.default, {given.origin}" if given else "not set"
+        return Row(key, str(given.value) if given else "none", origin, doc)
     name, limit = split_limit(key, loaded.machines)
-    machine = find_machine(loaded, name or loaded.machine)
-    return Row(key, machine.most.get(limit, "none"), f"machine {machine.name}")
+    machine = loaded.table(name)
+    if limit not in limits_of(machine):
+        raise ConfigError(unknown(key, "flyball config", loaded.machines))
+    return Row(key, _own(machine, limit), f"machine {machine.name}", doc)
+
+
+def _own(machine: Machine, limit: str) -> int | str:
+    """The machine's own value of a limit."""
+    from flyball.core import durations
+
+    state = limit.removeprefix("within.")
+    if state != limit and state in machine.within_us:
+        return durations.show(machine.within_us[state])
+    return machine.most.get(limit, "none")
 
 
 def shown(value: object) -> str:

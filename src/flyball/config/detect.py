@@ -1,6 +1,6 @@
-"""What `flyball init` finds in a repository, and the commented flyball.toml that it writes from it.
+"""What `flyball init` detects in a repository, and the commented flyball.toml that it writes from it.
 
-A finding is a guess that a person reads before it counts: the file says why each line is there.
+Everything detected is a guess for the user to check, so the file says why each line is there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from flyball.config.agent import SPOKEN
+from flyball.config.agent import ROLES
+from flyball.config.schema import KEYS, LIMITS, defaults, written
+from flyball.machines import shipped
 
 AGENTS = ("claude", "codex", "gemini", "opencode")
 SHAREABLE = (".venv", "venv", "node_modules")
@@ -22,24 +24,17 @@ LOOK_AT = 50  # test files that are read for a hint
 READ_AT_MOST = 200_000
 
 
-class Found(Struct, frozen=True):
-    """A test command and the reason for believing in it."""
+class ProofCommand(Struct, frozen=True):
+    """A test command and why it is likely to be one."""
 
     command: str
     why: str
 
 
 class Detected(Struct, frozen=True):
-    tests: tuple[Found, ...] = ()  # the likeliest first
+    tests: tuple[ProofCommand, ...] = ()  # the likeliest first
     share: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()  # programs on the PATH
-
-    @property
-    def agent(self) -> str:
-        """The agent to begin with; without any installed, the one that is built in, where it can help."""
-        if self.agents:
-            return SPOKEN.get(self.agents[0], self.agents[0])
-        return "mechanic" if any("python" in found.command for found in self.tests) else "claude"
 
 
 def detect(root: Path, *, path: str = "", ignored: Collection[str] | None = None) -> Detected:
@@ -60,16 +55,18 @@ def _ignored(root: Path, name: str, ignored: Collection[str] | None) -> bool:
 # ---- test commands --------------------------------------------------------------------------------------
 
 
-def _python_tests(root: Path, path: str) -> Found | None:
+def _python_tests(root: Path, path: str) -> ProofCommand | None:
     why = _pytest_sign(root)
     if why:
-        return Found(f"{_python(root, path)} -m pytest -q", why)
+        return ProofCommand(f"{_python(root, path)} -m pytest -q", why)
     files = list(_test_files(root))
     if not files:
         return None
     if any("unittest" in _text(file) for file in files):
-        return Found(f"{_python(root, path)} -m unittest {_discovery(root, files)}", "its tests use unittest")
-    return Found(f"{_python(root, path)} -m pytest -q", f"there is {files[0].relative_to(root)}")
+        return ProofCommand(
+            f"{_python(root, path)} -m unittest {_discovery(root, files)}", "its tests use unittest"
+        )
+    return ProofCommand(f"{_python(root, path)} -m pytest -q", f"there is {files[0].relative_to(root)}")
 
 
 def _pytest_sign(root: Path) -> str:
@@ -118,7 +115,7 @@ def _python(root: Path, path: str) -> str:
     )
 
 
-def _node_tests(root: Path, path: str) -> Found | None:
+def _node_tests(root: Path, path: str) -> ProofCommand | None:
     try:
         package: object = json.loads(_text(root / "package.json") or "{}")
     except (ValueError, RecursionError):
@@ -127,7 +124,7 @@ def _node_tests(root: Path, path: str) -> Found | None:
     script: object = cast("dict[str, Any]", scripts).get("test") if isinstance(scripts, dict) else None
     if not isinstance(script, str) or "no test specified" in script:
         return None
-    return Found(f"{_node_runner(root)} test", "package.json has a test script")
+    return ProofCommand(f"{_node_runner(root)} test", "package.json has a test script")
 
 
 def _node_runner(root: Path) -> str:
@@ -135,22 +132,22 @@ def _node_runner(root: Path) -> str:
     return next((runner for lock, runner in locks.items() if (root / lock).is_file()), "npm")
 
 
-def _by_file(name: str, command: str) -> Callable[[Path, str], Found | None]:
-    def look(root: Path, path: str) -> Found | None:
-        return Found(command, f"there is {name}") if (root / name).is_file() else None
+def _by_file(name: str, command: str) -> Callable[[Path, str], ProofCommand | None]:
+    def look(root: Path, path: str) -> ProofCommand | None:
+        return ProofCommand(command, f"there is {name}") if (root / name).is_file() else None
 
     return look
 
 
-def _make_tests(root: Path, path: str) -> Found | None:
+def _make_tests(root: Path, path: str) -> ProofCommand | None:
     for name in ("GNUmakefile", "makefile", "Makefile"):
         for target in ("test", "check"):
             if re.search(rf"^{target}\s*:(?!=)", _text(root / name), re.M):
-                return Found(f"make {target}", f"{name} has a target '{target}'")
+                return ProofCommand(f"make {target}", f"{name} has a target '{target}'")
     return None
 
 
-LOOKS: tuple[Callable[[Path, str], Found | None], ...] = (
+LOOKS: tuple[Callable[[Path, str], ProofCommand | None], ...] = (
     _python_tests,
     _node_tests,
     _by_file("Cargo.toml", "cargo test"),
@@ -175,91 +172,66 @@ def _text(file: Path) -> str:
 
 # ---- the file -------------------------------------------------------------------------------------------
 
+HEAD = """\
+# Flyball settings for this repository. A line that starts with # shows a default; remove the # to change it.
+# `flyball config` prints every setting, its value and where the value comes from.
+"""
+AGENTS_HELP = """\
+# The agent to run: "command:PROGRAM {prompt}" runs any command line, "script:FILE" plays a file.
+# Agents installed here: INSTALLED. docs/agents.md in Flyball's repository shows how to run them.
+# default = "command:my-agent {prompt}"
+# reviewer = "command:my-other-agent {prompt}"   # a role: ROLES
+"""
+LIMITS_HELP = "[limits]  # of the machine that a run starts with; write [limits.loop] for those of loop"
+
 
 def render_config(detected: Detected) -> str:
-    """A flyball.toml that says what was found and, commented out, everything else that may be said."""
-    return TEMPLATE.format(
-        agent=_quoted(detected.agent),
-        installed=", ".join(detected.agents) or "none",
-        proof=_proof(detected),
-        share=_list(detected.share),
+    """A flyball.toml with what was detected and, commented out, every other setting with its default."""
+    sections = dict.fromkeys(key.split(".")[0] for key in KEYS)
+    agents = AGENTS_HELP.replace("INSTALLED", ", ".join(detected.agents) or "none").replace(
+        "ROLES", " ".join(ROLES[:-1])
+    )
+    return "\n".join(
+        (HEAD, f"[agents]\n{agents}", *(_section(name, detected) for name in sections), _limits())
     )
 
 
-def _proof(detected: Detected) -> str:
-    if not detected.tests:
-        return '# No test command was found. Without one a finished run says "unproven".\n# commands = ["make test"]'
-    first, *others = detected.tests
-    more = "".join(f"\n# also found: {_quoted(o.command)}   ({o.why})" for o in others)
-    return f"commands = {_list((first.command,))}   # {first.why}{more}"
+def _section(section: str, detected: Detected) -> str:
+    """The settings of one table, each with its default and what it does."""
+    values, lines = defaults(), [f"[{section}]"]
+    for key, row in KEYS.items():
+        name = key.removeprefix(f"{section}.")
+        if name != key:
+            lines += _detected(key, detected) or [
+                _line(f"# {name} = {written(row.kind, values[key])}", row.doc)
+            ]
+    return "\n".join(lines) + "\n"
 
 
-def _list(items: tuple[str, ...]) -> str:
-    return "[" + ", ".join(map(_quoted, items)) + "]"
+def _detected(key: str, detected: Detected) -> list[str]:
+    if key == "proof.commands" and detected.tests:
+        first, *others = detected.tests
+        more = [f"# also found: {_quoted(other.command)} ({other.why})" for other in others]
+        return [f"# {KEYS[key].doc}", f"commands = [{_quoted(first.command)}]   # {first.why}", *more]
+    if key == "workspace.share" and detected.share:
+        return [_line(f"share = [{', '.join(map(_quoted, detected.share))}]", KEYS[key].doc)]
+    return []
+
+
+def _limits() -> str:
+    build = shipped("build")
+    values = {**build.most, "phase_timeout": '"30m"', "idle_timeout": '"10m"'}
+    return (
+        "\n".join(
+            [LIMITS_HELP, *(_line(f"# {name} = {value}", LIMITS[name].doc) for name, value in values.items())]
+        )
+        + "\n"
+    )
+
+
+def _line(text: str, doc: str) -> str:
+    return f"{text:<34} # {doc}"
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text)
-
-
-TEMPLATE = """\
-# How Flyball works in this repository. Everything has a default; a line that begins with # shows it.
-# `flyball config` prints every value and where it is from.
-
-[agents]
-# claude, codex, acp:COMMAND, command:COMMAND, script:FILE or mechanic. Installed here: {installed}.
-# Roles: planner coder critic worker author reviewer validator developer quality git cto.
-default = {agent}
-# reviewer = "codex"
-
-[proof]
-# The commands that prove a tree: every one must exit 0 before a run may end well.
-{proof}
-# timeout = "10m"
-
-[workspace]
-# setup = []                     # commands, run once in each new checkout
-share = {share}                  # folders lent to the checkouts, read-only
-
-[run]
-# machine = "build"              # build, loop, review, task, or one of .flyball/machines/
-# write = "turn"                 # or "loop": each write and fix of build is a loop run
-# breakpoints = []               # states to pause after, e.g. ["write", "verify"]
-# require_test_pass = true
-# review = "unless-done"         # or "always"
-# consensus = false
-# done_word = "DONE"
-# indicators = []                # phrases that count as completion indicators too, e.g. ["release notes written"]
-# commit = "branch"              # or "merge", "pr"
-
-# [limits]                       # of the machine that a run is started with; [limits.loop] of that machine
-# iterations = 10
-# fix = 3
-# phase_timeout = "30m"
-# idle_timeout = "10m"
-
-[budget]
-# usd = 5.0                      # "none" for no limit; so for tokens and wall
-# day_usd = "none"               # of all runs together in 24 hours; also day_tokens, week_usd, week_tokens
-# plan_percent = "none"          # of your plan's window, where the agent reports it; then it waits for the next
-# tokens = 2_000_000
-# wall = "4h"
-
-[rate_limit]
-# retry_every = "60s"
-# fallback = []                  # agents to go on with meanwhile
-
-[guard]
-# policy = "default"             # a set of rules in .flyball/policy.toml
-# sandbox = "auto"               # auto, bwrap, landlock, none, required
-# network = {{ agent = "all", proof = "loopback" }}
-
-[up]
-# parallel = 1
-
-[governance]
-# files = []                     # read before planning
-
-[notify]
-# urls = []                      # Apprise addresses; better kept in your own configuration than in a repository
-"""
+    return json.dumps(text, ensure_ascii=False)

@@ -6,7 +6,7 @@ Pure: texts and mappings come in, assignments go out. Every refusal names where,
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path
@@ -15,26 +15,25 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from flyball.config import loosening
 from flyball.config.agent import nearest, parse_agent, split_role
 from flyball.config.schema import (
     KEYS,
-    NOT_IN_FILES,
-    SECRET,
     SECTIONS,
+    Key,
     defaults,
     is_table,
-    kind_of,
+    key_of,
     known,
+    limits_of,
     split_limit,
 )
 from flyball.config.values import Value, Wrong
+from flyball.core.machine import Machine
 from flyball.errors import ConfigError
 
 PREFIX = "FLYBALL_"
-SHARED = (
-    "run",
-    "task",
-)  # FLYBALL_RUN_… and FLYBALL_TASK_… also name a run or task to the processes of an act
+SHARED = ("run",)  # sections whose variables (FLYBALL_RUN_…) are not all settings
 
 
 class Layer(IntEnum):
@@ -92,7 +91,10 @@ def from_defaults() -> list[Assigned]:
 
 def from_toml(text: str, source: Source) -> list[Assigned]:
     """The assignments of a file. Bare limits come first: a machine's own are nearer, wherever they stand."""
-    found = [_of_file(key, data, source) for key, data in _leaves(parsed(text, source.where), "", source)]
+    found = [
+        _assigned(key, data, source, as_text=False)
+        for key, data in _leaves(parsed(text, source.where), "", source)
+    ]
     return sorted(found, key=lambda one: _nearness(one.key, source.machines))
 
 
@@ -118,22 +120,18 @@ def _leaves(table: Mapping[str, Any], above: str, source: Source) -> Iterator[tu
         key = f"{above}.{name}" if above else name
         if "." in name:
             raise ConfigError(unknown(key, source.where, source.machines))
-        if isinstance(data, dict) and kind_of(key, source.machines) is None:
+        if isinstance(data, dict):
             yield from _below(key, cast("dict[str, Any]", data), source)
         else:
             yield key, data
 
 
 def _below(key: str, table: dict[str, Any], source: Source) -> Iterator[tuple[str, object]]:
+    if key in KEYS:
+        raise ConfigError(_refusal(key, table, source.where, KEYS[key].kind.allowed))
     if not is_table(key, source.machines):
         raise ConfigError(unknown(key, source.where, source.machines))
     yield from _leaves(table, key, source)
-
-
-def _of_file(key: str, data: object, source: Source) -> Assigned:
-    if key in NOT_IN_FILES:
-        raise ConfigError(f"{source.where}: {key} belongs to one run; give it with `--set {key}=…` instead.")
-    return _assigned(key, data, source, as_text=False)
 
 
 # ---- environment and flags ------------------------------------------------------------------------------
@@ -168,7 +166,7 @@ def _refuse_slip(name: str, names: Sequence[str]) -> None:
     ours = [other.removeprefix(start) for other in names if other.startswith(start)]
     close = nearest(name.removeprefix(start), ours, start)
     if close or section not in SHARED:
-        raise ConfigError(f"The environment variable {name} is no setting{close}; correct or unset it.")
+        raise ConfigError(f"The environment variable {name} is not a setting{close}; correct or unset it.")
 
 
 def from_sets(sets: Sequence[str], cwd: Path, machines: Collection[str]) -> list[Assigned]:
@@ -209,16 +207,16 @@ def from_flag(key: str, value: str, flag: str, cwd: Path, machines: Collection[s
 
 
 def _assigned(key: str, data: object, source: Source, *, as_text: bool) -> Assigned:
-    kind = kind_of(key, source.machines)
-    if kind is None:
+    row = key_of(key, source.machines)
+    if row is None or is_table(key, source.machines):
         raise ConfigError(_misplaced(key, source))
     try:
-        value = kind.text(str(data)) if as_text else kind.read(data)
+        value = row.kind.text(str(data)) if as_text else row.kind.read(data)
     except Wrong as wrong:
         raise ConfigError(_refusal(key, data, source.where, str(wrong))) from None
     except ConfigError as told:
         raise ConfigError(f"{source.where}: {key}: {told}") from None
-    return Assigned(key, anchored(key, value, source.base), source.origin, source.layer)
+    return Assigned(key, _anchored(row, value, source.base), source.origin, source.layer)
 
 
 def _misplaced(key: str, source: Source) -> str:
@@ -239,8 +237,7 @@ def unknown(key: str, where: str, machines: Collection[str]) -> str:
 
 
 def _refusal(key: str, data: object, where: str, allowed: str) -> str:
-    given = "not allowed" if key in SECRET else quoted(data)
-    return f"{where}: {key} is {given}, but must be {allowed}."
+    return f"{where}: {key} is {quoted(data)}, but must be {allowed}."
 
 
 def quoted(data: object) -> str:
@@ -250,13 +247,12 @@ def quoted(data: object) -> str:
     return shown if len(shown) <= 80 else shown[:79] + "…"
 
 
-def anchored(key: str, value: Value, base: Path) -> Value:
-    """Relative files made absolute, so that the value means the same wherever it is read."""
-    if key.startswith("agents."):
-        return str(parse_agent(str(value), base))
-    if key == "rate_limit.fallback" and isinstance(value, tuple):
-        return tuple(str(parse_agent(one, base)) for one in value)
-    return str(base / str(value)) if key == "task.plan" else value
+def _anchored(row: Key, value: Value, base: Path) -> Value:
+    """A relative script file made absolute, so that the value means the same wherever it is read."""
+    if row.holds != "agents":
+        return value
+    agents = tuple(str(parse_agent(one, base)) for one in loosening.items(value))
+    return agents if isinstance(value, tuple) else agents[0]
 
 
 def with_more(breakpoints: Sequence[str], held: Assigned, cwd: Path) -> Assigned:
@@ -264,6 +260,24 @@ def with_more(breakpoints: Sequence[str], held: Assigned, cwd: Path) -> Assigned
     more = from_flag("run.breakpoints", ",".join(breakpoints), "--breakpoint", cwd, ())
     both = (*cast("tuple[str, ...]", held.value), *cast("tuple[str, ...]", more.value))
     return replace(more, value=tuple(dict.fromkeys(both)))
+
+
+def refuse_unknown_limits(
+    held: Mapping[str, Assigned], table: Callable[[str], Machine], machines: Collection[str]
+) -> None:
+    """A limit that its machine does not have would be ignored, so it is refused with the names of those there are."""
+    for full, one in held.items():
+        if not full.startswith("limits."):
+            continue
+        name = split_limit(one.key, machines)[1]
+        machine = table(full.removeprefix("limits.").removesuffix(f".{name}"))
+        limits = limits_of(machine)
+        if name not in limits:
+            plain = [limit for limit in limits if "." not in limit]
+            raise ConfigError(
+                f"{one.origin}: the machine '{machine.name}' has no limit '{name}'{nearest(name, limits)}; "
+                f"it has {', '.join(plain)} and within.STATE. To set a limit of another machine, write limits.MACHINE.{name}."
+            )
 
 
 def fields(held: Mapping[str, Assigned]) -> dict[str, Value]:

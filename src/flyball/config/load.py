@@ -14,11 +14,12 @@ from msgspec import Struct
 
 from flyball.config import layers
 from flyball.config.layers import Assigned, Layer, Source
-from flyball.config.schema import TIMES, kind_of, split_limit
-from flyball.config.values import Shown
+from flyball.config.schema import key_of, split_limit
+from flyball.config.values import Duration, Shown
+from flyball.core.machine import Machine
 from flyball.core.settings import Settings
-from flyball.errors import ConfigError
-from flyball.machines import SHIPPED
+from flyball.errors import ConfigError, NotFound
+from flyball.machines import SHIPPED, from_text, shipped
 
 FOLDER = ".flyball"
 REPO_FILE = f"{FOLDER}/flyball.toml"
@@ -82,6 +83,7 @@ class Row(Struct, frozen=True):
     key: str
     value: Shown
     origin: str
+    doc: str = ""
 
 
 class Loaded(Struct, frozen=True):
@@ -122,19 +124,36 @@ class Loaded(Struct, frozen=True):
         found = held.get(layers.settled(key, self.machine, self.machines))
         return found.origin if found else ""
 
+    def table(self, name: str) -> Machine:
+        """The repository's own machine of that name, as it was read, else a shipped one."""
+        own = self.files.get(f"{FOLDER}/machines/{name}.toml")
+        if own:
+            return from_text(own.text, own.path)
+        if name in SHIPPED:
+            return shipped(name)
+        raise NotFound(f"There is no machine called '{name}'. Known: {', '.join(self.machines)}.")
+
     def rows(self) -> list[Row]:
         """Every key with a value, by name."""
-        return [Row(key, self._shown(key, one), one.origin) for key, one in sorted(self.held().items())]
+        held = self.held()
+        layers.refuse_unknown_limits(held, self.table, self.machines)
+        return [self._row(key, one) for key, one in sorted(held.items())]
 
-    def _shown(self, key: str, one: Assigned) -> Shown:
-        kind = kind_of(one.key, self.machines)
-        if kind is None:
+    def _row(self, key: str, one: Assigned) -> Row:
+        row = key_of(one.key, self.machines)
+        if row is None:
             raise ConfigError(f"There is no setting '{key}'.")
-        return kind.show(one.value)
+        return Row(key, row.kind.show(one.value), one.origin, row.doc)
 
-    def settings(self, machine: str = "") -> Settings:
-        """What a run started with `machine` pins."""
-        held = self.held(machine)
+    def settings(self, machine: Machine | None = None) -> Settings:
+        """What a run started with `machine` (or the configured one) pins."""
+        machine = machine or self.table(self.machine)
+        held = self.held(machine.name)
+
+        def table(name: str) -> Machine:
+            return machine if name == machine.name else self.table(name)
+
+        layers.refuse_unknown_limits(held, table, self.machines)
         return msgspec.convert(_nested(held, self.machines) | {"policy_hash": self._policy_hash()}, Settings)
 
     def _policy_hash(self) -> str:
@@ -159,7 +178,8 @@ def _nested(held: Mapping[str, Assigned], machines: Sequence[str]) -> dict[str, 
 def _put_limit(found: dict[str, Any], key: str, one: Assigned, machines: Sequence[str]) -> None:
     name = split_limit(one.key, machines)[1]
     machine = key.removeprefix("limits.").removesuffix("." + name)
-    table = "timeouts_us" if name in TIMES or "." in name else "limits"
+    row = key_of(one.key, machines)
+    table = "timeouts_us" if row and isinstance(row.kind, Duration) else "limits"
     found[table].setdefault(machine, {})[name] = one.value
 
 

@@ -1,19 +1,24 @@
-"""Every key there is, what it takes, and which field of Settings it becomes. A key not here is refused.
+"""Every setting: what it takes, what it does, and when a change of it loosens a rule. A key not listed is refused.
 
-Defaults are those of Settings: they stand in one place only.
+To add a setting, write a row here, a field with its default in `core/settings.py`, and the code that reads it.
+`flyball config`, `flyball init`, `flyball trust`, the environment variables and the table in docs/configuration.md
+all follow from the row.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import cast
 
 from msgspec import Struct
 
-from flyball.config import values
+from flyball.config import loosening, values
 from flyball.config.agent import ROLES, parse_agent
+from flyball.config.loosening import Looser, never
 from flyball.config.values import Choice, Count, Duration, Flag, Kind, Money, Text, Texts, Value, matching
-from flyball.core.machine import NAME
+from flyball.core.machine import NAME, Machine
+from flyball.core.run import WORKERS
 from flyball.core.settings import Settings
 
 NAMES = "made of letters, digits, '_' and '-'"
@@ -21,8 +26,15 @@ NETWORKS = ("none", "loopback", "all")  # each wider than the one before
 
 
 class Key(Struct, frozen=True):
+    """One setting. `field` is where it goes in Settings ("" if it has no field of its own)."""
+
     field: str
     kind: Kind
+    doc: str
+    looser: Looser = never
+    holds: str = (
+        ""  # "commands" or "agents": values that run programs, which a tracked file may not add unasked
+    )
 
 
 def _agent(text: str) -> str:
@@ -42,86 +54,228 @@ def _phrase(text: str) -> str:
     return " ".join(words).lower()
 
 
-AGENT = Text(_agent, "an agent")
-KEYS: dict[str, Key] = {
-    "proof.commands": Key("proof", Texts(values.command, "commands")),
-    "proof.timeout": Key("proof_timeout_us", Duration()),
-    "workspace.setup": Key("setup", Texts(values.command, "commands")),
-    "workspace.share": Key("share", Texts(values.inside, "folders", comma=True)),
-    "run.machine": Key("", matching(NAME.pattern, f"the name of a machine, {NAMES}")),
-    "run.write": Key("write", Choice(("turn", "loop"))),
-    "run.breakpoints": Key("breakpoints", Texts(_name, "states", comma=True)),
-    "run.require_test_pass": Key("require_test_pass", Flag()),
-    "run.review": Key("review", Choice(("unless-done", "always"))),
-    "run.consensus": Key("consensus", Flag()),
-    "run.done_word": Key(
-        "done_word",
-        matching(
-            r"[A-Z][A-Z0-9_-]{0,31}", "one upper-case word other than PASS and FAIL", but=("PASS", "FAIL")
-        ),
-    ),
-    "run.indicators": Key("indicators", Texts(_phrase, "phrases of two words or more", comma=True)),
-    "run.commit": Key("commit", Choice(("branch", "merge", "pr"))),
-    "budget.usd": Key("budget.uusd", Money()),
-    "budget.tokens": Key("budget.tokens", Count(most=10**12, none=True)),
-    "budget.day_usd": Key("budget.day_uusd", Money()),
-    "budget.day_tokens": Key("budget.day_tokens", Count(most=10**12, none=True)),
-    "budget.week_usd": Key("budget.week_uusd", Money()),
-    "budget.week_tokens": Key("budget.week_tokens", Count(most=10**12, none=True)),
-    "budget.plan_percent": Key("budget.plan_percent", Count(least=1, most=100, none=True)),
-    "budget.wall": Key("budget.wall_us", Duration(least=0, none=True)),
-    "rate_limit.retry_every": Key("retry_every_us", Duration()),
-    "rate_limit.fallback": Key("fallback", Texts(_agent, "agents")),
-    "guard.policy": Key("policy", matching(NAME.pattern, f"the name of a policy, {NAMES}")),
-    "guard.sandbox": Key("sandbox", Choice(("auto", "bwrap", "landlock", "none", "required"))),
-    "guard.processes": Key("processes", Count(least=64, most=10**6)),
-    "guard.network.agent": Key("network_agent", Choice(NETWORKS)),
-    "guard.network.proof": Key("network_proof", Choice(NETWORKS)),
-    "up.parallel": Key("parallel", Count(least=1, most=64)),
-    "governance.files": Key("governance", Texts(values.inside, "files", comma=True)),
-    "notify.urls": Key("notify", Texts(values.url, "addresses", mask=values.masked)),
-    "task.plan": Key("task_plan", Text(values.file_name, "the name of a file")),
-}
-NOT_IN_FILES = ("task.plan",)  # they belong to one run
-SECRET = ("notify.urls",)  # never repeated in a message
+AGENT = Key("", Text(_agent, "an agent"), "The agent that plays a role.", holds="agents")
+MACHINE_NAME = matching(NAME.pattern, f"the name of a machine, {NAMES}")
+POLICY_NAME = matching(NAME.pattern, f"the name of a policy, {NAMES}")
+COMMANDS = Texts(values.command, "commands")
+DONE_WORD = matching(
+    r"[A-Z][A-Z0-9_-]{0,31}", "one upper-case word other than PASS and FAIL", but=("PASS", "FAIL")
+)
+TOKENS = Count(most=10**12, none=True)
+SANDBOXES = Choice(("auto", "bwrap", "landlock", "none", "required"))
 
-COUNTS: dict[str, Count] = {
-    "iterations": Count(least=1),
-    "turns": Count(least=1),
-    "fix": Count(),
-    "no_progress": Count(least=1),
-    "same_action": Count(least=1),
-    "same_error": Count(least=1),
-    "calls": Count(least=1),
-    "retries": Count(most=100),
-    "failures": Count(least=1, most=3),  # TASK-9 holds whatever is configured
-    "cto": Count(most=2),
+KEYS: dict[str, Key] = {
+    "proof.commands": Key(
+        "proof",
+        COMMANDS,
+        "Commands that must all exit 0 before a run may succeed; with none, a run ends as unproven.",
+        loosening.removed,
+        holds="commands",
+    ),
+    "proof.timeout": Key(
+        "proof_timeout_us", Duration(), "A proof command that takes longer has failed.", loosening.more
+    ),
+    "workspace.setup": Key(
+        "setup",
+        COMMANDS,
+        "Commands to run once in each new checkout, for example to install dependencies.",
+        holds="commands",
+    ),
+    "workspace.share": Key(
+        "share",
+        Texts(values.inside, "folders", comma=True),
+        "Folders of the repository to share with checkouts, read-only, such as .venv or node_modules.",
+    ),
+    "run.machine": Key(
+        "", MACHINE_NAME, "The machine that a run uses: build, loop, review, task or your own."
+    ),
+    "run.write": Key(
+        "write",
+        Choice(("turn", "loop")),
+        'In build, write and fix are one agent turn each; "loop" makes each a run of loop.',
+    ),
+    "run.breakpoints": Key(
+        "breakpoints",
+        Texts(_name, "states", comma=True),
+        "States to pause after, before the next state is entered.",
+        loosening.removed,
+    ),
+    "run.require_test_pass": Key(
+        "require_test_pass",
+        Flag(),
+        "false skips the test state of build; the final proof always runs.",
+        loosening.only(loose=False),
+    ),
+    "run.review": Key(
+        "review",
+        Choice(("unless-done", "always")),
+        '"always" asks the reviewer even when the author is done and the proof passes.',
+        loosening.all_but("always"),
+    ),
+    "run.consensus": Key(
+        "consensus",
+        Flag(),
+        "In review, author and reviewer swap places until both accept the same tree.",
+        loosening.only(loose=False),
+    ),
+    "run.done_word": Key("done_word", DONE_WORD, "The word that an author writes alone on the last line."),
+    "run.indicators": Key(
+        "indicators",
+        Texts(_phrase, "phrases of two words or more", comma=True),
+        "More phrases that count as completion indicators in loop.",
+        loosening.extended,
+    ),
+    "run.commit": Key(
+        "commit",
+        Choice(("branch", "merge")),
+        '"branch" leaves the result on flyball/RUN; "merge" also lands it on your branch.',
+        loosening.all_but("branch"),
+    ),
+    "budget.usd": Key(
+        "budget.uusd",
+        Money(),
+        "Dollars for a run and the runs below it; checked before each turn.",
+        loosening.more,
+    ),
+    "budget.tokens": Key("budget.tokens", TOKENS, "Tokens for a run and the runs below it.", loosening.more),
+    "budget.wall": Key(
+        "budget.wall_us",
+        Duration(least=0, none=True),
+        "Working time of a run; waiting for you or for a rate limit does not count.",
+        loosening.more,
+    ),
+    "budget.day_usd": Key(
+        "budget.day_uusd", Money(), "Dollars for all runs together in the last 24 hours.", loosening.more
+    ),
+    "budget.day_tokens": Key(
+        "budget.day_tokens", TOKENS, "Tokens for all runs together in the last 24 hours.", loosening.more
+    ),
+    "budget.week_usd": Key(
+        "budget.week_uusd", Money(), "Dollars for all runs together in the last 7 days.", loosening.more
+    ),
+    "budget.week_tokens": Key(
+        "budget.week_tokens", TOKENS, "Tokens for all runs together in the last 7 days.", loosening.more
+    ),
+    "budget.plan_percent": Key(
+        "budget.plan_percent",
+        Count(least=1, most=100, none=True),
+        "Share of your plan's usage window, where the agent reports it; the run then waits for the next window.",
+        loosening.more,
+    ),
+    "rate_limit.retry_every": Key(
+        "retry_every_us", Duration(), "How often to try again when a limit does not say when it resets."
+    ),
+    "rate_limit.fallback": Key(
+        "fallback",
+        Texts(_agent, "agents"),
+        "Agents to use, in this order, while another is rate-limited.",
+        holds="agents",
+    ),
+    "guard.policy": Key(
+        "policy",
+        POLICY_NAME,
+        "The policy to apply: default, or one from .flyball/policy.toml.",
+        loosening.differs,
+    ),
+    "guard.sandbox": Key(
+        "sandbox",
+        SANDBOXES,
+        "auto uses bubblewrap, else Landlock, else none; required refuses to run without one.",
+        loosening.weaker_sandbox,
+    ),
+    "guard.processes": Key(
+        "processes",
+        Count(least=64, most=10**6),
+        "An agent or proof with more processes than this at once is stopped as a fork bomb.",
+        loosening.more,
+    ),
+    "guard.network.agent": Key(
+        "network_agent",
+        Choice(NETWORKS),
+        "What agents may reach in the sandbox: all, loopback or none.",
+        loosening.later(NETWORKS),
+    ),
+    "guard.network.proof": Key(
+        "network_proof",
+        Choice(NETWORKS),
+        "What proof commands may reach in the sandbox.",
+        loosening.later(NETWORKS),
+    ),
 }
-TIMES: dict[str, Duration] = {
-    "phase_timeout": Duration(),
-    "idle_timeout": Duration(),
-    "cooldown": Duration(none=True, never=0),
+
+SOME, ANY = Count(least=1), Count()
+LIMITS: dict[str, Key] = {  # over the machine's own table; `limits_of` says which of them a machine has
+    "iterations": Key("", SOME, "Entries to the machine's iteration state (write in build).", loosening.more),
+    "turns": Key("", SOME, "Agent turns.", loosening.more),
+    "fix": Key(
+        "",
+        ANY,
+        "Entries to fix in one iteration; likewise any state in the machine's [most].",
+        loosening.more,
+    ),
+    "no_progress": Key("", SOME, "Turns in a row without progress.", loosening.more),
+    "same_error": Key("", SOME, "Turns in a row with the same error.", loosening.more),
+    "same_action": Key("", SOME, "Identical tool calls in a row with the same result.", loosening.more),
+    "calls": Key("", SOME, "Tool calls in one turn.", loosening.more),
+    "retries": Key("", Count(most=100), "Failed turns in a row that are tried again.", loosening.more),
+    "failures": Key(
+        "", Count(least=1, most=3), "Failures in one state before it is escalated.", loosening.more
+    ),
+    "cto": Key("", Count(most=2), "Recoveries by the cto role in a task's life.", loosening.more),
+    "phase_timeout": Key("", Duration(), "Time limit for each turn, proof or other act.", loosening.more),
+    "idle_timeout": Key("", Duration(), "An agent without output for this long has hung.", loosening.more),
+    "cooldown": Key(
+        "",
+        Duration(none=True, never=0),
+        "After this long an open circuit tries one turn without an answer.",
+        loosening.sooner,
+    ),
 }
-PER_STATE: dict[str, Duration] = {"within": Duration(), "alert": Duration(none=True, never=0)}
+WITHIN = Key("", Duration(), "Time limit for one state, over its [within].", loosening.more)
+STATE_COUNT = Key("", ANY, "Entries to this state in one iteration.", loosening.more)
 
 SECTIONS = tuple(dict.fromkeys(["agents", "limits", *(key.split(".")[0] for key in KEYS)]))
 
 
-def kind_of(key: str, machines: Collection[str]) -> Kind | None:
-    """What this key takes; None if there is no such key."""
+def key_of(key: str, machines: Collection[str]) -> Key | None:
+    """The row of this key; None if there is no such key."""
     if key in KEYS:
-        return KEYS[key].kind
+        return KEYS[key]
     section, _, rest = key.partition(".")
     if section == "agents":
         return AGENT if rest in ROLES else None
-    return _limit_kind(split_limit(key, machines)[1]) if section == "limits" else None
+    return _limit(split_limit(key, machines)[1]) if section == "limits" else None
 
 
-def _limit_kind(name: str) -> Kind | None:
+def _limit(name: str) -> Key | None:
+    """Any state may have a limit in a machine's [most]: `refuse_unknown_limits` knows the machine."""
     table, dot, state = name.partition(".")
     if dot:
-        return PER_STATE.get(table) if NAME.fullmatch(state) else None
-    return COUNTS.get(name) or TIMES.get(name)
+        return WITHIN if table == "within" and NAME.fullmatch(state) else None
+    return LIMITS.get(name) or (STATE_COUNT if NAME.fullmatch(name) else None)
+
+
+def limits_of(machine: Machine) -> list[str]:
+    """The names of the limits that do something in this machine."""
+    states = machine.states.values()
+    roles = {state.of for state in states if state.act == "agent"}
+    known = [
+        "phase_timeout",
+        *(["turns", "calls", "same_action", "retries", "idle_timeout"] if roles else []),
+    ]
+    known += ["iterations"] if machine.iteration else []
+    stalls = [s for s in states if s.of in WORKERS and machine.place(s.name, "stalled")]
+    known += ["no_progress", "same_error"] if stalls else []
+    asks = [s for s in stalls if _asks(machine, machine.place(s.name, "stalled"))]
+    known += ["cooldown"] if asks else []
+    known += ["failures"] if any(machine.place(s.name, "third_failure") for s in states) else []
+    known += ["cto"] if "cto" in roles else []
+    within = [f"within.{state.name}" for state in states if state.do]
+    return [*dict.fromkeys((*known, *machine.most)), *within]
+
+
+def _asks(machine: Machine, target: str) -> bool:
+    return target in machine.states and machine.states[target].act == "ask"
 
 
 def split_limit(key: str, machines: Collection[str]) -> tuple[str, str]:
@@ -134,29 +288,44 @@ def split_limit(key: str, machines: Collection[str]) -> tuple[str, str]:
 def is_table(name: str, machines: Collection[str]) -> bool:
     """Whether keys may stand below this name."""
     if name.startswith("limits."):
-        return split_limit(name + ".", machines)[1] in ("", "within.", "alert.")
+        return split_limit(name + ".", machines)[1] in ("", "within.")
     return name in SECTIONS or name == "guard.network"
 
 
 def known(machines: Collection[str]) -> list[str]:
-    """All keys by name, but for those that name a state."""
-    limits = (*COUNTS, *TIMES)
+    """All keys by name, except those that name a state."""
     return [
         *KEYS,
         *(f"agents.{role}" for role in ROLES),
-        *(f"limits.{name}" for name in limits),
-        *(f"limits.{machine}.{name}" for machine in machines for name in limits),
+        *(f"limits.{name}" for name in LIMITS),
+        *(f"limits.{machine}.{name}" for machine in machines for name in LIMITS),
     ]
 
 
 def defaults() -> dict[str, Value]:
-    """Every key that has a value before anyone says anything."""
-    plain = {key: _default(entry.field) for key, entry in KEYS.items() if entry.field}
-    return {"agents.default": "claude", "run.machine": "build", **plain}
+    """Every key that has a value before anyone sets one."""
+    return {"run.machine": "build"} | {key: _default(row.field) for key, row in KEYS.items() if row.field}
 
 
 def _default(field: str) -> Value:
-    found: object = Settings()
+    value: object = Settings()
     for name in field.split("."):
-        found = getattr(found, name)
-    return cast("Value", found)
+        value = getattr(value, name)
+    return cast("Value", value)
+
+
+def documentation() -> list[tuple[str, str, str]]:
+    """(key, default, what it does) for every setting: the table in docs/configuration.md."""
+    plain = defaults()
+    rows = [("agents.default", "", "The agent for every role that has none of its own. There is no default.")]
+    rows += [("agents.ROLE", "agents.default", f"The agent for one role: {', '.join(ROLES[:-1])}.")]
+    rows += [(key, written(row.kind, plain[key]), row.doc) for key, row in KEYS.items()]
+    rows += [(f"limits.{name}", "from the machine", row.doc) for name, row in LIMITS.items()]
+    return [*rows, ("limits.within.STATE", "from the machine", WITHIN.doc)]
+
+
+def written(kind: Kind, value: Value) -> str:
+    """A value as TOML has it."""
+    shown = kind.show(value)
+    bare = isinstance(kind, Money) and shown != values.NONE
+    return str(shown) if bare else json.dumps(shown, ensure_ascii=False)

@@ -203,7 +203,6 @@ class Texts(Struct, frozen=True):
     check: Check
     items: str
     comma: bool = False
-    mask: Callable[[str], str] = str
 
     @property
     def allowed(self) -> str:
@@ -235,7 +234,7 @@ class Texts(Struct, frozen=True):
             raise Wrong(f'{self.allowed}, written ["…", "…"] where it begins with a bracket') from None
 
     def show(self, value: Value) -> Shown:
-        return [self.mask(item) for item in cast("tuple[str, ...]", value)]
+        return list(cast("tuple[str, ...]", value))
 
 
 def matching(pattern: str, allowed: str, *, but: tuple[str, ...] = ()) -> Text:
@@ -263,20 +262,3 @@ def inside(text: str) -> str:
     if not text or text.startswith("/") or "\0" in text or any(p in ("", ".", "..", ".git") for p in parts):
         raise Wrong("a list of paths inside the repository, such as .venv, without '..' and not absolute")
     return "/".join(parts)
-
-
-def url(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", text):
-        raise Wrong("a list of notification addresses such as slack://… or mailto://…")
-    return text
-
-
-def masked(address: str) -> str:
-    """Of an address only what is no secret: its scheme."""
-    return address.partition("://")[0] + "://…"
-
-
-def file_name(text: str) -> str:
-    if not text.strip() or "\0" in text:
-        raise Wrong("the name of a file")
-    return text

@@ -237,7 +237,10 @@ def _act(run: Run, do: str, *, why: str = "", tree: str = "", **more: Any) -> e.
 
 
 def phase_us(run: Run) -> int:
-    return run.settings.timeout_us(run.machine.name, "phase_timeout", run.machine.within_us.get(run.state, 0))
+    """The time limit of this state's act: its own as configured, else that of every phase, else the machine's."""
+    machine, settings = run.machine, run.settings
+    usual = settings.timeout_us(machine.name, "phase_timeout", machine.within_us.get(run.state, 0))
+    return settings.timeout_us(machine.name, f"within.{run.state}", usual)
 
 
 # ---- what follows ----------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ INDICATORS = (  # what an agent may say to claim that it is done (LOOP-1); `read
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of one run, pinned at its start (defaults < user < repository < environment < flags)."""
 
-    agents: dict[str, str] = {}  # role -> agent, e.g. {"default": "claude", "reviewer": "codex"}
+    agents: dict[str, str] = {}  # role -> agent, e.g. {"default": "script:agent.yaml"}
     proof: tuple[str, ...] = ()  # the commands that prove a tree
     proof_timeout_us: int = 10 * MINUTE
     setup: tuple[str, ...] = ()  # run once in each new checkout
@@ -73,9 +73,11 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     consensus: bool = False
     done_word: str = "DONE"
     indicators: tuple[str, ...] = ()  # phrases that count as completion indicators beside those of the list
-    commit: str = "branch"  # or "merge", "pr"
+    commit: str = "branch"  # or "merge"
     limits: dict[str, dict[str, int]] = {}  # machine -> key -> value, over the machine's own [most]
-    timeouts_us: dict[str, dict[str, int]] = {}  # machine -> phase_timeout | idle_timeout | cooldown
+    timeouts_us: dict[
+        str, dict[str, int]
+    ] = {}  # machine -> phase_timeout | idle_timeout | cooldown | within.STATE
     budget: Budget = Budget()
     retry_every_us: int = 60 * SECOND
     fallback: tuple[str, ...] = ()
@@ -85,10 +87,6 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     processes: int = 4_096  # at once, in one act: more is no work but a fork bomb
     network_agent: str = "all"
     network_proof: str = "loopback"
-    task_plan: str = ""  # TASK-5: the plan file that a task implements
-    governance: tuple[str, ...] = ()
-    parallel: int = 1  # how many lanes of `up` work at once
-    notify: tuple[str, ...] = ()
 
     def agent_for(self, role: str) -> str:
         return self.agents.get(role) or self.agents.get("default", "")

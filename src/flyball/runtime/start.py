@@ -16,9 +16,8 @@ from flyball.config import POLICY_FILE, Loaded, load
 from flyball.core import events as e
 from flyball.core.machine import Machine, State
 from flyball.core.settings import Settings
-from flyball.errors import AgentMissing, ConfigError, NotFound, UserError
+from flyball.errors import AgentMissing, ConfigError, UserError
 from flyball.guard import policy as policies
-from flyball.machines import SHIPPED, from_text, shipped
 from flyball.reading.terminal import whole
 from flyball.runtime.app import App, new_id
 from flyball.workspace import Repo, inspect_repo
@@ -69,11 +68,9 @@ def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
         machine=request.machine,
         breakpoints=request.breakpoints,
     )
-    machine = find_machine(loaded, loaded.machine)
-    settings = loaded.settings(machine.name)
+    machine = loaded.table(loaded.machine)
+    settings = loaded.settings(machine)
     _check_breakpoints(machine, settings)
-    if settings.commit == "pr":
-        raise ConfigError('commit = "pr" is not to be had in this version. Use "branch" or "merge".')
     _check_nesting(loaded, machine, settings)
     _check_agents(loaded, machine, settings)
     policies_of(loaded).get(settings.policy)
@@ -112,17 +109,6 @@ def _check_place(app: App, repo: Repo) -> None:
         )
 
 
-def find_machine(loaded: Loaded, name: str) -> Machine:
-    """The repository's own machine of that name, as it was read (and trusted), else a shipped one."""
-    own = loaded.files.get(f".flyball/machines/{name}.toml")
-    if own:
-        return from_text(own.text, own.path)
-    if name in SHIPPED:
-        return shipped(name)
-    known = ", ".join(dict.fromkeys([*SHIPPED, *loaded.machines]))
-    raise NotFound(f"There is no machine called '{name}'. Known: {known}.")
-
-
 def _check_breakpoints(machine: Machine, settings: Settings) -> None:
     phases = [state.name for state in machine.states.values() if state.do]
     for name in settings.breakpoints:
@@ -144,7 +130,7 @@ def _check_nesting(loaded: Loaded, machine: Machine, settings: Settings, above: 
                 f"'{name}' would run itself without end ({way}). Let '{state.name}' do something else."
             )
         if name:
-            _check_nesting(loaded, find_machine(loaded, name), below, path)
+            _check_nesting(loaded, loaded.table(name), below, path)
 
 
 def _run_in(machine: Machine, state: State, settings: Settings) -> str:
@@ -182,7 +168,7 @@ def roles_of(loaded: Loaded, machine: Machine, settings: Settings, seen: set[str
         elif state.act == "run" and state.of not in seen:
             options = state.options
             below = msgspec.structs.replace(settings, write=str(options.get("write", settings.write)))
-            roles += roles_of(loaded, find_machine(loaded, state.of), below, seen)
+            roles += roles_of(loaded, loaded.table(state.of), below, seen)
     return list(dict.fromkeys(roles))
 
 

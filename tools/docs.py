@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Write the generated parts of the documentation, or with --check say which of them are out of date.
+
+A generated part stands between `<!-- NAME: … -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from flyball.config.schema import documentation
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def settings() -> str:
+    rows = [f"| `{key}` | {f'`{value}`' if value else '–'} | {doc} |" for key, value, doc in documentation()]
+    return "\n".join(["| key | default | what it does |", "|---|---|---|", *rows])
+
+
+PARTS = {"settings": ("docs/configuration.md", settings)}
+
+
+def main() -> int:
+    stale: list[str] = []
+    for name, (file, text) in PARTS.items():
+        path = ROOT / file
+        before = path.read_text("utf-8")
+        pattern = rf"(<!-- {name}: .*? -->\n).*?(<!-- end -->)"
+        after = re.sub(
+            pattern, lambda part, text=text: f"{part[1]}\n{text()}\n\n{part[2]}", before, flags=re.S
+        )
+        if after != before:
+            stale.append(file)
+            if "--check" not in sys.argv:
+                path.write_text(after, "utf-8")
+    if stale and "--check" in sys.argv:
+        print(f"Out of date: {', '.join(stale)}. Run `make docs`.")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
