@@ -38,6 +38,19 @@ def test_an_event_changed_by_the_agent_is_seen_at_the_end_of_its_turn(place: Pla
     assert "the journal" in said.json["stop_reason"]["evidence"]["detail"]
 
 
+def test_an_old_event_changed_by_the_agent_is_seen_before_anything_is_certified(place: Place) -> None:
+    """After a turn only the newer events are verified; before a commit all of them are."""
+    forges = (
+        f"{sys.executable} -c \"import sqlite3; base = sqlite3.connect('{place.state}/journal.db'); "
+        "base.execute('UPDATE event SET at = at + 1 WHERE id IN (SELECT min(id) FROM event)'); base.commit()\""
+    )
+    agent = place.script(coder=[{"write": {"calc.py": FIXED}, "run": forges}])
+    said = place.run(agent, "--set", "guard.sandbox=none", "--json")
+    assert (said.code, said.json["stop_reason"]["code"]) == (3, "wait.infrastructure")
+    assert "the journal" in said.json["stop_reason"]["evidence"]["detail"]
+    assert "event 1" in place.fb("check").out
+
+
 def test_a_hook_that_leaves_something_beside_it_is_no_tampering(place: Place) -> None:
     hook = place.repo / ".git/hooks/pre-commit"
     hook.write_text('#!/bin/sh\ndate > "$(dirname "$0")/last-run"\ngrep -q good calc.py\n')

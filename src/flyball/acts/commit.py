@@ -68,7 +68,7 @@ def _hooks(
     run_files: RunFiles, run: Run, act: e.Act, work: Workspace, folder: Path, message: str, stop: process.Stop
 ) -> str | Interrupted:
     """The user's own hooks, in the proof's checkout and sandbox; what they said if they refuse."""
-    touched = run_files.tampered(run)
+    touched = run_files.tampered(run, whole=True)  # what is certified rests on all of it
     if touched:
         raise Gone(f"{touched} is not as it was when the run began")
     for name, hook in _copied(run_files.user_hooks(run), folder / GIT_HOOKS).items():

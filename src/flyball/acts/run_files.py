@@ -43,6 +43,8 @@ class RunFiles(msgspec.Struct, frozen=True):
     state_dir: Path
     sandbox: Sandbox
     environment: dict[str, str]
+    verified: dict[str, tuple[int, str]] = msgspec.field(default_factory=dict[str, tuple[int, str]])
+    """Of each run: the last event whose chain was verified here, and its hash."""
 
     def owner(self, run: Run) -> str:
         """The run whose checkout this run works in."""
@@ -82,23 +84,30 @@ class RunFiles(msgspec.Struct, frozen=True):
         """The user's git hooks as they stood when the run began."""
         return self.run_dir(run).pinned / GIT_HOOKS
 
-    def tampered(self, run: Run) -> str:
-        """GUARD-5: the first of the pinned files that is not as the run's first event says; "" if all are."""
+    def tampered(self, run: Run, *, whole: bool = False) -> str:
+        """GUARD-5: what was changed since the run began: a pinned file or the journal; "" if nothing was.
+
+        After a turn only the events that are new since the last look are verified; with `whole`, all are.
+        """
         folder, known = self.run_dir(run).pinned, run.began.pinned
         if run.began.parent and not known:
             return ""  # it began before children knew
         there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
         touched = (name for name in sorted(there | set(known)) if _sha256(folder / name) != known.get(name))
-        return next(touched, "") or self._journal_touched(run)
+        return next(touched, "") or self._journal_touched(run, whole)
 
-    def _journal_touched(self, run: Run) -> str:
-        """Every event of the run still has its hash, and the next one the hash of the one before."""
+    def _journal_touched(self, run: Run, whole: bool) -> str:
+        seq, head = (0, "") if whole else self.verified.get(run.id, (0, ""))
         try:
             with self._journal() as journal:
-                whole = sum(1 for _ in journal.read(run.id)) > 0
+                if journal.hash_at(run.id, seq) != head:
+                    return "the journal"
+                for entry in journal.read(run.id, seq):
+                    seq, head = entry.seq, entry.hash
         except Corrupt:
-            whole = False
-        return "" if whole else "the journal"
+            return "the journal"
+        self.verified[run.id] = (seq, head)
+        return "" if seq else "the journal"
 
     def env(self, run: Run, home: Path) -> dict[str, str]:
         kept = {name: self.environment[name] for name in PASSED_ON if name in self.environment}
