@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,24 @@ def test_rollback_brings_back_an_earlier_turn(yard: Yard) -> None:
     assert (checkout / "calc.py").read_text() == WORSE and (checkout / "cache.txt").read_text() == "one"
     assert yard.flyball("rollback", ran.run, "--to", "0").returncode == 0
     assert (checkout / "calc.py").read_text() == BUG
+
+
+def test_rollback_after_hand_back_keeps_the_edit_and_does_not_continue_the_run(yard: Yard) -> None:
+    ran = yard.run(yard.script(coder=[WORSE_TURN, GOOD_TURN], critic=ACCEPT), "--breakpoint", "write")
+    assert yard.flyball("take-over", ran.run).returncode == 0
+    folder = yard.state / "runs" / ran.run
+    (folder / "checkout/mine.txt").write_text("by hand\n")
+    assert yard.flyball("hand-back", ran.run).returncode == 0
+    turns = json.loads(yard.flyball("show", ran.run, "--json").stdout)["turns"]
+    done = yard.flyball("rollback", ran.run, "--to", "0")
+    assert done.returncode == 0, done.stderr
+    assert (folder / "checkout/calc.py").read_text() == BUG and not (folder / "checkout/mine.txt").exists()
+    assert json.loads(yard.flyball("show", ran.run, "--json").stdout)["turns"] == turns, "no turn was taken"
+    ref = next(word.rstrip(";") for word in done.stdout.split() if word.startswith("refs/"))
+    words = ["git", f"--git-dir={folder / 'git'}", "show", f"{ref}:mine.txt"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "by hand\n"
+    ran = yard.resume()
+    assert ran.code == "wait.breakpoint", "it continues when told to"
 
 
 def test_retry_goes_on_from_the_tree_of_an_ended_run(yard: Yard) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from flyball.acts import run_files as grounds
 from flyball.acts.proof import SetupStopped, run_setup
 from flyball.acts.run_files import RunFiles, share_links
-from flyball.acts.turn import plain
+from flyball.acts.turn import left_tree, plain
 from flyball.agents import process, sandbox
 from flyball.core import events as e
 from flyball.core.decide import Finished
@@ -110,12 +110,24 @@ def restore(run_files: RunFiles, run: Run, act: e.Act) -> Finished:
     work = run_files.workspace(run)
     if act.why == "hand-back":
         return Finished(key=act.key, result=_handed_back(run, act, work))
-    work.restore(act.tree, int(act.since) if act.why == "rollback" and act.since != "0" else None)
+    if act.why == "rollback":
+        return Finished(key=act.key, result=_rolled_back(run, act, work, run_files.act_folder(act.key)))
+    work.restore(act.tree)
     if act.why != "approved":
         return Finished(key=act.key, result=e.Restored(tree=act.tree))
     work.publish(work.checkpoint(act.tree, max(run.turns, 1), f"Approved\n\nFlyball-Run: {run.id}"))
     paths, lines = counted(work, act.since, act.tree)
     return Finished(key=act.key, result=e.Restored(tree=act.tree, changed=paths, lines=lines))
+
+
+def _rolled_back(run: Run, act: e.Act, work: Workspace, folder: Path) -> e.Restored:
+    """Files as they were after an earlier turn. Edits in the checkout that no turn made are kept first."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tree = left_tree(work, folder)
+    edited = tree not in (run.tree, act.tree)
+    kept = work.keep(tree, f"by-hand/{act.key}") if edited else ""
+    work.restore(act.tree, int(act.since) if act.since != "0" else None)
+    return e.Restored(tree=act.tree, kept=kept)
 
 
 def _handed_back(run: Run, act: e.Act, work: Workspace) -> e.Restored:

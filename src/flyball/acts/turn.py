@@ -162,13 +162,13 @@ def _text(data: bytes) -> str:
 
 
 def _interrupted(work: Workspace, act: e.Act, folder: Path, ended: process.Exit) -> Interrupted:
-    tree = _left(work, folder)
+    tree = left_tree(work, folder)
     kept = work.keep(tree, f"interrupted/{act.key}") if tree != act.tree else ""
     why = {"stopped": BY_A_PERSON, "orphaned": "nobody drove it"}.get(ended.reason, "its keeper was killed")
     return Interrupted(act.key, why, kept)
 
 
-def _left(work: Workspace, folder: Path) -> str:
+def left_tree(work: Workspace, folder: Path) -> str:
     """The tree that the agent left, computed once: putting a change back must not change what was judged."""
     note = folder / "tree"
     if not note.exists():
@@ -194,7 +194,7 @@ def _judged(
     ended: process.Exit,
     alarming: e.Action | None,
 ) -> Finished:
-    tree, reads_only = _left(work, folder), act.do.partition(":")[2] in READ_ONLY_ROLES
+    tree, reads_only = left_tree(work, folder), act.do.partition(":")[2] in READ_ONLY_ROLES
     changes = [*work.changes(act.tree, tree), *work.special_files()]
     ruling = judge(run_files, run, act, work, tree, changes)
     if alarming and ruling.verdict != "deny":

@@ -35,15 +35,21 @@ def _own(app: App, name: str) -> Run:
     return app.read(root_of(app, app.find(name)))
 
 
-def _deliver(app: App, run: Run, letter: AnyLetter) -> Run:
-    """To its driver; where there is none, this process drives just long enough to take the letter."""
-    if app.send(run, letter) or app.driven(run.id):
-        return run
+def _deliver(app: App, run: Run, letter: AnyLetter) -> Run | None:
+    """Send a letter, and apply it here if nothing drives the run. None: it waits for whoever does.
+
+    A run that was killed in the middle of an act is left to `flyball resume`: taking it up would continue it.
+    """
+    if app.send(run, letter) or app.driven(run.id) or run.act is not None:
+        return None
     with Session(app, Screen(), stay=False) as session:
-        session.supervisor.adopt(run.id, waking=False)
-        session.roots.append(run.id)
-        session.supervisor.drive(lambda: session.run(run.id).act is None)
-        return session.run(run.id)
+        return session.run_errands(run.id)
+
+
+def _sent(app: App, run: Run) -> str:
+    if app.driven(run.id):
+        return "Sent to the running process."
+    return f"Saved. Run {run.id} is not running; continue with `flyball resume {run.id}`."
 
 
 @click.command(name="take-over", epilog=EXAMPLE + "flyball take-over @last")
@@ -54,9 +60,10 @@ def take_over(run_name: str) -> None:
         run = _own(app, run_name)
         after = _deliver(app, run, Ask(what="take-over", who=getpass.getuser()))
         folder = app.dirs.run(run.id).checkout
-        taken = after.stop is not None and after.stop.code == "wait.take_over"
-        click.echo("It is yours." if taken else "It stops after this turn; then it is yours.")
-        click.echo(f"Work in {folder}, then `flyball hand-back {run.id}`.")
+        taken = after is not None and after.stop is not None and after.stop.code == "wait.take_over"
+        if not taken:
+            click.echo(f"{_sent(app, run)} It stops after this turn.")
+        click.echo(f"Work in {folder}, then run `flyball hand-back {run.id}`.")
 
 
 @click.command(name="hand-back", epilog=EXAMPLE + "flyball hand-back @last && flyball resume @last")
@@ -65,10 +72,8 @@ def hand_back(run_name: str) -> None:
     """Give a run back: what you changed is journaled as yours, and the state's act is done again."""
     with open_house() as app:
         run = _own(app, run_name)
-        driven = app.send(run, HandBack(who=getpass.getuser()))
-        click.echo(
-            "It goes on." if driven else f"The letter waits: `flyball resume {run.id}` goes on with it."
-        )
+        app.send(run, HandBack(who=getpass.getuser()))
+        click.echo(_sent(app, run))
 
 
 @click.command(epilog=EXAMPLE + "flyball rollback @last --to 3")
@@ -89,8 +94,21 @@ def rollback(run_name: str, turn: int | None) -> None:
         if run.status == "ended":
             raise UserError(f"Run {run.id} has ended; `flyball retry {run.id}` starts again from its tree.")
         number, tree = _point(app, run, turn)
-        _deliver(app, run, Rollback(turn=number, tree=tree, who=getpass.getuser()))
+        before = app.journal.head(run.id)[0]
+        if _deliver(app, run, Rollback(turn=number, tree=tree, who=getpass.getuser())) is None:
+            click.echo(_sent(app, run))
+            return
         click.echo(f"The files of run {run.id} are as they were after turn {number}.")
+        for ref in _kept(app, run, before):
+            git = app.dirs.run(run.id).git
+            click.echo(f"Your edits are kept as {ref}; see them with `git --git-dir={git} show {ref}`.")
+
+
+def _kept(app: App, run: Run, after: int) -> list[str]:
+    """The references under which a rollback kept what a person had edited."""
+    events = (e.decode(entry.body) for entry in app.journal.read(run.id, after))
+    results = (event.result for event in events if isinstance(event, e.ActFinished))
+    return [result.kept for result in results if isinstance(result, e.Restored) and result.kept]
 
 
 def _point(app: App, run: Run, turn: int | None) -> tuple[int, str]:

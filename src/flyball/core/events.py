@@ -229,6 +229,7 @@ class Restored(Result, frozen=True, kw_only=True, tag="restored"):
     tree: str
     changed: tuple[str, ...] = ()  # by an approved change that now stands
     lines: int = 0
+    kept: str = ""  # the reference under which a person's edits are kept that a rollback took away
 
 
 class ChildEnded(Result, frozen=True, kw_only=True, tag="child"):

@@ -69,6 +69,7 @@ class Supervisor:
         self.on_event, self.on_commit, self.before_load = on_event, on_commit, before_load
         self.fault_of = fault_of
         self.driven: dict[str, Driven] = {}
+        self.errands_only = False
         self._news: queue.SimpleQueue[tuple[str, Finished | Interrupted]] = queue.SimpleQueue()
         self._ears = selectors.DefaultSelector()
         self._wake_in, self._wake_out = os.pipe()
@@ -136,6 +137,13 @@ class Supervisor:
         """Wake when this socket or pipe is readable."""
         self._ears.register(source, selectors.EVENT_READ, heard)
 
+    def run_errands(self, run_id: str) -> Run:
+        """Apply what a person sent to a run that nothing drives (a rollback, a take-over); it does not continue."""
+        self.errands_only = True
+        self.adopt(run_id, waking=False)
+        self.drive(lambda: self.driven[run_id].run.act is None)
+        return self.driven[run_id].run
+
     def drive(self, done: Callable[[], bool]) -> None:
         """Until `done` says so; it is asked whenever nothing is due at once."""
         while True:
@@ -166,6 +174,8 @@ class Supervisor:
     def _advance(self, batch: Batch, run_id: str) -> e.Act | None:
         now = self.clock.now()
         match due(batch.run(run_id), now):
+            case step if self.errands_only and not _is_errand(step):
+                pass
             case Note(events) if _by_window(events) and self._see_windows(batch, run_id, now):
                 pass  # what was known is old; due again, with what is so now
             case Note(events):
@@ -374,6 +384,18 @@ class Supervisor:
         self._ears.close()
         os.close(self._wake_in)
         os.close(self._wake_out)
+
+
+def _is_errand(step: Do | Note | Rest) -> bool:
+    """Whether a person ordered this, so that it is done also where the run itself does not continue."""
+    match step:
+        case Do(act):
+            return act.do == "restore"
+        case Note(events):
+            last = events[-1]
+            return isinstance(last, e.Stopped) and last.status == "paused"
+        case Rest():
+            return False
 
 
 def _by_window(events: Sequence[e.AnyEvent]) -> bool:

@@ -175,7 +175,8 @@ def _finished(act: e.Act | None, event: e.ActFinished) -> tuple[str, int, str]:
             reason = f": {one_line(check.reason)}" if check.reason else ""
             return f"check: {check.outcome}{reason}", 2 if bad else 0, "warn" if bad else "dim"
         case e.Restored() as back:
-            return f"the checkout holds tree {back.tree[:10]}", 0, "dim"
+            kept = f"; edits by hand are kept as {back.kept}" if back.kept else ""
+            return f"the checkout holds tree {back.tree[:10]}{kept}", 0, "dim"
 
 
 def _turn(who: str, turn: e.TurnEnded, took_us: int) -> tuple[str, int, str]:

@@ -41,7 +41,7 @@ from flyball.workspace.store import (
 )
 
 TURN = "refs/flyball/turn/"
-KEPT = re.compile(r"(?:(quarantine|interrupted)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")
+KEPT = re.compile(r"(?:(quarantine|interrupted|by-hand)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 LINK = re.compile(rb"(?:^|\0)120000 blob ([0-9a-f]+)\t([^\0]+)")
 MERGE_TREE = (2, 38)
 
@@ -207,7 +207,7 @@ class Workspace:
         return dict(sorted((int(name.removeprefix(TURN)), Point(oid, tree)) for name, oid, tree in found))
 
     def keep(self, tree: str, name: str) -> str:
-        """The tree under refs/flyball/quarantine/<name>, or interrupted/<name> if the name says so."""
+        """The tree under refs/flyball/quarantine/<name>, or interrupted/ or by-hand/ if the name says so."""
         found = KEPT.fullmatch(name)
         if not found or ".." in name or name.endswith(".lock"):
             raise WorkspaceError(f"'{name}' cannot name a kept change; use letters, digits, '-' and '_'.")
