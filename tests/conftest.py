@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.register_assert_rewrite("support")  # what a table checks is shown like any other assertion
+
 # `python3` in a proof or a script is this very Python, not a machine's shim that starts dozens of shells first.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 

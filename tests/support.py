@@ -1,15 +1,23 @@
-"""A tiny driver that plays a run without a shell: it asks what is due and answers with scripted results."""
+"""Plays runs without a shell: a tiny driver asks what is due and answers with scripted results.
+
+A rule of the core is tested by a `Case`: a line that says what is played and which path, stops and acts must come
+of it. `check` plays it. Only public functions and the public fields of a run are used, so the rules can be
+rewritten without touching the tables.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from flyball.core import codes
 from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Note, due, react
-from flyball.core.letters import Answer, AnyLetter, encode, hear
+from flyball.core.letters import Answer, AnyLetter, encode, hear, wake
 from flyball.core.machine import Machine, parse
 from flyball.core.run import Run, apply, begin
 from flyball.core.settings import Settings
@@ -83,6 +91,45 @@ class Played(Struct):
         self.write(Answer(question=question.id, verb=verb, text=text, **more))
         return self.go_on()
 
+    def wake(self) -> Played:
+        """What `flyball resume` does."""
+        self.now += 1
+        self.note(wake(self.run, self.now))
+        return self.go_on()
+
+    def told(self, do: str, n: int = -1) -> str:
+        """What the n-th act of this kind was told, in one text; -1 is the last one."""
+        return "\n".join([act for act in self.acts if act.do == do][n].told)
+
+    def restores(self) -> list[tuple[str, str]]:
+        return [(act.why, act.tree) for act in self.acts if act.do == "restore"]
+
+    def begin_act(self, do: str = "") -> e.Act:
+        """Go on until an act begins (this one, if it is named) and leave it in flight."""
+        for _ in range(STEPS_MAX):
+            self.now += 1
+            match due(self.run, self.now):
+                case Do(act) if not do or act.do == do:
+                    return self.start_act(act)
+                case Do(act):
+                    self.perform(act)
+                case Note(facts):
+                    self.note(facts)
+                case _:
+                    break
+        raise AssertionError(f"no {do or 'act'} is due: {self.run.status} {self.code}")
+
+    def finish_act(self, result: Reply) -> Played:
+        """What came of the act in flight."""
+        act = self.run.act
+        assert act is not None, "no act is in flight"
+        if isinstance(result, str):
+            self.note([e.ActInterrupted(at=self.now, key=act.key, reason=result)])
+        else:
+            finished = result if isinstance(result, Finished) else judged(act, result)
+            self.note(react(self.run, finished, self.now))
+        return self
+
     def go_on(self, stop_at: Callable[[Run], bool] = lambda run: False) -> Played:
         """Until nothing is due."""
         for _ in range(STEPS_MAX):
@@ -101,16 +148,15 @@ class Played(Struct):
         raise AssertionError(f"it never rests: {self.path[-20:]} {self.done[-20:]}")
 
     def perform(self, act: e.Act) -> None:
+        act = self.start_act(act)
+        self.finish_act(self.player(self.run, act))
+
+    def start_act(self, act: e.Act) -> e.Act:
         child = f"{self.run.id}/{act.key}" if act.do.startswith("run:") else ""
         act = e.Act(**{f: getattr(act, f) for f in act.__struct_fields__ if f != "child"}, child=child)
         self.acts.append(act)
         self.note([e.ActStarted(at=self.now, act=act)])
-        reply = self.player(self.run, act)
-        if isinstance(reply, str):
-            self.note([e.ActInterrupted(at=self.now, key=act.key, reason=reply)])
-            return
-        finished = reply if isinstance(reply, Finished) else judged(act, reply)
-        self.note(react(self.run, finished, self.now))
+        return act
 
 
 def judged(act: e.Act, result: e.AnyResult, ruling: e.Ruling | None = ALLOW, took_us: int = 0) -> Finished:
@@ -132,6 +178,23 @@ def bad(verdict: str, **more: Any) -> e.TurnEnded:
 def finish(tree: str = "") -> e.TurnEnded:
     """LOOP-1's claim, complete but for the proof."""
     return ok(tree, finished=True, indicators=("task complete", "all done"))
+
+
+def says(signal: str = "", message: str = "", **claim: Any) -> Callable[[Run, e.Act], e.TurnEnded]:
+    """A turn that leaves the tree as it was."""
+    return lambda run, act: ok(act.tree, signal=signal, message=message, **claim)
+
+
+def writes(**claim: Any) -> Callable[[Run, e.Act], e.TurnEnded]:
+    """A turn that leaves a tree never seen before."""
+    return lambda run, act: ok(f"new-{act.key}", **claim)
+
+
+PASS, FAIL = says("PASS"), says("FAIL", "not yet")
+
+
+def settings(**more: Any) -> Settings:
+    return Settings(**{"proof": PROOF, "agents": {"default": "script:x"}, **more})
 
 
 def begun(
@@ -237,7 +300,12 @@ def failed_child(code: str = "failed.review", end: str = "failure") -> Callable[
 
 
 def ruled(
-    verdict: str, tree: str, rule: str = "protected", waivable: bool = True, **turn: Any
+    verdict: str,
+    tree: str,
+    rule: str = "protected",
+    waivable: bool = True,
+    turn: e.TurnEnded | None = None,
+    **claim: Any,
 ) -> Callable[[Run, e.Act], Finished]:
     """A turn whose change the guard asks about or denies; a denied one is put back as the shell does."""
 
@@ -255,6 +323,74 @@ def ruled(
             tree=tree,
             waivable=waivable,
         )
-        return Finished(key=act.key, result=ok(left, **turn), ruling=ruling)
+        result = replace(turn, tree=turn.tree or left) if turn else ok(left, **claim)
+        return Finished(key=act.key, result=result, ruling=ruling)
 
     return finished
+
+
+# ---- tables of cases -------------------------------------------------------------------------------------
+
+
+class Case(Struct, frozen=True):
+    """One line of a table: what is played, and what must come of it."""
+
+    path: str  # the states it goes through; see `steps`
+    codes: str  # the code of each stop: the first, then one after each answer
+    plays: dict[str, Any] = {}  # as in `Script`
+    machine: Any = ""
+    limits: dict[str, int] = {}
+    given: dict[str, Any] = {}  # other settings
+    event: dict[str, Any] = {}  # other fields of RunBegan
+    answers: tuple[str, ...] = ()  # VERB or `VERB text`, one after each stop
+    does: str = ""  # the acts, without the first prepare and baseline; see `steps`
+    restores: str = ""  # WHY:TREE of each restore
+    turns: int | None = None
+    numbers: str = ""  # threshold and observed value of the last stop
+    hears: tuple[
+        tuple[str, int, str], ...
+    ] = ()  # the n-th act of this kind is told something with this in it
+
+
+def steps(text: str) -> list[str]:
+    """`a b*2 (c d)*2` is a b b c d c d."""
+    while (again := re.sub(r"\(([^()]*)\)\*(\d+)", _repeated, text)) != text:
+        text = again
+    return re.sub(r"(\S+)\*(\d+)", _repeated, text).split()
+
+
+def _repeated(match: re.Match[str]) -> str:
+    return " ".join([match[1]] * int(match[2]))
+
+
+def check(case: Case, machine: Any = "build") -> Played:
+    """Play a case and compare; the played run is there for what only one case asks."""
+    machine = case.machine or machine
+    name = machine if isinstance(machine, str) else machine["name"]
+    given = settings(**{"limits": {name: case.limits}, **case.given})
+    played = play(Script(**case.plays), begun(machine, given, **case.event))
+    stops = [stop_of(played)]
+    for answer in case.answers:
+        verb, _, text = answer.partition(" ")
+        stops.append(stop_of(played.answer(verb, text)))
+    assert (played.path, stops) == (steps(case.path), steps(case.codes))
+    assert not case.does or [d for d in played.done if d not in GROUNDWORK] == steps(case.does)
+    assert not case.restores or [":".join(r) for r in played.restores()] == case.restores.split()
+    assert case.turns is None or played.run.turns == case.turns
+    stop = played.run.stop
+    assert not case.numbers or (stop and f"{stop.threshold} {stop.observed}" == case.numbers)
+    for do, n, text in case.hears:
+        assert text in played.told(do, n)
+    return played
+
+
+GROUNDWORK = ("prepare", "proof:baseline")
+
+
+def stop_of(played: Played) -> str:
+    """The code of its stop, which must fit its status and its end."""
+    run = played.run
+    status = "ended" if run.end else codes.of(played.code).status
+    ends = {"completed": "success", "completed_unproven": "success", "cancelled": "cancelled"}
+    assert run.status == status and run.end in ("", ends.get(played.code, "failure"))
+    return played.code

@@ -4,7 +4,7 @@ First the deliberate breaks of rules and shell, each with the search that must f
 that decides (`mutate.py`), a sample by seed: each mutant is loaded in a forked process in the place of its module, and
 the fast tests of that module are run. A mutant that every test passes has survived; it is listed.
 
-    python tools/mutants.py [--count 200] [--seed 0] [--only core/decide] [--no-breaks] [--workers 2]
+    python tools/mutants.py [--count 200] [--seed 0] [--only core/decide | --only core] [--no-breaks] [--workers 2]
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ sys.path[:0] = [str(SRC), str(ROOT / "tools"), str(TESTS)]
 import pytest  # noqa: E402
 from mutate import Site, mutant, sites  # noqa: E402
 
-RULES = (
-    *("folding", "turns", "turns_stopped", "stopping", "tally", "letters", "answers", "build", "loop"),
-    *("review", "task", "stops", "waits", "deciding"),
-)
 PROVED = "unit/test_prove.py::test_every_law_holds_of_the_machines_that_ship"
+FAMILIES = (
+    *("build", "loop", "rulings", "letters", "limits", "task", "review", "user_machines", "machine"),
+    *("views", "status"),
+)
 CORE = (
-    *(f"unit/test_{name}.py" for name in RULES),
+    *(f"unit/test_{name}.py" for name in FAMILIES),
     "property/test_core.py",
     "histories",
     f"{PROVED}[review]",
@@ -49,16 +49,14 @@ COMMANDS = tuple(f"unit/test_guard_{name}.py" for name in ("readings", "commands
     "unit/test_hook_judge.py",
     "property/test_guard_fuzz.py",
 )
-PLAN: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it, in this order
-    **{
-        f"core/{name}": CORE
-        for name in ("decide", "onward", "run", "turns", "stops", "letters", "waits", "tally", "ledger")
-    },
-    "core/status": ("unit/test_status.py", "unit/test_views.py", "unit/test_deciding.py"),
-    "core/codes": ("unit/test_views.py", "unit/test_stops.py", *CORE[3:9]),
-    "core/calls": ("unit/test_calls.py", "unit/test_live.py", "unit/test_loop.py", "unit/test_deciding.py"),
-    "core/faults": ("unit/test_machine.py", "unit/test_deciding.py", "property/test_core.py"),
-    "core/machine": ("unit/test_machine.py", "unit/test_deciding.py", "property/test_core.py"),
+MACHINES = ("unit/test_machine.py", *CORE)
+OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it, in this order
+    "views/loop_status": ("unit/test_status.py", "unit/test_views.py", "unit/test_loop.py"),
+    "reading/calls": ("unit/test_calls.py", "unit/test_live.py", "unit/test_loop.py"),
+    "reading/test_summaries": ("unit/test_failing.py", "unit/test_test_summaries.py"),
+    "core/faults": MACHINES,
+    "core/machine": MACHINES,
+    "core/codes": ("unit/test_views.py", *CORE),
     **{
         f"guard/{name}": CHANGES
         for name in ("changes", "radius", "protected", "sensitive", "policy", "paths", "globs")
@@ -69,6 +67,16 @@ PLAN: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it, 
         f"guard/commands/{name}": COMMANDS for name in ("walk", "judge", "simple", "policy", "second", "fold")
     },
 }
+
+
+def _plan() -> dict[str, tuple[str, ...]]:
+    """Every module of the core as the folder holds it, and those others that are there."""
+    core = sorted(f"core/{path.stem}" for path in (SRC / "flyball" / "core").glob("[!_]*.py"))
+    there = {name: tests for name, tests in OTHERS.items() if (SRC / "flyball" / f"{name}.py").exists()}
+    return {**dict.fromkeys(core, CORE), **there}
+
+
+PLAN = _plan()
 
 
 class Fate(NamedTuple):
@@ -257,7 +265,7 @@ def sample(count: int, seed: int, only: Sequence[str]) -> tuple[list[Site], Coun
     every = [
         site
         for module in PLAN
-        if not only or module in only
+        if not only or module.startswith(tuple(only))
         for site in sites(SRC / "flyball" / f"{module}.py", module)
     ]
     chosen = every if count >= len(every) else random.Random(seed).sample(every, count)

@@ -1,4 +1,4 @@
-"""Governed write-test-fix: the limits hold exactly, the gate is the only way in, a breakpoint pauses every visit."""
+"""`build`: limits hold exactly, the gate is the only way in, breakpoints pause, and what a turn's words come to."""
 
 from __future__ import annotations
 
@@ -7,404 +7,234 @@ from typing import Any
 import pytest
 
 from flyball.core import events as e
-from flyball.core.settings import Settings
-from support import Played, Script, bad, failed_child, failing, ok, passing, play, ruled, start
-
-AGENTS = {"default": "script:x"}
-
-
-def settings(**more: Any) -> Settings:
-    return Settings(**{"proof": ("prove",), "agents": AGENTS, **more})
-
-
-def limits(**most: int) -> dict[str, dict[str, int]]:
-    return {"build": most}
-
-
-def rejecting(run: object, act: e.Act) -> e.TurnEnded:
-    return ok(act.tree, signal="FAIL", message="not yet")
-
-
-def test_the_way_through() -> None:
-    played = play(Script())
-    assert played.path == ["plan", "write", "test", "verify", "complete"]
-    assert played.done == [
-        "prepare",
-        "proof:baseline",
-        "agent:planner",
-        "agent:coder",
-        "proof:test",
-        "agent:critic",
-        "commit",
-    ]
-    assert (played.code, played.run.end, played.run.certificate) == ("completed", "success", "cert")
-    assert played.run.turns == 3
-
-
-def test_a_repaired_proof_goes_on_to_verify() -> None:
-    played = play(Script(test=[failing(2), failing(1), passing]))
-    assert played.path == ["plan", "write", "test", "fix", "test", "fix", "test", "verify", "complete"]
-    assert played.code == "completed"
-
-
-@pytest.mark.parametrize("most", [1, 2, 3, 7])
-def test_fix_attempts_are_held_exactly(most: int) -> None:
-    played = play(Script(test=failing()), settings=settings(limits=limits(fix=most)))
-    assert played.path.count("fix") == most
-    assert (played.code, played.run.status, played.run.end) == ("limit.fix_attempts", "ended", "failure")
-    assert played.run.stop and (played.run.stop.threshold, played.run.stop.observed) == (
-        str(most),
-        str(most + 1),
-    )
-
-
-def test_without_fix_attempts_a_failing_proof_is_failed_tests() -> None:
-    played = play(Script(test=failing()), settings=settings(limits=limits(fix=0)))
-    assert (played.code, played.path) == ("failed.tests", ["plan", "write", "test"])
-
-
-def test_the_fix_counter_begins_anew_with_each_iteration() -> None:
-    tests = [failing(), failing(), failing(), passing]
-    played = play(Script(test=[*tests, *tests], verify=[rejecting, lambda r, a: ok(a.tree, signal="PASS")]))
-    assert played.path.count("fix") == 6
-    assert played.code == "completed"
-
-
-def test_a_rewrite_begins_an_iteration() -> None:
-    script = Script(test=[failing(), passing], fix=lambda r, a: ok("t9", outcome="rewrite"))
-    played = play(script)
-    assert played.path == ["plan", "write", "test", "fix", "write", "test", "verify", "complete"]
-    assert played.run.iteration == 2
-
-
-@pytest.mark.parametrize("most", [1, 2, 10])
-def test_iterations_are_held_exactly(most: int) -> None:
-    played = play(Script(verify=rejecting), settings=settings(limits=limits(iterations=most)))
-    assert played.path.count("write") == most
-    assert (played.code, played.run.state) == ("limit.iterations", "verify")
-
-
-def test_ten_iterations_are_allowed_unless_told() -> None:
-    assert play(Script(verify=rejecting)).path.count("write") == 10
-
-
-def test_work_that_completes_on_the_last_iteration_completes() -> None:
-    verdicts = [rejecting, lambda r, a: ok(a.tree, signal="PASS")]
-    played = play(Script(verify=verdicts), settings=settings(limits=limits(iterations=2)))
-    assert (played.code, played.run.iteration) == ("completed", 2)
-
-
-def test_no_iteration_allowed_is_no_write() -> None:
-    played = play(Script(), settings=settings(limits=limits(iterations=0)))
-    assert (played.code, played.path) == ("limit.iterations", ["plan"])
-
-
-def test_the_gate_failing_in_the_last_iteration_is_failed_tests() -> None:
-    script = Script(proof__gate=failing())
-    played = play(script, settings=settings(limits=limits(iterations=2), require_test_pass=False))
-    assert played.path == ["plan", "write", "verify", "write", "verify"]
-    assert (played.code, played.run.end) == ("failed.tests", "failure")
-
-
-def test_the_gate_failing_before_that_is_another_iteration_and_the_writer_is_told() -> None:
-    script = Script(proof__gate=[failing(summary="E assert 1 == 2"), passing])
-    played = play(script, settings=settings(require_test_pass=False))
-    assert played.path == ["plan", "write", "verify", "write", "verify", "complete"]
-    second = [a for a in played.acts if a.do == "agent:coder"][1]
-    assert any("E assert 1 == 2" in text for text in second.told)
-
-
-# ---- proofs ----------------------------------------------------------------------------------------------
-
-
-def test_require_test_pass_off_skips_the_test_phase_not_the_gate() -> None:
-    played = play(Script(), settings=settings(require_test_pass=False))
-    assert played.path == ["plan", "write", "verify", "complete"]
-    assert played.done[-3:] == ["agent:critic", "proof:gate", "commit"]
-    assert [s.reason for s in played.of(e.Skipped)] == ["require_test_pass is off"]
-    assert played.code == "completed"
-
-
-def test_without_a_proof_command_the_end_is_unproven() -> None:
-    played = play(Script(), settings=settings(proof=()))
-    assert played.path == ["plan", "write", "verify", "complete"]
-    assert not [d for d in played.done if d.startswith("proof")]
-    assert [s.reason for s in played.of(e.Skipped)] == ["no proof command is configured"]
-    assert (played.code, played.run.end) == ("completed_unproven", "success")
-
-
-def test_a_proof_of_this_very_tree_is_not_made_twice() -> None:
-    played = play(Script(verify=lambda r, a: ok(a.tree, signal="PASS")))
-    assert [d for d in played.done if d.startswith("proof")] == ["proof:baseline", "proof:test"]
-
-
-def test_a_critic_that_moves_the_tree_is_proved_again() -> None:
-    played = play(Script(verify=lambda r, a: ok("moved", signal="PASS")))
-    assert "proof:gate" in played.done
-
-
-@pytest.mark.parametrize(
-    "proof",
-    [
-        lambda r, a: e.ProofEnded(tree=a.tree, passed=True, invalid="It changed the tree."),
-        lambda r, a: e.ProofEnded(tree="another", passed=True),
-    ],
+from flyball.views.run_view import summary
+from support import (
+    FAIL,
+    PASS,
+    Case,
+    Script,
+    bad,
+    check,
+    failed_child,
+    failing,
+    ok,
+    passing,
+    play,
+    says,
+    writes,
 )
-def test_a_proof_that_changed_the_tree_or_proved_another_is_none(proof: Any) -> None:
-    played = play(Script(test=proof), settings=settings(limits=limits(fix=0)))
-    assert played.code == "failed.tests"
+
+WAY = "plan write test verify complete"
+TWICE = "plan (write test verify)*2 complete"
+broken = e.ProofEnded(tree="t1", passed=False, cannot_start="'prove' is gone.")
+refused = e.CommitEnded(outcome="refused", tree="t1", reason="hook says no")
+conflict = e.CommitEnded(outcome="conflict", tree="t1", reason="main moved.")
 
 
-def test_a_proof_that_cannot_start_ends_before_the_first_turn() -> None:
-    broken = e.ProofEnded(tree="base", passed=False, cannot_start="'prove' is not there.")
-    played = play(Script(proof__baseline=broken))
-    assert (played.code, played.run.turns, played.run.status) == ("error.config", 0, "ended")
+def committed(run: Any, act: e.Act) -> e.CommitEnded:
+    return e.CommitEnded(outcome="committed", tree=act.tree)
 
 
-def test_a_proof_that_cannot_start_later_asks_and_is_made_again() -> None:
-    broken = e.ProofEnded(tree="t1", passed=False, cannot_start="'prove' is gone.")
-    played = play(Script(test=[broken, passing]))
-    assert (played.code, played.run.status) == ("error.config", "waiting")
-    assert played.answer("retry").code == "completed"
+def merged(proof: e.ProofEnded | None, of: str = "t1") -> e.CommitEnded:
+    """A commit of the merge `m` with a target that had moved."""
+    return e.CommitEnded(outcome="committed", tree="m", of=of, proof=proof)
 
 
-def test_a_checkout_that_cannot_be_made_ends_the_run() -> None:
-    played = play(Script(prepare=e.Prepared(error="No space.", code="error.git")))
-    assert (played.code, played.run.status, played.acts[-1].do) == ("error.git", "ended", "prepare")
+PROVED = e.ProofEnded(tree="m", passed=True)
+NO_TESTS = {"require_test_pass": False}
+NO_PROOF = {"proof": ()}
+LOOP = {"write": "loop"}
+FIXES = {"test": [failing(), passing]}
+
+PATHS = {
+    "straight": Case(WAY, "completed", does="agent:planner agent:coder proof:test agent:critic commit", turns=3),
+    "repaired": Case("plan write (test fix)*2 test verify complete", "completed", {"test": [failing(2), failing(1), passing]}),
+    "rejected once": Case(TWICE, "completed", {"verify": [FAIL, PASS]}, hears=(("agent:coder", 1, "not yet"),)),
+    "rewritten": Case("plan write test fix write test verify complete", "completed", {**FIXES, "fix": writes(outcome="rewrite")}),
+    "no tests required": Case("plan write verify complete", "completed", given=NO_TESTS, does="agent:planner agent:coder agent:critic proof:gate commit"),
+    "no proof command": Case("plan write verify complete", "completed_unproven", given=NO_PROOF, does="agent:planner agent:coder agent:critic commit"),
+    "a loop writes": Case("plan write test fix test verify complete", "completed", FIXES, given=LOOP, does="agent:planner run:loop proof:test run:loop proof:test agent:critic commit"),
+    "a parent's loop writes": Case(WAY, "completed", event={"options": LOOP, "owner": False, "tree": "base"}, does="agent:planner run:loop proof:test agent:critic"),
+    "a loop writes, no proof": Case("plan write verify complete", "completed_unproven", given={**LOOP, **NO_PROOF}),
+    "begun in the middle": Case("write test verify complete", "completed", limits={"iterations": 1}, event={"start": "write"}),
+}  # fmt: skip
 
 
-def test_a_refused_commit_is_unproven_and_told() -> None:
-    refused = e.CommitEnded(outcome="refused", tree="t1", reason="hook says no")
-    played = play(Script(commit=[refused, lambda r, a: e.CommitEnded(outcome="committed", tree=a.tree)]))
-    assert played.path == ["plan", "write", "test", "verify", "write", "test", "verify", "complete"]
-    second = [a for a in played.acts if a.do == "agent:coder"][1]
-    assert any("hook says no" in text for text in second.told)
+@pytest.mark.parametrize("name", PATHS)
+def test_the_paths(name: str) -> None:
+    check(PATHS[name])
 
 
-def test_a_commit_of_another_tree_is_refused() -> None:
-    other = e.CommitEnded(outcome="committed", tree="another")
-    played = play(Script(commit=other), settings=settings(limits=limits(iterations=1)))
-    assert (played.run.end, played.code) == ("failure", "failed.tests")
+LIMITS = {
+    **{f"{n} fixes": Case(f"plan write (test fix)*{n} test", "limit.fix_attempts", {"test": failing()}, limits={"fix": n}, numbers=f"{n} {n + 1}") for n in (1, 2, 7)},
+    "three fixes unless told": Case("plan write (test fix)*3 test", "limit.fix_attempts", {"test": failing(summary="E 1")}, numbers="3 4", turns=5),
+    "no fixes": Case("plan write test", "failed.tests", {"test": failing()}, limits={"fix": 0}),
+    "fixes of a loop": Case("plan write (test fix)*2 test", "limit.fix_attempts", {"test": failing()}, limits={"fix": 2}, given=LOOP),
+    "fixes count per iteration": Case("plan (write (test fix)*3 test verify)*2 complete", "completed", {"test": [*[failing()] * 3, passing] * 2, "verify": [FAIL, PASS]}),
+    **{f"{n} iterations": Case(f"plan (write test verify)*{n}", "limit.iterations", {"verify": FAIL}, limits={"iterations": n}, numbers=f"{n} {n + 1}") for n in (1, 2)},
+    "ten iterations unless told": Case("plan (write test verify)*10", "limit.iterations", {"verify": FAIL}, numbers="10 11"),
+    "the last iteration completes": Case(TWICE, "completed", {"verify": [FAIL, PASS]}, limits={"iterations": 2}),
+    "a rewrite is an iteration": Case("plan write test fix", "limit.iterations", {"test": failing(), "fix": writes(outcome="rewrite")}, limits={"iterations": 1}),
+    "no iterations": Case("plan", "limit.iterations", limits={"iterations": 0}),
+    "the gate fails in the last": Case("plan (write verify)*2", "failed.tests", {"proof__gate": failing()}, limits={"iterations": 2}, given=NO_TESTS),
+    "turns": Case("plan write test verify", "limit.turns", limits={"turns": 2}, turns=2, numbers="2 2"),
+    "no turns": Case("plan", "limit.turns", limits={"turns": 0}, turns=0, numbers="0 0"),
+    "a stall asks where a limit is set": Case("plan write (test fix)*4", "loop.no_progress loop.no_progress", {"write": says(), "fix": says(), "test": failing()}, limits={"no_progress": 2, "fix": 9}, answers=("go-on",), turns=5),
+    "a phase timeout": Case("plan write", "timeout.phase", {"write": bad("timeout")}, turns=2),
+    "a proof over its phase": Case("plan write test", "timeout.phase", {"test": e.ProofEnded(tree="t1", passed=False, invalid="phase timeout")}),
+    **{f"a loop fails: {code}": Case("plan write", code, {"run": failed_child(code)}, given=LOOP) for code in ("limit.turns", "timeout.idle", "failed.agent")},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("verb", ["retry", "go-on"])
-def test_a_conflict_waits_and_the_commit_is_made_again(verb: str) -> None:
-    conflict = e.CommitEnded(outcome="conflict", tree="t1", reason="main moved.")
-    played = play(Script(commit=[conflict, lambda r, a: e.CommitEnded(outcome="committed", tree=a.tree)]))
-    assert (played.code, played.run.status) == ("wait.conflict", "waiting")
-    assert played.answer(verb).code == "completed"
-    assert played.done.count("commit") == 2
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_are_held_exactly(name: str) -> None:
+    check(LIMITS[name])
+
+
+def test_a_cancelled_loop_fails_the_build() -> None:
+    played = play(
+        Script(run=failed_child("cancelled", "cancelled")),
+        machine="build",
+        settings=check(PATHS["a loop writes"]).run.settings,
+    )
+    assert (played.code, played.run.end, played.run.state) == ("cancelled", "failure", "write")  # fmt: skip
+
+
+GATE = {
+    "shown and written again": Case("plan (write verify)*2 complete", "completed", {"proof__gate": [failing(summary="E boom"), passing]}, given=NO_TESTS, hears=(("agent:coder", 1, "E boom"),)),
+    "a tree is proved once": Case(WAY, "completed", {"verify": PASS}, does="agent:planner agent:coder proof:test agent:critic commit"),
+    "a critic that moves the tree": Case(WAY, "completed", {"verify": ok("moved", signal="PASS")}, does="agent:planner agent:coder proof:test agent:critic proof:gate commit"),
+    "the base fails and nothing changes": Case("plan write verify", "failed.tests", {"write": says(), "proof__baseline": failing()}, limits={"iterations": 1}, given=NO_TESTS, does="agent:planner agent:coder agent:critic"),
+    "it changed the tree": Case("plan write test", "failed.tests", {"test": lambda r, a: e.ProofEnded(tree=a.tree, passed=True, invalid="It changed the tree.")}, limits={"fix": 0}),
+    "it proved another tree": Case("plan write test", "failed.tests", {"test": e.ProofEnded(tree="other", passed=True)}, limits={"fix": 0}),
+    "it cannot start at first": Case("plan", "error.config", {"proof__baseline": broken}, turns=0),
+    "it cannot start later": Case(WAY, "error.config completed", {"test": [broken, passing]}, answers=("retry",)),
+    "an invalid baseline is only noted": Case(WAY, "completed", {"proof__baseline": e.ProofEnded(tree="base", passed=False, invalid="It changed the tree.")}),
+    "no checkout": Case("plan", "error.git", {"prepare": e.Prepared(error="No space.", code="error.git")}, turns=0),
+    "no checkout, no code": Case("plan", "error.config", {"prepare": e.Prepared(error="No space.")}, turns=0),
+    "a refused commit": Case(TWICE, "completed", {"commit": [refused, committed]}, hears=(("agent:coder", 1, "hook says no"),)),
+    "a commit of another tree": Case("plan write test verify", "failed.tests", {"commit": e.CommitEnded(outcome="committed", tree="other")}, limits={"iterations": 1}),
+    "a proved merge": Case(WAY, "completed", {"commit": merged(PROVED)}),
+    "an unproved merge": Case(TWICE, "completed", {"commit": [merged(None), committed]}),
+    "a merge with a failing proof": Case(TWICE, "completed", {"commit": [merged(e.ProofEnded(tree="m", passed=False)), committed]}),
+    "a merge, its proof of another tree": Case(TWICE, "completed", {"commit": [merged(e.ProofEnded(tree="t1", passed=True)), committed]}),
+    "a merge of another tree": Case(TWICE, "completed", {"commit": [merged(PROVED, of="other"), committed]}),
+    "a merge where nothing proves": Case("plan write verify complete", "completed_unproven", {"commit": merged(None)}, given=NO_PROOF),
+    "another's merge where nothing proves": Case("plan (write verify)*2 complete", "completed_unproven", {"commit": [merged(None, of="other"), committed]}, given=NO_PROOF),
+    "a conflict, retried": Case(WAY, "wait.conflict completed", {"commit": [conflict, committed]}, answers=("retry",)),
+    "a conflict, go on": Case(WAY, "wait.conflict completed", {"commit": [conflict, committed]}, answers=("go-on",)),
+    "a loop's tree is proved": Case(WAY, "completed", given=LOOP, does="agent:planner run:loop proof:test agent:critic commit"),
+    "another's checkout": Case(WAY, "completed", event={"owner": False, "tree": "base"}, does="agent:planner agent:coder proof:test agent:critic"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GATE)
+def test_success_is_entered_only_through_the_gate(name: str) -> None:
+    check(GATE[name])
+
+
+def test_a_success_names_its_certificate_and_a_failure_none() -> None:
+    ends = [play(Script(**plays)).of(e.Ended)[-1] for plays in ({}, {"verify": FAIL})]
+    assert [(end.end, end.certificate) for end in ends] == [("success", "cert"), ("failure", "")]
+
+
+def test_what_is_left_out_is_journaled_with_its_reason() -> None:
+    played = check(PATHS["no tests required"])
+    assert ["require_test_pass" in s.reason for s in played.of(e.Skipped)] == [True]
+    assert [s.what for s in check(PATHS["no proof command"]).of(e.Skipped)] == ["test"]
+    assert [s.what for s in check(PATHS["straight"]).of(e.Skipped)] == []
+
+
+def test_the_tree_that_a_loop_left_is_what_is_proved() -> None:
+    assert [a.tree for a in check(PATHS["a loop writes"]).acts if a.do == "proof"] == ["base", "t1", "t2"]
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["untested", "unproven", "blocked", "cancel", "complete", "nonsense", "passed"]
-)
-def test_what_flyball_gives_itself_cannot_be_claimed(name: str) -> None:
-    played = play(Script(write=lambda r, a: ok("t1", outcome=name)))
-    assert played.path == ["plan", "write", "test", "verify", "complete"]
+def judge(ends: str, **claim: Any) -> Case:
+    path = {"accepted": WAY, "rejected": "plan write test verify"}[ends]
+    code = {"accepted": "completed", "rejected": "limit.iterations"}[ends]
+    return Case(path, code, {"verify": says(**claim)}, limits={"iterations": 1})
 
 
-@pytest.mark.parametrize("name", ["unproven", "complete", "nonsense", ""])
-def test_a_judge_that_claims_nothing_of_its_state_has_rejected(name: str) -> None:
-    played = play(
-        Script(verify=lambda r, a: ok(a.tree, outcome=name)), settings=settings(limits=limits(iterations=1))
-    )
-    assert played.code == "limit.iterations"
+def plan(fits: bool, data: dict[str, Any]) -> Case:
+    """Data that do not fit make a failed turn, and the agent is told."""
+    does = f"agent:planner*{1 if fits else 2} agent:coder proof:test agent:critic commit"
+    hears = () if fits else (("agent:planner", 1, "could not be used"),)
+    return Case(WAY, "completed", {"plan": [says(data=data), says()]}, does=does, hears=hears)
 
 
-@pytest.mark.parametrize(
-    ("claim", "end"),
-    [
-        ({"signal": "PASS"}, "complete"),
-        ({"outcome": "accepted"}, "complete"),
-        ({"outcome": "rejected"}, "verify"),
-        ({"outcome": "accepted", "signal": "FAIL"}, "verify"),
-        ({"signal": "FAIL"}, "verify"),
-        ({"signal": "DONE"}, "verify"),
-    ],
-)
-def test_a_judge_must_claim(claim: dict[str, str], end: str) -> None:
-    played = play(
-        Script(verify=lambda r, a: ok(a.tree, **claim)), settings=settings(limits=limits(iterations=1))
-    )
-    assert played.run.state == end
+CLAIMS = {
+    **{f"a writer says {name}": Case(WAY, "completed", {"write": writes(outcome=name)}) for name in ("written", "untested", "unproven", "blocked", "cancel", "complete", "nonsense", "passed")},
+    **{f"a critic says {name or 'nothing'}": judge("rejected", outcome=name) for name in ("unproven", "complete", "nonsense", "", "rejected")},
+    "a critic passes": judge("accepted", signal="PASS"),
+    "a critic accepts": judge("accepted", outcome="accepted"),
+    "a critic accepts and fails": judge("rejected", outcome="accepted", signal="FAIL"),
+    "a critic rejects and passes": judge("rejected", outcome="rejected", signal="PASS"),
+    "a critic passes what it cannot claim": judge("accepted", outcome="unproven", signal="PASS"),
+    "a critic fails": judge("rejected", signal="FAIL"),
+    "a critic is done": judge("rejected", signal="DONE"),
+    "a plan": plan(True, {"steps": [{"title": "a"}], "tier": "T1"}),
+    "a plan without steps": plan(True, {"steps": []}),
+    "steps are no list": plan(False, {"steps": "all"}),
+    "a step is a number": plan(False, {"steps": [{"title": "a"}, 1]}),
+    "a step has no title": plan(False, {"steps": [{}]}),
+    "there is no such tier": plan(False, {"steps": [], "tier": "T9"}),
+    "only a tier": plan(False, {"tier": "T1"}),
+    "others may say anything": Case(WAY, "completed", {"write": writes(data={"steps": "all"})}, does="agent:planner agent:coder proof:test agent:critic commit"),
+    "a turn limit claims nothing": Case("plan write test fix test verify complete", "completed", {**FIXES, "fix": e.TurnEnded(verdict="turn_limit", tree="t9", claim=e.Claim(outcome="rewrite"))}),
+    "an unknown end is a failed turn": Case(WAY, "completed", {"write": [e.TurnEnded(verdict="banana"), writes()]}, turns=4),
+}  # fmt: skip
 
 
-def test_the_next_writer_is_told_what_the_critic_said() -> None:
-    played = play(Script(verify=[rejecting, lambda r, a: ok(a.tree, signal="PASS")]))
-    second = [a for a in played.acts if a.do == "agent:coder"][1]
-    assert any("not yet" in text for text in second.told)
-
-
-@pytest.mark.parametrize(
-    "data", [{"steps": "all"}, {"steps": [1]}, {"steps": [{}]}, {"steps": [], "tier": "T9"}]
-)
-def test_a_plan_that_does_not_fit_is_a_failed_turn_and_told(data: dict[str, Any]) -> None:
-    played = play(Script(plan=[ok("base", data=data), ok("base")]))
-    assert played.done.count("agent:planner") == 2
-    assert any("could not be used" in text for text in played.acts[3].told)
-    assert played.code == "completed"
-
-
-def test_an_agents_own_turn_limit_is_a_turn_without_a_claim() -> None:
-    limited = e.TurnEnded(verdict="turn_limit", tree="t1", claim=e.Claim(outcome="rewrite"))
-    played = play(Script(test=[failing(), passing], fix=limited))
-    assert played.path == ["plan", "write", "test", "fix", "test", "verify", "complete"]
+@pytest.mark.parametrize("name", CLAIMS)
+def test_what_the_words_of_a_turn_come_to(name: str) -> None:
+    check(CLAIMS[name])
 
 
 # ---- breakpoints -----------------------------------------------------------------------------------------
 
+ROUND = {"test": [failing(), passing, failing(), passing], "verify": [FAIL, PASS]}
+VISITS = {"plan": 1, "write": 2, "test": 4, "fix": 2, "verify": 2}
 
-@pytest.mark.parametrize("phase", ["plan", "write", "test", "fix", "verify"])
+
+@pytest.mark.parametrize("phase", VISITS)
 def test_a_breakpoint_pauses_in_every_phase_at_every_visit(phase: str) -> None:
-    script = Script(
-        test=[failing(), passing, failing(), passing],
-        verify=[rejecting, lambda r, a: ok(a.tree, signal="PASS")],
-    )
-    played = play(script, settings=settings(breakpoints=(phase,)))
-    visits = 0
-    while played.run.status == "paused":
-        assert (played.code, played.run.state) == ("wait.breakpoint", phase)
-        visits += 1
-        played.answer("go-on")
-    assert played.path.count(phase) == visits
-    assert (played.code, visits) == ("completed", {"plan": 1, "test": 4}.get(phase, 2))
+    n, path = VISITS[phase], "plan (write test fix test verify)*2 complete"
+    codes = f"wait.breakpoint*{n} completed"
+    check(Case(path, codes, ROUND, given={"breakpoints": (phase,)}, answers=("go-on",) * n))
 
 
-def test_a_breakpoint_comes_after_the_act_and_its_ruling() -> None:
-    played = play(Script(), settings=settings(breakpoints=("write",)))
-    kinds = [e.kind(event) for event in played.events[-4:]]
-    assert kinds == ["ActFinished", "Ruled", "Held", "Stopped"]
+AT_WRITE = {"breakpoints": ("write",)}
+AFTER = "agent:coder proof:test agent:critic commit"
+BREAKPOINTS = {
+    "approved": Case(WAY, "wait.breakpoint completed", given=AT_WRITE, answers=("approve",), does=f"agent:planner {AFTER}"),
+    "rejected": Case("plan write", "wait.breakpoint wait.breakpoint", given=AT_WRITE, answers=("reject otherwise",), does="agent:planner agent:coder*2", hears=(("agent:coder", 1, "otherwise"),)),
+    "redirected": Case("plan write", "wait.breakpoint wait.breakpoint", given=AT_WRITE, answers=("redirect otherwise",), does="agent:planner agent:coder*2", hears=(("agent:coder", 1, "otherwise"),)),
+    "cancelled": Case("plan write", "wait.breakpoint cancelled", given=AT_WRITE, answers=("cancel",)),
+    "a loop's fix": Case("plan write (test fix)*2 test", "wait.breakpoint*2 limit.fix_attempts", {"test": failing()}, limits={"fix": 2}, given={**LOOP, "breakpoints": ("fix",)}, answers=("go-on", "go-on")),
+    "a skipped phase is not paused": Case("plan write verify complete", "completed_unproven", given={**NO_PROOF, "breakpoints": ("test",)}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("verb", ["reject", "redirect"])
-def test_a_breakpoint_answered_no_does_the_act_again(verb: str) -> None:
-    played = play(Script(), settings=settings(breakpoints=("write",))).answer(verb, "otherwise")
-    assert (played.code, played.run.iteration, played.done.count("agent:coder")) == ("wait.breakpoint", 1, 2)
-    assert played.acts[-1].told == ("otherwise",)
+@pytest.mark.parametrize("name", BREAKPOINTS)
+def test_the_answer_to_a_breakpoint(name: str) -> None:
+    check(BREAKPOINTS[name])
 
 
-def test_a_breakpoint_follows_an_approval() -> None:
-    script = Script(write=[ruled("ask", "t1"), lambda r, a: ok("t2")])
-    played = play(script, settings=settings(breakpoints=("write",)))
-    assert played.code == "wait.approval"
-    assert played.answer("approve").code == "wait.breakpoint"
-    assert played.answer("go-on").code == "completed"
-
-
-# ---- the guard -------------------------------------------------------------------------------------------
-
-
-def test_a_deny_blocks_in_the_phase_and_never_goes_on_to_test() -> None:
-    played = play(Script(write=ruled("deny", "t1")))
-    assert (played.code, played.run.status, played.run.state) == (
-        "blocked.guard.protected",
-        "blocked",
-        "write",
-    )
-    assert "proof:test" not in played.done
-
-
-def test_a_change_that_was_not_judged_is_refused() -> None:
-    from flyball.core.decide import Finished
-
-    script = Script(write=[lambda r, a: Finished(key=a.key, result=ok("t1")), lambda r, a: ok("t2")])
-    played = play(script)
-    assert (played.code, played.run.status) == ("blocked.guard.unjudged", "blocked")
-    assert played.answer("reject").code == "completed"
-    assert [a.tree for a in played.acts if a.do == "restore"] == ["base"]
+def test_a_breakpoint_comes_after_the_ruling_and_resume_passes_it() -> None:
+    played = check(Case("plan write", "wait.breakpoint", given=AT_WRITE))
+    assert played.run.question and played.run.question.verbs[0] == "go-on"
+    assert {"ActFinished", "Ruled"} <= {e.kind(event) for event in played.events[-4:]}
+    assert played.wake().code == "completed"
+    assert played.of(e.Answered)[-1].how == "resume"
 
 
 def test_all_changed_files_are_kept_over_all_iterations() -> None:
-    def writes(name: str) -> Any:
+    def changes(name: str) -> Any:
         return lambda r, a: e.TurnEnded(verdict="ok", tree=name, changed=(name, "a.py"))
 
-    script = Script(
-        write=[writes("w1"), writes("w2")],
-        test=[failing(), passing],
-        fix=writes("f1"),
-        verify=[rejecting, lambda r, a: ok(a.tree, signal="PASS")],
-    )
-    assert play(script).run.changed == ("w1", "a.py", "f1", "w2")
-
-
-# ---- a loop that writes ----------------------------------------------------------------------------------
-
-LOOP = settings(write="loop")
-
-
-def test_write_and_fix_may_each_be_a_loop() -> None:
-    played = play(Script(test=[failing(), passing]), settings=LOOP)
-    assert played.path == ["plan", "write", "test", "fix", "test", "verify", "complete"]
-    assert [(a.do, a.state) for a in played.acts if a.do.startswith("run:")] == [
-        ("run:loop", "write"),
-        ("run:loop", "fix"),
-    ]
-    assert "agent:coder" not in played.done and played.code == "completed"
-
-
-def test_the_parents_option_says_so_too() -> None:
-    played = play(Script(), options={"write": "loop"}, owner=False, tree="base")
-    assert "run:loop" in played.done and "agent:coder" not in played.done
-
-
-def test_a_loop_that_writes_is_untested_where_a_turn_would_be() -> None:
-    played = play(Script(), settings=settings(write="loop", proof=()))
-    assert played.path == ["plan", "write", "verify", "complete"]
-    assert [s.reason for s in played.of(e.Skipped)] == ["no proof command is configured"]
-
-
-@pytest.mark.parametrize("code", ["limit.turns", "timeout.idle", "failed.agent", "cancelled"])
-def test_a_loop_that_fails_fails_the_build_with_its_code(code: str) -> None:
-    played = play(Script(run=failed_child(code)), settings=LOOP)
-    assert (played.code, played.run.end, played.run.state) == (code, "failure", "write")
-
-
-def test_a_loop_that_writes_keeps_iterations_fixes_and_breakpoints() -> None:
-    both = settings(write="loop", limits=limits(fix=2), breakpoints=("fix",))
-    played = play(Script(test=failing()), settings=both)
-    assert (played.code, played.run.state) == ("wait.breakpoint", "fix")
-    played.answer("go-on").answer("go-on")
-    assert (played.code, played.path.count("fix")) == ("limit.fix_attempts", 2)
-
-
-def test_the_tree_that_the_loop_left_is_what_is_proved() -> None:
-    played = play(Script(), settings=LOOP)
-    assert [a.tree for a in played.acts if a.do == "proof"] == ["base", "t1"]
-
-
-# ---- ends ------------------------------------------------------------------------------------------------
-
-
-def test_a_phase_timeout_ends_at_once() -> None:
-    played = play(Script(write=bad("timeout")))
-    assert (played.code, played.run.turns) == ("timeout.phase", 2)
-
-
-def test_a_proof_that_outlives_the_phase_is_a_phase_timeout() -> None:
-    late = e.ProofEnded(tree="t1", passed=False, invalid="phase timeout")
-    assert play(Script(test=late)).code == "timeout.phase"
-
-
-def test_a_stall_limit_set_for_build_asks_before_the_next_write() -> None:
-    script = Script(write=ok("base"), fix=ok("base"), test=failing())
-    played = play(script, settings=settings(limits=limits(no_progress=2, fix=9)))
-    assert (played.code, played.run.status, played.run.state) == ("loop.no_progress", "waiting", "fix")
-    assert played.done.count("agent:coder") == 2
-    played.answer("go-on")
-    assert (played.code, played.done.count("agent:coder")) == ("loop.no_progress", 4)
-
-
-def begun_at(phase: str) -> Played:
-    return start(Script(), settings=settings()).go_on(lambda run: run.state == phase)
-
-
-@pytest.mark.parametrize("phase", ["plan", "write", "test", "verify"])
-def test_cancel_ends_it_anywhere(phase: str) -> None:
-    played = begun_at(phase)
-    played.note([e.Asked(at=5, what="cancel")])
-    played.go_on()
-    assert (played.code, played.run.end, played.run.state) == ("cancelled", "cancelled", phase)
+    plays = {"write": [changes("w1"), changes("w2")], "fix": changes("f1"), "verify": [FAIL, PASS]}
+    played = play(Script(**plays, test=[failing(), passing]))
+    assert summary(played.run)["changed"] == ["w1", "a.py", "f1", "w2"]

@@ -128,3 +128,9 @@ def test_the_evidence_is_the_last_call_and_the_limits_are_those_given() -> None:
     halted = fired(watched(*calls), few)
     assert halted == Fired("limit.actions", "halt", "tool calls in one turn", 2, 3, f"Read {calls[2].input}")
     assert fired(watched(*calls)) is None
+
+
+@pytest.mark.parametrize(("count", "level"), [(300, None), (301, "warn"), (600, "warn"), (601, "halt")])
+def test_calls_are_counted_to_a_warning_and_to_a_halt(count: int, level: str | None) -> None:
+    found = fired(CallWatch(count=count))
+    assert (found.level if found else None) == level

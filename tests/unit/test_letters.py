@@ -1,312 +1,380 @@
-"""What a letter does: which are refused and why, and what follows from one that is heard."""
+"""What people write to a run: orders, take-overs, rollbacks, answers bound to what was shown. Each is heard once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core.letters import (
-    TEXT_MAX,
     Answer,
     AnyLetter,
     Ask,
     HandBack,
     Rollback,
     Tell,
+    decode,
     encode,
+    for_who_works,
     hear,
     refusal,
     settles,
     wake,
 )
-from flyball.core.run import Run, Todo, begin
-from flyball.core.settings import Settings
-from support import PROOF, begun
+from support import Played, Script, begun, finish, ok, play, ruled, says, settings, start, writes
 
-NOW = 77
-ACT = e.Act(key="r1-9", do="agent:worker", state="closed", turn=9)
+# ---- runs in every kind of rest ------------------------------------------------------------------------------
 
 
-def at(machine: str = "loop", state: str = "", **more: Any) -> Run:
-    run = begin(begun(machine, Settings(proof=PROOF, agents={"default": "a"})))
-    return replace(run, **{"state": state or run.state, "tree": "t", "prepared": True, **more})
+def fresh() -> Played:
+    return start(Script(), begun())
 
 
-def asked(kind: str, *verbs: str, run: Run | None = None, code: str = "wait.question", **more: Any) -> Run:
-    question = e.Question(id="r1.1", kind=kind, text="?", verbs=(*verbs, "cancel"), shown="s")
-    told = {"status": "waiting", "question": question, "stop": e.Stop(code=code, detail="rm x"), **more}
-    return replace(run or at(), **told)
+def running() -> Played:
+    return fresh().go_on(lambda run: run.state == "write")
 
 
-def heard(run: Run, letter: AnyLetter) -> list[Any]:
-    return list(hear(run, encode(letter), 5, NOW))
+def acting() -> Played:
+    played = running()
+    played.begin_act("agent:coder")
+    return played
 
 
-def kinds(facts: list[Any]) -> list[str]:
-    return [type(fact).__name__ for fact in facts]
+def asked() -> Played:
+    return play(Script(write=[ok("t1", ask="Which?"), writes()]))
 
 
-def says(verb: str, **more: Any) -> Answer:
-    return Answer(**{"question": "r1.1", "verb": verb, "who": "anna", **more})
+def blocked() -> Played:
+    return play(Script(write=[ruled("deny", "t1"), writes()]))
 
 
-# ---- what is refused -------------------------------------------------------------------------------------------------------------
+def unapproved() -> Played:
+    return play(Script(write=[ruled("ask", "t1"), writes()]))
+
+
+def at_breakpoint() -> Played:
+    return play(Script(), settings=settings(breakpoints=("write",)))
+
+
+def limited() -> Played:
+    """Waiting for a rate limit."""
+    played = start(Script(), begun())
+    played.begin_act("agent:coder")
+    return played.finish_act(e.TurnEnded(verdict="rate_limited", reset_at=played.now + 1000))
+
+
+def paused() -> Played:
+    return running().write(Ask(what="pause")).go_on()
+
+
+def taken() -> Played:
+    return asked().write(Ask(what="take-over", who="anna"))
+
+
+def unmade() -> Played:
+    """Taken over before there is a checkout."""
+    return fresh().write(Ask(what="take-over", who="anna")).go_on()
+
+
+def escalated() -> Played:
+    script = Script(planning=says("FAIL"), cto_intervention=says(outcome="escalate"))
+    return play(script, machine="task")
+
+
+def interrupted(times: int = 1) -> Played:
+    """The worker's first turns are cut off; what they left is to be put back."""
+    played = start(Script(**{"agent:worker": ["killed"] * times + [ok("t1"), finish("t2")]}), begun("loop"))
+    return played.go_on(lambda run: run.act is None and played.done.count("agent:worker") == times)
+
+
+def ended() -> Played:
+    return play(Script())
+
+
+# ---- orders ----------------------------------------------------------------------------------------------------
+
+Made = Callable[[], Played]
+ORDERS: dict[str, tuple[Made, str, str, str]] = {  # run, order, code, the code after `flyball resume`
+    "pause": (running, "pause", "wait.paused", "completed"),
+    "stop": (running, "stop", "wait.paused", "completed"),
+    "interrupt": (running, "interrupt", "interrupted", "completed"),
+    "pause while it waits for a limit": (limited, "pause", "wait.paused", "completed"),
+    "take over": (running, "take-over", "wait.take_over", "wait.take_over"),
+    "take over while it asks": (asked, "take-over", "wait.take_over", "wait.take_over"),
+    "take over a blocked run": (blocked, "take-over", "wait.take_over", "wait.take_over"),
+    "cancel": (running, "cancel", "cancelled", "cancelled"),
+    "cancel while it asks": (asked, "cancel", "cancelled", "cancelled"),
+    "cancel a blocked run": (blocked, "cancel", "cancelled", "cancelled"),
+    "cancel at a breakpoint": (at_breakpoint, "cancel", "cancelled", "cancelled"),
+    "cancel a paused run": (paused, "cancel", "cancelled", "cancelled"),
+    "cancel while it waits for a limit": (limited, "cancel", "cancelled", "cancelled"),
+    "cancel a run that was taken over": (taken, "cancel", "cancelled", "cancelled"),
+    "pause while it asks": (asked, "pause", "wait.question", "wait.question"),
+    "pause while it is blocked": (blocked, "pause", "blocked.guard.protected", "blocked.guard.protected"),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_an_order_takes_effect_at_the_next_boundary(name: str) -> None:
+    made, order, code, after = ORDERS[name]
+    played = made()
+    state = played.run.state
+    played.write(Ask(what=order, who="anna")).go_on()
+    assert (played.code, played.run.state) == (code, state)
+    assert played.wake().code == after
+
+
+@pytest.mark.parametrize("order", ["pause", "stop", "interrupt", "take-over"])
+def test_an_order_waits_for_the_act_in_flight(order: str) -> None:
+    played = acting().write(Ask(what=order)).go_on()
+    assert played.run.status == "running" and played.run.act
+    played.finish_act(ok("t1")).go_on()
+    assert (played.run.status, played.run.state, played.run.tree) == ("paused", "test", "t1")
+
+
+def test_a_question_meanwhile_does_not_unsay_a_pause() -> None:
+    played = acting().write(Ask(what="pause")).finish_act(ok("t1", ask="Which?")).go_on()
+    assert played.code == "wait.question"
+    assert played.answer("answer", "b").code == "completed"
+
+
+@pytest.mark.parametrize("order", ["interrupt", "pause", "stop"])
+def test_an_order_whose_driver_died_is_taken_back_by_resuming(order: str) -> None:
+    assert running().write(Ask(what=order)).wake().code == "completed"
+    assert running().write(Ask(what="cancel")).wake().code == "cancelled"
+
+
+def test_a_cancel_is_never_unsaid() -> None:
+    played = asked().write(Ask(what="cancel"))
+    played.write(Answer(question="r1.1", verb="answer", text="the first"))
+    assert played.go_on().code == "cancelled"
+    played = acting().write(Ask(what="cancel")).write(Ask(what="cancel"))
+    assert played.finish_act(ok("t1")).code == "cancelled"
+
+
+@pytest.mark.parametrize("phase", ["plan", "write", "test", "verify"])
+def test_cancel_ends_it_anywhere(phase: str) -> None:
+    played = fresh().go_on(lambda run: run.state == phase).write(Ask(what="cancel")).go_on()
+    assert (played.code, played.run.end, played.run.state) == ("cancelled", "cancelled", phase)
+
+
+@pytest.mark.parametrize("made", [fresh, acting])
+def test_cancel_ends_it_before_and_after_any_act(made: Made) -> None:
+    played = made().write(Ask(what="cancel")).go_on()
+    act = played.run.act
+    assert (act is None) == (played.code == "cancelled")
+    if act:
+        assert played.finish_act("killed").go_on().code == "cancelled"
+        proof = start(Script(), begun())
+        proof.begin_act("proof")
+        proof.write(Ask(what="cancel")).finish_act(e.ProofEnded(tree="base", passed=True))
+        assert proof.code == "cancelled"
+
+
+# ---- a person works in the checkout ------------------------------------------------------------------------------
+
+
+def test_what_a_person_made_is_theirs_and_the_act_is_done_again() -> None:
+    played = taken().write(HandBack(who="anna"))
+    assert played.run.status == "running"
+    played.go_on()
+    assert (played.restores(), played.code) == ([("hand-back", "t1")], "completed")
+    assert played.done.count("agent:coder") == 2
+    assert unmade().write(HandBack()).go_on().restores() == []
+
+
+def test_a_half_made_change_is_put_back_before_a_person_takes_over() -> None:
+    """Else what the agent half did would be handed back as the person's own, unjudged."""
+    played = interrupted().write(Ask(what="take-over", who="anna")).go_on()
+    assert (played.code, played.done[-1]) == ("wait.take_over", "restore:putback")
+    played = interrupted(6 - 1).go_on()
+    assert played.code == "wait.infrastructure"
+    played.write(Ask(what="take-over", who="anna"))
+    assert played.run.question is None and played.go_on().code == "wait.infrastructure"
+
+
+@pytest.mark.parametrize(("made", "tree"), [(blocked, "base"), (unapproved, "t1"), (at_breakpoint, "t1")])
+def test_what_was_asked_is_dropped_by_a_take_over(made: Made, tree: str) -> None:
+    played = made().write(Ask(what="take-over"))
+    assert (played.code, played.run.question, played.run.tree) == ("wait.take_over", None, tree)
+    played.write(HandBack(who="anna")).go_on()
+    assert played.done.count("agent:coder") == 2
+
+
+def test_an_approved_change_is_brought_back_before_a_take_over() -> None:
+    played = blocked()
+    played.write(Answer(question="r1.1", verb="approve")).write(Ask(what="take-over")).go_on()
+    assert (played.code, played.run.tree, played.restores()) == ("wait.take_over", "t1", [("approved", "t1")])
+    assert played.write(HandBack()).go_on().done.count("agent:coder") == 2
 
 
 @pytest.mark.parametrize(
-    ("letter", "why"),
-    [
-        (says("go-on"), ""),
-        (says("go-on", shown="s"), ""),
-        (says("go-on", question="r1.0"), "is not open"),
-        (says("go-on", shown="other"), "has changed since"),
-        (says("banana"), "cannot be answered with 'banana'. It takes: go-on, cancel."),
-        (Tell(text="x"), ""),
-        (Ask(what="pause"), ""),
-        (Ask(what="banana"), "There is no 'banana'."),
-        (HandBack(), "was not taken over"),
-        (Rollback(turn=1, tree="t"), ""),
-    ],
+    ("made", "code"), [(asked, "wait.question"), (paused, "wait.paused"), (taken, "wait.take_over")]
 )
-def test_a_letter_that_cannot_be_used_is_refused_with_its_reason(letter: AnyLetter, why: str) -> None:
-    found = refusal(asked("loop", "go-on"), letter)
-    assert (why in found) if why else found == ""
-    facts = heard(asked("loop", "go-on"), letter)
-    assert (kinds(facts) == ["LetterRefused"]) is bool(why)
-    assert not why or (facts[0].letter, facts[0].at, facts[0].reason) == (5, NOW, found)
-
-
-def test_nothing_is_asked_so_nothing_is_answered_and_an_end_hears_nothing() -> None:
-    assert "is not open" in refusal(at(), says("go-on"))
-    over = at(status="ended", end="failure")
-    assert refusal(over, Tell(text="x")) == "Run r1 has ended (failure)."
-    assert "(failed.agent)" in refusal(replace(over, stop=e.Stop(code="failed.agent")), Tell(text="x"))
-    assert refusal(at(stop=e.Stop(code="wait.take_over")), HandBack()) == ""
-    assert refusal(at(), HandBack()) != ""
-    assert "is at work" in refusal(at(act=ACT), Rollback(turn=1, tree="t"))
-
-
-@pytest.mark.parametrize(
-    ("state", "given", "origin", "fits"),
-    [
-        ("human_escalation", {"data": {"state": "planning"}}, "", True),
-        ("human_escalation", {"text": "planning"}, "", True),
-        ("human_escalation", {}, "testing", True),
-        ("human_escalation", {}, "", False),
-        ("human_escalation", {"text": "completed"}, "testing", False),
-        ("human_escalation", {"data": {"state": "nowhere"}}, "testing", False),
-        ("cto_intervention", {"text": "nowhere"}, "", True),
-    ],
-)
-def test_an_answer_that_must_name_a_state_names_one_that_work_goes_on_in(
-    state: str, given: dict[str, Any], origin: str, fits: bool
-) -> None:
-    run = asked("escalation", "retry", "complete", run=at("task", state, origin=origin))
-    found = refusal(run, says("retry", **given))
-    assert (found == "") is fits and (fits or "needs a state: one of pending" in found)
-    assert refusal(run, says("complete", text="nowhere")) == ""
-
-
-# ---- what is told and asked for ------------------------------------------------------------------------------------------------
-
-
-def test_what_is_told_is_kept_as_far_as_it_may_be_long() -> None:
-    assert TEXT_MAX == 20_000
-    (told,) = heard(at(), Tell(text="x" * 20_001, who="anna"))
-    assert (len(told.text), told.who, told.at) == (20_000, "anna", NOW)
-    answered = heard(asked("loop", "go-on"), says("go-on", text="x" * 20_001))[0]
-    assert len(answered.text) == 20_000
-
-
-@pytest.mark.parametrize(
-    ("run", "facts"),
-    [
-        (at(), ["Asked"]),
-        (at(act=ACT), ["Asked"]),
-        (asked("loop", act=ACT), ["Asked"]),
-        (asked("loop"), ["Stopped"]),
-        (asked("loop", held=e.Held(at=1, outcome="x", until="block")), ["Dropped", "Stopped"]),
-        (asked("loop", todo=Todo("t", "putback")), ["Resumed", "Asked"]),
-    ],
-)
-def test_a_run_that_waits_is_taken_over_at_once_and_one_that_works_after_its_act(
-    run: Run, facts: list[str]
-) -> None:
-    found = heard(run, Ask(what="take-over", who="anna"))
-    assert kinds(found) == facts
-    last = found[-1]
-    if isinstance(last, e.Stopped):
-        assert (last.status, last.stop.code, last.stop.rule) == (
-            "paused",
-            "wait.take_over",
-            "taken over by anna",
-        )
-    else:
-        assert (last.what, last.who) == ("take-over", "anna")
-    assert kinds(heard(run, Ask(what="pause"))) == ["Asked"]
-
-
-def test_a_checkout_that_was_handed_back_is_looked_at_if_there_is_one() -> None:
-    taken = at(status="paused", stop=e.Stop(code="wait.take_over"))
-    resumed, ordered = heard(taken, HandBack(who="anna"))
-    assert (resumed.why, ordered.tree, ordered.why) == ("handed back by anna", "t", "hand-back")
-    assert kinds(heard(replace(taken, prepared=False), HandBack())) == ["Resumed"]
+def test_a_rollback_is_done_and_told_while_the_run_waits(made: Made, code: str) -> None:  # fmt: skip
+    played = made()
+    played.write(Rollback(turn=1, tree="base", who="anna")).go_on()
+    assert (played.restores()[-1], played.code) == (("rollback", "base"), code)
+    assert (played.run.tree, [a.since for a in played.acts if a.why == "rollback"]) == ("base", ["1"])
+    assert "1" in played.of(e.Told)[-1].text and played.of(e.Told)[-1].who == "anna"
 
 
 def test_a_rollback_lets_go_of_what_was_held() -> None:
-    held = at(held=e.Held(at=1, outcome="x", until="gate"))
-    assert kinds(heard(held, Rollback(turn=3, tree="u"))) == ["Dropped", "RestoreOrdered", "Told"]
-    assert kinds(heard(at(), Rollback(turn=3, tree="u"))) == ["RestoreOrdered", "Told"]
+    played = at_breakpoint().write(Rollback(turn=1, tree="base")).go_on()
+    assert played.run.tree == "base"
+    assert played.wake().done.count("agent:coder") == 2
 
 
-# ---- what follows from an answer ---------------------------------------------------------------------------------------------------
+# ---- what is told ------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_says_what_was_said_but_for_the_name_of_a_state() -> None:
-    run = asked("escalation", "retry", run=at("task", "human_escalation", origin="testing"))
-    assert heard(run, says("retry", text="planning"))[0].text == ""
-    assert heard(run, says("retry", data={"state": "planning"}, text="Mind b."))[0].text == "Mind b."
-    elsewhere = asked("loop", "answer", run=at("task", "testing"))
-    assert heard(elsewhere, says("answer", text="planning"))[0].text == "planning"
-    answered = heard(run, says("retry", how="web", data={"state": "planning"}))[0]
-    assert (answered.who, answered.how, answered.data) == ("anna", "web", {"state": "planning"})
+def test_what_is_told_is_heard_in_the_next_turn_and_once() -> None:
+    played = fresh().go_on(lambda run: run.state == "test")
+    played.write(Tell(text="mind the gap", who="ann")).go_on()
+    assert [(a.do, text) for a in played.acts for text in a.told] == [("agent:critic", "mind the gap")]
 
 
-def test_a_cancel_ends_it_and_an_unapproved_change_goes() -> None:
-    held = e.Held(at=1, outcome="worked", until="approval", data={"before": "b"})
-    assert kinds(heard(asked("loop"), says("cancel"))) == ["Answered", "Ended"]
-    facts = heard(asked("approval", "approve", held=held), says("cancel"))
-    assert kinds(facts) == ["Answered", "RestoreOrdered", "Ended"]
-    assert (facts[1].tree, facts[2].end, facts[2].stop.rule) == ("b", "cancelled", "answer to r1.1")
+def test_what_people_write_is_kept_as_far_as_it_may_be_long() -> None:
+    played = running().write(Tell(text="x" * 20_001)).go_on()
+    assert len(played.told("agent:coder")) == 20_000
+    assert len(asked().answer("answer", "x" * 20_001).told("agent:coder", 1)) == 20_000
 
 
-@pytest.mark.parametrize(
-    ("verb", "goes"), [("go-on", True), ("approve", True), ("reject", False), ("redirect", False)]
-)
-def test_a_breakpoint_is_passed_by_yes_and_its_act_done_again_by_anything_else(verb: str, goes: bool) -> None:
-    held = e.Held(at=1, outcome="planned", until="breakpoint")
-    run = asked("breakpoint", verb, run=at("build", "plan"), held=held)
-    assert kinds(heard(run, says(verb))) == ["Answered", "Moved" if goes else "Dropped"]
-    other = asked("budget", "raise", run=at("build", "plan"), held=held)
-    assert kinds(heard(other, says("raise"))) == ["Answered"]  # what was held stays held
+# ---- what is refused -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("until", ["approval", "block"])
-def test_a_change_is_let_stand_or_put_back_by_the_answer_to_the_question_about_it(until: str) -> None:
-    held = e.Held(at=1, outcome="worked", until=until, data={"before": "b", "k": 1})
-    ruling = e.Ruling(verdict="ask", tree="u", reason="No.")
-    run = asked(until, "approve", "reject", held=held, ruling=ruling)
-    _, ordered, taken = heard(run, says("approve"))
-    assert (ordered.tree, ordered.why, ordered.since) == ("u", "approved", "b")
-    assert (taken.outcome, taken.until, taken.data) == ("worked", "taken", {"k": 1})
-    _, back, told, dropped = heard(run, says("reject"))
-    assert (back.tree, back.why, dropped.why) == ("b", "putback", "reject")
-    assert told.text == "Your last change was not accepted and was put back. No."
-    there = replace(run, held=replace(held, data={}))
-    assert heard(there, says("approve"))[1].since == "t"
-    assert kinds(heard(there, says("reject"))) == ["Answered", "Told", "Dropped"]
-    unruled = heard(replace(run, ruling=None), says("reject"))
-    assert unruled[2].text == "Your last change was not accepted and was put back."
-    other = replace(run, question=replace(run.question, kind="budget", verbs=("approve", "raise")))
-    assert kinds(heard(other, says("approve"))) == ["Answered"]
+def says_(verb: str = "answer", question: str = "r1.1", **more: Any) -> Answer:
+    return Answer(question=question, verb=verb, **more)
 
 
-@pytest.mark.parametrize(
-    ("verb", "said"),
-    [
-        ("approve", "A person allows: rm x"),
-        ("grant", "A person allows, once: rm x"),
-        ("reject", "A person does not allow: rm x"),
-        ("answer", ""),
-    ],
-)
-def test_who_asked_for_a_permission_is_told_what_a_person_said(verb: str, said: str) -> None:
-    run = asked("permission", verb, code="wait.permission")
-    facts = heard(run, says(verb))
-    assert [fact.text for fact in facts[1:]] == ([said] if said else [])
-    unnamed = heard(replace(run, stop=e.Stop(code="wait.permission")), says(verb))
-    assert [fact.text for fact in unnamed[1:]] == (
-        [said.replace("rm x", "what you asked for")] if said else []
-    )
-    other = asked("loop", verb)
-    assert kinds(heard(other, says(verb))) == ["Answered"]
+REFUSED: dict[str, tuple[Made, AnyLetter, str]] = {  # run, letter, a word of the reason; "" where it is taken
+    "an answer": (asked, says_(), ""),
+    "another question": (asked, says_(question="r1.9"), "r1.9"),
+    "nothing is asked": (running, says_(), "r1.1"),
+    "another verb": (asked, says_("approve"), "answer, redirect, cancel"),
+    "no verb": (asked, says_(""), "answer, redirect, cancel"),
+    "it has changed since": (asked, says_(shown="0000"), "changed"),
+    "an unknown order": (asked, Ask(what="explode"), "explode"),
+    "an order": (acting, Ask(what="pause"), ""),
+    "a word": (acting, Tell(text="x"), ""),
+    "hand back what was not taken": (asked, HandBack(), "take-over"),
+    "hand back what runs": (running, HandBack(), "take-over"),
+    "hand back": (taken, HandBack(), ""),
+    "roll back": (asked, Rollback(turn=1, tree="base"), ""),
+    "roll back what is at work": (acting, Rollback(turn=1, tree="base"), "flyball pause r1"),
+    "tell an ended run": (ended, Tell(text="x"), "completed"),
+    "cancel an ended run": (ended, Ask(what="cancel"), "completed"),
+    "answer an ended run": (ended, says_(), "completed"),
+    "retry nowhere": (escalated, says_("retry", text="nowhere"), "pending"),
+    "retry an end": (escalated, says_("retry", data={"state": "completed"}), "pending"),
+    "retry somewhere": (escalated, says_("retry", text="testing"), ""),
+    "retry": (escalated, says_("retry"), ""),
+    "complete with words": (escalated, says_("complete", text="nowhere"), ""),
+}
 
 
-def test_a_state_that_asks_follows_the_answer_by_its_name_or_by_what_people_call_it() -> None:
-    opened = asked("loop", "answer", "go-on", run=at("loop", "open"))
-    for verb in ("answer", "go-on"):
-        moved = heard(opened, says(verb))[-1]
-        assert (moved.target, moved.outcome) == ("half_open", "answered")
-    person = asked("escalation", "retry", "abandon", run=at("task", "human_escalation", origin="testing"))
-    for given, target in (
-        ({}, "testing"),
-        ({"text": "planning"}, "planning"),
-        ({"data": {"state": "assigned"}}, "assigned"),
-    ):
-        assert heard(person, says("retry", **given))[-1].target == target
-    assert heard(person, says("abandon"))[-1].end == "failure"
-    held = e.Held(at=1, outcome="complete", until="commit")
-    assert kinds(heard(replace(person, held=held), says("retry"))) == ["Answered"]
-    budget = asked("budget", "raise", run=at("loop", "open"))
-    assert kinds(heard(budget, says("raise"))) == ["Answered"]
-    works = asked("loop", "go-on", run=at("loop", "closed"))
-    assert kinds(heard(works, says("go-on"))) == ["Answered"]
-
-
-# ---- what a letter will do, and what waking means ----------------------------------------------------------------------------------------
-
-
-def test_a_letter_on_its_way_settles_the_open_question_or_ends_the_run() -> None:
-    run = asked("loop", "go-on")
-    assert settles(run, encode(says("go-on"))) is True
-    assert settles(run, encode(says("go-on", question="r1.0"))) is False
-    assert settles(at(), encode(says("go-on"))) is False
-    assert settles(run, encode(Ask(what="cancel"))) is True
-    assert settles(run, encode(Ask(what="cancel")), cancelling=False) is False
-    assert settles(run, encode(Ask(what="pause"))) is False
-    assert settles(run, encode(Tell(text="x"))) is False
-    assert settles(run, b"nonsense") is False
-
-
-@pytest.mark.parametrize("what", ["interrupt", "pause", "stop"])
-def test_an_order_whose_driver_died_is_taken_back_by_resuming(what: str) -> None:
-    (back,) = wake(at(asked=what), NOW)
-    assert isinstance(back, e.Asked) and (back.what, back.who) == ("", "resume")
-    assert wake(asked("loop", asked=what), NOW) == []
-    assert wake(at(asked="cancel"), NOW) == []
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_letter_that_cannot_be_used_is_refused_with_its_reason_and_changes_nothing(name: str) -> None:
+    made, letter, word = REFUSED[name]
+    run = made().run
+    facts = hear(run, encode(letter), 5, 99)
+    assert (refusal(run, letter) != "") is bool(word)
+    if word:
+        assert [type(fact) for fact in facts] == [e.LetterRefused]
+        refused = facts[0]
+        assert isinstance(refused, e.LetterRefused) and (refused.letter, refused.at) == (5, 99)
+        assert word in refused.reason == refusal(run, letter)
+    else:
+        assert not any(isinstance(fact, e.LetterRefused) for fact in facts)
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "question", "wakes"),
-    [
-        ("paused", "wait.paused", False, True),
-        ("paused", "interrupted", False, True),
-        ("paused", "wait.take_over", False, False),
-        ("paused", "wait.paused", True, False),
-        ("waiting", "wait.rate_limit", False, False),
-        ("waiting", "wait.question", True, False),
-        ("blocked", "blocked.guard.radius", True, False),
-        ("running", "", False, False),
-    ],
+    "body", [b"", b"{}", b"[]", b"\xff", b'{"is":"Answer"}', b'{"is":"Order"}', b"[" * 99_999]
 )
-def test_resuming_ends_a_pause_and_leaves_a_question_open(
-    status: str, code: str, question: bool, wakes: bool
-) -> None:
-    run = asked("loop", code=code, status=status)
-    run = replace(run, question=run.question if question else None, stop=run.stop if code else None)
-    assert kinds(wake(run, NOW)) == (["Resumed"] if wakes else [])
-    assert wake(replace(run, stop=None), NOW) == []
+def test_a_letter_that_cannot_be_read_is_refused_as_a_fact(body: bytes) -> None:
+    (refused,) = hear(asked().run, body, 7, 9)
+    assert isinstance(refused, e.LetterRefused) and (refused.letter, refused.at) == (7, 9)
+    assert not for_who_works(body) and not settles(asked().run, body)
 
 
-def test_resuming_passes_a_breakpoint() -> None:
-    held = e.Held(at=1, outcome="planned", until="breakpoint")
-    run = asked(
-        "breakpoint", "go-on", run=at("build", "plan"), held=held, status="paused", code="wait.breakpoint"
-    )
-    facts = wake(run, NOW)
-    assert kinds(list(facts)) == ["Answered", "Moved"]
-    assert isinstance(facts[0], e.Answered) and (facts[0].verb, facts[0].how) == ("go-on", "resume")
-    assert kinds(list(wake(replace(run, question=None), NOW))) == ["Resumed"]
+def test_an_answer_bound_to_what_is_shown_is_taken_with_who_and_how_and_once() -> None:
+    played = asked()
+    assert played.run.question
+    played.answer("answer", "the first", shown=played.run.question.shown, who="ann", how="cli")
+    told = played.of(e.Answered)[0]
+    assert (told.verb, told.text, told.who, told.how) == ("answer", "the first", "ann", "cli")
+    assert [text for a in played.acts for text in a.told].count("the first") == 1
+    assert (played.code, [q.id for s in played.of(e.Stopped) if (q := s.question)]) == ("completed", ["r1.1"])
+    again = play(Script(write=[ok("t1", ask="a"), ok("t2", ask="b")])).answer("answer")
+    assert again.run.question and again.run.question.id == "r1.2"
+
+
+LETTERS: dict[str, tuple[AnyLetter, bool, bool]] = {  # letter, for who works, settles the open question
+    "tell": (Tell(text="é"), True, False),
+    "hand back": (HandBack(who="anna"), True, False),
+    "pause": (Ask(what="pause"), False, False),
+    "cancel": (Ask(what="cancel"), False, True),
+    "roll back": (Rollback(turn=1, tree="t"), False, False),
+    "answer": (says_(data={"state": "x"}), False, True),
+    "another answer": (says_(question="r1.0"), False, False),
+}
+
+
+@pytest.mark.parametrize("name", LETTERS)
+def test_a_letter_survives_its_record_and_is_known_for_what_it_will_do(name: str) -> None:
+    letter, works, settling = LETTERS[name]
+    body = encode(letter)
+    assert (decode(body), for_who_works(body), settles(asked().run, body)) == (letter, works, settling)
+    if isinstance(letter, Ask):
+        assert not settles(asked().run, body, cancelling=False)
+    if isinstance(letter, Answer):
+        assert not settles(running().run, body)
+    with pytest.raises(AttributeError):
+        letter.who = "mallory"  # type: ignore[misc,union-attr]
+
+
+RESUMED: dict[str, tuple[Made, str]] = {  # what `flyball resume` leads to
+    "paused": (paused, "completed"),
+    "a breakpoint": (at_breakpoint, "completed"),
+    "a question stays open": (asked, "wait.question"),
+    "a block stays": (blocked, "blocked.guard.protected"),
+    "who took it over gives it back": (taken, "wait.take_over"),
+    "an end stays": (ended, "completed"),
+}
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_resuming_ends_a_pause_and_leaves_a_question_open(name: str) -> None:
+    made, code = RESUMED[name]
+    played = made()
+    assert played.wake().code == code
+    assert wake(limited().run, 9) == [] == wake(running().run, 9)
+
+
+# ---- plans (cto) -----------------------------------------------------------------------------------------------
+
+
+PLANS = {
+    **dict.fromkeys(("proceed", "approve", "go-on"), "EXECUTING"),
+    **dict.fromkeys(("replan", "redirect"), "PLANNING"),
+    **dict.fromkeys(("drop", "reject"), "IDLE"),
+}
+
+
+@pytest.mark.parametrize("verb", PLANS)
+def test_a_plan_is_approved_replanned_or_dropped(verb: str) -> None:
+    played = start(Script(), begun("cto", settings(proof=()), start="WAITING_FOR_HUMAN", owner=False)).go_on()
+    assert (played.code, played.run.question and set(PLANS) < set(played.run.question.verbs)) == ("wait.escalation", True)  # fmt: skip
+    played.write(Answer(question="r1.1", verb=verb))
+    assert played.run.state == PLANS[verb]
+
+
+def test_a_plan_is_dropped_for_a_reason() -> None:
+    for claim, reason in ((says("", "x" + "y" * 500, outcome="nothing"), "y" * 500), (says("", "z"), "")):
+        played = start(
+            Script(PLANNING=claim), begun("cto", settings(proof=()), start="PLANNING", owner=False)
+        )
+        played.go_on(lambda run: run.state != "PLANNING")
+        assert played.of(e.Moved)[-1].reason == reason
