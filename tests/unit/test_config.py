@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flyball.agents.command import CommandAgent
@@ -26,6 +27,8 @@ from flyball.config.agent import AgentSpec
 from flyball.config.detect import ProofCommand
 from flyball.config.schema import KEYS, LIMITS, limits_of
 from flyball.config.values import Money, dollars
+from flyball.core.events import RunBegan, decode
+from flyball.core.run import fold
 from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Settings
 from flyball.errors import ConfigError
 from flyball.machines import shipped
@@ -702,3 +705,15 @@ def test_the_agents_that_init_suggests_can_be_run(home: Path) -> None:
     suggested = re.findall(r'^# \w+ = "(command:[^"]+)"', render_config(Detected()), re.M)
     assert suggested
     assert all(isinstance(adapter(agent), CommandAgent) for agent in suggested)
+
+
+def test_a_run_that_began_with_settings_of_old_still_folds() -> None:
+    """Journals hold settings that are gone; they are read without them."""
+    first = RunBegan(
+        at=1, run="r", machine="build", table=shipped("build").table, settings=Settings(), task="x"
+    )
+    body = msgspec.json.decode(msgspec.json.encode(first))
+    gone = {"parallel": 2, "notify": ["x://y"], "governance": ["a"], "task_plan": "b", "commit": "pr"}
+    body["settings"] = {**gone, "review": "always"}
+    run = fold(None, [decode(msgspec.json.encode(body))])
+    assert (run.settings.review, run.settings.commit, run.state) == ("always", "pr", "plan")

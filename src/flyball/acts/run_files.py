@@ -72,6 +72,11 @@ class RunFiles(msgspec.Struct, frozen=True):
         text = pinned.read_text("utf-8") if pinned.exists() else ""
         return policies.parse(text, shipped_policies()).get(run.settings.policy)
 
+    def instructions(self, run: Run, role: str) -> str:
+        """What the repository adds to the prompt of this role, as it stood when the run began."""
+        pinned = self.run_dir(run).pinned / "prompts" / f"{role}.md"
+        return pinned.read_text("utf-8") if pinned.is_file() else ""
+
     def story(self, run: Run, act: e.Act) -> Story:
         """From the journal, through a connection of this thread's own."""
         with self._journal() as journal:

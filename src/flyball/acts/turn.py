@@ -116,7 +116,7 @@ def _spec(
     home = run_files.home(run, f"agent-{role}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     asked = folder / "prompt"
-    asked.write_text(prompt(run, act), encoding="utf-8")
+    asked.write_text(prompt(run, act, run_files.instructions(run, role)), encoding="utf-8")
     request = TurnRequest(
         prompt=asked.read_text("utf-8"),
         prompt_file=asked,

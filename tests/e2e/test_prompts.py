@@ -1,0 +1,67 @@
+"""What agents are told: each role gets its task, what failed, how to report, and the repository's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.e2e.yard import GOOD, PROOF, WORSE, Yard
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Yard:
+    return Yard(tmp_path)
+
+
+def prompts(yard: Yard, *words: str, turns: dict[str, str], machine: str = "build") -> dict[str, list[str]]:
+    """Role -> the prompts it was given, in a run whose turns run these shell commands (without a sandbox)."""
+    folder = yard.folder / "prompts"
+    folder.mkdir()
+    cases = " ".join(f"{role}) {line};;" for role, line in turns.items())
+    line = f"cat > {folder}/$FLYBALL_TURN-$FLYBALL_ROLE; case $FLYBALL_ROLE in {cases} esac"
+    yard.run(f"command:{line}", "--set", "guard.sandbox=none", *words, machine=machine)
+    found: dict[str, list[str]] = {}
+    for file in sorted(folder.iterdir(), key=lambda file: int(file.name.partition("-")[0])):
+        found.setdefault(file.name.partition("-")[2], []).append(file.read_text())
+    return found
+
+
+def test_the_roles_of_build_are_told_what_they_need(yard: Yard) -> None:
+    (yard.folder / "worse.py").write_text(WORSE)
+    (yard.folder / "good.py").write_text(GOOD)
+    write = f"cp {yard.folder}/$([ $FLYBALL_TURN = 2 ] && echo worse || echo good).py calc.py"
+    critic = f"git status --short > {yard.folder}/status; echo OUTCOME: accepted"
+    told = prompts(yard, turns={"coder": write, "critic": critic})
+    assert list(told) == ["planner", "coder", "critic"]
+    for texts in told.values():
+        assert all("# Task\n\nMake add() add\n" in text and PROOF in text for text in texts)
+    first, fix = told["coder"]
+    assert "You cannot change files" in told["planner"][0] and "You cannot change files" not in first
+    assert "# Failing now" in first and "AssertionError" in first
+    assert "The proof failed" in fix and fix.count("AssertionError") == 1
+    assert "    OUTCOME: accepted\n    OUTCOME: rejected\n" in told["critic"][0]
+    assert "# Failing now" not in told["critic"][0]
+    assert (yard.folder / "status").read_text() == " M calc.py\n"
+
+
+@pytest.mark.parametrize(
+    ("machine", "role", "words"),
+    [
+        ("loop", "worker", ("EXIT_SIGNAL: true | false", "set Task Status to blocked")),
+        ("review", "author", ("READY alone on the last line", "FAIL alone on the last line")),
+        ("review", "reviewer", ("PASS alone on the last line", "with file and line")),
+    ],
+)
+def test_a_role_is_told_how_to_report(yard: Yard, machine: str, role: str, words: tuple[str, ...]) -> None:
+    more = ("--set", "run.done_word=READY", "--set", "limits.turns=2")
+    told = prompts(yard, *more, machine=machine, turns={"author": "touch x", "worker": "touch x"})
+    assert all(word in told[role][0] for word in words)
+
+
+def test_the_repository_adds_to_the_prompt_of_a_role(yard: Yard) -> None:
+    folder = yard.repo / ".flyball/prompts"
+    folder.mkdir(parents=True)
+    (folder / "coder.md").write_text("Use type hints.\n")
+    told = prompts(yard, "--set", "limits.fix=0", turns={"coder": "true"})
+    assert "# Instructions of this repository\n\nUse type hints.\n" in told["coder"][0]
+    assert "type hints" not in told["planner"][0]
