@@ -1,7 +1,10 @@
-"""Two errors are the same error when only places, times and names of the moment differ.
+"""Recognise the same error in two outputs.
 
-`normalise` takes out what changes from run to run (paths, line numbers, times, durations, addresses, ids, hashes,
-temporary folders, colours) and keeps what says what went wrong, numbers of the assertion included.
+`normalise` removes what differs from run to run (paths, line numbers, times, durations, addresses, ids, hashes,
+temporary folders, colours) and keeps what says what went wrong, including the numbers of an assertion.
+
+Only the end of an output is read, blank space is collapsed first, and every repeat in a pattern is bounded or cannot
+start again inside itself, so the work is linear in the length of the text.
 """
 
 import re
@@ -28,23 +31,23 @@ _FIRST: tuple[tuple[Lazy, str], ...] = tuple(
     )
 )
 _TEMP = Lazy(
-    r"(?:/private)?/(?:tmp|var/tmp|var/folders|dev/shm)/[^\s\"'`:,;)\]]*|[A-Z]:\\[^\s\"']*\\Temp\\[^\s\"':]*",
+    r"(?:/private)?/(?:tmp|var/tmp|var/folders|dev/shm)/[^\s\"'`:,;)\]]*|[A-Z]:\\[^\s\"']{0,200}\\Temp\\[^\s\"':]*",
     re.I,
 )
 _PATH = Lazy(
-    r"(?:file://)?(?<![\w<])(?:[A-Za-z]:)?[\\/]?(?:[\w.@+~-]+[\\/])+[\w.@+~-]*(?:\.[A-Za-z]\w*|[\w@+~-])"
-    r"|(?<![\w/<])/[\w.@+~-]{2,}|\b[\w-]+\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|rb|php|java|kt|c|cc|cpp|h|hpp|cs|swift|scala|ex|sh)\b"
+    r"(?:file://)?(?<![\w.@+~<-])(?:[A-Za-z]:)?[\\/]?(?:[\w.@+~-]+[\\/])+[\w.@+~-]*(?:\.[A-Za-z]\w*|[\w@+~-])"
+    r"|(?<![\w/<])/[\w.@+~-]{2,}|\b[\w-]{1,80}\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|rb|php|java|kt|c|cc|cpp|h|hpp|cs|swift|scala|ex|sh)\b"
 )
 _LAST: tuple[tuple[Lazy, str], ...] = tuple(
-    (Lazy(pattern, re.I), word)
+    (Lazy(pattern, re.I | re.M), word)
     for pattern, word in (
-        (r"(<path>|\.\w{1,4})(?:::?|\()\d+(?:[:,]\s?\d+)?\)?(?!\w)", r"\1"),
-        (r"\b(line|lines|ln|col|column|row|offset|char|position)(\s+|=|:\s?)\d+(?:\s?-\s?\d+)?", r"\1\2<n>"),
-        (r"^\s*(?:>\s*)?\d+\s*\|", "<n> |"),
-        (r"\b\d+(?:\.\d+)?\s?(?:ns|µs|us|ms|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?)\b", "<dur>"),
-        (r"\b(pid|tid|thread|process|worker|ppid|uid|fd|port|job|build|run|attempt|retry|iteration|turn|seed)(\s*[#=:]?\s*)\d+", r"\1\2<n>"),
+        (r"(<path>|\.\w{1,4})(?:::?|\()\d+(?:[:,] ?\d+)?\)?(?!\w)", r"\1"),
+        (r"\b(line|lines|ln|col|column|row|offset|char|position)( |=|: ?)\d+(?: ?- ?\d+)?", r"\1\2<n>"),
+        (r"^(?:> ?)?\d+ ?\|", "<n> |"),
+        (r"\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?)\b", "<dur>"),
+        (r"\b(pid|tid|thread|process|worker|ppid|uid|fd|port|job|build|run|attempt|retry|iteration|turn|seed)( ?[#=:]? ?)\d+", r"\1\2<n>"),
         (r"==\d+==|\[\d{2,}\]", "<n>"),
-        (r"\b((?:request|session|trace|span|correlation|message|thread|run|task|job|build)?[ _-]?id)(\s*[=:]\s*|\s+)[\"']?[\w-]{3,}[\"']?", r"\1\2<id>"),
+        (r"\b((?:request|session|trace|span|correlation|message|thread|run|task|job|build)?[ _-]?id)( ?[=:] ?| )[\"']?[\w-]{3,}[\"']?", r"\1\2<id>"),
         (r"\b(?:req|msg|run|call|toolu|sess|resp|chatcmpl|thread|item)_[A-Za-z0-9_]{4,}\b", "<id>"),
         (r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b", "<hex>"),
         (r"\b\d{6,}\b", "<id>"),
@@ -55,33 +58,29 @@ _LAST: tuple[tuple[Lazy, str], ...] = tuple(
 
 def normalise(text: str, *, paths: bool = True) -> str:
     """The text without what differs from run to run; with `paths=False` only temporary paths are taken out."""
-    text = plain(text[-_LONGEST:])
+    rows = (" ".join(line.split()) for line in plain(text[-_LONGEST:]).splitlines())
+    text = "\n".join(row for row in rows if row)
     for pattern, word in _FIRST:
         text = pattern.sub(word, text)
     text = _TEMP.sub("<path>", text)
     if paths:
         text = _PATH.sub("<path>", text)
-    rows = [_row(line) for line in text.splitlines()]
-    return "\n".join(row for row in rows if row)
-
-
-def _row(line: str) -> str:
     for pattern, word in _LAST:
-        line = pattern.sub(word, line)
-    return " ".join(line.split())
+        text = pattern.sub(word, text)
+    return text
 
 
 def error_fingerprint(text: str) -> str:
-    """Sixteen hex digits that two outputs share when they tell of the same error; of nothing, the empty string."""
+    """Sixteen hex digits, equal for two outputs with the same error; "" for an empty output."""
     return digest(normalise(text))
 
 
-_MARKS = Lazy(r"[*_`#>~]+|^\s*(?:[-+•]|\d+[.)])\s+", re.M)
+_MARKS = Lazy(r"[*_`#>~]+|^[^\S\n]*(?:[-+•]|\d+[.)])[^\S\n]+", re.M)
 
 
 def message_fingerprint(text: str) -> str:
-    """Sixteen hex digits of a final message; its marks, case, spacing and counters of the moment do not matter."""
-    return digest(normalise(_MARKS.sub("", text), paths=False).casefold())
+    """Sixteen hex digits of a final message; Markdown marks, case, spacing and changing numbers do not matter."""
+    return digest(normalise(_MARKS.sub("", text[-_LONGEST:]), paths=False).casefold())
 
 
 def digest(text: str) -> str:

@@ -1,8 +1,8 @@
-"""A completion indicator counts when the agent affirms it: not asked, denied, wished for, promised or quoted.
+"""Find the completion indicators that an agent affirms, and the places where it says that it needs help.
 
-The phrases are the seed's list. `affirmed` finds which of them a message really states; `needs` finds where the agent
-says that it cannot go on without somebody. Both look at sentences, because "not all done", "task complete? no" and
-"once the task is complete" hold the same words as the truth does.
+A phrase counts only if it is affirmed: not asked, denied, wished for, promised or quoted. `affirmed` and `needs` read
+whole sentences, because "not all done", "task complete? no" and "once the task is complete" contain the same words as
+a true statement.
 """
 
 import re
@@ -83,18 +83,20 @@ def sentences(lines: Iterable[Line]) -> Iterator[Sentence]:
 
 def _joined(lines: Iterable[Line]) -> Iterator[tuple[Line, str]]:
     """Own lines, with a sentence that runs on over a line break put together again."""
-    held: tuple[Line, str] | None = None
+    texts: list[str] = []
+    first: Line | None = None
     for line in lines:
         if not line.own or not line.text:
             continue
-        if held and line.kind == "text" and line.block == held[0].block and _runs_on(held[1], line.text):
-            held = (held[0], f"{held[1]} {line.text}")
+        joins = first is not None and line.kind == "text" and line.block == first.block
+        if joins and _runs_on(texts[-1], line.text):
+            texts.append(line.text)
             continue
-        if held:
-            yield held
-        held = (line, line.text)
-    if held:
-        yield held
+        if first:
+            yield first, " ".join(texts)
+        first, texts = line, [line.text]
+    if first:
+        yield first, " ".join(texts)
 
 
 def _runs_on(before: str, after: str) -> bool:
@@ -104,18 +106,19 @@ def _runs_on(before: str, after: str) -> bool:
 
 
 def _clean(text: str) -> str:
+    text = " ".join(text.split())
     text = text.replace("’", "'") if "“" not in text and "‘" not in text else text
     return _MARKS.sub("", _QUOTED.sub(CODE, _STRUCK.sub(CODE, text)))
 
 
-def affirmed(found: Iterable[Sentence], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+def affirmed(stated: Iterable[Sentence], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The names of the distinct indicators that are affirmed and nowhere denied, in the list's order."""
     table = [
         (name, re.compile(pattern, re.I), name in _TICKED_NAMES) for name, pattern in (*PHRASES, *TICKED)
     ]
     table += [(phrase.lower(), _literal(phrase), False) for phrase in extra if phrase.strip()]
     said: dict[str, bool] = {}
-    for sentence in found:
+    for sentence in stated:
         for name, pattern, tick_only in table:
             for match in pattern.finditer(sentence.text):
                 _note(said, name, sentence, match, tick_only)
@@ -124,8 +127,8 @@ def affirmed(found: Iterable[Sentence], extra: tuple[str, ...] = ()) -> tuple[st
 
 def named(claimed: Iterable[str], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Which of the list an agent names over its structured channel; other wordings of one are the same one."""
-    words = (re.sub(r"[\s_-]+", " ", text) for text in claimed)
-    return affirmed((Sentence(text=_clean(text)[:_LONGEST], ticked=True) for text in words), extra)
+    words = (re.sub(r"[\s_-]+", " ", text[:_LONGEST]) for text in claimed)
+    return affirmed((Sentence(text=_clean(text), ticked=True) for text in words), extra)
 
 
 _TICKED_NAMES = frozenset(name for name, _ in TICKED)
@@ -254,15 +257,15 @@ _NEEDS = Lazy(
     rf"|^(?:status\s*:\s*)?blocked\s*(?:[:—–-]\s*(?!none|no\b|nothing|n/a|false|0\b)\S|\b(?:on|by|because|until|waiting|pending)\b)"
     rf"|\b(?:i|we)\s+(?:can(?:not|'t|\s+not)|could(?: not|n't)|(?:am|are|'m|'re)\s+(?:unable|not able)\s+to)\s+"
     rf"(?:proceed|continue|go on|go any further|make (?:any |further )?progress|move forward|finish|complete|start|test|deploy|push)\b"
-    rf".*\b(?:without|until|unless|because|since|as|before)\b"
+    rf".{{0,300}}\b(?:without|until|unless|because|since|as|before)\b"
     rf"|\b(?:i|we)\s+(?:still\s+|also\s+|first\s+|now\s+|just\s+|really\s+)?(?:need|require)\s+(?!to\b|no\b)"
     rf"(?:you(?: or \w+)? to {_DO}\b|(?:[\w'/.-]+\s+){{0,6}}?{_THING}\b|(?:a |some )?human\b)"
-    rf"|^(?:please|kindly|could you(?: please)?|can you(?: please)?)\s+{_DO}\b.*\b{_THING}\b"
+    rf"|^(?:please|kindly|could you(?: please)?|can you(?: please)?)\s+{_DO}\b.{{0,300}}\b{_THING}\b"
     rf"|\b(?:i(?:'m| am)\s+)?waiting\s+(?:for|on)\s+(?:you\b|your\b|a human|human|the user|user|someone|(?:an?|the)?\s*(?:\w+\s+)?{_THING}\b)"
     rf"|\b(?:needs?|requires?|awaiting)\s+(?:a\s+)?(?:human|manual)\s+(?:intervention|input|help|decision|action|approval)\b"
     rf"|\b(?:human|manual|user)\s+(?:intervention|input|decision|action)\s+(?:is\s+)?(?:required|needed|necessary)\b"
     rf"|\bescalating\s+to\s+(?:a\s+)?human\b"
-    rf"|\b(?:missing|no)\s+(?:[\w'/.-]+\s+){{0,4}}?(?:key|token|password|credentials?|access|permission)\b.*\b(?:cannot|can't|unable|blocked|stuck)\b",
+    rf"|\b(?:missing|no)\s+(?:[\w'/.-]+\s+){{0,4}}?(?:key|token|password|credentials?|access|permission)\b.{{0,300}}\b(?:cannot|can't|unable|blocked|stuck)\b",
     re.I,
 )
 _NOT_NEEDED = Lazy(
@@ -271,9 +274,9 @@ _NOT_NEEDED = Lazy(
 )
 
 
-def needs(found: Iterable[Sentence]) -> bool:
+def needs(stated: Iterable[Sentence]) -> bool:
     """The agent says that it cannot go on without somebody's help."""
-    return any(_is_need(sentence) for sentence in found)
+    return any(_is_need(sentence) for sentence in stated)
 
 
 def _is_need(sentence: Sentence) -> bool:
@@ -293,12 +296,12 @@ _NOT_RED = Lazy(
 )
 
 
-def says_ci_is_red(found: Iterable[Sentence]) -> bool:
+def says_ci_is_red(stated: Iterable[Sentence]) -> bool:
     """The agent states, of now and without a condition, that continuous integration fails."""
     return any(
         not sentence.ticked
         and not sentence.later
         and _RED.search(sentence.text) is not None
         and _NOT_RED.search(sentence.text) is None
-        for sentence in found
+        for sentence in stated
     )

@@ -1,8 +1,8 @@
-"""Only what the agent says in its own voice counts.
+"""Find which lines of a Markdown message the agent says itself.
 
-A final message is Markdown. Fenced and indented code, quotes, comments, inline code, program output and other
-speakers' words stand in it but are not the agent's statement. Here each line is marked as its own or not, and its
-list, heading and check-box marks are taken off, so that the readers above never meet foreign words.
+Fenced and indented code, quotes, comments, inline code, program output and other speakers' words are in the message
+but are not the agent's own statements. Each line is marked as its own or not, and its list, heading and check-box marks
+are removed, so that `signals` and `indicators` only see the agent's words.
 """
 
 import re
@@ -42,7 +42,7 @@ _FOREIGN = (
 _TAG = Lazy(
     rf"\s*(?:[-*+]\s+)?<({_FOREIGN})(?:\s[^>]*)?>|\s*\[((?:tool|function)[\w -]*)[^\]]*\](?!\()", re.I
 )
-_INLINE_TAG = Lazy(r"<(code|pre|q|s|del|tt|kbd|samp|quote|blockquote)(?:\s[^>]*)?>.*?</\1>", re.I)
+_INLINE_TAG = Lazy(r"<(code|pre|q|s|del|tt|kbd|samp|quote|blockquote)(?:\s[^>]{0,200})?>.{0,500}?</\1>", re.I)
 _NEVER_PROSE = ("tool", "function", "antml", "system-", "think", "pre", "stdout", "stderr", "reasoning")
 _DIFF = re.compile(r"diff --git |@@ -\d|\+\+\+ [ab]/|--- [ab]/|index [0-9a-f]{7,}\.\.")
 _DIFF_BODY = re.compile(r"[ +\-@\\]|index |new file|deleted file|similarity|rename ")
@@ -51,24 +51,54 @@ _SPEAKER = re.compile(
     r"\s*(?:#+\s*)?\W{0,2}(user|human|assistant|agent|claude|codex|gemini|ai)\W{0,2}:", re.I
 )
 _ASSISTANT = re.compile(r"(?im)^[^\w\n]{0,6}(?:assistant|agent|claude|codex|gemini|ai)[^\w\n]{0,2}:")
-_LONGEST = 10_000  # nobody states anything in a longer line
-_EMIT = r"(?:print|output|emit|say|write|set|report|send|add|end with|finish with|reply|respond|answer|include|put)"
-QUOTING = Lazy(
-    r"\b(?:prompts?|instructions?|template|readme|file|plan|spec|docs?|documentation|rules?|guide|comment|note|log"
-    r"|\S+\.(?:md|txt|log|py|js|ts|go|rs|json|ya?ml|toml))\b.*\b(?:says?|said|reads?|states?|asks?|tells?|contains?"
-    r"|shows?|demands?|requires?|wants?|expects?|instructs?)\b"
-    rf"|\b(?:will|would|should|must|shall|going to|supposed to|have to|has to|need to|told to|asked to)\b.*\b{_EMIT}\b"
-    rf"|\b(?:when|once|if|until|unless|as soon as)\b.*\b{_EMIT}\b"
-    r"|^\W*(?:for )?(?:examples?|e\.g\.|expected (?:output|format|reply)|format|template|sample(?: output)?)\W*:"
+_LONGEST = 200_000  # a longer message is read from there to its end
+_WIDEST = 10_000  # nobody states anything in a longer line
+_EMIT = Lazy(
+    r"\b(?:print|output|emit|say|write|set|report|send|add|end with|finish with|reply|respond|answer|include|put)\b",
+    re.I,
+)
+_PAIRS = (  # a word of the first kind, and later in the line one of the second
+    (
+        Lazy(
+            r"\b(?:prompts?|instructions?|template|readme|file|plan|spec|docs?|documentation|rules?|guide|comment|note|log)\b"
+            r"|\w\.(?:md|txt|log|py|js|ts|go|rs|json|ya?ml|toml)\b",
+            re.I,
+        ),
+        Lazy(
+            r"\b(?:says?|said|reads?|states?|asks?|tells?|contains?|shows?|demands?|requires?|wants?|expects?|instructs?)\b",
+            re.I,
+        ),
+    ),
+    (
+        Lazy(
+            r"\b(?:will|would|should|must|shall|going to|supposed to|have to|has to|need to|told to|asked to"
+            r"|when|once|if|until|unless|as soon as)\b",
+            re.I,
+        ),
+        _EMIT,
+    ),
+)
+_LABEL = Lazy(
+    r"^\W*(?:for )?(?:examples?|e\.g\.|expected (?:output|format|reply)|format|template|sample(?: output)?)\W*:"
     r"|\bmust be explicit\b|\bneed(?:s|ed)? (?:>=|≥|at least)"
     r"|^\W*(?:the )?contents? of\b|^\W*(?:stdout|stderr)\b|\bfor example\b",
     re.I,
 )
-"""A sentence that announces somebody else's words, or words for later."""
+
+
+def announces_other_words(text: str) -> bool:
+    """The sentence introduces somebody else's words, or words for later."""
+    return _LABEL.search(text) is not None or any(_in_order(text, *pair) for pair in _PAIRS)
+
+
+def _in_order(text: str, first: Lazy, second: Lazy) -> bool:
+    start = first.search(text)
+    return start is not None and second.search(text[start.end() :]) is not None
 
 
 def read(text: str) -> tuple[Line, ...]:
-    """Every line of a Markdown message, each marked as the agent's own or not."""
+    """The lines of a Markdown message, each marked as the agent's own or not."""
+    text = text[-_LONGEST:]
     scan = _Scan(text)
     rows = [(raw, scan.visible(raw)) for raw in lines_of(text)]
     return tuple(_without_inline_code(_blocks(rows)))
@@ -78,14 +108,14 @@ class _Scan:
     """Where the reading stands: inside which fence, comment, tag, quote or foreign passage."""
 
     def __init__(self, text: str) -> None:
-        self.lowered = text.lower()
+        self.closings = frozenset(re.findall(r"/([\w:-]+)", text.lower()))
         self.has_assistant = _ASSISTANT.search(text) is not None
         self.fence = self.tag = ""
         self.comment = self.lazy = self.output = self.announced = self.diff = self.other = self.listed = False
 
     def visible(self, line: str) -> str | None:
         """The part of the line that the agent says itself; None where the line is not its own."""
-        if len(line) > _LONGEST:
+        if len(line) > _WIDEST:
             return None
         if self.fence:
             return self._close_fence(line)
@@ -127,7 +157,8 @@ class _Scan:
         return line
 
     def _foreign(self, line: str) -> bool:
-        bare = _ITEM.sub("", line, count=1)
+        item = _ITEM.match(line)
+        bare = line[item.end() :] if item else line
         return (
             self._opens_fence(line, bare)
             or self._opens_tag(line)
@@ -137,20 +168,19 @@ class _Scan:
         )
 
     def _opens_fence(self, line: str, bare: str) -> bool:
-        found = _FENCE.match(bare.strip()) if self.listed or columns(line) < 4 else None
-        if found:
-            self.fence = found.group(1) or found.group(3)
-        return found is not None
+        fence = _FENCE.match(bare.strip()) if self.listed or columns(line) < 4 else None
+        if fence:
+            self.fence = fence.group(1) or fence.group(3)
+        return fence is not None
 
     def _opens_tag(self, line: str) -> bool:
-        found = _TAG.match(_INLINE_TAG.sub("", line))
-        if not found:
+        tag = _TAG.match(_INLINE_TAG.sub("", line))
+        if not tag:
             return False
-        name = (found.group(1) or found.group(2).split()[0]).lower()
-        ends = f"/{name}" in self.lowered
-        if not ends and not name.startswith(_NEVER_PROSE):
+        name = (tag.group(1) or tag.group(2).split()[0]).lower()
+        if not name.startswith(_NEVER_PROSE) and name not in self.closings:
             return False
-        if f"/{name}" not in line.lower()[found.end() - 1 :]:
+        if f"/{name}" not in line.lower()[tag.end() - 1 :]:
             self.tag = name
         return True
 
@@ -175,17 +205,17 @@ class _Scan:
         if _CONSOLE.match(line):
             self.output, self.announced = True, False
         foreign = self.other or self.diff or self.output
-        self.announced = line.rstrip(" *_").endswith(":") and QUOTING.search(line) is not None
+        self.announced = line.rstrip(" *_").endswith(":") and announces_other_words(line)
         if self.announced and not foreign:
             self.output = True  # what follows, not this line
         return foreign
 
     def _speaker(self, line: str) -> None:
-        found = _SPEAKER.match(line)
-        if not found:
+        speaker = _SPEAKER.match(line)
+        if not speaker:
             return
-        user = found.group(1).lower() in ("user", "human")
-        if not user or self.has_assistant or not line[found.end() :].strip(" *_"):
+        user = speaker.group(1).lower() in ("user", "human")
+        if not user or self.has_assistant or not line[speaker.end() :].strip(" *_"):
             self.other = user
 
 
@@ -196,31 +226,31 @@ def columns(line: str) -> int:
 
 
 def _blocks(rows: list[tuple[str, str | None]]) -> list[Line]:
-    found: list[Line] = []
+    lines: list[Line] = []
     block, before = 0, "blank"
-    for raw, seen in rows:
-        line = _line(raw, seen, block)
+    for raw, visible in rows:
+        line = _line(raw, visible, block)
         starts = not (line.own and line.kind == "text" and before in ("text", "item"))
         block += starts
-        found.append(msgspec.structs.replace(line, block=block))
+        lines.append(msgspec.structs.replace(line, block=block))
         before = line.kind if line.own else "blank"
-    return found
+    return lines
 
 
-def _line(raw: str, seen: str | None, block: int) -> Line:
-    if seen is None or not seen.strip():
-        return Line(raw=raw, text="", own=seen is not None, block=block, kind="blank")
-    kind, text = _kind(_INLINE_TAG.sub(CODE, seen))
+def _line(raw: str, visible: str | None, block: int) -> Line:
+    if visible is None or not visible.strip():
+        return Line(raw=raw, text="", own=visible is not None, block=block, kind="blank")
+    kind, text = _kind(_INLINE_TAG.sub(CODE, visible))
     box = _BOX.match(text)
     tick = "" if box is None else _TICKS.get(box.group(1) or box.group(2) or " ", " ")
     return Line(raw, text[box.end() :].strip() if box else text, own=True, block=block, kind=kind, box=tick)
 
 
 def _kind(text: str) -> tuple[str, str]:
-    if found := _HEADING.match(text):
-        return "heading", text[found.end() :].strip().rstrip("#").rstrip()
-    if found := _ITEM.match(text):
-        return "item", text[found.end() :].strip()
+    if mark := _HEADING.match(text):
+        return "heading", text[mark.end() :].strip().rstrip("#").rstrip()
+    if mark := _ITEM.match(text):
+        return "item", text[mark.end() :].strip()
     if text.lstrip().startswith("|"):
         return "table", text.strip()
     return "text", text.strip()
@@ -249,15 +279,19 @@ def _blanked(block: list[Line]) -> list[Line]:
 
 
 def _blank_spans(text: str) -> str:
-    runs = [(m.start(), m.end()) for m in _TICK_RUN.finditer(text)]
-    out, at, i = "", 0, 0
+    """Code between two runs of equally many back-ticks, replaced line by line."""
+    runs = [(run.start(), run.end()) for run in _TICK_RUN.finditer(text)]
+    last = {end - start: i for i, (start, end) in enumerate(runs)}
+    parts: list[str] = []
+    at = i = 0
     while i < len(runs):
         start, end = runs[i]
-        close = next((j for j in range(i + 1, len(runs)) if runs[j][1] - runs[j][0] == end - start), None)
-        if close is None:
-            i += 1
+        length, i = end - start, i + 1
+        if last[length] < i:  # no later run is as long
             continue
-        inside = text[start : runs[close][1]]
-        out, at = out + text[at:start] + "\n".join(CODE for _ in inside.split("\n")), runs[close][1]
-        i = close + 1
-    return out + text[at:]
+        while runs[i][1] - runs[i][0] != length:
+            i += 1
+        inside = text[start : runs[i][1]]
+        parts += [text[at:start], "\n".join(CODE for _ in inside.split("\n"))]
+        at, i = runs[i][1], i + 1
+    return "".join((*parts, text[at:]))

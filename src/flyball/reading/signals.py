@@ -1,11 +1,12 @@
-"""What an agent says is a claim, and a claim is read strictly.
+"""Read an agent's final message strictly: is the work complete, not complete, blocked, rate limited or failed?
 
-Words count only in the agent's own voice and final message (`prose`), a signal only alone on its line, an indicator
-only affirmed (`indicators`). What the process did outranks what it said: failed > rate_limited > blocked > complete >
-not_complete. A limit is never read from prose. Whatever is missing is told, as sentences, to the agent.
+Only the agent's own words in its final message count (`prose`). A signal must be alone on its line; an indicator must
+be affirmed (`indicators`). What the process did outranks what the agent said: failed > rate_limited > blocked >
+complete > not_complete. Limits are never read from prose. Whatever is missing is reported back to the agent.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -136,9 +137,7 @@ _EXIT_FALSE = Lazy(rf"{_MARK}EXIT_SIGNAL{_MARK}\s*[:=]{_MARK}\s*{_MARK}false\b",
 def _exit_signal(lines: tuple[Line, ...]) -> bool | None:
     """True where the agent says true on a line of its own and nowhere says false; None where it says nothing."""
     said_true = False
-    for at, line in enumerate(lines):
-        if not line.own or "EXIT_SIGNAL" not in line.text or _is_foreign(lines, at):
-            continue
+    for line in _statements(lines, "EXIT_SIGNAL"):
         if _EXIT_FALSE.match(line.text):
             return False
         found = _EXIT.fullmatch(line.text)
@@ -159,14 +158,22 @@ _RUNS_ON = Lazy(
 _SECTION = Lazy(r"\b(?:instructions?|prompts?|examples?|template|format)\b", re.I)
 
 
-def _is_foreign(lines: tuple[Line, ...], at: int) -> bool:
-    """The signal is part of a sentence that wraps around it, or stands in a section of instructions."""
+def _statements(lines: tuple[Line, ...], word: str) -> Iterator[Line]:
+    """The agent's own lines with this word, except in a section of instructions or inside a longer sentence."""
+    quoted_section = False
+    for at, line in enumerate(lines):
+        if word in line.text and line.own and not quoted_section and not _is_in_sentence(lines, at):
+            yield line
+        if line.own and line.kind == "heading":
+            quoted_section = _SECTION.search(line.text) is not None
+
+
+def _is_in_sentence(lines: tuple[Line, ...], at: int) -> bool:
+    """The signal is part of a sentence that continues on the lines around it."""
     before = lines[at - 1].text if at and _is_text(lines[at - 1]) else ""
     after = lines[at + 1].text if at + 1 < len(lines) and _is_text(lines[at + 1]) else ""
-    if _RUNS_ON.match(after) or (not before.endswith((".", "!")) and prose.QUOTING.search(before)):
-        return True
-    heading = next((line for line in reversed(lines[:at]) if line.own and line.kind == "heading"), None)
-    return heading is not None and _SECTION.search(heading.text) is not None
+    quoting = not before.endswith((".", "!")) and prose.announces_other_words(before)
+    return quoting or _RUNS_ON.match(after) is not None
 
 
 def _is_text(line: Line) -> bool:
@@ -265,12 +272,9 @@ _OUTCOME = Lazy(rf"{_MARK}OUTCOME(?:{_MARK}:|:{_MARK})\s*{_MARK}([A-Za-z][A-Za-z
 def read_outcome(text: str) -> str | None:
     """The outcome claimed by a line `OUTCOME: name`, in lower case; None where there is none or they differ."""
     lines = prose.read(spoken(plain(text)).message)
-    named = {
-        found.group(1).lower()
-        for at, line in enumerate(lines)
-        if line.own
-        and line.box != " "
-        and not _is_foreign(lines, at)
-        and (found := _OUTCOME.fullmatch(line.text))
+    claims = {
+        claim.group(1).lower()
+        for line in _statements(lines, "OUTCOME")
+        if line.box != " " and (claim := _OUTCOME.fullmatch(line.text))
     }
-    return named.pop() if len(named) == 1 else None
+    return claims.pop() if len(claims) == 1 else None

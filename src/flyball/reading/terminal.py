@@ -1,6 +1,11 @@
-"""Terminals decorate text; readers want the words. What is stripped here is colour and cursor movement only."""
+"""Terminal output as plain text: escape sequences removed, line endings unified, size bounded.
+
+A program may print megabytes of anything. Readers that search with patterns read `last_lines`, so that a long output
+costs no more than a short one.
+"""
 
 import re
+from itertools import groupby
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -25,3 +30,9 @@ def whole(text: str) -> str:
 def lines_of(text: str) -> list[str]:
     """The lines of the text, whichever of the three line endings it uses."""
     return _BREAKS.split(text)
+
+
+def last_lines(text: str, most: int, widest: int) -> str:
+    """The last `most` characters as plain lines of at most `widest` characters, with single empty lines only."""
+    lines = (line.rstrip()[:widest] for line in lines_of(plain(text[-most:])))
+    return "\n".join(line for key, run in groupby(lines) for line in (run if key else ("",)))

@@ -1,41 +1,38 @@
-"""How many tests fail is what the runner's own summary says, and nothing where no summary is known.
+"""Count failing tests from the summaries that test runners print.
 
-Each runner is a row: what its summary looks like and how it counts. Several summaries in one output (packages,
-modules, two runners behind one `make test`) add up.
+Each runner has a pattern for its summary lines and a way to count. Several summaries in one output (packages, modules,
+two runners behind one `make test`) add up. Where no summary is recognised the count is unknown.
+
+Patterns never look beyond a line or two, so the work grows with the output's length and no faster.
 """
 
 import re
 from collections.abc import Callable, Iterable
 
 from flyball.reading.lazy import Lazy
-from flyball.reading.terminal import plain
+from flyball.reading.terminal import last_lines
 
-_LONGEST = 1_000_000
+_LONGEST, _WIDEST = 1_000_000, 2_000  # summaries are short lines near the end
 _NAMES_KEPT = 200
 
 
 def failing(output: str) -> int | None:
     """The number of failing tests that the runners report; None where no runner's summary is found."""
-    text = _bounded(output)
+    text = last_lines(output, _LONGEST, _WIDEST)
     counts = [count for count in (reader(text) for reader in _READERS) if count is not None]
     return sum(counts) if counts else None
 
 
 def failing_names(output: str) -> tuple[str, ...]:
     """The names of failing tests as the runners print them, each once, in order, at most 200."""
-    text = _bounded(output)
-    found: dict[tuple[int, str], None] = {}
-    for pattern in _NAMES:
-        for match in pattern.finditer(text):
-            name = next(group for group in match.groups() if group is not None)
-            found[match.start(), name.strip()] = None
-    named = dict.fromkeys(name for _, name in sorted(found) if name)
-    return tuple(named)[:_NAMES_KEPT]
-
-
-def _bounded(output: str) -> str:
-    """The end of the output without colours, with plain line ends: summaries stand at the end."""
-    return plain(output[-_LONGEST:]).replace("\r\n", "\n").replace("\r", "\n")
+    text = last_lines(output, _LONGEST, _WIDEST)
+    places = {
+        (match.start(), next(group for group in match.groups() if group is not None).strip())
+        for pattern in _NAMES
+        for match in pattern.finditer(text)
+    }
+    names = dict.fromkeys(name for _, name in sorted(places) if name)
+    return tuple(names)[:_NAMES_KEPT]
 
 
 # ── readers ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -48,8 +45,8 @@ def _sum(pattern: str) -> Reader:
     compiled = Lazy(pattern, re.M)
 
     def read(text: str) -> int | None:
-        found = list(compiled.finditer(text))
-        return sum(int(group) for match in found for group in match.groups() if group) if found else None
+        matches = list(compiled.finditer(text))
+        return sum(int(group) for match in matches for group in match.groups() if group) if matches else None
 
     return read
 
@@ -60,72 +57,65 @@ _PYTEST = Lazy(
 
 
 def _pytest(text: str) -> int | None:
-    found = [match.group(1) for match in _PYTEST.finditer(text)]
-    found = [
-        summary
-        for summary in found
-        if re.search(r"\d (?:passed|failed|error|skipped|xfailed|deselected)", summary)
-    ]
-    return sum(map(_pytest_failures, found)) if found else None
+    lines = (match.group(1) for match in _PYTEST.finditer(text))
+    words = r"\d (?:passed|failed|error|skipped|xfailed|deselected)"
+    summaries = [line for line in lines if re.search(words, line)]
+    return _total(r"(\d+) (?:failed|errors?)\b", summaries) if summaries else None
 
 
-def _pytest_failures(summary: str) -> int:
-    return sum(int(count) for count in re.findall(r"(\d+) (?:failed|errors?)\b", summary))
+def _total(count: str, summaries: Iterable[str]) -> int:
+    return sum(int(number) for summary in summaries for number in re.findall(count, summary))
 
 
-_UNITTEST = Lazy(r"^Ran \d+ tests? in [\d.]+s\n+(?:(OK|NO TESTS RAN)\b|FAILED(?: \(([^)]*)\))?)", re.M)
+_UNITTEST = Lazy(r"^Ran \d+ tests? in [\d.]+s\n+(?:(OK|NO TESTS RAN)\b|FAILED(?: \(([^)\n]*)\))?)", re.M)
 
 
 def _unittest(text: str) -> int | None:
-    found = [match for match in _UNITTEST.finditer(text) if match.group(1) != "NO TESTS RAN"]
-    return sum(_unittest_failures(match.group(2) or "") for match in found) if found else None
+    runs = [match for match in _UNITTEST.finditer(text) if match.group(1) != "NO TESTS RAN"]
+    details = (match.group(2) or "" for match in runs)
+    return _total(r"(?:failures|errors|unexpected successes)=(\d+)", details) if runs else None
 
 
-def _unittest_failures(detail: str) -> int:
-    return sum(int(n) for n in re.findall(r"(?:failures|errors|unexpected successes)=(\d+)", detail))
-
-
-_JEST = Lazy(r"^\s*Tests:?\s{2,}([^\n]*?\d[^\n]*)$", re.M)
+_JEST = Lazy(r"^\s*Tests:?[^\S\n]{2,}(\S[^\n]*)$", re.M)
 _JEST_SUITES = Lazy(r"^\s*Test (?:Suites:|Files)\s+(\d+) failed", re.M)
 
 
 def _jest(text: str) -> int | None:
     """Jest and Vitest: failed tests, or failed files where a file did not even load."""
-    found = [
+    summaries = [
         match.group(1)
         for match in _JEST.finditer(text)
-        if re.search(r"total|passed|failed|skipped|todo", match.group(1))
+        if re.search(r"\d", match.group(1)) and re.search(r"total|passed|failed|skipped|todo", match.group(1))
     ]
     suites = sum(int(n) for n in _JEST_SUITES.findall(text))
-    if not found and not suites:
+    if not summaries and not suites:
         return None
-    tests = sum(int(n) for summary in found for n in re.findall(r"(\d+) failed", summary))
-    return tests or suites
+    return _total(r"(\d+) failed", summaries) or suites
 
 
 _MOCHA = Lazy(r"^\s*(\d+) (passing|failing)\b", re.M)
 
 
 def _mocha(text: str) -> int | None:
-    found = _MOCHA.findall(text)
-    return sum(int(count) for count, word in found if word == "failing") if found else None
+    counts = _MOCHA.findall(text)
+    return sum(int(count) for count, word in counts if word == "failing") if counts else None
 
 
 _GO = Lazy(
-    r"^(?:(--- FAIL: )|(ok)\s+\S+\s+(?:\(cached\)|[\d.]+s)|(FAIL)\s+\S+(?:\s+(?:[\d.]+s|\[[^\]]+\]))|(\?)\s+\S+\s+\[no test files\])",
+    r"^(?:(--- FAIL: )|(ok)\s+\S+\s+(?:\(cached\)|[\d.]+s)|(FAIL)\s+\S+(?:\s+(?:[\d.]+s|\[[^\]\n]+\]))|(\?)\s+\S+\s+\[no test files\])",
     re.M,
 )
 
 
 def _go(text: str) -> int | None:
     """A package that failed without naming a test (it did not build, or it panicked) counts as one."""
-    total, named, seen = 0, 0, False
+    total, tests, packages = 0, 0, 0
     for test, fine, package, _ in _GO.findall(text):
-        seen = seen or bool(fine or package)
-        named += bool(test)
+        tests += bool(test)
         if fine or package:
-            total, named = total + (max(named, 1) if package else named), 0
-    return total + named if seen else None
+            total, tests = total + (max(tests, 1) if package else tests), 0
+            packages += 1
+    return total + tests if packages else None
 
 
 _TAP = Lazy(r"^(not )?ok \d+(?:[^\n#]|\\#)*(#\s*(?:todo|skip))?", re.M | re.I)
@@ -151,20 +141,16 @@ _MAVEN_CLASS = Lazy(
 
 def _maven(text: str) -> int | None:
     """Surefire prints a line for each class and one for all; the latter where it is there."""
-    found = _MAVEN.findall(text) or _MAVEN_CLASS.findall(text)
-    return sum(int(failures) + int(errors) for failures, errors in found) if found else None
+    lines = _MAVEN.findall(text) or _MAVEN_CLASS.findall(text)
+    return sum(int(failures) + int(errors) for failures, errors in lines) if lines else None
 
 
 _PHPUNIT = Lazy(r"^(?:OK \(\d+ tests?,|Tests: \d+, Assertions: \d+([^\n]*))", re.M)
 
 
 def _phpunit(text: str) -> int | None:
-    found = [match.group(1) or "" for match in _PHPUNIT.finditer(text)]
-    return (
-        sum(int(n) for rest in found for n in re.findall(r"(?:Failures|Errors): (\d+)", rest))
-        if found
-        else None
-    )
+    summaries = [match.group(1) or "" for match in _PHPUNIT.finditer(text)]
+    return _total(r"(?:Failures|Errors): (\d+)", summaries) if summaries else None
 
 
 _READERS: tuple[Reader, ...] = (
@@ -178,7 +164,7 @@ _READERS: tuple[Reader, ...] = (
     _phpunit,
     _sum(r"^test result: \w+\. \d+ passed; (\d+) failed;"),  # cargo test
     _sum(
-        r"^\s*Summary \[[^\]]*\]\s+\d+(?:/\d+)? tests? run: \d+ passed(?:[^\n]*?, (\d+) failed)?"
+        r"^\s*Summary \[[^\]\n]*\]\s+\d+(?:/\d+)? tests? run: \d+ passed(?:[^\n]*?, (\d+) failed)?"
     ),  # cargo nextest
     _sum(
         r"^\d+ examples?, (\d+) failures?(?:, \d+ pending)?(?:, (\d+) errors? occurred outside of examples)?"
@@ -203,11 +189,11 @@ _NAMES = _compiled((
     r"^(?:FAIL|ERROR): (\w+ \([\w.<>]+\))",  # unittest
     r"^\s*--- FAIL: (\S+)",  # go
     r"^test (\S[^\n]*?) \.\.\. FAILED",  # cargo
-    r"^\s+FAIL \[[^\]]*\] ([^\n]+)$",  # nextest
+    r"^\s+FAIL \[[^\]\n]*\] ([^\n]+)$",  # nextest
     r"^rspec (\S+)",
     r"^\s+● ([^\n]+ › [^\n]+)$",  # jest
     r"^ ?(?:FAIL|×)\s{1,2}([^\n]+? > [^\n]+?)(?: \d+ms)?$",  # vitest
-    r"^not ok \d+ (?:- )?([^\n#]+?)(?:\s*$)",  # TAP
+    r"^not ok \d+ (?:- )?([^\n#]+)$",  # TAP
     r"^\s*✖ ([^\n]+?) \([\d.]+ms\)$",  # node:test
     r"^\d+\) (\w[\w\\]*::\w+)",  # phpunit
     r"^\s+Failed (\S+) \[",  # dotnet
