@@ -84,3 +84,33 @@ def test_a_run_whose_repository_was_moved_keeps_its_place(place: Place) -> None:
     assert said.code == 2 and "is not there" in said.err
     elsewhere.rename(place.repo)
     assert place.fb("resume", run).code == 0
+
+
+# ---- folders nested deeper than a path can name --------------------------------------------------------------------
+
+
+def dig(depth: int, name: str) -> str:
+    steps = f"for n in range({depth}): os.mkdir('{name}'); os.chdir('{name}')"
+    return f"python3 -S -c \"import os\n{steps}\nopen('f', 'w').write('x')\""
+
+
+@pytest.mark.parametrize(("depth", "name"), [(1_100, "d"), (25, "d" * 240)])
+def test_a_cancelled_run_leaves_deep_folders_and_no_traceback(place: Place, depth: int, name: str) -> None:
+    place.run(place.script(coder=[{"write": {"calc.py": FIXED}}]), "--breakpoint", "write", "--json")
+    assert place.fb("take-over", "@last").code == 0
+    folder = next(place.state.glob("runs/*"))
+    subprocess.run(dig(depth, name), shell=True, cwd=folder / "checkout", check=True)
+    assert place.fb("cancel", "@last").code == 0
+    told = place.fb("resume", "@last")
+    assert (told.code, "Traceback" in told.err) == (1, False), told.err
+    assert place.last()["stop_reason"]["code"] == "cancelled"
+    assert (folder / "checkout/calc.py").exists() and (folder / "kept").read_text().endswith(".")
+
+
+def test_folders_that_no_path_can_name_cost_the_turn_and_no_more(place: Place) -> None:
+    once = f"test -e ~/dug || {{ touch ~/dug; {dig(25, 'd' * 240)}; }}"
+    agent = place.script(coder=[{"write": {"calc.py": FIXED}, "run": once}])
+    said = place.run(agent, "--json")
+    assert (said.code, said.json["stop_reason"]["code"]) == (0, "completed")
+    assert "nested deeper than a path can name" in place.fb("log", "@last").out
+    assert not list(place.state.glob("runs/*/checkout")), "and it can be cleaned up"

@@ -53,7 +53,11 @@ class Performer:
 
     def _tidy(self, folder: RunDir) -> None:
         with contextlib.suppress(FlyballError, OSError):
-            why = Workspace.open(folder.path).close(remove_checkout=True)
+            work = Workspace.open(folder.path)
+            try:
+                why = work.close(remove_checkout=True)
+            except FlyballError as problem:
+                why = str(problem)
             if why:
                 folder.why_kept.write_text(why, "utf-8")
 
@@ -65,9 +69,9 @@ class Performer:
             news = Interrupted(act.key, str(stopped))
         except Gone as problem:
             news = Interrupted(act.key, str(problem), gone=True)
-        except (
-            Exception
-        ) as problem:  # whatever it is: the loop must hear of it, and the agent is not to blame
+        except FlyballError as problem:
+            news = Interrupted(act.key, whole(str(problem)))
+        except Exception as problem:  # whatever it is: the loop must know, and the agent is not to blame
             news = Interrupted(act.key, whole(f"{type(problem).__name__}: {problem}"))
         self._stops.pop(act.key, None)
         stop.close()

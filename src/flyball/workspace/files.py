@@ -4,6 +4,8 @@
 bytes it holds. `put` is its inverse, and checks that it was: after `put(t)`, `tree() == t`.
 """
 
+import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -81,6 +83,10 @@ class Files(Struct, frozen=True):
         try:
             unlock(self.root)
         except OSError as err:
+            if err.errno == errno.ENAMETOOLONG:
+                raise WorkspaceError(
+                    f"{self.root} holds folders nested deeper than a path can name."
+                ) from err
             raise WorkspaceError(f"{self.root} cannot be made readable: {err.strerror}.") from err
 
     def _forget_index(self) -> None:
@@ -142,12 +148,14 @@ class Files(Struct, frozen=True):
         return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
     def _beyond_link(self, folder: bytes, links: dict[bytes, bool]) -> bool:
-        if not folder:
-            return False
-        if folder not in links:
-            above = self._beyond_link(folder.rpartition(b"/")[0], links)
-            links[folder] = above or stat.S_ISLNK(_mode(self._path(folder)))
-        return links[folder]
+        unknown: list[bytes] = []
+        while folder and folder not in links:
+            unknown.append(folder)
+            folder = folder.rpartition(b"/")[0]
+        beyond = links.get(folder, False)
+        for name in reversed(unknown):
+            beyond = links[name] = beyond or stat.S_ISLNK(_mode(self._path(name)))
+        return beyond
 
     def _path(self, name: bytes) -> bytes:
         return os.path.join(os.fsencode(self.root), name)  # noqa: PTH118 (names may be no UTF-8)
@@ -184,12 +192,15 @@ class Files(Struct, frozen=True):
 
 def remove_empty(folder: Path) -> None:
     """The folder and those in it, as far as they hold nothing."""
-    if not folder.is_dir() or folder.is_symlink():
-        return
-    for child in list(folder.iterdir()):
-        remove_empty(child)
-    if not any(folder.iterdir()):
-        folder.rmdir()
+    folders, todo = list[Path](), [folder]
+    while todo:
+        one = todo.pop()
+        if one.is_dir() and not one.is_symlink():
+            folders.append(one)
+            todo += one.iterdir()
+    for one in reversed(folders):
+        with contextlib.suppress(OSError):  # it holds something
+            one.rmdir()
 
 
 def _mode(path: bytes) -> int:

@@ -78,14 +78,15 @@ def _small(root: bytes, ignored: list[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def _below(root: bytes, name: bytes) -> Iterator[tuple[bytes, int]]:
-    path = os.path.join(root, name)  # noqa: PTH118 (names may be no UTF-8)
-    try:
-        info = os.lstat(path)
-        children = sorted(os.listdir(path)) if stat.S_ISDIR(info.st_mode) else []  # noqa: PTH208
-    except OSError:
-        return
-    for child in children:
-        if child not in LEFT_OUT:
-            yield from _below(root, name + b"/" + child)
-    if (stat.S_ISREG(info.st_mode) and info.st_size <= FILE_BYTES_MAX) or stat.S_ISLNK(info.st_mode):
-        yield name, info.st_size
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        path = os.path.join(root, name)  # noqa: PTH118 (names may be no UTF-8)
+        try:
+            info = os.lstat(path)
+            children = os.listdir(path) if stat.S_ISDIR(info.st_mode) else []  # noqa: PTH208
+        except OSError:
+            continue
+        todo += [name + b"/" + child for child in children if child not in LEFT_OUT]
+        if (stat.S_ISREG(info.st_mode) and info.st_size <= FILE_BYTES_MAX) or stat.S_ISLNK(info.st_mode):
+            yield name, info.st_size

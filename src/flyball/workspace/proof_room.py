@@ -12,7 +12,7 @@ from flyball.errors import WorkspaceError
 from flyball.workspace.files import Files
 from flyball.workspace.git import raw, text
 from flyball.workspace.special_files import special_files
-from flyball.workspace.store import remove, write_whole
+from flyball.workspace.store import remove, remove_too_deep, write_whole
 
 
 class Room(Struct, frozen=True):
@@ -64,7 +64,12 @@ class Room(Struct, frozen=True):
     def _drop_strays(self, kept: Sequence[str]) -> None:
         if not self.root.is_dir() or self.root.is_symlink():
             return
-        for stray in special_files(self.root, [raw(path) for path in kept]):
+        try:
+            strays = special_files(self.root, [raw(path) for path in kept])
+        except OSError as problem:
+            remove_too_deep(self.root, problem)
+            strays = special_files(self.root, [raw(path) for path in kept])
+        for stray in strays:
             remove(self.root / stray.path)
 
     def _clear(self, kept: Sequence[str]) -> None:

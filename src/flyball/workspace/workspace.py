@@ -35,6 +35,7 @@ from flyball.workspace.store import (
     numbers_in,
     read_ref,
     remove,
+    remove_too_deep,
     unlock,
     write_ref,
     write_whole,
@@ -44,6 +45,7 @@ TURN = "refs/flyball/turn/"
 KEPT = re.compile(r"(?:(quarantine|interrupted|by-hand)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 LINK = re.compile(rb"(?:^|\0)120000 blob ([0-9a-f]+)\t([^\0]+)")
 MERGE_TREE = (2, 38)
+TOO_DEEP_MOST = 20
 
 
 class Merged(Struct, frozen=True):
@@ -246,9 +248,19 @@ class Workspace:
     def _drop_strays(self) -> None:
         if not self.checkout.is_dir() or self.checkout.is_symlink():
             return
-        for stray in self.special_files():
+        for stray in self._strays():
             inner = "/.git" if stray.mode == diff.GITLINK else ""
             remove(self.checkout / (stray.path + inner))
+
+    def _strays(self) -> list[Change]:
+        for _ in range(TOO_DEEP_MOST):
+            try:
+                return self.special_files()
+            except OSError as problem:
+                remove_too_deep(self.checkout, problem)
+        raise WorkspaceError(
+            f"{self.checkout} holds folders nested deeper than a path can name; remove them."
+        )
 
     def _place(self, tree: str) -> None:
         near = self._near(tree)
