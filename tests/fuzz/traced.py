@@ -21,7 +21,7 @@ from tests.fuzz.judged import POLICY
 from tests.fuzz.lines import Lines
 from tests.fuzz.trace import Deed
 
-from flyball.guard.commands import explain_command
+from flyball.guard.commands import calls_of, judge_command
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.names import names
 
@@ -79,7 +79,7 @@ def allowed(seed: int, count: int, seen: set[str] | None = None) -> Iterator[str
     lines, known = Lines(seed), set[str]() if seen is None else seen
     for _ in range(count * 60):
         line = lines.calm()
-        if line in known or "\0" in line or explain_command(line, POLICY).verdict.verdict != "allow":
+        if line in known or "\0" in line or judge_command(line, POLICY).verdict != "allow":
             continue
         known.add(line)
         yield line
@@ -108,7 +108,7 @@ class Witness:
 
     def __init__(self, command: str) -> None:
         self.command = command
-        self.calls = explain_command(command, POLICY).calls
+        self.calls = calls_of(command, POLICY)
         self.program: dict[int, str] = {}
         self.root = 0
 

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+import tracemalloc
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from flyball.guard.commands import CommandPolicy, Rule, default_policy, explain_command, judge_command
+from flyball.guard.commands import CommandPolicy, Rule, calls_of, default_policy, judge_command
 from flyball.guard.commands.checks import CHECKS
 from flyball.guard.commands.profiles import Profile, profile_of
 from flyball.guard.verdict import Verdict, worst
@@ -199,7 +200,7 @@ def test_a_policys_own_deny_and_ask_come_on_top():
     policy = msgspec.structs.replace(
         POLICY, deny=(Rule(("make", "slow"), "Too slow."),), ask=(Rule(("pytest",)),)
     )
-    assert judge_command("make slow", policy) == Verdict("deny", "policy", "Too slow.")
+    assert judge_command("make slow", policy).findings == (Verdict("deny", "policy", "Too slow."),)
     assert verdict("pytest -q", policy) == "ask"
     assert verdict("make test", policy) == "allow"
 
@@ -255,20 +256,45 @@ def test_what_a_profile_refuses_is_refused_for_every_spelling_of_the_flag():
             assert flag.verdict == "allow" or flag.rule, (profile.name, flag.name)
 
 
-def test_an_explanation_names_every_call_that_was_judged():
+def test_every_call_of_a_line_is_judged():
     line = "x=src; ls $x && timeout 5 grep -c a *.py | xargs -n1 echo; echo $(date +%s) > out.txt"
-    told = explain_command(line, POLICY)
-    calls = [" ".join(arg.text for arg in call) for call in told.calls]
-    assert told.verdict == judge_command(line, POLICY)
+    calls = [" ".join(arg.text for arg in call) for call in calls_of(line, POLICY)]
     assert calls[:3] == ["ls src", "timeout 5 grep -c a *.py", "grep -c a *.py"]
     assert {"date +%s", "xargs -n1 echo"} <= set(calls)
 
 
-def test_an_explanation_keeps_every_ruling():
-    told = explain_command("curl https://x.example; rm -rf /home", POLICY)
-    assert {verdict.rule for verdict in told.found} >= {"network", "path/outside"}
-    assert told.verdict.verdict == "deny"
-    assert explain_command("((", POLICY).calls == ()
+def test_a_verdict_keeps_every_finding():
+    verdict = judge_command("curl https://x.example; rm -rf /home", POLICY)
+    assert {finding.rule for finding in verdict.findings} >= {"network", "path/outside"}
+    assert verdict.verdict == "deny"
+    assert calls_of("((", POLICY) == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a0=" + "x" * 100 + "".join(f"; a{n + 1}=$a{n}$a{n}" for n in range(60)) + "; echo $a60",
+        "a=x" + "; a=$a$a" * 60 + '; cat "$a"',
+        "a=" + "x" * 10_000 + "; echo " + '"$a"y ' * 2_000,
+        "a='" + "x " * 120 + "'; echo " + "$a " * 3_000,
+        "a=" + "b" * 15_000 + "; echo ${a//b/" + "c" * 10_000 + "}",
+        "a=(" + "x" * 10_000 + "); b=(" + '"${a[@]}" ' * 200 + "); c=(" + '"${b[@]}" ' * 200 + ")",
+        "a=x; for i in {1..12}; do for j in {1..12}; do a=$a$a; done; done; echo $a",
+    ],
+    ids=str.__len__,
+)
+def test_a_value_that_doubles_does_not_fill_the_memory(line: str):
+    tracemalloc.start()
+    judge_command(line, POLICY)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8_000_000
+
+
+def test_a_value_too_long_to_follow_is_unknown():
+    doubled = "a=b" + "; a=$a$a" * 20
+    assert judge_command(f'{doubled}; cat "$a"', POLICY).rule == "opaque-operand"
+    assert judge_command(f'{doubled}; "$a"', POLICY).verdict == "deny"
 
 
 @pytest.mark.parametrize(

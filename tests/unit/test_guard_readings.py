@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flyball.guard.commands import default_policy, explain_command, judge_command
+from flyball.guard.commands import calls_of, default_policy, judge_command
 from flyball.guard.commands.fold import spoken
 from flyball.guard.commands.second import NODES_MOST, disagreement
 
@@ -322,7 +322,7 @@ def test_a_file_is_no_number_of_an_open_one(line: str) -> None:
 
 def sure(line: str) -> bool:
     """Whether the guard believes that the last word of the line's end, `cat "$x"`, is one it knows."""
-    return explain_command(f'{line}; cat "$x"', POLICY).calls[-1][-1].literal
+    return calls_of(f'{line}; cat "$x"', POLICY)[-1][-1].literal
 
 
 @pytest.mark.parametrize("other", ["x=b", "read -r x <<< b", "printf -v x b", "declare x=b", "eval x=b"])
@@ -409,7 +409,7 @@ def test_what_nobody_can_know_is_not_believed(line: str) -> None:
     ],
 )
 def test_what_was_surely_assigned_is_believed(line: str, value: str) -> None:
-    calls = explain_command(f'{line}; cat "$x"', POLICY).calls
+    calls = calls_of(f'{line}; cat "$x"', POLICY)
     assert calls[-1][-1].literal
     assert calls[-1][-1].text == value
 

@@ -6,14 +6,13 @@ be read, or what a second reader (`second`) sees differently, is never allowed.
 """
 
 from flyball.guard.commands.command_policy import CommandPolicy, Rule, default_policy, project_policy
-from flyball.guard.commands.judge import Explained, explain_command, judge_command
+from flyball.guard.commands.judge import calls_of, judge_command
 
 __all__ = [
     "CommandPolicy",
-    "Explained",
     "Rule",
+    "calls_of",
     "default_policy",
-    "explain_command",
     "judge_command",
     "project_policy",
 ]

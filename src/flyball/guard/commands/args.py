@@ -6,6 +6,9 @@ import re
 
 import msgspec
 
+VALUE_MOST = 32_000
+"""A longer value is not followed: `a=$a$a` doubles it each time."""
+
 HOLE = "\0"  # stands in an argument's text for what nobody can know
 
 _GLOB = re.compile(r"[*?]|\[[^\]]+\]")
@@ -18,7 +21,7 @@ class Arg(msgspec.Struct, frozen=True):
     `many`: stands for files of the workspace that some command listed. `remote`: came over the network.
     `pipe`: a process substitution's file. `said`: holds what some command puts out. `loose`: unknown and not in
     quotes, so that it may become several arguments, options among them. `word`: holds a name that somebody chose (a
-    branch): harmless as text, but as a path it may be any file.
+    branch): harmless as text, but as a path it may be any file. `number`: unknown, but some number or unset.
     """
 
     text: str
@@ -31,6 +34,7 @@ class Arg(msgspec.Struct, frozen=True):
     said: bool = False
     loose: bool = False
     word: bool = False
+    number: bool = False
 
     @property
     def literal(self) -> bool:
@@ -48,9 +52,10 @@ def merged(pieces: list[Arg]) -> Arg:
     """Pieces of one word, side by side."""
     if len(pieces) == 1:
         return pieces[0]
+    long = sum(len(piece.text) for piece in pieces) > VALUE_MOST
     return Arg(
-        "".join(piece.text for piece in pieces),
-        max((piece.unknown for piece in pieces), default=0),
+        HOLE if long else "".join(piece.text for piece in pieces),
+        2 if long else max((piece.unknown for piece in pieces), default=0),
         any(piece.glob for piece in pieces),
         any(piece.many for piece in pieces),
         any(piece.remote for piece in pieces),
@@ -59,6 +64,7 @@ def merged(pieces: list[Arg]) -> Arg:
         any(piece.said for piece in pieces),
         any(piece.loose for piece in pieces),
         any(piece.word for piece in pieces),
+        not long and all(piece.number for piece in pieces if piece.unknown == 2),
     )
 
 

@@ -6,28 +6,28 @@ import re
 
 import msgspec
 
-from flyball.guard.commands.scene import Scene
+from flyball.guard.commands.context import ShellState
 from flyball.guard.commands.tree import Assign, Item, Lit, Simple, Var
 
 
 class Chain:
     """Where the line may be if the last command went well, and where if it did not; None where it cannot be."""
 
-    def __init__(self, start: Scene) -> None:
-        self.well: Scene | None = start
-        self.ill: Scene | None = None
+    def __init__(self, start: ShellState) -> None:
+        self.well: ShellState | None = start
+        self.ill: ShellState | None = None
         self.joint = ""
         self.last = start
 
-    def entry(self) -> Scene:
+    def entry(self) -> ShellState:
         """Where the next command starts; after what never ends there it is judged all the same."""
         wanted = {"&&": self.well, "||": self.ill}.get(self.joint)
         return wanted.copy() if wanted else self.end()
 
-    def end(self) -> Scene:
+    def end(self) -> ShellState:
         return either(self.well, self.ill) or self.last
 
-    def went(self, item: Item, before: Scene, after: Scene, is_left: bool) -> None:
+    def went(self, item: Item, before: ShellState, after: ShellState, is_left: bool) -> None:
         """One more command has been judged: it may have failed before it changed folder."""
         failed = after.copy()
         failed.may_also(unmoved(after, before))
@@ -42,7 +42,7 @@ class Chain:
         self.joint = item.after if item.after in {"&&", "||"} else ""
 
 
-def unmoved(after: Scene, before: Scene) -> Scene:
+def unmoved(after: ShellState, before: ShellState) -> ShellState:
     """Where the line is if a `cd` failed: what else was assigned stays so."""
     kept = dict(after.variables)
     kept.pop("OLDPWD", None)
@@ -53,12 +53,12 @@ def unmoved(after: Scene, before: Scene) -> Scene:
     return msgspec.structs.replace(after, cwds=before.cwds, variables=kept)
 
 
-def _is_deeper(after: Scene, before: Scene) -> bool:
+def _is_deeper(after: ShellState, before: ShellState) -> bool:
     now, then = after.variables.get("DIRSTACK"), before.variables.get("DIRSTACK")
     return not (isinstance(now, tuple) and isinstance(then, tuple) and len(now) <= len(then))
 
 
-def either(one: Scene | None, other: Scene | None) -> Scene | None:
+def either(one: ShellState | None, other: ShellState | None) -> ShellState | None:
     joined = one or other
     if one is None or other is None or joined is None:
         return joined
@@ -67,18 +67,18 @@ def either(one: Scene | None, other: Scene | None) -> Scene | None:
     return joined
 
 
-def never_fails(item: Item, scene: Scene) -> bool:
+def never_fails(item: Item, state: ShellState) -> bool:
     """A plain assignment to a plain variable; `true`."""
     stage = item.pipe.stages[0]
     if len(item.pipe.stages) > 1 or item.pipe.negated or not isinstance(stage, Simple):
         return False
     if stage.redirects or stage.words:
         return not (stage.redirects or stage.assigns) and _words(stage) in (["true"], [":"])
-    return all(_is_plain(assign, scene) for assign in stage.assigns)
+    return all(_is_plain(assign, state) for assign in stage.assigns)
 
 
-def _is_plain(assign: Assign, scene: Scene) -> bool:
-    usual = not (assign.items or assign.subscript or assign.name in scene.odd)
+def _is_plain(assign: Assign, state: ShellState) -> bool:
+    usual = not (assign.items or assign.subscript or assign.name in state.odd)
     return usual and all(
         isinstance(part, Lit) or (isinstance(part, Var) and not part.op) for part in assign.value.parts
     )

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
 
-from flyball.guard.commands.args import HOLE, Arg, merged, piece
+from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg, merged, piece
 from flyball.guard.commands.command_policy import CommandPolicy
+from flyball.guard.commands.context import SOME_NUMBER, Context, Value
 from flyball.guard.commands.names import names
-from flyball.guard.commands.scene import Scene, Value
 from flyball.guard.commands.shaped import shaped
 from flyball.guard.commands.tree import Lit, Part, Sub, Sum, Unreadable, Var, Word
 from flyball.guard.verdict import Verdict
 
-WORDS_MOST = 64
+WORDS_MOST = 256
+TEXT_MOST = 8 * VALUE_MOST
+ARGS_MOST = 4_000
 RANGE_MOST = 200
 ATOMS_MOST = 300
+NAMES_MOST = 8
 
 _USER = re.compile(r"[A-Za-z0-9_][\w.$-]*")
 _COUNTS = names("? # $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS COLUMNS LINES")
@@ -44,6 +48,7 @@ _RANGE = re.compile(r"(?:([-+]?\d{1,9})\.\.([-+]?\d{1,9})|([A-Za-z])\.\.([A-Za-z
 _COUNTERS = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:(?:[-+*/%&^|]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)"
 )
+_SET = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\s*=(?!=)")
 UNKNOWN = Arg(HOLE, unknown=2)
 COUNT = Arg("1", unknown=1)
 
@@ -53,32 +58,43 @@ class Host(Protocol):
 
     policy: CommandPolicy
 
-    def substitute(self, sub: Sub, scene: Scene) -> Arg: ...
-    def add(self, verdict: Verdict) -> None: ...
+    def substitute(self, sub: Sub, context: Context) -> Arg: ...
     def is_dangerous(self, name: str) -> bool: ...
-    def hidden(self, text: str, scene: Scene) -> None: ...
+    def hidden(self, text: str, context: Context) -> None: ...
 
 
-def expand_words(words: tuple[Word, ...], scene: Scene, host: Host) -> list[Arg]:
-    return [arg for word in words for arg in expand(word.parts, scene, host)]
+def expand_words(words: tuple[Word, ...], context: Context, host: Host) -> list[Arg]:
+    return bounded(expand(word.parts, context, host) for word in words)
 
 
-def expand(parts: tuple[Part, ...], scene: Scene, host: Host) -> list[Arg]:
+def bounded(words: Iterable[list[Arg]]) -> list[Arg]:
+    """The arguments of all words, as long as they are not too many or too long."""
+    args: list[Arg] = []
+    length = 0
+    for some in words:
+        args += some
+        length += sum(len(arg.text) for arg in some)
+        if len(args) > ARGS_MOST or length > TEXT_MOST:
+            raise Unreadable("too-long", "The arguments are too long to check. Split them up.")
+    return args
+
+
+def expand(parts: tuple[Part, ...], context: Context, host: Host) -> list[Arg]:
     """The arguments one word becomes: none, one or several."""
     if len(parts) == 2 and parts[0] == _NO_TEXT and isinstance(parts[1], Var) and parts[1].name == "@":
         parts = parts[1:]  # "$@" without arguments is nothing, not an empty argument
     found: list[Arg] = []
     for variant in _braces(parts):
-        found.extend(_fields(variant, scene, host))
-        if len(found) > WORDS_MOST * 4:
+        found.extend(_fields(variant, context, host))
+        if len(found) > WORDS_MOST:
             raise Unreadable("too-long", "A word expands to too many arguments to judge; write them out.")
     return found
 
 
-def expand_one(parts: tuple[Part, ...] | list[Part], scene: Scene, host: Host) -> Arg:
+def expand_one(parts: tuple[Part, ...] | list[Part], context: Context, host: Host) -> Arg:
     """A value that is not split: an assignment, a heredoc, a redirection's target."""
     whole = [_unsplit(part) for part in _tilde(tuple(parts), host)]
-    pieces = [piece for part in whole for field in _part(part, scene, host) for piece in field]
+    pieces = [piece for part in whole for field in _part(part, context, host) for piece in field]
     return merged(pieces) if pieces else Arg("")
 
 
@@ -216,11 +232,11 @@ def _tilde(parts: tuple[Part, ...], host: Host) -> tuple[Part, ...]:
     return (Lit(folder, True), Lit(slash + rest, False), *parts[1:])
 
 
-def _fields(parts: tuple[Part, ...], scene: Scene, host: Host) -> list[Arg]:
+def _fields(parts: tuple[Part, ...], context: Context, host: Host) -> list[Arg]:
     done: list[Arg] = []
     current: list[Arg] = []
     for part in _tilde(parts, host):
-        for number, field in enumerate(_part(part, scene, host)):
+        for number, field in enumerate(_part(part, context, host)):
             if number and current:
                 done.append(merged(current))
                 current = []
@@ -228,19 +244,19 @@ def _fields(parts: tuple[Part, ...], scene: Scene, host: Host) -> list[Arg]:
     return [*done, merged(current)] if current else done
 
 
-def _part(part: Part, scene: Scene, host: Host) -> list[list[Arg]]:
+def _part(part: Part, context: Context, host: Host) -> list[list[Arg]]:
     """The fields one part becomes; the first joins what stands before it, the last what follows."""
     if isinstance(part, Lit):
         return [[piece(part.text, part.quoted)]]
     if isinstance(part, Var):
-        return _variable(part, scene, host)
+        return _variable(part, context, host)
     if isinstance(part, Sum):
-        return [[_sum(part, scene, host)]]
-    return _substituted(part, scene, host)
+        return [[_sum(part, context, host)]]
+    return _substituted(part, context, host)
 
 
-def _substituted(part: Sub, scene: Scene, host: Host) -> list[list[Arg]]:
-    value = host.substitute(part, scene)
+def _substituted(part: Sub, context: Context, host: Host) -> list[list[Arg]]:
+    value = host.substitute(part, context)
     whole = part.quoted or value.unknown or value.pipe or value.many
     return [[_loosened(value, part.quoted)]] if whole else _split(value.text)
 
@@ -256,35 +272,44 @@ def _split(value: str) -> list[list[Arg]]:
     return [[piece(chunk, False)] if chunk else [] for chunk in chunks]
 
 
-def _variable(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
+def _variable(part: Var, context: Context, host: Host) -> list[list[Arg]]:
     several = part.name in {"@", "*"} or part.op == "["
-    fields = _held(part, scene, host)
+    fields = _held(part, context, host)
     return [[_loosened(arg, part.quoted and not several) for arg in field] for field in fields]
 
 
-def _held(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
-    inner = expand_one(part.arg, scene, host) if part.arg else None
-    if _SECRET.fullmatch(part.name) and scene.variables.get(part.name) is None:
-        host.add(
+def _held(part: Var, context: Context, host: Host) -> list[list[Arg]]:
+    inner = expand_one(part.arg, context, host) if part.arg else None
+    if (
+        inner
+        and part.op in {":", "["}
+        and inner.text not in {"@[", "*["}
+        and part.name not in context.state.odd
+    ):
+        evaluate(inner, context, host)
+    if _SECRET.fullmatch(part.name) and context.variables.get(part.name) is None:
+        context.add(
             Verdict("deny", "secret-variable", f"'${part.name}' looks like a secret; do not hand it on.")
         )
     if part.op in {":=", "="} and host.is_dangerous(part.name):
-        host.add(Verdict("deny", "environment", f"'{part.name}' changes what commands run or read."))
+        context.add(Verdict("deny", "environment", f"'{part.name}' changes what commands run or read."))
     if part.op.startswith("@P"):
-        host.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs what the variable holds."))
+        context.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs what the variable holds."))
     if part.op in {"", "[", ":-", "-", ":=", "=", ":?", "?"}:
-        return _plain_variable(part, inner, scene, host)
-    value = _known(part.name, scene, host)
+        return _plain_variable(part, inner, context, host)
+    value = _known(part.name, context, host)
     if part.op == "!" and isinstance(value, str) and _NAMES.fullmatch(value):
-        return _held(Var(value, "", (), part.quoted), scene, host)
+        return _held(Var(value, "", (), part.quoted), context, host)
     made = shaped(part.op, value, inner.text if inner else "") if isinstance(value, str) else None
     if made is not None and (inner is None or inner.literal):
         return [[piece(made, True)]] if part.quoted else _split(made)
+    if part.op == "![" and part.name not in context.state.odd:
+        return [[SOME_NUMBER]]  # the indexes of an array that is not associative
     return [[COUNT if part.op == "length" else UNKNOWN]]
 
 
-def _plain_variable(part: Var, inner: Arg | None, scene: Scene, host: Host) -> list[list[Arg]]:
-    value = _known(part.name, scene, host)
+def _plain_variable(part: Var, inner: Arg | None, context: Context, host: Host) -> list[list[Arg]]:
+    value = _known(part.name, context, host)
     if isinstance(value, Arg):
         return [[value]]
     if isinstance(value, tuple):
@@ -292,45 +317,45 @@ def _plain_variable(part: Var, inner: Arg | None, scene: Scene, host: Host) -> l
         return [[piece(item, part.quoted)] for item in value] if whole else [[UNKNOWN]]
     if part.op == "[":
         return [[UNKNOWN]]
-    known = part.name in scene.variables
+    known = part.name in context.variables
     unsure = known and (value is None or (not value and part.op in {"-", "="}))
     if not value and inner and part.op in {":-", "-", ":=", "="} and not unsure:
-        _assigned(part, inner, scene)
-        return _default(part, scene, host)
+        _assigned(part, inner, context)
+        return _default(part, context, host)
     if value is None or unsure:
-        _assigned(part, None, scene)
+        _assigned(part, None, context)
         return [[UNKNOWN]]
     return [[piece(value, True)]] if part.quoted else _split(value)
 
 
-def _assigned(part: Var, value: Arg | None, scene: Scene) -> None:
+def _assigned(part: Var, value: Arg | None, context: Context) -> None:
     """`${x:=word}` leaves the word in x."""
     if part.op in {":=", "="}:
-        scene.hold(part.name, value.text if value and value.literal else None)
+        context.state.hold(part.name, value.text if value and value.literal else None)
 
 
-def _default(part: Var, scene: Scene, host: Host) -> list[list[Arg]]:
+def _default(part: Var, context: Context, host: Host) -> list[list[Arg]]:
     """`${x:-word}` where x is empty: the word, split where it is not quoted."""
     if part.quoted:
-        return [[expand_one(part.arg, scene, host)]]
+        return [[expand_one(part.arg, context, host)]]
     found: list[list[Arg]] = [[]]
     for piece_of_word in part.arg:
-        first, *rest = _part(piece_of_word, scene, host) or [[]]
+        first, *rest = _part(piece_of_word, context, host) or [[]]
         found[-1].extend(first)
         found.extend(rest)
     return found
 
 
-def _known(name: str, scene: Scene, host: Host) -> Value:
+def _known(name: str, context: Context, host: Host) -> Value:
     """What a variable holds; an Arg where only its nature is known."""
-    if name in scene.variables:
-        return scene.variables[name]
+    if name in context.variables:
+        return context.variables[name]
     if name == "HOME":
         return host.policy.home
     if name in _XDG:
         return host.policy.home + _XDG[name]
-    if name == "PWD" and len(scene.cwds) == 1:
-        return scene.cwds[0] if scene.cwds[0].startswith("/") else None
+    if name == "PWD" and len(context.cwds) == 1:
+        return context.cwds[0] if context.cwds[0].startswith("/") else None
     if name == "IFS":
         return " \t\n"
     if name == "!":
@@ -340,25 +365,46 @@ def _known(name: str, scene: Scene, host: Host) -> Value:
     if name in _HARMLESS:
         return Arg(HOLE, unknown=1)
     if name.isidentifier():
-        host.add(Verdict("ask", "opaque-variable", f"Nobody can tell what '${name}' holds."))
+        context.add(Verdict("ask", "opaque-variable", f"Nobody can tell what '${name}' holds."))
     return None
 
 
-def _sum(part: Sum, scene: Scene, host: Host) -> Arg:
-    """Arithmetic over numbers is a number; a name's value is evaluated again, subscripts run substitutions."""
-    text = expand_one(part.parts, scene, host).text
-    host.hidden(text, scene)
-    known = True
-    for name in counted(text):
-        scene.hold(name, COUNT)
-    for name in _NAMES.findall(text):
-        value = scene.variables.get(name)
-        if isinstance(value, str):
-            host.hidden(value, scene)
-        known = known and name in scene.variables
-    return COUNT if known and HOLE not in text and "[" not in text else UNKNOWN
+# --- arithmetic
 
 
-def counted(text: str) -> list[str]:
-    """The variables that arithmetic assigns a number to."""
-    return [one or other for one, other in _COUNTERS.findall(text)]
+def _sum(part: Sum, context: Context, host: Host) -> Arg:
+    """`$((…))`: a number, if every name in it is known."""
+    value = expand_one(part.parts, context, host)
+    for name in evaluate(value, context, host):
+        context.state.hold(name, COUNT)
+    known = all(name in context.variables for name in _NAMES.findall(value.text))
+    return COUNT if known and HOLE not in value.text and "[" not in value.text else SOME_NUMBER
+
+
+def evaluate(value: Arg, context: Context, host: Host) -> list[str]:
+    """A text that bash evaluates as arithmetic. Returns the variables that it sets.
+
+    Bash evaluates what each name holds as arithmetic again, and a subscript there can run a command.
+    """
+    host.hidden(value.text, context)
+    texts, unknown = [value.text], _may_run(value)
+    for _ in range(NAMES_MOST):
+        if not texts or unknown:
+            break
+        for name in _NAMES.findall(_SET.sub("", texts.pop())):
+            value_of_name = context.variables.get(name, "")
+            unknown = unknown or _may_run(value_of_name)
+            text = value_of_name.text if isinstance(value_of_name, Arg) else value_of_name
+            if isinstance(text, str) and not text.isdecimal():
+                host.hidden(text, context)
+                texts.append(text)
+    if texts or unknown:
+        context.ask("opaque-operand", "Evaluates an unknown value as arithmetic, which can run a command.")
+    return [one or other for one, other in _COUNTERS.findall(value.text)]
+
+
+def _may_run(value: Value) -> bool:
+    """Is the value unknown, and not sure to be a number?"""
+    if isinstance(value, Arg):
+        return (value.unknown == 2 and not value.number) or value.word or value.many
+    return value is None or isinstance(value, tuple)

@@ -6,33 +6,32 @@ import posixpath
 import re
 
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.context import Context
 from flyball.guard.commands.expand import Host, expand_one, expand_words
 from flyball.guard.commands.listing import listing
 from flyball.guard.commands.outputs import is_chosen, is_harmless
-from flyball.guard.commands.scene import Scene
 from flyball.guard.commands.tree import Redirect, Script, Simple, Sub
 from flyball.guard.commands.words import unescaped
-from flyball.guard.verdict import Verdict
 
 _DISPUTED = re.compile(r"\\(?![nt])")
 _FLAGS = re.compile(r"-[neE]+")
 
 
-def result_of(body: Script, scene: Scene, host: Host) -> Arg | None:
+def result_of(body: Script, context: Context, host: Host) -> Arg | None:
     """What a substitution leaves, as far as it is known; None if nothing is."""
     stages = [item.pipe.stages for item in body.items]
     if len(stages) != 1 or not isinstance(stages[0][-1], Simple):
         return None
     simple = stages[0][-1]
-    args = expand_words(simple.words, scene, _Quiet(host))
+    args = expand_words(simple.words, context.aside(), _Quiet(host))
     if not args or not all(arg.literal for arg in args):
         return Arg("x1", unknown=1, said=True) if args and _names_of_files(args) else None
     texts = [arg.text for arg in args]
     if texts == ["cat"] and len(stages[0]) == 1 and [r.op for r in simple.redirects] in (["<<"], ["<<<"]):
-        return _quoted(simple.redirects[0], scene, host)
+        return _quoted(simple.redirects[0], context, host)
     if len(stages[0]) > 1 or simple.redirects:
         return _printed(texts, simple)
-    return _answer(texts, simple, scene, host)
+    return _answer(texts, simple, context, host)
 
 
 def _printed(texts: list[str], simple: Simple) -> Arg | None:
@@ -41,10 +40,10 @@ def _printed(texts: list[str], simple: Simple) -> Arg | None:
     return Arg("x1", unknown=1, said=True, word=chosen) if is_harmless(texts) else None
 
 
-def _quoted(redirect: Redirect, scene: Scene, host: Host) -> Arg | None:
+def _quoted(redirect: Redirect, context: Context, host: Host) -> Arg | None:
     """`$(cat <<'EOF' …)`: the text itself."""
     parts = redirect.body if redirect.op == "<<" else redirect.target.parts
-    value = expand_one(parts, scene, _Quiet(host))
+    value = expand_one(parts, context.aside(), _Quiet(host))
     return Arg(value.text.rstrip("\n"), said=True) if value.literal else None
 
 
@@ -55,16 +54,16 @@ def _names_of_files(args: list[Arg]) -> bool:
     return all(arg.literal or ((arg.many or arg.glob) and HOLE not in arg.text) for arg in args)
 
 
-def _answer(texts: list[str], simple: Simple, scene: Scene, host: Host) -> Arg | None:
+def _answer(texts: list[str], simple: Simple, context: Context, host: Host) -> Arg | None:
     name, rest = texts[0], texts[1:]
-    names = listing(texts, scene.cwds, host.policy)
+    names = listing(texts, context.cwds, host.policy)
     if names and name != "ls":
         return Arg(names.text, many=True, said=True)
     if name in {"echo", "printf"}:
         said = spoken(name, rest)
         return None if said is None else Arg(said.rstrip("\n"))
-    if name == "pwd" and len(scene.cwds) == 1:
-        return Arg(scene.cwds[0])
+    if name == "pwd" and len(context.cwds) == 1:
+        return Arg(context.cwds[0])
     if texts == ["git", "rev-parse", "--show-toplevel"]:
         return Arg(host.policy.workspace)
     if len(rest) != 1 or rest[0].startswith("-"):
@@ -112,11 +111,10 @@ class _Quiet:
     def __init__(self, host: Host) -> None:
         self.policy = host.policy
 
-    def substitute(self, sub: Sub, scene: Scene) -> Arg:
+    def substitute(self, sub: Sub, context: Context) -> Arg:
         return Arg(HOLE, unknown=2)
 
     def is_dangerous(self, name: str) -> bool:
         return False
 
-    def add(self, verdict: Verdict) -> None: ...
-    def hidden(self, text: str, scene: Scene) -> None: ...
+    def hidden(self, text: str, context: Context) -> None: ...

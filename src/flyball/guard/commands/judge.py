@@ -6,10 +6,10 @@ import msgspec
 
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
+from flyball.guard.commands.context import Context, Report, ShellState
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.lookalikes import strange_letter
 from flyball.guard.commands.names import names
-from flyball.guard.commands.scene import Scene
 from flyball.guard.commands.second import disagreement
 from flyball.guard.commands.tree import Script, Unreadable
 from flyball.guard.commands.walk import Judge
@@ -18,26 +18,16 @@ from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
 _MILD = names("environment-listing looks-around local-upload")
 
 
-class Explained(msgspec.Struct, frozen=True):
-    """A verdict with what it rests on: every call that was judged (program and arguments, as far as they
-    are known) and every ruling that was found, in the order of the line.
-    """
-
-    verdict: Verdict
-    calls: tuple[tuple[Arg, ...], ...] = ()
-    found: tuple[Verdict, ...] = ()
-
-
 def judge_command(command: str, policy: CommandPolicy) -> Verdict:
     """The verdict of the policy on one command line (bash 5)."""
     return _safely(command, Judge(policy))
 
 
-def explain_command(command: str, policy: CommandPolicy) -> Explained:
-    """The same verdict, with the calls it was given for."""
+def calls_of(command: str, policy: CommandPolicy) -> tuple[tuple[Arg, ...], ...]:
+    """Every call that is judged in a command line: program and arguments, as far as they are known."""
     judge = Judge(policy)
-    verdict = _safely(command, judge)
-    return Explained(verdict, tuple(judge.seen), tuple(judge.found))
+    _safely(command, judge)
+    return tuple(judge.calls)
 
 
 def _safely(command: str, judge: Judge) -> Verdict:
@@ -63,20 +53,23 @@ def _judged(command: str, judge: Judge) -> Verdict:
     script, starts, _ = read(command)
     if not script.items:
         return Verdict("allow", "nothing", "There is no command in it.")
-    found = _found(script, judge)
-    if severity(found) == 0:
+    verdict = _of_script(script, judge)
+    if severity(verdict) == 0:
         difference = disagreement(command, starts)
         if difference:
             return Verdict("ask", "two-readers", f"It cannot be surely read: {difference}.")
-    return found
+    return verdict
 
 
-def _found(script: Script, judge: Judge) -> Verdict:
+def _of_script(script: Script, judge: Judge) -> Verdict:
+    report = Report()
+    context = Context(ShellState((judge.policy.workspace,)), report)
     try:
-        judge.script(script, Scene((judge.policy.workspace,)))
+        judge.script(script, context)
     except Unreadable as unreadable:
-        judge.deny(unreadable.rule, str(unreadable))
-    return worst([*sorted(judge.found, key=_is_mild), ORDINARY])
+        context.deny(unreadable.rule, str(unreadable))
+    top = worst([*sorted(report.verdicts, key=_is_mild), ORDINARY])
+    return msgspec.structs.replace(top, findings=tuple(report.verdicts))
 
 
 def _is_mild(verdict: Verdict) -> bool:

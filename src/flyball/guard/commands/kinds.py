@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.context import Context
 from flyball.guard.commands.places import is_foreign
-from flyball.guard.commands.scene import Scene
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Caller
@@ -38,170 +38,170 @@ def paired(kinds: tuple[str, ...], operands: list[Arg]) -> Iterator[tuple[str, A
             yield kinds[len(kinds) - (len(operands) - at)], arg
 
 
-def judge(caller: Caller, kind: str, arg: Arg, scene: Scene) -> None:
+def judge(caller: Caller, kind: str, arg: Arg, context: Context) -> None:
     if kind in _PATHS:
-        caller.path(kind, arg, scene)
+        caller.path(kind, arg, context)
     elif kind in _KINDS:
-        _KINDS[kind](caller, arg, scene)
+        _KINDS[kind](caller, arg, context)
     else:
-        _text(caller, arg, scene)
+        _text(caller, arg, context)
 
 
-def _text(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _text(caller: Caller, arg: Arg, context: Context) -> None:
     if arg.unknown == 2 and (arg.loose or not arg.quoted or arg.text.startswith(HOLE)):
-        caller.ask("opaque-operand", "An argument is not known until the command runs.")
+        context.ask("opaque-operand", "An argument is not known until the command runs.")
 
 
-def _free(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _free(caller: Caller, arg: Arg, context: Context) -> None:
     """Text that can do no harm whatever it is (echo, a commit message)."""
 
 
-def _extra(caller: Caller, arg: Arg, scene: Scene) -> None:
-    caller.sniff([arg], scene)
-    caller.ask("unexpected-operand", f"The argument '{arg.text.replace(HOLE, '?')}' is unexpected.")
+def _extra(caller: Caller, arg: Arg, context: Context) -> None:
+    caller.sniff([arg], context)
+    context.ask("unexpected-operand", f"The argument '{arg.text.replace(HOLE, '?')}' is unexpected.")
 
 
-def _program(caller: Caller, arg: Arg, scene: Scene) -> None:
-    caller.deny("hidden-command", f"An option would run '{arg.text.replace(HOLE, '?')}'.")
+def _program(caller: Caller, arg: Arg, context: Context) -> None:
+    context.deny("hidden-command", f"An option would run '{arg.text.replace(HOLE, '?')}'.")
 
 
-def _command(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _command(caller: Caller, arg: Arg, context: Context) -> None:
     """A command line given as one argument: judged like any other."""
     if HOLE in arg.text:
         rule = "remote-code" if arg.remote else "opaque-command"
-        caller.deny(rule, "A command is put together from what nobody can know.")
+        context.deny(rule, "A command is put together from what nobody can know.")
         return
-    for inner in scene.in_new_shell():
+    for inner in context.in_new_shells():
         caller.text(arg.text, inner)
 
 
-def _config(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _config(caller: Caller, arg: Arg, context: Context) -> None:
     """A file or folder that decides what runs: only the workspace's own."""
     if arg.text.lstrip().startswith("{"):
-        caller.deny(
+        context.deny(
             "hidden-command", "The settings are written into the command, where they can name any program."
         )
-    caller.path("read", arg, scene)
-    for cwd in scene.cwds:
+    caller.path("read", arg, context)
+    for cwd in context.cwds:
         if HOLE not in arg.text and is_foreign(arg.text, cwd, caller.policy):
-            caller.deny("foreign-code", f"'{arg.text}' is outside the workspace and would decide what runs.")
+            context.deny("foreign-code", f"'{arg.text}' is outside the workspace and would decide what runs.")
 
 
-def _away(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _away(caller: Caller, arg: Arg, context: Context) -> None:
     """Text with a path in it that leads out of the workspace."""
-    caller.ask("outside", f"'{arg.text.replace(HOLE, '?')}' is outside the workspace.")
+    context.ask("outside", f"'{arg.text.replace(HOLE, '?')}' is outside the workspace.")
     if re.match(r"[/~.]", arg.text):
-        _config(caller, arg, scene)
+        _config(caller, arg, context)
 
 
-def _script(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _script(caller: Caller, arg: Arg, context: Context) -> None:
     if arg.pipe or arg.remote or arg.text.startswith(("/dev/", "/proc/")):
-        caller.deny("remote-code", "It would run code that no file of the workspace holds.")
+        context.deny("remote-code", "It would run code that no file of the workspace holds.")
     elif arg.glob or arg.many:
-        caller.path("read", arg, scene)
-        caller.ask("glob-operand", f"Nobody can tell which file '{arg.text}' would run.")
+        caller.path("read", arg, context)
+        context.ask("glob-operand", f"Nobody can tell which file '{arg.text}' would run.")
     elif "://" in arg.text:
-        caller.deny("remote-code", f"'{arg.text}' is code from the network.")
+        context.deny("remote-code", f"'{arg.text}' is code from the network.")
     elif arg.text == "-":
-        caller.ask("inline-code", "It runs code from standard input.")
+        context.ask("inline-code", "It runs code from standard input.")
     else:
-        _config(caller, arg, scene)
+        _config(caller, arg, context)
 
 
-def _test_id(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _test_id(caller: Caller, arg: Arg, context: Context) -> None:
     """`tests/test_a.py::test_b[c]`: the file must be the workspace's own."""
     path = re.split(r"::|\[", arg.text, maxsplit=1)[0]
     if path.startswith("@"):
-        caller.ask("opaque-operand", f"'{path}' holds more arguments.")
+        context.ask("opaque-operand", f"'{path}' holds more arguments.")
     if path:
-        _config(caller, Arg(path, unknown=arg.unknown, glob="*" in path and arg.glob), scene)
+        _config(caller, Arg(path, unknown=arg.unknown, glob="*" in path and arg.glob), context)
 
 
-def _packages(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _packages(caller: Caller, arg: Arg, context: Context) -> None:
     """`./...`, `.`, `pkg/x`: packages of this module, or dotted module names."""
     if "@" in arg.text:
-        caller.ask("install", f"'{arg.text}' would be fetched.")
+        context.ask("install", f"'{arg.text}' would be fetched.")
     elif arg.text.startswith((".", "/", "~")):
-        _config(caller, Arg(arg.text.removesuffix("...") or "."), scene)
+        _config(caller, Arg(arg.text.removesuffix("...") or "."), context)
     else:
-        _text(caller, arg, scene)
+        _text(caller, arg, context)
 
 
-def _url(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _url(caller: Caller, arg: Arg, context: Context) -> None:
     if arg.unknown and arg.said:
         rule = "local-upload" if is_loopback(arg.text) else "exfiltration"
-        caller.deny(rule, "What is put into the address would be carried out.")
+        context.deny(rule, "What is put into the address would be carried out.")
     if _METADATA.search(arg.text):
-        caller.deny("secret", "The address hands out the machine's credentials.")
+        context.deny("secret", "The address hands out the machine's credentials.")
     if arg.text.lower().startswith("file:"):
-        caller.deny("hidden-read", "A file address reads a file in disguise.")
+        context.deny("hidden-read", "A file address reads a file in disguise.")
 
 
 def is_loopback(url: str) -> bool:
     return _LOOPBACK.fullmatch(url) is not None
 
 
-def _remote(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _remote(caller: Caller, arg: Arg, context: Context) -> None:
     """Where git fetches from: never a command in disguise."""
     if re.match(r"ext::|fd::|-|.*[/@:]-", arg.text) or "--upload-pack" in arg.text:
-        caller.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
+        context.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
 
 
-def _suffix(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _suffix(caller: Caller, arg: Arg, context: Context) -> None:
     """The ending of a backup's name: with a slash it is another place."""
     if not re.fullmatch(r"[\w.~-]*", arg.text):
-        caller.deny("path/outside", "The ending would put the file somewhere else.")
+        context.deny("path/outside", "The ending would put the file somewhere else.")
 
 
-def _added(caller: Caller, arg: Arg, scene: Scene) -> None:
-    caller.path("read", arg, scene)
+def _added(caller: Caller, arg: Arg, context: Context) -> None:
+    caller.path("read", arg, context)
 
 
-def _source(caller: Caller, arg: Arg, scene: Scene) -> None:
-    caller.source(arg, scene)
+def _source(caller: Caller, arg: Arg, context: Context) -> None:
+    caller.source(arg, context)
 
 
-def _revision(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _revision(caller: Caller, arg: Arg, context: Context) -> None:
     """A commit, a range, `rev:path` or a path."""
-    _text(caller, arg, scene)
-    caller.sniff([arg], scene)
+    _text(caller, arg, context)
+    caller.sniff([arg], context)
 
 
-def _plugin_name(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _plugin_name(caller: Caller, arg: Arg, context: Context) -> None:
     """A reporter or formatter: a name is one of the tool's own, a path is code."""
     if re.search(r"[/\\]|\.\w+$", arg.text) or HOLE in arg.text:
-        caller.deny("hidden-command", f"'{arg.text.replace(HOLE, '?')}' would be loaded as code.")
+        context.deny("hidden-command", f"'{arg.text.replace(HOLE, '?')}' would be loaded as code.")
 
 
-def _makefile(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _makefile(caller: Caller, arg: Arg, context: Context) -> None:
     if arg.text == "-" or arg.pipe or arg.text.startswith(("/dev/", "/proc/")):
-        caller.deny("hidden-command", "The makefile is no file of the workspace.")
-    _config(caller, arg, scene)
+        context.deny("hidden-command", "The makefile is no file of the workspace.")
+    _config(caller, arg, context)
     if arg.text not in {"Makefile", "makefile", "GNUmakefile"}:
-        caller.ask("unlisted", f"'{arg.text.replace(HOLE, '?')}' is not the project's usual makefile.")
+        context.ask("unlisted", f"'{arg.text.replace(HOLE, '?')}' is not the project's usual makefile.")
 
 
-def _compiler_flags(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _compiler_flags(caller: Caller, arg: Arg, context: Context) -> None:
     if re.search(r"extld|toolexec|-exec|plugin|extldflags|linkmode", arg.text) or HOLE in arg.text:
-        caller.deny("hidden-command", "The flags can make the build run another program.")
+        context.deny("hidden-command", "The flags can make the build run another program.")
 
 
-def _cmake_variable(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _cmake_variable(caller: Caller, arg: Arg, context: Context) -> None:
     name, _, value = arg.text.partition("=")
     if re.search(
         r"COMPILER|LAUNCHER|LINKER|PROGRAM|EXECUTABLE|COMMAND|TOOLCHAIN|INCLUDE|MODULE_PATH|PREFIX", name
     ):
         plain = re.fullmatch(r"gcc|g\+\+|clang|clang\+\+|cc|c\+\+|ccache|sccache|ON|OFF", value)
         if not plain:
-            caller.deny("hidden-command", f"'{name}' names a program or where to find one.")
+            context.deny("hidden-command", f"'{name}' names a program or where to find one.")
     elif re.search(r"[$`;|&<>]", value) or HOLE in value:
-        caller.ask("opaque-operand", f"The value of '{name}' is not plain.")
+        context.ask("opaque-operand", f"The value of '{name}' is not plain.")
 
 
-def _assignment(caller: Caller, arg: Arg, scene: Scene) -> None:
+def _assignment(caller: Caller, arg: Arg, context: Context) -> None:
     name, equals, _ = arg.text.partition("=")
     if equals:
-        caller.variable(name, arg.tail(len(name) + 1), True)
+        caller.variable(name, arg.tail(len(name) + 1), True, context)
 
 
 _KINDS = {

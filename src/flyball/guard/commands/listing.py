@@ -7,11 +7,11 @@ import re
 
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
+from flyball.guard.commands.context import Stream
 from flyball.guard.commands.names import names
 from flyball.guard.commands.options import sort_arguments
 from flyball.guard.commands.places import UNKNOWN, glob_place, place_of
 from flyball.guard.commands.profiles import profile_of
-from flyball.guard.commands.scene import Feed
 
 _ORDINARY = frozenset(
     {"inside", "workspace", "delicate", "harmless", "unknown", "guard-settings", "tool-settings"}
@@ -31,14 +31,14 @@ _NARROWING = names(
 )
 
 
-def listing(texts: list[str], cwds: tuple[str, ...], policy: CommandPolicy) -> Feed | None:
+def listing(texts: list[str], cwds: tuple[str, ...], policy: CommandPolicy) -> Stream | None:
     """What a lister puts out: a path that stands for all the files it names. None if it is no lister."""
     if not texts or not _lists(texts) or UNKNOWN in cwds:
         return None
     for text in texts[1:]:
         if text.startswith(("/", "~", "..")) and place_of(text, cwds[0], policy) not in _ORDINARY:
-            return Feed("listed", posixpath.join(text, "listed"))
-    return Feed("listed", listed_name("./", texts[1:], policy), whole=not narrowed(texts[1:]))
+            return Stream("listed", posixpath.join(text, "listed"))
+    return Stream("listed", listed_name("./", texts[1:], policy), whole=not narrowed(texts[1:]))
 
 
 def _lists(texts: list[str]) -> bool:

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+from flyball.guard.commands.args import VALUE_MOST
+
 _PLAIN = re.compile(r"[\w./ :@=,+-]*")
 _SPAN = re.compile(r" *(\d{1,6})(?::(\d{1,6}))? *")
 _CASES: dict[str, Callable[[str], str]] = {
@@ -30,7 +32,7 @@ def shaped(operator: str, value: str, word: str) -> str | None:
 
 def _replaced(value: str, word: str, everywhere: bool) -> str | None:
     old, _, new = word.partition("/")
-    if not old:
+    if not old or value.count(old) * len(new) > VALUE_MOST:
         return None
     return value.replace(old, new, -1 if everywhere else 1)
 

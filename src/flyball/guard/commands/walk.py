@@ -1,4 +1,4 @@
-"""Every part of a line is judged where it stands: in its directory, with its variables and its input."""
+"""Judges every part of a command line where it stands: in its directory, with its variables and its input."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.call import DECLARING, Caller
 from flyball.guard.commands.chains import Chain, leaver
 from flyball.guard.commands.checks.wrappers import positional
-from flyball.guard.commands.expand import counted, expand, expand_one, expand_words
+from flyball.guard.commands.context import NO_INPUT, POSITIONS, Context, Stream, shared
+from flyball.guard.commands.expand import UNKNOWN, bounded, evaluate, expand, expand_one, expand_words
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.profiles import profile_of
-from flyball.guard.commands.scene import NOTHING, POSITIONS, Feed, Scene, partly
 from flyball.guard.commands.tree import (
     Assign,
     Block,
@@ -37,295 +37,266 @@ from flyball.guard.commands.tree import (
     Var,
     Word,
 )
+from flyball.guard.verdict import Verdict
 
 STAGES_MOST = 200
 LOOP_VALUES_MOST = 12
 ROUNDS_MOST = 8
 DEPTH_MOST = 12
 
-_OF_ARGUMENTS = frozenset({"opaque-operand", "opaque-variable"})
-"""What a function does with its arguments is judged again, with the arguments, where it is called."""
-
 _EVALUATED = re.compile(r"\w\[[^\]]*(?:\$\(|`)")
+_COMPARES_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
 class Judge(Caller):
-    """Walks a script; verdicts gather in `found`."""
+    """Walks a script. What it finds goes to the report of the context that it is given."""
 
     stages = 0
-    loops = 0
 
     # --- scripts
 
-    def text(self, command: str, scene: Scene) -> Scene:
-        """A command line inside a command line: `sh -c`, `eval`, a heredoc fed to a shell. The answer is where it ends."""
-        if scene.depth >= DEPTH_MOST:
-            raise Unreadable("too-deep", "Commands are nested too deeply to judge; split them up.")
-        inner = scene.copy()
-        inner.depth += 1
-        inner.feed = partly(scene.feed)
+    def text(self, command: str, context: Context) -> Context:
+        """A command line inside a command line: `sh -c`, `eval`, a heredoc for a shell. Returns where it ends."""
+        if context.depth >= DEPTH_MOST:
+            raise Unreadable("too-deep", "Commands are nested too deeply to check. Split them up.")
+        inner = context.deeper().reading(shared(context.stdin))
         script, _, only_bash = read(command)
-        if scene.posix and only_bash:
-            self.ask("dialect", f"Shells read {only_bash} differently; use bash, or write it plainly.")
+        if context.posix and only_bash:
+            context.ask("dialect", f"Other shells read {only_bash} differently. Use bash.")
         self.script(script, inner)
         return inner
 
-    def script(self, script: Script, scene: Scene) -> None:
-        """After `&&` the line goes on only where all went well, after `||` only where it did not."""
-        chain = Chain(scene.copy())
+    def script(self, script: Script, context: Context) -> None:
+        """After `&&` the line goes on only if all went well, after `||` only if it did not."""
+        state = context.state
+        chain = Chain(state.copy())
         for item in script.items:
-            scene.become(chain.entry())
-            before = scene.copy()
-            self.item(item, scene)
-            chain.went(item, before, scene, self.is_left(item))
-        scene.become(chain.end())
+            state.become(chain.entry())
+            before = state.copy()
+            self.item(item, context)
+            chain.went(item, before, state, _leaves(item, context))
+        state.become(chain.end())
 
-    def is_left(self, item: Item) -> bool:
-        """Does nothing after the item run? (`return` outside of a function only complains.)"""
-        where = {
-            "exit": True,
-            "return": bool(self.called),
-            "break": self.loops > 0,
-            "continue": self.loops > 0,
-        }
-        return where.get(leaver(item), False)
-
-    def item(self, item: Item, scene: Scene) -> None:
+    def item(self, item: Item, context: Context) -> None:
         if item.after == "&":
-            self.ask("background", "A background job goes on after the step.")
-            self.pipe(item.pipe, scene.copy())
+            context.ask("background", "Starts a background job.")
+            self.pipe(item.pipe, context.copy())
         else:
-            self.pipe(item.pipe, scene)
+            self.pipe(item.pipe, context)
 
-    def pipe(self, pipe: Pipe, scene: Scene) -> None:
-        feed = scene.feed
+    def pipe(self, pipe: Pipe, context: Context) -> None:
+        stream = context.stdin
         for stage in pipe.stages:
-            inner = scene if len(pipe.stages) == 1 else scene.fed(feed)
-            feed = self.flow(stage, inner)
+            inner = context if len(pipe.stages) == 1 else context.copy().reading(stream)
+            stream = self.flow(stage, inner)
 
-    def flow(self, stage: Stage, scene: Scene) -> Feed:
-        """Judges one stage and says what it puts out; what came over the network stays remote."""
+    def flow(self, stage: Stage, context: Context) -> Stream:
+        """Judges one stage and returns its output. What came over the network stays remote."""
         self.stages += 1
         if self.stages > STAGES_MOST:
-            raise Unreadable("too-long", "The command line does too many things to judge; split it up.")
-        before, taken = self.network, scene.feed
-        feed = self.stage(stage, scene)
-        return Feed("remote") if self.network > before or taken.kind == "remote" else feed
+            raise Unreadable("too-long", "The command line has too many parts to check. Split it up.")
+        before = context.report.network
+        stream = self.stage(stage, context)
+        remote = context.report.network > before or context.stdin.kind == "remote"
+        return Stream("remote") if remote else stream
 
-    def stage(self, stage: Stage, scene: Scene) -> Feed:
+    def stage(self, stage: Stage, context: Context) -> Stream:
         match stage:
             case Simple():
-                return self.simple(stage, scene)
+                return self.simple(stage, context)
             case Block():
-                self.block(stage, scene)
+                self.block(stage, context)
             case Loop():
-                self.loop(stage, scene)
+                self.loop(stage, context)
             case Define():
-                self.define(stage, scene)
+                self.define(stage, context)
             case Test():
-                self.redirects(stage.redirects, scene)
-                self.condition(stage, scene)
-        return Feed("data")
+                self.redirects(stage.redirects, context)
+                self.condition(stage, context)
+        return Stream("data")
 
     # --- compounds
 
-    def block(self, block: Block, scene: Scene) -> None:
-        self.compared(block.words, scene)
-        self.counters(block.words, scene)
-        taken = scene.feed
-        scene.feed = self.redirects(block.redirects, scene)
+    def block(self, block: Block, context: Context) -> None:
+        self.compared(block.words, context)
+        self.arithmetic(block.words, context)
+        inner = context.reading(self.redirects(block.redirects, context))
         if block.kind == "group":
-            scene.feed = partly(scene.feed)
-            self.script(block.scripts[0], scene)
+            self.script(block.scripts[0], inner.reading(shared(inner.stdin)))
+        elif block.kind == "while":
+            self.repeated(block, inner)
         else:
-            (self.repeated if block.kind == "while" else self.branches)(block, scene)
-        scene.feed = taken
+            self.branches(block, inner)
 
-    def branches(self, block: Block, scene: Scene) -> None:
+    def branches(self, block: Block, context: Context) -> None:
         """Each script may run or not."""
         for script in block.scripts:
-            inner = scene.fed(partly(scene.feed))
+            inner = context.copy().reading(shared(context.stdin))
             self.script(script, inner)
             if block.kind not in {"subshell", "coproc"}:
-                scene.may_also(inner)
+                context.state.may_also(inner.state)
 
-    def repeated(self, block: Block, scene: Scene) -> None:
-        """A loop's body runs after its condition, and again after itself; it may end after either."""
+    def repeated(self, block: Block, context: Context) -> None:
+        """A loop's body runs after its condition, and again after itself. The loop may end after either."""
 
-        def once(inner: Scene) -> None:
+        def once(inner: Context) -> None:
             for script in block.scripts:
                 self.script(script, inner)
-                self.left.append(inner.copy())
+                inner.exits.append(inner.state.copy())
 
-        self.rounds(scene, [once])
+        self.rounds(context, [once])
 
-    def loop(self, loop: Loop, scene: Scene) -> None:
-        values = expand_words(loop.words, scene, self) if loop.words is not None else _arguments(scene)
-        feed = partly(self.redirects(loop.redirects, scene))
-        self.variable(loop.name, Arg(HOLE, unknown=2), False)
+    def loop(self, loop: Loop, context: Context) -> None:
+        values = expand_words(loop.words, context, self) if loop.words is not None else _arguments(context)
+        inner = context.reading(shared(self.redirects(loop.redirects, context)))
+        self.variable(loop.name, UNKNOWN, False, context)
         bodies = [partial(self.turn, loop, value) for value in _loop_values(values)]
-        taken, scene.feed = scene.feed, feed
         if len(values) <= LOOP_VALUES_MOST and all(value.literal for value in values):
-            inner = scene.copy()
+            inner = inner.copy()
             for body in bodies:
-                self.inside(inner, body)
-            scene.may_also(inner)
+                self.round(inner, body)
+            context.state.may_also(inner.state)
         else:
-            self.rounds(scene, bodies)
-        scene.feed = taken
+            self.rounds(inner, bodies)
 
-    def turn(self, loop: Loop, value: Arg, inner: Scene) -> None:
-        inner.hold(loop.name, value.text if value.literal else value)
-        self.script(loop.body, inner)
+    def turn(self, loop: Loop, value: Arg, context: Context) -> None:
+        context.state.hold(loop.name, value.text if value.literal else value)
+        self.script(loop.body, context)
 
-    def rounds(self, scene: Scene, bodies: list[Callable[[Scene], None]]) -> None:
-        """Nobody knows how often and in which order: until another round would find nothing new."""
+    def rounds(self, context: Context, bodies: list[Callable[[Context], None]]) -> None:
+        """How often and in which order the bodies run is unknown: repeat until nothing new comes up."""
         for _ in range(ROUNDS_MOST):
-            before = scene.copy()
+            before = context.state.copy()
             for body in bodies:
-                inner = scene.fed(partly(scene.feed))
-                self.inside(inner, body)
-                scene.may_also(inner)
-            if scene.is_like(before):
+                inner = context.copy().reading(shared(context.stdin))
+                self.round(inner, body)
+                context.state.may_also(inner.state)
+            if context.state.is_like(before):
                 return
-        self.ask("too-long", "The loop hands values on from round to round; write it plainly.")
+        context.ask("too-long", "The loop passes too many values from round to round to check.")
 
-    def inside(self, inner: Scene, body: Callable[[Scene], None]) -> None:
-        """One round of a loop: it may also end, or go on, wherever the body says so."""
-        left, self.left, self.loops = self.left, [], self.loops + 1
+    def round(self, context: Context, body: Callable[[Context], None]) -> None:
+        """One round of a loop. It may also end wherever the body says `break` or `continue`."""
+        inner = context.inside_loop()
         body(inner)
-        for gone in self.left:
-            inner.may_also(gone)
-        self.left, self.loops = [*left, *self.left], self.loops - 1
+        for state in inner.exits:
+            context.state.may_also(state)
+        context.exits.extend(inner.exits)
 
-    def define(self, define: Define, scene: Scene) -> None:
+    def define(self, define: Define, context: Context) -> None:
+        """The body is judged with unknown arguments here, and with the real ones where the function is called."""
         if profile_of(define.name) or define.name == "flyball":
-            self.deny("shadowed-command", f"The function '{define.name}' takes the place of a command.")
-        scene.define(define.name, define.body)
-        inner = scene.at_any_time() if self.trapped else scene.copy()
-        inner.variables.update(dict.fromkeys(POSITIONS))
-        inner.depth += 1
-        before = len(self.found)
-        self.in_body(define.name, define.body, inner)
-        if not self.trapped:
-            self.found[before:] = [
-                v for v in self.found[before:] if v.rule not in _OF_ARGUMENTS or v.verdict == "deny"
-            ]
+            context.deny("shadowed-command", f"Defines a function '{define.name}' that hides a command.")
+        context.state.define(define.name, define.body)
+        anytime = bool(self.traps) and not context.in_trap
+        with context.filtered(lambda verdict: anytime or not _is_about_arguments(verdict)) as inner:
+            deeper = (inner.at_any_time() if anytime else inner).deeper()
+            deeper.variables.update(dict.fromkeys(POSITIONS))
+            self.body(define.name, define.body, deeper)
 
-    def function(self, name: str, args: list[Arg], scene: Scene) -> None:
+    def function(self, name: str, args: list[Arg], context: Context) -> None:
         """A call of a function of this line: its body with these arguments, in this shell."""
         given = positional([Arg(name), *args])
-        before = scene.copy()
-        if scene.depth + 1 >= DEPTH_MOST:
-            self.ask("too-deep", "Functions call each other too deeply to judge.")
+        before = context.copy()
+        if context.depth + 1 >= DEPTH_MOST:
+            context.ask("too-deep", "Functions call each other too deeply to check.")
             return
         for body in before.functions[name]:
-            inner = before.fed(partly(scene.feed))
-            inner.depth += 1
+            inner = before.deeper().reading(shared(context.stdin))
             inner.variables.update(given, **{"0": None})
-            self.in_body(name, body, inner)
+            self.body(name, body, inner)
             for own in ("0", *POSITIONS):
                 inner.variables.pop(own, None)
             inner.variables.update({own: before.variables[own] for own in given if own in before.variables})
-            scene.may_also(inner)
+            context.state.may_also(inner.state)
 
-    def in_body(self, name: str, body: Stage, inner: Scene) -> None:
-        left, loops, self.left, self.loops = self.left, self.loops, [], 0
-        self.called.append(name)
+    def body(self, name: str, body: Stage, context: Context) -> None:
+        inner = context.inside_function(name)
         self.flow(body, inner)
-        self.called.pop()
-        for gone in self.left:
-            inner.may_also(gone)
-        self.left, self.loops = left, loops
+        for state in inner.exits:
+            context.state.may_also(state)
 
-    def condition(self, test: Test, scene: Scene) -> None:
-        for arg in self.compared(test.words, scene):
-            self.hidden(arg.text, scene)
-        self.counters(test.words, scene)
+    def condition(self, test: Test, context: Context) -> None:
+        args = self.compared(test.words, context)
+        for arg in args:
+            self.hidden(arg.text, context)
+        for left, operator, right in zip(args, args[1:], args[2:], strict=False):
+            if operator.text in _COMPARES_NUMBERS:
+                evaluate(left, context, self)
+                evaluate(right, context, self)
+        self.arithmetic(test.words, context)
 
-    def counters(self, words: tuple[object, ...], scene: Scene) -> None:
-        """`for ((i = 0; …))`: what arithmetic assigns is a number."""
+    def arithmetic(self, words: tuple[Word, ...], context: Context) -> None:
+        """`((i++))`, `for ((i = 0; …))`."""
         for word in words:
-            for part in getattr(word, "parts", ()):
+            for part in word.parts:
                 if isinstance(part, Sum):
-                    text = expand_one(part.parts, scene, self).text
-                    for name in counted(text):
-                        self.variable(name, Arg("1", unknown=1), False)
-                        scene.hold(name, Arg("1", unknown=1))
+                    self.assigned(evaluate(expand_one(part.parts, context, self), context, self), context)
 
     # --- simple commands
 
-    def expanded(self, words: tuple[Word, ...], scene: Scene) -> list[Arg]:
-        """`export x=$y` is an assignment: what y holds is not split."""
+    def expanded(self, words: tuple[Word, ...], context: Context) -> list[Arg]:
+        """`export x=$y` is an assignment: the value of y is not split."""
         declares = bool(words) and _plain_text(words[0]) in DECLARING
-        return [
-            arg
+        return bounded(
+            [self.declared(word, context)]
+            if declares and _is_assigned(word)
+            else expand(word.parts, context, self)
             for word in words
-            for arg in (
-                [self.declared(word, scene)]
-                if declares and _is_assigned(word)
-                else expand(word.parts, scene, self)
-            )
-        ]
+        )
 
-    def declared(self, word: Word, scene: Scene) -> Arg:
-        value = expand_one(word.parts, scene, self)
-        sure = not scene.posix or all(isinstance(part, Lit) or part.quoted for part in word.parts)
+    def declared(self, word: Word, context: Context) -> Arg:
+        value = expand_one(word.parts, context, self)
+        sure = not context.posix or all(isinstance(part, Lit) or part.quoted for part in word.parts)
         return value if sure else Arg(value.text.partition("=")[0] + "=" + HOLE, unknown=2)
 
-    def compared(self, words: tuple[Word, ...], scene: Scene) -> list[Arg]:
-        """Words that are only compared with something: what they hold does no harm."""
-        before = len(self.found)
-        args = expand_words(words, scene, self)
-        self.found[before:] = [
-            verdict for verdict in self.found[before:] if verdict.rule != "opaque-variable"
-        ]
-        return args
+    def compared(self, words: tuple[Word, ...], context: Context) -> list[Arg]:
+        """Words that are only compared with something: it does not matter what they hold."""
+        with context.filtered(lambda verdict: verdict.rule != "opaque-variable") as inner:
+            return expand_words(words, inner, self)
 
-    def simple(self, simple: Simple, scene: Scene) -> Feed:
+    def simple(self, simple: Simple, context: Context) -> Stream:
         compares = _first_word(simple) in {"[", "test"}
-        args = (self.compared if compares else self.expanded)(simple.words, scene)
-        taken = scene.feed
-        scene.feed = self.redirects(simple.redirects, scene)
-        local = scene if not simple.words else scene.copy()
+        args = (self.compared if compares else self.expanded)(simple.words, context)
+        inner = context.reading(self.redirects(simple.redirects, context))
+        local = inner.copy() if simple.words else inner
         for assign in simple.assigns:
             if assign.name == "IFS" and args[:1] == [Arg("read")]:
                 self.separators(assign, local)
             else:
                 self.assign(assign, local, exported=bool(simple.words))
-        before = self.network
-        feed = self.with_variables(args, simple.assigns, scene, local) if args else Feed("data")
+        before = context.report.network
+        stream = self.with_variables(args, simple.assigns, inner, local) if args else Stream("data")
         if args and any(isinstance(part, Sub) for part in simple.words[0].parts):
-            self.ask("opaque-command", "A substitution says which command runs; write its name plainly.")
-        if self.network > before or taken.kind == "remote":
+            context.ask("opaque-command", "The name of the command comes from another command's output.")
+        if context.report.network > before or context.stdin.kind == "remote":
             self.brought(simple, args)
-        scene.feed = taken
-        return Feed("data") if any(_takes_output(redirect) for redirect in simple.redirects) else feed
+        return Stream("data") if any(_takes_output(redirect) for redirect in simple.redirects) else stream
 
     def with_variables(
-        self, args: list[Arg], assigns: tuple[Assign, ...], scene: Scene, local: Scene
-    ) -> Feed:
+        self, args: list[Arg], assigns: tuple[Assign, ...], context: Context, local: Context
+    ) -> Stream:
         """`x=1 command`: the assignments hold for the command alone; what their values assign (`$((y++))`) stays."""
         given = {
             name: value
             for name, value in local.variables.items()
-            if name not in scene.variables or scene.variables[name] is not value
+            if name not in context.variables or context.variables[name] is not value
         }
         alone = {assign.name for assign in assigns}
-        before = {name: scene.variables[name] for name in alone if name in scene.variables}
-        scene.variables.update(given)
-        feed = self.command(args, scene)
+        before = {name: context.variables[name] for name in alone if name in context.variables}
+        context.variables.update(given)
+        stream = self.command(args, context)
         parts = [part for assign in assigns for part in assign.value.parts]
         plain = all(isinstance(part, Lit | Sub) or (isinstance(part, Var) and not part.op) for part in parts)
         for name in alone & given.keys():
-            same = scene.variables.pop(name, None) is given[name]
-            if not same or scene.posix or not plain:
-                scene.variables[name] = None
+            same = context.variables.pop(name, None) is given[name]
+            if not same or context.posix or not plain:
+                context.variables[name] = None
             elif name in before:
-                scene.variables[name] = before[name]
-        return feed
+                context.variables[name] = before[name]
+        return stream
 
-    def separators(self, assign: Assign, local: Scene) -> None:
+    def separators(self, assign: Assign, local: Context) -> None:
         """`IFS=, read x`: what the line is cut at, for this command alone."""
         value = expand_one(assign.value.parts, local, self)
         plain = value.literal and not (assign.plus or assign.items or assign.subscript)
@@ -339,85 +310,98 @@ class Judge(Caller):
         targets += [arg.text for arg in args[1:] if args[0].text == "tee"]
         self.downloads.update(posixpath.normpath(target) for target in targets if target)
 
-    def assign(self, assign: Assign, scene: Scene, exported: bool) -> None:
-        expand(assign.subscript, scene, self)
-        value = expand_one(assign.value.parts, scene, self)
-        items = expand_words(assign.items, scene, self)
-        self.variable(assign.name, value, exported)
+    def assign(self, assign: Assign, context: Context, exported: bool) -> None:
+        if assign.subscript and assign.name not in context.state.odd:
+            evaluate(expand_one(assign.subscript, context, self), context, self)
+        value = expand_one(assign.value.parts, context, self)
+        items = expand_words(assign.items, context, self)
+        self.variable(assign.name, value, exported, context)
         if _EVALUATED.search(value.text):
-            self.deny("hidden-command", "A substitution is hidden in text that arithmetic would evaluate.")
+            context.deny("hidden-command", "A substitution is hidden in text that arithmetic would evaluate.")
         if assign.items:
             known = all(item.literal for item in items) and not assign.plus
-            scene.hold(assign.name, tuple(item.text for item in items) if known else None)
+            context.state.hold(assign.name, tuple(item.text for item in items) if known else None)
         elif assign.plus or assign.subscript:
-            scene.hold(assign.name, None)
+            context.state.hold(assign.name, None)
         else:
-            scene.hold(assign.name, value.text if value.literal else value)
+            context.state.hold(assign.name, value.text if value.literal else value)
 
     # --- redirections
 
-    def redirects(self, redirects: tuple[Redirect, ...], scene: Scene) -> Feed:
+    def redirects(self, redirects: tuple[Redirect, ...], context: Context) -> Stream:
         """Judges where output goes; the answer is what flows in."""
-        feed = scene.feed
+        stream = context.stdin
         for redirect in redirects:
-            feed = self.redirect(redirect, scene) or feed
-        return feed
+            stream = self.redirect(redirect, context) or stream
+        return stream
 
-    def redirect(self, redirect: Redirect, scene: Scene) -> Feed | None:
+    def redirect(self, redirect: Redirect, context: Context) -> Stream | None:
         if redirect.fd.startswith("{"):
-            self.variable(redirect.fd.strip("{}"), Arg("1", unknown=1), False)
-            scene.hold(redirect.fd.strip("{}"), Arg("1", unknown=1))
+            self.assigned([redirect.fd.strip("{}")], context)
         if redirect.op == "<<":
-            return _fed(expand_one(redirect.body, scene, self))
+            return _fed(expand_one(redirect.body, context, self))
         if redirect.op == "<<<":
-            return _fed(expand_one(redirect.target.parts, scene, self))
-        targets = expand(redirect.target.parts, scene, self)
+            return _fed(expand_one(redirect.target.parts, context, self))
+        targets = expand(redirect.target.parts, context, self)
         if len(targets) != 1:
-            self.deny("unreadable", "A redirection must have one target.")
-        return self.redirected(redirect, targets, scene)
+            context.deny("unreadable", "A redirection must have one target.")
+        return self.redirected(redirect, targets, context)
 
-    def redirected(self, redirect: Redirect, targets: list[Arg], scene: Scene) -> Feed | None:
+    def redirected(self, redirect: Redirect, targets: list[Arg], context: Context) -> Stream | None:
         for target in targets[:-1]:
-            self.open_file(redirect.op, target, scene)
+            self.open_file(redirect.op, target, context)
         target = targets[-1] if targets else Arg(HOLE, unknown=2)
         if redirect.op in {">&", "<&"} and re.fullmatch(r"\d*-?", target.text):
             return None
         if redirect.op == "<&" or (redirect.op == ">&" and redirect.fd not in {"", "1"}):
-            self.ask("unreadable", f"'{redirect.fd}{redirect.op}' takes the number of an open file.")
-        return self.open_file(redirect.op, target, scene)
+            context.ask("unreadable", f"'{redirect.fd}{redirect.op}' takes the number of an open file.")
+        return self.open_file(redirect.op, target, context)
 
-    def open_file(self, operator: str, target: Arg, scene: Scene) -> Feed | None:
+    def open_file(self, operator: str, target: Arg, context: Context) -> Stream | None:
         if operator in {"<", "<>", "<&"}:
-            self.path("read", target, scene)
+            self.path("read", target, context)
         if operator not in {"<", "<&"}:
-            self.path("write", target, scene)
+            self.path("write", target, context)
             return None
         if target.pipe:
-            return Feed("remote" if target.remote else "data")
-        return Feed("none") if target.text == "/dev/null" else Feed("data")
+            return Stream("remote" if target.remote else "data")
+        return Stream("none") if target.text == "/dev/null" else Stream("data")
 
     # --- substitutions
 
-    def substitute(self, sub: Sub, scene: Scene) -> Arg:
+    def substitute(self, sub: Sub, context: Context) -> Arg:
         """Judges what a substitution runs; the answer is what is known of its result."""
-        inner = scene.copy()
-        inner.feed = NOTHING if sub.form != ">" else Feed("data")
-        before = self.network
-        self.script(sub.body, inner)
-        remote = self.network > before
+        before = context.report.network
+        self.script(sub.body, context.copy().reading(NO_INPUT if sub.form != ">" else Stream("data")))
+        remote = context.report.network > before
         if sub.form != "$":
             return Arg("/dev/fd/63", pipe=True, remote=remote)
-        return self.result(sub.body, scene, remote)
+        return self.result(sub.body, context, remote)
 
-    def result(self, body: Script, scene: Scene, remote: bool) -> Arg:
+    def result(self, body: Script, context: Context, remote: bool) -> Arg:
         if remote:
             return Arg(HOLE, unknown=2, remote=True, said=True)
-        return fold.result_of(body, scene.copy(), self) or Arg(HOLE, unknown=2, said=True)
+        return fold.result_of(body, context.copy(), self) or Arg(HOLE, unknown=2, said=True)
 
-    def hidden(self, text: str, scene: Scene) -> None:
+    def hidden(self, text: str, context: Context) -> None:
         """Text that bash evaluates a second time (arithmetic, subscripts, `declare`, `test -v`)."""
         if "$(" in text or "`" in text:
-            self.deny("hidden-command", "A substitution is hidden in text that bash evaluates again.")
+            context.deny("hidden-command", "A substitution is hidden in text that bash evaluates again.")
+
+
+def _leaves(item: Item, context: Context) -> bool:
+    """Does nothing after the item run? (`return` outside of a function only prints an error.)"""
+    where = {
+        "exit": True,
+        "return": bool(context.calls),
+        "break": context.in_loop,
+        "continue": context.in_loop,
+    }
+    return where.get(leaver(item), False)
+
+
+def _is_about_arguments(verdict: Verdict) -> bool:
+    return verdict.verdict != "deny" and verdict.rule in {"opaque-operand", "opaque-variable"}
 
 
 def _is_assigned(word: Word) -> bool:
@@ -445,9 +429,9 @@ def _first_word(simple: Simple) -> str:
     return parts[0].text if len(parts) == 1 and isinstance(parts[0], Lit) else ""
 
 
-def _arguments(scene: Scene) -> list[Arg]:
+def _arguments(context: Context) -> list[Arg]:
     """`for x; do`: the arguments of the script or function."""
-    given = scene.variables.get("@")
+    given = context.variables.get("@")
     return [Arg(text) for text in given] if isinstance(given, tuple) else [Arg(HOLE, unknown=2)]
 
 
@@ -459,5 +443,7 @@ def _loop_values(values: list[Arg]) -> list[Arg]:
     ]
 
 
-def _fed(value: Arg) -> Feed:
-    return Feed("remote") if value.remote else Feed("text", value.text) if value.literal else Feed("data")
+def _fed(value: Arg) -> Stream:
+    return (
+        Stream("remote") if value.remote else Stream("text", value.text) if value.literal else Stream("data")
+    )

@@ -10,10 +10,11 @@ import msgspec
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.wrappers import positional
+from flyball.guard.commands.context import NO_INPUT, POSITIONS, Stream, Value
 from flyball.guard.commands.environment import harmless, looks_secret
+from flyball.guard.commands.expand import evaluate
 from flyball.guard.commands.names import names
 from flyball.guard.commands.places import UNKNOWN, place_of
-from flyball.guard.commands.scene import NOTHING, POSITIONS, Feed, Value
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
@@ -32,18 +33,18 @@ def cd(call: Call) -> None:
     unsaid = Arg(call.judge.policy.home if call.name == "cd" else "-")
     target = _remembered(call) or (call.operands[0] if call.operands else unsaid)
     if target.text == "-" or not target.literal or (call.name == "popd" and target.text[:1] != "/"):
-        call.scene.cwds = (UNKNOWN,)
+        call.context.state.cwds = (UNKNOWN,)
         call.ask("opaque-operand", "Nobody can tell which directory it goes to.")
         return
     call.path("look", target)
-    moved = [joined(cwd, target) for cwd in call.scene.cwds]
-    left = call.scene.cwds[0] if len(call.scene.cwds) == 1 and call.scene.cwds[0] != UNKNOWN else None
-    call.scene.variables["OLDPWD"] = left
+    moved = [joined(cwd, target) for cwd in call.context.cwds]
+    left = call.context.cwds[0] if len(call.context.cwds) == 1 and call.context.cwds[0] != UNKNOWN else None
+    call.context.variables["OLDPWD"] = left
     if call.name == "pushd":
-        below = call.scene.variables.get("DIRSTACK", ())
-        call.scene.variables["DIRSTACK"] = (left, *below) if left and isinstance(below, tuple) else None
-    call.scene.cwds = tuple(dict.fromkeys(moved))
-    for text in call.judge.trapped:
+        below = call.context.variables.get("DIRSTACK", ())
+        call.context.variables["DIRSTACK"] = (left, *below) if left and isinstance(below, tuple) else None
+    call.context.state.cwds = tuple(dict.fromkeys(moved))
+    for text in call.judge.traps if not call.context.in_trap else ():
         trap_runs(call, text)
 
 
@@ -51,11 +52,11 @@ def _remembered(call: Call) -> Arg | None:
     """Where `cd -` and `popd` go back to, if this line went away from there."""
     words = [arg.text for arg in call.operands]
     if call.name == "cd" and words == ["-"]:
-        before = call.scene.variables.get("OLDPWD")
+        before = call.context.variables.get("OLDPWD")
         return Arg(before) if isinstance(before, str) and before.startswith("/") else None
-    stack = call.scene.variables.get("DIRSTACK")
+    stack = call.context.variables.get("DIRSTACK")
     if call.name == "popd" and not words and isinstance(stack, tuple) and stack:
-        call.scene.variables["DIRSTACK"] = stack[1:]
+        call.context.variables["DIRSTACK"] = stack[1:]
         return Arg(stack[0])
     return None
 
@@ -77,11 +78,13 @@ def declare(call: Call) -> None:
         call.deny("environment-listing", "It prints every variable.")
     for arg in call.operands:
         name, equals, _ = arg.text.partition("=")
-        call.judge.hidden(arg.text, call.scene)
+        call.judge.hidden(arg.text, call.context)
         if call.given.has("-p") and not harmless(name):
             call.deny("secret" if looks_secret(name) else "environment-listing", f"It prints '{name}'.")
         if equals or exported:
-            call.judge.variable(name.rstrip("+").partition("[")[0], arg.tail(len(name) + 1), exported)
+            call.judge.variable(
+                name.rstrip("+").partition("[")[0], arg.tail(len(name) + 1), exported, call.context
+            )
         _declared(call, name, arg.tail(len(name) + 1) if equals else None)
 
 
@@ -90,39 +93,41 @@ def _declared(call: Call, name: str, value: Arg | None) -> None:
     bare = name.rstrip("+").partition("[")[0]
     changes = call.given.has("-g", "-i", "-l", "-u", "-a", "-A", "-t", "-I")
     if value is None and not changes:
-        if call.name == "local" or call.judge.called:
-            call.scene.hold(bare, None)
+        if call.name == "local" or call.context.calls:
+            call.context.state.hold(bare, None)
     else:
         known = value is not None and bare == name and not changes
-        call.scene.hold(
+        call.context.state.hold(
             name.rstrip("+"), (value.text if value.literal else value) if value and known else None
         )
     if changes or call.name == "readonly" or call.given.has("-r"):
-        call.scene.odd.add(bare)
+        call.context.state.odd.add(bare)
 
 
 def shift(call: Call) -> None:
     """From here on nobody keeps count of which argument is which."""
-    call.scene.variables.update((name, None) for name in POSITIONS)
+    call.context.variables.update((name, None) for name in POSITIONS)
 
 
 def leave(call: Call) -> None:
     """`return`, `break`, `continue`: the function or loop may end with all as it is here."""
-    call.judge.left.append(call.scene.copy())
+    call.context.exits.append(call.context.state.copy())
 
 
 def unset(call: Call) -> None:
     for arg in call.operands:
-        call.judge.hidden(arg.text, call.scene)
+        call.judge.hidden(arg.text, call.context)
         if arg.text.startswith("FLYBALL_"):
             call.deny("guard", f"'{arg.text}' belongs to the guard.")
         if call.judge.is_dangerous(arg.text):
             call.ask("environment", f"'{arg.text}' changes what commands run or read.")
         if not call.given.has("-v"):
-            call.scene.functions.pop(arg.text, None)
+            call.context.functions.pop(arg.text, None)
         if not call.given.has("-f"):
-            within = call.judge.called or call.scene.depth
-            call.scene.hold(arg.text, None if within else "")  # another of that name may come to light
+            within = call.context.calls or call.context.depth
+            call.context.state.hold(
+                arg.text, None if within else ""
+            )  # another of that name may come to light
 
 
 def set_options(call: Call) -> None:
@@ -132,7 +137,7 @@ def set_options(call: Call) -> None:
     for at, arg in enumerate(call.operands):
         if arg.text == "--":
             given = positional([arg, *call.operands[at + 1 :]])
-            call.scene.variables.update({name: given[name] for name in POSITIONS})
+            call.context.variables.update({name: given[name] for name in POSITIONS})
             return
         if expects_name and arg.text in _SET_NAMES:
             expects_name = False
@@ -155,7 +160,7 @@ def alias(call: Call) -> None:
         call.deny("hidden-command", "An alias changes what later commands mean.")
 
 
-def evaluate(call: Call) -> None:
+def eval_(call: Call) -> None:
     """The arguments, joined, are a command line."""
     command = " ".join(arg.text for arg in call.operands)
     if HOLE in command or not all(arg.literal for arg in call.operands):
@@ -163,7 +168,7 @@ def evaluate(call: Call) -> None:
         rule = "remote-code" if remote else "opaque-command"
         call.deny(rule, "Nobody can tell what 'eval' would run.")
     else:
-        call.scene.may_also(call.judge.text(command, call.scene))
+        call.context.state.may_also(call.judge.text(command, call.context).state)
 
 
 def source(call: Call) -> None:
@@ -174,9 +179,9 @@ def source(call: Call) -> None:
         call.deny("remote-code", "It would run commands that no file of the workspace holds.")
         return
     call.path("read", script)
-    call.judge.fetched(script)
+    call.judge.fetched(script, call.context)
     inside = HOLE not in script.text and all(
-        place_of(script.text, cwd, call.judge.policy) in {"inside", "delicate"} for cwd in call.scene.cwds
+        place_of(script.text, cwd, call.judge.policy) in {"inside", "delicate"} for cwd in call.context.cwds
     )
     if inside:
         call.ask("unlisted-program", f"'{script.text}' runs in this shell and is not a declared command.")
@@ -186,7 +191,7 @@ def source(call: Call) -> None:
 
 def command(call: Call) -> None:
     if call.operands and not call.given.has("-v", "-V"):
-        call.judge.here(call.operands, call.scene)
+        call.judge.here(call.operands, call.context)
 
 
 def trap(call: Call) -> None:
@@ -198,43 +203,41 @@ def trap(call: Call) -> None:
     elif len(call.operands) > 1 and text not in {"", "-"}:
         trap_runs(call, text)
         _trap_sets(call, text)
-        call.judge.trapped.append(text)
+        if text not in call.judge.traps:
+            call.judge.traps.append(text)
 
 
 def trap_runs(call: Call, text: str) -> None:
     """A trap runs at any time from now on."""
-    scene = call.scene.at_any_time()
-    waiting, call.judge.trapped = call.judge.trapped, []  # a trap does not set off another
-    call.judge.text(text, scene)
-    call.judge.trapped += waiting
+    call.judge.text(text, msgspec.structs.replace(call.context.at_any_time(), in_trap=True))
 
 
 def _trap_sets(call: Call, text: str) -> None:
     """What a trap assigns may be so from now on, between any two commands."""
-    judge, before = call.judge, len(call.judge.found)
-    start = msgspec.structs.replace(call.scene.fed(NOTHING), variables={})
-    end = judge.text(text, start)
-    del judge.found[before:]
+    state = call.context.state
+    start = msgspec.structs.replace(state.copy(), variables={})
+    there = msgspec.structs.replace(call.context.aside(), state=start, stdin=NO_INPUT, in_trap=True)
+    end = call.judge.text(text, there).state
     if end.cwds != start.cwds or not end.variables.keys().isdisjoint(POSITIONS):
         call.ask("opaque-operand", "Nobody can tell where the line is after its trap.")
-    call.scene.odd.update(end.variables)
-    call.scene.variables.update(dict.fromkeys(end.variables))
-    call.scene.may_also(msgspec.structs.replace(end, variables=call.scene.variables))
+    state.odd.update(end.variables)
+    state.variables.update(dict.fromkeys(end.variables))
+    state.may_also(msgspec.structs.replace(end, variables=state.variables))
 
 
 def read(call: Call) -> None:
     targets = [*call.operands, *call.given.values("-a")]
     for arg in targets:
-        call.judge.hidden(arg.text, call.scene)
-        call.judge.variable(arg.text.partition("[")[0], Arg(HOLE, unknown=2), False)
-        call.scene.hold(arg.text, None)
-    call.scene.variables.update(dict.fromkeys(("REPLY", "OPTARG", "OPTIND")))
+        call.judge.hidden(arg.text, call.context)
+        call.judge.variable(arg.text.partition("[")[0], Arg(HOLE, unknown=2), False, call.context)
+        call.context.state.hold(arg.text, None)
+    call.context.variables.update(dict.fromkeys(("REPLY", "OPTARG", "OPTIND")))
     alone = len(targets) == 1 and {option.name for option in call.given.options} <= {"-r"}
-    if alone and call.name == "read" and call.scene.variables.get("IFS", "") in _WHOLE_LINES:
-        call.scene.hold(call.operands[0].text, _line(call.scene.feed))
+    if alone and call.name == "read" and call.context.variables.get("IFS", "") in _WHOLE_LINES:
+        call.context.state.hold(call.operands[0].text, _line(call.context.stdin))
 
 
-def _line(feed: Feed) -> Value:
+def _line(feed: Stream) -> Value:
     """What a whole line that flows in leaves: nobody believes backslashes, which may quote or not."""
     if feed.kind == "listed":
         return Arg(feed.text, many=True)
@@ -245,12 +248,8 @@ def _line(feed: Feed) -> Value:
 
 def let(call: Call) -> None:
     for arg in call.operands:
-        call.judge.hidden(arg.text, call.scene)
-        name = re.match(r"[A-Za-z_]\w*", arg.text)
-        if name:
-            call.judge.variable(name.group(), Arg("1", unknown=1), False)
-            call.scene.hold(name.group(), None)
-    if any(HOLE in arg.text or "[" in arg.text for arg in call.operands):
+        call.judge.assigned(evaluate(arg, call.context, call.judge), call.context)
+    if any("[" in arg.text for arg in call.operands):
         call.ask("opaque-operand", "Nobody can tell what the arithmetic evaluates.")
 
 
@@ -263,7 +262,7 @@ CHECKS = {
     "set": set_options,
     "shopt": shopt,
     "alias": alias,
-    "eval": evaluate,
+    "eval": eval_,
     "source": source,
     "command": command,
     "trap": trap,

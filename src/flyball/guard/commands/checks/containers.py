@@ -27,14 +27,14 @@ def docker_run(call: Call) -> None:
         and " exec" in call.name
     ):
         call.deny("privilege", "It would run as root.")
-    call.judge.undescribed(call.operands[1:], call.scene)
+    call.judge.undescribed(call.operands[1:], call.context)
 
 
 def _mount(call: Call, value: Arg) -> None:
     match = re.search(r"(?:source|src)=([^,]+)", value.text)
     source = match[1] if match else value.text.split(":", 1)[0]
     policy = call.judge.policy
-    places = {place_of(source, cwd, policy) for cwd in call.scene.cwds}
+    places = {place_of(source, cwd, policy) for cwd in call.context.cwds}
     if source.startswith(("/", "~", ".")) and not places <= {"inside", "workspace", "delicate"}:
         call.deny("privilege", f"The container could change '{source}'.")
 

@@ -56,7 +56,7 @@ def link(call: Call) -> None:
 
 
 def _link_target(call: Call, target: str) -> None:
-    for cwd in call.scene.cwds:
+    for cwd in call.context.cwds:
         place = place_of(target, cwd, call.judge.policy)
         if place not in {"inside", "workspace", "delicate"}:
             call.path("write", Arg(target))
@@ -115,7 +115,7 @@ def _old_style(call: Call, letters: str) -> None:
         if rest:
             rewritten += [Arg("-" + letter), rest[0]]
             rest = rest[1:]
-    call.judge.by_profile(call.profile, rewritten + rest, call.scene)
+    call.judge.by_profile(call.profile, rewritten + rest, call.context)
 
 
 def _extraction(call: Call) -> None:
@@ -146,13 +146,13 @@ def unzip(call: Call) -> None:
 def rsync(call: Call) -> None:
     *sources, target = call.operands or [Arg("")]
     if re.match(r"[^/]*:|rsync://", target.text):
-        call.judge.network += 1
+        call.context.report.network += 1
         call.deny("exfiltration", "It would carry files to another machine.")
         return
     call.path("write", target)
     for source in sources:
         if re.match(r"[^/]*:|rsync://", source.text):
-            call.judge.network += 1
+            call.context.report.network += 1
             call.ask("network", "It fetches from another machine.")
         else:
             call.path("read", source)
@@ -194,7 +194,7 @@ def _secrets_sought(call: Call, roots: list[Arg], args: list[Arg]) -> None:
     outside = any(
         place_of(root.text, cwd, call.judge.policy) not in {"inside", "workspace", "delicate"}
         for root in roots
-        for cwd in call.scene.cwds
+        for cwd in call.context.cwds
     )
     names = [arg.text.strip("*") for arg in args]
     if outside and any(
@@ -236,12 +236,11 @@ def _exec(call: Call, roots: list[Arg], args: list[Arg], at: int) -> int:
     if not inner:
         call.ask("unreadable", "'find -exec' has no command.")
         return end + 1
-    scene = call.scene.copy()
-    scene.depth += 1
-    if scene.depth > 8:
+    context = call.context.deeper()
+    if context.depth > 8:
         call.deny("too-deep", "Commands are nested too deeply to judge.")
     else:
-        call.judge.command(inner, scene)
+        call.judge.command(inner, context)
     if inner[0].text in {"rm", "shred", "unlink"}:
         _deletes(call, roots, args)
     return end + 1
@@ -263,7 +262,7 @@ def _deletes(call: Call, roots: list[Arg], args: list[Arg]) -> None:
 
 def _is_workspace(call: Call, root: Arg) -> bool:
     policy = call.judge.policy
-    return any(cwd == UNKNOWN or place_of(root.text, cwd, policy) == "workspace" for cwd in call.scene.cwds)
+    return any(cwd == UNKNOWN or place_of(root.text, cwd, policy) == "workspace" for cwd in call.context.cwds)
 
 
 _FD_RUNS = names("-x -X --exec --exec-batch")
@@ -277,10 +276,8 @@ def fd(call: Call) -> None:
     call.ask("unlisted", "It runs a command for each file found.")
     found = Arg("./found", many=True)
     inner = [found if arg.text.startswith("{") else arg for arg in call.args[at + 1 :] if arg.text != ";"]
-    if inner and call.scene.depth < 8:
-        scene = call.scene.copy()
-        scene.depth += 1
-        call.judge.command(inner if found in inner else [*inner, found], scene)
+    if inner and call.context.depth < 8:
+        call.judge.command(inner if found in inner else [*inner, found], call.context.deeper())
 
 
 def patch(call: Call) -> None:

@@ -138,7 +138,7 @@ def _refspec(call: Call, spec: Arg) -> None:
 
 def remote_show(call: Call) -> None:
     if not call.given.has("-n"):
-        call.judge.network += 1
+        call.context.report.network += 1
         call.ask("network", "It asks the remote; '-n' shows what is known here.")
 
 
@@ -207,7 +207,7 @@ def foreach(call: Call) -> None:
 
 def _through_shell(call: Call) -> None:
     """A shell within the command that git is given to run: one layer more than anybody needs."""
-    if any(args[0].text in {"sh", "bash", "dash", "zsh"} for args in call.judge.seen):
+    if any(args[0].text in {"sh", "bash", "dash", "zsh"} for args in call.judge.calls):
         call.deny("hidden-command", "A shell is hidden in what git would run.")
 
 

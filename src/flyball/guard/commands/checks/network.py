@@ -24,7 +24,7 @@ _REMOTE = re.compile(r"[^/]*:.*|\w+://.*")
 
 
 def curl(call: Call) -> None:
-    call.judge.network += 1
+    call.context.report.network += 1
     for option in call.given.options:
         kind = option.flag.kind if option.flag else ""
         if option.value and kind in {"data", "upload", "header"}:
@@ -54,18 +54,18 @@ def _stays_here(call: Call) -> bool:
 
 
 def ssh(call: Call) -> None:
-    if call.scene.feed.kind not in {"none", "text"}:
+    if call.context.stdin.kind not in {"none", "text"}:
         call.deny("exfiltration", "It would carry what flows in to another machine.")
     if any(HOLE in arg.text for arg in call.operands):
         call.deny("exfiltration", "Nobody can tell what it would carry out.")
     elif len(call.operands) > 1:
         command = " ".join(arg.text for arg in call.operands[1:])
-        call.judge.undescribed([Arg(command), *call.operands[2:]], call.scene)
+        call.judge.undescribed([Arg(command), *call.operands[2:]], call.context)
 
 
 def scp(call: Call) -> None:
     *sources, target = call.operands or [Arg("")]
-    if call.name == "sftp" and call.scene.feed.kind != "none":
+    if call.name == "sftp" and call.context.stdin.kind != "none":
         call.deny("exfiltration", "What flows in would tell it what to carry out.")
     if _REMOTE.fullmatch(target.text):
         call.deny("exfiltration", "It would carry files to another machine.")
@@ -77,8 +77,8 @@ def scp(call: Call) -> None:
 
 
 def socket(call: Call) -> None:
-    call.judge.network += 1
-    if call.scene.feed.kind != "none":
+    call.context.report.network += 1
+    if call.context.stdin.kind != "none":
         here = all(is_loopback(arg.text) or arg.text.isdecimal() for arg in call.operands)
         rule = "local-upload" if here and call.operands else "exfiltration"
         call.deny(rule, "It would carry what flows in to another machine.")

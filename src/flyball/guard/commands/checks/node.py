@@ -58,7 +58,7 @@ def _reporter(call: Call, option: str, args: list[Arg]) -> None:
     """`--test-reporter=spec`, `--test-reporter-destination=file`, each also as two words."""
     name, equals, value = option.partition("=")
     arg = Arg(value) if equals else args.pop(0) if args else Arg("")
-    kinds.judge(call.judge, "write" if name.endswith("-destination") else "reporter", arg, call.scene)
+    kinds.judge(call.judge, "write" if name.endswith("-destination") else "reporter", arg, call.context)
 
 
 # --- package scripts
@@ -75,9 +75,9 @@ def script_run(call: Call) -> None:
         elif RISKY.fullmatch(name.text):
             call.ask("publish", f"The script '{name.text}' reaches out, by its name.")
         if re.match(r"\w+://|/|~|\.\.", name.text):
-            kinds.judge(call.judge, "script", name, call.scene)
+            kinds.judge(call.judge, "script", name, call.context)
     rest = call.operands[len(names) :]
-    call.judge.sniff(rest, call.scene)
+    call.judge.sniff(rest, call.context)
     if any(_MOVES.match(arg.text) for arg in rest):
         call.deny("foreign-code", "The runner would take its scripts or its shell from elsewhere.")
     if any(arg.unknown == 2 for arg in rest):
@@ -99,17 +99,17 @@ def yarn_workspace(call: Call) -> None:
 def npx(call: Call) -> None:
     """Without `--no-install` a package may be fetched and run."""
     if not call.given.has("--no-install", "--no", "--offline"):
-        call.judge.network += 1
+        call.context.report.network += 1
         call.ask("install", "It may fetch a package and run it.")
     if call.operands and profile_of(call.operands[0].text):
         run(call, call.operands)
     else:
-        call.judge.sniff(call.operands, call.scene)
+        call.judge.sniff(call.operands, call.context)
         call.ask("unlisted", "Nothing is known of what it runs.")
 
 
 def npm_exec(call: Call) -> None:
-    call.judge.undescribed(call.operands, call.scene)
+    call.judge.undescribed(call.operands, call.context)
 
 
 def npm_config(call: Call) -> None:

@@ -25,11 +25,11 @@ def printf(call: Call) -> None:
     if words and re.match(r"-v.", words[0].text):
         words[:1] = [Arg("-v"), words[0].tail(2)]
     if len(words) > 1 and words[0].text == "-v":
-        call.judge.hidden(words[1].text, call.scene)
-        call.judge.variable(words[1].text.partition("[")[0], Arg(HOLE, unknown=2), False)
+        call.judge.hidden(words[1].text, call.context)
+        call.judge.variable(words[1].text.partition("[")[0], Arg(HOLE, unknown=2), False, call.context)
         said = [arg.text for arg in words[2:]]
         known = all(arg.literal for arg in words[2:]) and said[:1] != ["-v"]
-        call.scene.hold(words[1].text, spoken("printf", said) if known else None)
+        call.context.state.hold(words[1].text, spoken("printf", said) if known else None)
 
 
 def test(call: Call) -> None:
@@ -37,7 +37,7 @@ def test(call: Call) -> None:
     before = ""
     for arg in call.operands:
         if before == "-v" or re.search(r"\[.*[$`]", arg.text):
-            call.judge.hidden(arg.text, call.scene)
+            call.judge.hidden(arg.text, call.context)
         if before in _FILE_TESTS and arg.text not in {"]", "-o", "-a"} and HOLE not in arg.text:
             call.path("look", arg)
         before = arg.text
@@ -131,12 +131,12 @@ def env(call: Call) -> None:
     operands = list(call.operands)
     while operands and "=" in operands[0].text:
         name = operands[0].text.partition("=")[0]
-        call.judge.variable(name, operands.pop(0).tail(len(name) + 1), True)
+        call.judge.variable(name, operands.pop(0).tail(len(name) + 1), True, call.context)
     if operands:
-        scene = call.scene.beyond_functions()
+        context = call.context.beyond_functions()
         for folder in call.given.values("-C", "--chdir"):
-            scene.cwds = tuple(joined(cwd, folder) for cwd in scene.cwds)
-        call.judge.command(operands, scene)
+            context.state.cwds = tuple(joined(cwd, folder) for cwd in context.cwds)
+        call.judge.command(operands, context)
     elif not call.given.has("--version", "--help"):
         call.deny("environment-listing", "It prints the whole environment.")
 

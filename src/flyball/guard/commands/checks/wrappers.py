@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.context import NO_INPUT, Value
 from flyball.guard.commands.names import names
 from flyball.guard.commands.places import place_of
-from flyball.guard.commands.scene import NOTHING, Scene, Value
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -28,24 +28,18 @@ _SQL = Lazy(
 )
 
 
-def inner(call: Call) -> Scene:
-    scene = call.scene.copy()
-    scene.depth += 1
-    return scene
-
-
 def in_shell(call: Call, text: str, given: dict[str, Value] | None = None) -> None:
     """A shell of its own reads the text."""
-    for scene in inner(call).in_new_shell():
-        scene.variables.update(given or {})
-        call.judge.text(text, scene)
+    for context in call.context.deeper().in_new_shells():
+        context.variables.update(given or {})
+        call.judge.text(text, context)
 
 
 def run(call: Call, args: list[Arg]) -> None:
-    if call.scene.depth > 8:
+    if call.context.depth > 8:
         call.deny("too-deep", "Commands are nested too deeply to judge.")
     elif args:
-        call.judge.command(args, call.scene.beyond_functions())
+        call.judge.command(args, call.context.beyond_functions())
 
 
 # --- shells
@@ -53,8 +47,8 @@ def run(call: Call, args: list[Arg]) -> None:
 
 def shell(call: Call) -> None:
     """`sh -c text` is judged as text; a script file is not a declared command; stdin is what flows in."""
-    call = msgspec.structs.replace(call, scene=call.scene.copy())
-    call.scene.posix = call.name not in {"bash", "rbash"}
+    posix = call.name not in {"bash", "rbash"}
+    call = msgspec.structs.replace(call, context=msgspec.structs.replace(call.context.copy(), posix=posix))
     if call.name in {"zsh", "fish", "csh", "tcsh"}:
         call.ask("dialect", f"'{call.name}' reads commands in ways of its own.")
     args = list(call.operands)
@@ -123,13 +117,13 @@ def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
         call.deny("remote-code", "The shell would run commands that no file of the workspace holds.")
         return
     call.path("read", script)
-    call.judge.fetched(script)
-    call.judge.sniff(args[1:], call.scene)
+    call.judge.fetched(script, call.context)
+    call.judge.sniff(args[1:], call.context)
     if checks_only:
         return
     policy = call.judge.policy
     inside = HOLE not in script.text and all(
-        place_of(script.text, cwd, policy) in {"inside", "delicate"} for cwd in call.scene.cwds
+        place_of(script.text, cwd, policy) in {"inside", "delicate"} for cwd in call.context.cwds
     )
     if inside and not script.glob:
         call.ask("unlisted-program", f"'{script.text}' is not a declared command.")
@@ -138,10 +132,9 @@ def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
 
 
 def _standard_input(call: Call) -> None:
-    feed = call.scene.feed
+    feed = call.context.stdin
     if feed.kind == "text":
-        call.scene.feed = NOTHING
-        in_shell(call, feed.text)
+        in_shell(msgspec.structs.replace(call, context=call.context.reading(NO_INPUT)), feed.text)
     elif feed.kind == "none":
         call.ask("interactive", "A shell waits for a person at a terminal.")
     else:
@@ -157,9 +150,11 @@ def xargs(call: Call) -> None:
     marks = [value.text for value in call.given.values("-I", "--replace", "-i")]
     marks += ["{}"] if call.given.has("-i", "--replace") and not marks else []
     given = _given(call, bool(marks))
-    if call.scene.feed.whole and command[0].text in {"rm", "shred", "unlink"}:
+    if call.context.stdin.whole and command[0].text in {"rm", "shred", "unlink"}:
         call.deny("destruction", "It would delete everything here.")
-    call = msgspec.structs.replace(call, scene=call.scene.fed(NOTHING))  # what xargs runs reads nothing
+    call = msgspec.structs.replace(
+        call, context=call.context.copy().reading(NO_INPUT)
+    )  # what xargs runs reads nothing
     counted = call.given.has("-n", "--max-args", "-L", "-l", "--max-lines")
     for one in given if marks else ():
         run(call, [part for arg in command for part in _filled(arg, marks[-1], [one])])
@@ -173,7 +168,7 @@ def xargs(call: Call) -> None:
 
 def _given(call: Call, by_line: bool) -> list[Arg]:
     """The arguments that flow in: known words, files some command listed, or unknown."""
-    feed = call.scene.feed
+    feed = call.context.stdin
     if call.given.has("-a", "--arg-file") or feed.kind not in {"text", "listed"}:
         return [Arg(HOLE, unknown=2, remote=feed.kind == "remote", loose=not by_line)]
     if feed.kind == "listed":
@@ -200,13 +195,13 @@ def _filled(arg: Arg, mark: str, given: list[Arg]) -> list[Arg]:
 def parallel(call: Call) -> None:
     args = call.operands
     end = next((at for at, arg in enumerate(args) if arg.text.startswith(":::")), len(args))
-    flows = [Arg(word) for word in call.scene.feed.text.split("\n") if word][:WORDS_MOST]
+    flows = [Arg(word) for word in call.context.stdin.text.split("\n") if word][:WORDS_MOST]
     given = args[end + 1 :] or flows or [Arg(HOLE, unknown=2)]
     if end == 1 and " " in args[0].text:
         line = args[0].text if "{}" in args[0].text else args[0].text + " {}"
         for arg in given[:32]:
             in_shell(call, line.replace("{}", shlex.quote(arg.text.replace(HOLE, "x"))))
-        call.judge.sniff(given, call.scene)
+        call.judge.sniff(given, call.context)
     else:
         run(call, [*args[:end], *given] if end else given)
 
@@ -247,7 +242,7 @@ def kill(call: Call) -> None:
 
 def crontab(call: Call) -> None:
     """To list what is planned is no plan of one's own."""
-    call.judge.undescribed(call.operands, call.scene)
+    call.judge.undescribed(call.operands, call.context)
     lists = [arg.text for arg in call.operands] == ["-l"]
     call.deny("looks-around" if lists else "persistence", "It shows or changes what outlives the run.")
 
@@ -262,7 +257,7 @@ def line_editor(call: Call) -> None:
     """`ed` reads its commands from what flows in; `!` among them runs a shell."""
     for arg in call.operands:
         call.path("write", arg)
-    if "!" in call.scene.feed.text or any("!" in arg.text for arg in call.operands):
+    if "!" in call.context.stdin.text or any("!" in arg.text for arg in call.operands):
         call.deny("hidden-command", "The editor would run a command.")
 
 
@@ -282,7 +277,7 @@ def pager(call: Call) -> None:
 def database(call: Call) -> None:
     values = [option.value for option in call.given.options if option.value]
     texts = [arg.text for arg in [*call.operands, *values]]
-    if any(_SQL.search(text) for text in [*texts, call.scene.feed.text]):
+    if any(_SQL.search(text) for text in [*texts, call.context.stdin.text]):
         call.deny("destruction", "It would destroy data, or run commands through the database.")
 
 
@@ -291,9 +286,9 @@ def openssl(call: Call) -> None:
     if words == {"version"}:
         return
     call.ask("unlisted", "Nothing says that it is harmless.")
-    call.judge.sniff(call.operands, call.scene)
+    call.judge.sniff(call.operands, call.context)
     if words & {"s_client", "s_server"}:
-        call.judge.network += 1
+        call.context.report.network += 1
         call.deny("exfiltration", "It opens a raw connection.")
 
 
