@@ -60,6 +60,7 @@ INERT = {
         "calendar",
         "copy",
         "codecs",
+        "contextlib",
         "warnings",
     ),
 }
