@@ -125,6 +125,8 @@ def _spec(
         place_in_file=act.place_in_file,
         session=act.session,
         resume=act.resume,
+        proof=run.settings.proof,
+        wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
         hooks=folder / tool_hooks.briefs.FOLDER,
     )
     launch = agent.launch(request)

@@ -24,6 +24,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     place_in_file: int = 0
     session: str = ""
     resume: bool = False
+    proof: tuple[str, ...] = ()  # the commands that will prove the tree
+    wall_s: float | None = None  # how long the turn may take
     hooks: Path | None = None  # where the hooks' configurations will stand (hook/settings.py)
 
 

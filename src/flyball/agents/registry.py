@@ -17,9 +17,13 @@ def adapter(agent: str) -> Adapter:
         from flyball.agents.command import CommandAgent
 
         return CommandAgent(rest)
-    if kind in ("claude", "codex", "acp", "mechanic"):
+    if agent == "mechanic":
+        from flyball.agents.mechanic import MechanicAgent
+
+        return MechanicAgent()
+    if kind in ("claude", "codex", "acp"):
         raise AgentMissing(
-            f"The agent '{kind}' cannot be used in this version. Use script:FILE or command:COMMAND."
+            f"The agent '{kind}' cannot be used in this version. Use mechanic, script:FILE or command:COMMAND."
         )
     raise NotFound(
         f"There is no agent '{agent}'. Agents: claude, codex, acp:…, command:…, script:FILE, mechanic."

@@ -53,7 +53,10 @@ def ls(as_json: bool = False) -> None:
         )
         return
     print_table([("agent", "program", ""), *((agent, path or "-", why) for agent, path, why in rows)])
-    click.echo("\nAlways there: script:FILE plays a file, command:COMMAND runs any program.")
+    click.echo(
+        "\nBuilt in: mechanic repairs small Python bugs by trying edits until the tests pass, without a model."
+    )
+    click.echo("Also: script:FILE plays a file, command:COMMAND runs any program.")
 
 
 def _listed(agent: str, program: str) -> tuple[str, str, str]:

@@ -1,0 +1,289 @@
+"""The search: which tests fail, which lines are suspicious, and which edit makes every test pass.
+
+An edit counts only if all tests pass with it. Each is tried first on one failing test, then on all failing tests, then
+on the whole suite; most are refused by the first. Where one edit helps some failing tests and hurts none, a second is
+looked for on top of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from flyball.agents.mechanic.edits import compiles, edits, syntax_edits
+from flyball.agents.mechanic.scene import Scene
+from flyball.agents.mechanic.source import Edit, Source
+from flyball.agents.mechanic.suspects import line_scores, statement_scores
+from flyball.agents.mechanic.trials import Place, Row, Run, Times, Trials
+from flyball.guard.testfiles import is_near_test
+
+CPU_LEAST_S = 0.25
+SLOWER = 10  # times as long as before: then it hangs
+SURELY_HUNG = 50
+TRACED_MOST = 150  # passing tests whose lines are looked at
+TOGETHER = 2  # edits on top of one another
+PARTIAL_MOST = 3
+NOTE_EVERY_S = 5.0
+
+
+class Tests(NamedTuple):
+    """What the tests say of the project as it is."""
+
+    run: Run
+    failing: list[Row]
+    times: Times
+
+    @property
+    def names(self) -> set[str]:
+        return {row.test for row in self.run.tests.values() if not row.loading}
+
+
+class Suspect(NamedTuple):
+    file: str
+    line: int
+    text: str
+    score: float
+
+
+class Repair(NamedTuple):
+    """The edits that make all tests pass, with the text of each file before and after."""
+
+    edits: tuple[Edit, ...]
+    before: dict[str, bytes]
+    after: dict[str, bytes]
+
+
+class Partial(NamedTuple):
+    edit: Edit
+    data: bytes
+    passing: int
+
+
+class Search:
+    def __init__(self, trials: Trials, deadline: float, note: Callable[[str, str], None]) -> None:
+        self.trials, self.deadline, self.note = trials, deadline, note
+        self.tried = 0
+        self.places = set[Place]()
+        self.skip = 0  # edits that an earlier turn has tried
+        self.exhausted = False
+        self._noted = time.monotonic()
+
+    @property
+    def left_s(self) -> float:
+        return self.deadline - time.monotonic()
+
+    # ---- looking
+
+    def tests(self) -> Tests:
+        """Run every test once, without limits that a slow project would notice."""
+        times = Times(load_s=max(2.0, min(60.0, self.left_s / 3)), wall_s=max(10.0, self.left_s))
+        run = self._run_all(times)
+        if not run.tests and self.trials.quiet:  # its plugins may not know our options
+            self.trials.quiet = False
+            self.trials.restart()
+            run = self._run_all(times)
+        self.trials.preload = run.modules
+        run = self._slow_ones_again(run)
+        return Tests(run, sorted(run.of("failed"), key=lambda row: row.cpu), _times(run))
+
+    def _run_all(self, times: Times) -> Run:
+        return self.trials.run(times, modules=True)
+
+    def _slow_ones_again(self, run: Run) -> Run:
+        """A test that ran out of time may only be slow; not so if it took far longer than any other."""
+        slow = [row for row in run.of("failed") if row.hung]
+        others = max((row.wall for row in run.tests.values() if not row.hung), default=0.0)
+        if not slow or others * SURELY_HUNG < Times().cpu_s:
+            return run
+        times = Times(cpu_s=30.0, test_wall_s=60.0, wall_s=max(10.0, self.left_s))
+        again = self.trials.run(times, only=[row.test for row in slow])
+        return run._replace(tests={**run.tests, **again.tests})
+
+    def suspects(self, tests: Tests) -> tuple[dict[str, Source], dict[Place, float]]:
+        """The source files that failing tests run, and how suspicious each line is. Tests are never among them."""
+        rows = self._traced(tests)
+        own = {row.file for row in tests.run.tests.values()}
+        scores = {p: s for p, s in line_scores(rows).items() if p[0] not in own and not is_near_test(p[0])}
+        sources = dict[str, Source]()
+        for name in sorted({file for file, _ in scores}):
+            source = self._source(name)
+            if source:
+                sources[name] = source
+        return sources, scores
+
+    def _traced(self, tests: Tests) -> list[Row]:
+        """The failing tests and some passing ones again, watched line by line; tests of the same files first."""
+        files = {row.file for row in tests.failing}
+        passing = sorted(tests.run.of("passed"), key=lambda row: (row.file not in files, row.cpu))[
+            :TRACED_MOST
+        ]
+        chosen = [*tests.failing, *passing]
+        cpu = max(2.0, 20 * max((row.cpu for row in chosen if not row.hung), default=0.0))
+        times = tests.times._replace(
+            cpu_s=cpu, by_test={row.test: 1.0 for row in chosen if row.hung}, wall_s=max(10.0, self.left_s)
+        )
+        run = self.trials.run(times, only=[row.test for row in chosen], trace=True)
+        rows = [
+            row
+            for row in run.tests.values()
+            if row.test not in tests.run.tests or row.outcome == tests.run.tests[row.test].outcome
+        ]
+        return [*rows, *(row for row in tests.failing if row.test not in run.tests)]
+
+    def _source(self, name: str) -> Source | None:
+        try:
+            return Source(name, self.trials.read(name))
+        except (OSError, SyntaxError, ValueError):
+            return None
+
+    # ---- trying
+
+    def repair(self, tests: Tests) -> Repair | None:
+        """The first edit, or pair of edits, with which all tests pass; None if there is none within the time."""
+        return self._repair(tests, TOGETHER)
+
+    def _repair(self, tests: Tests, depth: int) -> Repair | None:
+        partial = list[Partial]()
+        for edit, before in self._candidates(tests):
+            data = _replaced(before, edit)
+            if self.left_s <= 0:
+                return None
+            if not compiles(data):
+                continue
+            verdict = self._try(edit, data, before, tests)
+            if verdict == len(tests.failing):
+                return Repair((edit,), {edit.file: before}, {edit.file: data})
+            if verdict and depth > 1:
+                partial.append(Partial(edit, data, verdict))
+        self.exhausted = True
+        return self._on_top(sorted(partial, key=lambda p: -p.passing)[:PARTIAL_MOST], depth)
+
+    def _candidates(self, tests: Tests) -> Iterator[tuple[Edit, bytes]]:
+        sources, lines = self.suspects(tests)
+        broken = {file for row in tests.failing for file, _ in row.places if not is_near_test(file)} - set(
+            sources
+        )
+        for name in sorted(broken):
+            data = self.trials.read(name)
+            yield from ((edit, data) for edit in syntax_edits(name, data))
+        scores = statement_scores(sources.values(), lines)
+        texts = self._test_trees(tests)
+        scenes = [Scene(source, texts) for source in sources.values()]
+        for edit in edits(scenes, scores):
+            yield edit, sources[edit.file].data
+
+    def _test_trees(self, tests: Tests) -> list[ast.AST]:
+        trees = list[ast.AST]()
+        for name in dict.fromkeys(row.file for row in tests.failing if row.file):
+            source = self._source(name)
+            if source:
+                trees.append(source.tree)
+        return trees
+
+    def _try(self, edit: Edit, data: bytes, before: bytes, tests: Tests) -> int:
+        """How many of the failing tests pass with the edit; 0 if the first does not, or another test fails."""
+        self.tried += 1
+        self.places.add((edit.file, edit.line))
+        self._tell(edit)
+        if self.tried <= self.skip:
+            return 0
+        self.trials.write(edit.file, data)
+        try:
+            return self._passing(tests)
+        finally:
+            self.trials.write(edit.file, before)
+
+    def _passing(self, tests: Tests) -> int:
+        first, *others = tests.failing
+        if any(row.loading for row in tests.failing):  # what it holds is not known before it loads
+            return len(tests.failing) if self._all_pass(tests) else 0
+        if not self._pass([first], tests.times):
+            return 0
+        passing = 1 + len(self._passes(others, tests.times)) if others else 1
+        if passing < len(tests.failing):
+            return passing if self._pass(tests.run.of("passed"), tests.times) else 0
+        return passing if self._all_pass(tests) else 0
+
+    def _pass(self, rows: list[Row], times: Times) -> bool:
+        names = [row.test for row in rows]
+        run = self.trials.run(times, only=names, files={row.file for row in rows}, first=True, bounded=True)
+        return run.ended == "done" and not run.of("failed") and set(names) <= set(run.tests)
+
+    def _passes(self, rows: list[Row], times: Times) -> list[Row]:
+        names, files = [row.test for row in rows], {row.file for row in rows}
+        run = self.trials.run(times, only=names, files=files, bounded=True)
+        return [row for row in run.of("passed") if row.test in names]
+
+    def _all_pass(self, tests: Tests) -> bool:
+        run = self.trials.run(tests.times, first=True, bounded=True)
+        expected = {
+            row.test for row in tests.run.tests.values() if row.outcome != "failed" or "::" in row.test
+        }
+        missing = {test for test in expected if test not in run.tests}
+        return run.ended == "done" and bool(run.tests) and not run.of("failed") and not missing
+
+    def _on_top(self, partial: list[Partial], depth: int) -> Repair | None:
+        for first, data, _ in partial:
+            before = self.trials.read(first.file)
+            self.trials.write(first.file, data)
+            second = self._repair(self.tests(), depth - 1)
+            self.trials.write(first.file, before)
+            if second:
+                return Repair(
+                    (first, *second.edits),
+                    {**second.before, first.file: before},
+                    {first.file: data, **second.after},
+                )
+            if self.left_s <= 0:
+                return None
+        return None
+
+    def _tell(self, edit: Edit) -> None:
+        if time.monotonic() - self._noted > NOTE_EVERY_S:
+            self._noted = time.monotonic()
+            self.note(
+                f"{edit.file}:{edit.line} {edit.kind}",
+                f"{self.tried} edits tried in {len(self.places)} places",
+            )
+
+
+def top_suspects(sources: dict[str, Source], lines: dict[Place, float], most: int = 5) -> list[Suspect]:
+    rows = [
+        Suspect(file, line, sources[file].line_text(line).strip(), score)
+        for (file, line), score in lines.items()
+        if file in sources and line < len(sources[file].starts)
+    ]
+    return sorted(rows, key=lambda row: (-row.score, row.file, row.line))[:most]
+
+
+def _times(run: Run) -> Times:
+    """Limits for tries, from how long the tests took without an edit."""
+    usual = [row for row in run.tests.values() if not row.hung]
+    slowest = max((row.cpu for row in usual), default=0.0)
+    load = max(1.0, run.took - sum(row.wall for row in run.tests.values()))
+    return Times(
+        cpu_s=max(CPU_LEAST_S, SLOWER * slowest),
+        test_wall_s=max(5.0, SLOWER * max((row.wall for row in usual), default=0.0)),
+        load_s=max(5.0, 5 * load),
+        wall_s=max(20.0, 5 * run.took),
+        by_test={row.test: max(CPU_LEAST_S, SLOWER * row.cpu) for row in usual},
+    )
+
+
+def _replaced(data: bytes, edit: Edit) -> bytes:
+    for start, end, text in sorted(edit.spans, reverse=True):
+        data = data[:start] + text.encode() + data[end:]
+    return data
+
+
+def write_repair(root: Path, repair: Repair) -> None:
+    """Into the checkout: one file after the other, each whole or not at all."""
+    for name, data in repair.after.items():
+        path = root / name
+        draft = path.with_name(f".{path.name}.mechanic")
+        draft.write_bytes(data)
+        draft.chmod(path.stat().st_mode & 0o7777)
+        draft.replace(path)

@@ -1,0 +1,235 @@
+"""What mechanic does and says in each role. It claims only what it has seen: which tests pass and which fail."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from flyball.agents.mechanic.search import Repair, Search, Tests, top_suspects, write_repair
+from flyball.agents.mechanic.trials import Row
+
+Json = dict[str, Any]
+Rows = list[Json]
+
+NAMED_MOST = 5
+MEMORY = "mechanic.json"
+LOOP_STATUS = """
+## Loop Status
+
+**Progress**: {progress}
+**Task Status**: {status}
+
+### Completion Indicators
+- [{mark}] Task complete
+- [{mark}] All tests passing
+
+### Exit Decision
+EXIT_SIGNAL: {signal}
+
+**Reason**: {reason}
+"""
+
+
+def take(role: str, root: Path, search: Search, seconds: float, home: Path) -> Iterator[Json]:
+    began = time.monotonic()
+    tests = search.tests()
+    yield action("test", search.trials.suite.shown, _counted(tests))
+    if not tests.run.tests:
+        yield from cannot(role, f"{search.trials.suite.runner} found no tests here{_why(tests)}.")
+    elif role in ("critic", "quality", "reviewer"):
+        yield from _judgement(role, tests)
+    elif role in ("planner", "validator"):
+        yield from _plan(role, search, tests)
+    elif role == "cto":
+        yield from _escalation(tests)
+    elif not tests.failing:
+        yield from cannot(
+            role, f"{_counted(tests)} I only repair what makes a test fail, so I changed nothing."
+        )
+    else:
+        yield from _work(role, root, search, tests, seconds, home, began)
+
+
+def cannot(role: str, why: str) -> Rows:
+    """Said plainly, and asked of a person: another turn of mine would end the same way."""
+    match role:
+        case "critic" | "quality":
+            return [_message(f"{why}\n\nOUTCOME: rejected")]
+        case "validator":
+            return [_message(f"{why}\n\nOUTCOME: rejected")]
+        case "planner" | "reviewer" | "cto" | "git":
+            return [_message(why)]
+        case "author":
+            return [_message(f"{why}\n\nFAIL")]
+        case _:
+            question = f"{why} Repair it by hand (take-over), use another agent, or cancel?"
+            status = _loop_status(False, "none", "blocked", why) if role == "worker" else ""
+            return [{"type": "ask", "text": question}, _message(why + status)]
+
+
+# ---- roles that judge and plan ---------------------------------------------------------------------------------
+
+
+def _judgement(role: str, tests: Tests) -> Rows:
+    good, bad = ("PASS", "") if role == "reviewer" else ("OUTCOME: accepted", "OUTCOME: rejected")
+    if tests.failing:
+        return [_message(f"{_counted(tests)} {_list(tests.failing)}\n\n{bad}".rstrip())]
+    return [_message(f"{_counted(tests)} I ran the tests and judge nothing else.\n\n{good}")]
+
+
+def _plan(role: str, search: Search, tests: Tests) -> Rows:
+    if not tests.failing:
+        verdict = "\n\nOUTCOME: rejected" if role == "validator" else ""
+        return [_message(f"{_counted(tests)} I can only repair what makes a test fail.{verdict}")]
+    suspects = top_suspects(*search.suspects(tests))
+    lines = (
+        "\n".join(f"- {s.file}:{s.line}  {s.text}" for s in suspects)
+        or "- no line of the project: they fail before it runs"
+    )
+    text = f"{_counted(tests)} {_list(tests.failing)}\n\nI will look first at these lines:\n{lines}"
+    if role == "validator":
+        return [_message(f"{text}\n\nOUTCOME: approved")]
+    names = [row.test for row in tests.failing[:NAMED_MOST]]
+    step = {
+        "title": "Make the failing tests pass",
+        "paths": sorted({s.file for s in suspects}),
+        "criteria": names,
+    }
+    return [
+        {"type": "outcome", "name": None, "data": {"steps": [step], "rollback": "Revert the commit."}},
+        _message(text),
+    ]
+
+
+def _escalation(tests: Tests) -> Rows:
+    text = f"{_counted(tests)} I cannot judge what went wrong; a person must look."
+    return [{"type": "outcome", "name": None, "data": {"kind": "escalate", "guidance": text}}, _message(text)]
+
+
+# ---- roles that work -------------------------------------------------------------------------------------------
+
+
+def _work(
+    role: str, root: Path, search: Search, tests: Tests, seconds: float, home: Path, began: float
+) -> Rows:
+    memory, key = home / MEMORY, _digest(search, tests)
+    search.skip = _remembered(memory, key)
+    repair = search.repair(tests)
+    if repair:
+        write_repair(root, repair)
+        return _success(role, search, tests, repair, time.monotonic() - began)
+    _remember(memory, key, search.tried)
+    return cannot(role, _failure(search, tests, seconds))
+
+
+def _success(role: str, search: Search, tests: Tests, repair: Repair, took: float) -> Rows:
+    others = len(tests.names) - len(tests.failing)
+    where = " and ".join(f"{edit.file}:{edit.line} ({edit.kind})" for edit in repair.edits)
+    so_do = f", and so do the other {others}" if others > 0 else ""
+    text = (
+        f"Repaired {where}.\n\n{_diff(repair)}\n\n"
+        f"The {_tests(len(tests.failing))} that failed now pass{so_do}. "
+        f"I tried {search.tried} edits in {len(search.places)} places in {took:.1f} s."
+    )
+    rows = [action("edit", {"path": edit.file, "line": edit.line}, edit.kind) for edit in repair.edits]
+    if role in ("worker", "author"):
+        rows.append({"type": "finish", "indicators": ["task complete", "all tests passing"]})
+    status = _loop_status(True, f"repaired {where}", "complete", "all tests pass") if role == "worker" else ""
+    return [*rows, _message(text + status)]
+
+
+def _diff(repair: Repair) -> str:
+    """The lines that went and those that came."""
+    lines = list[str]()
+    for name, data in repair.after.items():
+        old, new = (text.decode("utf-8", "replace").splitlines() for text in (repair.before[name], data))
+        lines += [
+            line
+            for line in difflib.unified_diff(old, new, n=0, lineterm="")
+            if line[:3] not in ("---", "+++", "@@ ")
+        ]
+    return "\n".join(f"    {line[0]} {line[1:].strip()}" for line in lines)
+
+
+def _failure(search: Search, tests: Tests, seconds: float) -> str:
+    if not search.tried:
+        return f"{_list(tests.failing)} They run no line of the project that I could edit. I changed nothing."
+    tried = f"I tried {search.tried} edits in {len(search.places)} places"
+    limit = "" if search.exhausted else f" in my {seconds:.0f} s, and there are more that I did not get to"
+    return f"{tried}{limit}; none makes the failing tests pass. I changed nothing. {_list(tests.failing)}"
+
+
+def _loop_status(good: bool, progress: str, status: str, reason: str) -> str:
+    mark, signal = ("x", "true") if good else (" ", "false")
+    return "\n" + LOOP_STATUS.format(
+        progress=progress, status=status, mark=mark, signal=signal, reason=reason
+    )
+
+
+# ---- memory: the same search on the same files goes on where it ended ------------------------------------------
+
+
+def _digest(search: Search, tests: Tests) -> str:
+    """Of everything that decides which edits are tried."""
+    whole = hashlib.sha256()
+    for path in sorted(search.trials.copy.rglob("*.py")):
+        if "site-packages" not in path.parts and path.is_file():
+            whole.update(str(path.relative_to(search.trials.copy)).encode() + path.read_bytes())
+    whole.update(json.dumps(sorted(row.test for row in tests.failing)).encode())
+    return whole.hexdigest()
+
+
+def _remembered(memory: Path, key: str) -> int:
+    try:
+        known = json.loads(memory.read_text("utf-8"))
+        return int(known["tried"]) if known["key"] == key else 0
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _remember(memory: Path, key: str, tried: int) -> None:
+    try:
+        memory.write_text(json.dumps({"key": key, "tried": tried}), "utf-8")
+    except OSError:
+        return  # then the next turn starts from the beginning
+
+
+# ---- words -----------------------------------------------------------------------------------------------------
+
+
+def action(tool: str, given: Any, result: str) -> Json:
+    return {"type": "action", "tool": tool, "input": given, "result": result}
+
+
+def _message(text: str) -> Json:
+    return {"type": "message", "text": text}
+
+
+def _tests(count: int) -> str:
+    return f"{count} test{'' if count == 1 else 's'}"
+
+
+def _counted(tests: Tests) -> str:
+    count, failing = len(tests.run.tests), len(tests.failing)
+    if not count:
+        return "No test ran."
+    return f"{failing} of {_tests(count)} fail." if failing else f"All {_tests(count)} pass."
+
+
+def _list(rows: list[Row]) -> str:
+    names = sorted(row.test.rpartition("/")[2] for row in rows)
+    more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
+    return f"Failing: {', '.join(names[:NAMED_MOST])}{more}."
+
+
+def _why(tests: Tests) -> str:
+    return (
+        ""
+        if tests.run.ended == "done"
+        else f" (the test run {'hung' if tests.run.ended == 'timeout' else 'died'})"
+    )
