@@ -89,7 +89,7 @@ class Fate(NamedTuple):
 # ---- deliberate breaks -------------------------------------------------------------------------------------------------
 
 
-class AgentResult:
+class Results:
     """What became of each test."""
 
     def __init__(self) -> None:
@@ -103,18 +103,18 @@ class AgentResult:
 def breaks() -> bool:
     """The table of the deliberate breaks with their catchers; all of them must be caught."""
     rows = [*_prove_rows(), *_family_rows(), *_simulate_rows()]
-    heard = AgentResult()
+    results = Results()
     files = (
         "unit/test_prove_mutations.py",
         "unit/test_prove_family.py",
         "simulation/test_simulate_mutations.py",
     )
     with Silence():
-        pytest.main([*_options(), *(str(TESTS / file) for file in files)], plugins=[heard])
+        pytest.main([*_options(), *(str(TESTS / file) for file in files)], plugins=[results])
     width = max(len(what) for what, *_ in rows)
     for what, catcher, test in rows:
-        print(f"  {what:<{width}}  {'caught' if heard.ends.get(test) == 'passed' else 'MISSED':<7} {catcher}")
-    caught = sum(heard.ends.get(test) == "passed" for *_, test in rows)
+        print(f"  {what:<{width}}  {'caught' if results.ends.get(test) == 'passed' else 'MISSED':<7} {catcher}")
+    caught = sum(results.ends.get(test) == "passed" for *_, test in rows)
     print(f"{caught} of {len(rows)} deliberate breaks caught\n")
     return caught == len(rows)
 
@@ -183,11 +183,19 @@ def _tried(site: Site, told: int) -> None:
     sys.meta_path.insert(
         0, Planted(f"flyball.{site.module.replace('/', '.')}", path, mutant(path, site.number))
     )
-    for file in tests_of(site.module):
-        if pytest.main([*_options(), "-x", str(TESTS / file)]) != 0:
-            os.write(told, file.encode())
+    for files in _batches(tests_of(site.module)):
+        results = Results()
+        if pytest.main([*_options(), "-x", *(str(TESTS / file) for file in files)], plugins=[results]) != 0:
+            failed = next((name for name, end in results.ends.items() if end != "passed"), "import")
+            os.write(told, failed.partition("::")[0].encode())
             os._exit(1)
     os._exit(0)
+
+
+def _batches(files: list[str]) -> list[list[str]]:
+    """The quick tables together in one run of the test runner; each of the others by itself, after them."""
+    quick = [file for file in files if file.startswith("unit/") and "::" not in file]
+    return [batch for batch in (quick, *([file] for file in files if file not in quick)) if batch]
 
 
 def tests_of(module: str) -> list[str]:
@@ -275,16 +283,16 @@ def sample(count: int, seed: int, only: Sequence[str]) -> tuple[list[Site], Coun
 def red(chosen: Sequence[Site]) -> list[str]:
     """The test files that fail though nothing is wrong; they could say nothing of a mutant."""
     files = dict.fromkeys(file for site in chosen for file in tests_of(site.module))
-    found: list[str] = []
-    for file in files:
+    failing: list[str] = []
+    for batch in _batches(list(files)):
         pid = os.fork()
         if pid == 0:
             for stream in (1, 2):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-            os._exit(int(pytest.main([*_options(), "-x", str(TESTS / file)])))
+            os._exit(int(pytest.main([*_options(), *(str(TESTS / file) for file in batch)])))
         if os.waitpid(pid, 0)[1] != 0:
-            found.append(file)
-    return found
+            failing += batch
+    return failing
 
 
 def survey(count: int, seed: int, only: Sequence[str], workers: int) -> bool:

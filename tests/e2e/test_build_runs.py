@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.e2e.yard import ACCEPT, BUG, GOOD, PROOF, TEST, WORSE, Yard
@@ -58,33 +57,15 @@ def test_a_bug_is_repaired_proved_and_certified(yard: Yard) -> None:
 
 
 def test_the_fix_limit_is_held(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[WORSE_TURN], critic=ACCEPT), "--set", "limits.fix=2")
+    ran = yard.run(yard.script(coder=[WORSE_TURN], critic=ACCEPT), "--set", "limits.fix=1")
     assert (ran.exit, ran.code, ran.status, ran.alo_code) == (
         5,
         "limit.fix_attempts",
         "ended",
         "ALO_MAX_FIX_ATTEMPTS_EXCEEDED",
     )
-    assert ran.turns == 4, "a planner, a write and exactly two fixes"
-    assert ran.stop_reason["evidence"]["threshold"] == "2" and ran.stop_reason["evidence"]["observed"] == "3"
-
-
-def test_no_fix_allowed_is_failed_tests(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[WORSE_TURN]), "--set", "limits.fix=0")
-    assert (ran.exit, ran.code, ran.alo_code) == (1, "failed.tests", "ALO_TEST_FAILED")
-
-
-def test_the_iteration_limit_is_exactly_held(yard: Yard) -> None:
-    script = yard.script(coder=[GOOD_TURN], critic=[{"say": "OUTCOME: rejected"}])
-    ran = yard.run(script, "--set", "limits.iterations=3")
-    assert (ran.exit, ran.code, ran.alo_code) == (5, "limit.iterations", "ALO_MAX_ITERATIONS_EXCEEDED")
-    assert ran.iteration == 3 and ran.turns == 1 + 3 * 2
-
-
-def test_work_that_completes_on_the_last_allowed_iteration_completes(yard: Yard) -> None:
-    script = yard.script(coder=[GOOD_TURN], critic=[{"say": "OUTCOME: rejected"}, *ACCEPT])
-    ran = yard.run(script, "--set", "limits.iterations=2")
-    assert (ran.exit, ran.code, ran.iteration) == (0, "completed", 2)
+    assert ran.turns == 3, "a planner, a write and exactly one fix"
+    assert ran.stop_reason["evidence"]["threshold"] == "1" and ran.stop_reason["evidence"]["observed"] == "2"
 
 
 def test_a_phase_timeout_ends_the_whole_tree(yard: Yard) -> None:
@@ -113,28 +94,18 @@ def test_silence_is_tried_again_then_ends(yard: Yard) -> None:
     assert ran.turns == 3, "a planner and two silent turns"
 
 
-def test_an_agent_that_fails_four_times_in_a_row_ends_the_run(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[{"exit": 7}]))
-    assert (ran.exit, ran.code, ran.alo_code, ran.turns) == (1, "failed.agent", "ALO_AGENT_FAILED", 5)
+def test_an_agent_that_fails_again_and_again_ends_the_run(yard: Yard) -> None:
+    ran = yard.run(yard.script(coder=[{"exit": 7}]), "--set", "limits.retries=1")
+    assert (ran.exit, ran.code, ran.alo_code, ran.turns) == (1, "failed.agent", "ALO_AGENT_FAILED", 3)
 
 
-@pytest.mark.parametrize("phase", ["plan", "write", "test", "fix", "verify"])
-def test_a_breakpoint_pauses_in_every_phase(yard: Yard, phase: str) -> None:
+def test_a_breakpoint_pauses_at_every_visit_and_resume_passes_it(yard: Yard) -> None:
     script = yard.script(coder=[WORSE_TURN, GOOD_TURN], critic=ACCEPT)
-    ran = yard.run(script, "--breakpoint", phase)
-    assert (ran.exit, ran.code, ran.status, ran.state) == (3, "wait.breakpoint", "paused", phase)
-    visits = 1
-    while ran.code == "wait.breakpoint":
-        assert ran.state == phase
-        ran, visits = yard.resume(), visits + 1
-        assert visits < 9
+    ran = yard.run(script, "--breakpoint", "test")
+    for _ in range(2):
+        assert (ran.exit, ran.code, ran.status, ran.state) == (3, "wait.breakpoint", "paused", "test")
+        ran = yard.resume()
     assert (ran.exit, ran.code) == (0, "completed")
-    assert visits == (3 if phase == "test" else 2), "it pauses at every visit"
-
-
-def test_a_breakpoint_in_no_phase_is_refused(yard: Yard) -> None:
-    done = yard.flyball(*yard.words(yard.script(coder=[GOOD_TURN]), "--breakpoint", "complete"))
-    assert done.returncode == 2 and "complete" in done.stderr and "Phases" in done.stderr
 
 
 def test_a_denied_change_blocks_is_put_back_and_can_be_rejected(yard: Yard) -> None:
@@ -173,28 +144,6 @@ def test_a_change_that_asks_waits_and_is_put_back_when_rejected(yard: Yard) -> N
     assert ".github" not in yard.git("ls-tree", "-r", "--name-only", f"flyball/{ran.run}")
 
 
-def test_a_budget_in_dollars_waits_and_a_raise_goes_on(yard: Yard) -> None:
-    dear = {**GOOD_TURN, "usage": {"cost_usd": 1.25, "input_tokens": 100, "output_tokens": 10}}
-    ran = yard.run(yard.script(coder=[dear], critic=ACCEPT), "--set", "budget.usd=1")
-    assert (ran.exit, ran.code, ran.status, ran.cost_usd, ran.tokens) == (
-        5,
-        "limit.budget_usd",
-        "waiting",
-        1.25,
-        110,
-    )
-    assert yard.flyball("answer", ran.question, "raise").returncode == 0
-    assert yard.resume().code in ("completed", "limit.budget_usd")
-
-
-def test_require_test_pass_off_skips_the_phase_but_not_the_gate(yard: Yard) -> None:
-    script = yard.script(coder=[WORSE_TURN, GOOD_TURN], critic=ACCEPT)
-    ran = yard.run(script, "--set", "run.require_test_pass=false")
-    assert (ran.exit, ran.code, ran.iteration) == (0, "completed", 2), "the gate sent the first attempt back"
-    log = yard.flyball("log", ran.run, "--json").stdout
-    assert "Skipped" in log and "require_test_pass" in log
-
-
 def test_a_proof_that_cannot_start_is_refused_before_the_first_turn(yard: Yard) -> None:
     ran = yard.run(yard.script(coder=[GOOD_TURN]), proof="no-such-command --at-all")
     assert (ran.exit, ran.turns) == (2, 0)
@@ -209,47 +158,6 @@ def test_a_proof_that_writes_into_the_tree_proves_nothing(yard: Yard) -> None:
     assert "changed the tree" in json.dumps(ran.stop_reason) + yard.flyball("log", ran.run, "--json").stdout
 
 
-def test_without_a_proof_command_the_end_says_unproven(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[GOOD_TURN], critic=ACCEPT), proof=None)
-    assert (ran.exit, ran.code, ran.unproven) == (0, "completed_unproven", True)
-    shown = yard.flyball("run", "again", "--agent", yard.script(coder=[GOOD_TURN], critic=ACCEPT))
-    assert "unproven" in shown.stdout
-
-
-def test_a_question_is_answered_by_another_process_while_run_waits(yard: Yard) -> None:
-    script = yard.script(coder=[{"ask": "Which operator?"}, GOOD_TURN], critic=ACCEPT)
-    process = yard.start(*yard.words(script, "--wait"))
-    question = _await_question(yard)
-    assert "Which operator?" in question["asked"]
-    answered = yard.flyball("answer", question["question"], "Plus, please")
-    assert answered.returncode == 0, answered.stderr
-    out, err = process.communicate(timeout=60)
-    facts = json.loads(out)
-    assert (process.returncode, facts["stop_reason"]["code"]) == (0, "completed"), err
-    assert "Plus, please" in yard.flyball("log", facts["run"], "--json").stdout
-
-
-def _await_question(yard: Yard) -> dict[str, Any]:
-    for _ in range(300):
-        listed = yard.flyball("inbox", "--json")
-        found = json.loads(listed.stdout or "[]")
-        if found:
-            return found[0]
-        time.sleep(0.1)
-    raise AssertionError("no question came")
-
-
-def test_a_rewrite_is_a_new_iteration(yard: Yard) -> None:
-    script = yard.script(coder=[WORSE_TURN, {**WORSE_TURN, "outcome": "rewrite"}, GOOD_TURN], critic=ACCEPT)
-    ran = yard.run(script)
-    assert (ran.exit, ran.code, ran.iteration) == (0, "completed", 2)
-
-
-def test_a_critic_that_claims_nothing_has_rejected(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[GOOD_TURN]), "--set", "limits.iterations=1")
-    assert (ran.exit, ran.code) == (5, "limit.iterations")
-
-
 def test_without_a_sandbox_what_a_planner_changed_is_undone(yard: Yard) -> None:
     ran = yard.run(
         yard.script(planner=[{"write": {"calc.py": GOOD}}], coder=[WORSE_TURN], critic=ACCEPT),
@@ -258,21 +166,14 @@ def test_without_a_sandbox_what_a_planner_changed_is_undone(yard: Yard) -> None:
     assert ran.code == "failed.tests" and "undone" in yard.flyball("log", ran.run, "--json").stdout
 
 
-def test_outcomes_that_flyball_gives_cannot_be_claimed(yard: Yard) -> None:
-    ran = yard.run(
-        yard.script(coder=[{**WORSE_TURN, "outcome": "untested"}], critic=ACCEPT), "--set", "limits.fix=0"
-    )
-    assert ran.code == "failed.tests", "it went through the test all the same"
-
-
-def test_two_and_ten_runs_at_once_drive_their_own(yard: Yard) -> None:
+def test_runs_at_once_drive_their_own(yard: Yard) -> None:
     script = yard.script(coder=[{**GOOD_TURN, "sleep_s": 0.3}], critic=ACCEPT)
-    processes = [yard.start(*yard.words(script)) for _ in range(10)]
+    processes = [yard.start(*yard.words(script)) for _ in range(5)]
     listed = yard.flyball("ls", "--json")
     assert listed.returncode == 0
     ended = [json.loads(p.communicate(timeout=110)[0]) for p in processes]
-    assert [e["stop_reason"]["code"] for e in ended] == ["completed"] * 10
-    assert len({e["run"] for e in ended}) == 10
+    assert [e["stop_reason"]["code"] for e in ended] == ["completed"] * 5
+    assert len({e["run"] for e in ended}) == 5
     branches = yard.git("branch", "--list", "flyball/*", "--format=%(refname:short)").split()
     assert sorted(branches) == sorted(f"flyball/{e['run']}" for e in ended)
 

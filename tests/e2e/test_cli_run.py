@@ -180,12 +180,6 @@ def test_a_question_of_a_run_below_is_shown_as_the_runs_own(place: Place) -> Non
     assert (went_on.code, went_on.json["run"]) == (0, said.json["run"])
 
 
-def test_a_breakpoint_pauses_and_resume_passes_it(place: Place) -> None:
-    said = place.run(place.script(coder=FIXES), "--breakpoint", "write")
-    assert said.code == 3 and place.last()["stop_reason"]["code"] == "wait.breakpoint"
-    assert place.fb("resume", "@last").code == 0
-
-
 def test_what_the_guard_refuses_exits_4_and_a_used_up_budget_5(place: Place) -> None:
     tampering = place.script(coder=[{"write": {".flyball/flyball.toml": "[run]\n"}}])
     assert place.run(tampering).code == 4
@@ -196,14 +190,6 @@ def test_what_the_guard_refuses_exits_4_and_a_used_up_budget_5(place: Place) -> 
 
 
 # ---- limits ----------------------------------------------------------------------------------------------
-
-
-def test_a_rate_limit_is_waited_for_and_costs_no_turn(place: Place) -> None:
-    agent = place.script(coder=[{"limited": {"kind": "rate_limited", "reset_in_s": 1}}, *FIXES])
-    said = place.run(agent)
-    assert said.code == 0, said
-    assert "goes on at" in said.out and said.out.count("the limit has cleared") == 1
-    assert place.last()["turns"] == 3
 
 
 def test_ctrl_c_during_a_rate_limit_lets_go_and_resume_tries_again(place: Place) -> None:

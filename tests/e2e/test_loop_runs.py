@@ -100,16 +100,16 @@ def test_words_that_are_no_claim_never_end_it(yard: Yard) -> None:
     assert "status" in " ".join(missing["a status that says otherwise"])
 
 
-@pytest.mark.parametrize(
-    "indicators",
-    [["task complete"], ["All done", "ALL DONE"], ["task complete", "Task completed"], ["banana", "apple"]],
-)
-def test_a_structured_claim_needs_two_different_indicators_of_the_list(
-    yard: Yard, indicators: list[str]
-) -> None:
-    ran = loop(yard, {**GOOD_TURN, "finish": {"indicators": indicators}}, DONE)
-    assert (ran.code, ran.turns) == ("completed", 2)
-    assert "of 2 distinct completion indicators" in " ".join(told(yard, ran.run)[1])
+def test_a_structured_claim_needs_two_different_indicators_of_the_list(yard: Yard) -> None:
+    claims = (
+        ["task complete"],
+        ["All done", "ALL DONE"],
+        ["task complete", "Task completed"],
+        ["banana", "apple"],
+    )
+    ran = loop(yard, *({**GOOD_TURN, "finish": {"indicators": claim}} for claim in claims), DONE)
+    assert (ran.code, ran.turns) == ("completed", 5)
+    assert all("of 2" in " ".join(texts) for texts in told(yard, ran.run)[1:])
 
 
 def test_a_known_red_ci_keeps_it_going_over_either_channel(yard: Yard) -> None:
@@ -127,28 +127,12 @@ def test_more_indicators_can_be_configured(yard: Yard) -> None:
     claim = {**GOOD_TURN, "say": "Task complete. The changelog entry written.\n\nEXIT_SIGNAL: true"}
     ran = loop(yard, claim, sets=("run.indicators=changelog entry written",))
     assert (ran.code, ran.facts["turns"]) == ("completed", 1)
-    assert loop(yard, claim, sets=("limits.turns=1",)).code == "limit.turns"
 
 
-def test_an_open_high_finding_keeps_it_going(yard: Yard) -> None:
-    finding = {"file": "calc.py", "line": "7-9", "severity": "high", "text": "Overflows."}
-    closing = {"id": "F1", "status": "fixed", "evidence": "test_overflow passes"}
-    ran = loop(yard, {**GOOD_TURN, "finding": finding}, DONE, {**DONE, "finding": closing})
-    assert (ran.code, ran.turns) == ("completed", 3)
-    assert "A high finding is still open." in " ".join(told(yard, ran.run)[2])
-
-
-def test_without_a_proof_command_it_ends_unproven(yard: Yard) -> None:
-    ran = loop(yard, WORSE_TURN, DONE, proof=None)
-    assert (ran.exit, ran.code, ran.unproven) == (0, "completed_unproven", True)
-
-
-def test_the_turn_limit_is_exactly_held_and_completion_beats_it(yard: Yard) -> None:
+def test_the_turn_limit_is_exactly_held(yard: Yard) -> None:
     ran = loop(yard, *({"write": {"n.txt": str(n)}} for n in range(4)), sets=("limits.turns=3",))
     assert (ran.exit, ran.code, ran.status, ran.end, ran.turns) == (5, "limit.turns", "ended", "failure", 3)
     assert ran.alo_code == "ALO_MAX_ITERATIONS_EXCEEDED" and ran.state == "closed"
-    ran = loop(yard, WORSE_TURN, {**GOOD_TURN, **DONE}, sets=("limits.turns=2",))
-    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 2)
 
 
 # ---- LOOP-3: the circuit -------------------------------------------------------------------------------------
@@ -177,41 +161,21 @@ def test_a_cooldown_half_opens_by_itself(yard: Yard) -> None:
     assert path(yard, ran.run) == ["closed", "open", "half_open", "complete"]
 
 
-def test_a_cooldown_that_is_over_lets_resume_go_on(yard: Yard) -> None:
-    ran = loop(yard, IDLE, {**GOOD_TURN, **DONE}, sets=("limits.no_progress=1", "limits.cooldown=1s"))
-    assert (ran.exit, ran.code) == (3, "loop.no_progress"), "in a pipe it asks and leaves"
-    time.sleep(1)
-    ran = yard.resume()
-    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 2)
-
-
-def test_the_same_error_ten_times_opens_it_whatever_the_line_numbers(yard: Yard) -> None:
+def test_the_same_error_opens_it_whatever_the_line_numbers(yard: Yard) -> None:
     def fails(n: int) -> dict[str, Any]:
         result = f'12:0{n % 10}:31 File "/tmp/x{n}/calc.py", line {n + 3}: TypeError: cannot add'
         action = {"tool": "shell", "input": "make", "result": result, "error": True}
         return {"write": {"n.txt": str(n)}, "actions": [action]}
 
-    ran = loop(yard, *(fails(n) for n in range(12)))
-    assert (ran.exit, ran.code, ran.state, ran.turns) == (3, "loop.same_error", "open", 10)
+    ran = loop(yard, *(fails(n) for n in range(4)), sets=("limits.same_error=3",))
+    assert (ran.exit, ran.code, ran.state, ran.turns) == (3, "loop.same_error", "open", 3)
     assert "TypeError: cannot add" in ran.facts["question"]["text"], "the question carries the error"
 
 
 def test_a_tree_that_goes_back_and_forth_is_oscillation(yard: Yard) -> None:
-    ran = loop(yard, *[WORSE_TURN, {"write": {"calc.py": BUG}}] * 4)
+    ran = loop(yard, *[WORSE_TURN, {"write": {"calc.py": BUG}}] * 2, sets=("limits.no_progress=2",))
     assert (ran.exit, ran.code, ran.state) == (3, "loop.oscillation", "open")
-    assert ran.turns == 6, "one new tree, then five that were there before"
-
-
-def test_a_turn_that_asks_waits_and_counts_for_nothing(yard: Yard) -> None:
-    ask = {"ask": "Which operator?"}
-    blocked = {"say": "**Task Status**: blocked\n\nI need a decision."}
-    ran = loop(yard, IDLE, ask, IDLE, blocked, IDLE, sets=("limits.no_progress=2",))
-    assert (ran.exit, ran.code, ran.status, ran.state) == (3, "wait.question", "waiting", "closed")
-    assert ran.facts["question"]["text"] == "Which operator?"
-    ran = answered(yard, ran, "Plus")
-    assert (ran.code, ran.turns) == ("wait.question", 4), "blocked is a question, not an open circuit"
-    ran = answered(yard, ran, "You decide")
-    assert (ran.code, ran.turns) == ("loop.no_progress", 6), "two idle turns since the answer"
+    assert ran.turns == 3, "one new tree, then two that were there before"
 
 
 # ---- CTO-9: tool calls inside a turn ---------------------------------------------------------------------------
@@ -231,11 +195,10 @@ def test_too_many_calls_halt_the_act(yard: Yard) -> None:
     def many(most: int) -> list[dict[str, str]]:
         return [{"tool": "shell", "input": f"step {n}", "result": str(n * n)} for n in range(most)]
 
-    ran = loop(yard, {"actions": many(600)}, {"actions": many(601), "hang": True})
+    turns = ({"actions": many(8)}, {"actions": many(9), "hang": True})
+    ran = loop(yard, *turns, sets=("limits.calls=8",))
     assert (ran.exit, ran.code, ran.turns) == (3, "limit.actions", 2)
-    assert [w["code"] for w in facts(yard, ran.run, "Warned")] == ["limit.actions"], "600 calls warn"
-    ran = loop(yard, {"actions": many(6)}, {"actions": many(9)}, sets=("limits.calls=8",))
-    assert (ran.code, ran.turns) == ("limit.actions", 2)
+    assert [w["code"] for w in facts(yard, ran.run, "Warned")] == ["limit.actions"], "half of them warn"
 
 
 # ---- LOOP-5: limits --------------------------------------------------------------------------------------------
@@ -260,27 +223,10 @@ def test_limits_are_waited_for_and_cost_nothing(yard: Yard) -> None:
     assert ran.err.count("the limit has cleared") == 3, "one line each when it clears"
 
 
-def test_a_reset_that_stays_in_the_past_is_not_asked_in_a_hurry(yard: Yard) -> None:
-    ran = loop(
-        yard, *[limited("plan_limit", -5)] * 3, {**GOOD_TURN, **DONE}, sets=("rate_limit.retry_every=1s",)
-    )
-    assert (ran.code, ran.turns) == ("completed", 1)
-    spans = [w["until"] - w["at"] for w in facts(yard, ran.run, "Stopped")]
-    assert spans == [0, 1_000_000, 1_000_000]
-
-
-@pytest.mark.parametrize("kind", ["billing", "auth"])
-def test_what_does_not_clear_by_itself_asks(yard: Yard, kind: str) -> None:
-    ran = loop(yard, limited(kind), {**GOOD_TURN, **DONE})
-    assert (ran.exit, ran.code, ran.turns) == (3, f"wait.{kind}", 0)
+def test_what_does_not_clear_by_itself_asks(yard: Yard) -> None:
+    ran = loop(yard, limited("auth"), {**GOOD_TURN, **DONE})
+    assert (ran.exit, ran.code, ran.turns) == (3, "wait.auth", 0)
     assert answered(yard, ran, "go-on").code == "completed"
-
-
-def test_what_a_limited_turn_was_told_is_told_again(yard: Yard) -> None:
-    ran = loop(yard, {**WORSE_TURN, **DONE}, limited("rate_limited", 0), {**GOOD_TURN, **DONE})
-    assert (ran.code, ran.turns) == ("completed", 2)
-    given = [" ".join(texts) for texts in told(yard, ran.run)]
-    assert "The proof failed" in given[1] and "The proof failed" in given[2]
 
 
 def test_a_full_context_goes_on_in_a_fresh_session_with_a_summary(yard: Yard) -> None:
@@ -329,15 +275,6 @@ def test_a_stand_in_that_is_not_there_is_refused_at_the_start(yard: Yard) -> Non
     gone = json.dumps(["command:no-such-agent"])
     done = yard.flyball(*yard.words(yard.script(worker=[DONE]), "--set", f"rate_limit.fallback={gone}"))
     assert done.returncode == 2 and "no-such-agent" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_when_all_are_limited_the_first_to_clear_goes_on(yard: Yard) -> None:
-    other = yard.script("other.yaml", worker=[limited("rate_limited", 1), {**GOOD_TURN, **DONE}])
-    first = yard.script(worker=[limited("plan_limit", 600), {"exit": 3}])
-    ran = yard.run(first, "--set", f"rate_limit.fallback={json.dumps([other])}", machine="loop")
-    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 1)
-    (wait,) = facts(yard, ran.run, "Stopped")
-    assert wait["until"] - wait["at"] <= 1_000_000
 
 
 # ---- LOOP-4, LOOP-6: what is rendered ----------------------------------------------------------------------------

@@ -75,48 +75,22 @@ def test_done_while_the_proof_fails_goes_to_the_reviewer_who_is_shown_it(yard: Y
     assert "Use plus." in told(author)
 
 
-def test_done_with_no_proof_configured_goes_to_the_reviewer_and_pass_completes(yard: Yard) -> None:
-    ran = review(yard, [{**WORSE_TURN, **DONE}], [PASS], proof=None)
-    assert (ran.exit, ran.code, ran.unproven, ran.turns) == (0, "completed_unproven", True, 2)
-    assert path(yard, ran.run) == ["working", "reviewing", "complete"]
-
-
-def test_always_sends_done_to_the_reviewer(yard: Yard) -> None:
-    ran = review(yard, [{**GOOD_TURN, **DONE}], [NOTHING, PASS], "run.review=always")
-    assert (ran.code, ran.turns, ran.iteration) == ("completed", 4, 2)
-    assert path(yard, ran.run) == ["working", "reviewing", "working", "reviewing", "complete"]
-
-
-def test_pass_while_the_proof_fails_goes_back_to_working(yard: Yard) -> None:
-    ran = review(yard, [WORSE_TURN, GOOD_TURN], [PASS])
-    assert (ran.exit, ran.code, ran.turns, ran.iteration) == (0, "completed", 4, 2)
-    assert path(yard, ran.run) == ["working", "reviewing", "working", "reviewing", "complete"]
-    assert "The proof failed" in told(turns(yard, ran.run)[2])
-
-
-@pytest.mark.parametrize("who", ["author", "reviewer"])
-def test_fail_from_either_fails(yard: Yard, who: str) -> None:
-    author = [{**GOOD_TURN, **FAIL}] if who == "author" else [GOOD_TURN]
-    ran = review(yard, author, [FAIL])
+def test_fail_fails(yard: Yard) -> None:
+    ran = review(yard, [GOOD_TURN], [FAIL])
     assert (ran.exit, ran.code, ran.status, ran.end, ran.state) == (
         *(1, "failed.review", "ended", "failure", "failed"),
     )
-    assert path(yard, ran.run)[-2:] == (["working", "failed"] if who == "author" else ["reviewing", "failed"])
+    assert path(yard, ran.run)[-2:] == ["reviewing", "failed"]
     assert ran.run_state == "failed"
 
 
-def test_a_failing_gate_in_the_last_iteration_is_failed_tests(yard: Yard) -> None:
-    ran = review(yard, [WORSE_TURN], [PASS], "limits.iterations=1")
-    assert (ran.exit, ran.code, ran.state) == (1, "failed.tests", "failed")
-
-
 def test_a_reviewer_that_says_nothing_uses_up_the_iterations_exactly(yard: Yard) -> None:
-    ran = review(yard, [GOOD_TURN], None, "limits.iterations=3")
+    ran = review(yard, [GOOD_TURN], None, "limits.iterations=2")
     assert (ran.exit, ran.code, ran.state, ran.end) == (5, "limit.iterations", "failed", "failure")
-    assert (ran.iteration, ran.turns) == (3, 6)
-    assert path(yard, ran.run).count("working") == 3
+    assert (ran.iteration, ran.turns) == (2, 4)
+    assert path(yard, ran.run).count("working") == 2
     evidence = ran.stop_reason["evidence"]
-    assert (evidence["threshold"], evidence["observed"]) == ("3", "4")
+    assert (evidence["threshold"], evidence["observed"]) == ("2", "3")
 
 
 def test_ctrl_c_interrupts_and_resume_goes_on_at_the_saved_state(yard: Yard) -> None:
@@ -150,37 +124,25 @@ def _await_state(yard: Yard, state: str) -> None:
 
 def test_words_that_are_no_signal_decide_nothing(yard: Yard) -> None:
     """Every author's turn is proved already: only its DONE is missing; no reviewer's word is PASS or FAIL."""
-    authors = ["PASS", "Done", "DONE.", "```\nDONE\n```", "DONE\n\nbut one thing is left", "OUTCOME: done"]
-    reviewers = [
-        *("FAIL: only 3 of 7 tests pass", "LGTM", "DONE", "`PASS`", "> PASS", "OUTCOME: passed"),
-        "PASS or FAIL?",
-    ]
+    authors = ["Done", "```\nDONE\n```", "OUTCOME: done"]
+    reviewers = ["FAIL: only 3 of 7 tests pass", "> PASS", "OUTCOME: passed", "PASS or FAIL?"]
     said = [{**GOOD_TURN, "say": text} for text in authors]
     ran = review(yard, [*said, {"say": "DONE"}], [{"say": text} for text in reviewers])
     assert (ran.exit, ran.code, ran.iteration) == (0, "completed", len(authors) + 1)
     assert path(yard, ran.run) == [*["working", "reviewing"] * len(authors), "working", "complete"]
 
 
-def test_fail_beats_pass_and_the_done_word_is_configurable(yard: Yard) -> None:
-    ran = review(yard, [GOOD_TURN], [{"say": "FAIL\nPASS"}])
-    assert (ran.code, ran.state) == ("failed.review", "failed")
+def test_the_done_word_is_configurable(yard: Yard) -> None:
     ran = review(yard, [{**GOOD_TURN, "say": "DONE"}, {"say": "SHIPPED"}], [NOTHING], "run.done_word=SHIPPED")
     assert (ran.code, ran.turns) == ("completed", 3)
 
 
-@pytest.mark.parametrize(
-    ("author", "reviewer", "expected"),
-    [
-        ({"finish": {"indicators": []}}, NOTHING, ["working", "complete"]),
-        (NOTHING, {"outcome": "PASS"}, ["working", "reviewing", "complete"]),
-        (NOTHING, {"outcome": "FAIL", "say": "PASS"}, ["working", "reviewing", "failed"]),
-    ],
-)
-def test_the_structured_channel_speaks_too(
-    yard: Yard, author: dict[str, Any], reviewer: dict[str, Any], expected: list[str]
-) -> None:
-    ran = review(yard, [{**GOOD_TURN, **author}], [reviewer])
-    assert path(yard, ran.run) == expected
+def test_the_structured_channel_speaks_too(yard: Yard) -> None:
+    """A FAIL over it beats the PASS that is said; `finish` is the author's DONE."""
+    ran = review(yard, [GOOD_TURN], [{"outcome": "FAIL", "say": "PASS"}])
+    assert path(yard, ran.run) == ["working", "reviewing", "failed"]
+    ran = review(yard, [{**GOOD_TURN, "finish": {"indicators": []}}], [NOTHING])
+    assert path(yard, ran.run) == ["working", "complete"]
 
 
 # ---- PAIR-3: consensus -----------------------------------------------------------------------------------------
@@ -205,30 +167,6 @@ def test_consensus_needs_both_on_the_same_tree_and_the_agents_change_places(yard
         *(("agent:author", second), ("agent:reviewer", first)),
         *(("agent:author", first), ("agent:reviewer", second)),
     ]
-
-
-def test_done_of_another_tree_is_no_consensus(yard: Yard) -> None:
-    one = {"author": [{**GOOD_TURN, **DONE}, {**GOOD_TURN, **DONE}], "reviewer": [PASS]}
-    two = {"author": [{"write": {"notes.txt": "b"}, "say": "One more file."}], "reviewer": [NOTHING, PASS]}
-    ran, *_ = pair(yard, one, two)
-    assert (ran.code, ran.iteration) == ("completed", 3), "PASS on a tree of which nobody said DONE goes back"
-    assert "has not said that it is done" in told(turns(yard, ran.run)[4])
-
-
-def test_one_agent_in_both_places_is_no_consensus(yard: Yard) -> None:
-    """It said DONE as the author; the other did not agree; its own PASS of the same tree is not the other's."""
-    one = {"author": [{**GOOD_TURN, **DONE}], "reviewer": [PASS]}
-    two = {"author": [NOTHING], "reviewer": [{"say": "No."}]}
-    ran, *_ = pair(yard, one, two, "limits.iterations=2")
-    assert (ran.exit, ran.code) == (5, "limit.iterations")
-
-
-def test_consensus_on_a_tree_that_fails_goes_back(yard: Yard) -> None:
-    one = {"author": [{**WORSE_TURN, **DONE}], "reviewer": [PASS]}
-    two = {"author": [{**GOOD_TURN, **DONE}], "reviewer": [PASS]}
-    ran, *_ = pair(yard, one, two)
-    assert (ran.code, ran.iteration) == ("completed", 2)
-    assert path(yard, ran.run) == ["working", "reviewing", "working", "reviewing", "complete"]
 
 
 # ---- PAIR-4: messages ------------------------------------------------------------------------------------------
@@ -257,14 +195,6 @@ def _order(most: int) -> list[tuple[int, str]]:
     return [(n, "author" if n % 2 else "reviewer") for n in range(1, most + 1)]
 
 
-def test_a_message_to_a_turn_that_was_cut_off_is_told_again(yard: Yard) -> None:
-    """A limit ends the turn that was told; the turn that takes its place is told."""
-    limit = {"limited": {"kind": "rate_limited", "reset_in_s": 0}}
-    ran = review(yard, [GOOD_TURN, limit, DONE], [{"say": "Mind the gap."}])
-    assert (ran.code, ran.turns) == ("completed", 3)
-    assert [("Mind the gap." in told(turn)) for turn in turns(yard, ran.run)] == [False, False, True, True]
-
-
 # ---- PAIR-6: the ledger ----------------------------------------------------------------------------------------
 
 RAISED = {"file": "calc.py", "line": 2, "severity": "high", "text": "No check."}
@@ -285,34 +215,8 @@ def test_only_the_reviewer_closes_what_it_found_and_convergence_is_pass(yard: Ya
     assert shown[0] == "" and all("F1 high open calc.py:2 No check." in text for text in shown[1:])
 
 
-def test_a_finding_that_comes_back_is_the_same_one_and_reopened(yard: Yard) -> None:
-    other = {"file": "calc.py", "line": 9, "text": "And this."}
-    closed = {"finding": {"id": "F1", "status": "accepted"}}
-    reviewer = [{"finding": RAISED}, {"finding": other}, closed, {"finding": RAISED}, closed]
-    reviewer += [{"finding": {"id": "F2", "status": "fixed"}}]
-    ran = review(yard, [GOOD_TURN], reviewer)
-    assert (ran.code, ran.iteration) == ("completed", 6)
-    shown = [ledger(turn).splitlines()[1:] for turn in turns(yard, ran.run) if turn["do"] == "agent:reviewer"]
-    assert [[row.split()[0] + " " + row.split()[2] for row in rows] for rows in shown] == [
-        [],
-        ["F1 open"],
-        ["F1 open", "F2 open"],
-        ["F1 accepted", "F2 open"],
-        ["F1 open", "F2 open"],
-        ["F1 accepted", "F2 open"],
-    ]
-
-
-def test_evidence_closes_a_finding_and_the_reviewer_still_speaks(yard: Yard) -> None:
-    author = [GOOD_TURN, {"finding": {"id": "F1", "status": "fixed", "evidence": "test_add passes"}}, NOTHING]
-    ran = review(yard, author, [{"finding": RAISED}, NOTHING, PASS])
-    assert (ran.code, ran.iteration) == ("completed", 3)
-    assert "F1 high fixed" in ledger(turns(yard, ran.run)[3])
-
-
-@pytest.mark.parametrize("named", ["by its id", "by its place"])
-def test_a_finding_disputed_twice_goes_to_the_inbox(yard: Yard, named: str) -> None:
-    dispute = {"finding": {**(RAISED if named == "by its place" else {"id": "F1"}), "status": "disputed"}}
+def test_a_finding_disputed_twice_goes_to_the_inbox(yard: Yard) -> None:
+    dispute = {"finding": {**RAISED, "status": "disputed"}}
     stands = {"finding": {"id": "F1", "status": "open"}}
     ran = review(yard, [GOOD_TURN, dispute, dispute, NOTHING], [{"finding": RAISED}, stands, PASS])
     assert (ran.exit, ran.code, ran.status, ran.state) == (3, "wait.question", "waiting", "working")
@@ -322,11 +226,3 @@ def test_a_finding_disputed_twice_goes_to_the_inbox(yard: Yard, named: str) -> N
     ran = yard.resume()
     assert (ran.exit, ran.code, ran.iteration) == (0, "completed", 3), "the same act again, no new iteration"
     assert "The reviewer is right" in told(turns(yard, ran.run)[5])
-
-
-def test_a_claim_about_what_nobody_found_is_no_finding(yard: Yard) -> None:
-    """An author cannot fill the ledger with what it disputes or has fixed."""
-    author = [GOOD_TURN, {"finding": {"id": "F9", "status": "disputed", "text": "Never said."}}]
-    ran = review(yard, author, [{"finding": RAISED}, {"finding": {"id": "F1", "status": "fixed"}}])
-    assert (ran.code, ran.iteration) == ("completed", 2)
-    assert "F9" not in ledger(turns(yard, ran.run)[3])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -128,31 +126,9 @@ def test_a_truncated_journal_is_refused(yard: Yard) -> None:
     one_sentence(yard.flyball("log", ran.run), "journal.db")
 
 
-def test_a_dirty_land_target_is_refused_and_nothing_is_lost(yard: Yard) -> None:
-    ran = yard.run(good(yard))
-    (yard.repo / "calc.py").write_text("# mine\n")
-    one_sentence(yard.flyball("land", ran.run), "uncommitted")
-    assert (yard.repo / "calc.py").read_text() == "# mine\n"
-
-
 def test_a_state_directory_that_cannot_be_made_is_refused(yard: Yard) -> None:
     (yard.folder / "file").write_text("")
     one_sentence(yard.flyball("ls", env={"FLYBALL_STATE_DIR": str(yard.folder / "file" / "state")}), "state")
-
-
-def test_a_full_disk_is_a_sentence_and_the_run_goes_on_later(yard: Yard) -> None:
-    """The journal may not grow: as on a full disk, writing fails, and nothing is half-written."""
-    limited = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *yard.command(*yard.words(good(yard)))]
-    env = {**yard.env, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        limited, cwd=yard.repo, env=env, capture_output=True, text=True, timeout=90, check=False
-    )
-    assert done.returncode not in (0, 1) and "Traceback" not in done.stderr, (
-        done.returncode,
-        done.stderr[-500:],
-    )
-    again = yard.run(good(yard))
-    assert (again.exit, again.code) == (0, "completed")
 
 
 # ---- SYS-10: the user's repository is as before ----------------------------------------------------------------
@@ -200,13 +176,6 @@ def test_a_run_starts_from_head_and_says_so(yard: Yard) -> None:
     assert (yard.repo / "calc.py").read_text() == WORSE
 
 
-def test_with_changes_takes_them_along(yard: Yard) -> None:
-    (yard.repo / "calc.py").write_text(GOOD)
-    (yard.repo / "more.txt").write_text("mine\n")
-    ran = yard.run(yard.script(coder=[{"say": "nothing to do"}], critic=ACCEPT), "--with-changes")
-    assert (ran.exit, ran.code) == (0, "completed"), ran.facts
-
-
 def test_the_last_run_is_that_of_the_repository_one_stands_in(yard: Yard) -> None:
     mine = yard.run(good(yard))
     other = yard.folder / "other"
@@ -215,53 +184,6 @@ def test_the_last_run_is_that_of_the_repository_one_stands_in(yard: Yard) -> Non
     theirs = json.loads(told.stdout)["run"]
     assert yard.flyball("why", "@last").stdout == yard.flyball("why", mine.run).stdout
     assert json.loads(yard.flyball("show", "@last", "--json").stdout)["run"] == mine.run != theirs
-
-
-def test_landing_fast_forwards_and_then_is_done(yard: Yard) -> None:
-    ran = yard.run(good(yard))
-    assert yard.flyball("land", ran.run).returncode == 0
-    assert (yard.repo / "calc.py").read_text() == GOOD
-    assert yard.git("status", "--porcelain") == ""
-    assert yard.flyball("land", ran.run).returncode == 0
-
-
-def test_a_moved_target_is_merged_proved_and_certified_again(yard: Yard) -> None:
-    ran = yard.run(good(yard))
-    yard.make({"notes.txt": "meanwhile\n"})
-    done = yard.flyball("land", ran.run)
-    assert done.returncode == 0, done.stderr
-    assert (yard.repo / "calc.py").read_text() == GOOD and (yard.repo / "notes.txt").exists()
-    assert yard.flyball("verify", ran.run).returncode == 0
-    assert yard.git("rev-parse", "HEAD") == yard.git("rev-parse", f"flyball/{ran.run}")
-
-
-def test_a_moved_target_that_breaks_the_proof_does_not_land(yard: Yard) -> None:
-    ran = yard.run(good(yard))
-    broken = (yard.repo / "test_calc.py").read_text().replace("3)", "4)")
-    yard.make({"test_calc.py": broken})
-    head = yard.git("rev-parse", "HEAD")
-    one_sentence(yard.flyball("land", ran.run), "proof")
-    assert yard.git("rev-parse", "HEAD") == head
-
-
-def test_a_conflict_is_named(yard: Yard) -> None:
-    ran = yard.run(good(yard))
-    yard.make({"calc.py": "def add(a, b):\n    return b + a + 0\n"})
-    one_sentence(yard.flyball("land", ran.run), "calc.py")
-
-
-def test_a_certificate_is_stale_once_the_branch_moves_and_bad_once_touched(yard: Yard) -> None:
-    ran = yard.run(good(yard))
-    assert yard.flyball("verify", ran.run).returncode == 0
-    yard.git("branch", "-f", f"flyball/{ran.run}", "main")
-    stale = yard.flyball("verify", ran.run)
-    assert stale.returncode == 1 and "stale" in stale.stdout + stale.stderr
-    file = yard.state / "runs" / ran.run / "certificate.json"
-    forged = file.read_text().replace('"sig":"', '"sig":"00')
-    (yard.folder / "forged.json").write_text(forged)
-    assert yard.flyball("verify", str(yard.folder / "forged.json")).returncode == 1
-    (yard.folder / "junk.json").write_text("{}")
-    assert yard.flyball("verify", str(yard.folder / "junk.json")).returncode == 2
 
 
 # ---- SYS-8: the proof is of this tree and no other ----------------------------------------------------------------
@@ -335,64 +257,6 @@ def await_state(yard: Yard, state: str, doing: str = "agent:coder") -> str:
             return seen[0].run
         time.sleep(0.02)
     raise AssertionError(f"it never came to {state}")
-
-
-def test_a_second_driver_gets_a_clear_error(yard: Yard) -> None:
-    process = yard.start(*yard.words(slow(yard)))
-    run = await_state(yard, "write")
-    second = yard.flyball("resume", run)
-    one_sentence(second, run, "ALO_LOOP_ALREADY_RUNNING")
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-
-
-def test_ctrl_c_once_stops_after_this_turn_and_resumes(yard: Yard) -> None:
-    process = yard.start(*yard.words(slow(yard, 1.5)))
-    await_state(yard, "write")
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
-    facts = json.loads(out)
-    assert (process.returncode, facts["stop_reason"]["code"], facts["status"]) == (
-        130,
-        "interrupted",
-        "paused",
-    )
-    assert facts["turns"] == 2, "the turn was allowed to end"
-    assert yard.resume().code == "completed"
-
-
-def test_ctrl_c_twice_stops_now_and_resumes(yard: Yard) -> None:
-    process = yard.start(*yard.words(slow(yard, 50)))
-    await_state(yard, "write")
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
-    facts = json.loads(out)
-    assert process.returncode == 130 and facts["status"] == "paused" and facts["turns"] == 1, (
-        "an interrupted turn costs nothing"
-    )
-
-
-def test_a_detached_run_goes_on_by_itself(yard: Yard) -> None:
-    words = [
-        w
-        for w in yard.words(yard.script(coder=[{"sleep_s": 0.5, **GOOD_TURN}], critic=ACCEPT))
-        if w != "--json"
-    ]
-    done = yard.flyball(*words, "--detach")
-    assert done.returncode == 0, done.stderr
-    for _ in range(300):
-        listed = json.loads(yard.flyball("ls", "--json").stdout or "[]")
-        if listed and listed[0]["status"] == "ended":
-            break
-        time.sleep(0.1)
-    assert listed[0]["code"] == "completed"
-
-
-def test_resume_of_an_ended_run_names_retry(yard: Yard) -> None:
-    ran = yard.run(good(yard))
-    one_sentence(yard.flyball("resume", ran.run), "retry", "ALO_LOOP_NOT_PAUSED")
 
 
 def test_a_cancel_from_another_process_ends_the_act_at_once(yard: Yard) -> None:

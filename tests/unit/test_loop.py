@@ -234,6 +234,14 @@ def test_a_full_context_is_a_fresh_session_that_is_told_what_was_done() -> None:
     assert played.told("agent:worker", 1) == ""  # fmt: skip
 
 
+def test_what_was_told_during_a_turn_that_overflows_is_not_lost() -> None:
+    played = in_flight(finish("t1"))
+    played.write(Tell(text="a hint")).finish_act(bad("context")).go_on()
+    assert played.code == "completed" and "a hint" in played.told("agent:worker")
+    failed = check(loop("closed complete", "completed", e.TurnEnded(verdict="hung"), finish("t1")))
+    assert [(w.code, w.text) for w in failed.of(e.Warned)] == [("turn.failed", "hung")]
+
+
 def test_the_account_of_what_was_done_stays_short() -> None:
     files = tuple(f"f{n}.py" for n in range(60))
     big = e.TurnEnded(verdict="ok", tree="t1", changed=files, message="x" * 130)

@@ -75,6 +75,8 @@ CONSENSUS = {
     "DONE and PASS": pair("iwrc", "completed", D, given=BOTH),
     "PASS alone": pair("iwrwrc", "completed", [W, D], given=BOTH, hears=(("agent:author", 1, "author"),)),
     "DONE of an earlier tree": pair("iwrwrwrc", "completed", [D, W, D], [says(), OK], given=BOTH),
+    "DONE is not said again": pair("iwrwrf", "limit.iterations", [D, says()], [says(), OK], limits={"iterations": 2}, given=BOTH),
+    "DONE and PASS, not proved": pair("iwrwrc", "completed", D, OK, [failing(), passing], given=BOTH),
     "PASS of a tree that moved": pair("iwrwrc", "completed", D, [writes(signal="PASS"), OK], given=BOTH),
 }  # fmt: skip
 
@@ -129,6 +131,19 @@ ROUNDS: dict[str, tuple[Any, bool]] = {  # what the reviewer says in the second 
     "disputed": (notes(DISPUTED), False),
     "no such status": (notes(found("banana", "F1")), False),
 }
+
+
+def test_a_finding_that_comes_back_is_the_same_one_and_reopened() -> None:
+    rounds = [
+        notes(found()),
+        notes(ACCEPTED, found(text="y")),
+        notes(found()),
+        notes(FIXED, found("fixed", "F2")),
+    ]
+    played = check(pair("i" + "wr" * 4 + "c", "completed", edits(), rounds))
+    shown = [a.told[-1].splitlines()[1:] for a in played.acts if a.do == "agent:reviewer" and a.told]
+    ledgers = [[f"{line.split()[0]} {line.split()[2]}" for line in lines] for lines in shown]
+    assert ledgers == [["F1 open"], ["F1 accepted", "F2 open"], ["F1 open", "F2 open"]]
 
 
 @pytest.mark.parametrize("name", ROUNDS)

@@ -120,7 +120,7 @@ ACTS: dict[str, tuple[str, dict[str, str], Any, str]] = {  # act, outcomes, what
     "a refused commit": ("commit", {"committed": "done", "refused": "lost"}, e.CommitEnded(outcome="refused", tree=""), "failed.tests"),
     "a child fails": ("run:build", {"success": "done", "failure": "lost"}, failed_child("limit.fix_attempts"), "limit.fix_attempts"),
     "a child fails, no place for it": ("run:build", {"success": "done"}, failed_child("timeout.idle"), "timeout.idle"),
-    "a child halts": ("run:build", {"success": "done", "halted": "@cancel"}, failed_child("failed.agent"), "failed.agent"),
+    "a child halts": ("run:build", {"success": "lost", "halted": "help"}, failed_child("failed.agent"), "limit.turns"),
     "a child succeeds": ("run:build", {"success": "done"}, lambda r, a: e.ChildEnded(run=a.child, end="success", stop=e.Stop(code="completed"), turns=1), "completed"),
     "a coder gives up": (CODER, {"fine": "done", "hopeless": "lost"}, says(outcome="hopeless"), "failed.agent"),
     "a coder says done": (CODER, {"written": "work", "done": "done"}, says(outcome="done"), "completed"),
