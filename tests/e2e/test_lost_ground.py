@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from helpers import FIXED, QUICK_PROOF, Place, command, eventually
+
+from flyball.workspace.store import remove
 
 SLOW = {"write": {"calc.py": FIXED}, "run": "sleep 2"}
 
@@ -94,8 +97,17 @@ def dig(depth: int, name: str) -> str:
     return f"python3 -S -c \"import os\n{steps}\nopen('f', 'w').write('x')\""
 
 
+@pytest.fixture
+def shallow(place: Place) -> Generator[Place]:
+    """What is left is removed at once: pytest cannot remove folders nested so deep."""
+    yield place
+    for checkout in place.state.glob("runs/*/checkout"):
+        remove(checkout)
+
+
 @pytest.mark.parametrize(("depth", "name"), [(1_100, "d"), (25, "d" * 240)])
-def test_a_cancelled_run_leaves_deep_folders_and_no_traceback(place: Place, depth: int, name: str) -> None:
+def test_a_cancelled_run_leaves_deep_folders_and_no_traceback(shallow: Place, depth: int, name: str) -> None:
+    place = shallow
     place.run(place.script(coder=[{"write": {"calc.py": FIXED}}]), "--breakpoint", "write", "--json")
     assert place.fb("take-over", "@last").code == 0
     folder = next(place.state.glob("runs/*"))
@@ -107,7 +119,8 @@ def test_a_cancelled_run_leaves_deep_folders_and_no_traceback(place: Place, dept
     assert (folder / "checkout/calc.py").exists() and (folder / "kept").read_text().endswith(".")
 
 
-def test_folders_that_no_path_can_name_cost_the_turn_and_no_more(place: Place) -> None:
+def test_folders_that_no_path_can_name_cost_the_turn_and_no_more(shallow: Place) -> None:
+    place = shallow
     once = f"test -e ~/dug || {{ touch ~/dug; {dig(25, 'd' * 240)}; }}"
     agent = place.script(coder=[{"write": {"calc.py": FIXED}, "run": once}])
     said = place.run(agent, "--json")

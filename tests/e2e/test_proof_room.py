@@ -18,7 +18,7 @@ def test_a_proof_that_outlived_its_time_has_failed_though_it_exits_0(place: Plac
     said = place.fb("run", "Fix add", "--agent", agent, *limits, "--json")
     assert (said.code, said.json["stop_reason"]["code"]) == (5, "limit.fix_attempts")
     asked = [file.read_text() for file in place.state.glob("acts/*/prompt")]
-    assert any("it outlived its time" in text for text in asked), "the agent is told what was wrong"
+    assert any("it exceeded its time limit" in text for text in asked), "the agent is told what was wrong"
 
 
 def test_hooks_leave_what_setup_made_to_the_proofs_after_them(place: Place) -> None:

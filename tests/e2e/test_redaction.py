@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers import FIXED, Place
 
-from flyball.acts.scrub import CHUNK, scrub
+from flyball.acts.confined import CHUNK, scrub
 
 TOKEN = "ghp_" + "".join(f"{n}aZ" for n in range(10, 22))[:36]
 KEYED = {"id": "F1", "text": f"it holds {TOKEN}", "evidence": TOKEN, "file": "calc.py"}

@@ -13,8 +13,8 @@ from flyball.core.decide import Do, Rest, due
 from flyball.core.run import begin
 from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget
 from flyball.journal import Draft, Row, Write
+from flyball.journal.history import DAY_US, windows
 from flyball.journal.memory import MemoryJournal
-from flyball.runtime.spending import DAY_US, windows
 from support import Case, Played, Script, bad, begun, check, finish, judged, ok, play, settings, start, writes
 
 DONE = finish("t2")

@@ -6,13 +6,14 @@ import shlex
 import shutil
 from pathlib import Path
 
+from flyball.acts.confined import attend, interruption, log_of, spec
 from flyball.acts.merge import bring_home
-from flyball.acts.proof import kept, log_of, made_by_setup, spec
+from flyball.acts.proof import made_by_setup
 from flyball.acts.run_files import RunFiles
 from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import BY_A_PERSON, Run
+from flyball.core.run import Run
 from flyball.errors import Gone
 from flyball.evidence import certificate
 from flyball.guard.secrets import redact
@@ -82,9 +83,9 @@ def _hooks(
                 place,
                 spec(run_files, run, line, files, "proof", run.settings.proof_timeout_us, "loopback", reads),
             )
-        ended = kept(place, stop)
-        if ended.reason in ("lost", "orphaned", "stopped"):
-            return Interrupted(act.key, BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
+        ended = attend(place, stop)
+        if why := interruption(ended):
+            return Interrupted(act.key, why)
         run_files.never_began(place, ended)
         if not ended.well:
             return f"The {name} hook refused it:\n{redact(log_of(place))[-2000:]}"

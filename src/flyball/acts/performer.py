@@ -6,10 +6,10 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from flyball.acts.clean import cleaned
 from flyball.acts.commit import commit
+from flyball.acts.confined import SetupStopped
 from flyball.acts.prepare import prepare, restore
-from flyball.acts.proof import SetupStopped, prove
+from flyball.acts.proof import prove
 from flyball.acts.run_files import RunFiles
 from flyball.acts.turn import take_turn
 from flyball.agents import process
@@ -18,7 +18,7 @@ from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.errors import FlyballError, Gone
-from flyball.reading.terminal import whole
+from flyball.reading.terminal import whole, whole_text
 from flyball.state_dir import RunDir
 from flyball.workspace import Workspace
 
@@ -64,7 +64,7 @@ class Performer:
     def _do(self, run: Run, act: e.Act, stop: process.Stop, post: Callable[[News], None]) -> None:
         try:
             news = self._perform(run, act, stop)
-            news = cleaned(news) if isinstance(news, Finished) else news
+            news = whole_text(news) if isinstance(news, Finished) else news
         except SetupStopped as stopped:
             news = Interrupted(act.key, str(stopped))
         except Gone as problem:

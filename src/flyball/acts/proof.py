@@ -7,13 +7,12 @@ import os
 import re
 from pathlib import Path
 
-from flyball.acts.run_files import CALM, RunFiles, share_links
-from flyball.acts.scrub import scrub
+from flyball.acts.confined import attend, how, interruption, last_line, log_of, run_setup, spec
+from flyball.acts.run_files import RunFiles, share_links
 from flyball.agents import process
 from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import BY_A_PERSON, Run
-from flyball.errors import FlyballError
+from flyball.core.run import Run
 from flyball.guard.secrets import redact
 from flyball.reading.fingerprint import error_fingerprint
 from flyball.reading.test_summaries import failing
@@ -26,7 +25,6 @@ RAN = re.compile(  # what unittest, pytest and cargo say at the end of every run
     re.M,
 )
 SUMMARY_MOST = 4000
-LOG_MOST = 8 << 20
 
 
 def prove(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
@@ -41,10 +39,7 @@ def prove(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Fini
         ended = _run(
             run_files, run, act, folder / str(number), command, files, stop, sum(x.took_us for x in exits)
         )
-        if ended.reason in ("lost", "orphaned", "stopped"):
-            why = {"stopped": BY_A_PERSON, "orphaned": "nobody drove it"}.get(
-                ended.reason, "its keeper was killed"
-            )
+        if why := interruption(ended):
             return Interrupted(act.key, why)
         run_files.never_began(folder / str(number), ended)
         exits.append(ended)
@@ -79,25 +74,6 @@ def made_by_setup(work: Workspace) -> list[str]:
     return os.fsdecode(kept.read_bytes()).splitlines() if kept.exists() else []
 
 
-class SetupStopped(FlyballError):
-    """The setup was stopped before it was done."""
-
-
-def run_setup(run_files: RunFiles, run: Run, folder: Path, files: Path, home: str, stop: process.Stop) -> str:
-    """`[workspace] setup` in a new checkout; what went wrong as a sentence, "" if nothing."""
-    for number, command in enumerate(run.settings.setup):
-        place = folder / f"setup-{number}"
-        process.begin(place, spec(run_files, run, command, files, home, run.settings.proof_timeout_us, "all"))
-        ended = kept(place, stop)
-        if ended.reason in ("lost", "orphaned", "stopped"):
-            raise SetupStopped(BY_A_PERSON if ended.reason == "stopped" else "its keeper was killed")
-        run_files.never_began(place, ended)
-        if not ended.well:
-            log = log_of(place)
-            return f"The setup command '{command}' failed ({_how(ended)}): {_last_line(log)}. Correct [workspace] setup."
-    return ""
-
-
 def _run(
     run_files: RunFiles,
     run: Run,
@@ -112,39 +88,7 @@ def _run(
     if act.wall_us:
         limit = min(limit, max(1_000_000, act.wall_us - used_us))
     process.begin(place, spec(run_files, run, command, files, "proof", limit, run.settings.network_proof))
-    return kept(place, stop)
-
-
-def kept(place: Path, stop: process.Stop) -> process.Exit:
-    """Attended to its end; what it wrote is kept without secrets."""
-    ended = process.attend(place, stop=stop)
-    scrub(place)
-    return ended
-
-
-def spec(
-    run_files: RunFiles,
-    run: Run,
-    command: str,
-    files: Path,
-    home: str,
-    limit_us: int,
-    network: str,
-    reads: tuple[str, ...] = (),
-) -> process.Spec:
-    """A shell command in a clean checkout, confined, with a private home and an end to its time."""
-    private = run_files.home(run, home)
-    argv = run_files.enclosed(run, ("/bin/sh", "-c", command), files, private, network, reads)
-    env = {**run_files.env(run, private), **CALM}
-    confined = run_files.confined(run)
-    return process.Spec(
-        argv=argv,
-        cwd=str(files),
-        env=env,
-        wall_s=limit_us / 1_000_000,
-        status=confined,
-        processes=run.settings.processes,
-    )
+    return attend(place, stop)
 
 
 def _result(
@@ -186,7 +130,7 @@ def _silent(run: Run, act: e.Act, work: Workspace, exits: list[process.Exit], lo
 def _summary(command: str, ended: process.Exit, log: str) -> str:
     """The end of what it said; where it did not end by itself, that is said too."""
     said = redact(log[-SUMMARY_MOST:])
-    return said if ended.reason == "exit" else f"{said}\n'{command}' failed: {_how(ended)}.".lstrip()
+    return said if ended.reason == "exit" else f"{said}\n'{command}' failed: {how(ended)}.".lstrip()
 
 
 def _changed_words(work: Workspace, act: e.Act) -> str:
@@ -206,7 +150,7 @@ def _failing(bad: list[int], logs: list[str]) -> int:
 def _cannot_start(run: Run, exits: list[process.Exit], logs: list[str]) -> str:
     for command, ended, log in zip(run.settings.proof, exits, logs, strict=True):
         if ended.reason == "cannot_start" or ended.code in CANNOT_START:
-            why = ended.error or _last_line(log) or f"exit code {ended.code}"
+            why = ended.error or last_line(log) or f"exit code {ended.code}"
             return f"The proof command '{command}' cannot start: {why}. Correct [proof] commands in .flyball/flyball.toml."
     return ""
 
@@ -217,19 +161,3 @@ def _command(command: str, ended: process.Exit, log: str) -> e.ProofCommand:
     return e.ProofCommand(
         command=command, exit=code, log=digest, took_us=ended.took_us, timed_out=ended.reason == "wall"
     )
-
-
-def log_of(place: Path) -> str:
-    out, err = process.read_out(place, LOG_MOST), process.read_err(place, LOG_MOST)
-    return (out + err).decode("utf-8", "replace")
-
-
-def _how(ended: process.Exit) -> str:
-    return {"wall": "it outlived its time", "swarm": ended.error, "cannot_start": ended.error}.get(
-        ended.reason, f"exit code {ended.code}"
-    )
-
-
-def _last_line(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return redact(lines[-1])[:300] if lines else ""

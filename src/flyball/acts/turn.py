@@ -15,17 +15,16 @@ import msgspec
 from msgspec.structs import replace
 
 from flyball.acts import tool_hooks
-from flyball.acts.clean import cleaned
+from flyball.acts.confined import interruption, scrub
 from flyball.acts.prompt import prompt
 from flyball.acts.run_files import RunFiles, share_links
-from flyball.acts.scrub import scrub
 from flyball.agents import process
 from flyball.agents.adapter import Adapter, AgentResult, Call, TurnRequest
 from flyball.agents.registry import adapter as find_adapter
 from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.machine import READ_ONLY_ROLES
-from flyball.core.run import BY_A_PERSON, FAILED, Run
+from flyball.core.run import FAILED, Run
 from flyball.core.turns import call_limits
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
@@ -37,7 +36,7 @@ from flyball.reading import calls as watching
 from flyball.reading import signals
 from flyball.reading.fingerprint import error_fingerprint, message_fingerprint
 from flyball.reading.indicators import named
-from flyball.reading.terminal import whole
+from flyball.reading.terminal import whole, whole_text
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
 
@@ -97,12 +96,12 @@ def take_turn(
     with tool_hooks.attended(folder, run, work, show, alarm=lambda: stop.set(now=True)):
         ended = process.attend(folder, on_output=live, stop=stop)
     alarming = tool_hooks.alarming(folder)
-    cut = ended.reason in ("lost", "orphaned") or (ended.reason == "stopped" and not live.fired)
-    if cut and not alarming:
+    halted = live.fired is not None and ended.reason == "stopped"
+    if interruption(ended) and not halted and not alarming:
         scrub(folder)
         return _interrupted(work, act, folder, ended)
     run_files.never_began(folder, ended)
-    heard = cleaned(tool_hooks.witnessed(_heard(agent, folder, ended), folder))
+    heard = whole_text(tool_hooks.witnessed(_heard(agent, folder, ended), folder))
     heard = _halted(heard, live) if live.fired else heard
     done = _judged(run_files, run, act, work, folder, heard, live, ended, alarming)
     scrub(folder)
@@ -166,8 +165,7 @@ def _text(data: bytes) -> str:
 def _interrupted(work: Workspace, act: e.Act, folder: Path, ended: process.Exit) -> Interrupted:
     tree = left_tree(work, folder)
     kept = work.keep(tree, f"interrupted/{act.key}") if tree != act.tree else ""
-    why = {"stopped": BY_A_PERSON, "orphaned": "nobody drove it"}.get(ended.reason, "its keeper was killed")
-    return Interrupted(act.key, why, kept)
+    return Interrupted(act.key, interruption(ended), kept)
 
 
 def left_tree(work: Workspace, folder: Path) -> str:

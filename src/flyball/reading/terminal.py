@@ -6,6 +6,11 @@ costs no more than a short one.
 
 import re
 from itertools import groupby
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+Said = TypeVar("Said", bound=msgspec.Struct)
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -25,6 +30,27 @@ def plain(text: str) -> str:
 def whole(text: str) -> str:
     """The text with a mark for each half of a character: JSON and terminals can say them, no file takes them."""
     return text.encode("utf-8", "replace").decode()
+
+
+def whole_text(said: Said) -> Said:
+    """The same facts, with `whole` text everywhere: an agent's JSON can hold halves of characters."""
+    try:
+        msgspec.json.encode(said)
+    except UnicodeEncodeError:
+        return msgspec.convert(_whole(msgspec.to_builtins(said)), type(said))
+    return said
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case str():
+            return whole(value)
+        case list() | tuple():
+            return [_whole(item) for item in cast("list[Any]", value)]
+        case dict():
+            return {_whole(key): _whole(item) for key, item in cast("dict[Any, Any]", value).items()}
+        case _:
+            return value
 
 
 def lines_of(text: str) -> list[str]:

@@ -22,9 +22,8 @@ from flyball.core.run import BY_A_PERSON, Run
 from flyball.core.settings import Settings
 from flyball.errors import JournalError
 from flyball.journal import Entry, Journal, Letter
-from flyball.journal.history import load
+from flyball.journal.history import load, windows
 from flyball.runtime.batch import Batch, Driven
-from flyball.runtime.spending import windows
 
 SLEEP_MOST_S = 3600.0  # a selector cannot sleep for months
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from flyball.acts.confined import INTERRUPTIONS
 from flyball.core import events as e
 from flyball.core.run import BY_A_PERSON, WORKERS, Run
 from flyball.core.turns import INDICATORS_MIN, claimable
 
-ALONE = "nobody drove it"  # why a keeper ends an act for want of a driver
+ALONE = INTERRUPTIONS["orphaned"]  # why a keeper ends an act for want of a driver
 KEPT = ("agent", "proof", "commit", "prepare")  # acts with a process; the others are simply done again
 
 AGENTS = {  # read from a turn's end and the guard's ruling on it
