@@ -108,6 +108,11 @@ class Place:
     def run(self, agent: str, *more: str, task: str = "Fix add") -> Said:
         return self.fb("run", task, "--agent", agent, "--set", QUICK_PROOF, *more)
 
+    def coder_started(self) -> bool:
+        """Whether the last run's coder is at work or was."""
+        events = self.fb("log", "@last", "--json").lines
+        return any(event["is"] == "ActStarted" and event["act"]["do"] == "agent:coder" for event in events)
+
     def last(self) -> dict[str, Any]:
         return self.fb("show", "@last", "--json").json
 

@@ -91,7 +91,13 @@ def test_an_unknown_run_is_one_sentence(kept: Done, words: tuple[str, str]) -> N
 def test_a_good_certificate_is_told_in_words_and_facts(done: Done) -> None:
     told = done.flyball("verify", done.run)
     assert (told.returncode, told.stderr) == (0, "")
-    for words in ("good: ", "python3 check.py: exit 0", "Mend the sum", "by your key", str(done.certificate)):
+    for words in (
+        "good: ",
+        "python3 check.py: exit code 0",
+        "Mend the sum",
+        "your key",
+        str(done.certificate),
+    ):
         assert words in told.stdout
     found = facts(done.flyball("verify", done.run, "--json"))
     assert (found["verdict"], found["commit"], found["proven"]) == ("good", done.commit, True)

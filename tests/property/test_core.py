@@ -16,7 +16,8 @@ from flyball.core.machine import edges, parse
 from flyball.core.run import Run, fold, freeze, thaw
 from flyball.core.settings import Budget, Settings
 from flyball.machines import shipped
-from flyball.views.run_view import exit_code, summary, why
+from flyball.views.reasons import why
+from flyball.views.run_view import exit_code, summary
 from support import Played, begun, start
 
 QUICK = settings(

@@ -12,19 +12,10 @@ import pytest
 
 from flyball.agents.command import CommandAgent
 from flyball.agents.registry import adapter
-from flyball.config import (
-    Detected,
-    Loaded,
-    detect,
-    environment,
-    load,
-    parse_agent,
-    parse_role,
-    paths,
-    render_config,
-)
-from flyball.config.agent import AgentSpec
-from flyball.config.detect import ProofCommand
+from flyball.config.agent import AgentSpec, parse_agent, parse_role
+from flyball.config.detect import Detected, ProofCommand, detect, render_config
+from flyball.config.load import Loaded, load
+from flyball.config.paths import environment, paths
 from flyball.config.schema import KEYS, LIMITS, limits_of
 from flyball.config.values import Money, dollars
 from flyball.core.events import RunBegan, decode

@@ -21,7 +21,7 @@ def test_every_state_of_a_pair_has_a_run_state_and_back() -> None:
 def test_an_unknown_state_is_an_error_and_not_failed(name: str) -> None:
     with pytest.raises(FlyballError, match="run state"):
         run_view.from_run_state(name)
-    with pytest.raises(FlyballError, match="no state"):
+    with pytest.raises(FlyballError, match="not a state"):
         run_view.run_state(name)
 
 

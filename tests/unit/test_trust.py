@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flyball.authority.trust import Need, TrustStore, is_tracked, needs, refusal, untrusted
-from flyball.config import REPO_FILE, Loaded, load, render_config
-from flyball.config.detect import Detected, ProofCommand
+from flyball.config.detect import Detected, ProofCommand, render_config
+from flyball.config.load import REPO_FILE, Loaded, load
 from flyball.config.loosening import AT_LEAST
 from flyball.errors import ConfigError, Untrusted
 

@@ -1,9 +1,9 @@
-"""What people are told: three sentences for every stop, and exactly the exit codes of the table."""
+"""What people read: why a run stopped, its timeline, and exactly the exit codes of the table."""
 
 from __future__ import annotations
 
 import json
-import re
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,8 +13,12 @@ from flyball.core import events as e
 from flyball.core.run import Run, begin
 from flyball.core.settings import Settings
 from flyball.errors import FlyballError
-from flyball.views import run_view
+from flyball.views import reasons, run_view
+from flyball.views.text import cost
+from flyball.views.timeline import Timeline
 from support import Script, begun, failing, ok, play, ruled
+
+NO_CHANGE = "no files changed"
 
 # code -> (status, exit, ALO code): the table of stop reasons
 TABLE: dict[str, tuple[str, int, str]] = {
@@ -92,46 +96,118 @@ def test_all_eleven_alo_codes_have_a_recovery() -> None:
     assert {alo for _, _, alo in TABLE.values() if alo} <= set(codes.RECOVERY)
 
 
-def sentences(text: str) -> int:
-    """Sentences outside quotations and code."""
-    plain = re.sub(r"“.*?”|`.*?`|'.*?'|\(.*?\)|\$[0-9]+\.[0-9]+", "x", text, flags=re.DOTALL)
-    return len(re.findall(r"[.!?](?=\s|$)", plain))
+# ---- why -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", TABLE)
 def test_why_is_three_sentences_for_every_code(code: str) -> None:
-    run = stopped(code, detail="First line.\nE  assert 1 == 2. It broke. Twice.")
-    told = run_view.why(run)
-    assert [sentences(text) for text in told] == [1, 1, 1], told
-    assert code in told[0] and "r1" in told[0]
-    assert all(word in told[1] for word in ("a rule", "3", "4", "2 turns", "It broke"))
-    assert all("\n" not in text for text in told)
-
-
-def test_why_of_a_running_run_is_three_sentences_too() -> None:
-    assert [sentences(text) for text in run_view.why(begin(begun()))] == [1, 1, 1]
-
-
-def test_why_says_what_would_have_happened_and_what_to_do() -> None:
-    told = run_view.why(play(Script(write=ruled("deny", "t1"))).run)
-    assert "'written' would have been followed" in told[2]
-    assert "`flyball answer r1.1 approve|reject|retry|redirect|cancel`" in told[2]
-    assert "protected path" in told[1] and "a.py:3" in told[1]
+    happened, evidence, next_step = reasons.why(
+        stopped(code, detail="First line.\nE  assert 1 == 2. It broke.")
+    )
+    assert code in happened and "r1" in happened
+    assert code.startswith("completed") or ("2 turns" in evidence and "It broke" in evidence)
+    assert next_step and not any("\n" in text for text in (happened, evidence, next_step))
 
 
 @pytest.mark.parametrize(
-    ("code", "what"),
+    ("stop", "words"),
     [
-        ("limit.fix_attempts", "tried another fix"),
-        ("limit.iterations", "written again"),
-        ("failed.tests", "would have completed"),
-        ("completed", "flyball land r1"),
-        ("wait.paused", "flyball resume r1"),
-        ("cancelled", "flyball retry"),
+        (e.Stop(code="limit.fix_attempts", rule="fix", threshold="3", observed="4"), "3 of 3 fix attempts"),
+        (e.Stop(code="limit.iterations", rule="iterations", threshold="10", observed="11"), "10 of 10"),
+        (e.Stop(code="limit.turns", rule="turns", threshold="7", observed="7"), "7 of 7 turns"),
+        (
+            e.Stop(code="limit.time", rule="budget.wall", threshold="14400s", observed="14461s"),
+            "4h1m1s of 4h",
+        ),
+        (e.Stop(code="timeout.idle", rule="retries", threshold="3", observed="4"), "10m, 4 times"),
+        (e.Stop(code="loop.no_progress", rule="no_progress", threshold="5", observed="5"), "5 turns"),
+        (e.Stop(code="failed.agent", rule="retries", threshold="3", observed="4"), "4 times"),
+        (
+            e.Stop(code="wait.escalation", rule="limit.fix_attempts", threshold="3", observed="4"),
+            "3 of 3 fix",
+        ),
     ],
 )
-def test_the_last_sentence_fits_the_code(code: str, what: str) -> None:
-    assert what in run_view.why(stopped(code))[2]
+def test_what_happened_has_the_numbers(stop: e.Stop, words: str) -> None:
+    assert words in reasons.happened(stop, "write")
+
+
+def test_a_stop_without_numbers_still_says_what_happened() -> None:
+    clauses = [reasons.happened(e.Stop(code=code), "write") for code in TABLE]
+    assert all(clause and "{" not in clause for clause in clauses)
+
+
+def test_why_of_a_success_says_what_was_proved() -> None:
+    run = play(Script()).run
+    happened, proved, next_step = reasons.why(run)
+    assert run.proof and all(command.command in proved for command in run.proof.commands)
+    assert run.proof.tree[:10] in proved and "flyball land r1" in next_step
+    assert "would" not in happened + proved + next_step
+
+
+def test_why_of_an_unproven_success_says_so() -> None:
+    run = play(Script(), settings=Settings(agents={"default": "script:x"})).run
+    assert "[proof] commands" in reasons.why(run)[1]
+
+
+def test_why_of_a_block_names_the_rule_the_place_and_the_answers() -> None:
+    _, evidence, next_step = reasons.why(play(Script(write=ruled("deny", "t1"))).run)
+    assert "protected path" in evidence and "a.py:3" in evidence
+    assert "`flyball answer r1.1 approve|reject|retry|redirect|cancel`" in next_step
+    assert "flyball diff r1" in next_step
+
+
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [
+        ("limit.fix_attempts", "--set limits.fix=6"),
+        ("limit.iterations", "--set limits.iterations=6"),
+        ("failed.tests", "flyball log r1 --output"),
+        ("completed", "flyball land r1"),
+        ("wait.paused", "flyball resume r1"),
+        ("wait.take_over", "flyball hand-back r1"),
+        ("cancelled", "flyball retry r1"),
+    ],
+)
+def test_the_next_step_fits_the_code(code: str, command: str) -> None:
+    assert command in reasons.why(stopped(code))[2]
+
+
+@pytest.mark.parametrize(("uusd", "text"), [(0, "–"), (21_000, "$0.021"), (5_000_000, "$5.00")])
+def test_an_unknown_cost_is_not_zero_dollars(uusd: int, text: str) -> None:
+    assert cost(uusd) == text
+
+
+# ---- the timeline ----------------------------------------------------------------------------------------
+
+
+def told_of(ruling: e.Ruling, **turn: Any) -> list[str]:
+    """The lines that are shown of a coder's turn and the guard's ruling on it."""
+    act = e.Act(key="k", do="agent:coder", state="write", turn=2, tree="before")
+    result = e.TurnEnded(verdict="ok", tree="before", **turn)
+    timeline = Timeline()
+    events = [
+        e.ActStarted(at=1, act=act),
+        e.ActFinished(at=2, key="k", result=result),
+        e.Ruled(at=2, key="k", ruling=ruling),
+    ]
+    return [line.text for line in (timeline.line("r1", event) for event in events) if line.level == 2]
+
+
+@pytest.mark.parametrize("verdict", ["ask", "deny"])
+def test_a_change_that_the_guard_stopped_is_not_called_no_change(verdict: str) -> None:
+    lines = told_of(e.Ruling(verdict=verdict, rule="ci", file="ci.yml", reason="No.", tree="after"))
+    assert "ci.yml" in lines[-1] and not any(NO_CHANGE in line for line in lines)
+
+
+def test_a_coder_that_changed_nothing_is_reported() -> None:
+    assert NO_CHANGE in told_of(e.Ruling(verdict="allow", tree="before"))[-1]
+    assert not any(
+        NO_CHANGE in line for line in told_of(e.Ruling(verdict="allow", tree="after"), changed=("a",))
+    )
+
+
+# ---- the summary -----------------------------------------------------------------------------------------
 
 
 def test_the_summary_has_the_stable_names_and_is_json() -> None:

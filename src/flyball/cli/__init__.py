@@ -1,4 +1,4 @@
-"""The command line: thin. A command's module is imported only when the command is used."""
+"""The command line. A command's module is imported only when the command is used."""
 
 from __future__ import annotations
 
@@ -13,54 +13,45 @@ import click
 from flyball import __version__
 from flyball.errors import FlyballError
 
-# command -> the module of this package that has it; the command is the function of the same name, "-" as "_"
-COMMANDS: dict[str, str] = {
-    "init": "setup",
-    "demo": "demo",
-    "run": "drive",
-    "resume": "drive",
-    "watch": "drive",
-    "ls": "look",
-    "show": "look",
-    "why": "look",
-    "log": "look",
-    "inbox": "answers",
-    "answer": "answers",
-    "approve": "answers",
-    "reject": "answers",
-    "tell": "answers",
-    "pause": "answers",
-    "stop": "answers",
-    "cancel": "answers",
-    "take-over": "again",
-    "hand-back": "again",
-    "rollback": "again",
-    "retry": "again",
-    "replay": "again",
-    "diff": "results",
-    "verify": "results",
-    "land": "results",
-    "check": "check",
-    "export": "export",
-    "machines": "machines",
-    "guard": "guard",
-    "hook": "hook",
-    "prove": "prove",
-    "simulate": "simulate",
-    "selftest": "selftest",
-    "agents": "agents",
-    "config": "setup",
-    "trust": "setup",
-    "completion": "setup",
+# Section of `flyball --help` -> command -> the module of this package that has it. The command is the function of
+# the same name, with "_" for "-".
+SECTIONS: dict[str, dict[str, str]] = {
+    "Start": {"init": "setup", "demo": "demo", "run": "drive", "resume": "drive", "retry": "again"},
+    "Look": {"ls": "look", "show": "look", "why": "look", "log": "look", "watch": "drive"},
+    "Answer": {
+        **dict.fromkeys(
+            ("inbox", "answer", "approve", "reject", "tell", "pause", "stop", "cancel"), "answers"
+        ),
+        "take-over": "again",
+        "hand-back": "again",
+    },
+    "Results": {"diff": "results", "verify": "results", "land": "results", "export": "export"},
+    "Rules": {
+        "machines": "machines",
+        "guard": "guard",
+        "agents": "agents",
+        "config": "setup",
+        "trust": "setup",
+    },
+    "Advanced": {
+        "rollback": "again",
+        "replay": "again",
+        "check": "check",
+        "prove": "prove",
+        "simulate": "simulate",
+        "selftest": "selftest",
+        "hook": "hook",
+        "completion": "setup",
+    },
 }
+COMMANDS = {name: module for section in SECTIONS.values() for name, module in section.items()}
 
-
-# What speaks for a person, and is refused from inside an agent's process (HUMAN-4).
+# Commands that speak for a person. They are refused inside an agent's process (HUMAN-4).
 PERSONAL = (
     *("init", "trust", "answer", "approve", "reject", "tell", "pause", "stop", "cancel", "resume", "retry"),
     *("take-over", "hand-back", "rollback", "land"),
 )
-TRUSTED = "trusted"  # the option by which any other command does so too
+TRUSTED = "trusted"  # the option with which any other command speaks for a person too
 
 
 class Lazy(click.Group):
@@ -71,41 +62,53 @@ class Lazy(click.Group):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        found: click.Command = getattr(import_module(f"flyball.cli.{module}"), cmd_name.replace("-", "_"))
-        return _behind_the_door(cmd_name, found)
+        command: click.Command = getattr(import_module(f"flyball.cli.{module}"), cmd_name.replace("-", "_"))
+        return _with_person_check(cmd_name, command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name, command.get_short_help_str(200)) for name, command in commands if command]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
-def _behind_the_door(name: str, command: click.Command) -> click.Command:
-    """One door for every verb that speaks for a person: in front of what it does, behind how its words are read.
+def _with_person_check(name: str, command: click.Command) -> click.Command:
+    """The command, refused inside an agent's process if it speaks for a person.
 
-    So asking how it is used passes, and a word that only looks like asking (`--repo -h`) does not.
-    """
-    does = command.callback
-    if does is None or not (name in PERSONAL or any(param.name == TRUSTED for param in command.params)):
+    The check comes after the arguments are read: `--help` passes, and a value that looks like it (`--repo -h`)
+    does not help to get around it."""
+    callback = command.callback
+    if callback is None or not (name in PERSONAL or any(param.name == TRUSTED for param in command.params)):
         return command
 
-    def for_a_person(*args: Any, **given: Any) -> Any:
-        if name in PERSONAL or given.get(TRUSTED):
+    def checked(*args: Any, **options: Any) -> Any:
+        if name in PERSONAL or options.get(TRUSTED):
             from flyball.runtime.app import App
 
             App().require_person(name)
-        return does(*args, **given)
+        return callback(*args, **options)
 
-    kept = copy(command)
-    kept.callback = for_a_person
-    return kept
+    wrapped = copy(command)
+    wrapped.callback = checked
+    return wrapped
 
 
-@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(
+    cls=Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog='Start with `flyball demo`, or in your repository with `flyball init` and `flyball run "Fix the bug"`. '
+    "`flyball COMMAND --help` shows examples.",
+)
 @click.version_option(__version__, message="flyball %(version)s")
 def cli() -> None:
-    """Runs coding agents on real work, unattended, and can be trusted to."""
+    """Run coding agents unattended, with limits, a guard and proof."""
 
 
 def main() -> None:
-    """The exit code is the command's own, also where nobody is left to read what it says."""
+    """Run a command. Its exit code is kept even if nobody reads its output any more."""
     try:
-        _told()
+        _run()
     finally:
         for stream in (sys.stdout, sys.stderr):
             try:
@@ -114,37 +117,39 @@ def main() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _told() -> None:
-    """One clear sentence for whatever is wrong with the input, and exit code 2."""
+def _run() -> None:
+    """A problem with the input is one message on standard error and exit code 2."""
     try:
         code = cli.main(prog_name="flyball", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except FlyballError as error:
-        click.echo(f"flyball: {error}", err=True)
-        sys.exit(error.exit_code)
+        _fail(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
     except click.ClickException as error:
-        click.echo(f"flyball: {_sentence(error)}", err=True)
-        sys.exit(2)
+        _fail(_usage_problem(error))
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:
-        click.echo(f"flyball: {_of_system(error)}", err=True)
-        sys.exit(2)
+        _fail(_system_problem(error))
 
 
-def _of_system(error: OSError) -> str:
-    """What the system refused: a full disk, a folder that may not be written, too many open files."""
+def _fail(message: str, code: int = 2) -> None:
+    click.echo(f"flyball: {message}", err=True)
+    sys.exit(code)
+
+
+def _system_problem(error: OSError) -> str:
+    """An error of the system: a full disk, a read-only folder, too many open files."""
     where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}. Put that right, then try again; what was done before is kept."
+    return f"{where}{error.strerror or error}. Fix this and try again; nothing that was saved is lost."
 
 
-def _sentence(error: click.ClickException) -> str:
+def _usage_problem(error: click.ClickException) -> str:
     """What click complains about, and where the command is explained."""
-    told = error.format_message().replace("\n", " ")
-    where = error.ctx if isinstance(error, click.UsageError) else None
-    return f"{told} See `{where.command_path} --help`." if where else told
+    message = error.format_message().replace("\n", " ")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{message} See `{context.command_path} --help`." if context else message

@@ -1,4 +1,4 @@
-"""A person's hand in a run: take it over and hand it back, roll it back, try it again, decide it again."""
+"""Take a run over and hand it back, roll it back, retry it, replay its decisions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from flyball.cli.drive import attached
-from flyball.cli.runs import open_house, print_json, root_of
+from flyball.cli.drive import run_here
+from flyball.cli.runs import root_of
 from flyball.cli.screen import Screen, open_screen
 from flyball.cli.session import Session
-from flyball.config import load
+from flyball.cli.shared import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json
+from flyball.config.load import load
 from flyball.core import events as e
 from flyball.core.letters import AnyLetter, Ask, HandBack, Rollback
 from flyball.core.run import Run
@@ -22,21 +23,19 @@ from flyball.core.settings import Settings
 from flyball.errors import UserError
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
-from flyball.views import run_view
-from flyball.views.replay import Parting
-from flyball.views.replay import replay as replayed
+from flyball.views.reasons import happened
+from flyball.views.replay import Difference, Replay
+from flyball.views.replay import replay as decide_again
 from flyball.workspace import Workspace
 
-EXAMPLE = "\b\nExample:\n  "
 
-
-def _own(app: App, name: str) -> Run:
-    """The top-level run that is meant: it is the one that has a checkout."""
+def _top_level(app: App, name: str) -> Run:
+    """The top-level run that is meant: the one with the checkout."""
     return app.read(root_of(app, app.find(name)))
 
 
 def _deliver(app: App, run: Run, letter: AnyLetter) -> Run | None:
-    """Send a letter, and apply it here if nothing drives the run. None: it waits for whoever does.
+    """Send a message, and apply it here if no process runs the run. None: it is left for the one that does.
 
     A run that was killed in the middle of an act is left to `flyball resume`: taking it up would continue it.
     """
@@ -49,56 +48,58 @@ def _deliver(app: App, run: Run, letter: AnyLetter) -> Run | None:
 def _sent(app: App, run: Run) -> str:
     if app.driven(run.id):
         return "Sent to the running process."
-    return f"Saved. Run {run.id} is not running; continue with `flyball resume {run.id}`."
+    return f"Saved. Run {run.id} is not running; apply it with `flyball resume {run.id}`."
 
 
-@click.command(name="take-over", epilog=EXAMPLE + "flyball take-over @last")
-@click.argument("run_name", metavar="RUN")
+@click.command(name="take-over", epilog=examples("flyball take-over @last"))
+@RUN
 def take_over(run_name: str) -> None:
-    """Work in a run's checkout yourself: it stops after this turn and waits until you hand it back."""
-    with open_house() as app:
-        run = _own(app, run_name)
+    """Pause a run and work in its checkout yourself."""
+    with open_app() as app:
+        run = _top_level(app, run_name)
         after = _deliver(app, run, Ask(what="take-over", who=getpass.getuser()))
         folder = app.dirs.run(run.id).checkout
-        taken = after is not None and after.stop is not None and after.stop.code == "wait.take_over"
-        if not taken:
-            click.echo(f"{_sent(app, run)} It stops after this turn.")
+        paused = after is not None and after.stop is not None and after.stop.code == "wait.take_over"
+        click.echo(f"Run {run.id} is paused." if paused else f"{_sent(app, run)} It pauses after this turn.")
         click.echo(f"Work in {folder}, then run `flyball hand-back {run.id}`.")
 
 
-@click.command(name="hand-back", epilog=EXAMPLE + "flyball hand-back @last && flyball resume @last")
-@click.argument("run_name", metavar="RUN")
+@click.command(name="hand-back", epilog=examples("flyball hand-back @last && flyball resume @last"))
+@RUN
 def hand_back(run_name: str) -> None:
-    """Give a run back: what you changed is journaled as yours, and the state's act is done again."""
-    with open_house() as app:
-        run = _own(app, run_name)
+    """Give a run back after `take-over`. Your changes are kept as yours."""
+    with open_app() as app:
+        run = _top_level(app, run_name)
         app.send(run, HandBack(who=getpass.getuser()))
         click.echo(_sent(app, run))
 
 
-@click.command(epilog=EXAMPLE + "flyball rollback @last --to 3")
-@click.argument("run_name", metavar="RUN")
+@click.command(epilog=examples("flyball rollback @last --to 3"))
+@RUN
 @click.option(
     "--to",
     "turn",
     type=click.IntRange(min=0),
-    help="The turn to go back to (0: the base); the one before the last if not given.",
+    help="The turn to go back to; 0 is the base commit. Default: one back.",
 )
 def rollback(run_name: str, turn: int | None) -> None:
-    """Bring a run's files back to where they were after an earlier turn, ignored files included.
+    """Restore a run's files as they were after an earlier turn.
 
-    The run must stand still (paused, waiting, blocked). An ended run is tried again with `flyball retry`.
+    Ignored files are restored too. The run must be paused, waiting or blocked; use `flyball retry` for one that has
+    ended.
     """
-    with open_house() as app:
-        run = _own(app, run_name)
+    with open_app() as app:
+        run = _top_level(app, run_name)
         if run.status == "ended":
-            raise UserError(f"Run {run.id} has ended; `flyball retry {run.id}` starts again from its tree.")
-        number, tree = _point(app, run, turn)
+            raise UserError(
+                f"Run {run.id} has ended. Start a new run from its files with `flyball retry {run.id}`."
+            )
+        number, tree = _checkpoint(app, run, turn)
         before = app.journal.head(run.id)[0]
         if _deliver(app, run, Rollback(turn=number, tree=tree, who=getpass.getuser())) is None:
             click.echo(_sent(app, run))
             return
-        click.echo(f"The files of run {run.id} are as they were after turn {number}.")
+        click.echo(f"Restored the files of run {run.id} as they were after turn {number}.")
         for ref in _kept(app, run, before):
             git = app.dirs.run(run.id).git
             click.echo(f"Your edits are kept as {ref}; see them with `git --git-dir={git} show {ref}`.")
@@ -111,137 +112,139 @@ def _kept(app: App, run: Run, after: int) -> list[str]:
     return [result.kept for result in results if isinstance(result, e.Restored) and result.kept]
 
 
-def _point(app: App, run: Run, turn: int | None) -> tuple[int, str]:
+def _checkpoint(app: App, run: Run, turn: int | None) -> tuple[int, str]:
     work = Workspace.open(app.dirs.run(run.id).path)
-    points = {0: work.base_tree, **{n: point.tree for n, point in work.turns().items()}}
-    known = sorted(points)
+    trees = {0: work.base_tree, **{n: point.tree for n, point in work.turns().items()}}
+    known = sorted(trees)
     number = known[-2] if turn is None and len(known) > 1 else turn or 0
-    if number not in points:
+    if number not in trees:
         raise UserError(
-            f"Run {run.id} has no checkpoint of turn {number}. There are: {', '.join(map(str, known))}."
+            f"Run {run.id} has no checkpoint for turn {number}. Checkpoints: {', '.join(map(str, known))}."
         )
-    return number, points[number]
+    return number, trees[number]
 
 
-@click.command(epilog=EXAMPLE + "flyball retry @last --set limits.iterations=20")
-@click.argument("run_name", metavar="RUN")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a setting for the new run.")
+@click.command(epilog=examples("flyball retry @last --set limits.iterations=20"))
+@RUN
+@SET
 @click.option(
-    "--agent", "agents", multiple=True, metavar="X|ROLE=X", help="Another agent for all roles, or for one."
+    "--agent", "agents", multiple=True, metavar="[ROLE=]X", help="Another agent, for all roles or one."
 )
-@click.option("--trust", "trusted", is_flag=True, help="Trust what the repository's files ask for.")
-@click.option("--json", "as_json", is_flag=True, help="Print one summary object.")
-@click.option("--wait", is_flag=True, help="Stay while a question is open, also in a pipe.")
+@TRUST
+@JSON
+@WAIT
 def retry(
     run_name: str, sets: tuple[str, ...], agents: tuple[str, ...], trusted: bool, as_json: bool, wait: bool
 ) -> int:
-    """Start a new run from an ended one's tree and session, with the same task and machine."""
-    with open_house() as app:
-        old = _own(app, run_name)
+    """Start a new run from the files of one that has ended.
+
+    Task, machine, settings and agent sessions are those of the old run.
+    """
+    with open_app() as app:
+        old = _top_level(app, run_name)
         if old.status != "ended":
             raise UserError(
-                f"Run {old.id} has not ended ({old.status}); `flyball resume {old.id}` goes on with it."
+                f"Run {old.id} has not ended ({old.status}). Continue it with `flyball resume {old.id}`."
             )
-        named = agents or tuple(
-            x if role == "default" else f"{role}={x}" for role, x in sorted(old.settings.agents.items())
+        same = tuple(
+            agent if role == "default" else f"{role}={agent}"
+            for role, agent in sorted(old.settings.agents.items())
         )
         request = RunRequest(
             task=old.began.task,
             repo=Path(old.began.repo),
             machine=old.machine.name,
-            agents=named,
+            agents=agents or same,
             sets=(*_proof_of(old, sets), *sets),
             trusted=trusted,
         )
         began, repo = launch(app, request)
-        tree = old.todo.tree if old.todo else old.tree  # nobody approved the rest
+        tree = old.todo.tree if old.todo else old.tree  # without a change that nobody approved
         began = replace(began, tree=tree, retry_of=old.id, sessions=old.sessions)
-        return attached(app, began, repo, open_screen(as_json), wait, as_json)
+        return run_here(app, began, repo, open_screen(as_json), wait, as_json)
 
 
 def _proof_of(old: Run, sets: tuple[str, ...]) -> tuple[str, ...]:
-    """What was given on the command line of the run before is meant again, unless said otherwise."""
-    if any(one.startswith("proof.commands") for one in sets):
+    """The old run's proof commands, unless others are given."""
+    if any(assignment.startswith("proof.commands") for assignment in sets):
         return ()
     return (
         (f"proof.commands={msgspec.json.encode(old.settings.proof).decode()}",) if old.settings.proof else ()
     )
 
 
-@click.command(epilog=EXAMPLE + "flyball replay @last --set limits.fix=1")
-@click.argument("run_name", metavar="RUN")
-@click.option(
-    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting under which to decide again."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+@click.command(epilog=examples("flyball replay @last --set limits.fix=1"))
+@RUN
+@SET
+@JSON
 def replay(run_name: str, sets: tuple[str, ...], as_json: bool) -> int:
-    """Make a run's decisions again under other limits, and show where they would have differed. Nothing is run."""
-    with open_house() as app:
+    """Show how a run's decisions would differ with other settings. Nothing is run."""
+    with open_app() as app:
         run_id = app.find(run_name)
         events = [e.decode(entry.body) for entry in app.journal.read(run_id)]
         run = app.read(run_id)
-        found = replayed(events, _changed(app, run, sets))
+        result = decide_again(events, _changed(app, run, sets))
         if as_json:
-            print_json(_facts(run, found.decisions, found.parting))
+            print_json(_facts(run, result))
         else:
-            for line in _words(run, found.decisions, found.parting):
-                click.echo(line)
+            click.echo("\n".join(_as_text(run, result)))
     return 0
 
 
 def _changed(app: App, run: Run, sets: tuple[str, ...]) -> Settings:
-    """The run's own settings, with what `--set` says over them."""
-    plain: dict[str, Any] = msgspec.to_builtins(load(None, app.env, ()).settings(run.machine))
+    """The run's settings with the `--set` values over them."""
+    usual: dict[str, Any] = msgspec.to_builtins(load(None, app.env, ()).settings(run.machine))
     wanted: dict[str, Any] = msgspec.to_builtins(load(None, app.env, sets).settings(run.machine))
-    mine: dict[str, Any] = msgspec.to_builtins(run.settings)
-    return msgspec.convert(_over(mine, plain, wanted), Settings)
+    own: dict[str, Any] = msgspec.to_builtins(run.settings)
+    return msgspec.convert(_over(own, usual, wanted), Settings)
 
 
-def _over(mine: dict[str, Any], plain: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    result = dict(mine)
+def _over(own: dict[str, Any], usual: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    result = dict(own)
     for key, value in wanted.items():
-        if value == plain.get(key):
+        if value == usual.get(key):
             continue
-        deep = isinstance(value, dict) and isinstance(mine.get(key, {}), dict)
+        deep = isinstance(value, dict) and isinstance(own.get(key, {}), dict)
         result[key] = (
-            _over(mine.get(key, {}), plain.get(key, {}), cast("dict[str, Any]", value)) if deep else value
+            _over(own.get(key, {}), usual.get(key, {}), cast("dict[str, Any]", value)) if deep else value
         )
     return result
 
 
-def _facts(run: Run, alike: int, parting: Parting | None) -> dict[str, Any]:
-    differs = None
-    if parting:
-        differs = {
-            "turn": parting.turn,
-            "state": parting.state,
-            "was": _told(parting.was),
-            "now": _told(parting.now),
-        }
-    return {"run": run.id, "alike": alike, "differs": differs}
+def _facts(run: Run, result: Replay) -> dict[str, Any]:
+    difference = result.difference
+    differs = difference and {
+        "turn": difference.turn,
+        "state": difference.state,
+        "was": _decision(difference, difference.was),
+        "now": _decision(difference, difference.now),
+    }
+    return {"run": run.id, "alike": result.same, "differs": differs}
 
 
-def _words(run: Run, alike: int, parting: Parting | None) -> list[str]:
-    if parting is None:
-        return [f"All {alike} decisions of run {run.id} would have been the same."]
+def _as_text(run: Run, result: Replay) -> list[str]:
+    difference = result.difference
+    if difference is None:
+        return [f"All {result.same} decisions of run {run.id} would be the same."]
+    place = f"after turn {difference.turn} in '{difference.state}'"
     return [
-        f"{alike} decisions of run {run.id} would have been the same; then, after turn {parting.turn} in '{parting.state}':",
-        f"  it was     {_told(parting.was)}",
-        f"  would be   {_told(parting.now)}",
+        f"{result.same} decisions of run {run.id} would be the same. The next one, {place}, differs:",
+        f"  recorded   {_decision(difference, difference.was)}",
+        f"  replayed   {_decision(difference, difference.now)}",
     ]
 
 
-def _told(event: e.AnyEvent | None) -> str:
+def _decision(difference: Difference, event: e.AnyEvent | None) -> str:
     match event:
         case e.Moved():
             return f"{event.source} → {event.target} ({event.outcome})"
         case e.Stopped():
-            return f"{event.status}: {event.stop.code} ({run_view.says(event.stop.code)})"
+            return f"{event.status}: {event.stop.code} ({happened(event.stop, difference.state)})"
         case e.Ended():
-            return f"ended: {event.stop.code} ({run_view.says(event.stop.code)})"
+            return f"ended: {event.stop.code} ({happened(event.stop, difference.state)})"
         case e.Held():
-            return f"'{event.outcome}' held for the {event.until}"
+            return f"outcome '{event.outcome}' on hold: {event.until}"
         case None:
-            return "it goes on: another act"
+            return "the run continues"
         case _:
             return e.kind(event)

@@ -1,161 +1,133 @@
-"""`flyball agents`: which agents are here, and how the limits that they report are read."""
+"""`flyball agents`: which agents are installed, what they work on, and how their limit messages are read."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from flyball.cli.where import EXAMPLE, json_lines, print_json, print_table
+from flyball.cli.shared import (
+    JSON,
+    JSON_LINES,
+    answer_lines,
+    examples,
+    group_of,
+    open_records,
+    print_json,
+    print_table,
+)
+from flyball.core.durations import SECOND
 from flyball.errors import AgentMissing
-from flyball.views.text import one_line
+from flyball.views.text import agent_name, iso, one_line
 
 if TYPE_CHECKING:
-    from flyball.runtime.app import App
-    from flyball.views.busy import Part
+    from flyball.journal.records import Records
+    from flyball.views.busy import Assignment
 
-LISTED = {
+PROGRAMS = {
     "claude": "claude",
     "codex": "codex",
     "acp:gemini --acp": "gemini",
     "acp:opencode acp": "opencode",
 }
-SECOND_US = 1_000_000
-PARTS = ("agent", "role", "run", "status", "state", "loop", "circuit", "next", "task")
-GOING = ("running", "waiting", "blocked", "paused")
-RUNS_MOST = 200
+COLUMNS = ("agent", "role", "run", "status", "state", "loop", "circuit", "next", "task")
+ACTIVE = ("running", "waiting", "blocked", "paused")
+RUNS_LIMIT = 200
 
 
-@click.group(
-    invoke_without_command=True,
-    help=f"Agents: what is here, and how what they say is read.\n\n{EXAMPLE}flyball agents ls",
-)
-@click.pass_context
-def agents(ctx: click.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(ls)
-
-
-@agents.command(help=f"List the agents and whether they are installed.\n\n{EXAMPLE}flyball agents ls --json")
-@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
+@click.command(epilog=examples("flyball agents ls", "flyball agents ls --json"))
+@JSON
 def ls(as_json: bool = False) -> None:
-    rows = [_listed(agent, program) for agent, program in LISTED.items()]
+    """List the agents and whether they can be used."""
+    rows = [_listed(agent, program) for agent, program in PROGRAMS.items()]
     if as_json:
         print_json(
             [
-                {"agent": agent, "program": path or None, "usable": not why, "why": why or None}
-                for agent, path, why in rows
+                {"agent": agent, "program": path or None, "usable": not problem, "why": problem or None}
+                for agent, path, problem in rows
             ]
         )
         return
-    print_table([("agent", "program", ""), *((agent, path or "-", why) for agent, path, why in rows)])
+    print_table([("agent", "program", ""), *((agent, path or "-", problem) for agent, path, problem in rows)])
     click.echo(
-        "\nBuilt in: mechanic repairs small Python bugs by trying edits until the tests pass, without a model."
+        "\nBuilt in: mechanic fixes small Python bugs by trying edits until the tests pass, without a model."
     )
-    click.echo("Also: script:FILE plays a file, command:COMMAND runs any program.")
+    click.echo("Always available: script:FILE (plays a file) and command:COMMAND (runs any program).")
 
 
 def _listed(agent: str, program: str) -> tuple[str, str, str]:
-    """The agent, its program, and why it cannot be used, if it cannot."""
+    """The agent, its program, and why it cannot be used, if so."""
     from flyball.agents.registry import adapter
 
     path = shutil.which(program) or ""
     try:
         return agent, path, "" if path and not adapter(agent).missing() else "not installed"
-    except AgentMissing as told:
-        return agent, path, str(told) if path else "not installed"
+    except AgentMissing as problem:
+        return agent, path, str(problem) if path else "not installed"
 
 
-@agents.command(
-    help=f"Who works on what, in which loop state, and who takes what is next.\n\n{EXAMPLE}flyball agents busy"
-)
-@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
+@click.command(epilog=examples("flyball agents busy"))
+@JSON
 def busy(as_json: bool) -> None:
-    from flyball.cli.runs import open_house
-
-    with open_house() as app:
-        parts = _parts(app)
+    """List what each agent works on and which run it takes next."""
+    with open_records() as records:
+        rows = _assignments(records)
     if as_json:
-        print_json([msgspec.to_builtins(part) for part in parts])
-    elif not parts:
-        click.echo(
-            'No agent works now, and none has work waiting. Start one: flyball run "Fix the failing test".'
-        )
+        print_json([msgspec.to_builtins(row) for row in rows])
+    elif not rows:
+        click.echo('No agent is working. Start one with: flyball run "Fix the failing test"')
     else:
-        print_table([PARTS, *(_cells(part) for part in parts)])
+        print_table([COLUMNS, *(_cells(row) for row in rows)])
 
 
-def _parts(app: App) -> list[Part]:
-    from flyball.views.busy import orchestra
+def _assignments(records: Records) -> list[Assignment]:
+    from flyball.views.busy import assignments
 
-    rows = [row for status in GOING for row in app.journal.rows(status=status, limit=RUNS_MOST)]
-    return orchestra((app.read(row.run), app.driven(row.root or row.run)) for row in rows)
+    rows = [row for status in ACTIVE for row in records.journal.rows(status=status, limit=RUNS_LIMIT)]
+    return assignments((records.read(row.run), records.driven(row.root or row.run)) for row in rows)
 
 
-def _cells(part: Part) -> tuple[str, ...]:
-    loop = f"{part.loop} ({part.no_progress} idle)" if part.no_progress else str(part.loop)
-    place = f"{part.machine} · {part.state}"
+def _cells(row: Assignment) -> tuple[str, ...]:
+    loop = f"{row.loop} ({row.no_progress} without progress)" if row.no_progress else str(row.loop)
     return (
-        *(
-            one_line(part.agent, 30) or "-",
-            part.role or "-",
-            part.run,
-            part.status,
-            place,
-            loop,
-            part.circuit,
-        ),
-        *(part.next or "-", one_line(part.task, 60)),
+        *(agent_name(row.agent) or "-", row.role or "-", row.run, row.status, f"{row.machine} · {row.state}"),
+        *(loop, row.circuit, row.next or "-", one_line(row.task, 60)),
     )
 
 
-@agents.command(
-    help=f"Read what agents report of limits: {{id, agent, text, now}}.\n\n{EXAMPLE}flyball agents limit --json < messages.jsonl"
-)
-@click.option("--zone", default="UTC", show_default=True, help="The time zone of clock times that name none.")
-@click.option("--json", "as_json", is_flag=True, help="JSON lines; there is no other form.")
+@click.command(epilog=examples("flyball agents limit --json < messages.jsonl"))
+@click.option("--zone", default="UTC", show_default=True, help="The time zone of times that name none.")
+@JSON_LINES
 def limit(zone: str, as_json: bool) -> None:
-    bad = False
-    for number, row in json_lines(sys.stdin.buffer):
-        try:
-            answer = _read(row if isinstance(row, dict) else {}, zone)
-            problem = row if isinstance(row, str) else ""
-        except (KeyError, TypeError, ValueError, OverflowError, msgspec.MsgspecError) as broken:
-            told = f"it lacks {broken}" if isinstance(broken, KeyError) else str(broken)
-            answer, problem = {}, f"Line {number} cannot be read: {told}."
-        if problem:
-            bad = True
-            click.echo(f"flyball: {problem}", err=True)
-            answer = {"id": row.get("id") if isinstance(row, dict) else None, "kind": None, "reset_at": None}
-        click.echo(msgspec.json.encode(answer))
-    sys.exit(2 if bad else 0)
+    """Read limit messages of agents from standard input.
+
+    Each line is {id, agent, text, now}; each answer is {id, kind, reset_at}.
+    """
+    answer_lines(
+        lambda row: _limit(row, zone), lambda name, _problem: {"id": name, "kind": None, "reset_at": None}
+    )
 
 
-def _read(row: dict[str, Any], zone: str) -> dict[str, Any]:
+def _limit(row: dict[str, Any], zone: str) -> dict[str, Any]:
     from flyball.agents.limit_text import read_limit
 
-    if not row:
-        return {}
-    words = msgspec.convert(row["text"], str)
-    kind, reset = read_limit(str(row.get("agent", "")), words, _instant(row.get("now")), zone)
+    text = msgspec.convert(row["text"], str)
+    kind, reset = read_limit(str(row.get("agent", "")), text, _instant(row.get("now")), zone)
     return {"id": row.get("id"), "kind": kind, "reset_at": iso(reset) if reset is not None else None}
 
 
-def _instant(given: Any) -> int:
-    """Microseconds UTC from ISO text or seconds; this moment where nothing is given."""
-    if given is None:
-        return int(datetime.now(UTC).timestamp()) * SECOND_US
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        return int(given * SECOND_US)
-    moment = datetime.fromisoformat(msgspec.convert(given, str))
+def _instant(value: Any) -> int:
+    """Microseconds UTC from ISO text or seconds; now if there is no value."""
+    if value is None:
+        return int(datetime.now(UTC).timestamp()) * SECOND
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return int(value * SECOND)
+    moment = datetime.fromisoformat(msgspec.convert(value, str))
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp()) * SECOND_US
+    return int(moment.timestamp()) * SECOND
 
 
-def iso(us: int) -> str:
-    """An instant as ISO UTC, without a fraction where there is none."""
-    return datetime.fromtimestamp(us / SECOND_US, UTC).isoformat().replace("+00:00", "Z")
+agents = group_of("agents", "List agents and what they are working on.", "flyball agents ls", ls, busy, limit)

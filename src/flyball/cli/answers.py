@@ -1,62 +1,54 @@
-"""Commands with which a person speaks to a run: inbox, answer, approve, reject, tell, pause, stop, cancel.
+"""Commands for talking to a run: inbox, answer, approve, reject, tell, pause, stop, cancel.
 
-They never append to a run. They leave a letter and ring its driver, which writes down what follows from it.
+They never write to a run's history. They leave a message for the process that runs it.
 """
 
 from __future__ import annotations
 
+import difflib
 import getpass
 from typing import Any
 
 import click
 
-from flyball.cli.runs import answered_by_mail, family, open_house, print_json, root_of
-from flyball.core import codes
+from flyball.cli.runs import family, pending_answer, root_of
+from flyball.cli.shared import JSON, RUN, examples, open_app, print_json
 from flyball.core.durations import elapsed
-from flyball.core.letters import Answer, AnyLetter, Ask, Tell
+from flyball.core.letters import Answer, AnyLetter, Ask, Tell, decode
 from flyball.core.run import Run
+from flyball.core.stops import VERBS
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.runtime.app import App
-from flyball.views import run_view
-from flyball.views.text import clean, iso, one_line, typed
+from flyball.views import reasons
+from flyball.views.text import clean, decode_argument, iso, one_line
 
-PHRASES = {  # what a verb may be called, over and above its name
-    "go on": "go-on",
-    "raise budget": "raise",
-    "grant once": "grant",
-}
-FOR_TEXT = ("answer", "redirect")  # the verbs that carry bare text
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one object.")
+SPELLINGS = {"go on": "go-on", "raise budget": "raise", "grant once": "grant", "take over": "take-over"}
+KNOWN_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs)
+QUESTION = click.argument("question", metavar="Q")
 
 
-# ---- the inbox -------------------------------------------------------------------------------------------
+# ---- inbox -----------------------------------------------------------------------------------------------
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  flyball inbox
-  flyball inbox --json | jq -r '.[].question'"""
-)
-@click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
+@click.command(epilog=examples("flyball inbox", "flyball inbox --json | jq -r '.[].question'"))
+@JSON
 def inbox(as_json: bool) -> None:
-    """List every open question, over all runs and repositories."""
-    with open_house() as app:
-        found = [_asked(app, row) for row in reversed(app.journal.rows(open_question=True))]
+    """List the open questions of all runs."""
+    with open_app() as app:
+        questions = [_facts(app, row) for row in reversed(app.journal.rows(open_question=True))]
         if as_json:
-            print_json(found)
-        elif not found:
-            click.echo("No question is open.")
+            print_json(questions)
+        elif not questions:
+            click.echo("No open questions.")
         else:
-            click.echo("\n\n".join(_as_text(app, one) for one in found))
+            click.echo("\n\n".join(_as_text(app, facts) for facts in questions))
 
 
-def _asked(app: App, row: Row) -> dict[str, Any]:
+def _facts(app: App, row: Row) -> dict[str, Any]:
     run = app.read(row.run)
     question, stop = run.question, run.stop
     assert question is not None and stop is not None
-    said = run_view.why(run)
     return {
         "id": question.id,
         "question": question.id,
@@ -68,8 +60,8 @@ def _asked(app: App, row: Row) -> dict[str, Any]:
         "task": run.began.task,
         "kind": question.kind,
         "code": stop.code,
-        "happened": codes.of(stop.code).says,
-        "why": said[1],
+        "happened": reasons.happened(stop, run.state),
+        "why": reasons.why(run)[1],
         "detail": stop.detail,
         "text": question.text,
         "asked": question.text,
@@ -78,189 +70,203 @@ def _asked(app: App, row: Row) -> dict[str, Any]:
         "deadline": None,
         "since": iso(run.at),
         "since_us": run.at,
-        "answered": answered_by_mail(app, run),
+        "answered": pending_answer(app, run),
         "driven": app.driven(run.id),
-        "how": f"flyball answer {question.id} {'|'.join(question.verbs)}",
+        "how": reasons.how_to_answer(question),
     }
 
 
-def _as_text(app: App, one: dict[str, Any]) -> str:
-    age = elapsed(app.clock.now() - one["since_us"])
-    head = f"{one['question']}  {one['kind']}  {one['machine']} in '{one['state']}', {age} ago"
+def _as_text(app: App, facts: dict[str, Any]) -> str:
+    age = elapsed(app.clock.now() - facts["since_us"])
+    answered = f"saved; continue with `flyball resume {facts['root']}`" if facts["answered"] else facts["how"]
     rows = [
-        ("run", f"{one['run']} in {one['repo']}"),
-        ("task", one_line(one["task"], 100)),
-        ("happened", f"{one['happened']} ({one['code']})"),
-        ("why", one_line(one["why"], 300)),
-        ("asked", "\n               ".join(clean(one["asked"]).strip().splitlines())),
-        ("answer", one["how"]),
-        ("otherwise", "it waits, without a deadline"),
+        ("run", f"{facts['run']} ({facts['machine']}, in '{facts['state']}')"),
+        ("repository", facts["repo"]),
+        ("task", one_line(facts["task"], 100)),
+        ("reason", f"{facts['happened']} ({facts['code']})"),
+        ("question", "\n              ".join(clean(facts["asked"]).strip().splitlines())),
+        ("answer", answered),
     ]
-    if one["answered"]:
-        rows[-2:] = [("answered", f"the answer waits for a driver: flyball resume {one['root']}")]
-    lines = [click.style(head, bold=True), *(f"  {name:<10}   {text}" for name, text in rows)]
-    return "\n".join(lines)
+    mark = click.style("?", fg="yellow", bold=True)
+    head = click.style(f"{facts['question']}  {facts['kind']}", bold=True)
+    return "\n".join((f"{mark} {head}, {age} ago", *(f"  {name:<10}  {text}" for name, text in rows)))
 
 
-# ---- answers ---------------------------------------------------------------------------------------------
+# ---- answer, approve, reject -----------------------------------------------------------------------------
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  flyball answer 9apx47xk.1 go-on
-  flyball answer 9apx47xk.1 redirect "Leave the CI alone"
-  flyball answer 9apx47xk.1 "Use the second table\""""
+    epilog=examples(
+        "flyball answer 9apx47xk.1 go-on",
+        'flyball answer 9apx47xk.1 redirect "Leave the CI alone"',
+        'flyball answer 9apx47xk.1 "Use the second table"',
+    )
 )
-@click.argument("question", metavar="Q")
+@QUESTION
 @click.argument("words", metavar="[VERB] [TEXT]...", nargs=-1)
-@json_option
+@JSON
 def answer(question: str, words: tuple[str, ...], as_json: bool) -> None:
-    """Answer question Q (its id, or its run's) with one of its verbs, or with text."""
-    with open_house() as app:
+    """Answer a question with one of its verbs or with text.
+
+    Q is the question's id or its run's. `flyball inbox` shows the verbs that a question takes. Text without a verb
+    is only accepted where the verb `answer` is.
+    """
+    with open_app() as app:
         run = app.question(question)
-        verb, text = read_answer(run, tuple(typed(word) for word in words))
+        verb, text = read_answer(run, tuple(decode_argument(word) for word in words))
         _send_answer(app, run, verb, text, as_json)
 
 
-@click.command(epilog="\b\nExample:\n  flyball approve 9apx47xk.1")
-@click.argument("question", metavar="Q")
-@click.argument("words", metavar="[TEXT]...", nargs=-1)
-@json_option
-def approve(question: str, words: tuple[str, ...], as_json: bool) -> None:
-    """Say yes to question Q: the change stands, the run goes on."""
-    with open_house() as app:
-        _send_answer(app, app.question(question), "approve", typed(" ".join(words)), as_json)
+def _shortcut(verb: str, help_text: str, example: str) -> click.Command:
+    """`flyball approve Q` for `flyball answer Q approve`."""
+
+    @click.command(verb, help=help_text, epilog=examples(example))
+    @QUESTION
+    @click.argument("words", metavar="[TEXT]...", nargs=-1)
+    @JSON
+    def command(question: str, words: tuple[str, ...], as_json: bool) -> None:
+        with open_app() as app:
+            _send_answer(app, app.question(question), verb, decode_argument(" ".join(words)), as_json)
+
+    return command
 
 
-@click.command(epilog='\b\nExample:\n  flyball reject 9apx47xk.1 "Do it without the new dependency"')
-@click.argument("question", metavar="Q")
-@click.argument("words", metavar="[TEXT]...", nargs=-1)
-@json_option
-def reject(question: str, words: tuple[str, ...], as_json: bool) -> None:
-    """Say no to question Q: the change is put back and the agent is told why."""
-    with open_house() as app:
-        _send_answer(app, app.question(question), "reject", typed(" ".join(words)), as_json)
+approve = _shortcut(
+    "approve", "Approve a change, plan or permission and let the run continue.", "flyball approve 9apx47xk.1"
+)
+reject = _shortcut(
+    "reject",
+    "Reject a change or plan. The agent is told why and tries again.",
+    'flyball reject 9apx47xk.1 "Do it without the new dependency"',
+)
 
 
 def read_answer(run: Run, words: tuple[str, ...]) -> tuple[str, str]:
-    """The verb and the text that were meant. Words that begin with no verb of the question are all text."""
+    """The verb and the text. A word that is not one of the question's verbs is never taken for another verb."""
     question = run.question
     assert question is not None
-    takes = f"Question {question.id} takes: {', '.join(question.verbs)}."
-    if not words:
-        raise UserError(f"Say how to answer. {takes}")
-    for used in (2, 1):
-        said = " ".join(words[:used]).lower()
-        verb = PHRASES.get(said, said.replace("_", "-"))
-        if verb in question.verbs:
-            return verb, " ".join(words[used:])
-    for bare in FOR_TEXT:
-        if bare in question.verbs:
-            return bare, " ".join(words)
-    raise UserError(f"'{one_line(words[0], 40)}' is no answer to it. {takes}")
+    for count in (2, 1):
+        typed = " ".join(words[:count]).lower()
+        verb = SPELLINGS.get(typed, typed.replace("_", "-"))
+        if words and verb in question.verbs:
+            return verb, " ".join(words[count:])
+    if words and "answer" in question.verbs and not _looks_like_a_verb(words, question.verbs):
+        return "answer", " ".join(words)
+    problem = f"'{one_line(words[0], 40)}' is not a valid answer." if words else "An answer is missing."
+    raise UserError(f"{problem} Question {question.id} takes: {', '.join(question.verbs)}.")
+
+
+def _looks_like_a_verb(words: tuple[str, ...], verbs: tuple[str, ...]) -> bool:
+    """One word that is, or nearly is, a verb is more likely a mistake than a message to the agent."""
+    word = words[0].lower()
+    return len(words) == 1 and (word in KNOWN_VERBS or bool(difflib.get_close_matches(word, verbs, 1, 0.75)))
 
 
 def _send_answer(app: App, run: Run, verb: str, text: str, as_json: bool) -> None:
-    question = run.question
+    question, who = run.question, getpass.getuser()
     assert question is not None
-    if answered_by_mail(app, run):
+    earlier = _unread_answer(app, run)
+    if earlier is not None and earlier.who != who:
         raise UserError(
-            f"Question {question.id} has an answer already; it waits for a driver. "
-            f"`flyball resume {run.began.root or run.id}` goes on."
+            f"{earlier.who} has already answered question {question.id} with {earlier.verb}. "
+            f"Continue with `flyball resume {root_of(app, run.id)}`."
         )
-    letter = Answer(
-        question=question.id, verb=verb, text=text, who=getpass.getuser(), how="cli", shown=question.shown
-    )
-    said = f"{question.id} is answered '{verb}'."
-    _send(app, run, letter, said, as_json, {"question": question.id, "verb": verb, "text": text})
+    letter = Answer(question=question.id, verb=verb, text=text, who=who, how="cli", shown=question.shown)
+    instead = f" instead of {earlier.verb}" if earlier else ""
+    facts = {"question": question.id, "verb": verb, "text": text, "replaced": earlier and earlier.verb}
+    sent, saved = f"Answered {question.id} with {verb}{instead}.", f"Answer saved: {verb}{instead}."
+    _send(app, run, letter, (sent, saved), as_json, facts)
 
 
-# ---- words to a run --------------------------------------------------------------------------------------
+def _unread_answer(app: App, run: Run) -> Answer | None:
+    """The last answer to the open question that the run's process has not read yet."""
+    letters = [decode(mail.body) for mail in app.journal.mail(run.id) if not app.seals.fault(mail)]
+    answers = [letter for letter in letters if isinstance(letter, Answer)]
+    return next((a for a in reversed(answers) if run.question and a.question == run.question.id), None)
 
 
-@click.command(epilog='\b\nExample:\n  flyball tell @last "The API key is in the vault, do not look for it"')
-@click.argument("run_name", metavar="RUN")
+# ---- tell, pause, stop, cancel ---------------------------------------------------------------------------
+
+
+@click.command(epilog=examples('flyball tell @last "Keep the public API unchanged"'))
+@RUN
 @click.argument("words", metavar="TEXT...", nargs=-1, required=True)
-@json_option
+@JSON
 def tell(run_name: str, words: tuple[str, ...], as_json: bool) -> None:
-    """Tell the agent something; it is delivered with its next turn."""
-    with open_house() as app:
-        text = typed(" ".join(words)).strip()
+    """Send the agent a message. It is delivered with its next turn."""
+    with open_app() as app:
+        text = decode_argument(" ".join(words)).strip()
         if not text:
-            raise UserError('There is nothing to tell. Say it: flyball tell RUN "text".')
+            raise UserError('The message is empty. Use: flyball tell RUN "text".')
         run = family(app, app.read(app.find(run_name)))[-1]
         letter = Tell(text=text, who=getpass.getuser())
-        _send(app, run, letter, f"Run {run.id} is told with its next turn.", as_json, {"text": text})
+        sent = f"The agent of run {run.id} gets your message with its next turn."
+        _send(app, run, letter, (sent, "Message saved."), as_json, {"text": text})
 
 
-@click.command(epilog="\b\nExample:\n  flyball pause 9apx47xk")
-@click.argument("run_name", metavar="RUN")
-@json_option
+@click.command(epilog=examples("flyball pause 9apx47xk"))
+@RUN
+@JSON
 def pause(run_name: str, as_json: bool) -> None:
-    """Pause a run after this turn; `flyball resume RUN` goes on."""
-    with open_house() as app:
-        _ask(app, app.read(app.find(run_name)), "pause", as_json)
+    """Pause a run after the current turn."""
+    with open_app() as app:
+        _request(app, app.read(app.find(run_name)), "pause", as_json)
 
 
-@click.command(epilog="\b\nExamples:\n  flyball stop 9apx47xk\n  flyball stop --now --all")
+@click.command(epilog=examples("flyball stop 9apx47xk", "flyball stop --all"))
 @click.argument("run_name", metavar="[RUN]", default="")
-@click.option("--now", is_flag=True, help="At once, which is what stop means; for clarity.")
-@click.option("--all", "everything", is_flag=True, help="Every run, in all repositories.")
-@json_option
+@click.option("--now", is_flag=True, help="Stop at once. This is the default.")
+@click.option("--all", "everything", is_flag=True, help="Stop every run in every repository.")
+@JSON
 def stop(run_name: str, now: bool, everything: bool, as_json: bool) -> None:
-    """Stop a run now, in the middle of its turn; `flyball resume RUN` goes on."""
+    """Stop a run now, in the middle of its turn. It can be resumed."""
     del now
-    with open_house() as app:
+    with open_app() as app:
         if everything == bool(run_name):
-            raise UserError("Name the run to stop, or say --all: flyball stop RUN | flyball stop --all.")
-        for run in _going(app) if everything else [app.read(app.find(run_name))]:
-            _ask(app, run, "stop", as_json)
+            raise UserError("Name a run or use --all: flyball stop RUN | flyball stop --all.")
+        for run in _active(app) if everything else [app.read(app.find(run_name))]:
+            _request(app, run, "stop", as_json)
 
 
-def _going(app: App) -> list[Run]:
-    """The top-level runs that are not stopped already."""
-    rows = [
-        *app.journal.rows(status="running", parent=""),
-        *app.journal.rows(status="waiting", parent=""),
-    ]
-    runs = [app.read(row.run) for row in rows]
-    return [run for run in runs if not _stands(run)]
+def _active(app: App) -> list[Run]:
+    """The top-level runs that are not stopped yet."""
+    rows = [row for status in ("running", "waiting") for row in app.journal.rows(status=status, parent="")]
+    return [run for run in (app.read(row.run) for row in rows) if not _is_stopped(run)]
 
 
-@click.command(epilog="\b\nExample:\n  flyball cancel 9apx47xk")
-@click.argument("run_name", metavar="RUN")
-@json_option
+@click.command(epilog=examples("flyball cancel 9apx47xk"))
+@RUN
+@JSON
 def cancel(run_name: str, as_json: bool) -> None:
-    """End a run for good. What it did stays on its branch."""
-    with open_house() as app:
-        _ask(app, app.read(app.find(run_name)), "cancel", as_json)
+    """End a run for good. Its changes stay on its branch."""
+    with open_app() as app:
+        _request(app, app.read(app.find(run_name)), "cancel", as_json)
 
 
-def _stands(run: Run) -> bool:
-    """It goes on by itself neither now nor later."""
+def _is_stopped(run: Run) -> bool:
+    """It does not continue by itself, now or later."""
     return run.status != "running" and run.until is None
 
 
-def _ask(app: App, run: Run, what: str, as_json: bool) -> None:
-    if run.status != "ended" and what != "cancel" and _stands(run):
-        code = run.stop.code if run.stop else run.status
-        raise UserError(f"Run {run.id} stands already ({code}). {run_view.next_step(run)}".strip())
-    when = {"pause": "pauses after this turn", "stop": "stops now", "cancel": "is cancelled"}[what]
+def _request(app: App, run: Run, what: str, as_json: bool) -> None:
+    if run.status != "ended" and what != "cancel" and run.stop and _is_stopped(run):
+        reason = reasons.happened(run.stop, run.state)
+        raise UserError(f"Run {run.id} is already stopped: {reason}. {reasons.next_step(run)}".strip())
+    effect = {"pause": "pauses after this turn", "stop": "is stopping", "cancel": "is being cancelled"}[what]
     letter = Ask(what=what, who=getpass.getuser())
-    _send(app, run, letter, f"Run {run.id} {when}.", as_json, {"asked": what})
+    _send(app, run, letter, (f"Run {run.id} {effect}.", "Request saved."), as_json, {"asked": what})
 
 
-def _send(app: App, run: Run, letter: AnyLetter, said: str, as_json: bool, facts: dict[str, Any]) -> None:
-    """Leave the letter, and say whether anybody takes it."""
-    rung = app.send(run, letter)
+def _send(
+    app: App, run: Run, letter: AnyLetter, texts: tuple[str, str], as_json: bool, facts: dict[str, Any]
+) -> None:
+    """Leave the message. `texts` say so for a run that is running, and for one that is not."""
+    delivered = app.send(run, letter)
     root = root_of(app, run.id)
     if as_json:
-        then = None if rung else f"flyball resume {root}"
-        print_json({"run": run.id, **facts, "delivered": rung, "next": then})
-    elif rung:
-        click.echo(f"{said} Its driver has the letter.")
+        command = None if delivered else f"flyball resume {root}"
+        print_json({"run": run.id, **facts, "delivered": delivered, "next": command})
+    elif delivered:
+        click.echo(texts[0])
     else:
-        click.echo(
-            f"The letter waits: nothing drives run {root} now. `flyball resume {root}` goes on with it."
-        )
+        click.echo(f"{texts[1]} Run {root} is not running; apply it with `flyball resume {root}`.")

@@ -1,9 +1,10 @@
-"""`flyball demo`: the main job on a small broken project, offline, with the very commands that a user would type."""
+"""`flyball demo`: fix a small broken project offline, with the commands that a user would type."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from flyball.cli.shared import examples
 from flyball.errors import FlyballError
 
 PROJECT = {
@@ -78,36 +80,34 @@ roles:
 '''
 
 
-@click.command()
-@click.option("--keep", is_flag=True, help="Leave the demonstration's folder in place.")
+@click.command(epilog=examples("flyball demo", "flyball demo --keep"))
+@click.option("--keep", is_flag=True, help="Keep the demo's folder.")
 def demo(keep: bool) -> None:
-    """Repair a small broken project, offline, and show the result.
-
-    \b
-    Example:
-      flyball demo --keep
-    """
+    """Watch Flyball fix a small broken project, offline."""
     folder = Path(tempfile.mkdtemp(prefix="flyball-demo-"))
-    stage = Stage(folder)
     try:
-        stage.play()
+        Demo(folder).play()
     finally:
         if keep:
-            click.echo(f"\nKept in {folder}: set FLYBALL_STATE_DIR={folder / 'state'} to look at it.")
+            click.echo(f"\nKept {folder}. Set FLYBALL_STATE_DIR={folder / 'state'} to look at the run.")
         else:
             subprocess.run(["rm", "-rf", str(folder)], check=False)
 
 
-class Stage:
+class Demo:
     def __init__(self, folder: Path) -> None:
         self.folder, self.repo = folder, folder / "project"
-        self.env = {**os.environ, "FLYBALL_STATE_DIR": str(folder / "state"), "COLUMNS": "110"}
+        self.env = {
+            **os.environ,
+            "FLYBALL_STATE_DIR": str(folder / "state"),
+            "COLUMNS": os.environ.get("COLUMNS", str(shutil.get_terminal_size((100, 24)).columns)),
+        }
 
     def play(self) -> None:
         self.set_up()
-        self.say("A small project with a real bug: two of its three tests fail.")
+        self.say("A small project with a bug: two of its three tests fail.")
         self.shell("python3 -m unittest -q 2>&1 | tail -3")
-        self.say("An agent is set to work on it, unattended. It also touches the CI, and the guard stops it:")
+        self.say("An agent works on it. It also edits the CI workflow, so the guard asks first:")
         self.flyball(
             3,
             "run",
@@ -117,23 +117,21 @@ class Stage:
             "--trust",
         )
         self.say(
-            "A person looks at the question and says no. The change is put back, and the agent is told why:"
+            "You look at the question and reject the change. The files are restored and the agent is told why:"
         )
         self.flyball(0, "inbox")
         self.flyball(0, "reject", "@last", "Leave the CI alone; only repair slug.py.")
         self.say(
-            "The run goes on where it was: write, test, fix, test, verify, each change judged, the tree proved:"
+            "The run continues: write, test, fix, test, verify. Every change is checked and the result is proved:"
         )
         self.flyball(0, "resume", "@last")
-        self.say("What it did, why it stopped, and the certificate of it:")
+        self.say("The change, why the run stopped, its certificate, and the merge into your branch:")
         self.flyball(0, "diff", "@last")
         self.flyball(0, "why", "@last")
         self.flyball(0, "verify", "@last")
         self.flyball(0, "land", "@last")
         self.shell("git log --oneline && python3 -m unittest -q 2>&1 | tail -1")
-        self.say(
-            "Look further: flyball --help · flyball log RUN · flyball machines show build · docs/quickstart.md"
-        )
+        self.say("Next: flyball --help · flyball machines show build · docs/quickstart.md")
 
     def set_up(self) -> None:
         for name, text in PROJECT.items():
@@ -150,7 +148,7 @@ class Stage:
             subprocess.run(["git", *words], cwd=self.repo, env=self.env, check=True)
 
     def say(self, text: str) -> None:
-        click.echo("\n" + click.style(f"— {text}", bold=True))
+        click.echo("\n" + click.style(f"# {text}", bold=True))
 
     def shell(self, line: str) -> None:
         click.echo(click.style(f"$ {line}", fg="cyan"))
@@ -165,5 +163,5 @@ class Stage:
         )
         if done.returncode != expected:
             raise FlyballError(
-                f"The demonstration went wrong: `flyball {words[0]}` ended with {done.returncode}, not {expected}."
+                f"The demo failed: `flyball {words[0]}` exited with {done.returncode} instead of {expected}."
             )

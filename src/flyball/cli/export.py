@@ -1,10 +1,9 @@
-"""`export`: one file with all there is to know of a run and the runs below it, without its secrets."""
+"""`flyball export`: everything about a run and its child runs in one JSON file, without secrets."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -14,63 +13,55 @@ import msgspec
 
 from flyball import __version__
 from flyball.cli.results import diff_of
-from flyball.cli.runs import open_house, summary, why
+from flyball.cli.runs import summary, why
+from flyball.cli.shared import RUN, examples, open_app, write_new
 from flyball.core import events as e
 from flyball.core.run import Run
-from flyball.errors import FlyballError, UserError
+from flyball.errors import FlyballError
 from flyball.evidence.certificate import check
 from flyball.guard.secrets import find_secret, redact
 from flyball.journal import Entry
 from flyball.runtime.app import App
-from flyball.views.text import iso, many
+from flyball.views.text import iso, plural
 
 FORMAT = "flyball-export/1"
 STREAMS = ("out", "err", "prompt")
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  flyball export @last --out run.json
-  flyball export 9apx47xk | jq '.runs[0].events[] | {seq, kind}'"""
+    epilog=examples(
+        "flyball export @last --out run.json",
+        "flyball export 9apx47xk | jq '.runs[0].events[] | {seq, kind}'",
+    )
 )
-@click.argument("run_name", metavar="RUN")
+@RUN
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to this new file.")
 def export(run_name: str, out: Path | None) -> None:
-    """Write a run and the runs below it as one JSON object: events, summary, certificate, diff, hashes of logs.
+    """Export a run as one JSON object, with secrets redacted.
 
-    Secrets are replaced by the names of the rules that found them, so the file can be passed on.
+    It has the events, summary, certificate and diff of the run and its child runs, and the hashes of their logs.
     """
-    with open_house() as app:
+    with open_app() as app:
         clean = Redactor()
         data = msgspec.json.format(msgspec.json.encode(bundle(app, app.find(run_name), clean)), indent=1)
     if out is None:
         click.echo(data)
         return
-    _write(out, data + b"\n")
-    click.echo(f"{out}: {many(len(data), 'byte')}, {many(clean.count, 'secret')} redacted.", err=True)
-
-
-def _write(target: Path, data: bytes) -> None:
-    try:
-        handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-    except FileExistsError:
-        raise UserError(f"{target} is already there; choose another name.") from None
-    except OSError as problem:
-        raise UserError(f"{target} cannot be written: {problem.strerror}.") from None
+    write_new(out, data + b"\n")
+    click.echo(
+        f"Wrote {out}: {plural(len(data), 'byte')}, {plural(clean.count, 'secret')} redacted.", err=True
+    )
 
 
 def bundle(app: App, run_id: str, clean: Redactor) -> dict[str, Any]:
     runs = [_exported(app, app.read(member), clean) for member in _family(app, run_id)]
-    told = {"format": FORMAT, "version": __version__, "exported": iso(app.clock.now()), "run": run_id}
-    return {**told, "redacted": clean.count, "runs": runs}
+    head = {"format": FORMAT, "version": __version__, "exported": iso(app.clock.now()), "run": run_id}
+    return {**head, "redacted": clean.count, "runs": runs}
 
 
 def _family(app: App, run_id: str) -> list[str]:
-    below = [row.run for row in reversed(app.journal.rows(parent=run_id))]
-    return [run_id, *(member for child in below for member in _family(app, child))]
+    children = [row.run for row in reversed(app.journal.rows(parent=run_id))]
+    return [run_id, *(member for child in children for member in _family(app, child))]
 
 
 def _exported(app: App, run: Run, clean: Redactor) -> dict[str, Any]:
@@ -98,15 +89,19 @@ def _event(entry: Entry, clean: Redactor) -> dict[str, Any]:
 
 
 def _certificate(app: App, run: Run, clean: Redactor) -> dict[str, Any] | None:
-    """The envelope as it was signed; where it holds a secret, only what it says, redacted."""
+    """The signed envelope; if it holds a secret, only its statement, redacted."""
     file = app.dirs.run(run.id).certificate
     if not run.certificate or not file.exists():
         return None
     data = file.read_bytes()
-    told = clean(check(data).statement)
-    whole = told == check(data).statement
-    said = {"sha256": hashlib.sha256(data).hexdigest(), "journal_sha256": run.certificate, "statement": told}
-    return {**said, "envelope": base64.b64encode(data).decode() if whole else None}
+    statement = clean(check(data).statement)
+    unchanged = statement == check(data).statement
+    return {
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "journal_sha256": run.certificate,
+        "statement": statement,
+        "envelope": base64.b64encode(data).decode() if unchanged else None,
+    }
 
 
 def _diff(app: App, run: Run, clean: Redactor) -> str | None:
@@ -115,11 +110,11 @@ def _diff(app: App, run: Run, clean: Redactor) -> str | None:
     try:
         return clean.text(diff_of(app, run, stat=False))
     except FlyballError as problem:
-        return f"(It cannot be had: {problem})"
+        return f"(not available: {problem})"
 
 
 def _logs(app: App, entry: Entry) -> Iterator[dict[str, Any]]:
-    """What the processes of an act wrote: where it lies, how much, and its hash."""
+    """The files that the processes of an act wrote, with size and hash."""
     if entry.kind != "ActStarted":
         return
     started = e.decode(entry.body)
@@ -136,13 +131,13 @@ def _logs(app: App, entry: Entry) -> Iterator[dict[str, Any]]:
 
 
 def _own_names() -> frozenset[str]:
-    """The names of fields that are ours: `key` and `session` there tell of no secret."""
+    """The names of our own fields: a `key` or `session` there is not a secret."""
     kinds = [kind for kind in vars(e).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
     return frozenset(name for kind in kinds for name in kind.__struct_fields__)
 
 
 class Redactor:
-    """Every text without its secrets, also those that only their names give away; counts them."""
+    """Removes secrets from texts, including those that only the name of a field shows, and counts them."""
 
     def __init__(self) -> None:
         self.count, self._own = 0, _own_names()

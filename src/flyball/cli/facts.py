@@ -1,44 +1,47 @@
-"""What `show` shows: the fold of a run, and what its history adds (proofs, rulings, iterations)."""
+"""What `show` prints: the run, and from its history the proofs and rulings."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from flyball.cli.runs import asking, certificate_file, question_lines, summary, why
+from flyball.core import durations
 from flyball.core import events as e
 from flyball.core.durations import elapsed
+from flyball.core.money import dollars
 from flyball.core.run import Run
-from flyball.core.stops import dollars
-from flyball.runtime.app import App
-from flyball.views.text import clean, day_and_clock, many, one_line, some
+from flyball.views.text import agent_name, clean, cost, day_and_clock, first_few, one_line, plural
 
-LIST_MOST = 12
+if TYPE_CHECKING:
+    from flyball.journal.records import Records
+
+LIST_LIMIT = 12
 
 
-def facts(app: App, run: Run) -> dict[str, Any]:
+def facts(records: Records, run: Run) -> dict[str, Any]:
     """The summary, and all that `show` adds to it."""
-    history = [e.decode(entry.body) for entry in app.journal.read(run.id)]
-    certificate = certificate_file(app, run)
+    history = [e.decode(entry.body) for entry in records.journal.read(run.id)]
+    certificate = certificate_file(records, run)
     return {
-        **summary(app, run),
+        **summary(records, run),
         "events": len(history),
         "repo": run.began.repo,
         "parent": run.began.parent or None,
-        "children": [row.run for row in app.journal.rows(parent=run.id)],
+        "children": [row.run for row in records.journal.rows(parent=run.id)],
         "began_at": run.began.at,
         "updated_at": run.at,
-        "driven": app.driven(run.id),
+        "driven": records.driven(run.id),
         "settings": msgspec.to_builtins(run.settings),
         "base_commit": run.began.commit,
-        "answers_out_of_reach": confined(run),
+        "answers_out_of_reach": is_confined(run),
         "certificate_file": str(certificate) if certificate else None,
         "baseline_failing": run.baseline,
         "proofs": [_proof_facts(event) for event in history if _is_proof(event)],
         "rulings": [msgspec.to_builtins(event.ruling) for event in history if isinstance(event, e.Ruled)],
-        "why": why(app, run),
+        "why": why(records, run),
     }
 
 
@@ -51,88 +54,86 @@ def _proof_facts(event: e.AnyEvent) -> dict[str, Any]:
     return {"key": event.key, "took_us": event.took_us, **msgspec.to_builtins(event.result)}
 
 
-# ---- for people ------------------------------------------------------------------------------------------
+# ---- as text ---------------------------------------------------------------------------------------------
 
 
-def shown(app: App, run: Run) -> list[str]:
-    told = facts(app, run)
-    lines = [f"Run {run.id}: {_place(app, run)}", ""]
-    lines += [f"  {name:<12} {value}" for name, value in _rows(run, told) if value]
-    lines += _history(told)
-    asks = asking(app, run)
-    if asks is not None:
-        lines += ["", *question_lines(asks)]
-    return [*lines, "", *told["why"]]
+def lines(records: Records, run: Run) -> list[str]:
+    known = facts(records, run)
+    asker = asking(records, run)
+    *reasons, next_step = known["why"]
+    question = ["", *question_lines(asker)] if asker else ["", next_step]
+    rows = [f"  {name:<12} {value}" for name, value in (*_rows(run, known), *_history(known)) if value]
+    return [*reasons, *question, "", *rows]
 
 
-def _place(app: App, run: Run) -> str:
-    code = f" ({run.stop.code})" if run.stop else ""
-    driver = "" if run.status == "ended" else ", driven" if app.driven(run.id) else ", not driven"
-    return f"{run.machine.name} in '{run.state}', {run.status}{code}{driver}"
-
-
-def _rows(run: Run, told: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
     now = time.time_ns() // 1000
-    last = run.at if run.status == "ended" else now
     proof = "; ".join(clean(command) for command in run.settings.proof)
+    process = "" if run.status == "ended" else "running" if known["driven"] else "not running"
     return [
         ("task", one_line(run.began.task, 200)),
         ("repository", run.began.repo),
-        ("below", run.began.parent),
-        ("began", f"{day_and_clock(run.began.at)}, {elapsed(now - run.began.at)} ago"),
-        ("elapsed", f"{elapsed(last - run.began.at)}, at work {elapsed(run.wall_us)}"),
-        ("agents", _agents(run)),
-        ("proof", proof or "none: the end is unproven"),
-        ("risk", f"{run.ruling.tier}: {run.ruling.tier_why}" if run.ruling and run.ruling.tier else ""),
-        ("guard", f"policy {run.settings.policy}, sandbox {run.sandbox or run.settings.sandbox}"),
-        ("answers", _answers(run)),
-        ("budget", _budget(run)),
+        ("machine", f"{run.machine.name}, in '{run.state}'"),
+        ("process", process),
+        ("parent", run.began.parent),
+        ("children", first_few(known["children"])),
+        ("started", f"{day_and_clock(run.began.at)}, {elapsed(now - run.began.at)} ago"),
+        ("time", f"{elapsed(run.wall_us)} at work{_of_wall(run)}"),
         ("turns", f"{run.turns}{_of(run.most('turns'))}"),
         ("iteration", f"{run.iteration}{_of(run.most('iterations'))}" if run.iteration else ""),
+        ("cost", _cost(run)),
+        ("tokens", f"{run.spent.tokens}{_of(run.settings.budget.tokens)}"),
+        ("agents", ", ".join(f"{role}={agent_name(a)}" for role, a in sorted(run.settings.agents.items()))),
+        ("sandbox", run.sandbox or run.settings.sandbox),
+        ("answers", _answers(run)),
+        ("policy", run.settings.policy),
+        ("risk", f"{run.ruling.tier}: {run.ruling.tier_why}" if run.ruling and run.ruling.tier else ""),
         ("breakpoints", ", ".join(run.settings.breakpoints)),
-        ("changed", f"{many(len(run.changed), 'file')}: {some(run.changed)}" if run.changed else "nothing"),
-        ("branch", (told["branch"] or "") if run.changed else ""),
-        ("certificate", told["certificate_file"] or ""),
-        ("children", some(told["children"])),
-        ("events", str(told["events"])),
+        (
+            "changed",
+            f"{plural(len(run.changed), 'file')}: {first_few(run.changed)}" if run.changed else "nothing",
+        ),
+        ("branch", (known["branch"] or "") if run.changed else ""),
+        ("certificate", known["certificate_file"] or ""),
+        ("proof", proof or "none configured; the result will be unproven"),
     ]
 
 
-def _agents(run: Run) -> str:
-    return ", ".join(f"{role}={one_line(agent, 60)}" for role, agent in sorted(run.settings.agents.items()))
-
-
 def _answers(run: Run) -> str:
-    """HUMAN-4, and where it is only best effort."""
-    if confined(run):
-        return "a person's alone: its agents can reach neither the journal nor the key of letters"
-    return "a person's alone as far as can be told: without a sandbox an agent has your own rights"
+    """Who can answer its questions (HUMAN-4)."""
+    if is_confined(run):
+        return "only you: the sandbox keeps agents away from the journal and the keys"
+    return "only you, as far as possible: without a sandbox an agent has your permissions"
 
 
-def confined(run: Run) -> bool:
+def is_confined(run: Run) -> bool:
     return (run.sandbox or "unsandboxed") not in ("unsandboxed", "none")
 
 
-def _of(most: int | None) -> str:
-    return f" of {most}" if most is not None else ""
+def _of(limit: int | None) -> str:
+    return f" of {limit}" if limit is not None else ""
 
 
-def _budget(run: Run) -> str:
-    budget = run.settings.budget
-    money = dollars(run.spent.cost_uusd) + (f" of {dollars(budget.uusd)}" if budget.uusd is not None else "")
-    tokens = f"{run.spent.tokens}{_of(budget.tokens)} tokens"
-    wall = f", {elapsed(budget.wall_us)} at most" if budget.wall_us is not None else ""
-    return f"{money}, {tokens}{wall}"
+def _of_wall(run: Run) -> str:
+    wall = run.settings.budget.wall_us
+    return f" of {durations.show(wall)}" if wall is not None else ""
 
 
-def _history(told: dict[str, Any]) -> list[str]:
-    lines: list[str] = []
-    for proof in told["proofs"][-LIST_MOST:]:
-        outcome = "passed" if proof["passed"] else f"failed, {proof.get('failing', '?')} failing"
-        lines.append(f"  {'proof':<12} {outcome} on tree {proof['tree'][:10]} ({elapsed(proof['took_us'])})")
-    for ruling in told["rulings"][-LIST_MOST:]:
+def _cost(run: Run) -> str:
+    limit = run.settings.budget.uusd
+    return cost(run.spent.cost_uusd) + (f" of {dollars(limit)}" if limit is not None else "")
+
+
+def _history(known: dict[str, Any]) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for proof in known["proofs"][-LIST_LIMIT:]:
+        result = "passed" if proof["passed"] else f"failed, {proof.get('failing', '?')} failing"
+        rows.append(("", f"{result} on tree {proof['tree'][:10]} ({elapsed(proof['took_us'])})"))
+    allowed = sum(ruling["verdict"] == "allow" for ruling in known["rulings"])
+    rows.append(("guard", f"{plural(len(known['rulings']), 'change')} checked, {allowed} allowed"))
+    for ruling in known["rulings"][-LIST_LIMIT:]:
         if ruling["verdict"] != "allow":
-            where, reason = one_line(ruling.get("file", "")), one_line(ruling.get("reason", ""))
-            lines.append(f"  {'ruling':<12} {ruling['verdict']} {ruling.get('rule', '')} {where}: {reason}")
-    allowed = sum(ruling["verdict"] == "allow" for ruling in told["rulings"])
-    return [*lines, f"  {'rulings':<12} {many(len(told['rulings']), 'change')} judged, {allowed} allowed"]
+            what = {"ask": "asked", "deny": "refused"}.get(ruling["verdict"], ruling["verdict"])
+            reason = one_line(ruling.get("reason", ""))
+            rows.append(("", f"{what} (rule {ruling.get('rule', '')}): {reason}"))
+    return rows

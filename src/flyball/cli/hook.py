@@ -1,6 +1,6 @@
-"""`flyball hook`: what an agent's CLI runs before and after each tool call. It answers in that CLI's own way.
+"""`flyball hook`: called by an agent's CLI before and after each tool call.
 
-The configurations that Flyball writes call the same program by its file, which starts in a fraction of the time.
+The hook configurations that Flyball writes call the same program by its file, which starts much faster.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ import sys
 
 import click
 
+from flyball.cli.shared import examples
 
-@click.command(epilog="\b\nExample:\n  flyball hook pre claude ACT/hook/brief.json SHA256 < payload.json")
+
+@click.command(epilog=examples("flyball hook pre claude ACT/hook/brief.json SHA256 < payload.json"))
 @click.argument("moment", metavar="pre|post|note")
 @click.argument("agent", metavar="claude|codex|gemini")
 @click.argument("brief")
 @click.argument("sha256")
 def hook(moment: str, agent: str, brief: str, sha256: str) -> None:
-    """Judge the tool call on standard input by the pinned brief: exit code 0 is yes, 2 is no.
+    """Internal: called by agent hooks before and after each tool call.
 
-    Whatever goes wrong before a tool runs is a no. After it (post) and beside it (note) the word is only recorded.
+    Reads a tool call from standard input. Exit code 0 allows it, 2 refuses it; any problem before a tool runs refuses
+    it. After a tool has run (post, note) the call is only recorded.
     """
     from flyball.agents.hooks.program import main
 

@@ -1,4 +1,4 @@
-"""`flyball machines`: which machines there are, what they look like, and what is wrong with one."""
+"""`flyball machines`: list, show and check state machines."""
 
 from __future__ import annotations
 
@@ -8,55 +8,47 @@ from typing import Any
 
 import click
 
-from flyball.cli.where import EXAMPLE, print_json, print_table, root_of, screen_width
+from flyball.cli.shared import (
+    JSON,
+    REPO,
+    examples,
+    group_of,
+    print_json,
+    print_table,
+    repository_of,
+    screen_width,
+)
 from flyball.core.machine import NAME, Machine
 from flyball.errors import MachineFault, NotFound
 from flyball.machines import SHIPPED, find, from_file, names
 from flyball.views import diagram
 
 FOLDER = Path(".flyball/machines")
-REPO = click.option(
-    "--repo",
-    default=".",
-    type=click.Path(path_type=Path),
-    help="A folder of the repository whose machines count.",
-)
 ABOUT = {
-    "build": "governed write-test-fix: planned, written, proved, read by a critic",
-    "loop": "one agent until it is truly done; a circuit that opens when nothing moves",
-    "review": "author and reviewer, until the work passes",
-    "task": "a ticket's life, with the CTO and a human behind it",
-    "cto": "the standing loop: triggers, plans, a task for each step",
+    "build": "plan, write, test, fix, and a review by a critic",
+    "loop": "one agent until its work is proved done; stops when there is no progress",
+    "review": "an author and a reviewer, until the review passes",
+    "task": "one ticket from planning to commit, with escalation",
+    "cto": "runs all the time: takes triggers, plans, and runs a task for each step",
 }
 
 
-@click.group(
-    invoke_without_command=True,
-    help=f"List, show and check machines.\n\n{EXAMPLE}flyball machines show build",
-)
-@click.pass_context
-def machines(ctx: click.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(ls)
-
-
-def _folder(repo: Path) -> Path | None:
-    root = root_of(repo)
+def machine_folder(repo: Path) -> Path | None:
+    root = repository_of(repo)
     return root / FOLDER if root else None
 
 
-@machines.command(
-    help=f"List the machines that ship and the repository's own.\n\n{EXAMPLE}flyball machines ls"
-)
+@click.command(epilog=examples("flyball machines ls"))
 @REPO
-@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
+@JSON
 def ls(repo: Path = Path(), as_json: bool = False) -> None:
-    folder = _folder(repo)
+    """List the built-in machines and the repository's own."""
+    folder = machine_folder(repo)
     rows = [_listed(name, folder) for name in names(folder)]
     if as_json:
         print_json([{"name": name, "origin": origin, "about": about} for name, origin, about in rows])
     else:
-        print_table([("machine", "from", "what"), *rows])
+        print_table([("machine", "from", "about"), *rows])
 
 
 def _listed(name: str, folder: Path | None) -> tuple[str, str, str]:
@@ -70,16 +62,15 @@ def _listed(name: str, folder: Path | None) -> tuple[str, str, str]:
     return name, str(FOLDER), about
 
 
-@machines.command(
-    help=f"Print a machine: a table, facts or a picture.\n\n{EXAMPLE}flyball machines show task --svg > task.svg"
-)
+@click.command(epilog=examples("flyball machines show build", "flyball machines show task --svg > task.svg"))
 @click.argument("name")
-@click.option("--json", "form", flag_value="json", help="Facts: states, edges, limits.")
-@click.option("--mermaid", "form", flag_value="mermaid", help="A Mermaid state diagram.")
-@click.option("--svg", "form", flag_value="svg", help="A picture.")
+@click.option("--json", "form", flag_value="json", help="Print JSON: states, edges, limits.")
+@click.option("--mermaid", "form", flag_value="mermaid", help="Print a Mermaid state diagram.")
+@click.option("--svg", "form", flag_value="svg", help="Print an SVG picture.")
 @REPO
 def show(name: str, form: str | None, repo: Path) -> None:
-    machine = _find(name, _folder(repo))
+    """Show a machine: its states and where each outcome leads."""
+    machine = _find(name, machine_folder(repo))
     if form == "json":
         print_json(diagram.facts(machine))
     elif form == "mermaid":
@@ -94,46 +85,46 @@ def show(name: str, form: str | None, repo: Path) -> None:
 
 def _find(name: str, folder: Path | None) -> Machine:
     if not NAME.fullmatch(name):
-        raise NotFound(f"There is no machine called '{name}'. Known: {', '.join(names(folder))}.")
+        raise NotFound(f"There is no machine '{name}'. Machines: {', '.join(names(folder))}.")
     return find(name, folder)
 
 
-@machines.command(
-    help="Name every fault of a machine file. With --prove also explore every reachable state of it, check every law, "
-    "and print the shortest counterexample if one is broken. Exit code 2 for a fault, 1 for a broken law."
-    f"\n\n{EXAMPLE}flyball machines check .flyball/machines/mine.toml --prove"
-)
+@click.command(epilog=examples("flyball machines check .flyball/machines/mine.toml --prove"))
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--prove", "proves", is_flag=True, help="Also prove it, as `flyball prove FILE` does.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
+@click.option("--prove", "proves", is_flag=True, help="Also check every law, as `flyball prove FILE` does.")
+@JSON
 def check(file: Path, proves: bool, as_json: bool) -> None:
+    """List everything that is wrong with a machine file.
+
+    Exit codes: 0 no fault, 1 a law is broken (--prove), 2 a fault.
+    """
     faults, machine = _faults(file)
     proof = _proof(machine, file, as_json) if proves and machine and not faults else None
     if as_json:
         facts = {"file": str(file), "ok": not faults and _holds(proof), "faults": faults}
         print_json({**facts, "proof": proof} if proves else facts)
     elif machine and not faults and not proof:
-        click.echo(_may_run(file, machine))
+        click.echo(_no_fault(file, machine))
     else:
         for fault in faults:
             click.echo(f"{file}: {fault}", err=True)
     sys.exit(2 if faults else int(not _holds(proof)))
 
 
-def _may_run(file: Path, machine: Machine) -> str:
-    return f"{file}: '{machine.name}' may run: {len(machine.states)} states, no fault."
+def _no_fault(file: Path, machine: Machine) -> str:
+    return f"{file}: no faults in '{machine.name}' ({len(machine.states)} states)."
 
 
 def _proof(machine: Machine, file: Path, quiet: bool) -> dict[str, Any]:
-    """The proof as facts; unless quiet it is told as it goes, since it may take a while."""
-    from flyball.cli.prove import facts, lines, neighbours
+    """The proof as facts; unless quiet it is also printed, since it may take a while."""
+    from flyball.cli.prove import as_text, facts, neighbours
     from flyball.lab.prove.many import timed
 
     if not quiet:
-        click.echo(_may_run(file, machine))
+        click.echo(_no_fault(file, machine))
     proof, took_s = timed(machine, neighbours(file))
     if not quiet:
-        click.echo("\n".join(lines(machine, proof, took_s)))
+        click.echo("\n".join(as_text(machine, proof, took_s)))
     return facts(machine, proof, took_s)
 
 
@@ -144,16 +135,21 @@ def _holds(proof: dict[str, Any] | None) -> bool:
 def _faults(file: Path) -> tuple[list[str], Machine | None]:
     try:
         machine = from_file(file)
-    except MachineFault as told:
-        return [line.removeprefix(f"{file}: ") for line in str(told).splitlines()], None
+    except MachineFault as problem:
+        return [line.removeprefix(f"{file}: ") for line in str(problem).splitlines()], None
     return _missing_machines(machine, file.absolute().parent), machine
 
 
 def _missing_machines(machine: Machine, folder: Path) -> list[str]:
-    """A state may run a shipped machine, this one's neighbour, or this one never."""
+    """A state may run a built-in machine or one in the same folder."""
     known = {*SHIPPED, *names(folder)}
     return [
-        f"'{state.name}' runs the machine '{state.of}', which there is not. Known: {', '.join(sorted(known))}."
+        f"'{state.name}' runs the machine '{state.of}', which does not exist. Machines: {', '.join(sorted(known))}."
         for state in machine.states.values()
         if state.act == "run" and state.of not in known
     ]
+
+
+machines = group_of(
+    "machines", "List, show and check state machines.", "flyball machines show build", ls, show, check
+)

@@ -1,4 +1,4 @@
-"""`flyball prove`: every reachable state of a machine, and the shortest counterexample if a law is broken."""
+"""`flyball prove`: check every law in every reachable state of a machine, or print the shortest counterexample."""
 
 from __future__ import annotations
 
@@ -10,74 +10,75 @@ from typing import Any
 
 import click
 
-from flyball.cli.machines import FOLDER, REPO
-from flyball.cli.where import EXAMPLE, print_json, root_of
+from flyball.cli.machines import machine_folder
+from flyball.cli.shared import JSON, REPO, examples, print_json
 from flyball.core.machine import NAME, Machine, edges
 from flyball.errors import NotFound
 from flyball.lab.prove import LAWS, Broken, Find, Proof
 from flyball.lab.prove.many import proofs
 from flyball.machines import SHIPPED, find, from_file, shipped
-from flyball.views.text import columns, many
+from flyball.views.text import columns, plural
 
 
-@click.command(
-    help="Explore every reachable state of a machine under all results, answers, crashes and letters, and check "
-    "every law. Without a name: the five machines that ship. Exit code 1 if a law is broken."
-    f"\n\n{EXAMPLE}flyball prove build\n  flyball prove .flyball/machines/mine.toml"
-)
-@click.argument("machine", required=False)
+@click.command(epilog=examples("flyball prove build", "flyball prove .flyball/machines/mine.toml"))
+@click.argument("machine", required=False, metavar="[MACHINE|FILE]")
 @REPO
-@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
+@JSON
 def prove(machine: str | None, repo: Path, as_json: bool) -> None:
+    """Check a machine's laws in every state it can reach.
+
+    All results, answers, crashes and messages are tried. Without a name: the five built-in machines.
+
+    Exit code 1 if a law is broken.
+    """
     done: list[dict[str, Any]] = []
     for table, proof, took_s in proofs(list(_chosen(machine, repo))):
         done.append(facts(table, proof, took_s))
         if not as_json:
-            click.echo("\n".join(lines(table, proof, took_s)))
+            click.echo("\n".join(as_text(table, proof, took_s)))
     if as_json:
         print_json(done)
     sys.exit(0 if all(fact["holds"] for fact in done) else 1)
 
 
 def neighbours(file: Path) -> Find:
-    """The machines that a file's states may run: those beside it, and those that ship."""
+    """The machines that a file's states may run: those in its folder, and the built-in ones."""
     return partial(find, folder=file.absolute().parent)
 
 
 def _chosen(name: str | None, repo: Path) -> Iterator[tuple[Machine, Find]]:
-    """A file, a machine by its name (the repository's own first), or the five."""
+    """A file, a machine by name (the repository's own first), or the five built-in ones."""
     if name is None:
         yield from ((shipped(each), shipped) for each in SHIPPED)
         return
     if name.endswith(".toml") or "/" in name:
         yield from_file(Path(name)), neighbours(Path(name))
         return
-    root = root_of(repo)
-    finding = partial(find, folder=root / FOLDER if root else None)
+    by_name = partial(find, folder=machine_folder(repo))
     if not NAME.fullmatch(name):
-        raise NotFound(f"There is no machine called '{name}'. Name one, or a file that ends in .toml.")
-    yield finding(name), finding
+        raise NotFound(f"There is no machine '{name}'. Give a name, or a file that ends in .toml.")
+    yield by_name(name), by_name
 
 
-# ---- in words ----------------------------------------------------------------------------------------------------
+# ---- as text ----------------------------------------------------------------------------------------------------
 
 
-def lines(machine: Machine, proof: Proof, took_s: float) -> Iterator[str]:
-    verdict = "every law holds" if proof.holds else f"{proof.broken.law} is broken" if proof.broken else ""
-    size = f"{many(proof.states, 'state')}, {many(proof.transitions, 'transition')}, {took_s:.1f} s"
+def as_text(machine: Machine, proof: Proof, took_s: float) -> Iterator[str]:
+    verdict = "all laws hold" if proof.holds else f"{proof.broken.law} is broken" if proof.broken else ""
+    size = f"{plural(proof.states, 'state')}, {plural(proof.transitions, 'transition')}, {took_s:.1f} s"
     yield f"{machine.name}: {verdict} ({size})"
     if proof.broken:
         yield from _counterexample(proof.broken)
         return
     yield f"  laws     {' '.join(proof.laws)}"
-    yield f"  bound    it ends or waits within {many(proof.bound, 'turn')}{_inside(proof)}"
+    yield f"  bound    ends or waits within {plural(proof.bound, 'turn')}{_inside(proof)}"
     untaken = sorted(set(edges(machine)) - proof.taken)
     if untaken:
-        yield f"  no rule takes yet: {', '.join(f'{a}→{b}' for a, b in untaken)}"
+        yield f"  not used yet: {', '.join(f'{a}→{b}' for a, b in untaken)}"
 
 
 def _inside(proof: Proof) -> str:
-    parts = ", ".join(f"{many(turns, 'turn')} a {name}" for name, turns in proof.below.items())
+    parts = ", ".join(f"{plural(turns, 'turn')} a {name}" for name, turns in proof.below.items())
     return f" ({parts})" if parts else ""
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves: `diff`, `verify`, `land`."""
+"""The result of a run: diff, verify, land."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 
 import click
 
-from flyball.cli.runs import open_house
-from flyball.cli.where import EXAMPLE, print_json, root_of
+from flyball.cli.shared import JSON, RUN, examples, open_app, print_json, repository_of, write_new
 from flyball.core.run import Run
-from flyball.errors import FlyballError, UserError, WorkspaceError
+from flyball.errors import FlyballError, WorkspaceError
 from flyball.evidence.verify import Finding, Said, read, verify_file, verify_run
 from flyball.runtime.app import App
 from flyball.views.text import clean, one_line
@@ -26,21 +25,22 @@ EXIT = {"good": 0, "stale": 1, "bad": 1, "none": 1}
 # ---- diff -----------------------------------------------------------------------------------------------
 
 
-@click.command(help=f"Show what a run changed, against its base.\n\n{EXAMPLE}flyball diff @last --stat")
-@click.argument("run")
-@click.option("--stat", is_flag=True, help="Only which files changed, and by how much.")
-@click.option("--color/--no-color", default=None, help="Colour; on a terminal unless told otherwise.")
-def diff(run: str, stat: bool, color: bool | None) -> None:
-    with open_house() as app:
-        found = app.read(app.find(run))
-        told = diff_of(app, found, stat)
-    if not told:
-        click.echo(f"Run {found.id} has changed nothing.", err=True)
-    elif color or (color is None and sys.stdout.isatty()):
-        for line in clean(told).splitlines():
+@click.command(epilog=examples("flyball diff @last", "flyball diff @last --stat"))
+@RUN
+@click.option("--stat", is_flag=True, help="List the changed files only.")
+@click.option("--color/--no-color", default=None, help="Colour (default: on a terminal).")
+def diff(run_name: str, stat: bool, color: bool | None) -> None:
+    """Show what a run changed, including a change you are asked about."""
+    with open_app() as app:
+        run = app.read(app.find(run_name))
+        changes = diff_of(app, run, stat)
+    if not changes:
+        click.echo(f"Run {run.id} has not changed any files.", err=True)
+    elif color or (color is None and sys.stdout.isatty() and not app.env.get("NO_COLOR")):
+        for line in clean(changes).splitlines():
             click.echo(_coloured(line), color=True)
     else:
-        click.echo(told, nl=False)
+        click.echo(changes, nl=False)
 
 
 def diff_of(app: App, run: Run, stat: bool) -> str:
@@ -55,7 +55,7 @@ def diff_of(app: App, run: Run, stat: bool) -> str:
 
 
 def _from_branch(run: Run, tree: str, stat: bool) -> str:
-    """The run's own folder is gone: the user's repository has what was published."""
+    """The run's own folder is gone; the user's repository has its branch."""
     repo = inspect_repo(Path(run.began.repo))
     shape = "--stat=100" if stat else "-p"
     options = ("-r", "-M", "--no-ext-diff", "--no-textconv", "--color=never", shape)
@@ -63,14 +63,14 @@ def _from_branch(run: Run, tree: str, stat: bool) -> str:
 
 
 def _shown_tree(run: Run) -> str:
-    """With what a person is asked about, if there is such a thing; else what stands now."""
+    """The run's tree, with the change that a person is asked about, if there is one."""
     if run.question and run.ruling and run.ruling.verdict != "allow" and run.ruling.tree:
-        click.echo("This is with the change that you are asked about.", err=True)
+        click.echo("This includes the change that you are asked about.", err=True)
         return run.ruling.tree
     return run.tree
 
 
-HUES = (
+COLOURS = (
     ("diff --git", "", True),
     ("+++", "", True),
     ("---", "", True),
@@ -81,42 +81,40 @@ HUES = (
 
 
 def _coloured(line: str) -> str:
-    for start, hue, bold in HUES:
+    for start, colour, bold in COLOURS:
         if line.startswith(start):
-            return click.style(line, fg=hue or None, bold=bold or None)
+            return click.style(line, fg=colour or None, bold=bold or None)
     return line
 
 
 # ---- verify ---------------------------------------------------------------------------------------------
 
 
-@click.command(
-    help=f"""Check a run's certificate, or a certificate file, offline.
-
-    Exit code 0: good; 1: bad, stale, or there is none; 2: it cannot be read.
-
-    {EXAMPLE}flyball verify @last --export certificate.json"""
-)
+@click.command(epilog=examples("flyball verify @last", "flyball verify @last --export certificate.json"))
 @click.argument("what", metavar="RUN|FILE")
+@click.option("--key", default="", help="The public key (hex) to trust for someone else's certificate.")
 @click.option(
-    "--key", default="", help="The public key (hex) that you trust, for a certificate of somebody else's."
+    "--export", type=click.Path(path_type=Path), metavar="FILE", help="Copy the certificate to this file."
 )
-@click.option("--export", type=click.Path(path_type=Path), help="Copy the certificate to this file.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
+@JSON
 def verify(what: str, key: str, export: Path | None, as_json: bool) -> None:
-    with open_house() as app:
-        finding = _verified(app, what, key)
+    """Check the certificate of a run, offline.
+
+    Exit codes: 0 good; 1 bad, stale or missing; 2 unreadable.
+    """
+    with open_app() as app:
+        finding = _check(app, what, key)
         if export and finding.word != "none":
-            _export(Path(finding.file or app.dirs.run(finding.run).certificate), export)
+            write_new(export, read(Path(finding.file or app.dirs.run(finding.run).certificate)))
     if as_json:
         print_json(_facts(finding))
     else:
-        for line in _sentences(finding):
+        for line in _as_text(finding):
             click.echo(clean(line))
     sys.exit(EXIT[finding.word])
 
 
-def _verified(app: App, what: str, key: str) -> Finding:
+def _check(app: App, what: str, key: str) -> Finding:
     file = Path(what)
     if "/" in what or file.is_file():
         return verify_file(app, file, key, _here())
@@ -125,106 +123,98 @@ def _verified(app: App, what: str, key: str) -> Finding:
 
 def _here() -> Path | None:
     with contextlib.suppress(FlyballError):
-        return root_of(Path.cwd())
+        return repository_of(Path.cwd())
     return None
 
 
-def _export(source: Path, target: Path) -> None:
-    data = read(source)
-    try:
-        with target.open("xb") as file:
-            file.write(data)
-    except FileExistsError:
-        raise UserError(f"{target} is already there; choose another name.") from None
-    except OSError as problem:
-        raise UserError(f"{target} cannot be written: {problem.strerror}.") from None
-
-
 def _facts(finding: Finding) -> dict[str, Any]:
-    told = finding.statement
+    statement = finding.statement
     return {
         "verdict": finding.word,
         "reason": finding.reason,
         "run": finding.run or None,
         "file": finding.file or None,
-        "tree": told.tree if told else None,
-        "commit": told.commit if told else None,
-        "proven": told.predicate.proven if told else None,
+        "tree": statement.tree if statement else None,
+        "commit": statement.commit if statement else None,
+        "proven": statement.predicate.proven if statement else None,
         "key": finding.key or None,
         "ours": finding.ours,
-        "says": told.predicate if told else None,
+        "says": statement.predicate if statement else None,
     }
 
 
-def _sentences(finding: Finding) -> Iterator[str]:
-    told = finding.statement
-    unproven = finding.word == "good" and told and not told.predicate.proven
+def _as_text(finding: Finding) -> Iterator[str]:
+    statement = finding.statement
+    unproven = finding.word == "good" and statement and not statement.predicate.proven
     yield f"{'good, but unproven' if unproven else finding.word}: {finding.reason}"
-    if not told:
+    if not statement:
         return
-    said = told.predicate
-    yield f"It certifies commit {told.commit[:12]} (tree {told.tree[:12]}), made by run {said.run}."
-    yield f"  task     {one_line(said.task, 80)}"
-    yield from (f"  proof    {line}" for line in _proofs(said))
-    yield f"  guard    {_ruled(said)}"
-    yield f"  review   {said.review or 'none'}"
-    yield f"  sandbox  {said.sandbox}"
-    yield f"  signed   by {'your' if finding.ours else 'the'} key {finding.key[:16]}…"
+    claims = statement.predicate
+    yield f"  run      {claims.run}"
+    yield f"  task     {one_line(claims.task, 80)}"
+    yield f"  commit   {statement.commit[:12]} (tree {statement.tree[:12]})"
+    yield from (f"  proof    {line}" for line in _proofs(claims))
+    yield f"  guard    {_rulings(claims)}"
+    yield f"  review   {claims.review or 'none'}"
+    yield f"  sandbox  {claims.sandbox}"
+    yield f"  signed   with {'your' if finding.ours else 'the'} key {finding.key[:16]}…"
     if finding.events:
-        yield f"  journal  {finding.events} events, the chain is whole"
+        yield f"  journal  {finding.events} events, hash chain intact"
     yield f"  file     {finding.file}"
 
 
-def _proofs(said: Said) -> Iterator[str]:
-    if not said.proven:
-        yield "unproven: no proof command was configured"
-    for proof in said.proofs if said.proven else ():
-        yield f"{proof.command}: exit {proof.exit}, log sha256 {proof.log[:16]}…"
+def _proofs(claims: Said) -> Iterator[str]:
+    if not claims.proven:
+        yield "none: no proof command was configured"
+    for proof in claims.proofs if claims.proven else ():
+        yield f"{proof.command}: exit code {proof.exit}, log sha256 {proof.log[:16]}…"
 
 
-def _ruled(said: Said) -> str:
-    counted = Counter(str(ruling.get("verdict")) for ruling in said.rulings)
-    verdicts = ", ".join(f"{count} × {verdict}" for verdict, count in counted.items())
-    waived = f", {len(said.waived)} approved by a person" if said.waived else ""
-    return (
-        f"{verdicts or 'nothing to judge'} by policy '{said.policy.name}' ({said.policy.hash[:12]}){waived}"
-    )
+def _rulings(claims: Said) -> str:
+    verdicts = Counter(str(ruling.get("verdict")) for ruling in claims.rulings)
+    counts = ", ".join(f"{count} × {verdict}" for verdict, count in verdicts.items())
+    waived = f", {len(claims.waived)} approved by a person" if claims.waived else ""
+    policy = f"policy '{claims.policy.name}' ({claims.policy.hash[:12]})"
+    return f"{counts or 'no changes'}, {policy}{waived}"
 
 
 # ---- land -----------------------------------------------------------------------------------------------
 
 
-@click.command(
-    help=f"""Bring a finished run into your branch.
-
-    By fast-forward; if the branch has moved on, the run is merged with it, proved and certified again first.
-
-    {EXAMPLE}flyball land @last"""
+@click.command(epilog=examples("flyball land @last"))
+@RUN
+@click.option(
+    "--onto", default="", metavar="BRANCH", help="The branch to merge into (default: the one checked out)."
 )
-@click.argument("run")
-@click.option("--onto", default="", metavar="BRANCH", help="Another branch than the one checked out.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
-def land(run: str, onto: str, as_json: bool) -> None:
+@JSON
+def land(run_name: str, onto: str, as_json: bool) -> None:
+    """Merge a completed run into your branch.
+
+    The branch is fast-forwarded. If it has moved since the run started, the two are merged in the run's checkout and
+    checked, proved and certified again first.
+    """
     from flyball.runtime.landing import land_run
 
-    with open_house() as app:
-        run_id = app.find(run)
+    with open_app() as app:
+        run_id = app.find(run_name)
         _refuse_bad(verify_run(app, run_id))
-        done = land_run(app, run_id, onto, app.env.get("USER", ""), lambda said: click.echo(said, err=True))
+        landing = land_run(
+            app, run_id, onto, app.env.get("USER", ""), lambda text: click.echo(text, err=True)
+        )
     if as_json:
-        print_json(done)
-    elif done.already:
-        click.echo(f"Run {run_id} has already landed on '{done.branch}'; nothing was changed.")
+        print_json(landing)
+    elif landing.already:
+        click.echo(f"Run {run_id} is already in '{landing.branch}'. Nothing changed.")
     else:
-        merged = ", merged with what was there and proved again" if done.merged else ""
+        merged = ", merged with newer commits and proved again" if landing.merged else ""
         click.echo(
-            f"Landed run {run_id} on '{done.branch}': {done.before[:12]} → {done.commit[:12]}{merged}."
+            f"Merged run {run_id} into '{landing.branch}': {landing.before[:12]} → {landing.commit[:12]}{merged}."
         )
 
 
 def _refuse_bad(finding: Finding) -> None:
-    """What is landed is what was certified; a run without success is refused by the landing itself."""
+    """Only what was certified is merged. The landing itself refuses a run that did not succeed."""
     if finding.word == "bad":
         raise WorkspaceError(
-            f"Run {finding.run} was not landed: {finding.reason} See `flyball verify {finding.run}`."
+            f"Run {finding.run} was not merged: {finding.reason} See `flyball verify {finding.run}`."
         )

@@ -1,4 +1,4 @@
-"""`guard explain` and `guard schema`: what ruled in a run and why, and what a policy file may hold."""
+"""`guard explain` and `guard schema`: the verdicts of a run with their rules, and the schema of a policy file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import click
 import msgspec
 from msgspec import Struct
 
-from flyball.cli.runs import open_house, print_json, root_of
+from flyball.cli.runs import root_of
+from flyball.cli.shared import JSON, RUN, examples, open_records, print_json
 from flyball.core import events as e
 from flyball.guard.policy import json_schema
 from flyball.guard.policy_faults import line_of
-from flyball.runtime.app import App
+from flyball.journal.records import Records
 from flyball.views.text import clean
 
 SHIPPED = "default.toml"
 OWN = ".flyball/policy.toml"
-NO_POLICY = "built in, no policy can change it"
+NO_POLICY = "built in; a policy cannot change it"
 COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 _KEYS = {
     "radius-files": ("radius.files_ask", "radius.files_deny"),
@@ -31,8 +32,8 @@ _KEYS = {
 }
 
 
-class Told(Struct, frozen=True):
-    """One ruling: on the change of a turn, or on one tool call in it."""
+class Verdict(Struct, frozen=True):
+    """The guard's verdict on the change of a turn, or on one tool call in it."""
 
     run: str
     turn: int
@@ -52,21 +53,21 @@ class Told(Struct, frozen=True):
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  flyball guard explain @last
-  flyball guard explain 9apx47xk --json | jq '.rulings[] | select(.verdict != "allow")'"""
+    epilog=examples(
+        "flyball guard explain @last",
+        "flyball guard explain 9apx47xk --json | jq '.rulings[] | select(.verdict != \"allow\")'",
+    )
 )
-@click.argument("run_name", metavar="RUN")
-@click.option("--all", "everything", is_flag=True, help="Also the tool calls that were allowed.")
-@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+@RUN
+@click.option("--all", "everything", is_flag=True, help="Include tool calls that were allowed.")
+@JSON
 def explain(run_name: str, everything: bool, as_json: bool) -> None:
-    """Show every ruling of a run and of the runs below it: what was judged, the verdict, the rule and its source."""
-    with open_house() as app:
-        run_id = app.find(run_name)
-        pinned = app.read(run_id).began.pinned.get("policy.toml", "")
-        told = list(_rulings(app, run_id))
-    shown = [one for one in told if everything or one.verdict != "allow" or not one.judged.startswith("call")]
+    """List the guard's verdicts in a run: what was checked, the rule and where it is defined."""
+    with open_records() as records:
+        run_id = records.find(run_name)
+        pinned = records.read(run_id).began.pinned.get("policy.toml", "")
+        verdicts = list(_verdicts(records, run_id))
+    shown = [v for v in verdicts if everything or v.verdict != "allow" or not v.judged.startswith("call")]
     if as_json:
         print_json(
             {
@@ -78,47 +79,47 @@ def explain(run_name: str, everything: bool, as_json: bool) -> None:
         )
         return
     click.echo(
-        f"Policy file: {f'{OWN}, pinned as {pinned[:16]}' if pinned else 'none; the shipped policy holds'}."
+        f"Policy file: {f'{OWN}, pinned as {pinned[:16]}' if pinned else 'none; the built-in policy applies'}."
     )
-    for one in shown:
-        click.echo("\n".join(_lines(one)))
-    if not told:
-        click.echo(f"Nothing has been judged in run {run_id} yet.")
+    for verdict in shown:
+        click.echo("\n".join(_lines(verdict)))
+    if not verdicts:
+        click.echo(f"The guard has not checked anything in run {run_id} yet.")
 
 
-def _lines(one: Told) -> Iterator[str]:
-    verdict = click.style(f"{one.verdict:<5}", fg=COLOURS.get(one.verdict))
-    rule = f" by {one.rule}" if one.rule else ""
-    place = f" at {one.place}" if one.place else ""
-    yield (
-        clean(f"{one.run} turn {one.turn} {one.state:<12} ") + verdict + clean(f" {one.judged}{rule}{place}")
-    )
-    if one.verdict != "allow" or one.others:
-        yield f"    {clean(one.reason)}"
-        yield f"    policy '{one.policy}' {one.policy_hash[:16]}: {one.source}"
-    yield from (f"    also {clean(other)}" for other in one.others[1:])
+def _lines(v: Verdict) -> Iterator[str]:
+    colour = click.style(f"{v.verdict:<5}", fg=COLOURS.get(v.verdict))
+    rule = f" by {v.rule}" if v.rule else ""
+    place = f" at {v.place}" if v.place else ""
+    yield clean(f"{v.run} turn {v.turn} {v.state:<12} ") + colour + clean(f" {v.judged}{rule}{place}")
+    if v.verdict != "allow" or v.others:
+        yield f"    {clean(v.reason)}"
+        yield f"    policy '{v.policy}' {v.policy_hash[:16]}: {v.source}"
+    yield from (f"    also {clean(other)}" for other in v.others[1:])
 
 
-def _rulings(app: App, run_id: str) -> Iterator[Told]:
-    """In the order in which they fell, run by run."""
+def _verdicts(records: Records, run_id: str) -> Iterator[Verdict]:
+    """In order, run by run."""
     pending = [run_id]
-    pinned = app.dirs.run(root_of(app, run_id)).pinned / "policy.toml"
+    pinned = records.dirs.run(root_of(records, run_id)).pinned / "policy.toml"
     own = pinned.read_text("utf-8") if pinned.exists() else ""
     while pending:
         name = pending.pop(0)
         acts: dict[str, e.Act] = {}
         policy = ""
-        for entry in app.journal.read(name):
+        for entry in records.journal.read(name):
             event = e.decode(entry.body)
             if isinstance(event, e.RunBegan):
                 policy = event.settings.policy
             elif isinstance(event, e.ActStarted):
                 acts[event.act.key] = event.act
-                pending += [event.act.child] if event.act.child and app.journal.row(event.act.child) else []
-            yield from _told(name, policy, event, acts, own)
+                pending += (
+                    [event.act.child] if event.act.child and records.journal.row(event.act.child) else []
+                )
+            yield from _of_event(name, policy, event, acts, own)
 
 
-def _told(run: str, policy: str, event: object, acts: dict[str, e.Act], own: str) -> Iterator[Told]:
+def _of_event(run: str, policy: str, event: object, acts: dict[str, e.Act], own: str) -> Iterator[Verdict]:
     act = acts.get(getattr(event, "key", ""))
     if act is None:
         return
@@ -128,9 +129,9 @@ def _told(run: str, policy: str, event: object, acts: dict[str, e.Act], own: str
         yield _of_call(run, policy, act, action, own)
 
 
-def _of_change(run: str, act: e.Act, ruling: e.Ruling, own: str) -> Told:
+def _of_change(run: str, act: e.Act, ruling: e.Ruling, own: str) -> Verdict:
     place = f"{ruling.file}:{ruling.line}" if ruling.line else ruling.file
-    return Told(
+    return Verdict(
         run=run,
         turn=act.turn,
         state=act.state,
@@ -146,8 +147,8 @@ def _of_change(run: str, act: e.Act, ruling: e.Ruling, own: str) -> Told:
     )
 
 
-def _of_call(run: str, policy: str, act: e.Act, action: e.Action, own: str) -> Told:
-    return Told(
+def _of_call(run: str, policy: str, act: e.Act, action: e.Action, own: str) -> Verdict:
+    return Verdict(
         run=run,
         turn=act.turn,
         state=act.state,
@@ -161,18 +162,18 @@ def _of_call(run: str, policy: str, act: e.Act, action: e.Action, own: str) -> T
 
 
 def source_of(rule: str, policy: str, own: str) -> str:
-    """The file and line that a rule comes from: the repository's policy, else the shipped one, else the code."""
+    """The file and line that define a rule: in the repository's policy, else the built-in one, else the code."""
     keys = [*_KEYS.get(rule, ()), f"paths.{rule}", f"lines.{rule}", f"tools.{rule}"]
     for file, text in ((OWN, own), (SHIPPED, _shipped())):
         for name in dict.fromkeys((policy, "default")):
-            found = max((_exact(text, f"policy.{name}.{key}") for key in keys), default=0)
-            if found:
-                return f"{file}:{found}"
+            line = max((_exact(text, f"policy.{name}.{key}") for key in keys), default=0)
+            if line:
+                return f"{file}:{line}"
     return NO_POLICY
 
 
 def _exact(text: str, key: str) -> int:
-    """The line of that very key; 0 where only a table around it stands."""
+    """The line of exactly this key; 0 if only a table around it is there."""
     line = line_of(text, key)
     last = key.rpartition(".")[2]
     return line if line and last in text.splitlines()[line - 1] else 0
@@ -185,7 +186,7 @@ def _shipped() -> str:
 # ---- schema ----------------------------------------------------------------------------------------------
 
 
-@click.command(epilog="\b\nExample:\n  flyball guard schema > policy.schema.json")
+@click.command(epilog=examples("flyball guard schema > policy.schema.json"))
 def schema() -> None:
     """Print the JSON schema of a policy file (.flyball/policy.toml)."""
     click.echo(msgspec.json.format(msgspec.json.encode(json_schema()), indent=2))

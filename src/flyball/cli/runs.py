@@ -1,160 +1,117 @@
-"""Which runs are meant, and what is told of them: shared by the commands that start, look and answer."""
+"""Which runs are meant, and what is printed about them: shared by the commands that start, look and answer."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import sys
-from collections.abc import Generator
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from flyball.core.letters import settles
 from flyball.core.run import Run
-from flyball.errors import FlyballError, WorkspaceError
-from flyball.journal import Row
-from flyball.runtime.app import App
-from flyball.views import run_view
-from flyball.views.text import clean, many, one_line, some
-from flyball.workspace.git import reading_user, text
+from flyball.views import reasons, run_view
+from flyball.views.text import clean, first_few, plural
+
+if TYPE_CHECKING:
+    from flyball.journal import Row
+    from flyball.journal.records import Records
+    from flyball.runtime.app import App
 
 
-@contextlib.contextmanager
-def open_house() -> Generator[App]:
-    _tolerate_narrow_encodings()
-    app = App(here=lambda: repository(Path.cwd()))
-    try:
-        yield app
-    finally:
-        with contextlib.suppress(FlyballError):
-            app.close()
+# ---- a run and its child runs ----------------------------------------------------------------------------
 
 
-def print_json(value: Any) -> None:
-    click.echo(json.dumps(value))
-
-
-# ---- places ----------------------------------------------------------------------------------------------
-
-
-def repository(path: Path) -> str:
-    """The top folder of the repository that the path is in; "" if it is in none."""
-    if not path.exists():
-        raise WorkspaceError(f"{path} does not exist; name a folder of a git repository.")
-    found = reading_user(path.resolve(), "rev-parse", "--show-toplevel", ok=range(256))
-    named = text(found.out).strip()
-    return str(Path(named).resolve()) if found.code == 0 and named else ""
-
-
-# ---- a run and what runs below it ------------------------------------------------------------------------
-
-
-def root_of(app: App, run_id: str) -> str:
-    row = app.journal.row(run_id)
+def root_of(records: Records, run_id: str) -> str:
+    """The top-level run that a run belongs to."""
+    row = records.journal.row(run_id)
     return row.root if row and row.root else run_id
 
 
-def family(app: App, run: Run) -> list[Run]:
-    """The run, its child in flight, that one's child …"""
-    found = [run]
-    while found[-1].child and app.journal.row(found[-1].child):
-        found.append(app.read(found[-1].child))
-    return found
+def family(records: Records, run: Run) -> list[Run]:
+    """The run, its current child run, that one's child run …"""
+    members = [run]
+    while members[-1].child and records.journal.row(members[-1].child):
+        members.append(records.read(members[-1].child))
+    return members
 
 
-def asking(app: App, run: Run) -> Run | None:
-    """The run whose question keeps this one waiting: itself or one below it."""
-    return next((member for member in family(app, run) if member.question), None)
+def asking(records: Records, run: Run) -> Run | None:
+    """The run with the open question: this one or a child run."""
+    return next((member for member in family(records, run) if member.question), None)
 
 
-def answered_by_mail(app: App, run: Run) -> bool:
-    """A letter that waits for the driver and settles the open question."""
+def pending_answer(app: App, run: Run) -> bool:
+    """An answer, or a cancel, was sent and the run's process has not read it yet."""
+    from flyball.core.letters import settles
+
     mail = app.journal.mail(run.id)
     return any(settles(run, letter.body) and not app.seals.fault(letter) for letter in mail)
 
 
-def undriven(app: App, row: Row | Run) -> bool:
-    """It should be going on, and nobody makes it."""
-    run_id = row.run if isinstance(row, Row) else row.id
-    return row.status in ("running", "waiting") and not app.driven(run_id)
+def without_process(records: Records, row: Row | Run) -> bool:
+    """It should be running, but no process runs it."""
+    run_id = row.id if isinstance(row, Run) else row.run
+    return row.status in ("running", "waiting") and not records.driven(run_id)
 
 
-# ---- what is told ----------------------------------------------------------------------------------------
+# ---- output ----------------------------------------------------------------------------------------------
 
 
-def summary(app: App, run: Run) -> dict[str, Any]:
-    """The one object of `--json`; a question of a run below shows as the run's."""
-    told = run_view.summary(run)
-    asks = asking(app, run)
-    if asks is not None:
-        told["question"] = run_view.summary(asks)["question"]
-    return told
+def summary(records: Records, run: Run) -> dict[str, Any]:
+    """The object of `--json`, with the question of a child run shown as the run's own."""
+    facts = run_view.summary(run)
+    asker = asking(records, run)
+    if asker is not None:
+        facts["question"] = run_view.summary(asker)["question"]
+    return facts
 
 
-def why(app: App, run: Run) -> list[str]:
-    """Three sentences. A question of a run below is named, and that nobody drives the run."""
-    said = run_view.why(run)
-    asks = asking(app, run)
-    if run.stop is None and not app.driven(run.id):
-        said[-1] = f"Nothing drives it now; `flyball resume {run.began.root or run.id}` goes on."
-    elif asks is not None and asks is not run:
-        said[-1] = f"{said[-1]} {run_view.next_step(asks)}".strip()
-    return [" ".join(clean(sentence).split()) for sentence in said]
+def why(records: Records, run: Run) -> list[str]:
+    """Three sentences: what happened, the evidence, what to do next."""
+    sentences = reasons.why(run)
+    asker = asking(records, run)
+    if run.stop is None and not records.driven(run.id):
+        root = run.began.root or run.id
+        sentences[0] = f"Run {run.id} is in '{run.state}', but no process is running it."
+        sentences[-1] = f"Continue with `flyball resume {root}`."
+    elif asker is not None and asker is not run:
+        sentences[-1] = reasons.next_step(asker)
+    return [" ".join(clean(sentence).split()) for sentence in sentences]
 
 
 def question_lines(run: Run) -> list[str]:
-    """The open question of a run: what is asked, and how to answer."""
+    """The open question of a run: the text and how to answer."""
     question = run.question
     if question is None:
         return []
-    asked = clean(question.text).strip().splitlines() or [""]
+    text = clean(question.text).strip().splitlines() or [""]
     return [
         f"Question {question.id} ({question.kind}):",
-        *(f"  {line}" for line in asked),
-        f"  Answer: flyball answer {question.id} {'|'.join(question.verbs)}",
+        *(f"  {line}" for line in text),
+        f"  Answer: {reasons.how_to_answer(question)}",
     ]
 
 
-def certificate_file(app: App, run: Run) -> Path | None:
-    path = app.dirs.run(run.id).certificate
+def certificate_file(records: Records, run: Run) -> Path | None:
+    path = records.dirs.run(run.id).certificate
     return path if run.certificate and path.exists() else None
 
 
-def closing(app: App, run: Run) -> list[str]:
-    """What a person sees when `run` lets go: why, where the work is, and how to look further."""
-    lines = why(app, run)
-    asks = asking(app, run)
-    if asks is not None:
-        lines += ["", *question_lines(asks)]
-    return [*lines, "", *(f"  {name:<12} {value}" for name, value in _places(app, run))]
+def closing(records: Records, run: Run) -> list[str]:
+    """What is printed when `run` or `watch` is done: why it stopped, the question, where the result is."""
+    lines = why(records, run)
+    asker = asking(records, run)
+    if asker is not None:
+        lines = [*lines[:-1], "", *question_lines(asker)]
+    rows = [f"  {name:<12} {value}" for name, value in _places(records, run, asker)]
+    return [*lines, "", *rows] if rows else lines
 
 
-def _places(app: App, run: Run) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    if not run.settings.proof:
-        found.append(("proof", "unproven: no proof command is configured ([proof] commands)"))
-    if run.owner and run.changed:
-        found.append(
-            ("branch", f"flyball/{run.id}, {many(len(run.changed), 'file')} changed: {some(run.changed)}")
-        )
-    certificate = certificate_file(app, run)
-    if certificate:
-        found.append(("certificate", str(certificate)))
-    if not (run.status == "ended" or asking(app, run)):
-        found.append(("go on", f"flyball resume {run.id}"))
-    found.append(("look", f"flyball show {run.id} · flyball log {run.id} · flyball diff {run.id}"))
-    return found
-
-
-def title(run: Run) -> str:
-    return f"{run.id} ({run.machine.name}): {one_line(run.began.task, 80)}"
-
-
-def _tolerate_narrow_encodings() -> None:
-    """A character that the terminal cannot show is no reason to fail."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+def _places(records: Records, run: Run, asker: Run | None) -> list[tuple[str, str]]:
+    certificate = certificate_file(records, run)
+    changed = f"{plural(len(run.changed), 'file')}: {first_few(run.changed)}" if run.changed else ""
+    see = ["show", "log", "diff"] if run.changed or asker else ["show", "log"]
+    rows = [
+        ("changed", changed),
+        ("branch", f"flyball/{run.id}" if run.owner and run.changed else ""),
+        ("certificate", str(certificate) if certificate else ""),
+        ("details", " · ".join(f"flyball {command} {run.id}" for command in see)),
+    ]
+    return [(name, value) for name, value in rows if value]

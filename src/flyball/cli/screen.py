@@ -1,6 +1,6 @@
-"""Progress: on a terminal the lines go by above a panel that says what is being done now; in a pipe, lines alone.
+"""Progress output: on a terminal lines above a live status, in a pipe and with NO_COLOR plain lines.
 
-A screen never stops a run: who no longer reads is no longer told.
+Output never stops a run: if nobody reads it any more, it is dropped.
 """
 
 from __future__ import annotations
@@ -10,102 +10,68 @@ import os
 import sys
 import time
 from collections.abc import Generator
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, TextIO
 
 from flyball.cli.runs import question_lines
 from flyball.core import events as e
-from flyball.core.durations import elapsed
 from flyball.core.run import Run
-from flyball.core.stops import dollars
-from flyball.views.run_view import next_step
-from flyball.views.text import clock, many, one_line
-from flyball.views.timeline import Line, Teller
+from flyball.views.live import Live
+from flyball.views.text import clock
+from flyball.views.timeline import Line, Timeline
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-TONES = {"good": "green", "bad": "red", "warn": "yellow", "dim": "dim"}
-WHERE = 16
-PANEL_ROWS = 8
+# tone of a line -> symbol and colour
+MARKS = {
+    "good": ("✓", "green"),
+    "bad": ("✗", "red"),
+    "warn": ("●", "yellow"),
+    "wait": ("⏸", "yellow"),
+    "ask": ("?", "yellow"),
+    "dim": (" ", "dim"),
+    "": ("●", ""),
+}
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+PLACE_WIDTH = 16
+LIVE_RUNS = 8
 
 
-class Scene:
-    """What is going on: the runs as they are now, and what the agents were last seen doing."""
-
-    def __init__(self) -> None:
-        self.runs: dict[str, Run] = {}
-        self.doing: dict[str, str] = {}
-        self.since: dict[str, int] = {}  # when the act in flight began
-        self.note = ""
-
-    def roots(self) -> list[Run]:
-        return [run for run in list(self.runs.values()) if not run.began.parent and run.status != "ended"]
-
-    def leaf(self, run: Run) -> Run:
-        """The run below that does the work."""
-        while run.child and run.child in self.runs and self.runs[run.child].status != "ended":
-            run = self.runs[run.child]
-        return run
-
-    def path(self, run: Run) -> str:
-        names = [f"{run.machine.name} · {run.state}"]
-        leaf = self.leaf(run)
-        return names[0] if leaf is run else f"{names[0]} › {leaf.machine.name} · {leaf.state}"
-
-
-def counts(run: Run, now: int) -> str:
-    """Turn, iteration, elapsed, cost."""
-    most = run.most("iterations")
-    parts = [many(run.turns, "turn")]
-    if run.iteration:
-        parts.append(f"iteration {run.iteration}{f'/{most}' if most else ''}")
-    parts += [elapsed(now - run.began.at), dollars(run.spent.cost_uusd)]
-    return " · ".join(parts)
-
-
-def now_doing(scene: Scene, run: Run, now: int) -> str:
-    """One line: the act in flight, the countdown, or what a person is asked."""
-    leaf = scene.leaf(run)
-    if leaf.question:
-        return f"asks: {one_line(leaf.question.text, 100)}  {next_step(leaf)}"
-    if leaf.until is not None and leaf.status == "waiting":
-        code = leaf.stop.code if leaf.stop else ""
-        return f"{code}: goes on in {elapsed(leaf.until - now)}, at {clock(leaf.until)}"
-    if leaf.status != "running" or leaf.act is None:
-        return leaf.status
-    doing = f": {one_line(scene.doing.get(leaf.id, ''), 120)}" if scene.doing.get(leaf.id) else ""
-    what = leaf.act.do.removeprefix("agent:") + (f" ({leaf.act.why})" if leaf.act.why else "")
-    by = f", {one_line(leaf.act.agent, 40)}" if leaf.act.agent else ""
-    return f"{what}{by}, {elapsed(now - scene.since.get(leaf.id, leaf.at))}{doing}"
+def tone_of(status: str, end: str, asks: bool = False) -> str:
+    """The tone of a run, by its status."""
+    if status == "ended":
+        return "good" if end == "success" else "bad"
+    return "" if status == "running" else "ask" if asks else "wait"
 
 
 class Screen:
-    """Says nothing; the others say it somewhere."""
+    """Prints nothing; the subclasses do."""
 
     def __init__(self) -> None:
-        self.scene, self.teller = Scene(), Teller()
-        self.stays = False  # questions are shown as they come: the end, which shows them too, is far
+        self.live, self.timeline = Live(), Timeline()
+        self.stays = False  # questions are printed as they come, since the summary comes much later
 
-    def meet(self, run: Run) -> None:
-        self.scene.runs[run.id] = run
-        self.scene.since.setdefault(run.id, run.at)
-        self.teller.meet(run)
+    def add(self, run: Run) -> None:
+        """A run that started before this process did."""
+        self.live.runs[run.id] = run
+        self.live.since.setdefault(run.id, run.at)
+        self.timeline.add(run)
 
     def event(self, run: Run, event: e.AnyEvent) -> None:
         if not isinstance(event, e.RunBegan):
-            self.teller.meet(self.scene.runs.get(run.id, run))
-        self.scene.runs[run.id] = run
+            self.timeline.add(self.live.runs.get(run.id, run))
+        self.live.runs[run.id] = run
         if isinstance(event, e.ActStarted | e.ActFinished):
-            self.scene.doing.pop(run.id, None)
-            self.scene.since[run.id] = event.at
-        self.line(self.teller.line(run.id, event))
+            self.live.calls.pop(run.id, None)
+            self.live.since[run.id] = event.at
+        self.line(self.timeline.line(run.id, event))
         if self.stays and isinstance(event, e.Stopped) and event.question and run.question == event.question:
             self.say("\n".join(question_lines(run)))
 
-    def doing(self, run_id: str, text: str) -> None:
-        """Called from any thread."""
-        self.scene.doing[run_id] = text
+    def show_call(self, run_id: str, call: str) -> None:
+        """What an agent does now. May be called from any thread."""
+        self.live.calls[run_id] = call
 
     def line(self, line: Line) -> None: ...
 
@@ -113,13 +79,17 @@ class Screen:
 
     def warn(self, text: str) -> None: ...
 
+    def close(self, run: Run, lines: list[str]) -> None:
+        """Print the summary of a run."""
+        self.say("\n".join(("", *lines)))
+
     @contextlib.contextmanager
     def shown(self) -> Generator[None]:
         yield
 
 
-def nobody_reads(out: IO[str]) -> None:
-    """The reader has gone, or the disk is full. The run goes on; what is still buffered goes nowhere."""
+def discard(out: IO[str]) -> None:
+    """Nobody reads this stream any more, or the disk is full. Throw away what is still buffered."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, out.fileno())
@@ -127,7 +97,7 @@ def nobody_reads(out: IO[str]) -> None:
 
 
 class Plain(Screen):
-    """A line each, at once."""
+    """One line for each event."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__()
@@ -135,7 +105,7 @@ class Plain(Screen):
 
     def line(self, line: Line) -> None:
         if line.level > 0:
-            self.say(f"{clock(line.at)}  {line.where:<{WHERE}}  {line.text}")
+            self.say(f"{clock(line.at)}  {line.where:<{PLACE_WIDTH}}  {line.text}")
 
     def say(self, text: str) -> None:
         if self.out is None:
@@ -144,7 +114,7 @@ class Plain(Screen):
             self.out.write(text + "\n")
             self.out.flush()
         except (OSError, ValueError):
-            nobody_reads(self.out)
+            discard(self.out)
             self.out = None
 
     def warn(self, text: str) -> None:
@@ -152,67 +122,89 @@ class Plain(Screen):
 
 
 class Terminal(Screen):
+    """Lines with symbols and colours, and below them what each run is doing now."""
+
     def __init__(self, console: Console) -> None:
         super().__init__()
-        self.console = console
+        self.console, self.warning = console, ""
 
     def line(self, line: Line) -> None:
-        from rich.text import Text
-
-        if line.level < 2:
-            return
-        text = Text(f"{clock(line.at)}  ", "dim")
-        text.append(f"{line.where:<{WHERE}}  ", "cyan")
-        text.append(line.text, TONES.get(line.tone, ""))
-        self._print(text)
+        if line.level == 2:
+            mark, style = MARKS[line.tone]
+            place = f"{line.where:<{PLACE_WIDTH}}"
+            self._print(self._hanging([(mark, style), (place, "cyan"), (line.text, style)]))
 
     def say(self, text: str) -> None:
         self._print(text)
 
-    def _print(self, text: str | Text) -> None:
+    def close(self, run: Run, lines: list[str]) -> None:
+        """The first line in the colour of the result, the rest calm."""
+        mark, style = MARKS[tone_of(run.status, run.end, run.question is not None)]
+        self._print("")
+        self._print(self._hanging([(mark, style), (lines[0], f"bold {style}".strip())]))
+        for line in lines[1:]:
+            name, _, value = line.strip().partition("  ")
+            is_row = line.startswith("  ") and bool(value)
+            cells = (
+                [(" ", ""), (f"{name:<12}", "dim"), (value.strip(), "")]
+                if is_row
+                else [(" ", ""), (line, "")]
+            )
+            self._print(self._hanging(cells))
+
+    def _hanging(self, cells: list[tuple[str, str]]) -> RenderableType:
+        """Columns of which the last one wraps under itself."""
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        for _ in cells[:-1]:
+            grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(*(Text(text, style) for text, style in cells))
+        return grid
+
+    def _print(self, content: RenderableType) -> None:
         try:
-            self.console.print(text, markup=False, highlight=False)
+            self.console.print(content, markup=False, highlight=False)
         except (OSError, ValueError):  # the terminal was closed
-            nobody_reads(self.console.file)
+            discard(self.console.file)
 
     def warn(self, text: str) -> None:
-        self.scene.note = text
+        self.warning = text
 
     @contextlib.contextmanager
     def shown(self) -> Generator[None]:
-        from rich.live import Live
+        from rich.live import Live as Region
 
-        live = Live(
-            get_renderable=self._panel,
+        region = Region(
+            get_renderable=self._status,
             console=self.console,
             refresh_per_second=4,
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        live.start()
+        region.start()
         try:
             yield
         finally:
             with contextlib.suppress(OSError, ValueError):
-                live.stop()
+                region.stop()
 
-    def _panel(self) -> RenderableType:
+    def _status(self) -> RenderableType:
         from rich.console import Group
 
         now = time.time_ns() // 1000
-        rows: list[Any] = []
-        for run in self.scene.roots()[:PANEL_ROWS]:
-            rows += self._rows(run, now)
-        if self.scene.note:
-            rows.append(_row("", self.scene.note, "yellow"))
-        return Group(*rows)
+        rows = [row for run in self.live.active()[:LIVE_RUNS] for row in self._rows(run, now)]
+        return Group(*rows, *([_row("", self.warning, "yellow")] if self.warning else []))
 
     def _rows(self, run: Run, now: int) -> list[Text]:
-        turning = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[now // 250_000 % 10] if run.status == "running" else "●"
-        style = "yellow" if run.status != "running" else ""
-        head = _row(turning, f"{run.id}  {self.scene.path(run)}  {counts(run, now)}", "bold")
-        return [head, _row("", now_doing(self.scene, run, now), style)]
+        mark, style = MARKS[tone_of(run.status, run.end, self.live.working(run).question is not None)]
+        if run.status == "running":
+            mark = SPINNER[now // 250_000 % len(SPINNER)]
+        head = f"{self.live.place(run)} · {self.live.counters(run, now)}"
+        return [_row(mark, head, "bold"), _row("", self.live.now(run, now), style or "dim")]
 
 
 def _row(mark: str, text: str, style: str) -> Text:
@@ -227,9 +219,9 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def open_screen(as_json: bool = False) -> Screen:
-    """Progress goes to stdout, or where that carries JSON, to stderr."""
+    """Progress goes to stdout, or to stderr if stdout carries JSON."""
     out = sys.stderr if as_json else sys.stdout
-    if not is_terminal(out):
+    if not is_terminal(out) or os.environ.get("NO_COLOR"):
         return Plain(out)
     from rich.console import Console
 

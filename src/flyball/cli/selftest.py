@@ -1,4 +1,4 @@
-"""`selftest`: Flyball tried against itself on this machine, offline."""
+"""`flyball selftest`: test Flyball on this computer, offline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from flyball.cli.runs import print_json
+from flyball.cli.shared import JSON, examples, print_json
 from flyball.errors import UserError
 from flyball.lab.selftest.chaos import LANES, Tally, facts
 from flyball.lab.selftest.chaos import chaos as run_chaos
@@ -19,49 +19,49 @@ from flyball.lab.selftest.storage import Swept, sweep
 from flyball.lab.selftest.trial import QUICK, USUAL, Part, Trial, trial
 from flyball.lab.selftest.trial import facts as trial_facts
 from flyball.runtime.app import App
-from flyball.views.text import many
+from flyball.views.text import plural
 
 SHOWN = 8  # of what went wrong in one part
 
 
 @click.group(
     invoke_without_command=True,
-    epilog="""\b
-Examples:
-  flyball selftest
-  flyball selftest --quick --report selftest.txt
-  flyball selftest chaos --kills 50""",
+    epilog=examples(
+        "flyball selftest --quick",
+        "flyball selftest --report selftest.txt",
+        "flyball selftest chaos --kills 50",
+    ),
 )
-@click.option("--quick", is_flag=True, help="Try little of everything.")
+@click.option("--quick", is_flag=True, help="A shorter test.")
+@click.option("--seed", type=int, default=None, metavar="S", help="The random seed (default: random).")
 @click.option(
-    "--seed", type=int, default=None, metavar="S", help="Which worlds, kills and faults; random unless given."
+    "--report", type=click.Path(path_type=Path), metavar="FILE", help="Also write the report to a file."
 )
-@click.option(
-    "--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to this file, too."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one object; progress goes to stderr.")
+@JSON
 @click.pass_context
 def selftest(ctx: click.Context, quick: bool, seed: int | None, report: Path | None, as_json: bool) -> int:
-    """Try Flyball against itself on this machine and this disk: offline, in a folder of its own, in two minutes.
+    """Test Flyball on this computer and disk, in about two minutes.
 
-    The machines are proved, seeded worlds are played, a real supervisor is killed, the journal's laws are checked,
-    and faults of the disk are tried, beside the state directory. Exit code 0 only if everything held.
+    Proves the machines, simulates runs, kills a real process, checks the journal and injects disk faults, in a folder
+    next to the state directory.
+
+    Exit code 0 only if everything passed.
     """
     if ctx.invoked_subcommand is not None:
         return 0
-    found = trial(App().state_dir, QUICK if quick else USUAL, _progress(), seed)
-    text = "\n".join(page(found))
+    result = trial(App().state_dir, QUICK if quick else USUAL, _progress(), seed)
+    text = "\n".join(page(result))
     if report is not None:
         _write(report, text)
     if as_json:
-        print_json(trial_facts(found))
+        print_json(trial_facts(result))
     else:
         click.echo(text)
-    return 0 if found.good else 1
+    return 0 if result.good else 1
 
 
 def _progress() -> Callable[[str], None]:
-    """On a terminal one line that changes; in a pipe a line each."""
+    """On a terminal one line that is replaced; in a pipe one line each."""
     if not sys.stderr.isatty():
         return lambda text: click.echo(text, err=True)
     return lambda text: click.echo(f"\r\x1b[K{text[:100]}", err=True, nl=False)
@@ -71,30 +71,29 @@ def _write(file: Path, text: str) -> None:
     try:
         file.write_text(text + "\n", "utf-8")
     except OSError as problem:
-        raise UserError(f"{file} cannot be written: {problem.strerror}. Choose another place.") from None
+        raise UserError(f"Cannot write {file}: {problem.strerror}. Choose another file.") from None
 
 
-def page(found: Trial) -> Iterator[str]:
-    """What was tried, how many, what held; on what."""
+def page(result: Trial) -> Iterator[str]:
+    """What was tested and with what result, and the computer."""
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", err=True, nl=False)
-    yield f"Flyball's self-test, seed {found.seed}: {'everything held' if found.good else 'FAILED'}"
-    yield f"{found.took_s:.0f} s"
+    yield f"Self-test {'passed' if result.good else 'FAILED'} in {result.took_s:.0f} s (seed {result.seed})"
     yield ""
-    yield from (line for part in found.parts for line in _part(part))
-    yield "on"
-    yield from (f"  {name:<12} {value}" for name, value in found.machine.items())
-    yield f"  {'disk':<12} a page written and synced takes {found.sync_us} µs (median)"
-    if found.kept:
-        yield from ("", f"Everything is kept in {found.kept}.")
+    yield from (line for part in result.parts for line in _part(part))
+    yield "computer"
+    yield from (f"  {name:<12} {value}" for name, value in result.machine.items())
+    yield f"  {'disk':<12} {result.sync_us} µs to write and sync a page (median)"
+    if result.kept:
+        yield from ("", f"The files are kept in {result.kept}.")
 
 
 def _part(part: Part) -> Iterator[str]:
-    yield f"{part.name:<10} {'held' if part.held else 'FAILED':<7} {part.took_s:>4.0f} s"
+    yield f"{part.name:<10} {'passed' if part.held else 'FAILED':<7} {part.took_s:>4.0f} s"
     yield from textwrap.wrap(part.tried, 100, initial_indent="  ", subsequent_indent="  ")
     plain = {name: value for name, value in part.figures.items() if isinstance(value, int)}
-    told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in plain.items())
-    yield from textwrap.wrap(told, 100, initial_indent="  ", subsequent_indent="  ")
+    figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in plain.items())
+    yield from textwrap.wrap(figures, 100, initial_indent="  ", subsequent_indent="  ")
     yield from (f"  ! {what}" for what in part.wrong[:SHOWN])
     if len(part.wrong) > SHOWN:
         yield f"  ! and {len(part.wrong) - SHOWN} more"
@@ -102,20 +101,17 @@ def _part(part: Part) -> Iterator[str]:
 
 
 @selftest.command(
-    epilog="""\b
-Examples:
-  flyball selftest storage
-  flyball selftest storage --points 200 --seed 7 --json"""
+    epilog=examples("flyball selftest storage", "flyball selftest storage --points 200 --seed 7 --json")
 )
-@click.option("--points", type=click.IntRange(min=1), metavar="N", help="How many; all unless given.")
 @click.option(
-    "--seed", type=int, default=0, show_default=True, metavar="S", help="Which, and what a power cut leaves."
+    "--points", type=click.IntRange(min=1), metavar="N", help="The number of faults (default: all)."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one object; progress goes to stderr.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="The random seed.")
+@JSON
 def storage(points: int | None, seed: int, as_json: bool) -> int:
-    """Let every write and every sync of a 200-event run fail, tear, be lost, or find the disk full.
+    """Let every write and sync of a run fail, tear, get lost or hit a full disk.
 
-    Real SQLite on a disk of ours. Each fault must leave a prefix of what was acknowledged, or a refusal in a sentence.
+    After each fault the journal must hold a prefix of what was acknowledged, or be refused with a clear message.
     """
     say = _progress()
     with tempfile.TemporaryDirectory(prefix="flyball-storage-") as folder:
@@ -133,35 +129,30 @@ def _counted(say: Callable[[str], None], done: int, of: int) -> None:
 
 
 def _swept(swept: Swept) -> Iterator[str]:
-    deeds = ", ".join(many(count, kind) for kind, count in sorted(swept.deeds.items()))
+    operations = ", ".join(plural(count, kind) for kind, count in sorted(swept.deeds.items()))
     yield ""
-    yield f"a run of {swept.events} events: {deeds}; {many(swept.points, 'fault')}"
-    yield f"  everything acknowledged was there   {swept.kept:>5}   ({swept.unharmed} came to nothing)"
-    yield f"  the disk lied, a prefix is left     {swept.shorter:>5}"
-    yield f"  the disk lied, and it is refused    {swept.refused:>5}"
-    yield f"  anything else                       {len(swept.wrong):>5}"
+    yield f"A run of {swept.events} events ({operations}), {plural(swept.points, 'fault')}"
+    yield f"  nothing lost                     {swept.kept:>5}   ({swept.unharmed} without effect)"
+    yield f"  disk lied, a prefix remains      {swept.shorter:>5}"
+    yield f"  disk lied, journal refused       {swept.refused:>5}"
+    yield f"  anything else (must be 0)        {len(swept.wrong):>5}"
     yield ""
     yield "passed" if swept.good else "FAILED"
     yield from (f"  {what}" for what in swept.wrong[:SHOWN])
 
 
 @selftest.command(
-    epilog="""\b
-Examples:
-  flyball selftest chaos
-  flyball selftest chaos --kills 1000 --seed 7 --json"""
+    epilog=examples("flyball selftest chaos", "flyball selftest chaos --kills 1000 --seed 7 --json")
 )
-@click.option("--kills", default=50, show_default=True, metavar="N", help="How many.")
-@click.option(
-    "--seed", type=int, default=None, metavar="S", help="Which runs, and when; random unless given."
-)
-@click.option("--keep", is_flag=True, help="Leave the folder with its journals in place.")
-@click.option("--json", "as_json", is_flag=True, help="Print one object; progress goes to stderr.")
+@click.option("--kills", default=50, show_default=True, metavar="N", help="The number of kills.")
+@click.option("--seed", type=int, default=None, metavar="S", help="The random seed (default: random).")
+@click.option("--keep", is_flag=True, help="Keep the folder with its journals.")
+@JSON
 def chaos(kills: int, seed: int | None, keep: bool, as_json: bool) -> int:
-    """Kill a real supervisor with -9 at random instants, resume it, and count what was lost or done twice.
+    """Kill real runs with -9 at random moments and count what was lost.
 
-    Runs of every kind (build, loop, review, task; limits, questions) are played by scripts. Exit code 0 only if
-    no event was lost, no effect doubled, and every run ended as it does undisturbed.
+    Scripted runs of all kinds are killed and resumed. Exit code 0 only if no event was lost, nothing was done twice,
+    and every run ended as it does without kills.
     """
     if kills < 1:
         raise click.BadParameter("at least one kill is needed.", param_hint="--kills")
@@ -174,30 +165,30 @@ def chaos(kills: int, seed: int | None, keep: bool, as_json: bool) -> int:
     return 0 if tally.good else 1
 
 
-def _page(seen: Tally) -> list[str]:
-    """One page: what was done, what must be zero, how fast."""
+def _page(tally: Tally) -> list[str]:
+    """What was done, what must be zero, how fast."""
     return [
         "",
-        f"{many(seen.kills, 'kill')} of a real supervisor, {seen.with_keepers} of them with the keepers of its acts",
-        f"{LANES} at a time, seed {seen.seed}",
-        f"{many(seen.runs, 'run')} to the end, {many(seen.events, 'event')} in the journals:",
-        *(f"  {count:>4}  {name}" for name, count in sorted(seen.plots.items())),
+        f"{plural(tally.kills, 'kill')} of a real process, {tally.with_keepers} of them with the keepers of its agents",
+        f"{LANES} runs at a time, seed {tally.seed}",
+        f"{plural(tally.runs, 'run')} to the end, {plural(tally.events, 'event')} in the journals:",
+        *(f"  {count:>4}  {name}" for name, count in sorted(tally.plots.items())),
         "",
-        f"  events lost           {seen.events_lost:>5}   of {seen.acknowledged} heads read before the kills",
-        f"  effects doubled       {seen.effects_doubled:>5}   of {seen.witnessed} witnessed from outside",
-        f"  effects missing       {seen.effects_missing:>5}",
-        f"  effects unannounced   {seen.effects_unannounced:>5}",
-        f"  other ends            {seen.other_ends:>5}   of {seen.runs} runs, each held against the undisturbed one",
-        f"  journal faults        {seen.faults:>5}",
+        f"  events lost           {tally.events_lost:>5}   of {tally.acknowledged} read before the kills",
+        f"  effects doubled       {tally.effects_doubled:>5}   of {tally.witnessed} observed from outside",
+        f"  effects missing       {tally.effects_missing:>5}",
+        f"  effects unannounced   {tally.effects_unannounced:>5}",
+        f"  different results     {tally.other_ends:>5}   of {tally.runs} runs, compared with runs without kills",
+        f"  journal faults        {tally.faults:>5}",
         "",
-        f"  acts interrupted, said so and begun anew: {seen.interrupted}",
-        f"  loose ends that `flyball check` names: {_loose(seen)}",
-        f"  {seen.took_s:.0f} s, {seen.kills_a_minute} kills a minute",
+        f"  acts interrupted and restarted: {tally.interrupted}",
+        f"  leftovers that `flyball check` lists: {_loose(tally)}",
+        f"  {tally.took_s:.0f} s, {tally.kills_a_minute} kills a minute",
         "",
-        "passed" if seen.good else "FAILED",
-        *(f"  {complaint}" for complaint in seen.complaints),
+        "passed" if tally.good else "FAILED",
+        *(f"  {complaint}" for complaint in tally.complaints),
     ]
 
 
-def _loose(seen: Tally) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in sorted(seen.loose_ends.items())) or "none"
+def _loose(tally: Tally) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(tally.loose_ends.items())) or "none"

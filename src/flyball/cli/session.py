@@ -1,7 +1,7 @@
-"""This process as a driver: it drives its runs until each has ended or waits for a person.
+"""Runs runs in this process until each has ended or waits for a person.
 
-Ctrl+C once stops after this turn, twice now, a third time leaves at once; SIGTERM and a closed terminal are
-like the second. Whatever happens, the runs can be resumed.
+Ctrl+C once stops after the current turn, twice stops now, a third time exits at once. SIGTERM and a closed terminal
+stop now. The runs can always be resumed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flyball.views import run_view
 
 INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-AT_ONCE = 3
+EXIT_PRESSES = 3
 
 
 class Session:
@@ -31,7 +31,7 @@ class Session:
         self.app, self.screen, self.stay = app, screen, stay
         screen.stays = stay
         self.driver = Driver(app.state_dir)
-        self.supervisor = app.supervisor(self.driver, screen.event, screen.doing)
+        self.supervisor = app.supervisor(self.driver, screen.event, screen.show_call)
         self.roots: list[str] = []
         self.presses = 0
 
@@ -40,7 +40,7 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(FlyballError, OSError):
-            self.app.heads.flush()  # before the leases go: what nobody drives is signed to its end
+            self.app.heads.flush()  # while the leases are held: a stopped run has a signed head
         with contextlib.suppress(FlyballError, OSError):
             self.supervisor.close()
         self.driver.close()
@@ -65,7 +65,7 @@ class Session:
         return self.supervisor.driven[root].run
 
     def drive(self) -> None:
-        """Until every run has ended or waits for a person."""
+        """Run until every run has ended or waits for a person."""
         try:
             with self._signals(), self.screen.shown():
                 self.supervisor.drive(self._done)
@@ -73,7 +73,7 @@ class Session:
             raise
         except JournalError as problem:
             names = " ".join(self.roots)
-            raise JournalError(f"{problem} Then `flyball resume {names}` goes on.") from problem
+            raise JournalError(f"{problem} Then continue with `flyball resume {names}`.") from problem
 
     def exit_code(self) -> int:
         return max((self._code(self.run(root)) for root in self.roots), default=0)
@@ -81,13 +81,13 @@ class Session:
     def _code(self, run: Run) -> int:
         return INTERRUPTED if self.presses and run.status != "ended" else run_view.exit_code(run)
 
-    # ---- when to let go ----
+    # ---- when to stop ----
 
     def _done(self) -> bool:
         return all(self._rests(self.run(root)) for root in self.roots)
 
     def _rests(self, run: Run) -> bool:
-        """A limit clears by itself, so it is waited for; a person is waited for where somebody may sit."""
+        """A rate limit ends by itself, so wait for it; wait for a person only if one may be there."""
         if run.status == "running":
             return False
         if run.status == "ended":
@@ -106,37 +106,37 @@ class Session:
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:
-        """A signal is a byte that wakes the loop: nothing is interrupted in the middle of a deed."""
-        ear, mouth = socket.socketpair()
-        ear.setblocking(False)
-        mouth.setblocking(False)
-        before = {number: signal.signal(number, self._pressed) for number in SIGNALS}
-        previous = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
-        self.supervisor.listen_to(ear, lambda: self._heard(ear))
+        """A signal becomes a byte that wakes the loop, so nothing is interrupted halfway."""
+        reader, writer = socket.socketpair()
+        reader.setblocking(False)
+        writer.setblocking(False)
+        before = {number: signal.signal(number, self._count_press) for number in SIGNALS}
+        previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        self.supervisor.listen_to(reader, lambda: self._on_signal(reader))
         try:
             yield
         finally:
             signal.set_wakeup_fd(previous)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            ear.close()
-            mouth.close()
+            reader.close()
+            writer.close()
 
-    def _pressed(self, number: int, _frame: FrameType | None) -> None:
+    def _count_press(self, number: int, _frame: FrameType | None) -> None:
         self.presses += 1 if number == signal.SIGINT else 2
-        if number == signal.SIGINT and self.presses > AT_ONCE:
+        if number == signal.SIGINT and self.presses > EXIT_PRESSES:
             os._exit(INTERRUPTED)
 
-    def _heard(self, ear: socket.socket) -> None:
-        """Another signal may come in meanwhile, so that all that is asked is asked again; it does no harm."""
+    def _on_signal(self, reader: socket.socket) -> None:
+        """Act on the signals so far. More may come meanwhile; asking twice does no harm."""
         with contextlib.suppress(BlockingIOError):
-            while ear.recv(64):
+            while reader.recv(64):
                 pass
         if not self.presses or self._done():
             return
         self.supervisor.ask("interrupt")
         if self.presses == 1:
-            self.screen.warn("Stopping after this turn; Ctrl+C again stops now.")
+            self.screen.warn("Stopping after this turn. Press Ctrl+C again to stop now.")
             return
         self.screen.warn("Stopping now.")
         self.supervisor.stop_now()

@@ -1,4 +1,4 @@
-"""`flyball simulate`: the production code under a virtual clock, in worlds that are made of a seed each."""
+"""`flyball simulate`: run the production code under a virtual clock, in a world made from a seed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from flyball.cli.where import EXAMPLE, print_json
+from flyball.cli.shared import JSON, examples, print_json
 from flyball.core.durations import elapsed
 from flyball.lab.simulate.campaign import Campaign, aimed, traced
 from flyball.lab.simulate.campaign import simulate as play
@@ -15,78 +15,90 @@ from flyball.lab.simulate.coverage import Reached, reach
 from flyball.lab.simulate.fault_kinds import FAULTS
 from flyball.lab.simulate.world import Told
 from flyball.machines import SHIPPED
-from flyball.views.text import many
+from flyball.views.text import plural
 
 SEEDS = 100
 SHOWN = 40  # of what was never reached
 
 
-@click.command(
-    help="Play Flyball under a virtual clock, in worlds made of a seed each: agents that lie, hang and die, disks "
-    "that fail, crashes at any append, limits, people, clock jumps. Most seeds aim for one of the states, outcomes and "
-    "faults that `flyball prove` finds reachable; the rest go by lot. Every fact is judged as it becomes durable. The "
-    "same seed gives the same journal, byte for byte. Exit code 1 if a law is broken."
-    f"\n\n{EXAMPLE}flyball simulate --seeds 2000\n  flyball simulate --seed 42 --trace"
+@click.command(epilog=examples("flyball simulate --seeds 200", "flyball simulate --seed 42 --trace"))
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"The number of seeds (default: {SEEDS}; 1 with --seed).",
 )
-@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help=f"How many ({SEEDS}; with --seed 1).")
-@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="The first one (0).")
-@click.option("--machine", type=click.Choice(SHIPPED), metavar="M", help="Only runs of this machine.")
-@click.option("--least", type=click.IntRange(0, 100), metavar="PERCENT", help="Fail if less was reached.")
-@click.option("--trace", is_flag=True, help="Print every event of every seed.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts for programs.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="The first seed (default: 0).")
+@click.option("--machine", type=click.Choice(SHIPPED), metavar="M", help="Only simulate this machine.")
+@click.option("--least", type=click.IntRange(0, 100), metavar="PERCENT", help="Fail below this coverage.")
+@click.option("--trace", is_flag=True, help="Print every event.")
+@JSON
 def simulate(
     seeds: int | None, seed: int | None, machine: str | None, least: int | None, trace: bool, as_json: bool
 ) -> int:
+    """Simulate runs in hostile random worlds and check every law.
+
+    Agents lie, hang and die, disks fail, processes crash, limits run out and clocks jump. Most seeds aim for one of
+    the states, outcomes and faults that `flyball prove` can reach. The same seed gives the same journal, byte for byte.
+
+    Exit code 1 if a law is broken.
+    """
     first, count, only = seed or 0, seeds or (SEEDS if seed is None else 1), machine or ""
     watch = _shown(only) if trace and not as_json else _quiet
-    found = play(range(first, first + count), only, watch)
+    campaign = play(range(first, first + count), only, watch)
     if as_json:
-        print_json(facts(found, first, only))
+        print_json(facts(campaign, first, only))
     else:
-        click.echo("\n".join(page(found, first, only)))
-    return 0 if found.good and not _short(_reached(found, only), least or 0) else 1
+        click.echo("\n".join(page(campaign, first, only)))
+    return 0 if campaign.good and not _short(_reached(campaign, only), least or 0) else 1
 
 
-def _quiet(told: Told) -> None:
-    """Only what comes of it is shown."""
+def _quiet(world: Told) -> None:
+    """Print nothing until the end."""
 
 
 def _shown(machine: str) -> Any:
-    def show(told: Told) -> None:
-        click.echo(f"seed {told.seed}: {aimed(told.seed, machine)}")
-        click.echo("\n".join(traced(told.lines)))
+    def show(world: Told) -> None:
+        click.echo(f"seed {world.seed}: {aimed(world.seed, machine)}")
+        click.echo("\n".join(traced(world.lines)))
 
     return show
 
 
-def _reached(found: Campaign, machine: str) -> list[Reached]:
-    return [reach(name, found.coverage) for name in ([machine] if machine else SHIPPED)]
+def _reached(campaign: Campaign, machine: str) -> list[Reached]:
+    return [reach(name, campaign.coverage) for name in ([machine] if machine else SHIPPED)]
 
 
 def _short(reached: list[Reached], least: int) -> list[str]:
     return [r.machine for r in reached if r.triples[0] * 100 < r.triples[1] * least]
 
 
-# ---- in words ----------------------------------------------------------------------------------------------------------
+# ---- as text ----------------------------------------------------------------------------------------------------------
 
 
-def page(found: Campaign, first: int, machine: str = "") -> Iterator[str]:
-    yield from (line for told in found.failed for line in _failure(told, machine))
-    last = first + found.seeds - 1
-    yield f"{many(found.seeds, 'seed')} ({first} to {last}), {many(found.events, 'event')} in {found.took_s:.1f} s"
-    virtual = f"{elapsed(found.virtual_us)} of virtual time, {found.hours_a_minute:,} virtual hours a minute"
-    yield f"{virtual}, {found.events_a_second:,} events a second"
+def page(campaign: Campaign, first: int, machine: str = "") -> Iterator[str]:
+    yield from (line for world in campaign.failed for line in _failure(world, machine))
+    last = first + campaign.seeds - 1
+    yield f"{plural(campaign.seeds, 'seed')} ({first} to {last}), {plural(campaign.events, 'event')} in {campaign.took_s:.1f} s"
+    virtual = (
+        f"{elapsed(campaign.virtual_us)} of virtual time, {campaign.hours_a_minute:,} virtual hours a minute"
+    )
+    yield f"{virtual}, {campaign.events_a_second:,} events a second"
     yield ""
-    yield "how the runs ended"
-    yield from (f"  {n:>6}  {end}" for end, n in found.coverage.ends.most_common() if n)
+    yield "How the runs ended:"
+    yield from (f"  {n:>6}  {end}" for end, n in campaign.coverage.ends.most_common() if n)
     yield ""
-    reached = _reached(found, machine)
-    yield "reached, of what `flyball prove` finds reachable"
+    reached = _reached(campaign, machine)
+    yield "Coverage of what `flyball prove` can reach:"
     yield "          state × outcome     state × fault       state × outcome × fault"
     yield from (f"  {r.machine:<8}{_of(r.outcomes):<20}{_of(r.faults):<20}{_of(r.triples)}" for r in reached)
     yield from _missing(reached)
     yield ""
-    yield "every law held" if found.good else f"FAILED: {', '.join(str(told.seed) for told in found.failed)}"
+    yield (
+        "All laws held."
+        if campaign.good
+        else f"FAILED: {', '.join(str(world.seed) for world in campaign.failed)}"
+    )
 
 
 def _of(pair: tuple[int, int]) -> str:
@@ -95,48 +107,48 @@ def _of(pair: tuple[int, int]) -> str:
 
 
 def _missing(reached: list[Reached]) -> Iterator[str]:
-    """What was never reached: by state and outcome, with the faults that did not meet it."""
+    """State and outcome that were not covered, or the faults that did not occur there."""
     yield ""
-    yield "never reached"
+    yield "Not covered:"
     missing: dict[str, list[str]] = {}
     for machine, state, outcome in (pair for r in reached for pair in r.no_outcomes):
-        missing[f"{machine} {state} × {outcome}"] = ["at all"]
+        missing[f"{machine} {state} × {outcome}"] = ["never reached"]
     for machine, state, outcome, fault in (triple for r in reached for triple in r.no_triples):
         missing.setdefault(f"{machine} {state} × {outcome}", []).append(fault)
     lines = [
-        f"  {where}: {'at all' if 'at all' in faults else ', '.join(faults)}"
+        f"  {where}: {'never reached' if 'never reached' in faults else ', '.join(faults)}"
         for where, faults in missing.items()
     ]
     yield from lines[:SHOWN] or ["  nothing"]
     if len(lines) > SHOWN:
-        yield f"  and {len(lines) - SHOWN} more; `--json` lists them all"
+        yield f"  and {len(lines) - SHOWN} more (--json lists all)"
 
 
-def _failure(told: Told, machine: str) -> Iterator[str]:
-    yield f"seed {told.seed}: {told.law} is broken: {told.broken}"
-    yield from traced(told.lines)
-    yield from told.detail.splitlines()
+def _failure(world: Told, machine: str) -> Iterator[str]:
+    yield f"seed {world.seed}: {world.law} is broken: {world.broken}"
+    yield from traced(world.lines)
+    yield from world.detail.splitlines()
     only = f" --machine {machine}" if machine else ""
-    yield f"again: flyball simulate --seed {told.seed}{only} --trace"
+    yield f"Run it again: flyball simulate --seed {world.seed}{only} --trace"
     yield ""
 
 
 # ---- as facts ----------------------------------------------------------------------------------------------------------
 
 
-def facts(found: Campaign, first: int, machine: str = "") -> dict[str, Any]:
+def facts(campaign: Campaign, first: int, machine: str = "") -> dict[str, Any]:
     return {
-        "seeds": found.seeds,
+        "seeds": campaign.seeds,
         "first": first,
-        "events": found.events,
-        "virtual_hours": found.hours,
-        "took_s": round(found.took_s, 3),
-        "virtual_hours_a_minute": found.hours_a_minute,
-        "ends": {end: n for end, n in found.coverage.ends.most_common() if n},
-        "faults": {name: found.coverage.kinds[name] for name in FAULTS},
-        "coverage": [_counted(r) for r in _reached(found, machine)],
-        "failed": [{"seed": told.seed, "law": told.law, "says": told.broken} for told in found.failed],
-        "good": found.good,
+        "events": campaign.events,
+        "virtual_hours": campaign.hours,
+        "took_s": round(campaign.took_s, 3),
+        "virtual_hours_a_minute": campaign.hours_a_minute,
+        "ends": {end: n for end, n in campaign.coverage.ends.most_common() if n},
+        "faults": {name: campaign.coverage.kinds[name] for name in FAULTS},
+        "coverage": [_counted(r) for r in _reached(campaign, machine)],
+        "failed": [{"seed": world.seed, "law": world.law, "says": world.broken} for world in campaign.failed],
+        "good": campaign.good,
     }
 
 

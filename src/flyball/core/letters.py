@@ -252,6 +252,17 @@ def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:
     return isinstance(letter, Answer) and run.question is not None and letter.question == run.question.id
 
 
+def replaces(later: bytes, earlier: bytes) -> bool:
+    """Whether a later answer takes the place of an earlier one that was not taken: same question, same author."""
+    try:
+        new, old = decode(later), decode(earlier)
+    except msgspec.MsgspecError:
+        return False
+    if not (isinstance(new, Answer) and isinstance(old, Answer)):
+        return False
+    return (new.question, new.who) == (old.question, old.who)
+
+
 def wake(run: Run, now: int) -> list[e.AnyEvent]:
     """What `resume` means: a pause is over; a breakpoint is passed. An open question stays open."""
     if run.status == "running" and run.asked in ("interrupt", "pause", "stop"):

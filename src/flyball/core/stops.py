@@ -11,6 +11,7 @@ from flyball.core import codes
 from flyball.core import events as e
 from flyball.core.actors import actor_of
 from flyball.core.machine import OURS
+from flyball.core.money import dollars
 from flyball.core.run import Run
 
 VERBS: dict[str, tuple[str, ...]] = {
@@ -172,9 +173,3 @@ def _window_up(run: Run) -> e.Stop | None:
 
 def p90(values: tuple[int, ...]) -> int:
     return sorted(values)[(9 * len(values) + 9) // 10 - 1] if values else 0
-
-
-def dollars(uusd: int) -> str:
-    whole, rest = divmod(abs(uusd), 1_000_000)
-    cents = f"{rest:06d}".rstrip("0").ljust(2, "0")
-    return f"{'-' if uusd < 0 else ''}${whole}.{cents}"

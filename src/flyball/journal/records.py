@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flyball.core.run import Run
 from flyball.errors import NotFound, UserError
 from flyball.journal import driver as drivers
 from flyball.journal.heads import Heads
-from flyball.journal.history import load
 from flyball.journal.signing import NAME as KEY_FILE
 from flyball.journal.signing import Signer, load_or_create
 from flyball.journal.sqlite import SqliteJournal
 from flyball.reading.terminal import whole
 from flyball.state_dir import StateDir
+
+if TYPE_CHECKING:
+    from flyball.core.run import Run
 
 
 class Records:
@@ -94,6 +96,8 @@ class Records:
             return name
 
     def read(self, run_id: str) -> Run:
+        from flyball.journal.history import load  # a list of runs needs no rules
+
         return load(self.journal, run_id)[0]
 
     def driven(self, run_id: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flyball.authority import person
-from flyball.config import Paths, environment, paths
+from flyball.config.paths import Paths, environment, paths
 from flyball.core import events as e
 from flyball.core.letters import AnyLetter, encode, refusal
 from flyball.core.run import Run

@@ -12,7 +12,7 @@ from flyball import __version__
 from flyball.acts.run_files import require, shipped_policies
 from flyball.agents.registry import adapter
 from flyball.authority import trust
-from flyball.config import POLICY_FILE, Loaded, load
+from flyball.config.load import POLICY_FILE, Loaded, load
 from flyball.core import events as e
 from flyball.core.machine import Machine, State
 from flyball.core.settings import Settings

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, phase_us, react
-from flyball.core.letters import for_who_works, hear, settles, wake
+from flyball.core.letters import for_who_works, hear, replaces, settles, wake
 from flyball.core.run import BY_A_PERSON, Run
 from flyball.core.settings import Settings
 from flyball.errors import JournalError
@@ -327,23 +327,31 @@ class Supervisor:
     # ---- people ----
 
     def take_mail(self) -> None:
-        for letter in self.journal.mail_all(list(self.driven)):
+        letters = self.journal.mail_all(list(self.driven))
+        for number, letter in enumerate(letters, 1):
             if letter.run not in self.driven:  # an earlier letter ended it
                 continue
             batch = Batch(self.driven)
             hearing = self._at_work(letter.run) if for_who_works(letter.body) else letter.run
             batch.add(letter.run, (), letter.id)
-            batch.add(hearing, self._hear(batch.run(hearing), letter))
+            batch.add(hearing, self._hear(batch.run(hearing), letter, letters[number:]))
             self._commit(batch)
             if letter.run in self.driven:
                 self._spread_asked(letter.run)
 
-    def _hear(self, run: Run, letter: Letter) -> list[e.AnyEvent]:
-        """A letter that is not a person's own is refused, as a fact (HUMAN-4)."""
-        fault = self.fault_of(letter) if self.fault_of else ""
+    def _hear(self, run: Run, letter: Letter, later: Sequence[Letter]) -> list[e.AnyEvent]:
+        """A letter that is not a person's own is refused, as a fact (HUMAN-4), and so is an answer that its author
+        has replaced since."""
+        fault = self._fault(letter)
+        newer = [other for other in later if other.run == letter.run and replaces(other.body, letter.body)]
+        if not fault and any(not self._fault(other) for other in newer):
+            fault = "its author replaced it with a later answer"
         if fault:
             return [e.LetterRefused(at=self.clock.now(), letter=letter.id, reason=fault)]
         return hear(run, letter.body, letter.id, self.clock.now())
+
+    def _fault(self, letter: Letter) -> str:
+        return self.fault_of(letter) if self.fault_of else ""
 
     def _at_work(self, run_id: str) -> str:
         while self.driven[run_id].run.child in self.driven:

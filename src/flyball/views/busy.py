@@ -1,7 +1,7 @@
-"""Who works on what, and who takes what is next (LOOP-7). Reads the folds, decides nothing.
+"""Which agent works on which run, and which run it takes next (LOOP-7). Reads the runs, decides nothing.
 
-A run that is driven keeps its agent busy until it ends or waits for a person. A run that could go on but that nobody
-drives is next: the agent it needs takes it when that one is free, the oldest first.
+A run that a process runs keeps its agent busy until it ends or waits for a person. A run that could continue but has
+no process is next: the agent that it needs takes it when it is free, oldest run first.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from flyball.core.run import Run
 from flyball.views.loop_status import circuit, decision
 
 
-class Part(Struct, frozen=True, kw_only=True):
-    """One run in the orchestra. `next` is the run that its agent takes when this one exits."""
+class Assignment(Struct, frozen=True, kw_only=True):
+    """One run and its agent. `next` is the run that the agent takes after this one."""
 
     agent: str
     role: str
@@ -33,20 +33,20 @@ class Part(Struct, frozen=True, kw_only=True):
     next: str = ""
 
 
-def orchestra(runs: Iterable[tuple[Run, bool]]) -> list[Part]:
-    """The parts of all runs that have not ended, each with whether a process drives it; the oldest first."""
-    going = sorted((pair for pair in runs if pair[0].status != "ended"), key=lambda pair: pair[0].began.at)
-    parts = [_part(run, driven) for run, driven in going if not run.child]
+def assignments(runs: Iterable[tuple[Run, bool]]) -> list[Assignment]:
+    """The runs that have not ended, oldest first, each given with whether a process runs it."""
+    active = sorted((pair for pair in runs if pair[0].status != "ended"), key=lambda pair: pair[0].began.at)
+    rows = [_assignment(run, driven) for run, driven in active if not run.child]
     queue: dict[str, list[str]] = {}
-    for part in parts:
-        if part.status == "next":
-            queue.setdefault(part.agent, []).append(part.run)
-    return [_with_next(part, queue) for part in parts]
+    for row in rows:
+        if row.status == "next":
+            queue.setdefault(row.agent, []).append(row.run)
+    return [_with_next(row, queue) for row in rows]
 
 
-def _part(run: Run, driven: bool) -> Part:
+def _assignment(run: Run, driven: bool) -> Assignment:
     role = run.act.do.partition(":")[2] if run.act and run.act.agent else _role(run)
-    return Part(
+    return Assignment(
         agent=run.act.agent if run.act and run.act.agent else run.settings.agent_for(role),
         role=role,
         run=run.id,
@@ -63,11 +63,11 @@ def _part(run: Run, driven: bool) -> Part:
 
 
 def _role(run: Run) -> str:
-    """Whose turn it is; where no agent acts now, the role that writes in this machine."""
-    acts = (run.here, *run.machine.states.values())
-    return next((state.of for state in acts if state.act == "agent"), "")
+    """The role of the current state; if no agent acts there, the role that writes in this machine."""
+    states = (run.here, *run.machine.states.values())
+    return next((state.of for state in states if state.act == "agent"), "")
 
 
-def _with_next(part: Part, queue: dict[str, list[str]]) -> Part:
-    waiting = queue.get(part.agent, [])
-    return replace(part, next=waiting.pop(0)) if part.status == "working" and waiting else part
+def _with_next(row: Assignment, queue: dict[str, list[str]]) -> Assignment:
+    waiting = queue.get(row.agent, [])
+    return replace(row, next=waiting.pop(0)) if row.status == "working" and waiting else row

@@ -1,6 +1,6 @@
-"""How far a run is, in the seed's own shapes: the Loop Status block, and the loop state of an agent.
+"""The Loop Status block and the loop state of an agent, in the shapes that seed 003 defines.
 
-Reads the fold, decides nothing; what is rendered from here is never read back.
+Reads the run, decides nothing. What is rendered here is never read back.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import Any
 
 from flyball.core.run import Run
 from flyball.core.settings import INDICATORS
-from flyball.views import run_view
+from flyball.views import reasons
 
 
 def circuit(run: Run) -> str:
-    """closed, half_open or open; where a machine has no circuit, a loop rule that stopped it is an open one."""
+    """closed, half_open or open. Without a circuit of its own, a machine that a loop rule stopped counts as open."""
     if run.state in ("closed", "half_open", "open"):
         return run.state
     return "open" if run.stop is not None and run.stop.code.startswith("loop.") else "closed"
@@ -46,14 +46,14 @@ def loop_state(run: Run) -> dict[str, Any]:
 
 
 def loop_status(run: Run) -> str:
-    """The Loop Status block (LOOP-4), as Flyball sees it."""
+    """The Loop Status block (LOOP-4)."""
     boxes = [f"- [{'x' if name in run.indicators else ' '}] {name}" for name in INDICATORS]
     lines = [
         "## Loop Status",
         "",
         f"**Run**: {run.id} ({run.machine.name} · {run.state}, {run.status})",
         f"**Iteration**: {run.iteration or run.turn}",
-        f"**Progress**: {run.lately[-1] if run.lately else 'no turn has ended yet'}",
+        f"**Progress**: {run.lately[-1] if run.lately else 'no turn has finished yet'}",
         f"**Circuit State**: {circuit(run)}",
         f"**Task Status**: {task_status(run)}",
         "",
@@ -71,12 +71,12 @@ def loop_status(run: Run) -> str:
 
 def _reason(run: Run) -> str:
     if run.stop is not None:
-        return " ".join(" ".join(run_view.why(run)).split())
-    missing = next((text for text in reversed(_told(run)) if text.startswith("Not done yet: ")), "")
+        return " ".join(" ".join(reasons.why(run)).split())
+    missing = next((text for text in reversed(_messages(run)) if text.startswith("Not done yet: ")), "")
     if missing or run.exit_signal:
-        return " ".join(missing.split()) or "It says that it is done; that is now proved."
+        return " ".join(missing.split()) or "The agent says that it is done. This is being proved."
     return "The agent has not said that it is done."
 
 
-def _told(run: Run) -> tuple[str, ...]:
+def _messages(run: Run) -> tuple[str, ...]:
     return (*(run.act.told if run.act else ()), *run.told)

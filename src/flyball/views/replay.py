@@ -1,7 +1,7 @@
-"""The decisions of a run made again, under other settings, from the same facts. Nothing is run.
+"""Decide a run's history again with other settings, from the same facts. Nothing is run.
 
-What acts came to, and what people said, is taken from the journal; what Flyball decided is decided anew. The two
-histories are compared decision by decision, until they part.
+Results of acts and messages from people are taken from the journal; Flyball's own decisions are made again. The two
+lists of decisions are compared up to the first difference.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from flyball.core.settings import Settings
 from flyball.errors import FlyballError
 
 DECIDED = (e.Moved, e.Stopped, e.Ended, e.Held, e.Skipped, e.FailureCounted)
-HEARD = (e.Told, e.Asked, e.Resumed, e.ChildStopped, e.ChildWentOn, e.Charged, e.WindowSeen)
+FROM_OUTSIDE = (e.Told, e.Asked, e.Resumed, e.ChildStopped, e.ChildWentOn, e.Charged, e.WindowSeen)
 
 
-class Parting(Struct, frozen=True):
-    """Where two histories of one run differ for the first time; None on either side: it had come to its end."""
+class Difference(Struct, frozen=True):
+    """The first decision that differs; None on one side: there was no further decision."""
 
     turn: int
     state: str
@@ -31,32 +31,32 @@ class Parting(Struct, frozen=True):
     now: e.AnyEvent | None
 
 
-class Replayed(Struct, frozen=True):
-    decisions: int  # made alike
-    parting: Parting | None
+class Replay(Struct, frozen=True):
+    same: int  # decisions up to the first difference
+    difference: Difference | None
     run: Run
 
 
-def replay(events: Sequence[e.AnyEvent], settings: Settings) -> Replayed:
-    """Decide a run's history again under `settings`."""
+def replay(events: Sequence[e.AnyEvent], settings: Settings) -> Replay:
+    """Decide a run's history again with `settings`."""
     first = events[0]
     if not isinstance(first, e.RunBegan):
-        raise FlyballError("A history begins with RunBegan; this one does not.")
+        raise FlyballError("This history does not start with RunBegan, so it cannot be replayed.")
     recorded = iter([event for event in events if isinstance(event, DECIDED)])
-    run, alike = begin(replace(first, settings=settings)), 0
-    for decided in _decisions(run, events[1:]):
-        run = decided[-1]
-        for event in decided[0]:
+    run, same = begin(replace(first, settings=settings)), 0
+    for decisions, after in _decisions(run, events[1:]):
+        run = after
+        for event in decisions:
             was = next(recorded, None)
             if was is None or _differ(was, event):
-                return Replayed(alike, Parting(run.turns, run.state, was, event), run)
-            alike += 1
+                return Replay(same, Difference(run.turns, run.state, was, event), run)
+            same += 1
     was = next(recorded, None)
-    return Replayed(alike, Parting(run.turns, run.state, was, None) if was else None, run)
+    return Replay(same, Difference(run.turns, run.state, was, None) if was else None, run)
 
 
 def _differ(was: e.AnyEvent, now: e.AnyEvent) -> bool:
-    """Times and thresholds may differ; what was decided may not."""
+    """Times and thresholds may differ; the decision may not."""
     return _essence(was) != _essence(now)
 
 
@@ -79,7 +79,7 @@ def _essence(event: e.AnyEvent) -> tuple[str, ...]:
 
 
 def _decisions(run: Run, events: Sequence[e.AnyEvent]) -> Iterator[tuple[list[e.AnyEvent], Run]]:
-    """Each batch of decisions, with the run after it, fed by what the journal says came from outside."""
+    """Each batch of decisions with the run after it, fed with what the journal recorded from outside."""
     rulings = {event.key: event.ruling for event in events if isinstance(event, e.Ruled)}
     for event in events:
         while True:
@@ -112,8 +112,8 @@ def _decisions(run: Run, events: Sequence[e.AnyEvent]) -> Iterator[tuple[list[e.
                 facts = answer(run, _letter(run.question.id, event), event.at)
                 run = fold(run, facts)
                 yield [x for x in facts if isinstance(x, DECIDED)], run
-            case _ if isinstance(event, HEARD):
-                run = _heard(run, event)
+            case _ if isinstance(event, FROM_OUTSIDE):
+                run = _from_outside(run, event)
             case _:
                 pass
 
@@ -124,8 +124,8 @@ def _letter(question: str, event: e.Answered) -> Answer:
     )
 
 
-def _heard(run: Run, event: e.AnyEvent) -> Run:
-    """A person's word or a descendant's cost. What Flyball said of itself is said again by deciding."""
+def _from_outside(run: Run, event: e.AnyEvent) -> Run:
+    """A message from a person or the cost of a child run. Flyball's own messages follow from deciding again."""
     if isinstance(event, e.Told) and event.who in ("flyball", "proof"):
         return run
     if isinstance(event, e.Resumed) and run.status == "running":

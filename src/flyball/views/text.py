@@ -1,4 +1,4 @@
-"""How things look in words: times, spans, money, columns, and text from agents made harmless."""
+"""Text for people: times, counts, money, tables, and agent output with terminal control characters removed."""
 
 from __future__ import annotations
 
@@ -6,29 +6,37 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from flyball.core.durations import SECOND
+from flyball.core.money import dollars
 from flyball.reading.terminal import plain, whole
 
-SECOND = 1_000_000
+UNKNOWN = "–"
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
-    """Text that cannot drive a terminal: escape sequences are gone, other controls are spelled out."""
+    """Text that cannot control a terminal: escape sequences are removed, other controls are spelled out."""
     text = plain(whole(text)).replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
 
 
-def one_line(text: str, most: int = 160) -> str:
-    words = " ".join(clean(text).split())
-    return words if len(words) <= most else words[: most - 1].rstrip() + "…"
+def one_line(text: str, width: int = 160) -> str:
+    """The text on one line, shortened to a width."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
-def typed(text: str) -> str:
-    """What a person typed, whatever bytes it came as."""
+def decode_argument(text: str) -> str:
+    """A command-line argument as valid text, whatever bytes were typed."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-# ---- time and counts -------------------------------------------------------------------------------------
+def sentence(text: str) -> str:
+    """The text with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+# ---- times, counts, money --------------------------------------------------------------------------------
 
 
 def _local(at: int) -> datetime:
@@ -47,21 +55,32 @@ def iso(at: int) -> str:
     return datetime.fromtimestamp(at / SECOND, UTC).isoformat().replace("+00:00", "Z")
 
 
-def many(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def some(names: Sequence[str], most: int = 5) -> str:
-    """A few names, and how many more."""
-    shown = ", ".join(one_line(name, 80) for name in names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+def first_few(names: Sequence[str], limit: int = 5) -> str:
+    """Some names, and how many more there are."""
+    shown = ", ".join(one_line(name, 80) for name in names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 
-# ---- columns ---------------------------------------------------------------------------------------------
+def cost(uusd: int) -> str:
+    """A cost in dollars. Agents that report no cost have an unknown one, which is not $0.00."""
+    return dollars(uusd) if uusd else UNKNOWN
+
+
+def agent_name(agent: str) -> str:
+    """An agent without the folder of its file: `script:agent.yaml`."""
+    kind, colon, rest = agent.partition(":")
+    return one_line(f"{kind}:{rest.rpartition('/')[2]}" if colon and kind == "script" else agent, 40)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------
 
 
 def columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table; the last column is as wide as it is."""
+    """Lines of a table; the last column is not padded."""
     widths = [max(len(row[n]) for row in (headers, *rows)) for n in range(len(headers))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,29 +1,32 @@
-"""What an event says to a person: one line. It remembers which run is where, and decides nothing."""
+"""One line of text for each event of a run. Remembers where each run is, and decides nothing."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from flyball.core import codes
 from flyball.core import events as e
 from flyball.core.durations import elapsed
+from flyball.core.money import dollars
 from flyball.core.run import Run
-from flyball.core.stops import dollars
-from flyball.views.text import clock, one_line, some
+from flyball.views.reasons import happened
+from flyball.views.text import agent_name, clock, first_few, one_line
+
+WRITERS = ("coder", "worker", "author", "developer")
+Words = tuple[str, int, str]  # text, level, tone
 
 
 class Line(Struct, frozen=True):
-    """`level`: 2 is shown as a run goes, 1 only where nothing else shows what is being done, 0 in the log."""
+    """`level`: 2 is always shown, 1 only where there is no live line, 0 only in the log."""
 
     at: int
     where: str
     text: str
     level: int = 0
-    tone: str = ""  # good | bad | warn | dim
+    tone: str = ""  # good | bad | warn | wait | ask | dim
 
 
-class Known(Struct):
-    """What the teller knows of a run."""
+class Place(Struct):
+    """Where a run is."""
 
     machine: str
     state: str
@@ -31,103 +34,118 @@ class Known(Struct):
     stop: str = ""
 
 
-class Teller:
+class Timeline:
     def __init__(self) -> None:
-        self._runs: dict[str, Known] = {}
+        self._places: dict[str, Place] = {}
         self._acts: dict[str, e.Act] = {}
+        self._unchanged: str = ""  # the key of the last turn, if it left no change that counts
 
-    def meet(self, run: Run) -> None:
-        """A run whose beginning was not heard."""
-        if run.id not in self._runs:
+    def add(self, run: Run) -> None:
+        """A run whose first events were not given."""
+        if run.id not in self._places:
             stop = run.stop.code if run.stop else ""
-            self._runs[run.id] = Known(run.machine.name, run.state, self._depth(run.began.parent), stop)
+            self._places[run.id] = Place(run.machine.name, run.state, self._depth(run.began.parent), stop)
         if run.act:
             self._acts[run.act.key] = run.act
 
     def _depth(self, parent: str) -> int:
-        return self._runs[parent].depth + 1 if parent in self._runs else int(bool(parent))
+        return self._places[parent].depth + 1 if parent in self._places else int(bool(parent))
 
     def line(self, run_id: str, event: e.AnyEvent) -> Line:
         if isinstance(event, e.RunBegan):
             start = event.start or str(event.table.get("start", ""))
-            self._runs[run_id] = Known(event.machine, start, self._depth(event.parent))
-        known = self._runs.setdefault(run_id, Known("", ""))
-        text, level, tone = self._say(known, event)
-        where = f"{'  ' * known.depth}{known.machine} {known.state}".rstrip()
+            self._places[run_id] = Place(event.machine, start, self._depth(event.parent))
+        place = self._places.setdefault(run_id, Place("", ""))
+        text, level, tone = self._words(place, event)
+        where = f"{'  ' * place.depth}{place.machine} {place.state}".rstrip()
         return Line(event.at, where, text, level, tone)
 
-    def _say(self, known: Known, event: e.AnyEvent) -> tuple[str, int, str]:
+    def _words(self, place: Place, event: e.AnyEvent) -> Words:
         match event:
             case e.ActStarted(act=act):
                 self._acts[act.key] = act
                 return _started(act)
-            case e.ActFinished():
-                return _finished(self._acts.pop(event.key, None), event)
+            case e.ActFinished(result=result):
+                left = isinstance(result, e.TurnEnded) and result.verdict == "ok" and not result.changed
+                self._unchanged = event.key if left else ""
+                return _finished(self._acts.get(event.key), event)
             case e.ActInterrupted():
-                doing = _doing(self._acts.pop(event.key, None))
-                kept = f"; what it had changed is kept under {event.kept}" if event.kept else ""
-                return f"{doing} was interrupted ({one_line(event.reason)}){kept}", 2, "warn"
+                name = _subject(self._acts.pop(event.key, None))
+                kept = f"; its changes are kept in {event.kept}" if event.kept else ""
+                return f"{name} was interrupted: {one_line(event.reason)}{kept}", 2, "warn"
+            case e.Ruled(ruling=ruling):
+                return _ruled(ruling, self._without_change(event))
             case e.Moved():
-                known.state = event.target
+                place.state = event.target
                 reason = f": {one_line(event.reason)}" if event.reason else ""
-                return f"{event.source} → {event.target} ({event.outcome}){reason}", 2, ""
-            case e.Stopped() | e.ChildStopped():
-                known.stop = event.stop.code
-                return _stopped(event)
-            case e.Resumed() | e.ChildWentOn():
-                before, known.stop = known.stop, ""
+                return f"{event.source} → {event.target} ({event.outcome}){reason}", 2 if reason else 1, "dim"
+            case e.Stopped():
+                place.stop = event.stop.code
+                return _stopped(event, place.state)
+            case e.Resumed():
+                before, place.stop = place.stop, ""
                 return _resumed(event, before)
             case _:
-                return _plainly(event)
+                return _from_outside(event)
+
+    def _without_change(self, event: e.Ruled) -> bool:
+        """The turn of a role that writes left its files exactly as they were. Only the guard's ruling shows this:
+        a change that it asks about or refuses is not in the turn's own list."""
+        act = self._acts.pop(event.key, None)
+        if act is None or event.key != self._unchanged or act.do.partition(":")[2] not in WRITERS:
+            return False
+        return event.ruling.verdict == "allow" and event.ruling.tree == act.tree
 
 
-def _plainly(event: e.AnyEvent) -> tuple[str, int, str]:
-    """Events that say it all themselves."""
+def _from_outside(event: e.AnyEvent) -> Words:
+    """What people and other runs caused."""
     match event:
         case e.RunBegan():
-            below = f", below {event.parent}" if event.parent else ""
-            return f"run {event.run} began{below}: {one_line(event.task)}", 2, ""
-        case e.Ruled(ruling=ruling):
-            return _ruled(ruling)
+            parent = f" under {event.parent}" if event.parent else ""
+            return f"run {event.run} started{parent}: {one_line(event.task)}", 2, ""
         case e.Answered():
             text = f": {one_line(event.text)}" if event.text else ""
-            return f"{event.question} was answered '{event.verb}'{_by(event.who)}{text}", 2, ""
+            return f"{event.question} answered with {event.verb}{_by(event.who)}{text}", 2, ""
         case e.Told():
-            return f"told{_by(event.who)}: {one_line(event.text)}", 0, "dim"
+            return f"message for the agent{_by(event.who)}: {one_line(event.text)}", 0, "dim"
         case e.Asked():
-            return f"asked to {event.what or 'go on'}{_by(event.who)}", 2, "warn"
-        case e.Warned():
-            return f"warning {event.code}: {one_line(event.text)}", 2, "warn"
-        case e.Limited():
-            return f"{one_line(event.agent, 60)} is limited until {clock(event.until)}", 2, "warn"
-        case e.Skipped():
-            return f"{event.what} was skipped: {one_line(event.reason)}", 2, "warn"
-        case e.FailureCounted():
-            return f"failure {event.count} in {event.state}: {one_line(event.reason)}", 2, "warn"
+            return f"{event.what or 'continue'} requested{_by(event.who)}", 2, "warn"
         case e.Ended():
             return f"ended: {event.stop.code}", 2, "good" if event.end == "success" else "bad"
         case e.Landed():
-            return f"landed on {event.branch} as {event.commit[:10]}{_by(event.who)}", 2, "good"
-        case _:
-            return _quietly(event)
-
-
-def _quietly(event: e.AnyEvent) -> tuple[str, int, str]:
-    """Bookkeeping: for the log only."""
-    match event:
-        case e.Held():
-            return f"'{event.outcome}' is held until {event.until}", 0, "dim"
-        case e.Dropped():
-            return f"the held outcome was dropped ({event.why})", 0, "dim"
-        case e.RestoreOrdered():
-            return f"the checkout goes to tree {event.tree[:10]} ({event.why})", 0, "dim"
+            return f"merged into {event.branch} as {event.commit[:10]}{_by(event.who)}", 2, "good"
+        case e.ChildStopped():
+            return f"child run {event.run} is {event.status}: {event.stop.code}", 0, "dim"
+        case e.ChildWentOn():
+            return f"child run {event.run} continues", 0, "dim"
         case e.LetterRefused():
-            return f"letter {event.letter} was refused: {one_line(event.reason)}", 2, "warn"
+            return f"message {event.letter} was refused: {one_line(event.reason)}", 2, "warn"
+        case _:
+            return _by_flyball(event)
+
+
+def _by_flyball(event: e.AnyEvent) -> Words:
+    """What Flyball noted itself."""
+    match event:
+        case e.Warned():
+            return f"warning: {one_line(event.text)} ({event.code})", 2, "warn"
+        case e.Limited():
+            return f"{agent_name(event.agent)} is rate limited until {clock(event.until)}", 2, "warn"
+        case e.Skipped():
+            return f"{event.what} skipped: {one_line(event.reason)}", 2, "warn"
+        case e.FailureCounted():
+            return f"failure {event.count} in {event.state}: {one_line(event.reason)}", 2, "warn"
+        case e.Held():
+            return f"outcome '{event.outcome}' is on hold: {event.until}", 0, "dim"
+        case e.Dropped():
+            return f"outcome on hold was discarded ({event.why})", 0, "dim"
+        case e.RestoreOrdered():
+            return f"restoring tree {event.tree[:10]} ({event.why})", 0, "dim"
         case e.Charged():
-            return f"charged {dollars(event.usage.cost_uusd)} of run {event.run}", 0, "dim"
+            return f"{dollars(event.usage.cost_uusd)} charged for run {event.run}", 0, "dim"
         case e.WindowSeen():
             day, week = dollars(event.day_uusd), dollars(event.week_uusd)
-            return f"all runs together spent {day} in a day, {week} in a week", 1, "dim"
+            return f"all runs spent {day} in the last day, {week} in the last week", 1, "dim"
         case _:
             return e.kind(event), 0, "dim"
 
@@ -139,115 +157,113 @@ def _by(who: str) -> str:
 # ---- acts ------------------------------------------------------------------------------------------------
 
 
-def _doing(act: e.Act | None) -> str:
+def _subject(act: e.Act | None) -> str:
     """An act as the subject of a sentence."""
     if act is None:
-        return "the act"
-    kind, _, of = act.do.partition(":")
+        return "the step"
+    kind, _, name = act.do.partition(":")
     if kind == "agent":
-        return f"turn {act.turn} ({of})"
+        return f"turn {act.turn} ({name})"
     if kind == "run":
-        return f"the {of} run {act.child}"
+        return f"{name} run {act.child}"
     if kind == "proof" and act.why:
-        return f"the {act.why} proof"
-    return {"prepare": "preparing the checkout", "restore": "putting the tree back"}.get(kind, f"the {kind}")
+        return "proof" if act.why == "test" else f"{act.why} proof"
+    return {"prepare": "preparing the checkout", "restore": "restoring the checkout"}.get(kind, kind)
 
 
-def _started(act: e.Act) -> tuple[str, int, str]:
-    by = f", {one_line(act.agent, 60)}" if act.agent else ""
-    return f"{_doing(act)} began{by}", 1 if act.do.startswith("agent:") else 0, "dim"
+def _started(act: e.Act) -> Words:
+    agent = f" with {agent_name(act.agent)}" if act.agent else ""
+    return f"{_subject(act)} started{agent}", 1 if act.do.startswith("agent:") else 0, "dim"
 
 
-def _finished(act: e.Act | None, event: e.ActFinished) -> tuple[str, int, str]:
+def _finished(act: e.Act | None, event: e.ActFinished) -> Words:
     match event.result:
         case e.TurnEnded() as turn:
-            return _turn(_doing(act), turn, event.took_us)
+            return _turn(_subject(act), turn, event.took_us)
         case e.ProofEnded() as proof:
-            return _proof(_doing(act), proof, event.took_us, act is not None and act.why == "baseline")
-        case e.CommitEnded() as done:
-            return _commit(done)
-        case e.Prepared() as made:
-            return _prepared(made)
+            return _proof(_subject(act), proof, event.took_us, act is not None and act.why == "baseline")
+        case e.CommitEnded() as commit:
+            return _commit(commit)
+        case e.Prepared() as prepared:
+            return _prepared(prepared)
         case e.ChildEnded() as child:
-            return f"{_doing(act)} ended: {child.stop.code}", 0, "dim"
+            return f"{_subject(act)} ended: {child.stop.code}", 0, "dim"
         case e.CheckEnded() as check:
             bad = check.outcome != "ready"
             reason = f": {one_line(check.reason)}" if check.reason else ""
             return f"check: {check.outcome}{reason}", 2 if bad else 0, "warn" if bad else "dim"
-        case e.Restored() as back:
-            kept = f"; edits by hand are kept as {back.kept}" if back.kept else ""
-            return f"the checkout holds tree {back.tree[:10]}{kept}", 0, "dim"
+        case e.Restored() as restored:
+            kept = f"; your edits are kept as {restored.kept}" if restored.kept else ""
+            return f"checkout restored to tree {restored.tree[:10]}{kept}", 0, "dim"
 
 
-def _turn(who: str, turn: e.TurnEnded, took_us: int) -> tuple[str, int, str]:
-    said = f": {one_line(turn.error)}" if turn.error and turn.verdict != "ok" else ""
-    parts = [f"changed {some(turn.changed)}"] if turn.changed else ["changed nothing"]
-    if turn.undone:
-        parts.append(f"{some(turn.undone)} put back")
-    if turn.reported:
-        parts.append(one_line(turn.reported[0]).rstrip("."))
-    if turn.usage.cost_uusd:
-        parts.append(dollars(turn.usage.cost_uusd))
-    parts.append(elapsed(took_us))
-    denied = [one_line(f"{a.tool} {a.input}", 60) for a in turn.actions if a.verdict != "allow"]
-    refused = f"refused: {some(denied)}" if denied else ""
+def _turn(name: str, turn: e.TurnEnded, took_us: int) -> Words:
+    calls = [one_line(f"{a.tool} {a.input}", 60) for a in turn.actions if a.verdict != "allow"]
+    refused = f"refused: {first_few(calls)}" if calls else ""
     if turn.verdict != "ok":
-        return f"{who} ended: {turn.verdict}{said}{refused and f'; {refused}'}", 2, "warn"
-    parts += [refused] if refused else []
+        error = f": {one_line(turn.error)}" if turn.error else ""
+        return f"{name} failed ({turn.verdict}){error}{refused and f'; {refused}'}", 2, "bad"
     claim = turn.claim.outcome or turn.claim.signal
-    words = f", says {claim}" if claim else ""
+    parts = [
+        f"changed {first_few(turn.changed)}" if turn.changed else "",
+        f"{first_few(turn.undone)} restored (read-only role)" if turn.undone else "",
+        one_line(turn.reported[0]).rstrip(".") if turn.reported else "",
+        f"outcome {claim}" if claim else "",
+        dollars(turn.usage.cost_uusd) if turn.usage.cost_uusd else "",
+        elapsed(took_us),
+        refused,
+    ]
     message = f"  “{one_line(turn.message, 80)}”" if turn.message else ""
-    return f"{who}: {', '.join(parts)}{words}{message}", 2, ""
+    return f"{name}: {', '.join(part for part in parts if part)}{message}", 2, ""
 
 
-def _proof(which: str, proof: e.ProofEnded, took_us: int, baseline: bool) -> tuple[str, int, str]:
+def _proof(name: str, proof: e.ProofEnded, took_us: int, baseline: bool) -> Words:
     if proof.cannot_start or proof.invalid:
-        return f"{which}: {one_line(proof.cannot_start or proof.invalid)}", 2, "bad"
+        return f"{name}: {one_line(proof.cannot_start or proof.invalid)}", 2, "bad"
     if proof.passed:
-        return f"{which} passed ({elapsed(took_us)})", 2, "" if baseline else "good"
-    failing = f", {proof.failing} failing" if proof.failing is not None else ""
-    return f"{which} failed{failing} ({elapsed(took_us)})", 2, "dim" if baseline else "warn"
+        return f"{name} passed ({elapsed(took_us)})", 2, "" if baseline else "good"
+    count = f": {proof.failing} failing" if proof.failing is not None else ""
+    return f"{name} failed{count} ({elapsed(took_us)})", 2, "" if baseline else "bad"
 
 
-def _commit(done: e.CommitEnded) -> tuple[str, int, str]:
-    if done.outcome == "committed":
-        return f"committed {done.commit[:10]}", 2, "good"
-    return f"commit {done.outcome}: {one_line(done.reason)}", 2, "warn"
+def _commit(commit: e.CommitEnded) -> Words:
+    if commit.outcome == "committed":
+        return f"committed {commit.commit[:10]}", 2, "good"
+    return f"commit {commit.outcome}: {one_line(commit.reason)}", 2, "warn"
 
 
-def _prepared(made: e.Prepared) -> tuple[str, int, str]:
-    if made.error:
-        return f"no checkout: {one_line(made.error)}", 2, "bad"
-    notes = "".join(f"; {one_line(note)}" for note in made.notes)
-    return f"checkout made of {made.base_commit[:10]}, sandbox: {made.sandbox}{notes}", 2, "dim"
+def _prepared(prepared: e.Prepared) -> Words:
+    if prepared.error:
+        return f"cannot prepare the checkout: {one_line(prepared.error)}", 2, "bad"
+    notes = "".join(f"; {one_line(note)}" for note in prepared.notes)
+    return f"checkout of {prepared.base_commit[:10]} ready, sandbox {prepared.sandbox}{notes}", 2, "dim"
 
 
-def _ruled(ruling: e.Ruling) -> tuple[str, int, str]:
-    if ruling.verdict == "allow" and not ruling.reason:
-        return "guard: allow", 0, "dim"
-    where = f" {one_line(ruling.file, 80)}" if ruling.file else ""
-    tone = {"allow": "dim", "ask": "warn"}.get(ruling.verdict, "bad")
-    level = 0 if ruling.verdict == "allow" else 2
-    return f"guard: {ruling.verdict} {ruling.rule}{where}: {one_line(ruling.reason)}", level, tone
+def _ruled(ruling: e.Ruling, without_change: bool) -> Words:
+    if without_change:
+        return "no files changed", 2, "dim"
+    if ruling.verdict == "allow":
+        reason = f": {one_line(ruling.reason)}" if ruling.reason else ""
+        return f"guard: change allowed{reason}", 0, "dim"
+    where = f" {one_line(ruling.file, 80)}" if ruling.file else " the change"
+    what = "asks about" if ruling.verdict == "ask" else "refused"
+    tone = "warn" if ruling.verdict == "ask" else "bad"
+    reason = one_line(ruling.reason).removeprefix(f"{one_line(ruling.file, 80)}: ")
+    return f"guard {what}{where} (rule {ruling.rule}): {reason}", 2, tone
 
 
 # ---- stops -----------------------------------------------------------------------------------------------
 
 
-def _stopped(event: e.Stopped | e.ChildStopped) -> tuple[str, int, str]:
-    if isinstance(event, e.ChildStopped):
-        return f"run {event.run} below is {event.status}: {event.stop.code}", 0, "dim"
-    says = codes.of(event.stop.code).says
+def _stopped(event: e.Stopped, state: str) -> Words:
+    clause = happened(event.stop, state)
     if event.until is not None:
-        until = f"goes on at {clock(event.until)}, in {elapsed(event.until - event.at)}"
-        return f"waits: {says} ({event.stop.rule or event.stop.code}); {until}", 2, "warn"
-    detail = f": {one_line(event.stop.detail)}" if event.stop.detail else ""
-    return f"{event.status}: {says} ({event.stop.code}){detail}", 2, "warn"
+        until = f"continues at {clock(event.until)}, in {elapsed(event.until - event.at)}"
+        return f"waiting: {clause}; {until} ({event.stop.code})", 2, "wait"
+    return f"{event.status}: {clause} ({event.stop.code})", 2, "ask" if event.question else "wait"
 
 
-def _resumed(event: e.Resumed | e.ChildWentOn, before: str) -> tuple[str, int, str]:
-    if isinstance(event, e.ChildWentOn):
-        return f"run {event.run} below goes on", 0, "dim"
+def _resumed(event: e.Resumed, before: str) -> Words:
     if before == "wait.rate_limit":
-        return "the limit has cleared; it goes on", 2, "good"
-    return f"goes on ({event.why})" if event.why else "goes on", 2, ""
+        return "the limit was reset; continuing", 2, "good"
+    return f"continuing ({event.why})" if event.why else "continuing", 2, ""

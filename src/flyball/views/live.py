@@ -1,0 +1,76 @@
+"""What is happening right now, for the live lines of a terminal: the step, the tool call, time, cost and turn."""
+
+from __future__ import annotations
+
+import re
+
+from flyball.core.durations import elapsed
+from flyball.core.run import Run
+from flyball.views.reasons import happened, how_to_answer
+from flyball.views.text import agent_name, clock, cost, one_line
+
+# What a tool call is about, in the JSON that agents write: the file, else the command, else what is looked for.
+_SUBJECT = re.compile(r'"(?:file_path|path|command|pattern|query|url)"\s*:\s*"((?:[^"\\]|\\.)*)')
+
+
+class Live:
+    """The runs as they are now, and the last tool call of each agent."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+        self.calls: dict[str, str] = {}
+        self.since: dict[str, int] = {}  # when the current step started
+
+    def active(self) -> list[Run]:
+        """The top-level runs that have not ended."""
+        return [run for run in list(self.runs.values()) if not run.began.parent and run.status != "ended"]
+
+    def working(self, run: Run) -> Run:
+        """The run that does the work: the run itself or its innermost child run."""
+        while run.child and run.child in self.runs and self.runs[run.child].status != "ended":
+            run = self.runs[run.child]
+        return run
+
+    def place(self, run: Run) -> str:
+        """`build · write`, and the same of the child run that works."""
+        inner = self.working(run)
+        outer = f"{run.machine.name} · {run.state}"
+        return outer if inner is run else f"{outer} › {inner.machine.name} · {inner.state}"
+
+    def counters(self, run: Run, now: int) -> str:
+        """Turn of the limit, time since the start, cost."""
+        limit = run.most("turns")
+        turn = f"turn {run.turns + self._in_turn(run)}{f' of {limit}' if limit is not None else ''}"
+        iterations = run.most("iterations")
+        of = f" of {iterations}" if iterations is not None else ""
+        iteration = [f"iteration {run.iteration}{of}"] if run.iteration else []
+        return " · ".join([turn, *iteration, elapsed(now - run.began.at), cost(run.spent.cost_uusd)])
+
+    def _in_turn(self, run: Run) -> bool:
+        """A turn that is under way is not counted by the run yet."""
+        act = self.working(run).act
+        return act is not None and act.do.startswith("agent:")
+
+    def now(self, run: Run, now: int) -> str:
+        """One line: the tool call or step under way, the time until a limit is reset, or the open question."""
+        inner = self.working(run)
+        if inner.question:
+            return f"{one_line(inner.question.text, 100)}  {how_to_answer(inner.question)}"
+        if inner.until is not None and inner.status == "waiting" and inner.stop:
+            reason = happened(inner.stop, inner.state)
+            return f"{reason}; continues in {elapsed(inner.until - now)}, at {clock(inner.until)}"
+        if inner.status != "running" or inner.act is None:
+            return inner.status
+        kind, _, name = inner.act.do.partition(":")
+        agent = f" ({agent_name(inner.act.agent)})" if inner.act.agent else ""
+        step = f"{name}{agent}" if kind == "agent" else {"proof": "running the proof"}.get(kind, kind)
+        call = self.calls.get(inner.id, "")
+        took = elapsed(now - self.since.get(inner.id, inner.at))
+        return f"{step} {took}: {call_text(call)}" if call else f"{step} {took}"
+
+
+def call_text(call: str) -> str:
+    """A tool call without the JSON around it: `Edit src/slug.py`."""
+    tool, _, arguments = call.partition(" ")
+    subject = _SUBJECT.search(arguments)
+    return one_line(f"{tool} {subject.group(1)}" if subject else call, 120)

@@ -1,0 +1,225 @@
+"""Why a run stopped, in plain sentences derived from its stop code, rule and numbers.
+
+`why` is always three sentences: what happened, the evidence, and what to do next.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from flyball.core import codes, durations
+from flyball.core import events as e
+from flyball.core.durations import elapsed
+from flyball.core.run import Run
+from flyball.views.text import clean, clock, cost, first_few, one_line, plural, sentence
+
+QUOTE_WIDTH = 300
+VERBS = {"waiting": "is waiting", "paused": "is paused", "blocked": "is blocked", "ended": "failed"}
+
+# "CODE RULE" or CODE -> what happened. {limit} and {value} are the stop's threshold and observed value.
+HAPPENED = {
+    "cancelled": "it was cancelled",
+    "failed.agent": "the agent failed",
+    "failed.agent retries": "the agent failed {value} times in a row",
+    "failed.start": "the agent could not be started",
+    "failed.tests": "the proof failed",
+    "failed.tests fix": "the proof failed and fix attempts are off (limits.fix = {limit})",
+    "failed.tests iterations": "the proof still failed after {limit} of {limit} iterations",
+    "failed.review": "the review failed",
+    "failed.abandoned": "you abandoned it",
+    "timeout.phase": "the time limit for '{state}' was exceeded",
+    "timeout.idle": "the agent produced no output for {idle}, {value} times",
+    "limit.iterations": "{limit} of {limit} iterations used",
+    "limit.turns": "'{rule}' was entered {limit} of {limit} times",
+    "limit.turns turns": "{limit} of {limit} turns used",
+    "limit.fix_attempts": "{limit} of {limit} fix attempts used",
+    "limit.time": "the time budget is used up: {value} of {limit}",
+    "limit.budget_usd": "the budget of {limit} does not cover another turn: {value}",
+    "limit.budget_usd the agent's own budget": "the agent's own budget is used up",
+    "limit.budget_tokens": "the budget of {limit} tokens does not cover another turn: {value}",
+    "limit.actions": "the agent made too many tool calls in one turn",
+    "loop.no_progress": "{value} turns without progress",
+    "loop.same_error": "the same error {value} times in a row",
+    "loop.same_action": "the agent repeated the same tool call with the same result",
+    "loop.state_cycle": "the agent repeated the same steps without progress",
+    "loop.oscillation": "{value} turns without progress: the files alternate between earlier versions",
+    "loop.replan": "{value} plans without progress",
+    "wait.approval": "a change needs your approval",
+    "wait.question": "the agent asked a question",
+    "wait.question disputed twice": "author and reviewer disagree",
+    "wait.permission": "the agent asked for permission",
+    "wait.dependency": "another task must finish first",
+    "wait.infrastructure": "{value} interruptions in a row",
+    "wait.infrastructure gone": "something that the run needs is missing",
+    "wait.conflict": "the change does not merge cleanly",
+    "wait.mismatch": "files differ from what was recorded",
+    "wait.auth": "the agent is not logged in",
+    "wait.billing": "the agent's account has no credit",
+    "wait.escalation": "it needs a decision from you",
+    "wait.check_in": "no milestone for {value}",
+    "wait.rate_limit": "the agent reached a rate limit",
+    "wait.rate_limit plan_limit": "the agent reached the limit of its plan",
+    "wait.rate_limit overloaded": "the model provider is overloaded",
+    "wait.rate_limit network": "the model provider cannot be reached",
+    "wait.rate_limit budget.plan_percent": "{value} of the agent's plan used, {limit} allowed",
+    "wait.trigger": "it waits for a trigger",
+    "wait.breakpoint": "breakpoint after '{state}'",
+    "wait.paused": "you paused it",
+    "wait.paused stop": "you stopped it",
+    "wait.take_over": "you took it over",
+    "blocked.tampering": "Flyball's own files were modified during the run",
+    "blocked.guard": "the guard refused a change",
+    "interrupted": "it was interrupted with Ctrl+C",
+    "error": "something outside the run failed",
+}
+USES_NUMBERS = ("limit.", "loop.", "timeout.", "wait.rate_limit", "wait.breakpoint", "wait.infrastructure")
+
+# CODE -> the next step for a run that has failed. {more} is twice the limit, {id} the run.
+AFTER_FAILURE = {
+    "limit.iterations": "allow more with `flyball retry {id} --set limits.iterations={more}`",
+    "limit.turns": "allow more with `flyball retry {id} --set limits.{rule}={more}`",
+    "limit.fix_attempts": "see the failing proof with `flyball log {id} --output`, "
+    "or allow more attempts with `flyball retry {id} --set limits.fix={more}`",
+    "limit.time": "allow more time with `flyball retry {id} --set budget.wall={longer}`",
+    "failed.tests": "see the failing proof with `flyball log {id} --output`, then `flyball retry {id}`",
+    "failed.agent": "see what the agent wrote with `flyball log {id} --output`, then `flyball retry {id}`",
+    "failed.start": "check the agent with `flyball agents ls`, then `flyball retry {id}`",
+    "timeout.idle": "see what the agent wrote with `flyball log {id} --output`, then `flyball retry {id}`",
+    "timeout.phase": "allow more time with `flyball retry {id} --set limits.phase_timeout={longer}`",
+}
+RETRY = "start a new run from its files with `flyball retry {id}`"
+
+
+def why(run: Run) -> list[str]:
+    """Three sentences: what happened, the evidence, what to do next."""
+    if run.stop is None:
+        return [_now(run), f"So far: {effort(run)}.", "It continues by itself."]
+    return [headline(run), _proved(run) if run.end == "success" else _evidence(run, run.stop), _next(run)]
+
+
+def _now(run: Run) -> str:
+    doing = f" ({run.act.do})" if run.act else ""
+    return f"Run {run.id} is running in '{run.state}'{doing}."
+
+
+def headline(run: Run) -> str:
+    """What happened, as one sentence."""
+    stop = run.stop
+    assert stop is not None
+    if run.end == "success":
+        changed = f"{plural(len(run.changed), 'file')} changed" if run.changed else "no files changed"
+        return f"Run {run.id} completed: {changed} in {effort(run)} ({stop.code})."
+    if run.end == "cancelled":
+        return f"Run {run.id} was cancelled in '{run.state}' ({stop.code})."
+    idle_us = run.settings.timeout_us(run.machine.name, "idle_timeout", 10 * durations.MINUTE)
+    clause = happened(stop, run.state, idle_us)
+    return f"Run {run.id} {VERBS[run.status]} in '{run.state}': {clause} ({stop.code})."
+
+
+def happened(stop: e.Stop, state: str, idle_us: int = 10 * durations.MINUTE) -> str:
+    """The stop as a clause, with its numbers: "3 of 3 fix attempts used"."""
+    if stop.code == "wait.escalation" and stop.rule in codes.CODES:  # asks instead of ending with that code
+        stop = replace(stop, code=stop.rule, rule="")
+    family = stop.code.partition(".")[0]
+    known = (f"{stop.code} {stop.rule}", stop.code, f"{family}.guard", family)
+    clause = next((HAPPENED[key] for key in known if key in HAPPENED), "")
+    values = {
+        "limit": readable(stop.threshold),
+        "value": readable(stop.observed),
+        "rule": stop.rule,
+        "state": state,
+        "idle": durations.show(idle_us),
+    }
+    if not clause or any(f"{{{name}}}" in clause and not value for name, value in values.items()):
+        return codes.of(stop.code).says
+    return clause.format(**values)
+
+
+def readable(value: str) -> str:
+    """A number of seconds as a duration; anything else as it is."""
+    length = durations.parse(value)
+    return value if length is None else durations.show(length)
+
+
+def effort(run: Run) -> str:
+    """Turns, time at work and cost: "5 turns, 12s, $0.06"."""
+    return f"{plural(run.turns, 'turn')}, {elapsed(run.wall_us)}, {_cost(run)}"
+
+
+def _cost(run: Run) -> str:
+    return cost(run.spent.cost_uusd) if run.spent.cost_uusd else "cost unknown"
+
+
+def _proved(run: Run) -> str:
+    """What the proof showed for a run that succeeded."""
+    proof = run.proof
+    if not run.settings.proof:
+        return "The result is unproven, because no proof command is configured ([proof] commands)."
+    if proof is None or not proof.passed:
+        return "The parent run proves this tree."
+    commands = [clean(command.command) for command in proof.commands] or list(run.settings.proof)
+    tree, names = proof.tree[:10], first_few([f"`{command}`" for command in commands])
+    passed = "Proof passed" if len(commands) == 1 else f"All {len(commands)} proof commands passed"
+    before = f"; {plural(run.baseline, 'failure')} before the run" if run.baseline else ""
+    return f"{passed} on this exact tree ({tree}): {names}{before}."
+
+
+def _evidence(run: Run, stop: e.Stop) -> str:
+    parts = [f"{plural(stop.turn, 'turn')}, {elapsed(run.wall_us)}, {_cost(run)}"]
+    if stop.threshold.startswith("policy "):
+        where = f" at {one_line(stop.observed, 120)}" if stop.observed else ""
+        parts.append(f"rule '{stop.rule}' of {stop.threshold}{where}")
+    elif stop.threshold and not stop.code.startswith(USES_NUMBERS):
+        parts.append(f"{stop.rule}: {readable(stop.observed)}, limit {readable(stop.threshold)}")
+    elif stop.rule and stop.code in ("wait.escalation", "wait.take_over", "wait.conflict"):
+        parts.append(one_line(stop.rule, 120))
+    detail = f": “{last_line(stop.detail)}”" if stop.detail.strip() else ""
+    return f"Evidence: {', '.join(parts)}{detail}."
+
+
+def last_line(text: str) -> str:
+    """The last line that says something: of an error message, the line with the error."""
+    lines = [line.strip() for line in clean(text).strip().splitlines() if line.strip()]
+    return (lines[-1] if lines else "")[:QUOTE_WIDTH].rstrip(".")
+
+
+# ---- what to do ------------------------------------------------------------------------------------------
+
+
+def _next(run: Run) -> str:
+    if run.until is not None and run.question is None:
+        return f"It continues by itself at {clock(run.until)}."
+    return next_step(run) or "It continues by itself."
+
+
+def next_step(run: Run) -> str:
+    """What a person can do now, with the command."""
+    if run.question:
+        return sentence(f"{_look(run)}answer with `{how_to_answer(run.question)}`")
+    if run.stop and run.stop.code == "wait.take_over":
+        return f"Work in its checkout, then run `flyball hand-back {run.id}`."
+    if run.status == "paused":
+        return f"Continue with `flyball resume {run.id}`."
+    if run.end == "success":
+        return f"Review it with `flyball diff {run.id}` and merge it with `flyball land {run.id}`."
+    return sentence(_after_failure(run)) if run.status == "ended" else ""
+
+
+def how_to_answer(question: e.Question) -> str:
+    return f"flyball answer {question.id} {'|'.join(question.verbs)}"
+
+
+def _look(run: Run) -> str:
+    """A change that a person is asked about should be seen first."""
+    about_change = run.question is not None and run.question.kind in ("approval", "block")
+    return f"see the change with `flyball diff {run.id}`, then " if about_change and run.owner else ""
+
+
+def _after_failure(run: Run) -> str:
+    stop = run.stop
+    clause = AFTER_FAILURE.get(stop.code, RETRY) if stop else RETRY
+    limit = stop.threshold if stop else ""
+    length = durations.parse(limit) or 30 * durations.MINUTE
+    more = str(2 * int(limit)) if limit.isdigit() and int(limit) else "10"
+    rule = stop.rule if stop else ""
+    return clause.format(id=run.id, more=more, rule=rule, longer=durations.show(2 * length))
