@@ -20,7 +20,6 @@ from flyball.acts.turn import judge
 from flyball.agents.sandbox import Sandbox
 from flyball.core import events as e
 from flyball.core.run import Run, begin
-from flyball.guard.change import Change
 from flyball.machines import shipped
 from flyball.workspace import Workspace, inspect_repo
 
@@ -82,8 +81,8 @@ def _turn(run_files: RunFiles, run: Run, work: Workspace, turn: int) -> dict[str
     opened = watch("open", lambda: Workspace.open(work.dir))
     tree = watch("tree", opened.tree)
     changed = watch("changes", lambda: opened.changes(old, tree))
-    strays = watch("strays", opened.strays)
-    facts = [msgspec.convert(msgspec.to_builtins(c), Change) for c in (*changed, *strays)]
+    special = watch("special files", opened.special_files)
+    facts = [*changed, *special]
     ruling = watch("judge", lambda: judge(run_files, run, act, opened, tree, facts))
     assert ruling.verdict == "allow", ruling
     commit = watch("checkpoint", lambda: opened.checkpoint(tree, turn, f"Turn {turn}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +96,13 @@ class Instant:
 def supervisor(folder: Path, performer: Any = None) -> Supervisor:
     """As a app puts it together: SQLite, and signed heads noted after each commit."""
     heads = Heads(folder / "heads", load_or_create(folder))
+    journal = SqliteJournal(folder / "journal.db")
 
-    def committed(entry: Entry) -> None:
-        heads.note(entry.run, entry.seq, entry.hash, entry.at)
+    def committed(entries: Sequence[Entry]) -> None:
+        heads.note_all(entries, journal)
 
     return Supervisor(
-        SqliteJournal(folder / "journal.db"),
+        journal,
         performer or Instant(),
         WallClock(),
         driver=DRIVER,

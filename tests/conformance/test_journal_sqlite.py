@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from flyball.errors import Conflict, Corrupt, Fenced, JournalError
-from flyball.journal import Row, Write
+from flyball.journal import Row, Write, database
 from flyball.journal.database import APPLICATION
 from flyball.journal.queries import Asked, query
 from flyball.journal.sqlite import SqliteJournal
@@ -48,7 +48,7 @@ def test_a_commit_is_a_full_sync(path: Path) -> None:
     journal = SqliteJournal(path)
     asked = ("journal_mode", "synchronous", "foreign_keys", "application_id", "user_version")
     settings = [journal._database.ask(f"PRAGMA {name}")[0][0] for name in asked]
-    assert settings == ["wal", 2, 0, APPLICATION, 2]
+    assert settings == ["wal", 2, 0, APPLICATION, 3]
     journal.close()
 
 
@@ -312,7 +312,7 @@ def test_a_pruned_run_leaves_nothing_but_its_lines_in_the_registry(path: Path) -
 APPENDS_FOR_EVER = """
 import sys
 from flyball.journal.sqlite import SqliteJournal
-from flyball.journal import Row, Write
+from flyball.journal import Row, Write, database
 from flyball.testing.journal_suite import drafts, nobody
 journal = SqliteJournal(sys.argv[1])
 fences = {run: journal.acquire(run, sys.argv[2], nobody) for run in ("r", "s")}
@@ -366,3 +366,33 @@ def test_a_row_that_another_driver_wrote_without_an_event_is_not_mistaken_for_on
     assert two.row("r") == Row(run="r", state="first")
     one.close()
     two.close()
+
+
+def test_a_journal_of_an_earlier_version_is_taken_over_whole(path: Path, tmp_path: Path) -> None:
+    new = SqliteJournal(path)
+    fence = begin(new, "r", "a", "b")
+    begin(new, "s", "a", status="ended")
+    new.append([Write("r", 2, drafts("c"), Row(run="r", state="t"), fence, snapshot=b"x")])
+    entries = {run: list(new.read(run)) for run in ("r", "s")}
+    new.close()
+    old = as_of_version_2(path, tmp_path / "old.db")
+    journal = SqliteJournal(old)
+    assert {run: list(journal.read(run)) for run in ("r", "s")} == entries
+    assert journal.latest_snapshot("r") is not None and journal.faults() == []
+    journal.append([write("r", 3, fence, "d")])
+    assert [entry.kind for entry in journal.read("r", 2)] == ["c", "d"] and journal.faults() == []
+    journal.close()
+
+
+def as_of_version_2(path: Path, old: Path) -> Path:
+    """The same rows in the tables of the schema's second version."""
+    connection = apsw.Connection(str(old))
+    for script in sorted((Path(database.__file__).parent / "schema").glob("*.sql"))[:2]:
+        connection.execute(script.read_text("utf-8"))
+    connection.execute(
+        f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 2; ATTACH '{path}' AS new"
+    )
+    for table in ("registry", "run", "event", "lease", "letter", "snapshot"):
+        connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+    connection.close()
+    return old

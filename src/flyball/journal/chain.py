@@ -6,6 +6,7 @@ A field is its length in eight bytes, then its bytes; a number is eight bytes, s
 lists of fields give the same bytes. Before the first stand 32 zero bytes.
 """
 
+import functools
 from hashlib import sha256
 from struct import Struct as Packer
 
@@ -22,21 +23,16 @@ _LENGTH = Packer(">Q")
 def event_digest(before: bytes, run: str, seq: int, at: int, kind: str, body: bytes) -> bytes:
     """The hash of a run's event `seq`, given the hash of the one before it."""
     name, sort = run.encode(), kind.encode()
-    return sha256(
-        b"".join(
-            (
-                before or _NOTHING,
-                b"event",
-                _NUMBERS.pack(seq, at),
-                _LENGTH.pack(len(name)),
-                name,
-                _LENGTH.pack(len(sort)),
-                sort,
-                _LENGTH.pack(len(body)),
-                body,
-            )
-        )
-    ).digest()
+    head = _event_head(len(name), len(sort)).pack(
+        before or _NOTHING, b"event", seq, at, len(name), name, len(sort), sort, len(body)
+    )
+    return sha256(head + body).digest()
+
+
+@functools.lru_cache(maxsize=1_024)
+def _event_head(name: int, sort: int) -> Packer:
+    """Everything before an event's body, packed with one call: events are hashed by the ten thousand."""
+    return Packer(f">32s5sqqQ{name}sQ{sort}sQ")
 
 
 def registry_digest(before: bytes, n: int, kind: str, run: str, head: bytes, at: int) -> bytes:
@@ -62,12 +58,13 @@ def extend(run: str, seq: int, head: bytes, drafts: tuple[Draft, ...]) -> list[E
 
 def extended(run: str, seq: int, head: bytes, drafts: tuple[Draft, ...]) -> list[tuple[Entry, bytes]]:
     """The same, each with its hash as bytes."""
-    found: list[tuple[Entry, bytes]] = []
+    entries: list[tuple[Entry, bytes]] = []
     for draft in drafts:
         seq += 1
-        head = event_digest(head, run, seq, draft.at, draft.kind, draft.body)
-        found.append((Entry(run, seq, draft.at, draft.kind, draft.body, head.hex()), head))
-    return found
+        at, kind, body = draft.at, draft.kind, draft.body
+        head = event_digest(head, run, seq, at, kind, body)
+        entries.append((Entry(run, seq, at, kind, body, head.hex()), head))
+    return entries
 
 
 def register(n: int, head: bytes, kind: str, run: str, run_head: bytes, at: int) -> Registered:

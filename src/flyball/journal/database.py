@@ -127,10 +127,12 @@ class Database:
         except (apsw.Error, OSError) as error:
             raise explained(error, self.path) from error
 
-    def tell_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        """Run one writing statement for each of the values."""
+    def tell_many(self, sql: str, values: Sequence[Sequence[Value]]) -> int:
+        """Run one writing statement for each of the values; return how many rows changed in all."""
         try:
+            before = self._connection.total_changes()
             self._connection.executemany(sql, values)
+            return self._connection.total_changes() - before
         except (apsw.Error, OSError) as error:
             raise explained(error, self.path) from error
 

@@ -6,6 +6,7 @@ commit and written at most once a second a run and ten times a second in all; `f
 first and the last of a run are written at once: a run that has gone on has a head, or somebody took it away.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -13,7 +14,7 @@ import msgspec
 
 from flyball.errors import JournalError
 from flyball.journal.signing import Signer, verify
-from flyball.journal.types import REGISTRY, Checkpoint, Fault, Journal
+from flyball.journal.types import REGISTRY, Checkpoint, Entry, Fault, Journal
 from flyball.state_dir import write_whole
 
 RUN_PAUSE_US = 1_000_000
@@ -40,6 +41,14 @@ class Heads:
         self._waiting[run] = Checkpoint(run, seq, head, at)
         if at_once or self._due(run, at):
             self._write(self._waiting.pop(run))
+
+    def note_all(self, entries: Sequence[Entry], journal: Journal) -> None:
+        """After a commit: the last event of each run. Where a run began or ended, at once, with the registry's head."""
+        turning = {entry.run for entry in entries if entry.kind in ("RunBegan", "Ended")}
+        for entry in {entry.run: entry for entry in entries}.values():
+            self.note(entry.run, entry.seq, entry.hash, entry.at, at_once=entry.run in turning)
+        if turning:
+            self.note(REGISTRY, *journal.registry_head(), entries[-1].at, at_once=True)
 
     def _due(self, run: str, at: int) -> bool:
         """A clock that was put back does not hold heads up."""

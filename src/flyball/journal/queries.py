@@ -80,8 +80,6 @@ def _index(asked: Asked) -> str:
 
 _BY_COLUMNS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"root"}), "run_root"),
-    (frozenset({"repo", "state"}), "run_repo_state"),
-    (frozenset({"machine", "state"}), "run_machine_state"),
     (frozenset({"state"}), "run_state"),
     (frozenset({"repo", "status"}), "run_repo_status"),
     (frozenset({"status"}), "run_status"),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec.json import encode
 from msgspec.structs import astuple
 
-from flyball.errors import JournalError
+from flyball.errors import Conflict, JournalError
 from flyball.journal import audit
 from flyball.journal.chain import extended, register, snapshot_digest
 from flyball.journal.database import CHECKPOINT_PAGES, Database, Value
@@ -39,6 +39,7 @@ _TRIES = 100
 _LETTER = (int, str, int, bytes)
 _FIELDS = Row.__struct_fields__
 _Event = tuple[int, int, str, bytes, bytes]
+_Updates = dict[tuple[bool, ...], list[tuple[Value, ...]]]
 
 
 class _Place(NamedTuple):
@@ -50,6 +51,16 @@ class _Place(NamedTuple):
     ended: bool
     row: tuple[Value, ...]
     fence: int = 0
+
+
+class _Pending:
+    """What a transaction still has to store: rows that move, by the columns that change, and events."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.events: list[_Event] = []
+        self.updates: _Updates = {}
+        self.runs: dict[str, Write] = {}
 
 
 class SqliteJournal:
@@ -82,18 +93,17 @@ class SqliteJournal:
         return entries
 
     def _write_all(self, writes: Sequence[Write]) -> list[Entry]:
-        """Leases are asked for once and events stored once, for all runs together."""
-        fences, stored = self._fences(writes), list[_Event]()
-        entries: list[Entry] = []
+        """Leases are read once, and rows and events stored with one call each, for all runs together."""
+        fences, pending = self._fences(writes), _Pending()
         for write in writes:
             now = fences.get(write.run, 0)
             if now != write.fence or not now:
                 raise fenced(write, now)
-            entries += self._write(write, stored)
-        if stored:
-            sql = "INSERT INTO event (id, at, kind, body, hash) VALUES (?, ?, ?, ?, ?)"
-            self._database.tell_many(sql, stored)
-        return entries
+            if write.run in pending.runs:  # twice in one transaction: one after the other
+                self._store(pending)
+            self._write(write, pending)
+        self._store(pending)
+        return pending.entries
 
     def _fences(self, writes: Sequence[Write]) -> dict[str, int]:
         """The numbers of the leases in force."""
@@ -104,25 +114,51 @@ class SqliteJournal:
         sql = f"SELECT run, fence FROM lease WHERE driver <> '' AND {which}"
         return dict(self._database.ask(sql, (asked,), (str, int)))
 
-    def _write(self, write: Write, stored: list[_Event]) -> list[Entry]:
+    def _write(self, write: Write, pending: "_Pending") -> None:
         place = self._place(write)
         chained = extended(write.run, write.after, place.head, write.drafts)
-        entries = [entry for entry, _ in chained]
         head = chained[-1][1] if chained else place.head
         if write.after:
-            place = self._move(place, write, head)
+            place = self._move(place, write, head, pending)
         else:
             place = self._begin(write, chained[0], head)
         base = place.n * SEQS
-        stored += [(base + e.seq, e.at, e.kind, e.body, digest) for e, digest in chained]
-        self._take(write)
-        self._keep_snapshot(place, write)
-        self._remember(write.run, place._replace(fence=write.fence))
-        return entries
+        for entry, digest in chained:
+            pending.entries.append(entry)
+            pending.events.append((base + entry.seq, entry.at, entry.kind, entry.body, digest))
+        if write.letters:
+            self._take(write)
+        if write.snapshot:
+            self._keep_snapshot(place, write)
+        self._remember(write.run, place)
+
+    def _store(self, pending: "_Pending") -> None:
+        """The rows that move, each only if its head is still the expected one; then the events."""
+        for changed, values in pending.updates.items():
+            if self._database.tell_many(self._update(changed), values) != len(values):
+                raise self._elsewhere(pending.runs)
+        self._database.tell_many(
+            "INSERT INTO event (id, at, kind, body, hash) VALUES (?, ?, ?, ?, ?)", pending.events
+        )
+        pending.runs.clear()
+        pending.updates.clear()
+        pending.events.clear()
+
+    def _elsewhere(self, runs: dict[str, Write]) -> Conflict:
+        """The first run that is not where its write leads."""
+        for run, write in runs.items():
+            place = self._load(run)
+            if (
+                place is None
+                or place.seq != write.after + len(write.drafts)
+                or place.head != self._places[run].head
+            ):
+                return elsewhere(write, place.seq if place else 0)
+        return elsewhere(next(iter(runs.values())), 0)
 
     def _place(self, write: Write) -> _Place:
         place = self._places.get(write.run)
-        if place is None or (place.seq, place.fence) != (write.after, write.fence):
+        if place is None or place.seq != write.after or place.fence != write.fence:
             place = self._load(write.run) or _Place(0, 0, b"", False, ())
         if place.seq != write.after:
             raise elsewhere(write, place.seq)
@@ -143,18 +179,17 @@ class SqliteJournal:
         marks = ", ".join("?" * (len(_FIELDS) + 4))
         sql = f"INSERT INTO run (n, seq, head, ended, {COLUMNS}) VALUES ({marks})"
         self._database.tell(sql, (n, seq, head, ended, *row))
-        return _Place(n, seq, head, ended, row)
+        return _Place(n, seq, head, ended, row, write.fence)
 
-    def _move(self, place: _Place, write: Write, head: bytes) -> _Place:
+    def _move(self, place: _Place, write: Write, head: bytes, pending: "_Pending") -> _Place:
         """Set only the columns that changed, so that only their indexes are touched."""
         ended = self._register_end(write, head, place.ended)
         row, seq = astuple(write.row), place.seq + len(write.drafts)
         changed = tuple(map(ne, place.row, row))
         values = (seq, head, ended, *compress(row, changed), place.n, place.seq, place.head)
-        if not self._database.tell(self._update(changed), values):
-            now = self._load(write.run)
-            raise elsewhere(write, now.seq if now else 0)
-        return _Place(place.n, seq, head, ended, row)
+        pending.runs[write.run] = write
+        pending.updates.setdefault(changed, []).append(values)
+        return _Place(place.n, seq, head, ended, row, write.fence)
 
     def _update(self, changed: tuple[bool, ...]) -> str:
         sql = self._updates.get(changed)
@@ -185,10 +220,9 @@ class SqliteJournal:
                 raise taken(write.run, letter)
 
     def _keep_snapshot(self, place: _Place, write: Write) -> None:
-        if write.snapshot:
-            digest = snapshot_digest(write.run, place.seq, place.head, write.rules, write.snapshot)
-            sql = "INSERT OR REPLACE INTO snapshot (n, seq, rules, body, hash) VALUES (?, ?, ?, ?, ?)"
-            self._database.tell(sql, (place.n, place.seq, write.rules, write.snapshot, digest))
+        digest = snapshot_digest(write.run, place.seq, place.head, write.rules, write.snapshot)
+        sql = "INSERT OR REPLACE INTO snapshot (n, seq, rules, body, hash) VALUES (?, ?, ?, ?, ?)"
+        self._database.tell(sql, (place.n, place.seq, write.rules, write.snapshot, digest))
 
     def _remember(self, run: str, place: _Place) -> None:
         if len(self._places) >= _REMEMBERED:
@@ -262,9 +296,9 @@ class SqliteJournal:
 
     def tally(self, *, machine: str | None = None) -> dict[str, int]:
         """How many runs stand in each state."""
-        index, where = ("run_state", "") if machine is None else ("run_machine_state", "WHERE machine = ?")
-        sql = f"SELECT state, count(*) FROM run INDEXED BY {index} {where} GROUP BY state ORDER BY state"
-        return dict(self._database.ask(sql, () if machine is None else (machine,), (str, int)))
+        where, values = ("", ()) if machine is None else ("WHERE machine = ?", (machine,))
+        sql = f"SELECT state, count(*) FROM run INDEXED BY run_state {where} GROUP BY state ORDER BY state"
+        return dict(self._database.ask(sql, values, (str, int)))
 
     def resolve(self, prefix: str) -> list[str]:
         """The runs whose id begins so, in order."""

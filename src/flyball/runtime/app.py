@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flyball.authority import person
@@ -18,7 +18,6 @@ from flyball.journal import Entry
 from flyball.journal import driver as drivers
 from flyball.journal.driver import Driver
 from flyball.journal.records import Records
-from flyball.journal.types import REGISTRY
 from flyball.machines import from_file, shipped
 from flyball.runtime.supervisor import Supervisor
 
@@ -119,11 +118,8 @@ class App(Records):
 
         heads = self.heads  # so that the key is there before the first event
 
-        def committed(entry: Entry) -> None:
-            turning = entry.kind in ("RunBegan", "Ended")
-            heads.note(entry.run, entry.seq, entry.hash, entry.at, at_once=turning)
-            if turning:
-                heads.note(REGISTRY, *self.journal.registry_head(), entry.at, at_once=True)
+        def committed(entries: Sequence[Entry]) -> None:
+            heads.note_all(entries, self.journal)
 
         artifacts = Artifacts(self.journal)
 

@@ -58,7 +58,7 @@ class Supervisor:
         new_id: Callable[[], str],
         machine_table: Callable[[str, Run], dict[str, Any]],
         on_event: Callable[[Run, e.AnyEvent], None] | None = None,
-        on_commit: Callable[[Entry], None] | None = None,
+        on_commit: Callable[[Sequence[Entry]], None] | None = None,
         before_load: Callable[[str], None] | None = None,
         fault_of: Callable[[Letter], str] | None = None,
     ) -> None:
@@ -281,8 +281,7 @@ class Supervisor:
             return False
         entries = self.journal.append(writes)
         if self.on_commit:
-            for entry in entries:
-                self.on_commit(entry)
+            self.on_commit(entries)
         for run_id, staged in batch.staged.items():
             seq = staged.seq + len(staged.events)
             self.driven[run_id] = Driven(staged.run, seq, staged.fence)
