@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from test_core import machines
 
 from flyball.core.faults import faults
-from flyball.core.machine import FAILING, edges, parse
+from flyball.core.machine import FAILING, WAITING_ACTS, edges, parse
 from flyball.errors import FlyballError
 from flyball.testing import rehearse
 
@@ -44,7 +44,9 @@ class Rehearsals(RuleBasedStateMachine):
 
     def _counted(self, outcome: str) -> str:
         most = self.machine.most.get("failures")
-        if most is None or outcome not in FAILING or not self.machine.place(self.state, "third_failure"):
+        waits = self.machine.states[self.state].act in WAITING_ACTS
+        placed = self.machine.place(self.state, "third_failure")
+        if most is None or outcome not in FAILING or waits or not placed:
             return outcome
         self.failures[self.state] = min(self.failures.get(self.state, 0) + 1, most)
         return "third_failure" if self.failures[self.state] >= most else outcome
@@ -62,7 +64,9 @@ class Rehearsals(RuleBasedStateMachine):
 
     def _exhausted(self) -> str:
         target = self.machine.place(self.state, "exhausted")
-        if target.startswith("@"):
+        if target.startswith("@") or self._used_up(
+            target
+        ):  # even the way out is used up: it fails where it is
             return self.state
         self.iterations, self.entries = 0, {}  # somebody can let it go on
         return self._entered(target, "exhausted")

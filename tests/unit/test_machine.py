@@ -266,9 +266,13 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         table(anywhere={"on": {**ANYWHERE, "exhausted": "write"}}),
         "'exhausted' leads to 'write', which works on without a limit",
     ),
+    "a limit that leads back": (
+        table(anywhere={"on": {**ANYWHERE, "exhausted": "@back"}}),
+        "'exhausted' leads '@back', but nothing is left to repeat",
+    ),
     "blocked as a state": (
         table(anywhere={"on": {**ANYWHERE, "blocked": "write"}}),
-        "'blocked' leads to 'write', but it leaves the state alone",
+        "'blocked' leads to 'write', but no table decides that. Write '@blocked'",
     ),
     "no bound": (table(most={}), "Nothing bounds the cycle write → judge → write"),
     "no bound on going back": (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, letters, tally, turns
+from flyball.core import decide, letters, stops, tally, turns
 from flyball.core import events as e
 from flyball.core import run as runs
 from flyball.core import transition as onwards
@@ -62,7 +62,7 @@ def allowed(finished: decide.Finished) -> decide.Finished:
 
 # ---- the breaks --------------------------------------------------------------------------------------------------
 
-react, onward, gate, stopped_by = decide.react, decide.onward, onwards._gate, turns.stopped_by
+react, follow, gate, stopped_by = decide.react, decide.follow, onwards._gate, turns.stopped_by
 due, entry_limit, most, hear = decide.due, onwards._entry_limit, Run.most, letters.hear
 
 
@@ -97,9 +97,8 @@ def _no_gate_for(outcome: str) -> Callable[..., Any]:
 
 def _pauses_once(run: Run, outcome: str, now: int, *rest: Any, **more: Any) -> Any:
     if run.iteration > 1:
-        more = {k: v for k, v in more.items() if k != "past_breakpoint"}
-        return onward(run, outcome, now, rest[0] if rest else None, True, **more)
-    return onward(run, outcome, now, *rest, **more)
+        more["past_breakpoint"] = True
+    return follow(run, outcome, now, *rest, **more)
 
 
 def _forgets_cancel(run: Run, now: int) -> Any:
@@ -229,7 +228,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "build",
         "breakpoints",
         "ALO-4",
-        lambda: instead(decide, "onward", _pauses_once),
+        lambda: instead(decide, "follow", _pauses_once),
     ),
     "an interruption costs a turn": (
         "build",
@@ -291,7 +290,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "loop",
         "every result",
         "LOOP-3",
-        lambda: instead(turns, "stalled", lambda run: None),
+        lambda: instead(stops, "stalled", lambda run: None),
     ),
     "a rate limit costs a turn": (
         "loop",

@@ -76,7 +76,7 @@ TARGETS = {
     "@ask, go on": claims("@ask", "work done", "wait.escalation completed", answers=("go-on",), does=f"{CODER}*2 proof:gate commit"),
     "@ask, answered": claims("@ask", "work done", "wait.escalation completed", answers=("answer try b",), hears=((CODER, 1, "try b"),)),
     "@ask, cancelled": claims("@ask", "work", "wait.escalation cancelled", answers=("cancel",)),
-    "@blocked": claims("@blocked", "work done", "blocked.guard.hopeless completed", answers=("go-on",)),
+    "@blocked": claims("@blocked", "work done", "blocked.table.hopeless completed", answers=("go-on",)),
     "a state": claims("help", "work help work done", "completed"),
     "itself": claims("work", "work*2 done", "completed"),
     "a failure end": claims("lost", "work lost", "failed.agent"),
@@ -96,6 +96,14 @@ TARGETS = {
     "timeout lost": fails("timeout", "lost", "work lost", "timeout.phase"),
     "error @fail": fails("error", "@fail", "work", "failed.agent", turns=2),
     "error @ask": fails("error", "@ask", "work", "wait.escalation*2", answers=("go-on",), turns=4),
+    "exhausted @cancel": fails("exhausted", "@cancel", "work*3", "cancelled"),
+    "exhausted @blocked": fails("exhausted", "@blocked", "work*5", "blocked.table.exhausted*2", answers=("go-on",), turns=4),
+    "timeout @cancel": fails("timeout", "@cancel", "work", "cancelled"),
+    "timeout @blocked": fails("timeout", "@blocked", "work", "blocked.table.timeout*2", answers=("retry",), turns=2),
+    "timeout @back": fails("timeout", "@back", "work", "limit.turns", turns=99),
+    "error @cancel": fails("error", "@cancel", "work", "cancelled", turns=2),
+    "error @blocked": fails("error", "@blocked", "work", "blocked.table.error*2", answers=("go-on",), turns=4),
+    "error @back": fails("error", "@back", "work", "limit.turns", turns=99),
     "timeout help": Case("work help work done", "completed", {"work": [bad("timeout"), writes()]}, table(timeout="help")),
     "error help": Case("work help work done", "completed", {"work": [*[bad("killed")] * 4, writes()]}, table(error="help")),
     "error lost": fails("error", "lost", "work lost", "failed.agent"),
@@ -106,9 +114,29 @@ TARGETS = {
 def test_where_every_target_leads(name: str) -> None:
     played = check(TARGETS[name])
     stop = played.run.stop
-    if played.code == "wait.escalation" and name.split()[0] in ("exhausted", "timeout", "error"):
+    asks = played.code.startswith(("wait.escalation", "blocked.table."))
+    if asks and name.split()[0] in ("exhausted", "timeout", "error"):
         ends = {"exhausted": "limit.turns", "timeout": "timeout.phase", "error": "failed.agent"}
         assert stop and stop.rule == ends[name.split()[0]]  # what would have ended it is the rule
+
+
+def test_a_limit_on_entries_holds_for_every_way_in() -> None:
+    """`error` leads to `mend`, twice; the third time `mend` is used up, and so is the way out."""
+    failing_turn = [bad("killed")]
+    mend = {"do": CODER, "on": {"fixed": "work", "unproven": "work"}}
+    made = table(on={"fine": "done"}, error="mend")
+    made = {
+        **made,
+        "states": {**made["states"], "mend": mend},
+        "most": {"turns": 99, "retries": 0, "mend": 2},
+    }
+    twice = {"work": failing_turn, "mend": writes()}
+    check(Case("work mend work mend work", "limit.turns", twice, made))
+    check(Case("work mend*2", "limit.turns", {"work": failing_turn, "mend": failing_turn}, made))
+    asks = {**made, "states": {**made["states"], "hm": {"do": "ask", "on": {"yes": "work", "no": "lost"}}}}
+    asks["anywhere"] = anywhere(error="hm", exhausted="hm")
+    asks["most"] = {"turns": 99, "retries": 0, "hm": 1}
+    check(Case("work hm work", "wait.escalation limit.turns", twice, asks, answers=("yes",)))
 
 
 # ---- roles and acts -----------------------------------------------------------------------------------------------
@@ -121,6 +149,7 @@ ACTS: dict[str, tuple[str, dict[str, str], Any, str]] = {  # act, outcomes, what
     "a child fails": ("run:build", {"success": "done", "failure": "lost"}, failed_child("limit.fix_attempts"), "limit.fix_attempts"),
     "a child fails, no place for it": ("run:build", {"success": "done"}, failed_child("timeout.idle"), "timeout.idle"),
     "a child halts": ("run:build", {"success": "lost", "halted": "help"}, failed_child("failed.agent"), "limit.turns"),
+    "a child halts, cancelled": ("run:build", {"success": "done", "halted": "@cancel"}, failed_child("failed.agent"), "cancelled"),
     "a child succeeds": ("run:build", {"success": "done"}, lambda r, a: e.ChildEnded(run=a.child, end="success", stop=e.Stop(code="completed"), turns=1), "completed"),
     "a coder gives up": (CODER, {"fine": "done", "hopeless": "lost"}, says(outcome="hopeless"), "failed.agent"),
     "a coder says done": (CODER, {"written": "work", "done": "done"}, says(outcome="done"), "completed"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flyball.core import events as e
 from flyball.core.run import Run
 
 TASK = {
@@ -18,9 +19,10 @@ TASK = {
 }
 
 
-def actor_of(run: Run, target: str, outcome: str) -> str:
+def actor_of(run: Run, target: str, cause: e.Stop | None) -> str:
+    """`cause`: a rule of Flyball's own made the transition."""
     if run.machine.name != "task":
-        return run.here.of or "flyball"
+        return "flyball" if cause else run.here.of or "flyball"
     if target == "cto_intervention":
         return "build orchestrator"
     return TASK.get(run.state) or f"human:{run.answered_by or 'unknown'}"

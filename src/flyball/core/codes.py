@@ -62,6 +62,7 @@ CODES: dict[str, Code] = {
     "interrupted": Code("paused", 130, "Ctrl+C"),
 }
 GUARDED = Code("blocked", 4, "the guard refused the change", "ALO_GUARD_BLOCKED")
+PLACED = Code("blocked", 4, "the machine blocks the run on this outcome")
 BROKEN = Code("waiting", 3, "something outside the run is broken")
 
 RECOVERY = {
@@ -80,9 +81,11 @@ RECOVERY = {
 
 
 def of(code: str) -> Code:
-    """The row of a code; families (`blocked.guard.RULE`, `error.WHAT`) have one row for all."""
+    """The row of a code; families (`blocked.guard.RULE`, `blocked.table.OUTCOME`, `error.WHAT`) have one row for all."""
     if code.startswith("blocked.guard."):
         return GUARDED
+    if code.startswith("blocked.table."):
+        return PLACED
     if code.startswith("error."):
         return BROKEN
     try:

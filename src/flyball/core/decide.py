@@ -1,7 +1,7 @@
 """Every rule that says what comes next. Pure: the same run and the same news give the same facts.
 
 `due` says what to do now. `react` says which facts follow from what came of it. Where an outcome leads is the
-table's business; whether it may go there yet (breakpoint, gate, limits) is decided in `onward`.
+table's business; whether it may go there yet (breakpoint, gate, limits) is decided in `follow`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.core import limits, turns
+from flyball.core import limits, stops, turns
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.machine import duration_us
 from flyball.core.run import WORKERS, Run, apply, cto_most, fold
@@ -21,14 +21,13 @@ from flyball.core.stops import (
     INTERRUPTIONS,
     ask,
     ended,
-    exhausted,
     infrastructure,
     let_go,
     spent_up,
     stop,
     unapproved,
 )
-from flyball.core.transition import disproved, enter, onward, unproved
+from flyball.core.transition import disproved, follow, unproved, unproven
 from flyball.errors import FlyballError
 
 
@@ -98,7 +97,7 @@ def _resting(run: Run, now: int) -> Note | Rest:
         return Rest(run.until)
     resumed = e.Resumed(at=now, why="the wait is over")
     if run.here.act == "ask" and "answered" in run.here.on:  # LOOP-3: a cooldown stands for an answer
-        return Note((resumed, *onward(apply(run, resumed), "answered", now, past_breakpoint=True)))
+        return Note((resumed, *follow(apply(run, resumed), "answered", now, past_breakpoint=True)))
     return Note((resumed,))
 
 
@@ -122,7 +121,7 @@ def _onwards_from_held(run: Run, now: int) -> Do | Note:
         return Do(_act(run, "commit"))
     if not held.outcome:  # the turn came to nothing, though its change may stand
         return Note((e.Dropped(at=now, why="the turn had no outcome"),))
-    return Note(tuple(onward(run, held.outcome, now, held.data, held.until == "passed")))
+    return Note(tuple(follow(run, held.outcome, now, held.data, past_breakpoint=held.until == "passed")))
 
 
 def _work(run: Run, now: int) -> Do | Note | Rest:
@@ -136,7 +135,7 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
             if run.settings.proof:
                 return Do(_act(run, "proof", why="test"))
             skipped = e.Skipped(at=now, what="proof", reason="no proof command is configured")
-            return Note((skipped, *onward(run, "passed", now, past_breakpoint=True)))  # no act, no breakpoint
+            return Note((skipped, *follow(run, "passed", now, past_breakpoint=True)))  # no act, no breakpoint
         case "commit":
             if unproved(run):
                 return Do(_act(run, "proof", why="gate"))
@@ -152,14 +151,14 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
 
 
 def _uncommitted(run: Run, now: int) -> list[e.AnyEvent]:
-    return onward(run, "unproven" if run.machine.place(run.state, "unproven") else "refused", now)
+    return follow(run, "unproven" if run.machine.place(run.state, "unproven") else "refused", now)
 
 
 def _turn(run: Run, now: int) -> Do | Note:
     role = run.here.of
     if role == "cto" and run.cto_attempts >= cto_most(run):
         used_up = "the CTO's attempts are used up"  # no act was done, so no breakpoint holds it
-        return Note(tuple(onward(run, "escalate", now, past_breakpoint=True, reason=used_up)))
+        return Note(tuple(follow(run, "escalate", now, past_breakpoint=True, reason=used_up)))
     stopped = over(run, now)
     if stopped:
         return stopped
@@ -180,13 +179,19 @@ def over(run: Run, now: int) -> Note | None:
         return Note((ask(run, spent, "budget", text, now),))
     limit = _over_limit(run)
     if limit:
-        return Note(tuple(exhausted(run, limit, now)))
+        return Note(tuple(follow(run, "exhausted", now, cause=limit)))
     plan = limits.plan_used_up(run, now)
     if plan:
         return Note((plan,))
-    seen = turns.stalled(run) if run.here.of in WORKERS and "stalled" not in run.here.on else None
-    target = run.machine.place(run.state, "stalled")
-    return Note(tuple(enter(run, target, "stalled", now))) if seen and target else None
+    seen = stops.stalled(run) if _counts_for_the_circuit(run) else None
+    placed = run.machine.place(run.state, "stalled")
+    return Note(tuple(follow(run, "stalled", now, cause=seen))) if seen and placed else None
+
+
+def _counts_for_the_circuit(run: Run) -> bool:
+    """A state that places `stalled` itself reads it from its turns; one that probes has a turn of its own."""
+    on = run.here.on
+    return run.here.of in WORKERS and ("stalled" not in on or not (run.retries or "progressed" in on))
 
 
 def _over_limit(run: Run) -> e.Stop | None:
@@ -201,14 +206,14 @@ def _over_limit(run: Run) -> e.Stop | None:
 
 def _wait(run: Run, now: int) -> Note | Rest:
     until = run.entered_at + duration_us(str(run.here.options.get("for", "1m")))
-    return Note(tuple(onward(run, next(iter(run.here.on)), now))) if now >= until else Rest(until)
+    return Note(tuple(follow(run, next(iter(run.here.on)), now))) if now >= until else Rest(until)
 
 
 def _question(run: Run, now: int) -> e.Stopped:
     if run.state == "open":
-        seen = turns.stalled(run) or stop(run, "loop.no_progress", "half_open", 1, 1, detail=run.last_error)
+        seen = stops.stalled(run) or stop(run, "loop.no_progress", "half_open", 1, 1, detail=run.last_error)
         cooldown = run.settings.timeout_us(run.machine.name, "cooldown", 0)
-        asked = ask(run, seen, "loop", turns.solutions(run, seen), now)
+        asked = ask(run, seen, "loop", stops.solutions(run, seen), now)
         return replace(asked, until=now + cooldown) if cooldown else asked
     seen = stop(run, "wait.escalation", rule=f"the state '{run.state}' asks a person", detail=run.last_error)
     return ask(
@@ -287,15 +292,16 @@ def _following(
 def _outcome_of_turn(run: Run, act: e.Act, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
     outcome, data, told = turns.outcome_of(run, act, turn)
     notes: list[e.AnyEvent] = [e.Told(at=now, text=text, who="flyball") for text in told]
-    return [*notes, *onward(fold(run, notes), outcome, now, data)]
+    return [*notes, *follow(fold(run, notes), outcome, now, data)]
 
 
 def _after_check(run: Run, check: e.CheckEnded, now: int) -> Sequence[e.AnyEvent]:
     named = (check.outcome, "failure", "cannot_start")
     outcome = next((name for name in named if run.machine.place(run.state, name)), "")
     if outcome and (outcome == check.outcome or check.outcome != "ready"):
-        return onward(run, outcome, now, reason=check.reason)
-    return exhausted(run, stop(run, "failed.start", "check", detail=check.reason), now, "error")
+        return follow(run, outcome, now, reason=check.reason)
+    failed = stop(run, "failed.start", "check", detail=check.reason)
+    return follow(run, "error", now, cause=failed)
 
 
 def _after_proof(run: Run, act: e.Act, proof: e.ProofEnded, now: int) -> Sequence[e.AnyEvent]:
@@ -310,26 +316,22 @@ def _after_proof(run: Run, act: e.Act, proof: e.ProofEnded, now: int) -> Sequenc
     if act.why == "baseline":
         return [e.Warned(at=now, code="proof.invalid", text=proof.invalid)] if proof.invalid else []
     if act.why == "test" and _timed_out(run, act, proof):
-        return exhausted(
-            run,
-            stop(run, "timeout.phase", "phase_timeout", f"{phase_us(run) // 1_000_000}s", "outlived"),
-            now,
-            "timeout",
-        )
+        late = stop(run, "timeout.phase", "phase_timeout", f"{phase_us(run) // 1_000_000}s", "outlived")
+        return follow(run, "timeout", now, cause=late)
     if proof.passed:
-        return _after_gate(run, now) if act.why == "gate" else onward(run, "passed", now)
+        return _after_gate(run, now) if act.why == "gate" else follow(run, "passed", now)
     told = e.Told(at=now, text=f"The proof failed:\n{proof.invalid or proof.summary}", who="proof")
     run = apply(run, told)
     if act.why == "gate" and run.held is None:
         return [told, *_uncommitted(run, now)]
     if act.why == "gate":
-        return [told, *onward(run, turns.unproven(run), now, past_breakpoint=True)]
-    return [told, *onward(run, "failed", now)]
+        return [told, *follow(run, unproven(run), now, past_breakpoint=True)]
+    return [told, *follow(run, "failed", now)]
 
 
 def _after_gate(run: Run, now: int) -> Sequence[e.AnyEvent]:
     held = run.held
-    return onward(run, held.outcome, now, held.data, past_breakpoint=True) if held else []
+    return follow(run, held.outcome, now, held.data, past_breakpoint=True) if held else []
 
 
 def _timed_out(run: Run, act: e.Act, proof: e.ProofEnded) -> bool:
@@ -341,12 +343,12 @@ def _after_commit(run: Run, done: e.CommitEnded, now: int) -> Sequence[e.AnyEven
         seen = stop(run, "wait.conflict", "merge", detail=done.reason)
         return [ask(run, seen, "infrastructure", f"{done.reason} Settle it, then retry.", now)]
     if run.here.act == "commit":
-        return onward(run, done.outcome, now, reason=done.reason)
+        return follow(run, done.outcome, now, reason=done.reason)
     held = run.held
     assert held is not None
     if done.outcome == "refused":
-        return onward(run, turns.unproven(run), now, past_breakpoint=True)
-    return onward(run, held.outcome, now, held.data, past_breakpoint=True)
+        return follow(run, unproven(run), now, past_breakpoint=True)
+    return follow(run, held.outcome, now, held.data, past_breakpoint=True)
 
 
 def _after_child(run: Run, act: e.Act, child: e.ChildEnded, now: int) -> Sequence[e.AnyEvent]:
@@ -354,15 +356,16 @@ def _after_child(run: Run, act: e.Act, child: e.ChildEnded, now: int) -> Sequenc
         return _after_success(run, act, now)
     reason = f"The run below ended: {child.stop.code}. {child.stop.detail}".strip()
     if run.machine.place(run.state, "failure"):
-        return onward(run, "failure", now, reason=reason)
-    return exhausted(run, replace(child.stop, turn=run.turns), now, _outcome_for(run, child.stop.code))
+        return follow(run, "failure", now, reason=reason)
+    outcome = _outcome_for(run, child.stop.code)
+    return follow(run, outcome, now, cause=replace(child.stop, turn=run.turns))
 
 
 def _after_success(run: Run, act: e.Act, now: int) -> list[e.AnyEvent]:
     """A loop that wrote stands for the turn it replaced: it yields the first outcome of the state."""
     if act.why == "write":
-        return onward(run, turns.first_outcome(run), now)
-    return onward(run, "success" if "success" in run.here.on else "done", now)
+        return follow(run, turns.first_outcome(run), now)
+    return follow(run, "success" if "success" in run.here.on else "done", now)
 
 
 def _outcome_for(run: Run, code: str) -> str:

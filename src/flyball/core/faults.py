@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from flyball.core.machine import (
-    FAILING,
     HEARING_ACTS,
     NAME,
     NEEDED,
@@ -18,6 +17,7 @@ from flyball.core.machine import (
     WAITING_ACTS,
     Machine,
     State,
+    counts_as_failure,
     duration_us,
     edges,
 )
@@ -127,10 +127,12 @@ def _target_faults(machine: Machine, where: str, outcome: str, target: str) -> I
         yield f"{where}: '{outcome}' leads to '{target}', which is not a state. Add the state or lead elsewhere."
     if outcome in NO_SUCCESS and _succeeds(machine, target):
         yield f"{where}: '{outcome}' leads to the success end '{target}', but it is no success. Lead it elsewhere."
+    if outcome == "exhausted" and target == "@back":
+        yield f"{where}: 'exhausted' leads '@back', but nothing is left to repeat. Lead it to an end, @fail, @ask or a state that asks."
     if outcome == "exhausted" and not all(_halts(machine, name) for name in machine.targets(target)):
         yield f"{where}: 'exhausted' leads to '{target}', which works on without a limit. Lead it to an end, @fail, @ask or a state that asks."
-    if outcome in ("blocked", "cancel") and not target.startswith("@"):
-        yield f"{where}: '{outcome}' leads to '{target}', but it leaves the state alone. Write '@{outcome}'."
+    if outcome in ("blocked", "cancel") and target != f"@{outcome}":
+        yield f"{where}: '{outcome}' leads to '{target}', but no table decides that. Write '@{outcome}'."
 
 
 def _halts(machine: Machine, name: str) -> bool:
@@ -186,9 +188,9 @@ def _bound_faults(machine: Machine) -> Iterable[str]:
 
 
 def _goes_back(machine: Machine, state: State) -> bool:
-    """`@back` enters nothing: only turns, failures or somebody who waits can bound it."""
+    """`@back` enters and leaves nothing: only turns, failures or somebody who waits can bound it."""
     led = {} if state.end or _uses_up(machine, state) else {**machine.anywhere, **state.on}
-    return any(t == "@back" and not _counts(machine, state, o) for o, t in led.items())
+    return any(t == "@back" and not _fails(machine, state, o) for o, t in led.items())
 
 
 def _uses_up(machine: Machine, state: State) -> bool:
@@ -215,10 +217,12 @@ def _walks(machine: Machine) -> list[tuple[str, str]]:
 
 def _counts(machine: Machine, state: State, outcome: str) -> bool:
     """The outcome uses something up: a failure of its state, or one of the CTO's attempts."""
-    if state.do == "agent:cto":
-        return outcome != "escalate"
-    failing = outcome in FAILING and "failures" in machine.most and not machine.standing
-    return failing and bool(machine.place(state.name, "third_failure"))
+    return outcome != "escalate" if state.do == "agent:cto" else _fails(machine, state, outcome)
+
+
+def _fails(machine: Machine, state: State, outcome: str) -> bool:
+    limited = "failures" in machine.most and not machine.standing
+    return limited and counts_as_failure(machine, state, outcome)
 
 
 def _cycle_through(name: str, pairs: list[tuple[str, str]]) -> list[str]:

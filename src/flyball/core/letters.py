@@ -10,7 +10,7 @@ from msgspec import Struct
 from flyball.core import events as e
 from flyball.core.run import Run, apply
 from flyball.core.stops import ALIASES, ended, stop, unapproved
-from flyball.core.transition import onward
+from flyball.core.transition import follow
 
 TEXT_MAX = 20_000
 
@@ -152,8 +152,10 @@ def _ask(run: Run, letter: Ask, now: int) -> list[e.AnyEvent]:
 
 def _hand_back(run: Run, letter: HandBack, now: int) -> list[e.AnyEvent]:
     """Where there is no checkout yet, nobody can have changed it."""
-    resumed = e.Resumed(at=now, why=f"handed back by {letter.who}")
-    return [resumed, e.RestoreOrdered(at=now, tree=run.tree, why="hand-back")] if run.prepared else [resumed]
+    facts: list[e.AnyEvent] = [e.Resumed(at=now, why=f"handed back by {letter.who}")]
+    if run.retries:
+        facts.append(e.Dropped(at=now, why="@back hand-back"))  # the retries begin anew
+    return [*facts, e.RestoreOrdered(at=now, tree=run.tree, why="hand-back")] if run.prepared else facts
 
 
 def _rollback(run: Run, letter: Rollback, now: int) -> list[e.AnyEvent]:
@@ -194,7 +196,7 @@ def _consequences(run: Run, after: Run, letter: Answer, now: int) -> list[e.AnyE
     kind = run.question.kind if run.question else ""
     if held and held.until == "breakpoint" and kind == "breakpoint":
         again: list[e.AnyEvent] = [e.Dropped(at=now, why=letter.verb)]
-        return onward(after, held.outcome, now, held.data, True) if yes else again
+        return follow(after, held.outcome, now, held.data, past_breakpoint=True) if yes else again
     if held and held.until in ("approval", "block") and kind in ("approval", "block"):
         return _let_stand(run, held, now) if yes else _put_back(run, held, letter, now)
     if kind == "permission" and letter.verb in ("approve", "grant", "reject"):
@@ -238,7 +240,7 @@ def _state_answer(after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
     on = after.here.on
     alias = ALIASES.get(letter.verb, letter.verb)
     outcome = next((name for name in (letter.verb, alias, "answered") if name in on), next(iter(on)))
-    return onward(after, outcome, now, {"state": letter.data.get("state") or letter.text or after.origin})
+    return follow(after, outcome, now, {"state": letter.data.get("state") or letter.text or after.origin})
 
 
 def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:

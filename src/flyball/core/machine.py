@@ -97,6 +97,12 @@ class Machine(Struct, frozen=True):
         return hashlib.sha256(msgspec.json.encode(self.table)).hexdigest()
 
 
+def counts_as_failure(machine: Machine, state: State, outcome: str) -> bool:
+    """TASK-2: of an act that failed, where the table places the last failure; what a person answers is none."""
+    failing = outcome in FAILING and state.act not in WAITING_ACTS
+    return failing and bool(machine.place(state.name, "third_failure"))
+
+
 def edges(machine: Machine) -> dict[tuple[str, str], tuple[str, ...]]:
     """(from, to) -> the outcomes that lead there, shorthand expanded."""
     return {(a, b): outcomes for a, to in machine.ways.items() for b, outcomes in to.items()}

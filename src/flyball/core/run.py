@@ -33,6 +33,7 @@ from flyball.core.tally import (
 from flyball.errors import FlyballError
 
 WORKERS = ("coder", "worker", "author", "developer")
+INSTEAD = ("wait.escalation", "blocked.table.")  # codes whose rule may be the code of what ran out
 BY_A_PERSON = "a person stopped it"
 
 
@@ -385,7 +386,7 @@ def _renewed(run: Run) -> Run:
         moved_tree=False,
         error_count=0,
     )
-    return _renewed_limit(run, run.stop.rule if run.stop and code == "wait.escalation" else "")
+    return _renewed_limit(run, run.stop.rule if run.stop and code.startswith(INSTEAD) else "")
 
 
 def _renewed_limit(run: Run, code: str) -> Run:
@@ -453,7 +454,11 @@ def _failure_counted(run: Run, event: e.FailureCounted) -> Run:
 
 
 def _dropped(run: Run, event: e.Dropped) -> Run:
-    return replace(run, at=event.at, held=None)
+    """`@back` begins the act anew: its retries too, and after a stall the turns without progress."""
+    run = replace(run, at=event.at, held=None)
+    if event.why == "@back stalled":
+        run = replace(run, no_progress=0, moved_tree=False, error_count=0)
+    return replace(run, retries=0) if event.why.startswith("@back") else run
 
 
 def _restore_ordered(run: Run, event: e.RestoreOrdered) -> Run:

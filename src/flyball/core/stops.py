@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from msgspec.structs import replace
-
 from flyball.core import codes
 from flyball.core import events as e
-from flyball.core.actors import actor_of
 from flyball.core.machine import OURS
 from flyball.core.money import dollars
 from flyball.core.run import Run
@@ -104,27 +101,6 @@ def ended(run: Run, end: str, seen: e.Stop, now: int) -> e.Ended:
     return e.Ended(at=now, end=end, stop=seen, certificate=run.certificate if end == "success" else "")
 
 
-def exhausted(run: Run, seen: e.Stop, now: int, outcome: str = "exhausted") -> list[e.AnyEvent]:
-    """A limit is used up, time ran out or an error stays: end, move or ask, as the table says."""
-    target = run.machine.place(run.state, outcome)
-    if target == "@ask":
-        return _asked_instead(run, seen, now)
-    if target.startswith("@") or not target:
-        return [ended(run, "failure", seen, now)]
-    actor = actor_of(run, target, outcome) if run.machine.name == "task" else "flyball"
-    moved = e.Moved(at=now, source=run.state, target=target, outcome=outcome, actor=actor, reason=seen.code)
-    end = run.machine.states[target].end
-    return [moved, ended(run, end, seen, now)] if end else [moved]
-
-
-def _asked_instead(run: Run, seen: e.Stop, now: int) -> list[e.AnyEvent]:
-    """What would have ended the run waits for a person: the evidence stays, the code that ends is the rule."""
-    text = f"It cannot go on by itself: {seen.code}. What next?"
-    if codes.of(seen.code).status == "ended":
-        seen = replace(seen, code="wait.escalation", rule=seen.code)
-    return [*let_go(run, now), ask(run, seen, "escalation", text, now, "waiting")]
-
-
 def unapproved(run: Run, now: int) -> list[e.AnyEvent]:
     """It ends while somebody is asked about a change: the change goes, also for a run above or after it."""
     held = run.held
@@ -135,6 +111,30 @@ def unapproved(run: Run, now: int) -> list[e.AnyEvent]:
 def let_go(run: Run, now: int) -> list[e.AnyEvent]:
     """An outcome that was held is not followed: the act of the state will be done again."""
     return [e.Dropped(at=now)] if run.held else []
+
+
+def stalled(run: Run) -> e.Stop | None:
+    """The circuit's rules (LOOP-3)."""
+    most = run.most("no_progress")
+    if most is not None and run.no_progress >= max(most, 1):
+        code = "loop.oscillation" if run.moved_tree else "loop.no_progress"
+        return stop(
+            run, code, "no_progress", most, run.no_progress, "another turn would have begun", run.last_error
+        )
+    most = run.most("same_error")
+    if most is not None and run.error_count >= max(most, 1):
+        otherwise = "another turn would have begun"
+        return stop(run, "loop.same_error", "same_error", most, run.error_count, otherwise, run.last_error)
+    return None
+
+
+def solutions(run: Run, seen: e.Stop) -> str:
+    error = f" The last error: {run.last_error[-300:]}" if run.last_error else ""
+    turns = f" The last turns: {'; '.join(run.lately)}." if run.lately else ""
+    return (
+        f"The circuit is open: {seen.code} ({seen.observed} of {seen.threshold}).{error}{turns} "
+        "Possible: go on for one probing turn; answer with a hint; redirect to another approach; cancel."
+    )
 
 
 NOBODY = e.WindowSeen(at=0)

@@ -8,13 +8,14 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.core import limits
+from flyball.core import limits, stops
 from flyball.core.ledger import DISPUTES, settled
 from flyball.core.machine import JUDGING_ROLES
 from flyball.core.run import Run
 from flyball.core.settings import INDICATORS, CallLimits
-from flyball.core.stops import ask, ended, exhausted, stop
+from flyball.core.stops import ask, ended, stop
 from flyball.core.tally import CONTEXTS, FAILED, FREE, WAITS
+from flyball.core.transition import follow
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
     *("untested", "unproven", "approval", "stalled", "progressed", "success", "failure", "third_failure"),
@@ -256,9 +257,9 @@ def _timed_out(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent]:
     wall, spent = run.settings.budget.wall_us, run.wall_us - run.wall_base
     if wall is not None and spent >= wall:
         seen = stop(run, "limit.time", "budget.wall", f"{wall // 1_000_000}s", f"{spent // 1_000_000}s")
-        return exhausted(run, seen, now)
+        return follow(run, "exhausted", now, cause=seen)
     seen = stop(run, "timeout.phase", "phase_timeout", "", "outlived", detail=turn.error)
-    return exhausted(run, seen, now, "timeout")
+    return follow(run, "timeout", now, cause=seen)
 
 
 def _failed(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
@@ -269,7 +270,8 @@ def _failed(run: Run, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
     code = {"hung": "timeout.idle", "cannot_start": "failed.start"}.get(turn.verdict, "failed.agent")
     if code == "failed.start" and run.turn > run.retries:
         code = "failed.agent"
-    return exhausted(run, stop(run, code, "retries", most, run.retries, detail=turn.error), now, "error")
+    failed = stop(run, code, "retries", most, run.retries, detail=turn.error)
+    return follow(run, "error", now, cause=failed)
 
 
 def _asks(run: Run, turn: e.TurnEnded, now: int) -> list[e.AnyEvent] | None:
@@ -315,7 +317,7 @@ def _worker(run: Run, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str
     told = ("Not done yet: " + " ".join(missing),) if tried else ()
     if "progressed" in run.here.on:
         return ("progressed" if run.progressed else "stalled"), {}, told
-    open_now = stalled(run) and run.machine.place(run.state, "stalled")
+    open_now = stops.stalled(run) and run.machine.place(run.state, "stalled")
     return ("stalled" if open_now else next(iter(run.here.on))), {}, told
 
 
@@ -333,43 +335,6 @@ def missing_for_exit(run: Run, claim: e.Claim) -> list[str]:
     if any(f.severity == "high" and f.status == "open" for f in run.findings):
         missing.append("A high finding is still open.")
     return missing
-
-
-def stalled(run: Run) -> e.Stop | None:
-    """The circuit's rules (LOOP-3)."""
-    most = run.most("no_progress")
-    if most is not None and run.no_progress >= most:
-        code = "loop.oscillation" if run.moved_tree else "loop.no_progress"
-        return stop(
-            run, code, "no_progress", most, run.no_progress, "another turn would have begun", run.last_error
-        )
-    most = run.most("same_error")
-    if most is not None and run.error_count >= most:
-        otherwise = "another turn would have begun"
-        return stop(run, "loop.same_error", "same_error", most, run.error_count, otherwise, run.last_error)
-    return None
-
-
-def unproven(run: Run) -> str:
-    """A claim that failed the gate is an ordinary turn: `stalled` beats it, and progress closes a circuit."""
-    on = run.here.on
-    if "progressed" in on and not _succeeds(run, "progressed"):
-        return "progressed" if run.progressed else "unproven"
-    return "stalled" if "stalled" in on and stalled(run) else "unproven"
-
-
-def _succeeds(run: Run, outcome: str) -> bool:
-    target = run.machine.states.get(run.here.on[outcome])
-    return target is not None and target.end == "success"
-
-
-def solutions(run: Run, seen: e.Stop) -> str:
-    error = f" The last error: {run.last_error[-300:]}" if run.last_error else ""
-    turns = f" The last turns: {'; '.join(run.lately)}." if run.lately else ""
-    return (
-        f"The circuit is open: {seen.code} ({seen.observed} of {seen.threshold}).{error}{turns} "
-        "Possible: go on for one probing turn; answer with a hint; redirect to another approach; cancel."
-    )
 
 
 def _pair(run: Run, role: str, turn: e.TurnEnded) -> tuple[str, dict[str, Any], tuple[str, ...]]:

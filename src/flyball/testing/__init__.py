@@ -6,7 +6,7 @@ from flyball.core.events import RunBegan
 from flyball.core.machine import Machine
 from flyball.core.run import begin, fold
 from flyball.core.settings import Settings
-from flyball.core.transition import onward
+from flyball.core.transition import follow
 
 __all__ = ["rehearse"]
 
@@ -26,6 +26,6 @@ def rehearse(machine: Machine, *outcomes: str, **data: str) -> list[str]:
     )
     states = [run.state]
     for outcome in outcomes:
-        run = fold(run, onward(run, outcome, 0, dict(data)))
+        run = fold(run, follow(run, outcome, 0, dict(data)))
         states.append(run.state)
     return states

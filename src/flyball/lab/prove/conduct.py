@@ -85,7 +85,7 @@ def circuit_closed(seen: Seen) -> str:
     counts = act.do.partition(":")[2] in WORKERS and act.do.startswith("agent:")
     again = seen.was.failed > 0  # a failed process comes before a loop rule: the turn is tried again
     probes = "progressed" in seen.before.here.on
-    if most is None or not counts or again or probes or seen.was.idle < most:
+    if most is None or not counts or again or probes or seen.was.idle < max(most, 1):
         return ""
     return f"a turn begins after {seen.was.idle} without progress, where {most} open the circuit"
 
@@ -148,10 +148,18 @@ def no_same_stop(seen: Seen) -> str:
     return f"the answer leads straight back to {stop.code}" if seen.was.answered == here else ""
 
 
+def _below(seen: Seen) -> bool:
+    """It carries the code of the run below: the limit was that one's."""
+    below = seen.before.below
+    return below is not None and below.code in (_stop(seen).code, _stop(seen).rule)
+
+
 def no_fewer_iterations(seen: Seen) -> str:
     """What ends for a limit has used it up."""
+    if _below(seen):
+        return ""
     stop, most = _stop(seen), seen.premise.most
-    code = stop.rule if stop.code == "wait.escalation" else stop.code
+    code = stop.rule if stop.code.startswith(("wait.escalation", "blocked.table.")) else stop.code
     iterations = most("iterations")
     if code == "limit.iterations" and iterations is not None and seen.was.iteration < iterations:
         return f"it stops for iterations after {seen.was.iteration} of {iterations}"
@@ -161,14 +169,25 @@ def no_fewer_iterations(seen: Seen) -> str:
 def no_fewer_entries(seen: Seen) -> str:
     stop = _stop(seen)
     most = seen.premise.most("fix")
-    if stop.code != "limit.fix_attempts" or most is None or seen.was.entries.get("fix", 0) >= most:
+    if (
+        stop.code != "limit.fix_attempts"
+        or most is None
+        or _below(seen)
+        or seen.was.entries.get("fix", 0) >= most
+    ):
         return ""
     return f"it stops for fix attempts after {seen.was.entries.get('fix', 0)} of {most}"
 
 
 def no_fewer_turns(seen: Seen) -> str:
     stop, most = _stop(seen), seen.premise.most("turns")
-    if stop.code != "limit.turns" or stop.rule != "turns" or most is None or seen.was.turns >= most:
+    if (
+        stop.code != "limit.turns"
+        or stop.rule != "turns"
+        or most is None
+        or _below(seen)
+        or seen.was.turns >= most
+    ):
         return ""
     return f"it stops for turns after {seen.was.turns} of {most}"
 

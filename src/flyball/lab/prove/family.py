@@ -19,7 +19,7 @@ from flyball.core.decide import Do, Note, Rest, due, phase_us, react
 from flyball.core.machine import Machine, State
 from flyball.core.run import Run, begin
 from flyball.core.settings import Settings
-from flyball.core.transition import onward
+from flyball.core.transition import follow
 from flyball.errors import UserError
 from flyball.lab.prove import graphs
 from flyball.lab.prove.act_results import results, usage_of
@@ -111,7 +111,7 @@ def _of_itself(family: Family, two: Pair, now: int) -> Iterator[Happened]:
         listening = family[0].status == "running" and family[0].act is None and family[0].here.act == "listen"
         if listening:
             for outcome in family[0].here.on:
-                yield from _happened(f"there is {outcome}", family, [(TOP, onward(family[0], outcome, now))])
+                yield from _happened(f"there is {outcome}", family, [(TOP, follow(family[0], outcome, now))])
         return
     now = now if acts else max(now, min(rests))
     batch = _batch(family)

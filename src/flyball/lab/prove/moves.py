@@ -165,7 +165,7 @@ def facts(run: Run, move: Move) -> list[e.AnyEvent]:
         case "resume":
             return letters.wake(run, move.at)
         case "outcome":
-            return decide.onward(run, move.outcome, move.at)
+            return decide.follow(run, move.outcome, move.at)
         case _:
             return list(move.given)
 

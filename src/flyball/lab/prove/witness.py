@@ -18,6 +18,12 @@ from flyball.core.run import Run
 from flyball.lab.prove.act_results import FAILED, FREE
 from flyball.lab.prove.premises import Premise
 
+RENEWED = (
+    "limit.turns",
+    "limit.fix_attempts",
+    "limit.iterations",
+    "failed.tests",
+)  # by an answer, all at once
 Name = Callable[[str], int]
 Place = tuple[str, str, str, str]  # state, code, rule of a stop, and the limit that led to it
 
@@ -119,6 +125,8 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
             return replace(seen, turns=_to_limit(seen.turns + event.turns, premise, "turns"))
         case e.ChildWentOn():
             return _raised(seen, run)
+        case e.Dropped() if event.why.startswith("@back"):
+            return replace(seen, failed=0, idle=0 if event.why == "@back stalled" else seen.idle)
         case e.RestoreOrdered() if event.why == "approved":
             return replace(seen, wanted=event.tree)
         case _:
@@ -266,6 +274,7 @@ def _moved(seen: Witness, run: Run, event: e.Moved, premise: Premise) -> Witness
         interventions=seen.interventions + int(source.do == "agent:cto" and bool(seen.turned)),
         origin=event.source if to_cto else seen.origin,
         ran_out=event.reason if event.outcome == "exhausted" else seen.ran_out,
+        idle=0 if event.outcome == "stalled" and target.act != "ask" else seen.idle,
         answered=None if source.act == "listen" else seen.answered,  # something new came from outside
         iteration=_to_limit(seen.iteration + int(again), premise, "iterations"),
         entries={} if again else seen.entries,
@@ -296,8 +305,8 @@ def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
         seen = replace(seen, failed=0, contexts=0, idle=0, cut=0)
     if (
         stop is not None
-        and stop.code == "wait.escalation"
-        and stop.rule.startswith(("limit.", "failed.tests"))
+        and stop.code.startswith(("wait.escalation", "blocked.table."))
+        and stop.rule in RENEWED
     ):
         seen = replace(seen, turns=0, iteration=0, entries={})
     if run.state == "human_escalation" or (stop is not None and stop.rule == "third_failure"):
