@@ -66,6 +66,7 @@ def _run(repo: Path, work: Workspace) -> Run:
         table=shipped("loop").table,
         settings=ENDLESS,
         task="Go on",
+        rules=e.RULES,
         repo=str(repo),
     )
     return msgspec.structs.replace(begin(began), tree=work.base_tree, base_tree=work.base_tree)

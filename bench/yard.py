@@ -59,6 +59,7 @@ def began(run_id: str, machine: str) -> e.RunBegan:
         table=table,
         settings=ENDLESS,
         task="Go round",
+        rules=e.RULES,
         owner=False,
         tree="0" * 40,
     )

@@ -208,7 +208,13 @@ def begun(
         machine = parse(machine)
     given = settings or Settings(proof=PROOF, agents={"default": "script:x"})
     return e.RunBegan(
-        at=0, run="r1", machine=machine.name, table=machine.table, settings=given, task="fix it", **more
+        at=0,
+        run="r1",
+        machine=machine.name,
+        table=machine.table,
+        settings=given,
+        task="fix it",
+        **{"rules": e.RULES, **more},
     )
 
 

@@ -176,10 +176,10 @@ class Chance:
         )
 
 
-def lived(event: e.RunBegan, seed: int, answers: int = 6) -> Played:
+def lived(event: e.RunBegan, seed: int, answers: int = 6, chance: type[Chance] = Chance) -> Played:
     """A whole life of a run, with a person who answers a few times."""
     random = Random(seed)
-    played = start(Chance(random), event)
+    played = start(chance(random), event)
     for _ in range(answers):
         played.go_on()
         question = played.run.question

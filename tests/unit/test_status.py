@@ -11,18 +11,19 @@ from support import Script, begun, finish, ok, play, start
 
 
 def test_every_state_of_a_pair_has_a_run_state_and_back() -> None:
-    states = list(shipped("review").states)
-    named = [run_view.run_state(state) for state in states]
+    review = shipped("review")
+    states = list(review.states)
+    named = [run_view.run_state(review, state) for state in states]
     assert named == ["submitted", "working", "reviewing", "completed", "failed"]
-    assert [run_view.from_run_state(name) for name in named] == states
+    assert [run_view.from_run_state(review, name) for name in named] == states
 
 
 @pytest.mark.parametrize("name", ["", "paused", "Working"])
 def test_an_unknown_state_is_an_error_and_not_failed(name: str) -> None:
     with pytest.raises(FlyballError, match="run state"):
-        run_view.from_run_state(name)
-    with pytest.raises(FlyballError, match="not a state"):
-        run_view.run_state(name)
+        run_view.from_run_state(shipped("review"), name)
+    with pytest.raises(FlyballError, match="no run state"):
+        run_view.run_state(shipped("review"), name)
 
 
 def test_a_run_that_begins_in_an_unknown_state_is_an_error() -> None:

@@ -97,13 +97,22 @@ class Performer:
         return (lambda text: show(run.id, text)) if show else (lambda _text: None)
 
     def _check(self, run: Run) -> e.CheckEnded:
-        """Flyball's own act: is what the next states need there?"""
-        if run.machine.name == "review":
-            missing = [adapter(run.settings.agent_for(role)).missing() for role in ("author", "reviewer")]
-            problem = next((m for m in missing if m), "")
-            return (
-                e.CheckEnded(outcome="cannot_start", reason=problem)
-                if problem
-                else e.CheckEnded(outcome="ready")
-            )
-        return e.CheckEnded(outcome="ready")
+        """Flyball's own act: what the table names is looked at, what cannot be looked at yet is said."""
+        problems = {"agents": _missing_agents, "checkout": self._moved_checkout}
+        for name in run.here.checks:
+            problem = problems[name](run) if name in problems else ""
+            if problem:
+                return e.CheckEnded(outcome="cannot_start", reason=problem)
+        later = [name for name in run.here.checks if name not in problems]
+        return e.CheckEnded(outcome="ready", reason=f"Not checked yet: {', '.join(later)}." if later else "")
+
+    def _moved_checkout(self, run: Run) -> str:
+        same = self.run_files.workspace(run).tree() == run.tree
+        return "" if same else "The checkout does not hold the tree that the run knows."
+
+
+def _missing_agents(run: Run) -> str:
+    """Why an agent of one of the machine's roles cannot be started; "" if all can."""
+    roles = dict.fromkeys(state.of for state in run.machine.states.values() if state.act == "agent")
+    missing = (adapter(run.settings.agent_for(role)).missing() for role in roles)
+    return next((problem for problem in missing if problem), "")

@@ -143,7 +143,7 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
         case "check":
             return Do(_act(run, "check"))
         case "ask":
-            return (over(run, now) if run.state == "open" else None) or Note((_question(run, now),))
+            return (over(run, now) if run.here.circuit == "open" else None) or Note((_question(run, now),))
         case "wait":
             return _wait(run, now)
         case _:  # listen
@@ -162,8 +162,8 @@ def _turn(run: Run, now: int) -> Do | Note:
     stopped = over(run, now)
     if stopped:
         return stopped
-    if role == "coder" and run.machine.name == "build" and run.option("write") == "loop":
-        return Do(_act(run, "run:loop", why="write"))
+    if run.here.loop and run.option("write") == "loop":
+        return Do(_act(run, run.here.loop, why="write"))
     agent = limits.agent_for(run, role, now)
     session = run.sessions.get(f"{agent}|{role}", "")
     told = tuple(text for text in run.told if not text.startswith(SHOWN))
@@ -196,7 +196,7 @@ def _counts_for_the_circuit(run: Run) -> bool:
 
 def _over_limit(run: Run) -> e.Stop | None:
     most, used = run.most("turns"), run.turns + run.barren - run.turns_base
-    if most is not None and used >= most and run.machine.name != "cto":
+    if most is not None and used >= most and not run.machine.supervises:
         return stop(run, "limit.turns", "turns", most, used)
     wall, spent = run.settings.budget.wall_us, run.wall_us - run.wall_base
     if wall is not None and spent >= wall:
@@ -210,7 +210,7 @@ def _wait(run: Run, now: int) -> Note | Rest:
 
 
 def _question(run: Run, now: int) -> e.Stopped:
-    if run.state == "open":
+    if run.here.circuit == "open":
         seen = stops.stalled(run) or stop(run, "loop.no_progress", "half_open", 1, 1, detail=run.last_error)
         cooldown = run.settings.timeout_us(run.machine.name, "cooldown", 0)
         asked = ask(run, seen, "loop", stops.solutions(run, seen), now)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from flyball.core.settings import Settings
 
-RULES = "1"  # the version of the deciding rules; a snapshot of another version is not used
+RULES = "2"  # the version of the deciding rules; a snapshot of another version is not used
 
 
 class Fact(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -279,7 +279,7 @@ class RunBegan(Event, frozen=True, kw_only=True):
     table: dict[str, Any]
     settings: Settings
     task: str
-    rules: str = RULES
+    rules: str = "1"  # left out by the first version; every later one says its own
     parent: str = ""
     root: str = ""
     repo: str = ""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
+from flyball.core.codes import CODES
 from flyball.core.machine import (
+    CHECKS,
+    CIRCUIT,
     HEARING_ACTS,
     NAME,
     NEEDED,
@@ -45,6 +49,8 @@ def _line_faults(machine: Machine) -> Iterable[str]:
         ("within", machine.within_us),
         ("alert", machine.alert_us),
         ("groups", _grouped(machine)),
+        ("actors", machine.actors),
+        ("run_states", machine.run_states),
     ):
         yield from (
             f"[{where}] names '{n}', which is not a state. Remove it or add the state."
@@ -75,11 +81,25 @@ def _act_faults(machine: Machine, state: State) -> Iterable[str]:
         yield f"'{state.name}' does '{state.do}', but '{state.act}' takes no name. Write `do = \"{state.act}\"`."
     if state.act == "wait" and not _is_duration(str(state.options.get("for", "1m"))):
         yield f"'{state.name}' waits for '{state.options['for']}', which is no duration. Write for example 10m."
+    yield from _attribute_faults(state)
     if not state.on:
         yield f"'{state.name}' leads nowhere. Say where its outcomes lead: on = {{ … }}."
     for outcome, target in state.on.items():
         yield from _target_faults(machine, f"'{state.name}'", outcome, target)
     yield from _unplaced(machine, state)
+
+
+def _attribute_faults(state: State) -> Iterable[str]:
+    if state.loop and not (state.act == "agent" and re.fullmatch(f"run:{NAME.pattern}", state.loop)):
+        yield f"'{state.name}': loop is '{state.loop}'. It stands for an agent's turn and names a machine, as in \"run:loop\"."
+    if state.counts and f"limit.{state.counts}" not in CODES:
+        known = ", ".join(code[6:] for code in CODES if code.startswith("limit."))
+        yield f"'{state.name}' counts '{state.counts}', which is no limit. Known: {known}."
+    if state.circuit not in ("", *CIRCUIT) or (state.circuit == "open" and state.act != "ask"):
+        yield f"'{state.name}': circuit is '{state.circuit}'. It is closed, half_open, or open in a state that asks."
+    for name in state.checks:
+        if name not in CHECKS or state.act != "check":
+            yield f"'{state.name}' checks '{name}'. A state with `do = \"check\"` may check: {', '.join(CHECKS)}."
 
 
 def _is_duration(text: str) -> bool:

@@ -36,6 +36,16 @@ OURS = ("blocked", "exhausted", "timeout", "error", "cancel")  # outcomes that F
 NO_SUCCESS = (*OURS, "unproven", "stalled", "third_failure")  # what can never lead to a success end
 NEEDED = {"proof": ("passed", "failed"), "commit": ("committed", "refused"), "check": ("ready",)}
 NEEDED_BY_ROLE = {**dict.fromkeys(JUDGING_ROLES, ("rejected",)), "cto": ("escalate",)}
+CIRCUIT = ("closed", "half_open", "open")
+CHECKS = (
+    "agents",
+    "checkout",
+    "dependencies",
+    "base",
+    "plan",
+    "tier",
+    "change",
+)  # `acts` says which it can make
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 COUNT_MAX = 1_000_000
 
@@ -48,6 +58,11 @@ class State(Struct, frozen=True):
     on: dict[str, str] = {}
     end: str = ""  # "success" | "failure" | ""
     options: dict[str, Any] = {}  # the table's `with`
+    loop: str = ""  # the child run that stands for the turn where `[run] write = "loop"`, as "run:NAME"
+    counts: str = ""  # what its entries are called: the code of its limit is `limit.` and this
+    circuit: str = ""  # closed | half_open | open: the part that the state has in a circuit (LOOP-3)
+    checks: tuple[str, ...] = ()  # what `do = "check"` looks at
+    called_by: str = ""  # who is recorded for each transition into the state
 
     @property
     def act(self) -> str:
@@ -71,6 +86,9 @@ class Machine(Struct, frozen=True):
     groups: dict[str, tuple[str, ...]] = {}
     iteration: str = ""
     standing: bool = False
+    supervises: bool = False  # the limit on turns holds in the runs below, not here (GUARD-4)
+    actors: dict[str, str] = {}  # state -> who is recorded for leaving it (TASK-1)
+    run_states: dict[str, str] = {}  # state -> what outside tools call it (PAIR-5)
     table: dict[str, Any] = {}  # as it was written: what a run pins
     ways: dict[str, dict[str, tuple[str, ...]]] = {}  # from -> to -> outcomes, made from the rest
 
@@ -121,24 +139,18 @@ def _expanded(machine: Machine) -> dict[str, dict[str, tuple[str, ...]]]:
 # ---- reading a table ------------------------------------------------------------------------------------
 
 
+KEYS = (
+    *("actors", "alert", "anywhere", "from", "groups", "iteration", "most", "name", "run_states"),
+    *("standing", "start", "states", "supervises", "within"),
+)
+STATE_KEYS = ("do", "on", "end", "with", "loop", "counts", "circuit", "checks", "called_by")
+
+
 def parse(table: Mapping[str, Any]) -> Machine:
     """A machine from its table. What cannot even be read is refused here; `faults` judges the rest."""
-    known = {
-        "name",
-        "start",
-        "states",
-        "anywhere",
-        "most",
-        "within",
-        "alert",
-        "groups",
-        "from",
-        "iteration",
-        "standing",
-    }
     for key in table:
-        if key not in known:
-            raise MachineFault(f"A machine has no '{key}'. It may have: {', '.join(sorted(known))}.")
+        if key not in KEYS:
+            raise MachineFault(f"A machine has no '{key}'. It may have: {', '.join(KEYS)}.")
     name, start = _text(table, "name"), _text(table, "start")
     _readable(table)
     groups = {k: _names(v, f"groups.{k}") for k, v in _mapping(table, "groups").items()}
@@ -155,6 +167,9 @@ def parse(table: Mapping[str, Any]) -> Machine:
         groups=groups,
         iteration=str(table.get("iteration", "")),
         standing=_flag(table, "standing"),
+        supervises=_flag(table, "supervises"),
+        actors=_by_state(_mapping(table, "actors"), "actors"),
+        run_states=_by_state(_mapping(table, "run_states"), "run_states"),
         table=msgspec.json.decode(msgspec.json.encode(table)),
     )
     return msgspec.structs.replace(machine, ways=_expanded(machine))
@@ -176,15 +191,21 @@ def _state(name: str, line: Any) -> State:
             f"State '{name}' must be a table such as {{ do = \"agent:coder\", on = {{ … }} }}."
         )
     fields = cast("dict[str, Any]", line)
-    for key in fields:
-        if key not in ("do", "on", "end", "with"):
-            raise MachineFault(f"State '{name}' has no '{key}'. It may have: do, on, end, with.")
+    for key, value in fields.items():
+        if key not in STATE_KEYS:
+            raise MachineFault(f"State '{name}' has no '{key}'. It may have: {', '.join(STATE_KEYS)}.")
+        if key not in ("on", "with", "checks") and not isinstance(value, str):
+            raise MachineFault(f"State '{name}': '{key}' must be a text, not {value!r}.")
     options = fields.get("with", {})
     if not isinstance(options, dict):
         raise MachineFault(f"State '{name}': 'with' must be a table of options.")
-    on = _outcomes(fields.get("on", {}), name)
+    words = {key: value for key, value in fields.items() if key not in ("on", "with", "checks")}
     return State(
-        name, str(fields.get("do", "")), on, str(fields.get("end", "")), cast("dict[str, Any]", options)
+        name,
+        on=_outcomes(fields.get("on", {}), name),
+        options=cast("dict[str, Any]", options),
+        checks=_names(fields.get("checks", []), f"State '{name}': 'checks'"),
+        **words,
     )
 
 
@@ -249,8 +270,13 @@ def _flag(table: Mapping[str, Any], key: str) -> bool:
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(v, str) for v in cast("list[Any]", value)):
-        raise MachineFault(f"{where} must be a list of states.")
+        raise MachineFault(f"{where} must be a list of names.")
     return tuple(cast("list[str]", value))
+
+
+def _by_state(table: Mapping[str, Any], where: str) -> dict[str, str]:
+    """`[actors] name = ["state", …]` as state -> name."""
+    return {state: text for text, names in table.items() for state in _names(names, f"{where}.{text}")}
 
 
 def _count(value: Any, where: str) -> int:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core.machine import FAILING, Machine, State, parse
+from flyball.core.old_tables import as_it_was
 from flyball.core.settings import Settings
 from flyball.core.tally import FAILED as FAILED
 from flyball.core.tally import (
@@ -165,6 +166,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
 def begin(event: e.RunBegan) -> Run:
     machine = parse(event.table)
+    machine = as_it_was(machine) if event.rules == "1" else machine
     start = event.start or machine.start
     if start not in machine.states:
         raise FlyballError(f"'{machine.name}' has no state '{start}', so run {event.run} cannot be in it.")
@@ -307,10 +309,6 @@ def cto_most(run: Run) -> int:
     return 2 if most is None else most
 
 
-def _held(run: Run, event: e.Held) -> Run:
-    return replace(run, at=event.at, held=event)
-
-
 def _stopped(run: Run, event: e.Stopped) -> Run:
     return replace(
         run,
@@ -362,9 +360,7 @@ def _proved_anew(run: Run, verb: str) -> bool:
 
 
 def _forgiven(run: Run) -> dict[str, int]:
-    """TASK-2: an answer from `human_escalation`, or to a third failure, begins that state's count anew."""
-    if run.state == "human_escalation":
-        return {**run.failures, run.origin: 0}
+    """TASK-2: an answer to a third failure begins that state's count anew; calling the CTO has done so already."""
     third = run.stop is not None and run.stop.rule == "third_failure"
     return {**run.failures, run.state: 0} if third else run.failures
 
@@ -440,14 +436,6 @@ def _charged(run: Run, event: e.Charged) -> Run:
     )
 
 
-def _window_seen(run: Run, event: e.WindowSeen) -> Run:
-    return replace(run, at=event.at, window=event)
-
-
-def _ruled(run: Run, event: e.Ruled) -> Run:
-    return replace(run, at=event.at, ruling=event.ruling)
-
-
 def _failure_counted(run: Run, event: e.FailureCounted) -> Run:
     told = (*run.told, event.reason) if event.reason else run.told
     return replace(run, at=event.at, failures={**run.failures, event.state: event.count}, told=told)
@@ -489,8 +477,8 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.ActStarted: _act_started,
     e.ActFinished: _act_finished,
     e.ActInterrupted: _act_interrupted,
-    e.Ruled: _ruled,
-    e.Held: _held,
+    e.Ruled: lambda run, event: replace(run, at=event.at, ruling=event.ruling),
+    e.Held: lambda run, event: replace(run, at=event.at, held=event),
     e.Moved: _moved,
     e.FailureCounted: _failure_counted,
     e.Skipped: _noted,
@@ -505,7 +493,7 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.Told: _told,
     e.Asked: _asked,
     e.Charged: _charged,
-    e.WindowSeen: _window_seen,
+    e.WindowSeen: lambda run, event: replace(run, at=event.at, window=event),
     e.ChildStopped: _child_stopped,
     e.ChildWentOn: _child_went_on,
     e.Ended: _ended,

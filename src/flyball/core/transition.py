@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from flyball.core import codes, stops
 from flyball.core import events as e
-from flyball.core.actors import actor_of
 from flyball.core.machine import JUDGING_ROLES, WAITING_ACTS, counts_as_failure
 from flyball.core.run import Run, apply, fold
 from flyball.core.stops import ask, ended, let_go, stop
@@ -135,7 +134,7 @@ def _entry_limit(run: Run, target: str, outcome: str) -> e.Stop | None:
         return stop(run, code, "iterations", iterations, used + 1, detail=run.last_error[-500:])
     most = run.most(target) if target in run.machine.most else None
     if most is not None and run.entries.get(target, 0) >= most:
-        code = "failed.tests" if most == 0 else "limit.fix_attempts" if target == "fix" else "limit.turns"
+        code = "failed.tests" if most == 0 else f"limit.{run.machine.states[target].counts or 'turns'}"
         return stop(run, code, target, most, run.entries.get(target, 0) + 1, detail=run.last_error[-500:])
     return None
 
@@ -145,7 +144,7 @@ def _enter(
 ) -> list[e.AnyEvent]:
     if not reason and outcome == "nothing":  # CTO-1: a plan is dropped for a reason
         reason = run.message[-500:]
-    actor = actor_of(run, target, cause)
+    actor = _actor(run, target, cause)
     said = cause.code if cause else reason
     moved = e.Moved(at=now, source=run.state, target=target, outcome=outcome, actor=actor, reason=said)
     end = run.machine.states[target].end
@@ -155,6 +154,14 @@ def _enter(
         return [moved, ended(apply(run, moved), end, _failure(run, outcome, reason, cause), now)]
     code = "completed" if run.settings.proof else "completed_unproven"
     return [moved, ended(apply(run, moved), end, stop(run, code, detail=reason), now)]
+
+
+def _actor(run: Run, target: str, cause: e.Stop | None) -> str:
+    """Who is recorded for the transition: as the table says, else the role, or Flyball by a rule of its own."""
+    if not run.machine.actors:
+        return "flyball" if cause else run.here.of or "flyball"
+    actor = run.machine.states[target].called_by or run.machine.actors.get(run.state, "flyball")
+    return f"human:{run.answered_by or 'unknown'}" if actor == "human" else actor
 
 
 def _skipped(run: Run, outcome: str, now: int) -> list[e.AnyEvent]:

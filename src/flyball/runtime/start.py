@@ -89,6 +89,7 @@ def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
         table=machine.table,
         settings=settings,
         task=request.task,
+        rules=e.RULES,
         root=run_id,
         repo=str(repo.root),
         with_changes=request.with_changes,
@@ -123,7 +124,7 @@ def _check_nesting(loaded: Loaded, machine: Machine, settings: Settings, above: 
     path = (*above, machine.name)
     for state in machine.states.values():
         below = msgspec.structs.replace(settings, write=str(state.options.get("write", settings.write)))
-        name = _run_in(machine, state, below)
+        name = _run_in(state, below)
         if name in path:
             way = " → ".join((*path, name))
             raise ConfigError(
@@ -133,11 +134,11 @@ def _check_nesting(loaded: Loaded, machine: Machine, settings: Settings, above: 
             _check_nesting(loaded, loaded.table(name), below, path)
 
 
-def _run_in(machine: Machine, state: State, settings: Settings) -> str:
+def _run_in(state: State, settings: Settings) -> str:
+    """The machine of the child run that a state starts."""
     if state.act == "run":
         return state.of
-    writes = machine.name == "build" and state.of == "coder" and settings.write == "loop"
-    return "loop" if writes else ""
+    return state.loop.partition(":")[2] if settings.write == "loop" else ""
 
 
 def _check_agents(loaded: Loaded, machine: Machine, settings: Settings) -> None:
@@ -163,12 +164,12 @@ def roles_of(loaded: Loaded, machine: Machine, settings: Settings, seen: set[str
     seen.add(machine.name)
     roles: list[str] = []
     for state in machine.states.values():
-        if state.act == "agent":
-            roles.append("worker" if state.of == "coder" and settings.write == "loop" else state.of)
-        elif state.act == "run" and state.of not in seen:
-            options = state.options
-            below = msgspec.structs.replace(settings, write=str(options.get("write", settings.write)))
-            roles += roles_of(loaded, loaded.table(state.of), below, seen)
+        child = _run_in(state, settings)
+        if child and child not in seen:
+            below = msgspec.structs.replace(settings, write=str(state.options.get("write", settings.write)))
+            roles += roles_of(loaded, loaded.table(child), below, seen)
+        elif state.act == "agent" and not child:
+            roles.append(state.of)
     return list(dict.fromkeys(roles))
 
 

@@ -233,6 +233,7 @@ class Supervisor:
             table=self.machine_table(machine, parent),
             settings=_settings_below(parent),
             task=parent.began.task,
+            rules=e.RULES,
             parent=parent.id,
             root=parent.began.root or parent.id,
             repo=parent.began.repo,

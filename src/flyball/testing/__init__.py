@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flyball.core.events import RunBegan
+from flyball.core.events import RULES, RunBegan
 from flyball.core.machine import Machine
 from flyball.core.run import begin, fold
 from flyball.core.settings import Settings
@@ -21,6 +21,7 @@ def rehearse(machine: Machine, *outcomes: str, **data: str) -> list[str]:
             table=machine.table,
             settings=Settings(),
             task="",
+            rules=RULES,
             owner=False,
         )
     )

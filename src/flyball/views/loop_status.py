@@ -14,8 +14,8 @@ from flyball.views import reasons
 
 def circuit(run: Run) -> str:
     """closed, half_open or open. Without a circuit of its own, a machine that a loop rule stopped counts as open."""
-    if run.state in ("closed", "half_open", "open"):
-        return run.state
+    if run.here.circuit:
+        return run.here.circuit
     return "open" if run.stop is not None and run.stop.code.startswith("loop.") else "closed"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flyball.core import codes
+from flyball.core.machine import Machine
 from flyball.core.run import Run
 from flyball.errors import FlyballError
 
@@ -45,7 +46,7 @@ def summary(run: Run) -> dict[str, Any]:
         "tier": (run.ruling.tier if run.ruling else "") or None,
         "task": run.began.task,
         "changed": list(run.changed),
-        **({"run_state": run_state(run.state)} if _is_pair(run) else {}),
+        **({"run_state": run_state(run.machine, run.state)} if run.machine.run_states else {}),
     }
 
 
@@ -70,33 +71,21 @@ def _question(run: Run) -> dict[str, Any] | None:
     return {"id": question.id, "kind": question.kind, "text": question.text, "verbs": list(question.verbs)}
 
 
-# ---- run states of `review` (PAIR-5) --------------------------------------------------------------------
-
-RUN_STATES = {
-    "init": "submitted",
-    "working": "working",
-    "reviewing": "reviewing",
-    "complete": "completed",
-    "failed": "failed",
-}
+# ---- what outside tools call a state (PAIR-5) --------------------------------------------------------------------
 
 
-def _is_pair(run: Run) -> bool:
-    return run.machine.name == "review" and run.state in RUN_STATES  # a user's machine may have the same name
+def run_state(machine: Machine, state: str) -> str:
+    """What outside tools call a state of a machine that has such names."""
+    if state not in machine.run_states:
+        raise FlyballError(f"'{state}' has no run state. States with one: {', '.join(machine.run_states)}.")
+    return machine.run_states[state]
 
 
-def run_state(state: str) -> str:
-    """A state of `review` as the state of its run."""
-    if state not in RUN_STATES:
-        raise FlyballError(f"'{state}' is not a state of a review run. States: {', '.join(RUN_STATES)}.")
-    return RUN_STATES[state]
-
-
-def from_run_state(name: str) -> str:
-    """The state of `review` for a run state. An unknown one is an error, not a failure of the run."""
-    state = next((state for state, known in RUN_STATES.items() if known == name), "")
+def from_run_state(machine: Machine, name: str) -> str:
+    """And back: where a run in that state goes on. An unknown one is an error, not a failure of the run."""
+    state = next((state for state, known in machine.run_states.items() if known == name), "")
     if not state:
-        raise FlyballError(f"'{name}' is not a run state. Run states: {', '.join(RUN_STATES.values())}.")
+        raise FlyballError(f"'{name}' is not a run state. Known: {', '.join(machine.run_states.values())}.")
     return state
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball.core.machine import Machine, State
 from flyball.lab.prove import family
@@ -83,10 +84,9 @@ def _parents() -> list[Machine]:
 
 
 def _pairs(machine: Machine, find: Find) -> list[family.Pair]:
-    """Each state that runs another machine, with a real run of it; a `build` may write by loops."""
+    """Each state that runs another machine, with a real run of it; and the first that may write by a loop."""
     runners = [s for s in machine.states.values() if s.act == "run" and s.of != machine.name]
-    if machine.name == "build":
-        runners.append(State("write", "run:loop"))
+    runners += [replace(s, do=s.loop) for s in machine.states.values() if s.loop][:1]
     return [family.pair(machine, state, find(state.of)) for state in runners]
 
 
@@ -111,11 +111,10 @@ def _bound(
 
 
 def _runners(machine: Machine, state: State | None) -> list[State]:
-    """The states that run another machine; a `build` that writes by loops has one more."""
-    runners = [s for s in machine.states.values() if s.act == "run"]
-    if machine.name == "build" and state is not None and state.options.get("write") == "loop":
-        runners.append(State("write", "run:loop"))
-    return runners
+    """The states that run another machine, also those that write by a loop where the run above wants that."""
+    loops = state is not None and state.options.get("write") == "loop"
+    states = [replace(s, do=s.loop) if loops and s.loop else s for s in machine.states.values()]
+    return [s for s in states if s.act == "run"]
 
 
 __all__ = ["LAWS", "Broken", "Explored", "Premise", "Proof", "Step", "explore", "premises", "prove"]

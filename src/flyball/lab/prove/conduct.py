@@ -167,16 +167,12 @@ def no_fewer_iterations(seen: Seen) -> str:
 
 
 def no_fewer_entries(seen: Seen) -> str:
-    stop = _stop(seen)
-    most = seen.premise.most("fix")
-    if (
-        stop.code != "limit.fix_attempts"
-        or most is None
-        or _below(seen)
-        or seen.was.entries.get("fix", 0) >= most
-    ):
+    stop, machine = _stop(seen), seen.premise.machine
+    name = next((s.name for s in machine.states.values() if s.counts == "fix_attempts"), "")
+    most, entries = seen.premise.most(name), seen.was.entries.get(name, 0)
+    if stop.code != "limit.fix_attempts" or most is None or _below(seen) or entries >= most:
         return ""
-    return f"it stops for fix attempts after {seen.was.entries.get('fix', 0)} of {most}"
+    return f"it stops for fix attempts after {entries} of {most}"
 
 
 def no_fewer_turns(seen: Seen) -> str:

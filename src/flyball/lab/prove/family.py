@@ -61,7 +61,7 @@ class Pair(Struct, frozen=True):
 def pair(upper: Machine, state: State, lower: Machine) -> Pair:
     limits = {m.name: small_limits(m) for m in (upper, lower)}
     settings = Settings(proof=("prove",), budget=NO_BUDGET, limits=limits, agents={"default": "a"})
-    options: dict[str, Any] = {"write": "loop"} if upper.name == "build" else {}
+    options: dict[str, Any] = {"write": "loop"} if state.loop else {}
     plain = Premise(
         name="", machine=upper, settings=settings, results="onward", cost_uusd=UNIT, options=options
     )

@@ -91,6 +91,7 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
             table=self.machine.table,
             settings=self.settings,
             task="the task",
+            rules=e.RULES,
             start=self.start,
             owner=self.owner,
             options=self.options,
@@ -175,7 +176,7 @@ def _by_table(plain: Premise) -> Iterable[Premise]:
         yield replace(crossed, name="take-over and crashes")
     if "untested" in outcomes:
         yield replace(plain, name="tests not required", settings=_with(plain, require_test_pass=False))
-    if machine.name == "build":
+    if any(state.loop for state in machine.states.values()):
         yield replace(plain, name="write by a loop", options={"write": "loop"})
     if {"author", "reviewer"} <= roles:
         yield replace(plain, name="review always", settings=_with(plain, review="always"))

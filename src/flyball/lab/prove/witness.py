@@ -309,9 +309,8 @@ def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
         and stop.rule in RENEWED
     ):
         seen = replace(seen, turns=0, iteration=0, entries={})
-    if run.state == "human_escalation" or (stop is not None and stop.rule == "third_failure"):
-        state = run.origin if run.state == "human_escalation" else run.state
-        seen = replace(seen, failures={k: n for k, n in seen.failures.items() if k != state})
+    if stop is not None and stop.rule == "third_failure":
+        seen = replace(seen, failures={k: n for k, n in seen.failures.items() if k != run.state})
     if held is not None and held.until in ("approval", "block") and run.question is not None:
         return _ruled_by_a_person(seen, event)
     return seen

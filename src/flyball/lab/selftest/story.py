@@ -103,7 +103,9 @@ class _Teller:
 def _began(now: int) -> e.RunBegan:
     settings = Settings(proof=("prove",), agents={"default": "script:x"})
     table = shipped("loop").table
-    return e.RunBegan(at=now, run=RUN, machine="loop", table=table, settings=settings, task="Tell a story.")
+    return e.RunBegan(
+        at=now, run=RUN, machine="loop", table=table, settings=settings, task="Tell a story.", rules=e.RULES
+    )
 
 
 def _finished(act: e.Act, last: bool) -> Finished:

@@ -46,6 +46,7 @@ def _top(machine: Machine, name: str, settings: Settings, now: int) -> e.RunBega
         table=machine.table,
         settings=settings,
         task="mend it",
+        rules=e.RULES,
         root=name,
         repo="somewhere",
     )

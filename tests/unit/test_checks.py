@@ -1,0 +1,53 @@
+"""`do = "check"`: the table names what is looked at; what cannot be looked at yet is said, not passed over."""
+
+from __future__ import annotations
+
+import os
+import queue
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flyball.acts.performer import News, Performer
+from flyball.acts.run_files import RunFiles
+from flyball.agents.sandbox import Sandbox
+from flyball.core import events as e
+from flyball.core.decide import Do, Finished, due
+from flyball.core.run import apply, begin
+from flyball.core.settings import Settings
+from flyball.machines import shipped
+from support import begun
+
+
+def checked(folder: Path, machine: Any, settings: Settings, state: str) -> e.CheckEnded:
+    run = begin(begun(machine, settings, owner=False, tree="base", start=state))
+    act = due(run, 1)
+    assert isinstance(act, Do)
+    run = apply(run, e.ActStarted(at=1, act=act.act))
+    news: queue.Queue[News] = queue.Queue()
+    files = RunFiles(folder, Sandbox(kind="none", why="not needed"), dict(os.environ))
+    Performer(files).start(run, act.act, news.put)
+    finished = news.get(timeout=60)
+    assert isinstance(finished, Finished) and isinstance(finished.result, e.CheckEnded)
+    return finished.result
+
+
+@pytest.mark.parametrize("name", ["review", "mine"])
+def test_the_agents_that_the_table_plays_are_looked_for(tmp_path: Path, name: str) -> None:
+    """Under any name, and for any role of the table."""
+    table = {**shipped("review").table, "name": name}
+    there = Settings(agents={"default": "command:cat"})
+    gone = Settings(agents={"default": "command:cat", "reviewer": "command:no-such-program-here"})
+    assert checked(tmp_path, table, there, "init") == e.CheckEnded(outcome="ready")
+    missing = checked(tmp_path, table, gone, "init")
+    assert missing.outcome == "cannot_start" and "no-such-program-here" in missing.reason
+
+
+@pytest.mark.parametrize(
+    ("state", "names"),
+    [("pending", "dependencies"), ("validated", "base, plan, tier"), ("approved", "change")],
+)
+def test_a_check_says_what_it_cannot_look_at_yet(tmp_path: Path, state: str, names: str) -> None:
+    result = checked(tmp_path, "task", Settings(agents={"default": "command:cat"}), state)
+    assert (result.outcome, result.reason) == ("ready", f"Not checked yet: {names}.")
