@@ -23,11 +23,11 @@ from tests.fuzz.trace import Deed
 
 from flyball.guard.commands import calls_of, judge_command
 from flyball.guard.commands.args import Arg
-from flyball.guard.commands.names import names
+from flyball.guard.word_set import word_set
 
 BATCH = 200
-SHELLS = names("bash sh dash rbash")
-WRAPPERS = names("env timeout nice xargs find time nohup stdbuf setsid ionice flock chrt taskset")
+SHELLS = word_set("bash sh dash rbash")
+WRAPPERS = word_set("env timeout nice xargs find time nohup stdbuf setsid ionice flock chrt taskset")
 OWN = re.compile(
     r"g?make|ninja|cmake|ctest|npm|npx|node|python[\d.]*|pytest|perl|ruby|g?cc|[gc]\+\+|man|x86_64-.*|ld|collect2"
 )
@@ -48,7 +48,7 @@ _FREE = re.compile(
 _SCRATCH = re.compile(r"/tmp/(?:sh-thd[.\w]*|sh-np[.\w]*|sort\w+|p[opr]\w{6})")
 _OWN_PLACES = ("/tmp/", "/var/tmp/", f"{room.HOME}/")
 _PROTECTED = re.compile(rf"{room.WORKSPACE}/(?:\.flyball|\.claude|\.env|\.git/hooks|\.git/config)(?:/.*)?")
-_CHANGES = names(
+_CHANGES = word_set(
     "write rename renameat renameat2 unlink unlinkat rmdir link linkat symlink symlinkat mkdir mkdirat mknod mknodat chmod "
     "fchmodat chown lchown fchownat truncate utimensat setxattr lsetxattr removexattr mount umount2"
 )

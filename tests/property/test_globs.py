@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from flyball.guard import globs
+from flyball.guard.paths import globs
 
 POLICY = Path(globs.__file__).with_name("policies") / "default.toml"
 PIECES = (

@@ -15,8 +15,6 @@ from flyball.guard.commands import CommandPolicy, default_policy, judge_command
 from flyball.guard.commands.fold import spoken
 from flyball.guard.commands.second import NODES_MOST
 from flyball.guard.commands.walk import DEPTH_MOST, STAGES_MOST
-from flyball.guard.globs import matches
-from flyball.guard.paths import MOST_HOPS, Links, ignored, oddity
 from flyball.guard.policy import parse
 from flyball.guard.tiers import RANK, exceeds, raise_to
 from flyball.guard.weakening import unlike
@@ -76,47 +74,7 @@ def test_the_higher_tier_stays() -> None:
             assert exceeds(high, low) is (RANK[high] > RANK[low])
 
 
-# ---- names -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("code", [0x202A, 0x202E, 0x2066, 0x2069, 0x200E, 0x200F])
-def test_marks_that_turn_the_reading_are_odd(code: int) -> None:
-    assert oddity(f"a{chr(code)}b") == "the name changes the direction of reading"
-
-
-@pytest.mark.parametrize(
-    ("first", "last"),
-    [
-        *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
-        *((0x200B, 0x200F), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF)),
-    ],
-)
-def test_what_cannot_be_seen_is_ignored_from_its_first_to_its_last(first: int, last: int) -> None:
-    assert ignored(chr(first)) and ignored(chr(last))
-    assert not ignored(chr(first - 1)) and not ignored(chr(last + 1))
-    assert oddity(f"a{chr(first)}b")
-
-
-@pytest.mark.parametrize(
-    ("path", "odd"),
-    [
-        ("/".join(["d" * 127] * 8), False),  # 1023
-        ("/".join(["d" * 127] * 8) + "x", False),  # 1024
-        ("/".join(["d" * 127] * 8) + "xy", True),
-        ("d" * 255, False),
-        ("d" * 256, True),
-        ("a/ b", True),
-        ("a/b ", True),
-        ("a/b.", True),
-        ("a/..", False),
-        ("a/...", False),
-        ("-a", True),
-        ("", True),
-        ("a b", False),
-    ],
-)
-def test_a_name_is_odd_for_what_it_is(path: str, odd: bool) -> None:
-    assert bool(oddity(path)) is odd
+# ---- names ----------------------------------------------------------------------------------------------
 
 
 def test_a_strange_name_is_shown_in_letters_that_can_be_read() -> None:
@@ -125,29 +83,6 @@ def test_a_strange_name_is_shown_in_letters_that_can_be_read() -> None:
     assert "\u00ad" not in ruling.reason and ruling.verdict == "deny"
     plain = judge_changes([Change("lib/.git/config", "add")], POLICY, workspace="/w/repo")
     assert "lib/.git/config" in plain.reason
-
-
-# ---- links -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("path", "target", "verdict"),
-    [
-        ("a/b.txt", "/etc/passwd", "deny"),
-        ("b.txt", "../../etc/passwd", "deny"),
-        ("a/b.txt", ".env", "deny"),
-        ("a/b.txt", "c.txt", "allow"),
-        ("a/b.txt", "", "deny"),
-        ("b.txt", ".git/config", "deny"),
-    ],
-)
-def test_a_hard_link_is_what_it_leads_to(path: str, target: str, verdict: str) -> None:
-    assert ruled(Change(path, "hardlink", target=target))[0] == verdict
-
-
-def test_a_link_to_a_name_that_only_looks_hidden_counts_for_itself() -> None:
-    assert ruled(Change("a/link", "symlink", target="../src/x.py"))[0] == "allow"
-    assert ruled(Change("a/link", "symlink", target="../.git/hooks"))[0] == "deny"
 
 
 # ---- policies ----------------------------------------------------------------------------------------------------------------
@@ -232,40 +167,6 @@ def test_a_second_reading_has_a_limit() -> None:
     assert (NODES_MOST, STAGES_MOST) == (20_000, 200)
     stages = " | ".join(["cat"] * STAGES_MOST)
     assert judge_command(stages, COMMANDS).rule != judge_command(f"{stages} | cat", COMMANDS).rule
-
-
-# ---- patterns and links ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("pattern", "path", "fits"),
-    [
-        ("{a,b}.txt", "x/b.txt", True),
-        ("{a,b},c", "b,c", True),
-        ("{a,b},c", "c", False),
-        ("a,b", "a", False),
-        ("src/{x{1,2},y}/*.py", "src/x2/m.py", True),
-        ("src/{x{1,2},y}/*.py", "src/x/m.py", False),
-        ("docs/", "docs/a/b", True),
-        ("docs/", "x/docs/a", True),
-        ("/docs/", "x/docs/a", False),
-        ("a/**/b", "a/x/y/b", True),
-        ("a/*/b", "a/x/y/b", False),
-        ("?.py", "a.py", True),
-        ("?.py", "ab.py", False),
-    ],
-)
-def test_a_pattern_is_read_as_people_know_it(pattern: str, path: str, fits: bool) -> None:
-    assert matches((pattern,), path) is fits
-
-
-def test_a_chain_of_links_is_followed_so_far_and_a_circle_is_none() -> None:
-    def chain(length: int) -> Links:
-        return Links("/w", {f"l{n}": f"l{n + 1}" for n in range(length)})
-
-    assert chain(MOST_HOPS).follow("l0") == ["w", f"l{MOST_HOPS}"]
-    assert chain(MOST_HOPS + 1).follow("l0") is None
-    assert Links("/w", {"a": "b", "b": "a"}).follow("a") is None
 
 
 # ---- tests that become weaker --------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ import pytest
 
 import flyball.guard
 from flyball.errors import ConfigError
-from flyball.guard import globs
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
+from flyball.guard.paths import globs
 from flyball.guard.policy import Policy, json_schema, looser, parse, policy_hash
 
 TEXT = (Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from flyball.guard.change import Change, is_symlink
-from flyball.guard.paths import Links, Place, place
+from flyball.guard.paths.links import Links, Place, place
 from flyball.guard.policy import Policy
 from flyball.guard.protected import judge_kind, judge_place, target_of
 from flyball.guard.radius import judge_radius

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 
 from flyball.errors import ConfigError
-from flyball.guard import globs
 from flyball.guard.change import Op
-from flyball.guard.paths import Place
+from flyball.guard.paths import globs
+from flyball.guard.paths.links import Place
 from flyball.guard.verdict import SEVERITY, Word
 
 Count = Annotated[int, msgspec.Meta(ge=0)]

@@ -1,14 +1,14 @@
-"""What no policy can allow: git's own files, Flyball's own files, the world outside, links that lead there."""
+"""What no policy can allow: git's own files, Flyball's own files, paths outside the workspace, and links to them."""
 
 from collections.abc import Iterable
 
 from flyball.guard.change import OTHERS_WRITE, SPECIAL_BITS, Change, bits, is_gitlink, is_symlink
-from flyball.guard.paths import Links, Place, looks_like, means_elsewhere, oddity, place
+from flyball.guard.paths.folding import looks_like, oddity, printable
+from flyball.guard.paths.links import FLYBALL, GIT, THE_WORKSPACE, Links, Place, means_elsewhere, place
 from flyball.guard.policy import Policy
 from flyball.guard.verdict import Verdict, Word
 
 ARTIFACTS = ".flyball/out/"
-OWN_NAMES = (".git", ".flyball")
 OWN_FOLDERS = (".local/state/flyball/", ".config/flyball/")
 
 
@@ -17,7 +17,7 @@ def judge_place(where: Place, *, link: bool = False) -> Iterable[Verdict]:
     odd = oddity(where.shown)
     if odd:
         word: Word = "deny" if "\0" in where.shown or not where.shown.strip() else "ask"
-        yield _verdict(word, "odd-name", where, f"{odd}")
+        yield _verdict(word, "odd-name", where, odd)
     if where.outside:
         yield _verdict("deny", "outside", where, where.outside)
     yield from _own_files(where, link)
@@ -25,15 +25,17 @@ def judge_place(where: Place, *, link: bool = False) -> Iterable[Verdict]:
 
 def _own_files(where: Place, link: bool) -> Iterable[Verdict]:
     names = [name for path in where.folded for name in path.split("/")]
-    if ".git" in names:
-        yield _verdict("deny", "git-internals", where, "git's own files are not an agent's to change")
-    if ".flyball" in names and (link or not _is_artifact(where)):
-        yield _verdict("deny", "tampering", where, "policy, machines and state are not an agent's to change")
+    if GIT in names:
+        yield _verdict("deny", "git-internals", where, "agents may not change git's own files")
+    if FLYBALL in names and (link or not _is_artifact(where)):
+        yield _verdict(
+            "deny", "tampering", where, "agents may not change Flyball's policy, machines or state"
+        )
     if "flyball.toml" in where.folded or any(d in f"{path}/" for path in where.folded for d in OWN_FOLDERS):
-        yield _verdict("deny", "tampering", where, "the configuration is not an agent's to change")
+        yield _verdict("deny", "tampering", where, "agents may not change Flyball's configuration")
     alike = [looks_like(name) for path in where.exact for name in path.split("/") if not name.isascii()]
-    if any(name in OWN_NAMES for name in alike):
-        yield _verdict("ask", "lookalike", where, "the name looks like one that is protected")
+    if any(name in (GIT, FLYBALL) for name in alike):
+        yield _verdict("ask", "lookalike", where, "the name looks like a protected one")
 
 
 def _is_artifact(where: Place) -> bool:
@@ -41,7 +43,7 @@ def _is_artifact(where: Place) -> bool:
 
 
 def judge_kind(change: Change, links: Links, policy: Policy) -> Iterable[Verdict]:
-    """Links, special files, repositories within and mode bits."""
+    """Links, special files, embedded repositories and mode bits."""
     if is_symlink(change):
         yield from _symlink(change, links, policy)
     if change.op == "hardlink":
@@ -49,20 +51,20 @@ def judge_kind(change: Change, links: Links, policy: Policy) -> Iterable[Verdict
     if change.op == "special":
         yield _about(change, "deny", "special-file", "is a pipe, a socket or a device")
     if is_gitlink(change):
-        yield _about(change, "ask", "embedded-repo", "is a repository within this one")
+        yield _about(change, "ask", "embedded-repo", "is a repository inside this one")
     elif bits(change) & (SPECIAL_BITS | OTHERS_WRITE):
         yield _about(change, "ask", "mode-bits", f"gets the mode {change.mode}")
 
 
 def _symlink(change: Change, links: Links, policy: Policy) -> Iterable[Verdict]:
     if target_of(change) is None:
-        yield _about(change, "ask", "link", "is a link whose target is not known")
+        yield _about(change, "ask", "link", "is a link with an unknown target")
         return
     if means_elsewhere(target_of(change) or ""):
         yield _about(change, "deny", "outside", f"links to {target_of(change)}")
         return
     reached = place(change.path, links)
-    if reached.outside == "it is the workspace itself":
+    if reached.outside == THE_WORKSPACE:
         yield _about(change, "ask", "link", "links to the workspace itself")
         return
     yield from _through(change, reached, policy)
@@ -70,7 +72,7 @@ def _symlink(change: Change, links: Links, policy: Policy) -> Iterable[Verdict]:
 
 def _hardlink(change: Change, links: Links, policy: Policy) -> Iterable[Verdict]:
     if not change.target:
-        yield _about(change, "deny", "link", "is a hard link to nobody knows what")
+        yield _about(change, "deny", "link", "is a hard link with an unknown target")
         return
     folder = change.path.rpartition("/")[0]
     places = [place(change.target, links), place(f"{folder}/{change.target}", links)]
@@ -82,7 +84,7 @@ def _hardlink(change: Change, links: Links, policy: Policy) -> Iterable[Verdict]
 
 
 def _through(change: Change, reached: Place, policy: Policy) -> Iterable[Verdict]:
-    """What a link leads to counts as if it were written to; only refusals count."""
+    """A link is judged as a write to what it leads to. Only a deny counts."""
     for found in judge_place(reached, link=True):
         if found.verdict == "deny":
             reason = f"{change.path} links to {change.target or target_of(change)}: {found.reason}"
@@ -93,21 +95,17 @@ def _through(change: Change, reached: Place, policy: Policy) -> Iterable[Verdict
 
 
 def target_of(change: Change) -> str | None:
-    """Where a link points: as told, or as git stores it, in the only line of the file."""
+    """Where a link points: as given, or as git stores it, in the only line of the file."""
     if change.target:
         return change.target
     return change.added[0] if change.added and len(change.added) == 1 else None
 
 
 def _verdict(word: Word, rule: str, where: Place, why: str) -> Verdict:
-    return Verdict(word, rule, f"{_printable(where.shown)}: {why}.", where.shown)
+    return Verdict(word, rule, f"{printable(where.shown)}: {why}.", where.shown)
 
 
 def _about(change: Change, word: Word, rule: str, what: str) -> Verdict:
     return Verdict(
-        word, rule, f"{_printable(change.path)} {what}" + ("" if what.endswith(".") else "."), change.path
+        word, rule, f"{printable(change.path)} {what}" + ("" if what.endswith(".") else "."), change.path
     )
-
-
-def _printable(path: str) -> str:
-    return path if path.isprintable() else ascii(path)

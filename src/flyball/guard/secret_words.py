@@ -7,23 +7,20 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
+from flyball.guard.word_set import word_set
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-PASSWORDS = _set("""
+PASSWORDS = word_set("""
     password passwd pwd passphrase passcode pass pw psk passwort userpass dbpass storepass keypass sshpass
     mypass mailpass smtppass rootpass ftppass adminpass passwords kennwort
 """)
-LAST_ONLY = _set("pass pw psk pat auth sas jwt cookie webhook dsn bearer")
+LAST_ONLY = word_set("pass pw psk pat auth sas jwt cookie webhook dsn bearer")
 """Words that mean a secret only where a name ends with them."""
-TELLING = _set("""
+TELLING = word_set("""
     secret token apikey credential credentials bearer jwt authtoken accesstoken secretkey accesskey
     privatekey authkey apitoken pat clientsecret sessionid auth authorization sas dsn creds cred
     cookie webhook mnemonic secrets tokens
 """)
-KEY_KINDS = _set("""
+KEY_KINDS = word_set("""
     api access secret private auth encryption encrypt encrypted signing sign master account client
     storage shared service deploy license hmac jwt session app application consumer subscription
     admin root aws ssh webhook aes crypto cipher token server functions host primary registry write
@@ -31,13 +28,13 @@ KEY_KINDS = _set("""
     decryption decrypt cookie gemini mistral cohere mailgun sentry github slack groq openrouter rapidapi
     mapbox firebase supabase pinecone wandb hf dd cf maps vapid
 """)
-PLAIN_KEYS = _set("""
+PLAIN_KEYS = word_set("""
     cache primary foreign sort partition object query lookup group row item map dict public idempotency dedupe
     dedup registry storage state translation message i18n label feature index unique composite candidate natural
     surrogate hash range routing ordering order search
 """)
 """Keys that open nothing."""
-PASSIVE_ENDINGS = _set("""
+PASSIVE_ENDINGS = word_set("""
     id ids name names url uri urls path paths file files filename type types count field fields
     label header headers prefix suffix hash hashed length len size ttl expiry expires expiration
     limit policy regex pattern format column title hint placeholder message error errors help text

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from flyball.guard import globs
 from flyball.guard.change import Change, is_symlink
-from flyball.guard.paths import Place, fold_path
+from flyball.guard.paths import globs
+from flyball.guard.paths.folding import fold_path, printable
+from flyball.guard.paths.links import Place
 from flyball.guard.policy import Policy
 from flyball.guard.verdict import Verdict
 
@@ -25,7 +26,7 @@ def judge_paths(change: Change, where: Place, policy: Policy) -> Iterable[Verdic
         if rule.covers(where) or (moved and rule.lies_below(where)):
             if name == "secret-file" and _is_public(change):
                 continue
-            yield Verdict(rule.verdict, name, f"{ascii_if_odd(where.shown)}: {rule.reason}", where.shown)
+            yield Verdict(rule.verdict, name, f"{printable(where.shown)}: {rule.reason}", where.shown)
 
 
 def _is_public(change: Change) -> bool:
@@ -98,7 +99,3 @@ def judge_bare_repos(files: Sequence[str]) -> Iterable[Verdict]:
         inner = tuple(f"{folder}/{part}".lstrip("/") for part in ("objects/", "refs/", "config", "hooks/"))
         if name == "head" and any(other.startswith(inner) for other in tails.values()):
             yield Verdict("ask", "embedded-repo", f"{file} begins a repository within this one.", file)
-
-
-def ascii_if_odd(path: str) -> str:
-    return path if path.isprintable() else ascii(path)

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from flyball.guard import globs
-from flyball.guard.paths import Links, Place, place
+from flyball.guard.paths import globs
+from flyball.guard.paths.links import Links, Place, place
 from flyball.guard.policy import Policy, Tier, TierRule
 
 RANK: dict[Tier, int] = {"T0": 0, "T3": 1, "T2": 2, "T1": 3}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from flyball.guard.change import Change
-from flyball.guard.paths import fold_path
+from flyball.guard.paths.folding import fold_path
 from flyball.guard.syntax import parsed
 from flyball.guard.verdict import Verdict
 

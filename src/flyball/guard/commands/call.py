@@ -15,14 +15,14 @@ from flyball.guard.commands.context import Context, Stream
 from flyball.guard.commands.expand import COUNT
 from flyball.guard.commands.fold import spoken
 from flyball.guard.commands.listing import listing
-from flyball.guard.commands.names import names
 from flyball.guard.commands.options import Sorted, sort_arguments
-from flyball.guard.commands.places import glob_place, place_of, ruling
 from flyball.guard.commands.profiles import Profile, profile_of, runs_code, verdict_of
 from flyball.guard.commands.tree import Sub, Unreadable
+from flyball.guard.paths.places import glob_place, place_of, ruling
 from flyball.guard.verdict import SEVERITY, Verdict
+from flyball.guard.word_set import word_set
 
-_DECODERS = names("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz")
+_DECODERS = word_set("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz")
 _WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})
 _TOOL_FOLDER = re.compile(r"(?:\./)?(?:\.venv/bin|venv/bin|node_modules/\.bin|vendor/bin|bin)")
 _PIPE = re.compile(r"/dev/fd/\d+")
@@ -389,15 +389,15 @@ class Caller:
         return Stream("data")
 
 
-DECLARING = names("export declare typeset local readonly")
-_TAKES_ANYTHING = names("echo printf test [ : true false exit return")
+DECLARING = word_set("export declare typeset local readonly")
+_TAKES_ANYTHING = word_set("echo printf test [ : true false exit return")
 _DESTROYS = re.compile(r"(?:[\w-]+[:-])?(?:destroy|delete|terminate|purge)(?:-[\w-]+)?")
-_RUNNABLE = names(
+_RUNNABLE = word_set(
     "rm unlink shred dd mv tee chmod chown find git curl wget nc sh bash dash zsh ksh python python3 perl"
     " /bin/rm /usr/bin/rm /bin/sh /bin/bash"
 )
 _ABOUT_ITSELF = (["--version"], ["--help"], ["-version"])  # the only argument: it tells about itself
-_PASSING = names("cat tee sort uniq head tail grep sed awk cut")
+_PASSING = word_set("cat tee sort uniq head tail grep sed awk cut")
 
 
 def _begins(texts: list[str], rule: Rule) -> bool:

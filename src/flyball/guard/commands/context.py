@@ -13,9 +13,9 @@ from typing import Literal
 import msgspec
 
 from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg
-from flyball.guard.commands.names import names
 from flyball.guard.commands.tree import Stage
 from flyball.guard.verdict import Verdict
+from flyball.guard.word_set import word_set
 
 StreamKind = Literal["none", "text", "listed", "data", "decoded", "remote"]
 Value = str | tuple[str, ...] | Arg | None  # None: set, but the value is unknown
@@ -25,7 +25,7 @@ UNKNOWN_CWD = "?"
 POSITIONS = (*map(str, range(1, 10)), "@")
 SOME_NUMBER = Arg(HOLE, unknown=2, number=True)
 _UNSET = ("", "unset")
-_OWN = names(
+_OWN = word_set(
     "_ RANDOM SRANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS EPOCHREALTIME FUNCNAME GROUPS DIRSTACK PIPESTATUS"
     " PWD OLDPWD OPTARG OPTIND OPTERR COLUMNS LINES HISTCMD COPROC COMP_WORDS COMP_CWORD COMP_LINE COMP_POINT"
 )

@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
-from flyball.guard.commands.names import names
-from flyball.guard.commands.places import place_of
 from flyball.guard.commands.profiles import environment as lists
+from flyball.guard.paths.places import place_of
 from flyball.guard.verdict import Verdict
+from flyball.guard.word_set import word_set
 
 _USUAL_FOLDER = re.compile(
     r"(?:/[\w./-]+/|\./)?(?:(?:packages|apps|libs|services|modules)/[\w.-]+/?)?(?:src|lib|libs|tests?|python|app|backend|node_modules|\.)?/?"
@@ -55,7 +55,7 @@ def _path_list(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
 _SECRET = re.compile(
     r".*(?:SECRET|TOKEN|PASSW|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE|CREDENTIAL).*", re.IGNORECASE
 )
-_SHOWN = names("HOME USER SHELL PATH PWD TERM LANG EDITOR LOGNAME VIRTUAL_ENV TMPDIR HOSTNAME")
+_SHOWN = word_set("HOME USER SHELL PATH PWD TERM LANG EDITOR LOGNAME VIRTUAL_ENV TMPDIR HOSTNAME")
 
 
 def looks_secret(name: str) -> bool:

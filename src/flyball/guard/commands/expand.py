@@ -11,10 +11,10 @@ import msgspec
 from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg, merged, piece
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import SOME_NUMBER, Context, Value
-from flyball.guard.commands.names import names
 from flyball.guard.commands.shaped import shaped
 from flyball.guard.commands.tree import Lit, Part, Sub, Sum, Unreadable, Var, Word
 from flyball.guard.verdict import Verdict
+from flyball.guard.word_set import word_set
 
 WORDS_MOST = 256
 TEXT_MOST = 8 * VALUE_MOST
@@ -24,8 +24,8 @@ ATOMS_MOST = 300
 NAMES_MOST = 8
 
 _USER = re.compile(r"[A-Za-z0-9_][\w.$-]*")
-_COUNTS = names("? # $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS COLUMNS LINES")
-_HARMLESS = names(
+_COUNTS = word_set("? # $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS COLUMNS LINES")
+_HARMLESS = word_set(
     "USER LOGNAME HOSTNAME SHELL LANG TERM PATH OSTYPE HOSTTYPE MACHTYPE BASH_VERSION CI EDITOR "
     "PAGER TZ BASH_REMATCH .."
 )

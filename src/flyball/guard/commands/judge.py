@@ -9,13 +9,13 @@ from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import Context, Report, ShellState
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.lookalikes import strange_letter
-from flyball.guard.commands.names import names
 from flyball.guard.commands.second import disagreement
 from flyball.guard.commands.tree import Script, Unreadable
 from flyball.guard.commands.walk import Judge
 from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
+from flyball.guard.word_set import word_set
 
-_MILD = names("environment-listing looks-around local-upload")
+_MILD = word_set("environment-listing looks-around local-upload")
 
 
 def judge_command(command: str, policy: CommandPolicy) -> Verdict:

@@ -8,24 +8,24 @@ import re
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import Stream
-from flyball.guard.commands.names import names
 from flyball.guard.commands.options import sort_arguments
-from flyball.guard.commands.places import UNKNOWN, glob_place, place_of
 from flyball.guard.commands.profiles import profile_of
+from flyball.guard.paths.places import UNKNOWN, glob_place, place_of
+from flyball.guard.word_set import word_set
 
 _ORDINARY = frozenset(
     {"inside", "workspace", "delicate", "harmless", "unknown", "guard-settings", "tool-settings"}
 )
-_NAMES_ONLY = names("-l -L --files --files-with-matches --files-without-match")
-_LONG_LISTING = names("-l -s -i -g -n -o -m --size --inode --numeric-uid-gid")
+_NAMES_ONLY = word_set("-l -L --files --files-with-matches --files-without-match")
+_LONG_LISTING = word_set("-l -s -i -g -n -o -m --size --inode --numeric-uid-gid")
 _TELLS_MORE = re.compile(
     r"-[a-zA-Z]*[stvfupUS][a-zA-Z]*|--(?:stage|unmerged|format|debug|eol|stat|numstat|patch|raw|summary).*"
 )
 _PLAIN_FORMAT = re.compile(r"(?:%[pPfh]|\\[n0]|/)*")
 _PROTECTED = re.compile(r"(?:^|[/*^\\])\.(?:git/|env\b(?!\.)|ssh\b|aws\b)|\.?flyball")
-_HIDDEN = names("-a -A -f --all --almost-all")
-_PRINTS_MORE = names("-exec -execdir -ok -okdir -ls -x -X --exec --exec-batch --list-details -l")
-_NARROWING = names(
+_HIDDEN = word_set("-a -A -f --all --almost-all")
+_PRINTS_MORE = word_set("-exec -execdir -ok -okdir -ls -x -X --exec --exec-batch --list-details -l")
+_NARROWING = word_set(
     "-name -iname -path -ipath -wholename -regex -iregex -mtime -atime -ctime -mmin -amin -cmin "
     "-newer -size -perm -empty -newermt -samefile -inum -lname -user"
 )

@@ -2,10 +2,10 @@
 
 import re
 
-from flyball.guard.commands.names import names
+from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
-_FACTS = names("nproc whoami uname arch id hostname")
+_FACTS = word_set("nproc whoami uname arch id hostname")
 _FLAG = Lazy(r"-{1,2}[a-z][a-z-]*", re.IGNORECASE)
 _NUMBER = Lazy(r"-?\d+(?:\.\d+)?")
 _SUM = Lazy(r"\d+|[-+*/%]")

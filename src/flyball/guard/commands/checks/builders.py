@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flyball.guard.commands import kinds
 from flyball.guard.commands.args import HOLE
 from flyball.guard.commands.checks.node import RISKY
-from flyball.guard.commands.names import names
+from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _property(call: Call, value: Arg) -> None:
         call.ask("unknown-flag", f"Nothing is known of '-D{value.text}'.")
 
 
-_PLUGIN_GOALS = names(
+_PLUGIN_GOALS = word_set(
     "spotless:check spotless:apply checkstyle:check dependency:tree surefire:test jacoco:report spotbugs:check pmd:check "
     "compiler:compile help:effective-pom versions:display-dependency-updates"
 )

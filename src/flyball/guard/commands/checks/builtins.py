@@ -13,15 +13,15 @@ from flyball.guard.commands.checks.wrappers import positional
 from flyball.guard.commands.context import NO_INPUT, POSITIONS, Stream, Value
 from flyball.guard.commands.environment import harmless, looks_secret
 from flyball.guard.commands.expand import evaluate
-from flyball.guard.commands.names import names
-from flyball.guard.commands.places import UNKNOWN, place_of
+from flyball.guard.paths.places import UNKNOWN, place_of
+from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 _SET_FLAGS = re.compile(r"[-+][euxfvCn]*o?")
-_SET_NAMES = names("pipefail errexit nounset xtrace noglob noclobber verbose")
-_SHOPT_HARMLESS = names("nullglob globstar failglob inherit_errexit nocasematch")
+_SET_NAMES = word_set("pipefail errexit nounset xtrace noglob noclobber verbose")
+_SHOPT_HARMLESS = word_set("nullglob globstar failglob inherit_errexit nocasematch")
 _WHOLE_LINES = ("", "\n", " \t\n")
 """What IFS may be where one variable gets a whole line."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flyball.guard.commands.places import place_of
+from flyball.guard.paths.places import place_of
 
 if TYPE_CHECKING:
     from flyball.guard.commands.args import Arg

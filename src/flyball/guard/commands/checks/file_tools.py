@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.listing import listed_name, narrowed
-from flyball.guard.commands.names import names
-from flyball.guard.commands.places import UNKNOWN, place_of
+from flyball.guard.paths.places import UNKNOWN, place_of
+from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
@@ -162,12 +162,12 @@ def rsync(call: Call) -> None:
 
 # --- find
 
-_TAKES_ONE = names(
+_TAKES_ONE = word_set(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -size -mtime -atime -ctime -mmin -amin "
     "-cmin -newer -anewer -cnewer -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -samefile -fstype -printf "
     "-regextype -used -lname -ilname -newermt -newerat -newerct -context"
 )
-_TAKES_NONE = names(
+_TAKES_NONE = word_set(
     "-print -print0 -ls -prune -quit -depth -d -xdev -mount -empty -readable -writable -executable -true -false -not ! "
     "-o -or -a -and ( ) , -follow -daystart -nouser -nogroup -noleaf -ignore_readdir_race -nowarn -warn -H -L -P"
 )
@@ -265,7 +265,7 @@ def _is_workspace(call: Call, root: Arg) -> bool:
     return any(cwd == UNKNOWN or place_of(root.text, cwd, policy) == "workspace" for cwd in call.context.cwds)
 
 
-_FD_RUNS = names("-x -X --exec --exec-batch")
+_FD_RUNS = word_set("-x -X --exec --exec-batch")
 
 
 def fd(call: Call) -> None:

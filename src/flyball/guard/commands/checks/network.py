@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.kinds import is_loopback
-from flyball.guard.commands.names import names
+from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SOCKET_RUNS = re.compile(
     r"-\w*[ec]|--exec|--sh-exec|--lua-exec|(?:exec|system|open|create|gopen):.*", re.IGNORECASE
 )
-_OTHER_WAYS = names(
+_OTHER_WAYS = word_set(
     "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve -K --config --url -L"
     " --location --location-trusted --interface --unix-socket --abstract-unix-socket --next -e --execute -i --input-file"
 )

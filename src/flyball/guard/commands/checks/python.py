@@ -10,8 +10,8 @@ from flyball.guard.commands import kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.code import from_input, inline, run_script
 from flyball.guard.commands.checks.wrappers import run
-from flyball.guard.commands.names import names
 from flyball.guard.commands.profiles import profile_of
+from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _X_VALUES = Lazy(
     r"dev|utf8(?:=[01])?|faulthandler|importtime|tracemalloc(?:=\d+)?|no_debug_ranges|showrefcount"
 )
 _ATTACHED = Lazy(r"-W(?:error|ignore|default|always|once|module)|-X(?:dev|utf8|faulthandler|importtime)")
-_COMMANDS = names(
+_COMMANDS = word_set(
     "pytest mypy black ruff flake8 pylint isort coverage tox nox pip bandit pyflakes pycodestyle pydocstyle autopep8 yapf "
     "vulture mkdocs pyright basedpyright twine codespell pre_commit virtualenv uv poetry build-x pipx"
 )
@@ -32,8 +32,8 @@ _PLUGINS = Lazy(
 _HARMLESS_SETTING = Lazy(
     r"(?:log_\w+|console_output_style|junit_\w+|xfail_strict|faulthandler_timeout|asyncio_mode|verbosity_\w+|timeout)=[\w .%:()-]*"
 )
-_READERS = names("json.tool py_compile compileall tabnanny ast dis tokenize pyclbr inspect")
-_INFO = names("this platform sysconfig site calendar locale")
+_READERS = word_set("json.tool py_compile compileall tabnanny ast dis tokenize pyclbr inspect")
+_INFO = word_set("this platform sysconfig site calendar locale")
 
 
 def python(call: Call) -> None:

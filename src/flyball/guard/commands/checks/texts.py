@@ -11,13 +11,13 @@ from flyball.guard.commands.awkscript import hazards as awk_hazards
 from flyball.guard.commands.checks.builtins import joined
 from flyball.guard.commands.environment import harmless, looks_secret
 from flyball.guard.commands.fold import spoken
-from flyball.guard.commands.names import names
+from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 SCRIPT_MOST = 4_000
-_FILE_TESTS = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S")
+_FILE_TESTS = word_set("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S")
 
 
 def printf(call: Call) -> None:

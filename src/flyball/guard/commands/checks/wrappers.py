@@ -10,15 +10,17 @@ import msgspec
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.context import NO_INPUT, Value
-from flyball.guard.commands.names import names
-from flyball.guard.commands.places import place_of
+from flyball.guard.paths.places import place_of
+from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.call import Call
 
 WORDS_MOST = 32
-_SHELL_OPTIONS = names("pipefail errexit nounset xtrace noglob noclobber verbose nullglob globstar failglob")
+_SHELL_OPTIONS = word_set(
+    "pipefail errexit nounset xtrace noglob noclobber verbose nullglob globstar failglob"
+)
 _GUARDS = Lazy(r"flyball|claude|codex|gemini|bwrap|opencode|keeper")
 _SQL = Lazy(
     r"\bdrop\s+(?:table|database|schema|user|role|index|view)|\btruncate\b|\bdelete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb"

@@ -1,4 +1,8 @@
-"""Where a path leads, and what may be done there. Lexical only: the disk is never asked."""
+"""Which kind of place a path of a command line leads to, and what may be done there.
+
+Only the text decides, from the directory that the line is in. A path is inside the workspace by its exact name; what
+is protected is compared folded.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,22 @@ import fnmatch
 import posixpath
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from flyball.guard.commands.command_policy import CommandPolicy
-from flyball.guard.commands.lookalikes import plain_form
-from flyball.guard.commands.names import names
+from flyball.guard.paths.folding import fold_written
+from flyball.guard.paths.links import FLYBALL, GIT, below
 from flyball.guard.verdict import Verdict, Word
+from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
+
+if TYPE_CHECKING:
+    from flyball.guard.commands.command_policy import CommandPolicy
 
 PATH_MOST = 2_000
 WILDCARDS_MOST = 12
-UNKNOWN = "?"  # a working directory nobody knows
+UNKNOWN = "?"  # a working directory that is not known
 
-_AGENT = names(
+_AGENT = word_set(
     ".claude .claude-plugin .codex .gemini .cursor .aider .continue .opencode .windsurf .cline .roo .kilocode .kiro .goose"
     " .amp .qwen .mcp .copilot .amazonq .trae .crush .factory .augment .zed .junie .agents .warp .codeium .tabnine"
     " .openhands .devin"
@@ -27,7 +35,9 @@ _AGENT_FILES = Lazy(
     r"|\.?crush\.json|\.goosehints|claude_desktop_config\.json|.*\.code-workspace"
 )
 _AGENT_TAIL = Lazy(r"(?:.*/)?\.config/(?:claude|codex|gemini|opencode|goose|github-copilot|cursor)(?:/.*)?")
-_SECRET_DIRS = names(".ssh .aws .gnupg .kube .azure .gcloud .password-store .mozilla .thunderbird keychains")
+_SECRET_DIRS = word_set(
+    ".ssh .aws .gnupg .kube .azure .gcloud .password-store .mozilla .thunderbird keychains"
+)
 _EXAMPLE = r"(?:example|sample|template|dist|defaults|schema|tpl)"
 _SECRET_NAME = Lazy(
     rf"\.env|\.envrc(?:\.local)?|(?!\.env[._-](?:[\w.-]+\.)?{_EXAMPLE}$)\.env[._-][\w.-]+|(?!{_EXAMPLE}\.)[\w-]+\.env|\.dev\.vars"
@@ -97,7 +107,7 @@ _SAMPLES = [
     "server.key",
 ]
 
-_SECRET_NAMES = names(
+_SECRET_NAMES = word_set(
     ".env .env.local .env.production .envrc prod.env .dev.vars id_rsa id_dsa id_ecdsa id_ed25519 deploy_rsa deploy_ed25519"
     " .netrc _netrc .pgpass .my.cnf .pypirc .git-credentials .vault-token .htpasswd .dockercfg .s3cfg .boto .secrets"
     " server.pem server.key server.p12 server.pfx server.p8 server.jks server.keystore server.kdbx server.ppk"
@@ -132,24 +142,25 @@ _TABLE: dict[str, tuple[Word, Word, Word, Word, Word]] = {
 }
 _USES = ("look", "read", "create", "write", "delete")
 _WHY = {
-    "delicate": "it decides what runs or what agents are told",
-    "workspace": "it is the workspace itself",
-    "temporary": "it is outside the workspace",
-    "unknown": "nobody knows where it leads",
-    "outside": "it is outside the workspace",
-    "home": "all that is personal lies there, secrets among it",
-    "system": "it belongs to the system",
-    "home-settings": "it is a personal setting, which would outlive the run",
-    "git-internals": "it is inside git's own directory",
-    "agent-settings": "it is an agent's own setting",
-    "secret": "it holds secrets",
-    "workspace-secret": "it holds secrets",
-    "guard-settings": "it tells the guard what to do",
-    "tool-settings": "it decides what an agent may do in an editor",
-    "guard": "it belongs to the guard",
-    "network-device": "it opens a network connection",
-    "harmless": "it is a device",
+    "delicate": "decides what runs or what agents are told",
+    "workspace": "is the workspace itself",
+    "temporary": "is outside the workspace",
+    "unknown": "is not known before the command runs",
+    "outside": "is outside the workspace",
+    "home": "is the home directory",
+    "system": "is a system file or directory",
+    "home-settings": "is a personal setting, which stays after the run",
+    "git-internals": "is inside git's own directory",
+    "agent-settings": "is a setting of an agent",
+    "secret": "may contain secrets",
+    "workspace-secret": "may contain secrets",
+    "guard-settings": "configures Flyball",
+    "tool-settings": "decides what an agent may do in an editor",
+    "guard": "belongs to Flyball",
+    "network-device": "opens a network connection",
+    "harmless": "is a device",
 }
+_DOES = {"look": "Looks at", "read": "Reads", "create": "Creates", "write": "Writes to", "delete": "Deletes"}
 
 
 def ruling(place: str, use: str, path: str) -> Verdict | None:
@@ -158,42 +169,48 @@ def ruling(place: str, use: str, path: str) -> Verdict | None:
     if word == "allow":
         return None
     looks = "looks-" if use == "look" and word == "deny" else ""
-    return Verdict(word, f"path/{looks}{place}", f"May not {use} '{path}' unasked: {_WHY[place]}.")
+    return Verdict(word, f"path/{looks}{place}", f"{_DOES[use]} '{path}', which {_WHY[place]}.")
 
 
 def place_of(text: str, cwd: str, policy: CommandPolicy) -> str:
     """The place a literal path leads to from `cwd`."""
     if (not posixpath.isabs(text) and cwd == UNKNOWN) or len(text) > PATH_MOST:
         return "unknown"
-    path = posixpath.normpath(posixpath.join(cwd, text))
-    path = "/" + path.lstrip("/")
-    inside = _below(path, policy.workspace)
+    path = _absolute(text, cwd)
+    inside = _inside(path, policy)
     return _protected(path, inside, policy) or (
-        _inside(inside) if inside is not None else _outside(path, policy)
+        _inner_place(inside) if inside is not None else _outer_place(path, policy)
     )
 
 
 def is_foreign(text: str, cwd: str, policy: CommandPolicy) -> bool:
     """Does the path surely lead out of the workspace, to where others may write?"""
     path = posixpath.normpath(posixpath.join(cwd, text))
-    known = posixpath.isabs(path) and not _HARMLESS_DEVICES.fullmatch(path)
-    return known and _below("/" + path.lstrip("/"), policy.workspace) is None
+    if not posixpath.isabs(path) or _HARMLESS_DEVICES.fullmatch(path):
+        return False
+    return _inside(_absolute(path, cwd), policy) is None
 
 
-def _below(path: str, root: str) -> str | None:
-    """The rest of `path` below `root`, '' for the root itself, None if it is elsewhere."""
-    path, root = plain_form(path), plain_form(root)
-    if path == root:
-        return ""
-    return path[len(root) :].lstrip("/") if path.startswith(root.rstrip("/") + "/") else None
+def _absolute(text: str, cwd: str) -> str:
+    return "/" + posixpath.normpath(posixpath.join(cwd, text)).lstrip("/")
+
+
+def _inside(path: str, policy: CommandPolicy) -> str | None:
+    """The rest of the path below the workspace, folded; '' for the workspace itself, None if it is outside."""
+    rest = below(path, policy.workspace)
+    return None if rest is None else fold_written(rest)
+
+
+def _folded_below(path: str, root: str) -> str | None:
+    return below(fold_written(path), fold_written(root))
 
 
 def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
     if any(_is_state(path, inside, state, policy) for state in policy.state_dirs):
         return "guard"
-    folded = plain_form(path)
+    folded = fold_written(path)
     parts = (inside if inside is not None else folded).split("/")
-    if ".flyball" in parts and parts[parts.index(".flyball") + 1 :][:1] != ["out"]:
+    if FLYBALL in parts and parts[parts.index(FLYBALL) + 1 :][:1] != ["out"]:
         return "guard"
     if re.match(r"/dev/(?:tcp|udp)\b", folded):
         return "network-device"
@@ -201,14 +218,14 @@ def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
 
 
 def _is_state(path: str, inside: str | None, state: str, policy: CommandPolicy) -> bool:
-    """Flyball's own files; but where workspace or private home lie among them, what is inside is the agent's."""
-    checkout = inside is not None and _below(policy.workspace, state) is not None
-    at_home = _below(path, policy.home) is not None and _below(policy.home, state) is not None
-    return _below(path, state) is not None and not checkout and not at_home
+    """Flyball's own files. Where the workspace or a private home is among them, what is inside is the agent's."""
+    checkout = inside is not None and _folded_below(policy.workspace, state) is not None
+    at_home = _folded_below(path, policy.home) is not None and _folded_below(policy.home, state) is not None
+    return _folded_below(path, state) is not None and not checkout and not at_home
 
 
 def _private(folded: str, parts: list[str], inside: bool) -> str:
-    if ".git" in parts or "git~1" in parts:
+    if GIT in parts or "git~1" in parts:
         return "git-internals"
     name = parts[-1]
     if _SECRET_NAME.fullmatch(name) or not _SECRET_DIRS.isdisjoint(parts):
@@ -222,7 +239,7 @@ def _private(folded: str, parts: list[str], inside: bool) -> str:
     return ""
 
 
-def _inside(rest: str) -> str:
+def _inner_place(rest: str) -> str:
     if not rest:
         return "workspace"
     if rest.endswith(".vscode/settings.json"):
@@ -232,10 +249,10 @@ def _inside(rest: str) -> str:
     return "delicate" if _ASK_TO_WRITE.fullmatch(rest) else "inside"
 
 
-def _outside(path: str, policy: CommandPolicy) -> str:
+def _outer_place(path: str, policy: CommandPolicy) -> str:
     if _HARMLESS_DEVICES.fullmatch(path):
         return "harmless"
-    rest = _below(path, policy.home)
+    rest = _folded_below(path, policy.home)
     if rest == "":
         return "home"
     if rest is not None:
@@ -259,7 +276,7 @@ def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
             return place_of(sample, cwd, policy)
     if _could_match(pieces, ["", "etc", "shadow"]):
         return "secret"
-    inside = _below(path, policy.workspace) is not None
+    inside = below(path, policy.workspace) is not None
     named = _private(path.lower(), pieces, inside)
     if named:
         return named

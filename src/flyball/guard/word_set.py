@@ -1,0 +1,5 @@
+"""Sets of words, written as one text."""
+
+
+def word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
