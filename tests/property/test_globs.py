@@ -8,7 +8,7 @@ from typing import Any
 
 from flyball.guard.paths import globs
 
-POLICY = Path(globs.__file__).with_name("policies") / "default.toml"
+POLICY = Path(globs.__file__).parents[1] / "policies" / "default.toml"
 PIECES = (
     "a",
     "b",
