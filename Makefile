@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine with Python, git and make:  make demo  ·  make test
+# On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
 .PHONY: help setup demo test again check bench simulate reach chaos redteam tamper fuzz selftest storage mutants docs lock clean
 .DEFAULT_GOAL := help
 
@@ -7,15 +7,15 @@ BIN    := .venv/bin
 READY  := .venv/.ready
 PIP     = $(BIN)/python -m pip install -q --disable-pip-version-check
 
-help:            ## what there is
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+help:            ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-setup: $(READY) sandbox  ## make .venv and install what is needed
+setup: $(READY) sandbox  ## create .venv and install the dependencies
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Flyball needs Python 3.11 or newer; set PYTHON=…"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "Python's venv module is missing; install it (Debian: python3-venv)."; exit 1; }
-	@echo "Installing what Flyball needs into .venv …"
+	@echo "Installing dependencies into .venv …"
 	@$(PIP) --require-hashes -r requirements.lock >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
 	@$(PIP) --no-deps --no-build-isolation -e . >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
 	@$(BIN)/python -m compileall -q src
@@ -26,65 +26,65 @@ $(READY): requirements.lock pyproject.toml
 sandbox:
 	@tools/install-sandbox
 
-demo: setup      ## repair a small broken project, offline, and show the result
+demo: setup      ## repair a small broken project, offline
 	@$(BIN)/flyball demo
 
 test: setup      ## run the tests
 	@$(BIN)/python -m pytest
 
-again: setup     ## run only the tests that failed last time, one after the other, by name
-	@echo "Those that failed, once more and alone:"
+again: setup     ## run the tests that failed last time, one by one
+	@echo "Running the failed tests again, one by one:"
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -n 0 -v
 
-check: setup     ## lint, types, tidiness
+check: setup     ## lint, type check, house rules
 	@$(BIN)/ruff check src tests bench
 	@$(BIN)/ruff format --check src tests bench
 	@$(BIN)/basedpyright --level error
 	@$(BIN)/python -m pytest -n 0 tests/test_tidy.py
 
-bench: setup bench/.venv/.ready  ## measure, beside limits and peers in the same run (QUICK=1)
+bench: setup bench/.venv/.ready  ## measure speed, next to limits and other tools (QUICK=1)
 	@$(BIN)/python -m bench $(if $(QUICK),--quick)
 
 bench/.venv/.ready: bench/requirements.lock
 	@test -x bench/.venv/bin/python || $(PYTHON) -m venv bench/.venv
-	@echo "Installing the peers that Flyball is measured beside into bench/.venv …"
+	@echo "Installing the tools to compare with into bench/.venv …"
 	@bench/.venv/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: --require-hashes -r $< \
-		>bench/.venv/pip.log 2>&1 && touch $@ || echo "They could not be installed (bench/.venv/pip.log says why): measuring without them."
+		>bench/.venv/pip.log 2>&1 && touch $@ || echo "They could not be installed (see bench/.venv/pip.log); measuring without them."
 
-simulate: setup  ## play many seeded worlds under a virtual clock (SEEDS=2000)
+simulate: setup  ## run seeded worlds under a virtual clock (SEEDS=2000)
 	@$(BIN)/flyball simulate --seeds $(or $(SEEDS),2000)
 
-reach: setup     ## renew what simulate aims for, from what prove finds
+reach: setup     ## update the goals of simulate from what prove finds
 	@$(BIN)/python -m flyball.lab.simulate.goals
 
-chaos: setup     ## kill a real supervisor at many instants (KILLS=100)
+chaos: setup     ## kill a real supervisor many times (KILLS=100)
 	@$(BIN)/python -m pytest tests/e2e/test_chaos.py --kills $(or $(KILLS),100)
 
-redteam: setup   ## scripted agents, each trying one way out, with floods in full size
+redteam: setup   ## agents that try to get out, with full-size floods
 	@$(BIN)/python -m pytest tests/redteam --timeout 3600 --attacks 1000 --flood 100000,2G
 
-tamper: setup    ## change a journal behind its back in many ways (TAMPERINGS=10000)
+tamper: setup    ## change a journal in many ways; every change must be detected (TAMPERINGS=10000)
 	@$(BIN)/python -m pytest tests/e2e/test_tampering.py --timeout 3600 --tamperings $(or $(TAMPERINGS),10000)
 
-fuzz: setup      ## judge many generated commands, run the allowed ones traced (COUNT= TRACED= SEED= or SECONDS=)
+fuzz: setup      ## judge generated commands and trace the allowed ones (COUNT= TRACED= SEED= or SECONDS=)
 	@tools/install-strace
 	@$(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000) --traced $(or $(TRACED),20000) \
 		--seed $(or $(SEED),1) $(if $(SECONDS),--seconds $(SECONDS))
 
-selftest: setup  ## try everything on this machine and disk, with a one-page report
+selftest: setup  ## run all self-tests on this machine, with a one-page report
 	@$(BIN)/flyball selftest
 
-storage: setup   ## every write and sync of a 200-event run: failed, torn, lost, disk full
+storage: setup   ## let every write and sync of a run fail, tear, get lost or find the disk full
 	@$(BIN)/flyball selftest storage
 
-mutants: setup   ## break the rules and the code on purpose: who notices? (COUNT=200 SEED=0)
+mutants: setup   ## put small faults into the code and see which tests notice (COUNT=200 SEED=0)
 	@$(BIN)/python tools/mutants.py --count $(or $(COUNT),200) --seed $(or $(SEED),0)
 
 docs: setup      ## write the generated parts of the documentation
 	@$(BIN)/python tools/docs.py
 
-lock:            ## renew requirements.lock
+lock:            ## update requirements.lock
 	@uv pip compile -q pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock
 
-clean:           ## remove what make made
+clean:           ## remove .venv and caches
 	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from flyball.config.schema import documentation
+from flyball.core.codes import BROKEN, CODES, GUARDED, NOT_EMITTED
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -20,7 +21,19 @@ def settings() -> str:
     return "\n".join(["| key | default | what it does |", "|---|---|---|", *rows])
 
 
-PARTS = {"settings": ("docs/configuration.md", settings)}
+def stops() -> str:
+    families = {"blocked.guard.RULE": GUARDED, "error.WHAT": BROKEN}
+    rows: list[str] = []
+    for name, code in {**CODES, **families}.items():
+        meaning = f"{code.says} (not emitted yet)" if name in NOT_EMITTED else code.says
+        rows.append(f"| `{name}` | {code.status} | {code.exit} | {meaning} | {code.alo or '–'} |")
+    return "\n".join(["| code | status | exit | meaning | ALO code |", "|---|---|---|---|---|", *rows])
+
+
+PARTS = {
+    "settings": ("docs/configuration.md", settings),
+    "stops": ("docs/stops.md", stops),
+}
 
 
 def main() -> int:

@@ -9,8 +9,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.test_tidy import ORDER
 
 from flyball.cli import COMMANDS
+from flyball.core.codes import CODES, NOT_EMITTED
 from flyball.core.faults import faults
 from flyball.core.machine import parse
 
@@ -24,6 +26,7 @@ IDS = {
     "LOOP": 7,
     "PAIR": 6,
     "GUARD": 6,
+    "EVID": 7,
     "HUMAN": 5,
     "AGENT": 9,
     "PROOF": 4,
@@ -102,3 +105,21 @@ def test_the_generated_parts_are_up_to_date() -> None:
         [sys.executable, "tools/docs.py", "--check"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_stop_code_is_emitted_or_marked_as_not() -> None:
+    """The codes that rules name; the others are made of an agent's verdict or of a table's `counts`."""
+    rules = [
+        path
+        for part in ("core", "reading", "acts", "runtime")
+        for path in (ROOT / "src/flyball" / part).rglob("*.py")
+    ]
+    text = "\n".join(path.read_text("utf-8") for path in rules if path.name != "codes.py")
+    made = {"wait.auth", "wait.billing", "limit.fix_attempts"}
+    assert {code for code in CODES if f'"{code}"' not in text} - made == set(NOT_EMITTED)
+
+
+def test_the_architecture_lists_the_packages_in_import_order() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    there = [name for name in ORDER if list((ROOT / "src/flyball").glob(f"{name}*"))]
+    assert re.findall(r"^\| `(\w+)` \|", text, re.M) == there

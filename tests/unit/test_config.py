@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flyball.agents.command import CommandAgent
 from flyball.agents.registry import adapter
 from flyball.config.agent import AgentSpec, parse_agent, parse_role
 from flyball.config.detect import Detected, ProofCommand, detect, render_config
@@ -674,7 +673,9 @@ def test_what_init_writes_says_what_was_found_and_changes_nothing_else(home: Pat
         ProofCommand("make test", "a target"),
     )
     repo(home, render_config(Detected(tests, (".venv",), ("opencode",))))
-    assert loaded(home).settings() == Settings(proof=('python -m pytest -q -k "a"',), share=(".venv",))
+    assert loaded(home).settings() == Settings(
+        agents={"default": "mechanic"}, proof=('python -m pytest -q -k "a"',), share=(".venv",)
+    )
 
 
 def test_every_commented_line_of_init_is_the_true_default(home: Path) -> None:
@@ -692,10 +693,12 @@ def test_every_commented_line_of_init_is_the_true_default(home: Path) -> None:
     )
 
 
-def test_the_agents_that_init_suggests_can_be_run(home: Path) -> None:
-    suggested = re.findall(r'^# \w+ = "(command:[^"]+)"', render_config(Detected()), re.M)
-    assert suggested
-    assert all(isinstance(adapter(agent), CommandAgent) for agent in suggested)
+@pytest.mark.parametrize("command", ["python -m pytest -q", "cargo test"])
+def test_the_agents_that_init_names_can_be_used(command: str) -> None:
+    text = render_config(Detected((ProofCommand(command, "why"),), (), ("claude", "codex")))
+    named = re.findall(r'^(?:# )?(?:default|reviewer) = "([^"]+)"', text, re.M)
+    assert len(named) == 2
+    assert all(adapter(agent) for agent in named)
 
 
 def test_a_run_that_began_with_settings_of_old_still_folds() -> None:

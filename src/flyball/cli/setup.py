@@ -53,6 +53,7 @@ def init(repo: Path, force: bool, as_json: bool) -> None:
         print_json(
             {
                 "file": str(file),
+                "agent": detected.agent or None,
                 "tests": [test.command for test in detected.tests],
                 "share": detected.share,
                 "installed": detected.agents,
@@ -85,11 +86,12 @@ def _print_detected(detected: Detected) -> None:
     else:
         click.echo("  proof   none found; set [proof] commands, or results will be unproven")
     installed = ", ".join(detected.agents) or "none"
-    click.echo(f"  agent   none set; pass --agent or set [agents] default (installed: {installed})")
+    agent = detected.agent or "none set; pass --agent or set [agents] default"
+    click.echo(f"  agent   {agent} (installed: {installed})")
     if detected.share:
         click.echo(f"  share   {', '.join(detected.share)}, read-only in every checkout")
-    command = 'flyball run "Describe the task" --agent "command:my-agent {prompt}"'
-    click.echo(f"\nReview and commit {FOLDER}/, then run: {command}")
+    flag = "" if detected.agent else ' --agent "command:my-agent {prompt}"'
+    click.echo(f'\nReview and commit {FOLDER}/, then run: flyball run "Describe the task"{flag}')
 
 
 # ---- config ---------------------------------------------------------------------------------------------

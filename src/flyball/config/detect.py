@@ -36,6 +36,11 @@ class Detected(Struct, frozen=True):
     share: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()  # programs on the PATH
 
+    @property
+    def agent(self) -> str:
+        """An agent that can be used here without further setup; "" if there is none."""
+        return "mechanic" if any("python" in test.command for test in self.tests) else ""
+
 
 def detect(root: Path, *, path: str = "", ignored: Collection[str] | None = None) -> Detected:
     """What is there; `path` is the PATH to look for programs on, `ignored` those of SHAREABLE that git ignores."""
@@ -177,9 +182,10 @@ HEAD = """\
 # `flyball config` prints every setting, its value and where the value comes from.
 """
 AGENTS_HELP = """\
-# The agent to run: "command:PROGRAM {prompt}" runs any command line, "script:FILE" plays a file.
-# Agents installed here: INSTALLED. docs/agents.md in Flyball's repository shows how to run them.
-# default = "command:my-agent {prompt}"
+[agents]
+# "command:PROGRAM {prompt}" runs any command line, "script:FILE" plays a file, "mechanic" is built in and repairs
+# small Python bugs without a model. Installed here: INSTALLED; docs/agents.md in Flyball's repository has recipes.
+DEFAULT
 # reviewer = "command:my-other-agent {prompt}"   # a role: ROLES
 """
 LIMITS_HELP = "[limits]  # of the machine that a run starts with; write [limits.loop] for those of loop"
@@ -188,12 +194,17 @@ LIMITS_HELP = "[limits]  # of the machine that a run starts with; write [limits.
 def render_config(detected: Detected) -> str:
     """A flyball.toml with what was detected and, commented out, every other setting with its default."""
     sections = dict.fromkeys(key.split(".")[0] for key in KEYS)
-    agents = AGENTS_HELP.replace("INSTALLED", ", ".join(detected.agents) or "none").replace(
-        "ROLES", " ".join(ROLES[:-1])
+    return "\n".join((HEAD, _agents(detected), *(_section(name, detected) for name in sections), _limits()))
+
+
+def _agents(detected: Detected) -> str:
+    default = (
+        f"default = {_quoted(detected.agent)}"
+        if detected.agent
+        else '# default = "command:my-agent {prompt}"'
     )
-    return "\n".join(
-        (HEAD, f"[agents]\n{agents}", *(_section(name, detected) for name in sections), _limits())
-    )
+    text = AGENTS_HELP.replace("INSTALLED", ", ".join(detected.agents) or "none").replace("DEFAULT", default)
+    return text.replace("ROLES", " ".join(ROLES[:-1]))
 
 
 def _section(section: str, detected: Detected) -> str:

@@ -61,6 +61,15 @@ CODES: dict[str, Code] = {
     "blocked.tampering": Code("blocked", 4, "the guard itself was touched", "ALO_GUARD_BLOCKED"),
     "interrupted": Code("paused", 130, "Ctrl+C"),
 }
+# Reserved for rules of `cto` and `up` that are not there yet: nothing stops a run with these.
+NOT_EMITTED = (
+    "loop.state_cycle",
+    "loop.replan",
+    "wait.dependency",
+    "wait.mismatch",
+    "wait.check_in",
+    "wait.trigger",
+)
 GUARDED = Code("blocked", 4, "the guard refused the change", "ALO_GUARD_BLOCKED")
 PLACED = Code("blocked", 4, "the machine blocks the run on this outcome")
 BROKEN = Code("waiting", 3, "something outside the run is broken")
