@@ -43,7 +43,7 @@ CORE = (
     "histories",
     f"{PROVED}[review]",
 )
-GUARDS = ("names", "changes", "policy", "deciding", "changed_parts", "policy_faults", "weakening")
+GUARDS = ("names", "changes", "policy", "deciding", "policy_faults", "weakening")
 CHANGES = tuple(f"unit/test_guard_{name}.py" for name in GUARDS)
 COMMANDS = tuple(f"unit/test_guard_{name}.py" for name in ("readings", "commands", "tricks", "deciding")) + (
     "unit/test_hook_judge.py",
@@ -59,12 +59,22 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
     "core/codes": ("unit/test_views.py", *CORE),
     **{
         f"guard/{name}": CHANGES
-        for name in ("changes", "radius", "protected", "sensitive", "policy", "paths", "globs")
+        for name in (
+            "changes",
+            "radius",
+            "protected",
+            "policy_rules",
+            "policy",
+            "paths/links",
+            "paths/folding",
+            "paths/globs",
+        )
     },
     "guard/tiers": ("unit/test_tiers.py", "unit/test_guard_deciding.py"),
     "guard/weakening": ("unit/test_guard_weaker.py", *CHANGES[-1:], *CHANGES[:5]),
     **{
-        f"guard/commands/{name}": COMMANDS for name in ("walk", "judge", "simple", "policy", "second", "fold")
+        f"guard/commands/{name}": COMMANDS
+        for name in ("walk", "judge", "simple", "context", "cross_check", "substitution")
     },
 }
 
@@ -113,7 +123,9 @@ def breaks() -> bool:
         pytest.main([*_options(), *(str(TESTS / file) for file in files)], plugins=[results])
     width = max(len(what) for what, *_ in rows)
     for what, catcher, test in rows:
-        print(f"  {what:<{width}}  {'caught' if results.ends.get(test) == 'passed' else 'MISSED':<7} {catcher}")
+        print(
+            f"  {what:<{width}}  {'caught' if results.ends.get(test) == 'passed' else 'MISSED':<7} {catcher}"
+        )
     caught = sum(results.ends.get(test) == "passed" for *_, test in rows)
     print(f"{caught} of {len(rows)} deliberate breaks caught\n")
     return caught == len(rows)

@@ -12,8 +12,8 @@ from flyball.errors import ConfigError
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.commands import CommandPolicy, default_policy, judge_command
-from flyball.guard.commands.fold import spoken
-from flyball.guard.commands.second import NODES_MOST
+from flyball.guard.commands.cross_check import NODES_MOST
+from flyball.guard.commands.substitution import printed_text
 from flyball.guard.commands.walk import DEPTH_MOST, STAGES_MOST
 from flyball.guard.policy import parse
 from flyball.guard.tiers import RANK, exceeds, raise_to
@@ -145,7 +145,7 @@ def test_rules_cannot_be_changed_once_made() -> None:
     ],
 )
 def test_what_is_said_is_known_where_all_shells_agree(name: str, words: list[str], said: str | None) -> None:
-    assert spoken(name, words) == said
+    assert printed_text(name, words) == said
 
 
 @pytest.mark.parametrize(

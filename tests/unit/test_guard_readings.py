@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flyball.guard.commands import calls_of, default_policy, judge_command
-from flyball.guard.commands.fold import spoken
-from flyball.guard.commands.second import NODES_MOST, disagreement
+from flyball.guard.commands.cross_check import NODES_MOST, disagreement
+from flyball.guard.commands.substitution import printed_text
 
 POLICY = default_policy("/w/repo", "/home/dev")
 
@@ -201,7 +201,7 @@ def test_names_of_files_that_a_command_lists_are_many() -> None:
     ],
 )
 def test_what_is_said_is_what_every_shell_says(name: str, words: list[str], said: str | None) -> None:
-    assert spoken(name, words) == said
+    assert printed_text(name, words) == said
 
 
 # ---- where a line stands -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 import flyball.guard
-from flyball.guard.appended import only_grew
+from flyball.guard.appended_tests import only_grew
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.policy import parse

@@ -14,8 +14,8 @@ import pytest
 from msgspec.structs import replace
 from test_hook_judge import BRIEF, WORK, itself, patch, said, word
 
-from flyball.agents.hooks import action_log, alone
-from flyball.agents.hooks.payload import Word
+from flyball.agents.hooks import action_log, without_driver
+from flyball.agents.hooks.payload import HookCall
 from flyball.agents.hooks.question import question
 from flyball.agents.hooks.real_paths import real
 from flyball.agents.hooks.server import asked
@@ -65,7 +65,7 @@ HIDDEN = "".join(("AKIA", "QX7Z3JH5", "KLMN2PWV"))
     ],
     ids=lambda call: call.tool[:20],
 )
-def test_what_a_question_cannot_show_whole_is_refused_and_not_asked(call: Word) -> None:
+def test_what_a_question_cannot_show_whole_is_refused_and_not_asked(call: HookCall) -> None:
     found = judge(call, BRIEF, itself)
     assert found.verdict == "deny" and found.rule.endswith(("/too-long", "/hidden")), found
 
@@ -150,7 +150,7 @@ def test_what_is_no_file_in_the_agents_home_holds_nobody_up(tmp_path: Path, make
     assert action_log.read(tmp_path, str(late)).actions == ()
     payload = said("PreToolUse", tool_name="Bash", tool_input={"command": "rm -rf /"})
     data = msgspec.json.encode(replace(BRIEF, late=str(late)))
-    code, _, _ = alone.rule(data, "pre", "claude", payload)
+    code, _, _ = without_driver.rule(data, "pre", "claude", payload)
     assert code == 2
 
 
@@ -158,7 +158,7 @@ def test_a_note_that_cannot_be_written_leaves_the_ruling_as_it_is() -> None:
     payload = said("PreToolUse", tool_name="Bash", tool_input={"command": "ls"})
     for late in ("/dev/full", "/nowhere/at/all", ""):
         data = msgspec.json.encode(replace(BRIEF, late=late))
-        assert alone.rule(data, "pre", "claude", payload)[0] == 0
+        assert without_driver.rule(data, "pre", "claude", payload)[0] == 0
 
 
 def test_what_nobody_saw_is_shown_without_secrets_too(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from flyball.acts.run_files import shipped_policies
 from flyball.agents.hooks import action_log, cli_settings
 from flyball.agents.hooks import brief as briefs
 from flyball.agents.hooks.brief import Brief
-from flyball.agents.hooks.payload import AGENTS, POST, PRE, Unread, Word, allow, read, refuse
+from flyball.agents.hooks.payload import AGENTS, POST, PRE, BadPayload, HookCall, allow, read, refuse
 from flyball.agents.hooks.tool_calls import fingerprint, is_critical, judge
-from flyball.agents.hooks.tools import deed
+from flyball.agents.hooks.tools import tool_use
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.guard.policy import Tools, looser
@@ -33,8 +33,8 @@ def itself(path: str) -> str:
     return path
 
 
-def word(tool: str, agent: Any = "claude", cwd: str = WORK, **given: Any) -> Word:
-    return Word(agent=agent, event="PreToolUse", moment="pre", tool=tool, input=given, cwd=cwd)
+def word(tool: str, agent: Any = "claude", cwd: str = WORK, **given: Any) -> HookCall:
+    return HookCall(agent=agent, event="PreToolUse", moment="pre", tool=tool, input=given, cwd=cwd)
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_a_question_of_each_cli_is_read_into_one_shape() -> None:
     ],
 )
 def test_a_question_that_cannot_be_read_is_none(data: bytes, agent: str, moment: str) -> None:
-    with pytest.raises(Unread):
+    with pytest.raises(BadPayload):
         read(data, agent, moment)
 
 
@@ -293,7 +293,7 @@ def test_a_fault_of_the_judge_is_a_no() -> None:
 
 def test_a_patch_names_every_file_it_touches() -> None:
     text = "*** Begin Patch\n*** Add File: a\n+x\n*** Delete File: b\n*** Update File: c\n*** Move to: d\n+y"
-    assert deed("apply_patch", {"command": text}, "").writes == (
+    assert tool_use("apply_patch", {"command": text}, "").writes == (
         ("a", "add", "x"),
         ("b", "delete", ""),
         ("c", "modify", ""),

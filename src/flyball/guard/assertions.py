@@ -6,8 +6,8 @@ Read from the syntax tree in Python and from the line in other languages.
 import ast
 import re
 
-from flyball.guard.syntax import parsed, walk
-from flyball.guard.testfiles import Language
+from flyball.guard.python_syntax import parsed, walk
+from flyball.guard.test_files import Language
 from flyball.reading.lazy import Lazy
 
 STRONG, MIDDLE, WEAK, EMPTY = 3, 2, 1, 0

@@ -10,11 +10,17 @@ import msgspec
 from flyball.guard.change import Change, is_symlink
 from flyball.guard.paths.links import Links, Place, place
 from flyball.guard.policy import Policy
+from flyball.guard.policy_rules import (
+    judge_bare_repos,
+    judge_collisions,
+    judge_lines,
+    judge_locks,
+    judge_paths,
+)
+from flyball.guard.proof_bypass import judge_tricks
 from flyball.guard.protected import judge_kind, judge_place, target_of
 from flyball.guard.radius import judge_radius
 from flyball.guard.secrets import could_hold_secret, find_in_name, find_secret, redact
-from flyball.guard.sensitive import judge_bare_repos, judge_collisions, judge_lines, judge_locks, judge_paths
-from flyball.guard.tricks import judge_tricks
 from flyball.guard.verdict import Verdict, worst
 from flyball.guard.weakening import difference, weakenings
 

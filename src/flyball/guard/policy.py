@@ -14,7 +14,7 @@ from flyball.errors import ConfigError
 from flyball.guard.change import Op
 from flyball.guard.paths import globs
 from flyball.guard.paths.links import Place
-from flyball.guard.verdict import SEVERITY, Word
+from flyball.guard.verdict import SEVERITY, Decision
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Tier = Literal["T0", "T3", "T2", "T1"]
@@ -36,7 +36,7 @@ class Radius(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PathRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Paths that need a person or are refused. `also` adds to an inherited `match`."""
 
-    verdict: Word
+    verdict: Decision
     reason: str
     match: tuple[str, ...]
     also: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class PathRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Added lines that need a person, in the files named; `lines` are regular expressions."""
 
-    verdict: Word
+    verdict: Decision
     reason: str
     files: tuple[str, ...]
     lines: tuple[str, ...]
@@ -85,9 +85,9 @@ class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What agents' tools get that are neither commands nor file edits; `named` goes by the tool's own name."""
 
-    network: Word = "ask"
-    unknown: Word = "ask"
-    named: dict[str, Word] = {}
+    network: Decision = "ask"
+    unknown: Decision = "ask"
+    named: dict[str, Decision] = {}
     """`*` stands for any letters. An `allow` here counts only for tools of the network and unknown ones."""
 
 
@@ -108,7 +108,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: dict[str, LineRule]
     locks: dict[str, tuple[str, ...]]
     """Lock file to the manifests of which one must change with it."""
-    test_weakening: Word = "ask"
+    test_weakening: Decision = "ask"
     commands: Commands = Commands()
     tools: Tools = Tools()
     tiers: dict[Literal["T1", "T2"], TierRule] = {}
@@ -316,8 +316,8 @@ def _looser_rest(a: Policy, b: Policy) -> list[str]:
 
 
 def _looser_tools(a: Tools, b: Tools) -> list[str]:
-    gone: Word = "allow"
-    pairs: list[tuple[str, Word, Word]] = [
+    gone: Decision = "allow"
+    pairs: list[tuple[str, Decision, Decision]] = [
         ("network", a.network, b.network),
         ("unknown", a.unknown, b.unknown),
         *((f"named.{name}", old, b.named.get(name, gone)) for name, old in a.named.items()),

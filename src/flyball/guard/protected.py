@@ -6,7 +6,7 @@ from flyball.guard.change import OTHERS_WRITE, SPECIAL_BITS, Change, bits, is_gi
 from flyball.guard.paths.folding import looks_like, oddity, printable
 from flyball.guard.paths.links import FLYBALL, GIT, THE_WORKSPACE, Links, Place, means_elsewhere, place
 from flyball.guard.policy import Policy
-from flyball.guard.verdict import Verdict, Word
+from flyball.guard.verdict import Decision, Verdict
 
 ARTIFACTS = ".flyball/out/"
 OWN_FOLDERS = (".local/state/flyball/", ".config/flyball/")
@@ -16,7 +16,7 @@ def judge_place(where: Place, *, link: bool = False) -> Iterable[Verdict]:
     """The verdicts on a path as such, whatever is done to it."""
     odd = oddity(where.shown)
     if odd:
-        word: Word = "deny" if "\0" in where.shown or not where.shown.strip() else "ask"
+        word: Decision = "deny" if "\0" in where.shown or not where.shown.strip() else "ask"
         yield _verdict(word, "odd-name", where, odd)
     if where.outside:
         yield _verdict("deny", "outside", where, where.outside)
@@ -101,11 +101,11 @@ def target_of(change: Change) -> str | None:
     return change.added[0] if change.added and len(change.added) == 1 else None
 
 
-def _verdict(word: Word, rule: str, where: Place, why: str) -> Verdict:
+def _verdict(word: Decision, rule: str, where: Place, why: str) -> Verdict:
     return Verdict(word, rule, f"{printable(where.shown)}: {why}.", where.shown)
 
 
-def _about(change: Change, word: Word, rule: str, what: str) -> Verdict:
+def _about(change: Change, word: Decision, rule: str, what: str) -> Verdict:
     return Verdict(
         word, rule, f"{printable(change.path)} {what}" + ("" if what.endswith(".") else "."), change.path
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from flyball.guard.change import ANY_EXECUTE, Change, bits, churn
 from flyball.guard.policy import Policy, Radius
-from flyball.guard.verdict import Verdict, Word
+from flyball.guard.verdict import Decision, Verdict
 
 BINARY_NAMES = (
     *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".psd", ".pdf", ".mp3"),
@@ -101,5 +101,5 @@ def _size(change: Change, radius: Radius) -> Iterable[Verdict]:
         yield Verdict("ask", "binary", f"{change.path} is a program that cannot be read.", change.path)
 
 
-def _big(word: Word, change: Change, size: int, limit: int) -> Verdict:
+def _big(word: Decision, change: Change, size: int, limit: int) -> Verdict:
     return Verdict(word, "big-file", f"{change.path} has {size} bytes; {limit} are the limit.", change.path)

@@ -12,10 +12,10 @@ from functools import lru_cache
 from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
-from flyball.guard import secret_forms as forms
+from flyball.guard import secret_patterns as patterns
 from flyball.guard.secret_json import within_strings
-from flyball.guard.secret_rules import PRIVATE_KEYS, PROVIDERS
-from flyball.guard.secret_words import is_monotonous, is_secret_value, is_token_body, is_weak, kind_of
+from flyball.guard.secret_providers import PRIVATE_KEYS, PROVIDERS
+from flyball.guard.secret_values import is_monotonous, is_secret_value, is_token_body, is_weak, kind_of
 
 WINDOW = 10_000
 OVERLAP = 500
@@ -44,7 +44,7 @@ LOGIN_FILES = ("netrc", "pgpass", "htpasswd")
 """Every line of these is a login."""
 
 
-class Found(NamedTuple):
+class Secret(NamedTuple):
     """A secret in a text: by which rule, and where."""
 
     rule: str
@@ -59,20 +59,20 @@ def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
     text = line[1:] if diff and line[:1] in "+ " else line
     if not could_hold_secret(path, text):
         return None
-    found = next(iter(_in_line(path, text)), None)
-    return found.rule if found else None
+    secret = next(iter(_in_line(path, text)), None)
+    return secret.rule if secret else None
 
 
-def find_secrets(text: str, path: str = "", *, most: int = MOST_TOIL) -> list[Found]:
+def find_secrets(text: str, path: str = "", *, most: int = MOST_TOIL) -> list[Secret]:
     """Every secret in a text, in order; overlapping ones are one, by the rule of the first."""
-    found = _merged(_everywhere(path, text, _Care(text, most)))
-    parts = within_strings(text, [(one.start, one.end) for one in found])
-    return _merged(Found(one.rule, *part) for one, some in zip(found, parts, strict=True) for part in some)
+    secret = _merged(_everywhere(path, text, _Care(text, most)))
+    parts = within_strings(text, [(one.start, one.end) for one in secret])
+    return _merged(Secret(one.rule, *part) for one, some in zip(secret, parts, strict=True) for part in some)
 
 
-def _merged(found: Iterable[Found]) -> list[Found]:
-    kept: list[Found] = []
-    for one in sorted(found, key=lambda f: (f.start, -f.end)):
+def _merged(secret: Iterable[Secret]) -> list[Secret]:
+    kept: list[Secret] = []
+    for one in sorted(secret, key=lambda f: (f.start, -f.end)):
         if not kept or one.start >= kept[-1].end:
             kept.append(one)
         else:
@@ -84,9 +84,9 @@ def redact(text: str, path: str = "", *, most: int = MOST_TOIL) -> str:
     """The text with every secret replaced by the name of its rule."""
     out: list[str] = []
     at = 0
-    for found in find_secrets(text, path, most=most):
-        out += (text[at : found.start], f"[redacted {found.rule}]")
-        at = found.end
+    for secret in find_secrets(text, path, most=most):
+        out += (text[at : secret.start], f"[redacted {secret.rule}]")
+        at = secret.end
     return "".join((*out, text[at:]))
 
 
@@ -103,11 +103,11 @@ class _Care:
 
 def toil(line: str) -> int:
     """How much there is to weigh in a line: itself, what may be encoded, and above all every telling name."""
-    names = len(forms.CORE.findall(line)) + line.count("-u") if forms.hints(line) else 0
-    return 1 + 2 * len(forms.B64.findall(line)) + 3 * names + 2 * (names > 0)
+    names = len(patterns.CORE.findall(line)) + line.count("-u") if patterns.hints(line) else 0
+    return 1 + 2 * len(patterns.B64.findall(line)) + 3 * names + 2 * (names > 0)
 
 
-def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[Found]:
+def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[Secret]:
     """Lines end where a stream's do: other signs that end a line may stand within JSON."""
     yield from _private_keys(text)
     start = 0
@@ -116,92 +116,92 @@ def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[F
             if care.left < 0:
                 yield from _hastily(text, start)
                 return
-            for found in _as_written(path, line, care, depth):
-                yield Found(found.rule, start + found.start, start + found.end)
+            for secret in _as_written(path, line, care, depth):
+                yield Secret(secret.rule, start + secret.start, start + secret.end)
         start += len(line) + 1
 
 
-def _hastily(text: str, start: int) -> Iterable[Found]:
+def _hastily(text: str, start: int) -> Iterable[Secret]:
     """From here on, all that could be a secret, unweighed."""
     rest = text[start:]
-    for found in _providers(rest):
-        yield Found(found.rule, start + found.start, start + found.end)
-    for pattern in (forms.ANY_NAMED, forms.ANY_LONG, forms.ANY_LOGIN, forms.ANY_OPTION):
+    for secret in _providers(rest):
+        yield Secret(secret.rule, start + secret.start, start + secret.end)
+    for pattern in (patterns.ANY_NAMED, patterns.ANY_LONG, patterns.ANY_LOGIN, patterns.ANY_OPTION):
         for match in pattern.finditer(rest):
-            yield Found("generic-secret", start + match.start("value"), start + match.end("value"))
+            yield Secret("generic-secret", start + match.start("value"), start + match.end("value"))
 
 
-def _as_written(path: str, line: str, care: _Care, depth: int) -> Iterable[Found]:
+def _as_written(path: str, line: str, care: _Care, depth: int) -> Iterable[Secret]:
     """In a line as it is, and in what it says if it is escaped: agents speak in lines of JSON."""
-    escaped = depth < MOST_ESCAPED and "\\" in line and forms.ESCAPED.search(line) is not None
+    escaped = depth < MOST_ESCAPED and "\\" in line and patterns.ESCAPED.search(line) is not None
     if escaped:
         yield from _unescaped(path, line, care, depth)
-    if escaped and forms.DOCUMENT.match(line):
+    if escaped and patterns.DOCUMENT.match(line):
         return
     yield from _weighed(path, line, care)
 
 
-def _weighed(path: str, line: str, care: _Care) -> Iterable[Found]:
+def _weighed(path: str, line: str, care: _Care) -> Iterable[Secret]:
     if care.reaches(line):
         yield from chain(_providers(line), _beside_names(path, line), _disguised(line))
     else:
         yield from _hastily(line, 0)
 
 
-def _unescaped(path: str, line: str, care: _Care, depth: int) -> Iterable[Found]:
-    begins, kept = _pieces(line, [(m.start(), m.start() + 1) for m in forms.ESCAPED.finditer(line)])
-    plain = forms.ESCAPED.sub(lambda m: "\\" + BLANKS.get(m.group(1), m.group(1)), line)
-    for found in _everywhere(path, "".join(plain[start:end] for start, end in kept), care, depth + 1):
-        first, last = bisect_right(begins, found.start) - 1, bisect_right(begins, found.end - 1) - 1
-        start = kept[first][0] + found.start - begins[first]
-        whole = found.start == begins[first] and start > 0 and line[start - 1] == "\\"
-        yield Found(found.rule, start - whole, kept[last][0] + found.end - begins[last])
+def _unescaped(path: str, line: str, care: _Care, depth: int) -> Iterable[Secret]:
+    begins, kept = _pieces(line, [(m.start(), m.start() + 1) for m in patterns.ESCAPED.finditer(line)])
+    plain = patterns.ESCAPED.sub(lambda m: "\\" + BLANKS.get(m.group(1), m.group(1)), line)
+    for secret in _everywhere(path, "".join(plain[start:end] for start, end in kept), care, depth + 1):
+        first, last = bisect_right(begins, secret.start) - 1, bisect_right(begins, secret.end - 1) - 1
+        start = kept[first][0] + secret.start - begins[first]
+        whole = secret.start == begins[first] and start > 0 and line[start - 1] == "\\"
+        yield Secret(secret.rule, start - whole, kept[last][0] + secret.end - begins[last])
 
 
 def could_hold_secret(path: str, line: str) -> bool:
     """No rule finds anything in a line without one of these; most lines have none."""
     return (
-        forms.RUN.search(line) is not None
+        patterns.RUN.search(line) is not None
         or any(map(line.__contains__, URLS))
         or "----" in line
         or "\\x" in line
-        or forms.hints(line)
-        or forms.JOINED.search(line) is not None
+        or patterns.hints(line)
+        or patterns.JOINED.search(line) is not None
         or path.lower().endswith(LOGIN_FILES)
         or "PuTTY-User-Key" in line
     )
 
 
-def _in_line(path: str, line: str) -> Iterable[Found]:
-    yield from (found for found in _private_keys(line) if not _only_named(found, path, line))
+def _in_line(path: str, line: str) -> Iterable[Secret]:
+    yield from (secret for secret in _private_keys(line) if not _only_named(secret, path, line))
     care = _Care(line, MOST_TOIL)
     yield from _weighed(path, line, care)
-    if "\\" in line and forms.ESCAPED.search(line):
+    if "\\" in line and patterns.ESCAPED.search(line):
         yield from (f for f in _unescaped(path, line, care, 0) if not _only_named(f, path, line))
 
 
-def _only_named(found: Found, path: str, line: str) -> bool:
+def _only_named(secret: Secret, path: str, line: str) -> bool:
     """Code that looks for a key's header holds no key."""
-    bare = "\\n" not in line[found.end :] and found.end - found.start < 60
-    return bare and bool(forms.CODE.search(path)) and bool(forms.HEADER_CHECK.search(line))
+    bare = "\\n" not in line[secret.end :] and secret.end - secret.start < 60
+    return bare and bool(patterns.CODE.search(path)) and bool(patterns.HEADER_CHECK.search(line))
 
 
-def _private_keys(text: str) -> Iterable[Found]:
+def _private_keys(text: str) -> Iterable[Secret]:
     if "-----BEGIN" not in text and "---- BEGIN" not in text and "PuTTY-User-Key" not in text:
         return
     for pattern in PRIVATE_KEYS:
         for match in pattern.finditer(text):
-            if not forms.KEY_STAND_IN.search(text[match.start() : match.end() + 40]):
-                yield Found("private-key", match.start(), match.end())
+            if not patterns.KEY_STAND_IN.search(text[match.start() : match.end() + 40]):
+                yield Secret("private-key", match.start(), match.end())
 
 
 def find_in_name(path: str) -> str | None:
     """The rule by which a file's own name is a credential of a known provider, or None."""
-    return next((found.rule for found in _providers(path)), None)
+    return next((secret.rule for secret in _providers(path)), None)
 
 
-def _providers(line: str) -> Iterable[Found]:
-    if not forms.RUN.search(line):
+def _providers(line: str) -> Iterable[Secret]:
+    if not patterns.RUN.search(line):
         return
     low = line.lower()
     for rule in PROVIDERS:
@@ -210,7 +210,7 @@ def _providers(line: str) -> Iterable[Found]:
         group = "v" if "v" in rule.pattern.compiled.groupindex else 0
         for match in rule.pattern.finditer(line):
             if not _is_example(match.group(group)):
-                yield Found(rule.name, match.start(group), match.end(group))
+                yield Secret(rule.name, match.start(group), match.end(group))
 
 
 def _is_example(token: str) -> bool:
@@ -230,52 +230,54 @@ def _is_example(token: str) -> bool:
         "fake",
     )
     return (
-        any(word in low for word in said) or is_monotonous(body, fold=False) or forms.KNOWN_EXAMPLE in token
+        any(word in low for word in said)
+        or is_monotonous(body, fold=False)
+        or patterns.KNOWN_EXAMPLE in token
     )
 
 
-def _beside_names(path: str, line: str) -> Iterable[Found]:
+def _beside_names(path: str, line: str) -> Iterable[Secret]:
     for start in range(0, max(1, len(line) - OVERLAP), WINDOW - OVERLAP):
-        for found in _in_window(path, line[start : start + WINDOW]):
-            yield Found(found.rule, start + found.start, start + found.end)
+        for secret in _in_window(path, line[start : start + WINDOW]):
+            yield Secret(secret.rule, start + secret.start, start + secret.end)
 
 
-def _in_window(path: str, line: str) -> Iterable[Found]:
+def _in_window(path: str, line: str) -> Iterable[Secret]:
     if any(map(line.__contains__, URLS)):
         yield from _urls(line)
     yield from _in_login_files(path, line)
     yield from _unnamed(path, line)
-    if not forms.hints(line) or forms.LOCKS.search(path):
+    if not patterns.hints(line) or patterns.LOCKS.search(path):
         return
-    plain = forms.DATA_URL.sub(lambda m: " " * len(m.group()), line)
+    plain = patterns.DATA_URL.sub(lambda m: " " * len(m.group()), line)
     yield from _headers(plain)
     yield from _named(path, plain)
     yield from _logins(plain)
 
 
-def _urls(line: str) -> Iterable[Found]:
-    for match in forms.URL.finditer(line):
+def _urls(line: str) -> Iterable[Secret]:
+    for match in patterns.URL.finditer(line):
         user, value = match.group("user").lower(), match.group("value")
         if value.lower() != user and not is_weak(value) and not _is_template(value):
-            yield Found("url-credentials", match.start("value"), match.end("value"))
-    for match in chain(forms.ORACLE.finditer(line), forms.DSN.finditer(line)):
+            yield Secret("url-credentials", match.start("value"), match.end("value"))
+    for match in chain(patterns.ORACLE.finditer(line), patterns.DSN.finditer(line)):
         if match.group("value") != match.group("user") and not is_weak(match.group("value")):
-            yield Found("url-credentials", match.start("value"), match.end("value"))
-    for match in forms.TOKEN_URL.finditer(line):
+            yield Secret("url-credentials", match.start("value"), match.end("value"))
+    for match in patterns.TOKEN_URL.finditer(line):
         if is_secret_value(match.group("value"), "token") and "sentry" not in match.group("host"):
-            yield Found("url-credentials", match.start("value"), match.end("value"))
+            yield Secret("url-credentials", match.start("value"), match.end("value"))
 
 
-def _unnamed(path: str, line: str) -> Iterable[Found]:
+def _unnamed(path: str, line: str) -> Iterable[Secret]:
     """A token of a provider nobody has a rule for."""
-    if forms.LONG_RUN.search(line) is None or forms.LOCKS.search(path):
+    if patterns.LONG_RUN.search(line) is None or patterns.LOCKS.search(path):
         return
-    for match in forms.UNNAMED.finditer(line):
-        if not forms.PUBLIC_PREFIX.match(match.group("prefix")) and is_token_body(match.group("value")):
-            yield Found("prefixed-token", match.start(), match.end())
-    for match in forms.CLIENT.finditer(line):
+    for match in patterns.UNNAMED.finditer(line):
+        if not patterns.PUBLIC_PREFIX.match(match.group("prefix")) and is_token_body(match.group("value")):
+            yield Secret("prefixed-token", match.start(), match.end())
+    for match in patterns.CLIENT.finditer(line):
         if is_token_body(match.group("value")):
-            yield Found("client-key", match.start("value"), match.end("value"))
+            yield Secret("client-key", match.start("value"), match.end("value"))
 
 
 def _is_template(value: str) -> bool:
@@ -286,18 +288,18 @@ def _is_template(value: str) -> bool:
     )
 
 
-def _headers(line: str) -> Iterable[Found]:
-    for match in forms.HEADER.finditer(line):
+def _headers(line: str) -> Iterable[Secret]:
+    for match in patterns.HEADER.finditer(line):
         scheme, value = match.group("scheme").lower(), match.group("value")
         if scheme == "basic":
             real = _is_real_login(value)
         else:
             real = is_secret_value(value, "token") and len(value) >= 16
         if real:
-            yield Found(f"{scheme}-header", match.start("value"), match.end("value"))
-    for match in forms.SCHEME.finditer(line):
+            yield Secret(f"{scheme}-header", match.start("value"), match.end("value"))
+    for match in patterns.SCHEME.finditer(line):
         if is_secret_value(match.group("value"), "token"):
-            yield Found("authorization-header", match.start("value"), match.end("value"))
+            yield Secret("authorization-header", match.start("value"), match.end("value"))
 
 
 def _is_real_login(value: str) -> bool:
@@ -306,25 +308,25 @@ def _is_real_login(value: str) -> bool:
     return bool(colon) and len(password) >= 4 and password != user and not is_weak(password)
 
 
-def _named(path: str, line: str) -> Iterable[Found]:
-    code = bool(forms.CODE.search(path))
+def _named(path: str, line: str) -> Iterable[Secret]:
+    code = bool(patterns.CODE.search(path))
     again = _Again(len(line))
-    for core in forms.CORE.finditer(line):
+    for core in patterns.CORE.finditer(line):
         start = _start_of_name(line, core.start())
         name = line[start : core.end()]
         kind = kind_of(name)
         if kind and _is_near_space(line, start) and not line.endswith("checksum/", 0, start):
             yield from _beside(name, kind, line, start, core.end(), code, again)
-    for match in forms.PHRASE.finditer(line):
-        yield Found("seed-phrase", match.start("value"), match.end("value"))
-    for match in forms.PROSE.finditer(line):
+    for match in patterns.PHRASE.finditer(line):
+        yield Secret("seed-phrase", match.start("value"), match.end("value"))
+    for match in patterns.PROSE.finditer(line):
         if not code or _within_text(line, match.start()):
             yield from _if_secret(match, "", "token")
 
 
 def _is_near_space(line: str, start: int) -> bool:
     """Names in the midst of a long run of characters belong to data."""
-    return start < DEEPEST or forms.SPACE.search(line, start - DEEPEST, start) is not None
+    return start < DEEPEST or patterns.SPACE.search(line, start - DEEPEST, start) is not None
 
 
 class _Again:
@@ -341,49 +343,49 @@ class _Again:
 
 def _start_of_name(line: str, at: int) -> int:
     first = max(0, at - LONGEST_NAME)
-    while at > first and line[at - 1] in forms.OF_NAMES:
+    while at > first and line[at - 1] in patterns.OF_NAMES:
         at -= 1
     return at
 
 
 def _beside(
     name: str, kind: str, line: str, start: int, end: int, code: bool, again: _Again
-) -> Iterable[Found]:
+) -> Iterable[Secret]:
     """What stands after a telling name, in each of the ways in which a value can."""
     before = line[:start][-2:]
-    tails = [forms.ASSIGNED, forms.GIVEN, forms.SET_OFF, forms.PLIST, forms.NUMBER]
+    tails = [patterns.ASSIGNED, patterns.GIVEN, patterns.SET_OFF, patterns.PLIST, patterns.NUMBER]
     if name.lower().endswith(("auth", "credentials", "creds")):
-        tails.append(forms.PAIR)
+        tails.append(patterns.PAIR)
     if before[-1:] == "<":
-        tails.append(forms.TAG)
+        tails.append(patterns.TAG)
     if before in ('="', "='"):
-        tails.append(forms.NAMED_TAG)
-    if forms.HEAD.search(line[max(0, start - 16) : start]) or not line[:start].strip(" \t+"):
-        tails.append(forms.LEADING)
+        tails.append(patterns.NAMED_TAG)
+    if patterns.HEAD.search(line[max(0, start - 16) : start]) or not line[:start].strip(" \t+"):
+        tails.append(patterns.LEADING)
     if before == "${":
-        tails.append(forms.FALLBACK)
+        tails.append(patterns.FALLBACK)
     if name.startswith("--") or (name.startswith("-") and not code):
-        tails.append(forms.OPTION)
+        tails.append(patterns.OPTION)
     if not code or _within_text(line, start):
-        tails += (forms.BARE, forms.SPACED)
+        tails += (patterns.BARE, patterns.SPACED)
     for tail in tails:
         match = tail.match(line, end)
-        if match is None or (match.group().startswith("(") and forms.ASKS.match(name.rpartition(".")[2])):
+        if match is None or (match.group().startswith("(") and patterns.ASKS.match(name.rpartition(".")[2])):
             continue
         if again.allows(*match.span("value")):
-            yield from _if_secret(match, name, kind if tail is not forms.SPACED else "token")
+            yield from _if_secret(match, name, kind if tail is not patterns.SPACED else "token")
         else:
-            yield Found(f"generic-{kind}", *match.span("value"))
+            yield Secret(f"generic-{kind}", *match.span("value"))
 
 
-def _if_secret(match: re.Match[str], name: str, kind: str) -> Iterable[Found]:
+def _if_secret(match: re.Match[str], name: str, kind: str) -> Iterable[Secret]:
     value, start = match.group("value"), match.start("value")
     bare = "q" not in match.re.groupindex
     value = value.rstrip(").]}\\") if bare else value
     if name.lower() == value.lower() or (bare and _is_expression(value)) or _is_spoken_in_base64(value):
         return
     if is_secret_value(value, kind) or _is_hidden(value):
-        yield Found(f"generic-{kind}", start, start + len(value))
+        yield Secret(f"generic-{kind}", start, start + len(value))
 
 
 def _is_spoken_in_base64(value: str) -> bool:
@@ -412,83 +414,83 @@ def _within_text(line: str, at: int) -> bool:
 @lru_cache(maxsize=2)
 def _first_comment(line: str) -> int:
     """Where the first comment's text begins; beyond the end if there is none."""
-    match = forms.COMMENT.search(line)
+    match = patterns.COMMENT.search(line)
     return match.end() if match else len(line) + 1
 
 
-def _logins(line: str) -> Iterable[Found]:
+def _logins(line: str) -> Iterable[Secret]:
     for pattern in (
-        forms.LOGIN,
-        forms.SHORT_P,
-        forms.KEYSTORE,
-        forms.SQL,
-        forms.REQUIRE,
-        forms.STDIN,
-        forms.TOOLS,
-        forms.CALLS,
-        forms.CIPHERS,
-        forms.NETRC_LINE,
-        forms.WALLET,
+        patterns.LOGIN,
+        patterns.SHORT_P,
+        patterns.KEYSTORE,
+        patterns.SQL,
+        patterns.REQUIRE,
+        patterns.STDIN,
+        patterns.TOOLS,
+        patterns.CALLS,
+        patterns.CIPHERS,
+        patterns.NETRC_LINE,
+        patterns.WALLET,
     ):
         for match in pattern.finditer(line):
             value = match.group("value")
-            sure = pattern is forms.SQL or pattern is forms.REQUIRE
+            sure = pattern is patterns.SQL or pattern is patterns.REQUIRE
             if is_secret_value(value, "password") or (sure and not is_weak(value)):
-                yield Found("login", match.start("value"), match.end("value"))
+                yield Secret("login", match.start("value"), match.end("value"))
 
 
-def _in_login_files(path: str, line: str) -> Iterable[Found]:
+def _in_login_files(path: str, line: str) -> Iterable[Secret]:
     """Files whose every line is a login."""
     name = path.rpartition("/")[2].lower()
     pattern = {
-        ".netrc": forms.NETRC,
-        "_netrc": forms.NETRC,
-        ".pgpass": forms.PGPASS,
-        ".htpasswd": forms.HTPASSWD,
+        ".netrc": patterns.NETRC,
+        "_netrc": patterns.NETRC,
+        ".pgpass": patterns.PGPASS,
+        ".htpasswd": patterns.HTPASSWD,
     }.get(name)
     match = pattern.search(line) if pattern else None
     if match and not is_weak(match.group("value")[1:] or "x"):
-        yield Found("login", match.start("value"), match.end("value"))
-    kind = kind_of(name.removesuffix(".txt")) if "." in name and not forms.CODE.search(name) else ""
-    alone = forms.ALONE.match(line) if kind else None
+        yield Secret("login", match.start("value"), match.end("value"))
+    kind = kind_of(name.removesuffix(".txt")) if "." in name and not patterns.CODE.search(name) else ""
+    alone = patterns.ALONE.match(line) if kind else None
     if alone and is_secret_value(alone.group("value"), "token"):
-        yield Found("secret-file", alone.start("value"), alone.end("value"))
+        yield Secret("secret-file", alone.start("value"), alone.end("value"))
 
 
-def _disguised(line: str) -> Iterable[Found]:
+def _disguised(line: str) -> Iterable[Secret]:
     """Tokens in pieces, backwards, or encoded."""
     yield from _in_pieces(line)
     if "[::-1]" in line or "reverse" in line.lower():
-        for found in _providers(line[::-1]):
-            yield Found(found.rule, len(line) - found.end, len(line) - found.start)
-    bare = forms.DATA_URL.sub(lambda m: " " * len(m.group()), line) if forms.has_data(line) else line
-    for match in forms.B64.finditer(bare):
+        for secret in _providers(line[::-1]):
+            yield Secret(secret.rule, len(line) - secret.end, len(line) - secret.start)
+    bare = patterns.DATA_URL.sub(lambda m: " " * len(m.group()), line) if patterns.has_data(line) else line
+    for match in patterns.B64.finditer(bare):
         yield from _encoded(match, _decoded(match.group()))
-    for match in forms.HEX.finditer(line) if forms.RUN.search(line) or "\\x" in line else ():
+    for match in patterns.HEX.finditer(line) if patterns.RUN.search(line) or "\\x" in line else ():
         yield from _encoded(match, bytes.fromhex(match.group().replace("\\x", "")).decode("latin-1"))
 
 
-def _encoded(match: re.Match[str], decoded: str | None) -> Iterable[Found]:
+def _encoded(match: re.Match[str], decoded: str | None) -> Iterable[Secret]:
     if decoded and decoded.isascii():
         inside = chain(_providers(decoded), _named("", decoded) if decoded.isprintable() else ())
-        yield from (Found(found.rule, match.start(), match.end()) for found in inside)
+        yield from (Secret(secret.rule, match.start(), match.end()) for secret in inside)
 
 
-def _in_pieces(line: str) -> Iterable[Found]:
+def _in_pieces(line: str) -> Iterable[Secret]:
     """Each piece of a token that a line puts together: what stands between them stays."""
-    seams = [match.span() for match in forms.JOINED.finditer(line)]
+    seams = [match.span() for match in patterns.JOINED.finditer(line)]
     if not seams:
         return
     begins, kept = _pieces(line, seams)
     joined = list(_providers("".join(line[start:end] for start, end in kept)))
-    whole = {found.start for found in _providers(line)} if joined else ()
-    for found in joined:
-        for at in range(bisect_right(begins, found.start) - 1, bisect_right(begins, found.end - 1)):
+    whole = {secret.start for secret in _providers(line)} if joined else ()
+    for secret in joined:
+        for at in range(bisect_right(begins, secret.start) - 1, bisect_right(begins, secret.end - 1)):
             start, end = kept[at]
-            if start + found.start - begins[at] in whole:
+            if start + secret.start - begins[at] in whole:
                 break
-            first, last = start + found.start - begins[at], start + found.end - begins[at]
-            yield Found(found.rule, max(start, first), min(end, last))
+            first, last = start + secret.start - begins[at], start + secret.end - begins[at]
+            yield Secret(secret.rule, max(start, first), min(end, last))
 
 
 def _pieces(line: str, seams: list[tuple[int, int]]) -> tuple[list[int], list[tuple[int, int]]]:

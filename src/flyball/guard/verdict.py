@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-Word = Literal["allow", "ask", "deny"]
+Decision = Literal["allow", "ask", "deny"]
 
-SEVERITY: dict[Word, int] = {"allow": 0, "ask": 1, "deny": 2}
+SEVERITY: dict[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 NOT_WAIVABLE = frozenset({"secret", "secret-file", "outside", "git-internals", "tampering", "guard-error"})
@@ -19,7 +19,7 @@ NOT_WAIVABLE = frozenset({"secret", "secret-file", "outside", "git-internals", "
 class Verdict(msgspec.Struct, frozen=True):
     """Allow, ask or deny, by which rule and why. `file` and `line` say where, if a change was judged."""
 
-    verdict: Word
+    verdict: Decision
     rule: str
     reason: str
     file: str = ""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
-from flyball.guard import weakened_words as words
+from flyball.guard import weakened_patterns as words
 from flyball.guard.assertions import EMPTY, called, line_strength
-from flyball.guard.pytests import bounds_of
-from flyball.guard.syntax import parsed, walk
-from flyball.guard.testfiles import Language, language
+from flyball.guard.python_syntax import parsed, walk
+from flyball.guard.python_tests import bounds_of
+from flyball.guard.test_files import Language, language
 from flyball.reading.lazy import Lazy
 
 

@@ -12,12 +12,12 @@ from functools import cached_property, lru_cache
 
 import msgspec
 
-from flyball.guard import pytests
-from flyball.guard.appended import only_grew
+from flyball.guard import python_tests
+from flyball.guard.appended_tests import only_grew
 from flyball.guard.change import Change, is_symlink
-from flyball.guard.pytests import Module, Test
-from flyball.guard.testfiles import is_conftest, is_named, is_near_test, is_test, language
-from flyball.guard.verdict import Verdict, Word
+from flyball.guard.python_tests import Module, Test
+from flyball.guard.test_files import is_conftest, is_named, is_near_test, is_test, language
+from flyball.guard.verdict import Decision, Verdict
 from flyball.guard.weakened_config import config_faults
 from flyball.guard.weakened_lines import line_faults, names_of_tests, source_faults
 
@@ -46,7 +46,7 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 def weakenings(
-    changes: Sequence[Change], files: Sequence[str], word: Word, texts: Texts
+    changes: Sequence[Change], files: Sequence[str], word: Decision, texts: Texts
 ) -> Iterable[Verdict]:
     """A verdict for each way in which the change weakens the tests."""
     if word == "allow":
@@ -125,7 +125,7 @@ class Arrived:
 
 def _new_tests(edit: Edit) -> Iterable[tuple[str, Test]]:
     if edit.new is not None and language(edit.path) == "python":
-        old, new = pytests.read(edit.old or ""), pytests.read(edit.new)
+        old, new = python_tests.read(edit.old or ""), python_tests.read(edit.new)
         for name, test in (new.tests if new else {}).items():
             if old is None or name not in old.tests:
                 yield name, test
@@ -172,7 +172,7 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Wea
     if language(edit.path) == "python" and edit.new is not None:
         if edit.old and only_grew(edit.old, edit.new):
             return
-        before, after = pytests.read(edit.old or ""), pytests.read(edit.new)
+        before, after = python_tests.read(edit.old or ""), python_tests.read(edit.new)
         if before is not None and after is not None:
             yield from _compared(before, after, moved)
             return
@@ -187,7 +187,7 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Wea
 
 def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> bool:
     """Do the tests of a deleted file live on in another?"""
-    module = pytests.read(edit.old) if edit.old and language(edit.path) == "python" else None
+    module = python_tests.read(edit.old) if edit.old and language(edit.path) == "python" else None
     if module is not None:
         return bool(module.tests) and all(_successor(test, moved) for test in module.tests.values())
     others = [e for e in edits if e is not edit and e.change.op != "delete" and is_test(e.path)]

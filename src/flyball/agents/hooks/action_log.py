@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from flyball.agents.hooks.payload import INPUT_MOST, NAME_MOST, RESULT_MOST, TOOL_MOST, Word
+from flyball.agents.hooks.payload import INPUT_MOST, NAME_MOST, RESULT_MOST, TOOL_MOST, HookCall
 from flyball.core.events import Action
 from flyball.guard.secrets import redact
 from flyball.guard.verdict import Verdict
@@ -35,11 +35,11 @@ class Record:
         self._one = threading.Lock()
         self._size = self.file.stat().st_size if self.file.exists() else 0
 
-    def asked(self, word: Word, found: Verdict, call: str = "", question: str = "") -> None:
+    def asked(self, word: HookCall, found: Verdict, call: str = "", question: str = "") -> None:
         ruled = {"verdict": found.verdict, "rule": found.rule, "reason": found.reason, "fingerprint": call}
         self._add({**_row(word), **ruled, **({"question": question} if question else {})})
 
-    def told(self, word: Word) -> None:
+    def told(self, word: HookCall) -> None:
         came = {"result": redact(word.result), "failed": word.failed, "session": word.session[:NAME_MOST]}
         self._add({**_row(word), **came})
 
@@ -62,7 +62,7 @@ def shortened(text: str, most: int) -> str:
     return clean[:most] if len(text) <= len(begin) else clean[:-SLACK][:most]
 
 
-def _row(word: Word) -> dict[str, Any]:
+def _row(word: HookCall) -> dict[str, Any]:
     named = {"moment": word.moment, "event": word.event[:NAME_MOST], "tool": word.tool[:TOOL_MOST]}
     return {**named, "input": shortened(word.asked, INPUT_MOST), "call": word.call[:NAME_MOST]}
 

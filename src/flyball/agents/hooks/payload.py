@@ -26,11 +26,11 @@ INPUT_MOST = 4_000
 TOOL_MOST, NAME_MOST = 80, 200  # of a tool's name; of what else a CLI gives names to
 
 
-class Unread(Exception):
+class BadPayload(Exception):
     """The payload is none that a judge can go by."""
 
 
-class Word(Struct, frozen=True, kw_only=True):
+class HookCall(Struct, frozen=True, kw_only=True):
     """One word of a CLI to its hook, in the shape that all three share."""
 
     agent: Agent
@@ -58,19 +58,19 @@ class Reply(Struct, frozen=True):
     err: str = ""
 
 
-def read(data: bytes, agent: str, moment: str) -> Word:
-    """The payload as a Word; Unread if it cannot be one of that agent at that moment."""
+def read(data: bytes, agent: str, moment: str) -> HookCall:
+    """The payload as a HookCall; BadPayload if it cannot be one of that agent at that moment."""
     if agent not in AGENTS:
-        raise Unread(f"'{agent}' is no agent whose hooks are known")
+        raise BadPayload(f"'{agent}' is no agent whose hooks are known")
     row = _row(data)
     event = str(row.get("hook_event_name", ""))
     expected = PRE if moment == "pre" else POST if moment == "post" else ()
     if expected and event not in expected:
-        raise Unread(f"'{event}' is no event of this kind")
+        raise BadPayload(f"'{event}' is no event of this kind")
     given = row.get("tool_input", {})
     if moment == "pre" and (not isinstance(given, dict) or not isinstance(row.get("tool_name"), str)):
-        raise Unread("it names no tool and input")
-    return Word(
+        raise BadPayload("it names no tool and input")
+    return HookCall(
         agent=agent,
         event=event,
         moment="pre" if moment == "pre" else "post" if moment == "post" else "note",
@@ -88,7 +88,7 @@ def _row(data: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError) as broken:
-        raise Unread(f"it is no JSON object ({broken})") from None
+        raise BadPayload(f"it is no JSON object ({broken})") from None
 
 
 def _result(row: dict[str, Any]) -> str:
@@ -113,14 +113,14 @@ def refuse(reason: str) -> Reply:
     return Reply(REFUSED, "", f"Flyball's guard refused this: {reason}\n")
 
 
-def allow(word: Word) -> Reply:
+def allow(word: HookCall) -> Reply:
     """Yes, as that CLI wants to hear it. Codex takes silence for yes and knows no other."""
     if word.agent == "claude":
         return Reply(0, json.dumps(_claude_yes(word)) + "\n")
     return Reply(0, '{"decision": "allow"}\n' if word.agent == "gemini" else "")
 
 
-def _claude_yes(word: Word) -> dict[str, Any]:
+def _claude_yes(word: HookCall) -> dict[str, Any]:
     said: dict[str, Any] = {"hookEventName": word.event}
     if word.event == "PermissionRequest":
         return {"hookSpecificOutput": {**said, "decision": {"behavior": "allow"}}}

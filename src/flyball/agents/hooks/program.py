@@ -182,7 +182,7 @@ def _by_itself(data: bytes, moment: str, agent: str, payload: bytes) -> "tuple[i
             raise ValueError("the guard's own code lies where the agent can write")
     sys.path[:0] = given["imports"]
     _load_grammar()
-    from flyball.agents.hooks.alone import rule
+    from flyball.agents.hooks.without_driver import rule
 
     return rule(data, moment, agent, payload)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flyball.agents.hooks.payload import TOOL_MOST, Word
+from flyball.agents.hooks.payload import TOOL_MOST, HookCall
 from flyball.guard.verdict import Verdict
 
 CALL_MOST, REASON_MOST = 1_500, 300  # with all that stands around them less than what the journal keeps
@@ -17,12 +17,12 @@ UNBOUND = ("description", "justification", "timeout")  # what the agent says of 
 WHERE_TO = "Do it in smaller steps, or by a program of the repository."
 
 
-def binding(word: Word) -> dict[str, Any]:
+def binding(word: HookCall) -> dict[str, Any]:
     """The part of the input that a grant is bound to: all that matters for what is done."""
     return {name: value for name, value in word.input.items() if name not in UNBOUND}
 
 
-def call(word: Word, workspace: str) -> str:
+def call(word: HookCall, workspace: str) -> str:
     """The tool, the command as it will be run, all the rest of the input, and where."""
     rest = binding(word)
     command = rest.pop("command") if isinstance(rest.get("command"), str) else ""
@@ -31,7 +31,7 @@ def call(word: Word, workspace: str) -> str:
     return f"{word.tool}: " + " ".join(part for part in (command, more, place) if part)
 
 
-def askable(word: Word, workspace: str, found: Verdict) -> Verdict:
+def askable(word: HookCall, workspace: str, found: Verdict) -> Verdict:
     """An ask, if a person can be shown the whole of it; else a refusal."""
     from flyball.guard.secrets import redact
 
@@ -45,6 +45,6 @@ def askable(word: Word, workspace: str, found: Verdict) -> Verdict:
     return found
 
 
-def question(word: Word, workspace: str, found: Verdict) -> str:
+def question(word: HookCall, workspace: str, found: Verdict) -> str:
     """What it wants to do, and why that is not simply allowed."""
     return f"{call(word, workspace)} ({found.rule}: {found.reason[:REASON_MOST]})"

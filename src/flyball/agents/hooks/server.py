@@ -22,7 +22,7 @@ from pathlib import Path
 
 from flyball.agents.hooks.action_log import Record, shortened
 from flyball.agents.hooks.brief import NAME, Brief, parse
-from flyball.agents.hooks.payload import Reply, Unread, Word, allow, read, refuse
+from flyball.agents.hooks.payload import BadPayload, HookCall, Reply, allow, read, refuse
 from flyball.agents.hooks.question import question
 from flyball.agents.hooks.real_paths import real
 from flyball.agents.hooks.tool_calls import GRANTED, fingerprint, is_critical, judge
@@ -105,25 +105,25 @@ class HookServer:
         """The reply to one word of a CLI, written down before it is given."""
         if moment == "tampered":
             found = Verdict("deny", "tampering", "The hook's brief is not the one of this act.")
-            self.record.asked(Word(agent="claude", event="", moment="pre", tool=agent[:20]), found)
+            self.record.asked(HookCall(agent="claude", event="", moment="pre", tool=agent[:20]), found)
             return refuse(found.reason)
         try:
             word = read(payload, agent, moment)
-        except Unread as odd:
+        except BadPayload as odd:
             return self._unread(odd, moment)
         if word.moment != "pre":
             self.record.told(word)
             return Reply()
         return self._ruled(word)
 
-    def _unread(self, odd: Unread, moment: str) -> Reply:
+    def _unread(self, odd: BadPayload, moment: str) -> Reply:
         if moment != "pre":
             return Reply()
         found = Verdict("deny", "unreadable", f"The question cannot be read: {odd}.")
-        self.record.asked(Word(agent="claude", event="", moment="pre"), found)
+        self.record.asked(HookCall(agent="claude", event="", moment="pre"), found)
         return refuse(found.reason)
 
-    def _ruled(self, word: Word) -> Reply:
+    def _ruled(self, word: HookCall) -> Reply:
         found = judge(word, self.brief, self.real)
         call = fingerprint(word)
         if found.verdict == "ask" and self._takes_grant(call):

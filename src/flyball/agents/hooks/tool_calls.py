@@ -17,20 +17,19 @@ from fnmatch import fnmatchcase
 from typing import Literal, cast
 
 from flyball.agents.hooks.brief import Brief
-from flyball.agents.hooks.payload import TOOL_MOST, Word
+from flyball.agents.hooks.payload import TOOL_MOST, HookCall
 from flyball.agents.hooks.question import askable, binding
-from flyball.agents.hooks.tools import Deed, deed
+from flyball.agents.hooks.tools import ToolUse, tool_use
 from flyball.guard.change import Change
 from flyball.guard.commands import CommandPolicy, judge_command, project_policy
-from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
-from flyball.guard.verdict import Word as Said
+from flyball.guard.verdict import ORDINARY, Decision, Verdict, severity, worst
 
 Real = Callable[[str], str]  # where a path of the agent's really leads, as the agent would name it
 INPUT_MOST, PATHS_MOST = 256 << 10, 200
 GRANTED = Verdict("allow", "granted", "A person allowed exactly this.")
 
 
-def judge(word: Word, brief: Brief, real: Real) -> Verdict:
+def judge(word: HookCall, brief: Brief, real: Real) -> Verdict:
     """Allow, ask or deny. Whatever goes wrong while judging is a refusal."""
     try:
         found = _judged(word, brief, real)
@@ -41,7 +40,7 @@ def judge(word: Word, brief: Brief, real: Real) -> Verdict:
         )
 
 
-def fingerprint(word: Word) -> str:
+def fingerprint(word: HookCall) -> str:
     """What a person's grant is bound to: the tool, all of its input that matters, and where."""
     import hashlib
 
@@ -49,8 +48,8 @@ def fingerprint(word: Word) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def _judged(word: Word, brief: Brief, real: Real) -> Verdict:
-    what = deed(word.tool, word.input, word.cwd)
+def _judged(word: HookCall, brief: Brief, real: Real) -> Verdict:
+    what = tool_use(word.tool, word.input, word.cwd)
     if _is_too_much(what, word):
         told = "This call says more at once than can be judged while it waits. Do it in smaller steps."
         return Verdict("deny", "too-much", told)
@@ -61,12 +60,12 @@ def _judged(word: Word, brief: Brief, real: Real) -> Verdict:
     return worst([named, found]) if named else found
 
 
-def _is_too_much(what: Deed, word: Word) -> bool:
+def _is_too_much(what: ToolUse, word: HookCall) -> bool:
     size = len(word.asked.encode("utf-8", "replace"))
     return size > INPUT_MOST or len(what.writes) + len(what.paths) > PATHS_MOST
 
 
-def _of_kind(what: Deed, word: Word, brief: Brief, real: Real) -> Verdict:
+def _of_kind(what: ToolUse, word: HookCall, brief: Brief, real: Real) -> Verdict:
     match what.kind:
         case "command":
             return _command(what, word, brief)
@@ -85,14 +84,16 @@ def _of_kind(what: Deed, word: Word, brief: Brief, real: Real) -> Verdict:
             return _unknown(word, brief)
 
 
-def _unknown(word: Word, brief: Brief) -> Verdict:
+def _unknown(word: HookCall, brief: Brief) -> Verdict:
     told = f"The tool '{word.tool[:TOOL_MOST]}' is not known."
     return Verdict(brief.policy.tools.unknown, "unknown-tool", told)
 
 
 def _named(tool: str, brief: Brief) -> Verdict | None:
     """What the policy says of this tool by name; the strictest of the patterns that fit."""
-    fits: list[Said] = [word for name, word in brief.policy.tools.named.items() if fnmatchcase(tool, name)]
+    fits: list[Decision] = [
+        word for name, word in brief.policy.tools.named.items() if fnmatchcase(tool, name)
+    ]
     found = [Verdict(word, "tool", f"The policy says so of the tool '{tool[:TOOL_MOST]}'.") for word in fits]
     return worst(found) if found else None
 
@@ -104,7 +105,7 @@ def command_policy(brief: Brief) -> CommandPolicy:
     return project_policy(brief.workspace, brief.home, brief.policy.commands, brief.state_dirs)
 
 
-def _command(what: Deed, word: Word, brief: Brief) -> Verdict:
+def _command(what: ToolUse, word: HookCall, brief: Brief) -> Verdict:
     """Judged with a `cd` before it where the agent is not at the top of its workspace."""
     places = [place for place in (word.cwd, what.cwd) if place and place.rstrip("/") != brief.workspace]
     line = "".join(f"cd {shlex.quote(place)}\n" for place in places) + what.command
@@ -127,7 +128,7 @@ def _absolute(path: str, cwd: str, brief: Brief) -> str:
 # ---- edits and the network -------------------------------------------------------------------------------
 
 
-def _edit(what: Deed, brief: Brief, real: Real) -> Verdict:
+def _edit(what: ToolUse, brief: Brief, real: Real) -> Verdict:
     from flyball.guard.changes import judge_changes
 
     if brief.read_only:

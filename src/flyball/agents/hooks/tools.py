@@ -17,7 +17,7 @@ class Write(NamedTuple):
     text: str = ""
 
 
-class Deed(Struct, frozen=True, kw_only=True):
+class ToolUse(Struct, frozen=True, kw_only=True):
     """What a tool call is about to do, in the guard's terms."""
 
     kind: Kind
@@ -76,26 +76,26 @@ WHERE = ("file_path", "notebook_path", "path", "absolute_path")
 FROM = ("dir_path", "directory", "workdir", "cwd")
 
 
-def deed(tool: str, given: dict[str, Any], cwd: str) -> Deed:
+def tool_use(tool: str, given: dict[str, Any], cwd: str) -> ToolUse:
     """What the call is about to do. A known tool whose input is not as expected is odd."""
     try:
         return _known(tool, given, cwd)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
-        return Deed(kind="odd")
+        return ToolUse(kind="odd")
 
 
-def _known(tool: str, given: dict[str, Any], cwd: str) -> Deed:
+def _known(tool: str, given: dict[str, Any], cwd: str) -> ToolUse:
     if tool in COMMANDS:
         beside = next((why for name, why in BESIDE.items() if given.get(name) not in NOTHING), "")
-        return Deed(kind="command", command=_only(given, LINE), cwd=_cwd(given, cwd), beside=beside)
+        return ToolUse(kind="command", command=_only(given, LINE), cwd=_cwd(given, cwd), beside=beside)
     if tool in WRITERS or tool in EDITORS:
         writes = tuple(Write(path, "modify", _text(given)) for path in _named(given, WHERE))
-        return Deed(kind="edit" if writes else "odd", writes=writes, cwd=cwd)
+        return ToolUse(kind="edit" if writes else "odd", writes=writes, cwd=cwd)
     if tool in PATCHES:
-        return Deed(kind="edit", writes=_patched(_only(given, PATCH)), cwd=cwd)
+        return ToolUse(kind="edit", writes=_patched(_only(given, PATCH)), cwd=cwd)
     if tool in READERS:
-        return Deed(kind="read", paths=_paths(given, (*READERS[tool], *WHERE)), cwd=cwd)
-    return Deed(kind="network" if tool in NETWORK else "plain" if tool in PLAIN else "unknown")
+        return ToolUse(kind="read", paths=_paths(given, (*READERS[tool], *WHERE)), cwd=cwd)
+    return ToolUse(kind="network" if tool in NETWORK else "plain" if tool in PLAIN else "unknown")
 
 
 def _only(given: dict[str, Any], names: tuple[str, ...]) -> str:

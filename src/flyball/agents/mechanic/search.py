@@ -18,7 +18,7 @@ from flyball.agents.mechanic.scene import Scene
 from flyball.agents.mechanic.source import Edit, Source
 from flyball.agents.mechanic.suspects import line_scores, statement_scores
 from flyball.agents.mechanic.trials import Place, Row, Run, Times, Trials
-from flyball.guard.testfiles import is_near_test
+from flyball.guard.test_files import is_near_test
 
 CPU_LEAST_S = 0.25
 SLOWER = 10  # times as long as before: then it hangs

@@ -19,7 +19,7 @@ class Arg(msgspec.Struct, frozen=True):
 
     `unknown`: 0 literal, 1 unknown but harmless as text (a date, a count), 2 unknown. `glob`: unquoted `*?[`.
     `many`: stands for files of the workspace that some command listed. `remote`: came over the network.
-    `pipe`: a process substitution's file. `said`: holds what some command puts out. `loose`: unknown and not in
+    `pipe`: a process substitution's file. `from_output`: holds the output of some command. `loose`: unknown and not in
     quotes, so that it may become several arguments, options among them. `word`: holds a name that somebody chose (a
     branch): harmless as text, but as a path it may be any file. `number`: unknown, but some number or unset.
     """
@@ -31,7 +31,7 @@ class Arg(msgspec.Struct, frozen=True):
     remote: bool = False
     pipe: bool = False
     quoted: bool = False
-    said: bool = False
+    from_output: bool = False
     loose: bool = False
     word: bool = False
     number: bool = False
@@ -61,7 +61,7 @@ def merged(pieces: list[Arg]) -> Arg:
         any(piece.remote for piece in pieces),
         any(piece.pipe for piece in pieces),
         any(piece.quoted for piece in pieces),
-        any(piece.said for piece in pieces),
+        any(piece.from_output for piece in pieces),
         any(piece.loose for piece in pieces),
         any(piece.word for piece in pieces),
         not long and all(piece.number for piece in pieces if piece.unknown == 2),

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from flyball.guard.commands.context import ShellState
-from flyball.guard.commands.tree import Assign, Item, Lit, Simple, Var
+from flyball.guard.commands.syntax_tree import Assign, Item, Lit, Simple, Var
 
 
 class Chain:

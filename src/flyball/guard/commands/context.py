@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg
-from flyball.guard.commands.tree import Stage
+from flyball.guard.commands.syntax_tree import Stage
 from flyball.guard.verdict import Verdict
 from flyball.guard.word_set import word_set
 
@@ -137,7 +137,7 @@ class Context(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, state=self.state.copy(), depth=self.depth + 1)
 
     def aside(self) -> Context:
-        """The same place with a report of its own, which does not count unless the caller takes from it."""
+        """The same place with a report of its own, which does not count unless the judge takes from it."""
         return msgspec.structs.replace(self, report=Report())
 
     @contextmanager

@@ -18,7 +18,7 @@ _USUAL_FOLDER = re.compile(
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 _.,:/@%+=*-]*")
 
 
-def judged(name: str, value: Arg, exported: bool, policy: CommandPolicy) -> Verdict | None:
+def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolicy) -> Verdict | None:
     """The verdict on `name=value`; shell variables that nothing else reads are free."""
     if _listed(name, "dangerous"):
         return Verdict("deny", "environment", f"'{name}' changes what commands run or read.")

@@ -11,8 +11,8 @@ import msgspec
 from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg, merged, piece
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import SOME_NUMBER, Context, Value
-from flyball.guard.commands.shaped import shaped
-from flyball.guard.commands.tree import Lit, Part, Sub, Sum, Unreadable, Var, Word
+from flyball.guard.commands.parameter_operators import transform
+from flyball.guard.commands.syntax_tree import Lit, Part, Sub, Sum, Unreadable, Var, Word
 from flyball.guard.verdict import Verdict
 from flyball.guard.word_set import word_set
 
@@ -300,7 +300,7 @@ def _held(part: Var, context: Context, host: Host) -> list[list[Arg]]:
     value = _known(part.name, context, host)
     if part.op == "!" and isinstance(value, str) and _NAMES.fullmatch(value):
         return _held(Var(value, "", (), part.quoted), context, host)
-    made = shaped(part.op, value, inner.text if inner else "") if isinstance(value, str) else None
+    made = transform(part.op, value, inner.text if inner else "") if isinstance(value, str) else None
     if made is not None and (inner is None or inner.literal):
         return [[piece(made, True)]] if part.quoted else _split(made)
     if part.op == "![" and part.name not in context.state.odd:

@@ -9,7 +9,19 @@ from __future__ import annotations
 import re
 
 from flyball.guard.commands.simple import SimpleReader
-from flyball.guard.commands.tree import EMPTY, Block, Define, Item, Loop, Pipe, Script, Stage, Sum, Test, Word
+from flyball.guard.commands.syntax_tree import (
+    EMPTY,
+    Block,
+    Define,
+    Item,
+    Loop,
+    Pipe,
+    Script,
+    Stage,
+    Sum,
+    Test,
+    Word,
+)
 
 _KEYWORD = re.compile(
     r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|time|coproc|\{|\}|!|\[\[)"

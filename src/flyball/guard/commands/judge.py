@@ -7,10 +7,10 @@ import msgspec
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import Context, Report, ShellState
+from flyball.guard.commands.cross_check import disagreement
 from flyball.guard.commands.grammar import read
-from flyball.guard.commands.lookalikes import strange_letter
-from flyball.guard.commands.second import disagreement
-from flyball.guard.commands.tree import Script, Unreadable
+from flyball.guard.commands.odd_characters import odd_character
+from flyball.guard.commands.syntax_tree import Script, Unreadable
 from flyball.guard.commands.walk import Judge
 from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
 from flyball.guard.word_set import word_set
@@ -47,7 +47,7 @@ def _judged(command: str, judge: Judge) -> Verdict:
         return Verdict(
             "ask", "too-long", f"The line has more than {policy.length_most} characters; put it in a file."
         )
-    strange = strange_letter(command)
+    strange = odd_character(command)
     if strange:
         return Verdict("deny", "control-characters", f"The line holds {strange}, which hides what it does.")
     script, starts, _ = read(command)

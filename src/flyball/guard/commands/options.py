@@ -23,7 +23,7 @@ class Option(msgspec.Struct, frozen=True):
     value: Arg | None = None
 
 
-class Sorted(msgspec.Struct):
+class Arguments(msgspec.Struct):
     """What a command was given. `rest` is the command a wrapper wraps."""
 
     options: list[Option] = []
@@ -37,9 +37,9 @@ class Sorted(msgspec.Struct):
         return [option.value for option in self.options if option.name in names and option.value]
 
 
-def sort_arguments(profile: Profile, args: list[Arg]) -> Sorted:
+def parse_arguments(profile: Profile, args: list[Arg]) -> Arguments:
     """`posix` and `sub` styles stop at the first operand; `none` knows no options at all."""
-    given = Sorted()
+    given = Arguments()
     queue = list(reversed(args))
     stops = profile.style in {"posix", "go-posix"} or bool(profile.sub) or profile.wraps >= 0
     while queue:
@@ -63,7 +63,7 @@ def _is_option(arg: Arg, profile: Profile) -> bool:
     return arg.text.startswith("-") and arg.text != "-"
 
 
-def _long(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> None:
+def _long(profile: Profile, arg: Arg, queue: list[Arg], given: Arguments) -> None:
     name, equals, _ = arg.text.partition("=")
     flag = _lookup(profile, name)
     if flag is None:
@@ -95,7 +95,7 @@ def _lookup(profile: Profile, name: str) -> Flag | None:
     return gravest if len(matches) == 1 and not runs_code(profile.name) else None
 
 
-def _cluster(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> None:
+def _cluster(profile: Profile, arg: Arg, queue: list[Arg], given: Arguments) -> None:
     """`-abc`, `-n5`, `-n 5`, `-20`; a letter that takes a value swallows the rest."""
     if "-NUM" in profile.flags and _NUMBER.fullmatch(arg.text):
         given.options.append(Option(arg.text, profile.flags["-NUM"]))
@@ -112,7 +112,7 @@ def _cluster(profile: Profile, arg: Arg, queue: list[Arg], given: Sorted) -> Non
         at = _letter(profile, arg, at, queue, given)
 
 
-def _letter(profile: Profile, arg: Arg, at: int, queue: list[Arg], given: Sorted) -> int:
+def _letter(profile: Profile, arg: Arg, at: int, queue: list[Arg], given: Arguments) -> int:
     flag = profile.flags.get("-" + arg.text[at])
     rest = arg.tail(at + 1) if at + 1 < len(arg.text) else None
     if flag is None or flag.takes == "nothing":

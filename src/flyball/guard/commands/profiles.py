@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from flyball.guard.verdict import Verdict, Word
+from flyball.guard.verdict import Decision, Verdict
 
 Takes = Literal["nothing", "needs", "may"]
 _TOKEN = re.compile(r"(--?[^\s=?]+)(\?)?(?:=(\S+))?")
@@ -23,7 +23,7 @@ class Flag(msgspec.Struct, frozen=True):
     name: str
     takes: Takes = "nothing"
     kind: str = "text"
-    verdict: Word = "allow"
+    verdict: Decision = "allow"
     rule: str = ""
 
 
@@ -31,7 +31,7 @@ class Profile(msgspec.Struct, frozen=True):
     """One command or subcommand. `verdict` is for the command as such; flags and operands can make it worse."""
 
     name: str
-    verdict: Word = "allow"
+    verdict: Decision = "allow"
     rule: str = ""
     why: str = ""
     style: str = "gnu"
@@ -41,8 +41,8 @@ class Profile(msgspec.Struct, frozen=True):
     sub: Mapping[str, Profile] = {}
     check: str = ""
     wraps: int = -1
-    globs: Word = "allow"
-    bare: Word = "allow"
+    globs: Decision = "allow"
+    bare: Decision = "allow"
 
     @property
     def plain(self) -> bool:
@@ -55,7 +55,7 @@ class Profile(msgspec.Struct, frozen=True):
         return self.plain and self.rule == "network" and " " not in self.name
 
 
-def stop(word: Word, rule: str, name: str, why: str = "") -> Profile:
+def stop(word: Decision, rule: str, name: str, why: str = "") -> Profile:
     return Profile(name=name, verdict=word, rule=rule, why=why)
 
 
@@ -125,7 +125,7 @@ def _stops() -> dict[str, Profile]:
     for word, rules in _load("stops").items():
         for rule, table in rules.items():
             for name in table["commands"].split():
-                found[name] = stop(cast("Word", word), rule, name, table["why"])
+                found[name] = stop(cast("Decision", word), rule, name, table["why"])
     return found
 
 
@@ -177,7 +177,7 @@ def _worse_flags(table: dict[str, Any], sets: dict[str, str], style: str) -> dic
     for word in ("ask", "deny"):
         for rule, text in table.get(word, {}).items():
             for flag in _flags(text, sets, style).values():
-                found[flag.name] = msgspec.structs.replace(flag, verdict=cast("Word", word), rule=rule)
+                found[flag.name] = msgspec.structs.replace(flag, verdict=cast("Decision", word), rule=rule)
     return found
 
 

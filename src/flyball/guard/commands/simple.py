@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from flyball.guard.commands.tree import Assign, Lit, Part, Redirect, Script, Simple, Word
+from flyball.guard.commands.syntax_tree import Assign, Lit, Part, Redirect, Script, Simple, Word
 from flyball.guard.commands.words import META, WordReader, is_name
 
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[)?")

@@ -9,16 +9,16 @@ from functools import partial
 
 import msgspec
 
-from flyball.guard.commands import fold
+from flyball.guard.commands import substitution
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.call import DECLARING, Caller
 from flyball.guard.commands.chains import Chain, leaver
 from flyball.guard.commands.checks.wrappers import positional
+from flyball.guard.commands.command_judge import DECLARING, CommandJudge
 from flyball.guard.commands.context import NO_INPUT, POSITIONS, Context, Stream, shared
 from flyball.guard.commands.expand import UNKNOWN, bounded, evaluate, expand, expand_one, expand_words
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.profiles import profile_of
-from flyball.guard.commands.tree import (
+from flyball.guard.commands.syntax_tree import (
     Assign,
     Block,
     Define,
@@ -48,7 +48,7 @@ _EVALUATED = re.compile(r"\w\[[^\]]*(?:\$\(|`)")
 _COMPARES_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
-class Judge(Caller):
+class Judge(CommandJudge):
     """Walks a script. What it finds goes to the report of the context that it is given."""
 
     stages = 0
@@ -270,7 +270,7 @@ class Judge(Caller):
         if args and any(isinstance(part, Sub) for part in simple.words[0].parts):
             context.ask("opaque-command", "The name of the command comes from another command's output.")
         if context.report.network > before or context.stdin.kind == "remote":
-            self.brought(simple, args)
+            self.note_downloads(simple, args)
         return Stream("data") if any(_takes_output(redirect) for redirect in simple.redirects) else stream
 
     def with_variables(
@@ -302,7 +302,7 @@ class Judge(Caller):
         plain = value.literal and not (assign.plus or assign.items or assign.subscript)
         local.variables["IFS"] = value.text if plain else None
 
-    def brought(self, simple: Simple, args: list[Arg]) -> None:
+    def note_downloads(self, simple: Simple, args: list[Arg]) -> None:
         """Files that now hold what came over the network."""
         targets = [
             _plain_text(redirect.target) for redirect in simple.redirects if redirect.op.startswith(">")
@@ -380,8 +380,8 @@ class Judge(Caller):
 
     def result(self, body: Script, context: Context, remote: bool) -> Arg:
         if remote:
-            return Arg(HOLE, unknown=2, remote=True, said=True)
-        return fold.result_of(body, context.copy(), self) or Arg(HOLE, unknown=2, said=True)
+            return Arg(HOLE, unknown=2, remote=True, from_output=True)
+        return substitution.result_of(body, context.copy(), self) or Arg(HOLE, unknown=2, from_output=True)
 
     def hidden(self, text: str, context: Context) -> None:
         """Text that bash evaluates a second time (arithmetic, subscripts, `declare`, `test -v`)."""

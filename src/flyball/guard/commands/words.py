@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from flyball.guard.commands.tree import Lit, Part, Script, Sub, Sum, Unreadable, Var, Word
+from flyball.guard.commands.syntax_tree import Lit, Part, Script, Sub, Sum, Unreadable, Var, Word
 
 STEPS_MOST = 2_000
 RUN_MOST = 2_000

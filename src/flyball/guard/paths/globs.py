@@ -14,7 +14,7 @@ from itertools import product
 import msgspec
 
 
-class Sorted(msgspec.Struct, frozen=True):
+class PatternIndex(msgspec.Struct, frozen=True):
     """Patterns by how they are found."""
 
     names: frozenset[str]  # the last part of a path
@@ -25,7 +25,7 @@ class Sorted(msgspec.Struct, frozen=True):
 
 
 def matches(patterns: tuple[str, ...], path: str) -> bool:
-    known, parts = _sorted(patterns), path.split("/")
+    known, parts = _index(patterns), path.split("/")
     return (
         parts[-1] in known.names
         or path in known.paths
@@ -36,7 +36,7 @@ def matches(patterns: tuple[str, ...], path: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _sorted(patterns: tuple[str, ...]) -> Sorted:
+def _index(patterns: tuple[str, ...]) -> PatternIndex:
     plain = {pattern: _plain(pattern) for pattern in patterns}
     rest = tuple(pattern for pattern in patterns if not plain[pattern])
 
@@ -45,7 +45,7 @@ def _sorted(patterns: tuple[str, ...]) -> Sorted:
         return frozenset(body for pattern in wanted for body in plain[pattern])
 
     roots = those(anchored=True, folder=True)
-    return Sorted(
+    return PatternIndex(
         names=those(anchored=False, folder=False),
         folders=those(anchored=False, folder=True),
         paths=those(anchored=True, folder=False) | roots,

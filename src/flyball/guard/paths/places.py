@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from flyball.guard.paths.folding import fold_written
 from flyball.guard.paths.links import FLYBALL, GIT, below
-from flyball.guard.verdict import Verdict, Word
+from flyball.guard.verdict import Decision, Verdict
 from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
@@ -120,7 +120,7 @@ _CLASS = Lazy(r"\[[^\]]*\[[:.=][^\]]*[:.=]\][^\]]*\]")
 FIXED_LEAST = 3
 
 # place: what each use of it gets. (look = its existence, read, create, write, delete)
-_TABLE: dict[str, tuple[Word, Word, Word, Word, Word]] = {
+_TABLE: dict[str, tuple[Decision, Decision, Decision, Decision, Decision]] = {
     "inside": ("allow", "allow", "allow", "allow", "allow"),
     "delicate": ("allow", "allow", "ask", "ask", "ask"),
     "workspace": ("allow", "allow", "allow", "allow", "deny"),

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 
 from flyball.guard.commands.checks import (
     builders,
-    builtins,
-    code,
     containers,
     file_tools,
     git_commands,
+    inline_code,
     network,
     node,
     python,
-    texts,
+    shell_builtins,
+    text_tools,
     wrappers,
 )
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 CHECKS: dict[str, Callable[[Call], None]] = {
     **file_tools.CHECKS,
-    **texts.CHECKS,
-    **builtins.CHECKS,
+    **text_tools.CHECKS,
+    **shell_builtins.CHECKS,
     **wrappers.CHECKS,
     **git_commands.CHECKS,
-    **code.CHECKS,
+    **inline_code.CHECKS,
     **python.CHECKS,
     **node.CHECKS,
     **builders.CHECKS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flyball.guard.commands import kinds
+from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE
 from flyball.guard.commands.checks.node import RISKY
 from flyball.guard.word_set import word_set
@@ -13,7 +13,7 @@ from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.args import Arg
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 _INSTALLS = Lazy(r".*(?:install|uninstall|upgrade).*", re.IGNORECASE)
 _PLAIN_VARIABLE = Lazy(
@@ -64,7 +64,7 @@ def cargo(call: Call) -> None:
     if any(re.match(r"-C|-Z|--config|--codegen", arg.text) for arg in handed_on if "clippy" in call.name):
         call.deny("hidden-command", "Options for the compiler can make it run another program.")
     if " run" in call.name or call.name.endswith(" r"):
-        call.judge.sniff(call.operands, call.context)
+        call.judge.check_paths_in(call.operands, call.context)
     if "nextest" in call.name and words[:1] not in ([], ["run"], ["list"]):
         call.ask("unlisted", f"Nothing is known of 'cargo nextest {words[0]}'.")
 
@@ -83,7 +83,7 @@ def go(call: Call) -> None:
         for arg in call.operands:
             if arg is not call.operands[0] and not arg.text.endswith(".go"):
                 break
-            kinds.judge(call.judge, "config", arg, call.context)
+            argument_kinds.judge_argument(call.judge, "config", arg, call.context)
     if any(value.text == "mod" for value in call.given.values("-mod")):
         call.ask("install", "It may fetch modules and change go.mod.")
 

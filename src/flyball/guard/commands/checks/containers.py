@@ -9,7 +9,7 @@ from flyball.guard.paths.places import place_of
 
 if TYPE_CHECKING:
     from flyball.guard.commands.args import Arg
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 _CLOUD_DENY = re.compile(
     r"delete\b.*|delete-.*|rm|rb|terminate-.*|destroy.*|remove-.*|purge|get-secret.*|get-parameter.*|get-password.*|get-login.*|secretsmanager|secrets?"
@@ -27,7 +27,7 @@ def docker_run(call: Call) -> None:
         and " exec" in call.name
     ):
         call.deny("privilege", "It would run as root.")
-    call.judge.undescribed(call.operands[1:], call.context)
+    call.judge.check_unknown_arguments(call.operands[1:], call.context)
 
 
 def _mount(call: Call, value: Arg) -> None:

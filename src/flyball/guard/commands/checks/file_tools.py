@@ -7,12 +7,12 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.listing import listed_name, narrowed
+from flyball.guard.commands.file_listing import is_narrow, stand_in_path
 from flyball.guard.paths.places import UNKNOWN, place_of
 from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 _EVERYTHING = re.compile(r"(?:\./|\.\./)*(?:\*|\.\*|\{,\.\}\*|\*\*(?:/\*)?)")
 _SETUID = re.compile(r"[ugoa]*[+=][rwxXt]*s.*|[2-7][0-7]{3}|0[2-7][0-7]{3}")
@@ -229,7 +229,7 @@ def _expression(call: Call, roots: list[Arg], args: list[Arg]) -> None:
 
 def _exec(call: Call, roots: list[Arg], args: list[Arg], at: int) -> int:
     end = next((i for i in range(at, len(args)) if args[i].text in {";", "+"}), len(args))
-    name = listed_name(roots[0].text, [arg.text for arg in args[: at - 1]], call.judge.policy)
+    name = stand_in_path(roots[0].text, [arg.text for arg in args[: at - 1]], call.judge.policy)
     one_by_one = end < len(args) and args[end].text == ";"
     found = Arg(name, many=True, quoted=one_by_one)
     inner = [found if arg.text == "{}" else _with_found(arg) for arg in args[at:end]]
@@ -252,9 +252,9 @@ def _with_found(arg: Arg) -> Arg:
 
 def _deletes(call: Call, roots: list[Arg], args: list[Arg]) -> None:
     for root in roots:
-        call.path("delete", Arg(listed_name(root.text, [arg.text for arg in args], call.judge.policy)))
+        call.path("delete", Arg(stand_in_path(root.text, [arg.text for arg in args], call.judge.policy)))
     whole = any(_is_workspace(call, root) for root in roots)
-    if whole and not narrowed([arg.text for arg in args]):
+    if whole and not is_narrow([arg.text for arg in args]):
         call.deny("destruction", "It would delete everything here.")
     else:
         call.ask("recursive-delete", "It deletes whatever it finds.")

@@ -10,7 +10,7 @@ from flyball.guard.commands.checks.wrappers import as_text, run
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 _HARMLESS_KEYS = Lazy(
     r"(?:color|advice|column|log|status|stash)\.[\w.]+|core\.(?:quotepath|abbrev|autocrlf|eol|safecrlf|filemode|ignorecase|precomposeunicode)"

@@ -7,11 +7,11 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.kinds import is_loopback
+from flyball.guard.commands.argument_kinds import is_loopback
 from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 _SOCKET_RUNS = re.compile(
     r"-\w*[ec]|--exec|--sh-exec|--lua-exec|(?:exec|system|open|create|gopen):.*", re.IGNORECASE
@@ -43,7 +43,7 @@ def _carried(call: Call, name: str, kind: str, value: Arg) -> None:
     rule = "local-upload" if _stays_here(call) else "exfiltration"
     if kind == "upload" or (kind == "data" and re.match(shape, value.text)):
         call.deny(rule, "It would carry a file out.")
-    elif HOLE in value.text or value.said:
+    elif HOLE in value.text or value.from_output:
         call.deny(rule, "Nobody can tell what it would carry out.")
 
 
@@ -60,7 +60,7 @@ def ssh(call: Call) -> None:
         call.deny("exfiltration", "Nobody can tell what it would carry out.")
     elif len(call.operands) > 1:
         command = " ".join(arg.text for arg in call.operands[1:])
-        call.judge.undescribed([Arg(command), *call.operands[2:]], call.context)
+        call.judge.check_unknown_arguments([Arg(command), *call.operands[2:]], call.context)
 
 
 def scp(call: Call) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flyball.guard.commands import kinds
+from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import Arg
-from flyball.guard.commands.checks.code import from_input, inline, run_script
+from flyball.guard.commands.checks.inline_code import from_input, inline, run_script
 from flyball.guard.commands.checks.wrappers import run
 from flyball.guard.commands.profiles import profile_of
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 RISKY = Lazy(
     r".*(?:deploy|publish|release|upload|destroy|prod(?:uction)?$|postinstall|eject|push|nuke|wipe|drop).*",
@@ -58,7 +58,9 @@ def _reporter(call: Call, option: str, args: list[Arg]) -> None:
     """`--test-reporter=spec`, `--test-reporter-destination=file`, each also as two words."""
     name, equals, value = option.partition("=")
     arg = Arg(value) if equals else args.pop(0) if args else Arg("")
-    kinds.judge(call.judge, "write" if name.endswith("-destination") else "reporter", arg, call.context)
+    argument_kinds.judge_argument(
+        call.judge, "write" if name.endswith("-destination") else "reporter", arg, call.context
+    )
 
 
 # --- package scripts
@@ -75,9 +77,9 @@ def script_run(call: Call) -> None:
         elif RISKY.fullmatch(name.text):
             call.ask("publish", f"The script '{name.text}' reaches out, by its name.")
         if re.match(r"\w+://|/|~|\.\.", name.text):
-            kinds.judge(call.judge, "script", name, call.context)
+            argument_kinds.judge_argument(call.judge, "script", name, call.context)
     rest = call.operands[len(names) :]
-    call.judge.sniff(rest, call.context)
+    call.judge.check_paths_in(rest, call.context)
     if any(_MOVES.match(arg.text) for arg in rest):
         call.deny("foreign-code", "The runner would take its scripts or its shell from elsewhere.")
     if any(arg.unknown == 2 for arg in rest):
@@ -104,12 +106,12 @@ def npx(call: Call) -> None:
     if call.operands and profile_of(call.operands[0].text):
         run(call, call.operands)
     else:
-        call.judge.sniff(call.operands, call.context)
+        call.judge.check_paths_in(call.operands, call.context)
         call.ask("unlisted", "Nothing is known of what it runs.")
 
 
 def npm_exec(call: Call) -> None:
-    call.judge.undescribed(call.operands, call.context)
+    call.judge.check_unknown_arguments(call.operands, call.context)
 
 
 def npm_config(call: Call) -> None:

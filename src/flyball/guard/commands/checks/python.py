@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flyball.guard.commands import kinds
+from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import Arg
-from flyball.guard.commands.checks.code import from_input, inline, run_script
+from flyball.guard.commands.checks.inline_code import from_input, inline, run_script
 from flyball.guard.commands.checks.wrappers import run
 from flyball.guard.commands.profiles import profile_of
 from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 _SWITCHES = Lazy(r"-[BbdEIOqsSuvxPVh?]+|--version|--help")
 _X_VALUES = Lazy(
@@ -106,7 +106,7 @@ def module(call: Call, name: Arg, rest: list[Arg]) -> None:
     elif text in _READERS:
         _read_only(call, rest)
     elif text not in _INFO:
-        call.judge.sniff(rest, call.context)
+        call.judge.check_paths_in(rest, call.context)
         call.ask("unlisted", f"Nothing is known of the module '{text}'.")
 
 
@@ -119,7 +119,7 @@ def _read_only(call: Call, rest: list[Arg]) -> None:
 def _unittest(call: Call, rest: list[Arg]) -> None:
     for at, arg in enumerate(rest):
         if re.search(r"[/.]", arg.text) and (at == 0 or rest[at - 1].text not in {"-k", "-p"}):
-            kinds.judge(call.judge, "testid", Arg(arg.text, arg.unknown), call.context)
+            argument_kinds.judge_argument(call.judge, "testid", Arg(arg.text, arg.unknown), call.context)
         elif arg.text.startswith("-") and not re.fullmatch(r"-[vqfcbksptm]+|--\w[\w-]*|-k.*", arg.text):
             call.ask("unknown-flag", f"Nothing is known of 'unittest {arg.text}'.")
 
@@ -150,11 +150,11 @@ def _profiled(call: Call, rest: list[Arg]) -> None:
 def _doctest(call: Call, rest: list[Arg]) -> None:
     for arg in rest:
         if not arg.text.startswith("-"):
-            kinds.judge(call.judge, "script", arg, call.context)
+            argument_kinds.judge_argument(call.judge, "script", arg, call.context)
 
 
 def _serves(call: Call, rest: list[Arg]) -> None:
-    call.judge.sniff(rest, call.context)
+    call.judge.check_paths_in(rest, call.context)
     call.ask("network", "It serves files to the network.")
 
 
@@ -164,7 +164,7 @@ def _timed(call: Call, rest: list[Arg]) -> None:
 
 def _asks(rule: str, why: str) -> Callable[[Call, list[Arg]], None]:
     def check(call: Call, rest: list[Arg]) -> None:
-        call.judge.sniff(rest, call.context)
+        call.judge.check_paths_in(rest, call.context)
         call.ask(rule, why)
 
     return check
@@ -213,7 +213,7 @@ def tox(call: Call) -> None:
         return
     for arg in call.operands:
         if not arg.text.startswith("-"):
-            kinds.judge(call.judge, "testid", arg, call.context)
+            argument_kinds.judge_argument(call.judge, "testid", arg, call.context)
 
 
 def coverage_run(call: Call) -> None:
@@ -232,7 +232,7 @@ def pip_install(call: Call) -> None:
 def runner(call: Call) -> None:
     """`pipenv run pytest`, `bundle exec rspec`, `hatch run test`: a known command, or a script of the project."""
     if call.operands and profile_of(call.operands[0].text) is None and "bundle" not in call.name:
-        call.judge.sniff(call.operands[1:], call.context)
+        call.judge.check_paths_in(call.operands[1:], call.context)
         if re.search(r"deploy|publish|release|install|upload", call.operands[0].text):
             call.ask("publish", "The script's name says that it reaches out.")
         return

@@ -15,7 +15,7 @@ from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 WORDS_MOST = 32
 _SHELL_OPTIONS = word_set(
@@ -119,8 +119,8 @@ def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
         call.deny("remote-code", "The shell would run commands that no file of the workspace holds.")
         return
     call.path("read", script)
-    call.judge.fetched(script, call.context)
-    call.judge.sniff(args[1:], call.context)
+    call.judge.check_download(script, call.context)
+    call.judge.check_paths_in(args[1:], call.context)
     if checks_only:
         return
     policy = call.judge.policy
@@ -203,7 +203,7 @@ def parallel(call: Call) -> None:
         line = args[0].text if "{}" in args[0].text else args[0].text + " {}"
         for arg in given[:32]:
             in_shell(call, line.replace("{}", shlex.quote(arg.text.replace(HOLE, "x"))))
-        call.judge.sniff(given, call.context)
+        call.judge.check_paths_in(given, call.context)
     else:
         run(call, [*args[:end], *given] if end else given)
 
@@ -244,7 +244,7 @@ def kill(call: Call) -> None:
 
 def crontab(call: Call) -> None:
     """To list what is planned is no plan of one's own."""
-    call.judge.undescribed(call.operands, call.context)
+    call.judge.check_unknown_arguments(call.operands, call.context)
     lists = [arg.text for arg in call.operands] == ["-l"]
     call.deny("looks-around" if lists else "persistence", "It shows or changes what outlives the run.")
 
@@ -288,7 +288,7 @@ def openssl(call: Call) -> None:
     if words == {"version"}:
         return
     call.ask("unlisted", "Nothing says that it is harmless.")
-    call.judge.sniff(call.operands, call.context)
+    call.judge.check_paths_in(call.operands, call.context)
     if words & {"s_client", "s_server"}:
         call.context.report.network += 1
         call.deny("exfiltration", "It opens a raw connection.")

@@ -17,7 +17,7 @@ from flyball.guard.paths.places import UNKNOWN, place_of
 from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 _SET_FLAGS = re.compile(r"[-+][euxfvCn]*o?")
 _SET_NAMES = word_set("pipefail errexit nounset xtrace noglob noclobber verbose")
@@ -179,7 +179,7 @@ def source(call: Call) -> None:
         call.deny("remote-code", "It would run commands that no file of the workspace holds.")
         return
     call.path("read", script)
-    call.judge.fetched(script, call.context)
+    call.judge.check_download(script, call.context)
     inside = HOLE not in script.text and all(
         place_of(script.text, cwd, call.judge.policy) in {"inside", "delicate"} for cwd in call.context.cwds
     )

@@ -11,7 +11,7 @@ from flyball.guard.commands.context import Context
 from flyball.guard.paths.places import is_foreign
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Caller
+    from flyball.guard.commands.command_judge import CommandJudge
 
 _PATHS = frozenset({"look", "read", "create", "write", "delete"})
 _METADATA = re.compile(r"169\.254\.\d+\.\d+|metadata\.google\.internal|100\.100\.100\.200|\[?fd00:ec2::254")
@@ -22,7 +22,7 @@ _LOOPBACK = re.compile(
 )
 
 
-def paired(kinds: tuple[str, ...], operands: list[Arg]) -> Iterator[tuple[str, Arg]]:
+def operand_kinds(kinds: tuple[str, ...], operands: list[Arg]) -> Iterator[tuple[str, Arg]]:
     """Each operand with its kind: `pattern read...`, `read... write`. Too many operands are of kind 'extra'."""
     repeated = next((at for at, kind in enumerate(kinds) if kind.endswith("...")), -1)
     if repeated < 0:
@@ -38,97 +38,97 @@ def paired(kinds: tuple[str, ...], operands: list[Arg]) -> Iterator[tuple[str, A
             yield kinds[len(kinds) - (len(operands) - at)], arg
 
 
-def judge(caller: Caller, kind: str, arg: Arg, context: Context) -> None:
+def judge_argument(judge: CommandJudge, kind: str, arg: Arg, context: Context) -> None:
     if kind in _PATHS:
-        caller.path(kind, arg, context)
+        judge.path(kind, arg, context)
     elif kind in _KINDS:
-        _KINDS[kind](caller, arg, context)
+        _KINDS[kind](judge, arg, context)
     else:
-        _text(caller, arg, context)
+        _text(judge, arg, context)
 
 
-def _text(caller: Caller, arg: Arg, context: Context) -> None:
+def _text(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if arg.unknown == 2 and (arg.loose or not arg.quoted or arg.text.startswith(HOLE)):
         context.ask("opaque-operand", "An argument is not known until the command runs.")
 
 
-def _free(caller: Caller, arg: Arg, context: Context) -> None:
+def _free(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """Text that can do no harm whatever it is (echo, a commit message)."""
 
 
-def _extra(caller: Caller, arg: Arg, context: Context) -> None:
-    caller.sniff([arg], context)
+def _extra(judge: CommandJudge, arg: Arg, context: Context) -> None:
+    judge.check_paths_in([arg], context)
     context.ask("unexpected-operand", f"The argument '{arg.text.replace(HOLE, '?')}' is unexpected.")
 
 
-def _program(caller: Caller, arg: Arg, context: Context) -> None:
+def _program(judge: CommandJudge, arg: Arg, context: Context) -> None:
     context.deny("hidden-command", f"An option would run '{arg.text.replace(HOLE, '?')}'.")
 
 
-def _command(caller: Caller, arg: Arg, context: Context) -> None:
+def _command(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """A command line given as one argument: judged like any other."""
     if HOLE in arg.text:
         rule = "remote-code" if arg.remote else "opaque-command"
         context.deny(rule, "A command is put together from what nobody can know.")
         return
     for inner in context.in_new_shells():
-        caller.text(arg.text, inner)
+        judge.text(arg.text, inner)
 
 
-def _config(caller: Caller, arg: Arg, context: Context) -> None:
+def _config(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """A file or folder that decides what runs: only the workspace's own."""
     if arg.text.lstrip().startswith("{"):
         context.deny(
             "hidden-command", "The settings are written into the command, where they can name any program."
         )
-    caller.path("read", arg, context)
+    judge.path("read", arg, context)
     for cwd in context.cwds:
-        if HOLE not in arg.text and is_foreign(arg.text, cwd, caller.policy):
+        if HOLE not in arg.text and is_foreign(arg.text, cwd, judge.policy):
             context.deny("foreign-code", f"'{arg.text}' is outside the workspace and would decide what runs.")
 
 
-def _away(caller: Caller, arg: Arg, context: Context) -> None:
+def _away(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """Text with a path in it that leads out of the workspace."""
     context.ask("outside", f"'{arg.text.replace(HOLE, '?')}' is outside the workspace.")
     if re.match(r"[/~.]", arg.text):
-        _config(caller, arg, context)
+        _config(judge, arg, context)
 
 
-def _script(caller: Caller, arg: Arg, context: Context) -> None:
+def _script(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if arg.pipe or arg.remote or arg.text.startswith(("/dev/", "/proc/")):
         context.deny("remote-code", "It would run code that no file of the workspace holds.")
     elif arg.glob or arg.many:
-        caller.path("read", arg, context)
+        judge.path("read", arg, context)
         context.ask("glob-operand", f"Nobody can tell which file '{arg.text}' would run.")
     elif "://" in arg.text:
         context.deny("remote-code", f"'{arg.text}' is code from the network.")
     elif arg.text == "-":
         context.ask("inline-code", "It runs code from standard input.")
     else:
-        _config(caller, arg, context)
+        _config(judge, arg, context)
 
 
-def _test_id(caller: Caller, arg: Arg, context: Context) -> None:
+def _test_id(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """`tests/test_a.py::test_b[c]`: the file must be the workspace's own."""
     path = re.split(r"::|\[", arg.text, maxsplit=1)[0]
     if path.startswith("@"):
         context.ask("opaque-operand", f"'{path}' holds more arguments.")
     if path:
-        _config(caller, Arg(path, unknown=arg.unknown, glob="*" in path and arg.glob), context)
+        _config(judge, Arg(path, unknown=arg.unknown, glob="*" in path and arg.glob), context)
 
 
-def _packages(caller: Caller, arg: Arg, context: Context) -> None:
+def _packages(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """`./...`, `.`, `pkg/x`: packages of this module, or dotted module names."""
     if "@" in arg.text:
         context.ask("install", f"'{arg.text}' would be fetched.")
     elif arg.text.startswith((".", "/", "~")):
-        _config(caller, Arg(arg.text.removesuffix("...") or "."), context)
+        _config(judge, Arg(arg.text.removesuffix("...") or "."), context)
     else:
-        _text(caller, arg, context)
+        _text(judge, arg, context)
 
 
-def _url(caller: Caller, arg: Arg, context: Context) -> None:
-    if arg.unknown and arg.said:
+def _url(judge: CommandJudge, arg: Arg, context: Context) -> None:
+    if arg.unknown and arg.from_output:
         rule = "local-upload" if is_loopback(arg.text) else "exfiltration"
         context.deny(rule, "What is put into the address would be carried out.")
     if _METADATA.search(arg.text):
@@ -141,52 +141,52 @@ def is_loopback(url: str) -> bool:
     return _LOOPBACK.fullmatch(url) is not None
 
 
-def _remote(caller: Caller, arg: Arg, context: Context) -> None:
+def _remote(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """Where git fetches from: never a command in disguise."""
     if re.match(r"ext::|fd::|-|.*[/@:]-", arg.text) or "--upload-pack" in arg.text:
         context.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
 
 
-def _suffix(caller: Caller, arg: Arg, context: Context) -> None:
+def _suffix(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """The ending of a backup's name: with a slash it is another place."""
     if not re.fullmatch(r"[\w.~-]*", arg.text):
         context.deny("path/outside", "The ending would put the file somewhere else.")
 
 
-def _added(caller: Caller, arg: Arg, context: Context) -> None:
-    caller.path("read", arg, context)
+def _added(judge: CommandJudge, arg: Arg, context: Context) -> None:
+    judge.path("read", arg, context)
 
 
-def _source(caller: Caller, arg: Arg, context: Context) -> None:
-    caller.source(arg, context)
+def _source(judge: CommandJudge, arg: Arg, context: Context) -> None:
+    judge.source(arg, context)
 
 
-def _revision(caller: Caller, arg: Arg, context: Context) -> None:
+def _revision(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """A commit, a range, `rev:path` or a path."""
-    _text(caller, arg, context)
-    caller.sniff([arg], context)
+    _text(judge, arg, context)
+    judge.check_paths_in([arg], context)
 
 
-def _plugin_name(caller: Caller, arg: Arg, context: Context) -> None:
+def _plugin_name(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """A reporter or formatter: a name is one of the tool's own, a path is code."""
     if re.search(r"[/\\]|\.\w+$", arg.text) or HOLE in arg.text:
         context.deny("hidden-command", f"'{arg.text.replace(HOLE, '?')}' would be loaded as code.")
 
 
-def _makefile(caller: Caller, arg: Arg, context: Context) -> None:
+def _makefile(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if arg.text == "-" or arg.pipe or arg.text.startswith(("/dev/", "/proc/")):
         context.deny("hidden-command", "The makefile is no file of the workspace.")
-    _config(caller, arg, context)
+    _config(judge, arg, context)
     if arg.text not in {"Makefile", "makefile", "GNUmakefile"}:
         context.ask("unlisted", f"'{arg.text.replace(HOLE, '?')}' is not the project's usual makefile.")
 
 
-def _compiler_flags(caller: Caller, arg: Arg, context: Context) -> None:
+def _compiler_flags(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if re.search(r"extld|toolexec|-exec|plugin|extldflags|linkmode", arg.text) or HOLE in arg.text:
         context.deny("hidden-command", "The flags can make the build run another program.")
 
 
-def _cmake_variable(caller: Caller, arg: Arg, context: Context) -> None:
+def _cmake_variable(judge: CommandJudge, arg: Arg, context: Context) -> None:
     name, _, value = arg.text.partition("=")
     if re.search(
         r"COMPILER|LAUNCHER|LINKER|PROGRAM|EXECUTABLE|COMMAND|TOOLCHAIN|INCLUDE|MODULE_PATH|PREFIX", name
@@ -198,10 +198,10 @@ def _cmake_variable(caller: Caller, arg: Arg, context: Context) -> None:
         context.ask("opaque-operand", f"The value of '{name}' is not plain.")
 
 
-def _assignment(caller: Caller, arg: Arg, context: Context) -> None:
+def _assignment(judge: CommandJudge, arg: Arg, context: Context) -> None:
     name, equals, _ = arg.text.partition("=")
     if equals:
-        caller.variable(name, arg.tail(len(name) + 1), True, context)
+        judge.variable(name, arg.tail(len(name) + 1), True, context)
 
 
 _KINDS = {

@@ -11,7 +11,7 @@ _BAD_KINDS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
 
 
-def strange_letter(text: str) -> str:
+def odd_character(text: str) -> str:
     """The name of the first character nobody can see or trust in `text`, or ''."""
     if _ORDINARY.fullmatch(text):
         return ""

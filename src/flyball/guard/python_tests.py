@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from flyball.guard.assertions import called, names_in, strength
-from flyball.guard.syntax import parsed, walk
+from flyball.guard.python_syntax import parsed, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Within = Mapping[Function, Sequence[ast.AST]]

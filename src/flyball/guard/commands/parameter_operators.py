@@ -15,7 +15,7 @@ _CASES: dict[str, Callable[[str], str]] = {
 }
 
 
-def shaped(operator: str, value: str, word: str) -> str | None:
+def transform(operator: str, value: str, word: str) -> str | None:
     """The new text, or None where patterns or letters beyond ASCII come in and nobody can be sure."""
     if not value.isascii() or not _PLAIN.fullmatch(word):
         return None

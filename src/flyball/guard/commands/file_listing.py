@@ -8,7 +8,7 @@ import re
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import Stream
-from flyball.guard.commands.options import sort_arguments
+from flyball.guard.commands.options import parse_arguments
 from flyball.guard.commands.profiles import profile_of
 from flyball.guard.paths.places import UNKNOWN, glob_place, place_of
 from flyball.guard.word_set import word_set
@@ -31,14 +31,14 @@ _NARROWING = word_set(
 )
 
 
-def listing(texts: list[str], cwds: tuple[str, ...], policy: CommandPolicy) -> Stream | None:
+def file_listing(texts: list[str], cwds: tuple[str, ...], policy: CommandPolicy) -> Stream | None:
     """What a lister puts out: a path that stands for all the files it names. None if it is no lister."""
     if not texts or not _lists(texts) or UNKNOWN in cwds:
         return None
     for text in texts[1:]:
         if text.startswith(("/", "~", "..")) and place_of(text, cwds[0], policy) not in _ORDINARY:
             return Stream("listed", posixpath.join(text, "listed"))
-    return Stream("listed", listed_name("./", texts[1:], policy), whole=not narrowed(texts[1:]))
+    return Stream("listed", stand_in_path("./", texts[1:], policy), whole=not is_narrow(texts[1:]))
 
 
 def _lists(texts: list[str]) -> bool:
@@ -46,7 +46,9 @@ def _lists(texts: list[str]) -> bool:
         return _only_names(texts)
     profile = profile_of(texts[0])
     if profile and texts[0] in {"rg", "grep", "ag", "egrep", "ls"}:
-        given = {option.name for option in sort_arguments(profile, [Arg(text) for text in texts[1:]]).options}
+        given = {
+            option.name for option in parse_arguments(profile, [Arg(text) for text in texts[1:]]).options
+        }
         return given.isdisjoint(_LONG_LISTING | _HIDDEN) if texts[0] == "ls" else bool(given & _NAMES_ONLY)
     tells_more = any(_TELLS_MORE.fullmatch(text) for text in texts[2:])
     return not tells_more and (
@@ -62,7 +64,7 @@ def _only_names(texts: list[str]) -> bool:
     return all(_PLAIN_FORMAT.fullmatch(form) for form in formats)
 
 
-def listed_name(root: str, texts: list[str], policy: CommandPolicy) -> str:
+def stand_in_path(root: str, texts: list[str], policy: CommandPolicy) -> str:
     """A path that stands for what is listed: a protected name if one is looked for."""
     for at, text in enumerate(texts):
         left_out = texts[max(at - 2, 0) : at - 1] in (["!"], ["-not"]) or texts[at + 1 : at + 2] == ["-prune"]
@@ -81,7 +83,7 @@ def _stands_for(text: str) -> str:
     return ".flyball/policy.toml" if "flyball" in text else ".git/config" if ".git" in text else ".env"
 
 
-def narrowed(words: list[str]) -> bool:
+def is_narrow(words: list[str]) -> bool:
     """Whether a find looks for something in particular."""
     for at, word in enumerate(words):
         value = words[at + 1] if at + 1 < len(words) else ""

@@ -7,17 +7,17 @@ import re
 
 import msgspec
 
-from flyball.guard.commands import environment, kinds
+from flyball.guard.commands import argument_kinds, environment
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks import CHECKS
 from flyball.guard.commands.command_policy import CommandPolicy, Rule
 from flyball.guard.commands.context import Context, Stream
 from flyball.guard.commands.expand import COUNT
-from flyball.guard.commands.fold import spoken
-from flyball.guard.commands.listing import listing
-from flyball.guard.commands.options import Sorted, sort_arguments
+from flyball.guard.commands.file_listing import file_listing
+from flyball.guard.commands.options import Arguments, parse_arguments
 from flyball.guard.commands.profiles import Profile, profile_of, runs_code, verdict_of
-from flyball.guard.commands.tree import Sub, Unreadable
+from flyball.guard.commands.substitution import printed_text
+from flyball.guard.commands.syntax_tree import Sub, Unreadable
 from flyball.guard.paths.places import glob_place, place_of, ruling
 from flyball.guard.verdict import SEVERITY, Verdict
 from flyball.guard.word_set import word_set
@@ -42,9 +42,9 @@ class Call(msgspec.Struct):
     name: str
     profile: Profile
     args: list[Arg]
-    given: Sorted
+    given: Arguments
     context: Context
-    judge: Caller
+    judge: CommandJudge
 
     def ask(self, rule: str, reason: str) -> None:
         self.context.ask(rule, reason)
@@ -60,7 +60,7 @@ class Call(msgspec.Struct):
         return self.given.operands
 
 
-class Caller:
+class CommandJudge:
     """Judges commands; the walk above it judges scripts."""
 
     def __init__(self, policy: CommandPolicy) -> None:
@@ -84,7 +84,7 @@ class Caller:
 
     def variable(self, name: str, value: Arg, exported: bool, context: Context) -> None:
         """An assignment: to the environment of a command, or to the shell's own variables."""
-        verdict = environment.judged(name, value, exported, self.policy)
+        verdict = environment.judge_assignment(name, value, exported, self.policy)
         if verdict:
             context.add(verdict)
 
@@ -95,7 +95,7 @@ class Caller:
             context.state.hold(name, COUNT)
 
     def is_dangerous(self, name: str) -> bool:
-        return environment.judged(name, Arg(""), False, self.policy) is not None
+        return environment.judge_assignment(name, Arg(""), False, self.policy) is not None
 
     # --- paths
 
@@ -144,25 +144,25 @@ class Caller:
         if arg.glob and use not in {"look", "read"}:
             context.ask("glob-operand", f"Nobody can tell which files '{arg.text}' would {use}.")
 
-    def sniff(self, args: list[Arg], context: Context) -> None:
+    def check_paths_in(self, args: list[Arg], context: Context) -> None:
         """Arguments of a command that nobody described: protected paths in them are still refused."""
         for arg in args:
             if arg.text == "flyball":
                 context.deny("guard", "It would change the guard itself.")
             for text in {arg.text, *_LOOSE.split(arg.text)}:
                 if text and HOLE not in text and ("/" in text or "." in text or "~" in text):
-                    self.sniffed(text, context)
+                    self.check_path_in_text(text, context)
 
-    def undescribed(self, args: list[Arg], context: Context) -> None:
+    def check_unknown_arguments(self, args: list[Arg], context: Context) -> None:
         """Arguments of a command that may be a wrapper: what would be refused alone is refused in them too."""
-        self.sniff(args, context)
+        self.check_paths_in(args, context)
         places = [at for at, arg in enumerate(args) if arg.literal and arg.text.split(" ")[0] in _RUNNABLE]
         for at in places[:3] if context.depth < 4 else ():
             trial = context.aside()
-            self.tried(args[at:], trial)
+            self.try_as_command(args[at:], trial)
             context.report.verdicts += [v for v in trial.report.verdicts if v.verdict == "deny"]
 
-    def tried(self, args: list[Arg], context: Context) -> None:
+    def try_as_command(self, args: list[Arg], context: Context) -> None:
         """One argument that begins like a command line, or the beginning of a command."""
         deeper = context.deeper()
         if " " not in args[0].text:
@@ -173,14 +173,14 @@ class Caller:
         except Unreadable as unreadable:
             context.ask(unreadable.rule, str(unreadable))
 
-    def sniffed(self, text: str, context: Context) -> None:
+    def check_path_in_text(self, text: str, context: Context) -> None:
         path = self.policy.home + text[1:] if text.startswith("~") else text
         for cwd in context.cwds:
             verdict = ruling(place_of(path, cwd, self.policy), "read", text)
             if verdict and verdict.verdict == "deny":
                 context.add(verdict)
 
-    def fetched(self, script: Arg, context: Context) -> None:
+    def check_download(self, script: Arg, context: Context) -> None:
         """A file that this very line brought in is code from the network."""
         if posixpath.normpath(script.text) in self.downloads:
             context.deny("remote-code", f"'{script.text}' was fetched from the network just before.")
@@ -204,7 +204,7 @@ class Caller:
         return self.output(args, context)
 
     def opaque_command(self, head: Arg, rest: list[Arg], context: Context) -> None:
-        self.sniff(rest, context)
+        self.check_paths_in(rest, context)
         rule = "remote-code" if head.remote else "opaque-command"
         context.deny(rule, "Nobody can tell which command would run; write its name plainly.")
 
@@ -219,7 +219,7 @@ class Caller:
                 context.ask("policy", rule.reason or "The policy says ask.")
         if not any(_begins(texts, rule) for rule in (*self.policy.allow, *self.policy.declared)):
             return False
-        self.sniff(args[1:], context)
+        self.check_paths_in(args[1:], context)
         if not all(arg.literal for arg in args):
             context.ask("opaque-operand", "A declared command gets an argument nobody can know.")
         return True
@@ -233,13 +233,13 @@ class Caller:
             return
         profile = profile_of(name)
         if profile is None:
-            self.undescribed(rest, context)
+            self.check_unknown_arguments(rest, context)
             context.ask("unknown-command", f"Nothing is known of '{name}'.")
             return
         self.by_profile(profile, rest, context)
 
     def in_function(self, word: str, rest: list[Arg], context: Context) -> None:
-        self.sniff(rest, context)
+        self.check_paths_in(rest, context)
         if word in context.calls:
             context.deny("recursion", f"The function '{word}' calls itself.")
         else:
@@ -253,7 +253,7 @@ class Caller:
         if folder in self.policy.trusted_dirs:
             return name
         self.path("read", Arg(word), context)
-        self.fetched(Arg(word), context)
+        self.check_download(Arg(word), context)
         if name == "flyball":
             context.deny("guard", "It is the guard's own command line.")
         inside = all(place_of(word, cwd, self.policy) in {"inside", "delicate"} for cwd in context.cwds)
@@ -271,32 +271,32 @@ class Caller:
             return
         if verdict:
             context.add(verdict)
-            (self.undescribed if profile.plain else self.sniff)(args, context)
+            (self.check_unknown_arguments if profile.plain else self.check_paths_in)(args, context)
         if profile.rule in {"network", "install", "publish"}:
             context.report.network += 1
         if profile.is_service and any(_DESTROYS.fullmatch(arg.text) for arg in args[:3]):
             context.deny("destruction", f"'{profile.name}' would destroy something elsewhere.")
         if any(arg.loose for arg in args) and profile.name not in _TAKES_ANYTHING:
             context.ask("opaque-operand", "What stands outside quotes may become options; put it in quotes.")
-        given = sort_arguments(profile, args)
+        given = parse_arguments(profile, args)
         self.globs(profile, given, context)
         self.options(profile, given, context)
         self.operands(profile, given, context)
         if profile.check:
             CHECKS[profile.check](Call(profile.name, profile, args, given, context, self))
 
-    def options(self, profile: Profile, given: Sorted, context: Context) -> None:
+    def options(self, profile: Profile, given: Arguments, context: Context) -> None:
         for option in given.options:
             flag = option.flag
             if flag is None:
                 self.unknown_flag(profile, option.name, context)
-                self.sniff([option.value] if option.value else [], context)
+                self.check_paths_in([option.value] if option.value else [], context)
                 continue
             if SEVERITY[flag.verdict]:
                 reason = f"'{profile.name} {flag.name}' may not be used unasked ({flag.rule})."
                 context.add(Verdict(flag.verdict, flag.rule, reason))
             if option.value is not None:
-                kinds.judge(
+                argument_kinds.judge_argument(
                     self, self.kind(profile, flag.kind, option.value, flag.name), option.value, context
                 )
 
@@ -305,7 +305,7 @@ class Caller:
         leads_out = kind == "text" and runs_code(profile.name) and not _SOUGHT.fullmatch(flag)
         return "away" if leads_out and any(map(_AWAY.match, _LOOSE_TOO.split(arg.text))) else kind
 
-    def globs(self, profile: Profile, given: Sorted, context: Context) -> None:
+    def globs(self, profile: Profile, given: Arguments, context: Context) -> None:
         """A file named like an option is one, wherever a glob that begins with a wildcard finds it."""
         end = given.after_dashes if given.after_dashes >= 0 else len(given.operands)
         if profile.globs != "allow" and any(
@@ -318,19 +318,21 @@ class Caller:
         if profile.verdict == "allow":
             context.ask("unknown-flag", f"Nothing is known of '{profile.name} {name}'.")
 
-    def operands(self, profile: Profile, given: Sorted, context: Context) -> None:
+    def operands(self, profile: Profile, given: Arguments, context: Context) -> None:
         if profile.sub:
             self.subcommand(profile, given, context)
         elif profile.wraps >= 0:
             self.wrapped(profile, given, context)
         elif profile.verdict == "allow" or profile.operands:
             skip = any(option.name in profile.instead for option in given.options)
-            for kind, arg in kinds.paired(profile.operands[1:] if skip else profile.operands, given.operands):
-                kinds.judge(self, self.kind(profile, kind, arg), arg, context)
+            for kind, arg in argument_kinds.operand_kinds(
+                profile.operands[1:] if skip else profile.operands, given.operands
+            ):
+                argument_kinds.judge_argument(self, self.kind(profile, kind, arg), arg, context)
         if not given.operands and not given.options:
             self.bare(profile, context)
 
-    def subcommand(self, profile: Profile, given: Sorted, context: Context) -> None:
+    def subcommand(self, profile: Profile, given: Arguments, context: Context) -> None:
         if not given.operands:
             if not given.options:
                 self.bare(profile, context)
@@ -341,7 +343,7 @@ class Caller:
         inner = profile.sub.get(head.text) if head.literal else None
         inner = inner or (profile.sub.get("*") if head.literal else None)
         if inner is None:
-            self.undescribed(rest, context)
+            self.check_unknown_arguments(rest, context)
             context.ask("unlisted", f"Nothing is known of '{profile.name} {head.text.replace(HOLE, '?')}'.")
         else:
             self.by_profile(inner, rest if inner is not profile.sub.get("*") else given.operands, context)
@@ -350,7 +352,7 @@ class Caller:
         if profile.bare != "allow":
             context.add(Verdict(profile.bare, "bare", f"'{profile.name}' alone needs a person's word."))
 
-    def wrapped(self, profile: Profile, given: Sorted, context: Context) -> None:
+    def wrapped(self, profile: Profile, given: Arguments, context: Context) -> None:
         """`timeout 5 cmd …`: the inner command decides."""
         inner = given.operands[profile.wraps :]
         if inner:
@@ -375,11 +377,11 @@ class Caller:
         """What a command puts out, for whatever reads it next in the pipe."""
         name = args[0].text
         if name in {"echo", "printf"} and all(arg.literal for arg in args):
-            said = spoken(name, [arg.text for arg in args[1:]])
+            said = printed_text(name, [arg.text for arg in args[1:]])
             return Stream("decoded") if said is None else Stream("text", said)
         if name in _DECODERS:
             return Stream("decoded")
-        names = listing([arg.text for arg in args], context.cwds, self.policy)
+        names = file_listing([arg.text for arg in args], context.cwds, self.policy)
         if names:
             return names
         if name == "ls" and all(arg.text[:1] == "-" or arg.text in {".", "./"} for arg in args[1:]):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from flyball.guard.change import Change
 from flyball.guard.paths.folding import fold_path
-from flyball.guard.syntax import parsed
+from flyball.guard.python_syntax import parsed
 from flyball.guard.verdict import Verdict
 
 ROOTS = ("", "src/", "lib/", "test/", "tests/")  # what runners put on their path

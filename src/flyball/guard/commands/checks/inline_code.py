@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flyball.guard.commands import kinds
+from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 _REACHES_OUT = Lazy(
     r"os\.(?:system|popen|exec\w*|spawn\w*|remove|unlink|rmdir|removedirs|kill|setuid|chmod|chown|environ|getenv|symlink)|subprocess|pty\.|popen"
@@ -64,9 +64,9 @@ def from_input(call: Call) -> None:
 
 def run_script(call: Call, script: Arg, rest: list[Arg]) -> None:
     """A script of the workspace is the project's own code."""
-    kinds.judge(call.judge, "script", script, call.context)
-    call.judge.fetched(script, call.context)
-    call.judge.sniff(rest, call.context)
+    argument_kinds.judge_argument(call.judge, "script", script, call.context)
+    call.judge.check_download(script, call.context)
+    call.judge.check_paths_in(rest, call.context)
     if any(arg.unknown == 2 for arg in rest):
         call.ask("opaque-operand", "An argument is not known until the command runs.")
 
@@ -119,7 +119,7 @@ def _option(call: Call, option: str, args: list[Arg]) -> None:
         return
     if re.match(r"-I\S*", option):
         folder = Arg(option[2:]) if option[2:] else args.pop(0) if args else Arg(".")
-        kinds.judge(call.judge, "config", folder, call.context)
+        argument_kinds.judge_argument(call.judge, "config", folder, call.context)
     elif re.match(r"-[rMmdSt]", option):
         call.deny("hidden-command", f"'{call.name} {option}' loads other code or serves files.")
     else:
@@ -131,12 +131,12 @@ def java(call: Call) -> None:
     if texts in (["-version"], ["--version"], ["-help"]):
         return
     call.ask("inline-code", "It runs a program that nothing here describes.")
-    call.judge.sniff(call.operands, call.context)
+    call.judge.check_paths_in(call.operands, call.context)
     if any(text.startswith(("-javaagent", "-agentpath", "-agentlib", "-Xbootclasspath")) for text in texts):
         call.deny("hidden-command", "It loads other code into the program.")
     for at, text in enumerate(texts[:-1]):
         if text in {"-jar", "-cp", "-classpath", "--class-path"}:
-            kinds.judge(call.judge, "script", call.operands[at + 1], call.context)
+            argument_kinds.judge_argument(call.judge, "script", call.operands[at + 1], call.context)
 
 
 def other_code(call: Call) -> None:

@@ -1,6 +1,6 @@
 """How tests are switched off, in the words of each language. One line a way; to add a way, add a line."""
 
-from flyball.guard.testfiles import Language
+from flyball.guard.test_files import Language
 from flyball.reading.lazy import Lazy
 
 

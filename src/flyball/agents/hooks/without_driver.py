@@ -16,9 +16,9 @@ from flyball.agents.hooks.payload import (
     INPUT_MOST,
     NAME_MOST,
     TOOL_MOST,
+    BadPayload,
+    HookCall,
     Reply,
-    Unread,
-    Word,
     allow,
     read,
     refuse,
@@ -34,7 +34,7 @@ def rule(data: bytes, moment: str, agent: str, payload: bytes) -> tuple[int, byt
 def _replied(brief: Brief, moment: str, agent: str, payload: bytes) -> Reply:
     try:
         word = read(payload, agent, moment)
-    except Unread as odd:
+    except BadPayload as odd:
         return refuse(f"the question cannot be read: {odd}.")
     if word.moment != "pre":
         _note(brief, word, "", "", "")
@@ -49,7 +49,7 @@ def _replied(brief: Brief, moment: str, agent: str, payload: bytes) -> Reply:
     return allow(word) if said.verdict == "allow" else refuse(f"{said.reason} ({said.rule})")
 
 
-def _note(brief: Brief, word: Word, verdict: str, rule: str, reason: str) -> None:
+def _note(brief: Brief, word: HookCall, verdict: str, rule: str, reason: str) -> None:
     """Best effort: no disk, no note, and the ruling stands."""
     named = {"moment": word.moment, "tool": word.tool[:TOOL_MOST], "call": word.call[:NAME_MOST]}
     row = {**named, "input": word.asked[:INPUT_MOST], "failed": word.failed}

@@ -185,10 +185,10 @@ def _is_reference(value: str) -> bool:
     if _CONSTANT.match(value) or _is_phrase(re.split(r"[-_/.:]", value)):
         return True
     pieces = re.split(r"[/.:]", value)
-    spoken = sum(
+    printed_text = sum(
         1 for piece in pieces if piece.isalpha() and (piece.islower() or worded(piece) * 2 >= len(piece))
     )
-    return (len(pieces) > 2 and spoken * 2 >= len(pieces)) or bool(_REGEX.search(value))
+    return (len(pieces) > 2 and printed_text * 2 >= len(pieces)) or bool(_REGEX.search(value))
 
 
 def _is_phrase(pieces: list[str]) -> bool:
@@ -250,8 +250,10 @@ def _mixed(value: str) -> bool:
     pieces = _CAMEL.findall(value)
     cases = any(c.islower() for c in value) and any(c.isupper() for c in value)
     turns = sum(max(1, len(p) // 2) if p.isupper() and value.isalpha() else 1 for p in pieces)
-    spoken = sum(len(piece) for piece in pieces if len(piece) >= 4 and piece[1:].islower() and _reads(piece))
-    return len(value) >= 10 and cases and turns * 3 >= len(value) and spoken * 2 < len(value)
+    printed_text = sum(
+        len(piece) for piece in pieces if len(piece) >= 4 and piece[1:].islower() and _reads(piece)
+    )
+    return len(value) >= 10 and cases and turns * 3 >= len(value) and printed_text * 2 < len(value)
 
 
 def _unspoken(value: str) -> bool:

@@ -8,9 +8,9 @@ import re
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.context import Context
 from flyball.guard.commands.expand import Host, expand_one, expand_words
-from flyball.guard.commands.listing import listing
-from flyball.guard.commands.outputs import is_chosen, is_harmless
-from flyball.guard.commands.tree import Redirect, Script, Simple, Sub
+from flyball.guard.commands.file_listing import file_listing
+from flyball.guard.commands.known_output import is_chosen, is_harmless
+from flyball.guard.commands.syntax_tree import Redirect, Script, Simple, Sub
 from flyball.guard.commands.words import unescaped
 
 _DISPUTED = re.compile(r"\\(?![nt])")
@@ -25,7 +25,7 @@ def result_of(body: Script, context: Context, host: Host) -> Arg | None:
     simple = stages[0][-1]
     args = expand_words(simple.words, context.aside(), _Quiet(host))
     if not args or not all(arg.literal for arg in args):
-        return Arg("x1", unknown=1, said=True) if args and _names_of_files(args) else None
+        return Arg("x1", unknown=1, from_output=True) if args and _names_of_files(args) else None
     texts = [arg.text for arg in args]
     if texts == ["cat"] and len(stages[0]) == 1 and [r.op for r in simple.redirects] in (["<<"], ["<<<"]):
         return _quoted(simple.redirects[0], context, host)
@@ -37,14 +37,14 @@ def result_of(body: Script, context: Context, host: Host) -> Arg | None:
 def _printed(texts: list[str], simple: Simple) -> Arg | None:
     """A number, a date, a hash; or a name."""
     chosen = is_chosen(texts) or bool(simple.assigns)
-    return Arg("x1", unknown=1, said=True, word=chosen) if is_harmless(texts) else None
+    return Arg("x1", unknown=1, from_output=True, word=chosen) if is_harmless(texts) else None
 
 
 def _quoted(redirect: Redirect, context: Context, host: Host) -> Arg | None:
     """`$(cat <<'EOF' …)`: the text itself."""
     parts = redirect.body if redirect.op == "<<" else redirect.target.parts
     value = expand_one(parts, context.aside(), _Quiet(host))
-    return Arg(value.text.rstrip("\n"), said=True) if value.literal else None
+    return Arg(value.text.rstrip("\n"), from_output=True) if value.literal else None
 
 
 def _names_of_files(args: list[Arg]) -> bool:
@@ -56,11 +56,11 @@ def _names_of_files(args: list[Arg]) -> bool:
 
 def _answer(texts: list[str], simple: Simple, context: Context, host: Host) -> Arg | None:
     name, rest = texts[0], texts[1:]
-    names = listing(texts, context.cwds, host.policy)
+    names = file_listing(texts, context.cwds, host.policy)
     if names and name != "ls":
-        return Arg(names.text, many=True, said=True)
+        return Arg(names.text, many=True, from_output=True)
     if name in {"echo", "printf"}:
-        said = spoken(name, rest)
+        said = printed_text(name, rest)
         return None if said is None else Arg(said.rstrip("\n"))
     if name == "pwd" and len(context.cwds) == 1:
         return Arg(context.cwds[0])
@@ -75,7 +75,7 @@ def _answer(texts: list[str], simple: Simple, context: Context, host: Host) -> A
     return _printed(texts, simple)
 
 
-def spoken(name: str, rest: list[str]) -> str | None:
+def printed_text(name: str, rest: list[str]) -> str | None:
     """What echo or printf says; None where shells differ (backslashes) and nobody can tell."""
     if any(_DISPUTED.search(text) for text in rest):
         return None

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from flyball.guard.commands import sedscript
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.awkscript import hazards as awk_hazards
-from flyball.guard.commands.checks.builtins import joined
+from flyball.guard.commands.checks.shell_builtins import joined
 from flyball.guard.commands.environment import harmless, looks_secret
-from flyball.guard.commands.fold import spoken
+from flyball.guard.commands.substitution import printed_text
 from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.call import Call
+    from flyball.guard.commands.command_judge import Call
 
 SCRIPT_MOST = 4_000
 _FILE_TESTS = word_set("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S")
@@ -29,7 +29,7 @@ def printf(call: Call) -> None:
         call.judge.variable(words[1].text.partition("[")[0], Arg(HOLE, unknown=2), False, call.context)
         said = [arg.text for arg in words[2:]]
         known = all(arg.literal for arg in words[2:]) and said[:1] != ["-v"]
-        call.context.state.hold(words[1].text, spoken("printf", said) if known else None)
+        call.context.state.hold(words[1].text, printed_text("printf", said) if known else None)
 
 
 def test(call: Call) -> None:
