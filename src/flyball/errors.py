@@ -1,29 +1,30 @@
-"""Whose fault it is, by class; what to do, in the message.
+"""The errors of Flyball. The class says whose fault it is; the message says what to do.
 
-    FlyballError                 every error of ours; exit code 2 unless told otherwise
-    ├── UserError                the caller gave us something we cannot use: fix the input
+    FlyballError                 every error of Flyball; exit code 2
+    ├── UserError                the input cannot be used; fix the input
     │   ├── ConfigError          a file, an option or an environment variable is wrong
-    │   ├── MachineFault         a machine's table has a fault
+    │   ├── MachineFault         a machine file has a fault
     │   ├── NotFound             no such run, question, machine or agent       (ALO_LOOP_NOT_FOUND)
-    │   ├── AlreadyRunning       another process drives this run               (ALO_LOOP_ALREADY_RUNNING)
-    │   ├── NotPaused            the run has ended, there is nothing to resume (ALO_LOOP_NOT_PAUSED)
-    │   └── Untrusted            a tracked file wants to run or loosen something; a person must say yes
+    │   ├── AlreadyRunning       another process runs this run                 (ALO_LOOP_ALREADY_RUNNING)
+    │   ├── NotPaused            the run has ended and cannot be resumed       (ALO_LOOP_NOT_PAUSED)
+    │   └── Untrusted            a tracked file needs `flyball trust` first
     ├── InvalidTransition        the machine has no such edge; nothing changed (ALO_INVALID_TRANSITION)
     ├── JournalError             the journal cannot be read or written
-    │   ├── Conflict             the run moved on meanwhile: someone else appended
-    │   ├── Fenced               a newer driver holds the run's lease
-    │   └── Corrupt              what is stored is not what was written
-    ├── WorkspaceError           git or the file system refused
-    │   └── LandConflict         the branch does not merge cleanly into its target
-    └── AgentError               the agent cannot be started or understood
-        └── AgentMissing         it is not installed
+    │   ├── Conflict             the run changed in the meantime
+    │   ├── Fenced               another process has taken the run over
+    │   └── Corrupt              the stored data was changed or damaged
+    ├── WorkspaceError           git or the file system failed
+    │   └── LandConflict         the branch does not merge cleanly
+    ├── AgentError               the agent cannot be started or understood
+    │   └── AgentMissing         the agent is not installed
+    └── Gone                     something that a run needs is missing
 
-A message is one sentence or two: what is wrong, with what, and what to do about it.
+A message has one or two sentences: what is wrong, and what to do about it.
 """
 
 
 class FlyballError(Exception):
-    """Something went wrong; the message says what to do."""
+    """Something went wrong."""
 
     exit_code = 2
 
@@ -40,23 +41,23 @@ class ConfigError(UserError):
 
 
 class MachineFault(UserError):
-    """The machine has a fault."""
+    """The machine file has a fault."""
 
 
 class NotFound(UserError):
-    """There is no such thing."""
+    """There is no such run, question, machine or agent."""
 
 
 class AlreadyRunning(UserError):
-    """Another process drives this run."""
+    """Another process is running this run."""
 
 
 class NotPaused(UserError):
-    """The run has ended; `flyball retry` starts a new one from its tree."""
+    """The run has ended. Start a new one from its files with `flyball retry`."""
 
 
 class Untrusted(UserError):
-    """A tracked file wants to run a program or loosen a rule; look at it and say `flyball trust`."""
+    """A tracked file runs a program or relaxes a rule. Review it, then run `flyball trust`."""
 
 
 class InvalidTransition(FlyballError):
@@ -64,7 +65,7 @@ class InvalidTransition(FlyballError):
 
     def __init__(self, machine: str, source: str, target: str) -> None:
         super().__init__(
-            f"'{machine}' has no transition from '{source}' to '{target}'; nothing was changed. "
+            f"Machine '{machine}' has no transition from '{source}' to '{target}'. Nothing was changed. "
             f"See `flyball machines show {machine}`."
         )
         self.source, self.target = source, target
@@ -75,23 +76,23 @@ class JournalError(FlyballError):
 
 
 class Conflict(JournalError):
-    """The run moved on meanwhile."""
+    """The run changed in the meantime."""
 
 
 class Fenced(JournalError):
-    """A newer driver holds this run."""
+    """Another process has taken this run over."""
 
 
 class Corrupt(JournalError):
-    """The journal does not hold what was written."""
+    """The journal was changed or damaged."""
 
 
 class WorkspaceError(FlyballError):
-    """Git or the file system refused."""
+    """Git or the file system failed."""
 
 
 class LandConflict(WorkspaceError):
-    """The branch does not merge cleanly into its target."""
+    """The branch does not merge cleanly."""
 
 
 class AgentError(FlyballError):
@@ -103,4 +104,4 @@ class AgentMissing(AgentError):
 
 
 class Gone(FlyballError):
-    """Something that acts stand on is not there any more; no act is done without it."""
+    """Something that the run needs is missing: its checkout, its repository or its folder."""

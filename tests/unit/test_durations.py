@@ -74,3 +74,10 @@ def test_an_exact_duration(us: int, text: str) -> None:
 )
 def test_an_elapsed_time_has_two_units_at_most(us: int, text: str) -> None:
     assert durations.elapsed(us) == text
+
+
+@pytest.mark.parametrize(
+    ("us", "text"), [(-1, "0s"), (9_900_000, "9s"), (61 * MINUTE, "1h1m"), (49 * HOUR, "2d1h")]
+)
+def test_an_age_has_whole_seconds(us: int, text: str) -> None:
+    assert durations.rough(us) == text

@@ -120,7 +120,8 @@ def main() -> None:
 def _run() -> None:
     """A problem with the input is one message on standard error and exit code 2."""
     try:
-        code = cli.main(prog_name="flyball", standalone_mode=False)
+        colour = False if os.environ.get("NO_COLOR") else None
+        code = cli.main(prog_name="flyball", standalone_mode=False, color=colour)
         sys.exit(code if isinstance(code, int) else 0)
     except FlyballError as error:
         _fail(str(error), error.exit_code)

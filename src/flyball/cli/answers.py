@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from flyball.cli.runs import family, pending_answer, root_of
-from flyball.cli.shared import JSON, RUN, examples, open_app, print_json
-from flyball.core.durations import elapsed
+from flyball.cli.shared import JSON, RUN, examples, headline, open_app, print_json, terminal_width
+from flyball.core.durations import rough
 from flyball.core.letters import Answer, AnyLetter, Ask, Tell, decode
 from flyball.core.run import Run
 from flyball.core.stops import VERBS
@@ -21,7 +21,7 @@ from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.runtime.app import App
 from flyball.views import reasons
-from flyball.views.text import clean, decode_argument, iso, one_line
+from flyball.views.text import clean, decode_argument, fields, iso, one_line
 
 SPELLINGS = {"go on": "go-on", "raise budget": "raise", "grant once": "grant", "take over": "take-over"}
 KNOWN_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs)
@@ -77,19 +77,18 @@ def _facts(app: App, row: Row) -> dict[str, Any]:
 
 
 def _as_text(app: App, facts: dict[str, Any]) -> str:
-    age = elapsed(app.clock.now() - facts["since_us"])
+    age = rough(app.clock.now() - facts["since_us"])
     answered = f"saved; continue with `flyball resume {facts['root']}`" if facts["answered"] else facts["how"]
     rows = [
         ("run", f"{facts['run']} ({facts['machine']}, in '{facts['state']}')"),
         ("repository", facts["repo"]),
         ("task", one_line(facts["task"], 100)),
         ("reason", f"{facts['happened']} ({facts['code']})"),
-        ("question", "\n              ".join(clean(facts["asked"]).strip().splitlines())),
+        ("question", clean(facts["asked"]).strip()),
         ("answer", answered),
     ]
-    mark = click.style("?", fg="yellow", bold=True)
-    head = click.style(f"{facts['question']}  {facts['kind']}", bold=True)
-    return "\n".join((f"{mark} {head}, {age} ago", *(f"  {name:<10}  {text}" for name, text in rows)))
+    head = headline("ask", f"Question {facts['question']} ({facts['kind']}), {age} ago")
+    return "\n".join((head, *fields(rows, terminal_width())))
 
 
 # ---- answer, approve, reject -----------------------------------------------------------------------------

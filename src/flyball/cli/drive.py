@@ -11,7 +11,7 @@ import click
 
 from flyball.cli.follow import watch_json, watch_screen
 from flyball.cli.runs import asking, closing, pending_answer, question_lines, root_of, summary
-from flyball.cli.screen import Screen, is_terminal, open_screen
+from flyball.cli.screen import Screen, open_screen
 from flyball.cli.session import Session
 from flyball.cli.shared import (
     JSON,
@@ -20,6 +20,7 @@ from flyball.cli.shared import (
     TRUST,
     WAIT,
     examples,
+    is_terminal,
     open_app,
     print_json,
     repository_of,

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flyball.cli.runs import asking, certificate_file, question_lines, summary, why
+from flyball.cli.shared import terminal_width
 from flyball.core import durations
 from flyball.core import events as e
-from flyball.core.durations import elapsed
+from flyball.core.durations import elapsed, rough
 from flyball.core.money import dollars
 from flyball.core.run import Run
-from flyball.views.text import agent_name, clean, cost, day_and_clock, first_few, one_line, plural
+from flyball.views.text import agent_name, clean, cost, day_and_clock, fields, first_few, one_line, plural
 
 if TYPE_CHECKING:
     from flyball.journal.records import Records
@@ -62,8 +63,8 @@ def lines(records: Records, run: Run) -> list[str]:
     asker = asking(records, run)
     *reasons, next_step = known["why"]
     question = ["", *question_lines(asker)] if asker else ["", next_step]
-    rows = [f"  {name:<12} {value}" for name, value in (*_rows(run, known), *_history(known)) if value]
-    return [*reasons, *question, "", *rows]
+    rows = [(name, value) for name, value in (*_rows(run, known), *_history(known)) if value]
+    return [*reasons, *question, "", *fields(rows, terminal_width())]
 
 
 def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
@@ -77,7 +78,7 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("process", process),
         ("parent", run.began.parent),
         ("children", first_few(known["children"])),
-        ("started", f"{day_and_clock(run.began.at)}, {elapsed(now - run.began.at)} ago"),
+        ("started", f"{day_and_clock(run.began.at)}, {rough(now - run.began.at)} ago"),
         ("time", f"{elapsed(run.wall_us)} at work{_of_wall(run)}"),
         ("turns", f"{run.turns}{_of(run.most('turns'))}"),
         ("iteration", f"{run.iteration}{_of(run.most('iterations'))}" if run.iteration else ""),

@@ -16,6 +16,7 @@ from flyball.cli.shared import JSON_LINES, answer_lines, examples, repository_of
 from flyball.config.load import POLICY_FILE, load
 from flyball.config.paths import environment, paths
 from flyball.guard.policy import Policy
+from flyball.guard.verdict import Verdict
 
 Row = dict[str, Any]
 
@@ -38,6 +39,10 @@ def guard() -> None:
 
 guard.add_command(explain)
 guard.add_command(schema)
+
+
+def _reply(row: Row, verdict: Verdict) -> Row:
+    return {"id": row.get("id"), "verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
 
 
 def _refused(name: Any, reason: str) -> Row:
@@ -70,13 +75,7 @@ def command(workspace: Path, home: str, as_json: bool) -> None:
     )
 
     def judge(row: Row) -> Row:
-        verdict = judge_command(_text(row, "command"), policy)
-        return {
-            "id": row.get("id"),
-            "verdict": verdict.verdict,
-            "rule": verdict.rule,
-            "reason": verdict.reason,
-        }
+        return _reply(row, judge_command(_text(row, "command"), policy))
 
     answer_lines(judge, _refused)
 
@@ -99,12 +98,7 @@ def changes(workspace: Path, as_json: bool) -> None:
             prior_changed_files=msgspec.convert(row.get("prior_changed_files") or 0, list[str] | int),
             existing_symlinks=read_links(row.get("existing_symlinks")),
         )
-        return {
-            "id": row.get("id"),
-            "verdict": verdict.verdict,
-            "rule": verdict.rule,
-            "reason": verdict.reason,
-        }
+        return _reply(row, verdict)
 
     answer_lines(judge, _refused)
 

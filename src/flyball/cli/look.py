@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,8 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from flyball.cli.shared import JSON, RUN, examples, open_records, print_json, repository_of
-from flyball.core.durations import elapsed
+from flyball.cli.shared import (
+    JSON,
+    MARKS,
+    RUN,
+    examples,
+    headline,
+    is_fancy,
+    is_terminal,
+    open_records,
+    paint,
+    print_json,
+    repository_of,
+    tone_of,
+)
+from flyball.core.durations import rough
 from flyball.views.text import columns, cost, day_and_clock, iso, one_line
 
 if TYPE_CHECKING:
@@ -22,14 +33,6 @@ if TYPE_CHECKING:
     from flyball.journal.records import Records
     from flyball.views.timeline import Timeline
 
-COLOURS = {
-    "good": "green",
-    "bad": "red",
-    "warn": "yellow",
-    "wait": "yellow",
-    "ask": "yellow",
-    "dim": "bright_black",
-}
 HEADERS = ("RUN", "STATUS", "MACHINE", "STATE", "TURNS", "COST", "AGE", "TASK")
 OPTIONAL = ("MACHINE", "TURNS", "COST")  # left out, in this order, on a narrow terminal
 TASK_WIDTH = 24
@@ -79,9 +82,8 @@ def _facts(records: Records, row: Row) -> dict[str, Any]:
 
 def _print_rows(records: Records, rows: list[Row]) -> None:
     now = time.time_ns() // 1000
-    on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
-    width = shutil.get_terminal_size().columns if on_terminal else 0
-    cells = [_cells(records, row, now, marks=on_terminal) for row in rows]
+    width = shutil.get_terminal_size().columns if is_terminal() else 0
+    cells = [_cells(records, row, now) for row in rows]
     lines = _fitting(cells, width)
     for number, line in enumerate(lines):
         clipped = line if not width or len(line) <= width else line[: width - 1] + "…"
@@ -99,8 +101,8 @@ def _fitting(cells: list[dict[str, str]], width: int) -> list[str]:
     return lines
 
 
-def _cells(records: Records, row: Row, now: int, marks: bool) -> dict[str, str]:
-    mark = f"{_mark(row)} " if marks else ""
+def _cells(records: Records, row: Row, now: int) -> dict[str, str]:
+    mark = f"{MARKS[_tone(row)][0]} " if is_fancy() else ""
     return {
         "RUN": ("  " if row.parent else "") + row.run,
         "STATUS": mark + _status(records, row),
@@ -108,15 +110,13 @@ def _cells(records: Records, row: Row, now: int, marks: bool) -> dict[str, str]:
         "STATE": row.state,
         "TURNS": str(row.turns),
         "COST": cost(row.cost_uusd),
-        "AGE": elapsed(now - row.created_at),
+        "AGE": rough(now - row.created_at),
         "TASK": one_line(row.task, 100),
     }
 
 
-def _mark(row: Row) -> str:
-    if row.status == "ended":
-        return "✓" if row.end == "success" else "✗"
-    return "●" if row.status == "running" else "?" if row.question else "⏸"
+def _tone(row: Row) -> str:
+    return tone_of(row.status, row.end, bool(row.question))
 
 
 def _status(records: Records, row: Row) -> str:
@@ -126,9 +126,10 @@ def _status(records: Records, row: Row) -> str:
 
 
 def _coloured(line: str, row: Row) -> str:
-    if row.status == "ended":
-        return line if row.end == "success" else click.style(line, fg="red")
-    return click.style(line, fg="green" if row.status == "running" else "yellow")
+    """The status in its colour; the rest of the line is calm."""
+    head, mark, rest = line.partition(MARKS[_tone(row)][0])
+    status, space, tail = rest.partition("  ")
+    return head + paint(_tone(row), mark + status) + space + tail if mark else line
 
 
 # ---- show and why ----------------------------------------------------------------------------------------
@@ -146,7 +147,9 @@ def show(run_name: str, as_json: bool) -> None:
         if as_json:
             print_json(facts(records, run))
         else:
-            click.echo("\n".join(lines(records, run)))
+            first, *rest = lines(records, run)
+            tone = tone_of(run.status, run.end, run.question is not None)
+            click.echo("\n".join((headline(tone, first), *rest)))
 
 
 @click.command(epilog=examples("flyball why 9apx47xk", "flyball why @last --json"))
@@ -165,7 +168,9 @@ def why(run_name: str, as_json: bool) -> None:
             names = ("run", "machine", "state", "status", "end", "stop_reason", "alo_code")
             print_json({**{name: known[name] for name in names}, "why": sentences})
         else:
-            click.echo("\n".join(sentences))
+            first, *rest = sentences
+            tone = tone_of(run.status, run.end, run.question is not None)
+            click.echo("\n".join((headline(tone, first), *rest)))
 
 
 # ---- log -------------------------------------------------------------------------------------------------
@@ -209,9 +214,9 @@ def _print_event(records: Records, timeline: Timeline, entry: Entry, output: boo
     line = timeline.line(entry.run, event)
     if only not in ("", entry.run):
         return
-    place = click.style(f"{line.where:<16}  ", fg="cyan")
+    place = click.style(f"{line.where:<12}  ", fg="cyan")
     head = click.style(f"{day_and_clock(line.at)}  ", dim=True) + place
-    click.echo(head + click.style(line.text, fg=COLOURS.get(line.tone)))
+    click.echo(head + paint(line.tone, line.text))
     if output and isinstance(event, e.ActFinished | e.ActInterrupted):
         for text in outputs(records, event.key):
             click.echo(text)

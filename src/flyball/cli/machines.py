@@ -16,7 +16,7 @@ from flyball.cli.shared import (
     print_json,
     print_table,
     repository_of,
-    screen_width,
+    terminal_width,
 )
 from flyball.core.machine import NAME, Machine
 from flyball.errors import MachineFault, NotFound
@@ -80,7 +80,7 @@ def show(name: str, form: str | None, repo: Path) -> None:
 
         click.echo(svg(machine), nl=False)
     else:
-        click.echo(diagram.table(machine, screen_width()), nl=False)
+        click.echo(diagram.table(machine, terminal_width() or 100), nl=False)
 
 
 def _find(name: str, folder: Path | None) -> Machine:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.core.run import Run
 from flyball.views import reasons, run_view
-from flyball.views.text import clean, first_few, plural
+from flyball.views.text import clean, fields, first_few, plural
 
 if TYPE_CHECKING:
     from flyball.journal import Row
@@ -85,7 +85,7 @@ def question_lines(run: Run) -> list[str]:
     return [
         f"Question {question.id} ({question.kind}):",
         *(f"  {line}" for line in text),
-        f"  Answer: {reasons.how_to_answer(question)}",
+        *fields([("answer", reasons.how_to_answer(question))]),
     ]
 
 
@@ -96,22 +96,28 @@ def certificate_file(records: Records, run: Run) -> Path | None:
 
 def closing(records: Records, run: Run) -> list[str]:
     """What is printed when `run` or `watch` is done: why it stopped, the question, where the result is."""
-    lines = why(records, run)
+    *reason, next_step = why(records, run)
     asker = asking(records, run)
-    if asker is not None:
-        lines = [*lines[:-1], "", *question_lines(asker)]
-    rows = [f"  {name:<12} {value}" for name, value in _places(records, run, asker)]
-    return [*lines, "", *rows] if rows else lines
+    question = ["", *question_lines(asker)] if asker else []
+    steps = [] if asker else reasons.next_steps(run)
+    if not steps and not asker:
+        reason.append(next_step)
+    return [*reason, *question, "", *fields([*_places(records, run), *_steps(steps)])]
 
 
-def _places(records: Records, run: Run, asker: Run | None) -> list[tuple[str, str]]:
+def _places(records: Records, run: Run) -> list[tuple[str, str]]:
     certificate = certificate_file(records, run)
     changed = f"{plural(len(run.changed), 'file')}: {first_few(run.changed)}" if run.changed else ""
-    see = ["show", "log", "diff"] if run.changed or asker else ["show", "log"]
     rows = [
         ("changed", changed),
         ("branch", f"flyball/{run.id}" if run.owner and run.changed else ""),
         ("certificate", str(certificate) if certificate else ""),
-        ("details", " · ".join(f"flyball {command} {run.id}" for command in see)),
+        ("details", f"flyball show {run.id}"),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def _steps(steps: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    width = max((len(command) for command, _ in steps), default=0)
+    lines = [f"{command:<{width}}  # {purpose}" for command, purpose in steps]
+    return [("next" if number == 0 else "", line) for number, line in enumerate(lines)]

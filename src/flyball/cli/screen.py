@@ -13,6 +13,7 @@ from collections.abc import Generator
 from typing import IO, TYPE_CHECKING, TextIO
 
 from flyball.cli.runs import question_lines
+from flyball.cli.shared import MARKS, is_fancy, tone_of
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.views.live import Live
@@ -23,26 +24,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-# tone of a line -> symbol and colour
-MARKS = {
-    "good": ("✓", "green"),
-    "bad": ("✗", "red"),
-    "warn": ("●", "yellow"),
-    "wait": ("⏸", "yellow"),
-    "ask": ("?", "yellow"),
-    "dim": (" ", "dim"),
-    "": ("●", ""),
-}
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-PLACE_WIDTH = 16
+PLACE_WIDTH = 12
 LIVE_RUNS = 8
-
-
-def tone_of(status: str, end: str, asks: bool = False) -> str:
-    """The tone of a run, by its status."""
-    if status == "ended":
-        return "good" if end == "success" else "bad"
-    return "" if status == "running" else "ask" if asks else "wait"
 
 
 class Screen:
@@ -67,7 +51,7 @@ class Screen:
             self.live.since[run.id] = event.at
         self.line(self.timeline.line(run.id, event))
         if self.stays and isinstance(event, e.Stopped) and event.question and run.question == event.question:
-            self.say("\n".join(question_lines(run)))
+            self.ask(question_lines(run))
 
     def show_call(self, run_id: str, call: str) -> None:
         """What an agent does now. May be called from any thread."""
@@ -78,6 +62,10 @@ class Screen:
     def say(self, text: str) -> None: ...
 
     def warn(self, text: str) -> None: ...
+
+    def ask(self, lines: list[str]) -> None:
+        """Print a question."""
+        self.say("\n".join(lines))
 
     def close(self, run: Run, lines: list[str]) -> None:
         """Print the summary of a run."""
@@ -137,20 +125,26 @@ class Terminal(Screen):
     def say(self, text: str) -> None:
         self._print(text)
 
+    def ask(self, lines: list[str]) -> None:
+        self._block("ask", ["", *lines, ""])
+
     def close(self, run: Run, lines: list[str]) -> None:
-        """The first line in the colour of the result, the rest calm."""
-        mark, style = MARKS[tone_of(run.status, run.end, run.question is not None)]
-        self._print("")
-        self._print(self._hanging([(mark, style), (lines[0], f"bold {style}".strip())]))
-        for line in lines[1:]:
-            name, _, value = line.strip().partition("  ")
-            is_row = line.startswith("  ") and bool(value)
-            cells = (
-                [(" ", ""), (f"{name:<12}", "dim"), (value.strip(), "")]
-                if is_row
-                else [(" ", ""), (line, "")]
-            )
-            self._print(self._hanging(cells))
+        self._block(tone_of(run.status, run.end, run.question is not None), ["", *lines])
+
+    def _block(self, tone: str, lines: list[str]) -> None:
+        """The first line with a symbol and in colour, the rest indented; rows with a dim name."""
+        mark, style = MARKS[tone]
+        for number, line in enumerate(lines):
+            name, value = line[2:15].strip(), line[15:]
+            is_row = line.startswith("  ") and line[14:15] == " " and bool(value)
+            if number == 1:
+                cells = [(mark, style), (line, f"bold {style}".strip())]
+            else:
+                cells = [
+                    (" ", ""),
+                    *([(f"{name:<12}", "dim"), (value, "")] if is_row else [(line.strip(), "")]),
+                ]
+            self._print(self._hanging(cells) if line else "")
 
     def _hanging(self, cells: list[tuple[str, str]]) -> RenderableType:
         """Columns of which the last one wraps under itself."""
@@ -204,7 +198,10 @@ class Terminal(Screen):
         if run.status == "running":
             mark = SPINNER[now // 250_000 % len(SPINNER)]
         head = f"{self.live.place(run)} · {self.live.counters(run, now)}"
-        return [_row(mark, head, "bold"), _row("", self.live.now(run, now), style or "dim")]
+        return [
+            _row(mark, head, "bold"),
+            _row("", self.live.now(run, now), style if style == "yellow" else "dim"),
+        ]
 
 
 def _row(mark: str, text: str, style: str) -> Text:
@@ -213,15 +210,10 @@ def _row(mark: str, text: str, style: str) -> Text:
     return Text.assemble((f"{mark:<2}", "cyan"), (text, style), no_wrap=True, overflow="ellipsis")
 
 
-def is_terminal(stream: TextIO | None = None) -> bool:
-    stream = stream or sys.stdout
-    return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
-
-
 def open_screen(as_json: bool = False) -> Screen:
     """Progress goes to stdout, or to stderr if stdout carries JSON."""
     out = sys.stderr if as_json else sys.stdout
-    if not is_terminal(out) or os.environ.get("NO_COLOR"):
+    if not is_fancy(out):
         return Plain(out)
     from rich.console import Console
 

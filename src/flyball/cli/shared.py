@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import msgspec
@@ -117,6 +118,46 @@ def require_repository(folder: Path) -> Path:
 
 # ---- output ----------------------------------------------------------------------------------------------
 
+# tone of a line -> symbol and colour
+MARKS = {
+    "good": ("✓", "green"),
+    "bad": ("✗", "red"),
+    "warn": ("●", "yellow"),
+    "wait": ("⏸", "yellow"),
+    "ask": ("?", "yellow"),
+    "run": ("●", "cyan"),
+    "dim": (" ", "dim"),
+    "": ("●", ""),
+}
+
+
+def tone_of(status: str, end: str, asks: bool) -> str:
+    """The tone of a run, by its status."""
+    if status == "ended":
+        return "good" if end == "success" else "bad"
+    return "run" if status == "running" else "ask" if asks else "wait"
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    stream = stream or sys.stdout
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def is_fancy(stream: TextIO | None = None) -> bool:
+    """Whether to print symbols and colours: on a terminal, unless NO_COLOR is set."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+
+
+def paint(tone: str, text: str, bold: bool | None = None) -> str:
+    """Text in the colour of its tone. `click.echo` removes the colour where the output is plain."""
+    colour = MARKS[tone][1]
+    return click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour or None, bold=bold)
+
+
+def headline(tone: str, text: str) -> str:
+    """A line with a symbol and in colour; only the text where the output is plain."""
+    return paint(tone, f"{MARKS[tone][0]} {text}", bold=True) if is_fancy() else text
+
 
 def print_json(facts: Any) -> None:
     """Indented on a terminal, on one line in a pipe."""
@@ -131,9 +172,9 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         click.echo(line)
 
 
-def screen_width() -> int:
-    """The width of the terminal, between 60 and 140; 100 in a pipe."""
-    return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 140) if sys.stdout.isatty() else 100
+def terminal_width() -> int:
+    """The width of the terminal, between 60 and 140; 0 in a pipe, where nothing is wrapped."""
+    return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 140) if sys.stdout.isatty() else 0
 
 
 def write_new(file: Path, data: bytes) -> None:

@@ -36,9 +36,12 @@ def show(us: int) -> str:
 
 
 def elapsed(us: int) -> str:
-    """How long something took, in at most two units: `0.4s`, `42s`, `3m10s`, `2d4h`."""
+    """How long something took: `0.4s`, `42s`, `3m10s`, `2d4h`."""
+    return f"{max(us, 0) // 100_000 / 10:.1f}s" if us < 10 * SECOND else rough(us)
+
+
+def rough(us: int) -> str:
+    """Whole seconds, in at most two units: for ages and countdowns."""
     us = max(us, 0)
-    if us < 10 * SECOND:
-        return f"{us // 100_000 / 10:.1f}s"
     smallest = next((size // step for size, step in ((DAY, 24), (HOUR, 60)) if us >= size), SECOND)
     return show(us - us % smallest)

@@ -1,7 +1,7 @@
-"""A machine as people and programs read it: facts, a table on one screen, Mermaid. `drawing` has the SVG.
+"""A machine as JSON, as a table for one screen, and as a Mermaid diagram. `drawing` has the SVG.
 
-Nothing is left out and nothing added: every edge of the machine is in `facts` and in `mermaid`; in the table and
-the drawing what all states of a group share is said once, of the group.
+`facts` and `mermaid` have every edge of the machine. The table and the drawing show an edge that all states of a
+group share once, for the group.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from flyball.core import durations
 from flyball.core.machine import Machine, State, edges
 
 ARROW = "→"
-SPOKEN = {
+MEANINGS = {
     "@ask": "asks a person",
-    "@back": "does the act again",
-    "@blocked": "waits until a person lets it go on",
+    "@back": "repeats the step",
+    "@blocked": "stops until a person approves",
     "@cancel": "ends as cancelled",
     "@fail": "ends in failure",
 }
@@ -43,7 +43,7 @@ def facts(machine: Machine) -> dict[str, Any]:
 
 
 def own_first(machine: Machine, state: str, outcomes: Iterable[str]) -> list[str]:
-    """The outcomes in the order of the state's own line; those from [anywhere] after them."""
+    """The outcomes in the order of the state's own line, then those from [anywhere]."""
     own = list(machine.states[state].on)
     return sorted(outcomes, key=lambda o: (o not in own, own.index(o) if o in own else 0))
 
@@ -52,7 +52,7 @@ def own_first(machine: Machine, state: str, outcomes: Iterable[str]) -> list[str
 
 
 class Way(Struct, frozen=True):
-    """An edge of a picture. An end that begins with `any:` is a whole group."""
+    """An edge of a picture. A name that starts with `any:` is a group."""
 
     source: str
     target: str
@@ -60,7 +60,7 @@ class Way(Struct, frozen=True):
 
 
 def shared(machine: Machine, group: Sequence[str]) -> dict[str, str]:
-    """Outcome -> target, where every state of the group says the same."""
+    """Outcome -> target, as far as it is the same for every state of the group."""
     lines = [machine.states[name].on for name in group if name in machine.states]
     if len(lines) < 2:
         return {}
@@ -68,14 +68,14 @@ def shared(machine: Machine, group: Sequence[str]) -> dict[str, str]:
 
 
 def folded(machine: Machine, groups: Mapping[str, Sequence[str]]) -> list[Way]:
-    """The edges, those that all states of a group share drawn once from or to the group."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """The edges, with those that all states of a group share drawn once, from or to the group."""
+    pairs: dict[tuple[str, str], list[str]] = {}
     for (source, target), outcomes in edges(machine).items():
         for outcome in own_first(machine, source, outcomes):
             pair = _pair(machine, source, target, outcome, groups)
-            if outcome not in found.setdefault(pair, []):
-                found[pair].append(outcome)
-    return [Way(a, b, tuple(on)) for (a, b), on in found.items()]
+            if outcome not in pairs.setdefault(pair, []):
+                pairs[pair].append(outcome)
+    return [Way(a, b, tuple(on)) for (a, b), on in pairs.items()]
 
 
 def _pair(
@@ -93,8 +93,8 @@ def _pair(
 
 
 def table(machine: Machine, width: int = 100) -> str:
-    """The machine as text, for one screen: a line a state, then what holds for all of them."""
-    rows = [("state", "does", "where its outcomes lead"), *_state_rows(machine)]
+    """The machine as text for one screen: a line for each state, then what applies to all of them."""
+    rows = [("state", "step", "outcome → next state"), *_state_rows(machine)]
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
     lines = [line for row in rows for line in _lines(row, first, second, width)]
     notes = [line for row in _notes(machine) for line in _lines((row[0], "", row[1]), first, 0, width)]
@@ -104,9 +104,9 @@ def table(machine: Machine, width: int = 100) -> str:
 def _heading(machine: Machine) -> str:
     parts = [f"starts in {machine.start}"]
     if machine.iteration:
-        parts.append(f"an iteration begins at each entry to {machine.iteration}")
+        parts.append(f"each entry to {machine.iteration} starts an iteration")
     if machine.standing:
-        parts.append("stands for ever, waiting for triggers and people")
+        parts.append("never ends; waits for triggers and people")
     return f"{machine.name}: {'; '.join(parts)}"
 
 
@@ -119,7 +119,7 @@ def _state_rows(machine: Machine) -> Iterator[tuple[str, str, str]]:
 
 
 def _own(machine: Machine, state: State) -> dict[str, str]:
-    """What the state's line says itself; what its groups say for it is told once, of the group."""
+    """The state's own outcomes; those of its groups are shown once, for the group."""
     common: dict[str, str] = {}
     for name, members in machine.groups.items():
         common |= _written(machine, name) if state.name in members else {}
@@ -127,12 +127,12 @@ def _own(machine: Machine, state: State) -> dict[str, str]:
 
 
 def _written(machine: Machine, group: str) -> dict[str, str]:
-    """What `[from.GROUP]` says."""
+    """The outcomes in `[from.GROUP]`."""
     return dict(machine.table.get("from", {}).get(group, {}).get("on", {}))
 
 
 def leads(on: Mapping[str, str]) -> str:
-    """`a, b → x · c → y`: outcomes by where they lead."""
+    """`a, b → x · c → y`: outcomes by target."""
     by_target: dict[str, list[str]] = {}
     for outcome, target in on.items():
         by_target.setdefault(target, []).append(outcome)
@@ -156,8 +156,8 @@ def _notes(machine: Machine) -> Iterator[tuple[str, str]]:
         if spans:
             yield title, " · ".join(_by_span(spans))
     used = {*machine.anywhere.values(), *(t for s in machine.states.values() for t in s.on.values())}
-    if words := [f"{name} {says}" for name, says in SPOKEN.items() if name in used]:
-        yield "where", " · ".join(words)
+    if meanings := [f"{name} {meaning}" for name, meaning in MEANINGS.items() if name in used]:
+        yield "meaning", " · ".join(meanings)
 
 
 def _by_span(spans: Mapping[str, int]) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _by_span(spans: Mapping[str, int]) -> Iterator[str]:
 
 
 def _lines(row: tuple[str, str, str], first: int, second: int, width: int) -> list[str]:
-    """One row, its last column wrapped under itself, at the dots where it can be."""
+    """One row, with its last column wrapped under itself, at the dots if possible."""
     head = f"{row[0]:<{first}}  " + (f"{row[1]:<{second}}  " if second else "")
     body = _wrapped(row[2], max(width - len(head), 24))
     return [(head if n == 0 else " " * len(head)) + part for n, part in enumerate(body)] or [head.rstrip()]
@@ -187,7 +187,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 # ---- Mermaid --------------------------------------------------------------------------------------------
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-TAKEN = frozenset(
+RESERVED = frozenset(
     [
         "class",
         "classdef",
@@ -212,12 +212,12 @@ def mermaid(machine: Machine) -> str:
     lines = [f'    state "{name}" as {alias}' for name, alias in names.items() if alias != name]
     lines += [f"    [*] --> {names[machine.start]}"]
     for (source, target), outcomes in edges(machine).items():
-        told = ", ".join(own_first(machine, source, outcomes))
-        lines.append(f"    {names[source]} --> {names[target]} : {told}")
+        label = ", ".join(own_first(machine, source, outcomes))
+        lines.append(f"    {names[source]} --> {names[target]} : {label}")
     lines += [f"    {names[state.name]} --> [*]" for state in machine.states.values() if state.end]
     return "\n".join(["stateDiagram-v2", *lines]) + "\n"
 
 
 def _alias(name: str, number: int) -> str:
-    """The name itself, where Mermaid takes it for one."""
-    return name if PLAIN.fullmatch(name) and name.lower() not in TAKEN else f"s{number}"
+    """The name itself, if Mermaid accepts it."""
+    return name if PLAIN.fullmatch(name) and name.lower() not in RESERVED else f"s{number}"

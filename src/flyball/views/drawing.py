@@ -1,4 +1,4 @@
-"""A machine as an SVG picture: drawn from its table, readable by day and by night, and without a script in it."""
+"""A machine as an SVG picture, for light and dark backgrounds, without scripts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 
 from flyball.core import durations
 from flyball.core.machine import WAITING_ACTS, Machine, State
-from flyball.views.diagram import SPOKEN, leads
+from flyball.views.diagram import MEANINGS, leads
 from flyball.views.layout import HEAD, LETTER, LINE, MARGIN, Box, Down, Layout, Port, laid_out
 
 ROUND = 7
@@ -27,7 +27,7 @@ STYLE = """\
 
 
 def svg(machine: Machine, here: str = "") -> str:
-    """The picture of a machine; the state `here` stands out."""
+    """The picture of a machine; the state `here` is highlighted."""
     layout = laid_out(machine)
     notes = _notes(machine)
     width = max(layout.width, max(len(note) for note in notes) * LETTER + 2 * MARGIN)
@@ -87,7 +87,7 @@ def _kind(state: State) -> str:
 
 
 def _start(machine: Machine, box: Box) -> Iterator[str]:
-    """A dot with an arrow into the start from above; inside the box where another state stands above it."""
+    """A dot with an arrow into the start state from above; inside the box if another state is above it."""
     first = next(iter(machine.states)) == machine.start
     x = box.x + box.width // 2
     if not first:
@@ -117,7 +117,7 @@ def _lanes(layout: Layout) -> Iterator[str]:
 
 
 def _edge(layout: Layout, box: Box, port: Port, right: bool) -> str:
-    """From a port to its lane and along it to where the lane ends; an arrow where it arrives."""
+    """From a port to its lane and along the lane; with an arrow where it arrives."""
     lane = layout.lanes[right, port.outside, port.way]
     x = box.x + box.width if right else box.x
     if port.into:
@@ -159,8 +159,8 @@ def _frames(layout: Layout) -> Iterator[str]:
 
 
 def _notes(machine: Machine) -> list[str]:
-    """What holds for all states, as lines."""
-    spoken = {outcome: SPOKEN.get(target, target) for outcome, target in machine.anywhere.items()}
+    """What applies to all states, as lines."""
+    spoken = {outcome: MEANINGS.get(target, target) for outcome, target in machine.anywhere.items()}
     notes = [f"in any state: {part}" for part in leads(spoken).split(" · ") if part]
     if machine.most:
         notes.append("at most " + ", ".join(f"{count} {name}" for name, count in machine.most.items()))

@@ -1,8 +1,8 @@
-"""Where everything of a machine's picture stands: states in one column, in the order of the table.
+"""The layout of a machine's picture: states in one column, in the order of the table.
 
 An edge to the next state goes straight down. Every other edge leaves at the side, runs in a lane of its own and
 comes back in: forward edges on the right, backward ones on the left. Edges to the same place share a lane. Labels
-stand where an edge leaves, in a column that no lane runs through, so nothing lies on top of anything else.
+are where an edge leaves, in a column of their own, so nothing overlaps.
 """
 
 from __future__ import annotations
@@ -85,16 +85,16 @@ def laid_out(machine: Machine) -> Layout:
 
 
 def _frameable(machine: Machine, order: Sequence[str]) -> dict[str, Sequence[str]]:
-    """The groups whose states stand together and in no frame before."""
-    found: dict[str, Sequence[str]] = {}
+    """The groups whose states are next to each other and in no other frame."""
+    frames: dict[str, Sequence[str]] = {}
     taken: set[str] = set()
     for name, members in machine.groups.items():
         places = sorted(order.index(member) for member in members)
         together = len(places) > 1 and places == list(range(places[0], places[-1] + 1))
         if together and not taken & set(members):
-            found[name] = [order[place] for place in places]
+            frames[name] = [order[place] for place in places]
             taken |= set(members)
-    return found
+    return frames
 
 
 def _boxes(machine: Machine, order: Iterable[str]) -> dict[str, Box]:
@@ -104,12 +104,12 @@ def _boxes(machine: Machine, order: Iterable[str]) -> dict[str, Box]:
 
 
 def _ways(machine: Machine, groups: Mapping[str, Sequence[str]]) -> list[Way]:
-    """The edges to draw. What [anywhere] says is told below the picture, unless an edge has no other outcome."""
+    """The edges to draw. [anywhere] is listed below the picture, unless an edge has no other outcome."""
     ways = folded(machine, groups)
-    return [Way(w.source, w.target, _told(machine, w)) for w in ways]
+    return [Way(w.source, w.target, _own_outcomes(machine, w)) for w in ways]
 
 
-def _told(machine: Machine, way: Way) -> tuple[str, ...]:
+def _own_outcomes(machine: Machine, way: Way) -> tuple[str, ...]:
     if way.source not in machine.states:
         return way.on
     own = machine.states[way.source].on
@@ -158,7 +158,7 @@ def _leave(layout: Layout, way: Way, *, right: bool, outside: bool) -> None:
 
 
 def _sort_ports(box: Box, place: Mapping[str, int]) -> None:
-    """So that lanes cross little: on the right arrivals first and the farthest target high; on the left upside down."""
+    """Order the ports so that lanes cross little: on the right arrivals first and far targets high, on the left reversed."""
     box.right.sort(key=lambda p: (not p.into, p.way != box.name, -place[p.way]))
     box.left.sort(key=lambda p: (p.into, -place[p.way]))
 
@@ -199,7 +199,7 @@ def _share(ports: Sequence[Port], box: Box) -> None:
 
 
 def _spread(frame: Box, y: int, *, into: bool) -> int:
-    """A frame is entered above its states and left below them; the height after that."""
+    """Edges enter a frame above its states and leave it below them. Returns the height after that."""
     lowest = y
     for right in (False, True):
         at = y
@@ -249,7 +249,7 @@ def _labels(boxes: Iterable[Box], right: bool) -> int:
 
 
 def _zone(layout: Layout, boxes: Sequence[Box], right: bool, *, outside: bool) -> tuple[int, int]:
-    """The width of the labels that stand beside these boxes, and of the lanes of this zone."""
+    """The width of the labels beside these boxes, and of the lanes of this zone."""
     lanes = _coloured(layout, right, outside)
     wide = (max(lanes.values()) + 1) * LANE + LANE if lanes else 0
     return _labels(boxes, right), wide
@@ -262,17 +262,17 @@ def _place_lanes(layout: Layout, right: bool, outside: bool, start: int) -> None
 
 
 def _coloured(layout: Layout, right: bool, outside: bool) -> dict[str, int]:
-    """Place -> lane. Short lanes lie inside; no two that overlap in height share one."""
+    """Place -> lane. Short lanes are inside; two that overlap in height never share one."""
     spans: dict[str, list[int]] = {}
     for box in [*layout.boxes.values(), *layout.frames.values()]:
         for port in box.side(right):
             if port.outside == outside:
                 spans.setdefault(port.way, []).append(port.at)
-    found: dict[str, int] = {}
+    lanes: dict[str, int] = {}
     for place, heights in sorted(spans.items(), key=lambda item: (max(item[1]) - min(item[1]), min(item[1]))):
-        clash = {found[other] for other in found if _meet(heights, spans[other])}
-        found[place] = next(lane for lane in range(len(spans)) if lane not in clash)
-    return found
+        clash = {lanes[other] for other in lanes if _meet(heights, spans[other])}
+        lanes[place] = next(lane for lane in range(len(spans)) if lane not in clash)
+    return lanes
 
 
 def _meet(one: Sequence[int], other: Sequence[int]) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from flyball.core.durations import elapsed
+from flyball.core.durations import SECOND, rough
 from flyball.core.run import Run
 from flyball.views.reasons import happened, how_to_answer
-from flyball.views.text import agent_name, clock, cost, one_line
+from flyball.views.text import UNKNOWN, agent_name, clock, cost, one_line
 
 # What a tool call is about, in the JSON that agents write: the file, else the command, else what is looked for.
 _SUBJECT = re.compile(r'"(?:file_path|path|command|pattern|query|url)"\s*:\s*"((?:[^"\\]|\\.)*)')
@@ -41,10 +41,11 @@ class Live:
         """Turn of the limit, time since the start, cost."""
         limit = run.most("turns")
         turn = f"turn {run.turns + self._in_turn(run)}{f' of {limit}' if limit is not None else ''}"
+        money = cost(run.spent.cost_uusd) if run.spent.cost_uusd else f"cost {UNKNOWN}"
         iterations = run.most("iterations")
         of = f" of {iterations}" if iterations is not None else ""
         iteration = [f"iteration {run.iteration}{of}"] if run.iteration else []
-        return " · ".join([turn, *iteration, elapsed(now - run.began.at), cost(run.spent.cost_uusd)])
+        return " · ".join([turn, *iteration, rough(now - run.began.at), money])
 
     def _in_turn(self, run: Run) -> bool:
         """A turn that is under way is not counted by the run yet."""
@@ -55,17 +56,17 @@ class Live:
         """One line: the tool call or step under way, the time until a limit is reset, or the open question."""
         inner = self.working(run)
         if inner.question:
-            return f"{one_line(inner.question.text, 100)}  {how_to_answer(inner.question)}"
+            return f"waiting for your answer: {how_to_answer(inner.question)}"
         if inner.until is not None and inner.status == "waiting" and inner.stop:
             reason = happened(inner.stop, inner.state)
-            return f"{reason}; continues in {elapsed(inner.until - now)}, at {clock(inner.until)}"
+            return f"{reason}; continues in {rough(inner.until - now + SECOND)}, at {clock(inner.until)}"
         if inner.status != "running" or inner.act is None:
             return inner.status
         kind, _, name = inner.act.do.partition(":")
         agent = f" ({agent_name(inner.act.agent)})" if inner.act.agent else ""
         step = f"{name}{agent}" if kind == "agent" else {"proof": "running the proof"}.get(kind, kind)
         call = self.calls.get(inner.id, "")
-        took = elapsed(now - self.since.get(inner.id, inner.at))
+        took = rough(now - self.since.get(inner.id, inner.at))
         return f"{step} {took}: {call_text(call)}" if call else f"{step} {took}"
 
 

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec.structs import replace
 
 from flyball.core import codes, durations
 from flyball.core import events as e
 from flyball.core.durations import elapsed
 from flyball.core.run import Run
-from flyball.views.text import clean, clock, cost, first_few, one_line, plural, sentence
+from flyball.views.text import clean, clock, cost, first_few, one_line, plural
 
 QUOTE_WIDTH = 300
+_ERROR = re.compile(r"\b\w*(?:Error|Exception)\b|\bassert\b")
 VERBS = {"waiting": "is waiting", "paused": "is paused", "blocked": "is blocked", "ended": "failed"}
 
 # "CODE RULE" or CODE -> what happened. {limit} and {value} are the stop's threshold and observed value.
@@ -69,32 +72,31 @@ HAPPENED = {
     "wait.take_over": "you took it over",
     "blocked.tampering": "Flyball's own files were modified during the run",
     "blocked.guard": "the guard refused a change",
-    "interrupted": "it was interrupted with Ctrl+C",
+    "interrupted": "it was interrupted",
     "error": "something outside the run failed",
 }
 USES_NUMBERS = ("limit.", "loop.", "timeout.", "wait.rate_limit", "wait.breakpoint", "wait.infrastructure")
 
-# CODE -> the next step for a run that has failed. {more} is twice the limit, {id} the run.
+LOG = ("flyball log {id} --output", "see what the agent and the proof wrote")
+RETRY = ("flyball retry {id}", "start a new run from its files")
+# CODE -> commands for a run that has failed, and what they are for. {more} and {longer} are twice the limit.
 AFTER_FAILURE = {
-    "limit.iterations": "allow more with `flyball retry {id} --set limits.iterations={more}`",
-    "limit.turns": "allow more with `flyball retry {id} --set limits.{rule}={more}`",
-    "limit.fix_attempts": "see the failing proof with `flyball log {id} --output`, "
-    "or allow more attempts with `flyball retry {id} --set limits.fix={more}`",
-    "limit.time": "allow more time with `flyball retry {id} --set budget.wall={longer}`",
-    "failed.tests": "see the failing proof with `flyball log {id} --output`, then `flyball retry {id}`",
-    "failed.agent": "see what the agent wrote with `flyball log {id} --output`, then `flyball retry {id}`",
-    "failed.start": "check the agent with `flyball agents ls`, then `flyball retry {id}`",
-    "timeout.idle": "see what the agent wrote with `flyball log {id} --output`, then `flyball retry {id}`",
-    "timeout.phase": "allow more time with `flyball retry {id} --set limits.phase_timeout={longer}`",
+    "limit.iterations": (LOG, ("flyball retry {id} --set limits.iterations={more}", "allow more iterations")),
+    "limit.turns": (LOG, ("flyball retry {id} --set limits.{rule}={more}", "allow more")),
+    "limit.fix_attempts": (LOG, ("flyball retry {id} --set limits.fix={more}", "allow more attempts")),
+    "limit.time": (LOG, ("flyball retry {id} --set budget.wall={longer}", "allow more time")),
+    "timeout.phase": (LOG, ("flyball retry {id} --set limits.phase_timeout={longer}", "allow more time")),
+    "failed.start": (("flyball agents ls", "check the agent"), RETRY),
+    "cancelled": (RETRY,),
 }
-RETRY = "start a new run from its files with `flyball retry {id}`"
 
 
 def why(run: Run) -> list[str]:
     """Three sentences: what happened, the evidence, what to do next."""
     if run.stop is None:
         return [_now(run), f"So far: {effort(run)}.", "It continues by itself."]
-    return [headline(run), _proved(run) if run.end == "success" else _evidence(run, run.stop), _next(run)]
+    evidence = _proved(run) if run.end == "success" else _evidence(run, run.stop)
+    return [headline(run), evidence, _next(run)]
 
 
 def _now(run: Run) -> str:
@@ -103,7 +105,7 @@ def _now(run: Run) -> str:
 
 
 def headline(run: Run) -> str:
-    """What happened, as one sentence."""
+    """What happened, as one sentence with the code."""
     stop = run.stop
     assert stop is not None
     if run.end == "success":
@@ -173,14 +175,17 @@ def _evidence(run: Run, stop: e.Stop) -> str:
         parts.append(f"{stop.rule}: {readable(stop.observed)}, limit {readable(stop.threshold)}")
     elif stop.rule and stop.code in ("wait.escalation", "wait.take_over", "wait.conflict"):
         parts.append(one_line(stop.rule, 120))
-    detail = f": “{last_line(stop.detail)}”" if stop.detail.strip() else ""
+    is_error = stop.code.startswith(("limit.", "failed.", "timeout.", "loop."))
+    label = "; last error" if is_error else ""
+    detail = f"{label}: “{key_line(stop.detail)}”" if stop.detail.strip() else ""
     return f"Evidence: {', '.join(parts)}{detail}."
 
 
-def last_line(text: str) -> str:
-    """The last line that says something: of an error message, the line with the error."""
+def key_line(text: str) -> str:
+    """The last line that names an error, else the last line."""
     lines = [line.strip() for line in clean(text).strip().splitlines() if line.strip()]
-    return (lines[-1] if lines else "")[:QUOTE_WIDTH].rstrip(".")
+    errors = [line for line in lines if _ERROR.search(line)]
+    return (errors or lines or [""])[-1][:QUOTE_WIDTH].rstrip(".")
 
 
 # ---- what to do ------------------------------------------------------------------------------------------
@@ -189,37 +194,41 @@ def last_line(text: str) -> str:
 def _next(run: Run) -> str:
     if run.until is not None and run.question is None:
         return f"It continues by itself at {clock(run.until)}."
+    if run.status == "ended" and not next_steps(run):
+        return "There is nothing to merge." if run.owner else "The parent run has its changes."
     return next_step(run) or "It continues by itself."
 
 
 def next_step(run: Run) -> str:
-    """What a person can do now, with the command."""
+    """What a person can do now, as one sentence."""
+    steps = [f"`{command}` to {purpose}" for command, purpose in next_steps(run)]
+    return f"Next: {', '.join(steps)}." if steps else ""
+
+
+def next_steps(run: Run) -> list[tuple[str, str]]:
+    """The commands that a person can use now, and what each is for."""
+    review = (f"flyball diff {run.id}", "review the change")
     if run.question:
-        return sentence(f"{_look(run)}answer with `{how_to_answer(run.question)}`")
+        about_change = run.question.kind in ("approval", "block") and run.owner
+        return [*([review] if about_change else []), (how_to_answer(run.question), "answer")]
     if run.stop and run.stop.code == "wait.take_over":
-        return f"Work in its checkout, then run `flyball hand-back {run.id}`."
+        return [(f"flyball hand-back {run.id}", "give it back")]
     if run.status == "paused":
-        return f"Continue with `flyball resume {run.id}`."
+        return [(f"flyball resume {run.id}", "continue")]
     if run.end == "success":
-        return f"Review it with `flyball diff {run.id}` and merge it with `flyball land {run.id}`."
-    return sentence(_after_failure(run)) if run.status == "ended" else ""
+        merge = (f"flyball land {run.id}", "merge it into your branch")
+        return [review, merge] if run.changed and run.owner else []
+    return _after_failure(run, run.stop) if run.stop and run.status == "ended" else []
 
 
 def how_to_answer(question: e.Question) -> str:
     return f"flyball answer {question.id} {'|'.join(question.verbs)}"
 
 
-def _look(run: Run) -> str:
-    """A change that a person is asked about should be seen first."""
-    about_change = run.question is not None and run.question.kind in ("approval", "block")
-    return f"see the change with `flyball diff {run.id}`, then " if about_change and run.owner else ""
-
-
-def _after_failure(run: Run) -> str:
-    stop = run.stop
-    clause = AFTER_FAILURE.get(stop.code, RETRY) if stop else RETRY
-    limit = stop.threshold if stop else ""
+def _after_failure(run: Run, stop: e.Stop) -> list[tuple[str, str]]:
+    limit = stop.threshold
     length = durations.parse(limit) or 30 * durations.MINUTE
     more = str(2 * int(limit)) if limit.isdigit() and int(limit) else "10"
-    rule = stop.rule if stop else ""
-    return clause.format(id=run.id, more=more, rule=rule, longer=durations.show(2 * length))
+    values = {"id": run.id, "more": more, "rule": stop.rule, "longer": durations.show(2 * length)}
+    steps = AFTER_FAILURE.get(stop.code, (LOG, RETRY))
+    return [(command.format(**values), purpose) for command, purpose in steps]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -29,11 +30,6 @@ def one_line(text: str, width: int = 160) -> str:
 def decode_argument(text: str) -> str:
     """A command-line argument as valid text, whatever bytes were typed."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def sentence(text: str) -> str:
-    """The text with a capital letter and a full stop."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 # ---- times, counts, money --------------------------------------------------------------------------------
@@ -74,6 +70,20 @@ def agent_name(agent: str) -> str:
     """An agent without the folder of its file: `script:agent.yaml`."""
     kind, colon, rest = agent.partition(":")
     return one_line(f"{kind}:{rest.rpartition('/')[2]}" if colon and kind == "script" else agent, 40)
+
+
+def fields(rows: Sequence[tuple[str, str]], width: int = 0, indent: str = "  ") -> list[str]:
+    """`name  value` lines. Values are wrapped under themselves to a width; 0 does not wrap."""
+    lines: list[str] = []
+    for name, value in rows:
+        head = f"{indent}{name:<12} "
+        for part in value.splitlines() or [""]:
+            room = max(width - len(head), 20)
+            wrapped = textwrap.wrap(part, room, break_on_hyphens=False) if width else [part]
+            for line in wrapped:
+                lines.append(f"{head}{line}".rstrip())
+                head = " " * len(head)
+    return lines
 
 
 # ---- tables ----------------------------------------------------------------------------------------------

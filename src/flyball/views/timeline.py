@@ -5,12 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from flyball.core import events as e
-from flyball.core.durations import elapsed
+from flyball.core.durations import elapsed, rough
 from flyball.core.money import dollars
 from flyball.core.run import Run
 from flyball.views.reasons import happened
 from flyball.views.text import agent_name, clock, first_few, one_line
 
+WAITS = ("rate_limited", "plan_limit", "overloaded", "network", "needs_approval")
 WRITERS = ("coder", "worker", "author", "developer")
 Words = tuple[str, int, str]  # text, level, tone
 
@@ -57,7 +58,8 @@ class Timeline:
             self._places[run_id] = Place(event.machine, start, self._depth(event.parent))
         place = self._places.setdefault(run_id, Place("", ""))
         text, level, tone = self._words(place, event)
-        where = f"{'  ' * place.depth}{place.machine} {place.state}".rstrip()
+        machine = f"{'  ' * place.depth}{place.machine} " if place.depth else ""
+        where = f"{machine}{place.state}".rstrip()
         return Line(event.at, where, text, level, tone)
 
     def _words(self, place: Place, event: e.AnyEvent) -> Words:
@@ -101,8 +103,7 @@ def _from_outside(event: e.AnyEvent) -> Words:
     """What people and other runs caused."""
     match event:
         case e.RunBegan():
-            parent = f" under {event.parent}" if event.parent else ""
-            return f"run {event.run} started{parent}: {one_line(event.task)}", 2, ""
+            return f"{event.machine} run {event.run} started: {one_line(event.task)}", 2, ""
         case e.Answered():
             text = f": {one_line(event.text)}" if event.text else ""
             return f"{event.question} answered with {event.verb}{_by(event.who)}{text}", 2, ""
@@ -111,7 +112,7 @@ def _from_outside(event: e.AnyEvent) -> Words:
         case e.Asked():
             return f"{event.what or 'continue'} requested{_by(event.who)}", 2, "warn"
         case e.Ended():
-            return f"ended: {event.stop.code}", 2, "good" if event.end == "success" else "bad"
+            return f"ended: {event.stop.code}", 1, "good" if event.end == "success" else "bad"
         case e.Landed():
             return f"merged into {event.branch} as {event.commit[:10]}{_by(event.who)}", 2, "good"
         case e.ChildStopped():
@@ -200,6 +201,8 @@ def _finished(act: e.Act | None, event: e.ActFinished) -> Words:
 def _turn(name: str, turn: e.TurnEnded, took_us: int) -> Words:
     calls = [one_line(f"{a.tool} {a.input}", 60) for a in turn.actions if a.verdict != "allow"]
     refused = f"refused: {first_few(calls)}" if calls else ""
+    if turn.verdict in WAITS:
+        return f"{name} stopped early: {turn.verdict.replace('_', ' ')}", 1, "warn"
     if turn.verdict != "ok":
         error = f": {one_line(turn.error)}" if turn.error else ""
         return f"{name} failed ({turn.verdict}){error}{refused and f'; {refused}'}", 2, "bad"
@@ -214,6 +217,8 @@ def _turn(name: str, turn: e.TurnEnded, took_us: int) -> Words:
         refused,
     ]
     message = f"  “{one_line(turn.message, 80)}”" if turn.message else ""
+    if not any(parts[:4]):
+        parts.insert(0, "done")
     return f"{name}: {', '.join(part for part in parts if part)}{message}", 2, ""
 
 
@@ -258,7 +263,7 @@ def _ruled(ruling: e.Ruling, without_change: bool) -> Words:
 def _stopped(event: e.Stopped, state: str) -> Words:
     clause = happened(event.stop, state)
     if event.until is not None:
-        until = f"continues at {clock(event.until)}, in {elapsed(event.until - event.at)}"
+        until = f"continues at {clock(event.until)}, in {rough(event.until - event.at)}"
         return f"waiting: {clause}; {until} ({event.stop.code})", 2, "wait"
     return f"{event.status}: {clause} ({event.stop.code})", 2, "ask" if event.question else "wait"
 
