@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check bench simulate reach chaos redteam tamper fuzz selftest storage mutants docs lock clean
+.PHONY: help setup demo test again check bench simulate reach chaos redteam tamper fuzz selftest storage mutants docs recording lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -82,6 +82,9 @@ mutants: setup   ## put small faults into the code and see which tests notice (C
 
 docs: setup      ## write the generated parts of the documentation
 	@$(BIN)/python tools/docs.py
+
+recording: setup ## record docs/demo.svg from a real run of the demo
+	@$(BIN)/python tools/record.py
 
 lock:            ## update requirements.lock
 	@uv pip compile -q pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock

@@ -145,3 +145,15 @@ def test_every_command_that_is_shown_is_in_a_session(path: Path) -> None:
     """`$ flyball …` outside of a console block would not be run."""
     text = FENCE.sub(lambda m: "" if m[1] == "console" else m[0], path.read_text("utf-8"))
     assert re.findall(r"^\$ .*$", text, re.M) == []
+
+
+def test_the_demo_plays_on_a_terminal_and_can_be_recorded() -> None:
+    """On a terminal `run` stays while a question is open; the demo must go on all the same."""
+    code = "from tools import record; print(record.svg(record.record([record.sys.argv[1], 'demo'])))"
+    flyball = str(Path(sys.executable).parent / "flyball")
+    done = subprocess.run(
+        [sys.executable, "-c", code, flyball], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    text = re.sub(r"<[^>]+>", "", done.stdout)
+    assert all(word in text for word in ("guard asks", "proof passed", "Merged run"))

@@ -134,7 +134,12 @@ def _checkpoint(app: App, run: Run, turn: int | None) -> tuple[int, str]:
 @JSON
 @WAIT
 def retry(
-    run_name: str, sets: tuple[str, ...], agents: tuple[str, ...], trusted: bool, as_json: bool, wait: bool
+    run_name: str,
+    sets: tuple[str, ...],
+    agents: tuple[str, ...],
+    trusted: bool,
+    as_json: bool,
+    wait: bool | None,
 ) -> int:
     """Start a new run from the files of one that has ended.
 

@@ -115,6 +115,7 @@ class Demo:
             "--agent",
             f"script:{self.folder / 'agent.yaml'}",
             "--trust",
+            "--no-wait",
         )
         self.say(
             "You look at the question and reject the change. The files are restored and the agent is told why:"

@@ -64,7 +64,7 @@ def run(
     trusted: bool,
     as_json: bool,
     detach: bool,
-    wait: bool,
+    wait: bool | None,
     with_changes: bool,
 ) -> int:
     """Run an agent on a task until it is proved done or needs you.
@@ -92,11 +92,11 @@ def run(
         return run_here(app, began, repository, open_screen(as_json), wait, as_json)
 
 
-def run_here(app: App, began: RunBegan, repo: Repo, screen: Screen, wait: bool, as_json: bool) -> int:
+def run_here(app: App, began: RunBegan, repo: Repo, screen: Screen, wait: bool | None, as_json: bool) -> int:
     """Run a new run in this process, until it has ended or waits for a person."""
     if repo.dirty and not began.with_changes:
         screen.say(_ignores_changes(began.commit))
-    with Session(app, screen, wait or is_terminal()) as session:
+    with Session(app, screen, is_terminal() if wait is None else wait) as session:
         session.begin(began)
         session.drive()
         return _finish(app, session, as_json)
@@ -163,7 +163,7 @@ def _start_driver(app: App, run: Run) -> Path:
 @click.argument("run_name", metavar="[RUN]", default="")
 @JSON
 @WAIT
-def resume(run_name: str, as_json: bool, wait: bool) -> int:
+def resume(run_name: str, as_json: bool, wait: bool | None) -> int:
     """Continue a run after an answer, a pause, Ctrl+C or a crash.
 
     Without RUN: every run of this repository that is not running and has no unanswered question.
@@ -220,7 +220,7 @@ def _show_question(app: App, run: Run, asker: Run, as_json: bool) -> int:
     return run_view.exit_code(run)
 
 
-def _resume_all(app: App, as_json: bool, wait: bool) -> int:
+def _resume_all(app: App, as_json: bool, wait: bool | None) -> int:
     repo = repository_of(Path.cwd())
     if repo is None:
         raise UserError(f"{Path.cwd()} is not in a git repository. Name a run: flyball resume RUN.")
@@ -242,9 +242,9 @@ def _needs_nobody(app: App, run_id: str) -> bool:
     return asker is None or _is_settled(app, run, asker)
 
 
-def _continue(app: App, run_ids: list[str], as_json: bool, wait: bool) -> int:
+def _continue(app: App, run_ids: list[str], as_json: bool, wait: bool | None) -> int:
     screen = open_screen(as_json)
-    with Session(app, screen, wait or is_terminal()) as session:
+    with Session(app, screen, is_terminal() if wait is None else wait) as session:
         for run_id in run_ids:
             _check_head(app, run_id)
             _check_repository(app.read(run_id))

@@ -33,7 +33,9 @@ REPO = click.option(
 SET = click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a setting, e.g. limits.turns=20."
 )
-WAIT = click.option("--wait", is_flag=True, help="Keep running while a question is open, even in a pipe.")
+WAIT = click.option(
+    "--wait/--no-wait", default=None, help="Keep running while a question is open (default: on a terminal)."
+)
 TRUST = click.option(
     "--trust", "trusted", is_flag=True, help="Trust this repository's configuration for this run."
 )
