@@ -32,7 +32,8 @@ def constants(scene: Scene, node: ast.Constant) -> Iterator[Change]:
 
 
 def _numbers(scene: Scene, node: ast.Constant, value: int | float) -> Iterator[Change]:
-    minus = isinstance(scene.source.parents.get(node), ast.UnaryOp)
+    above = scene.source.parents.get(node)
+    minus = isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.USub)
     near: list[tuple[int | float, float]] = [(value + 1, 0.95), (value - 1, 0.95)]
     usual: list[tuple[int | float, float]] = [(0, 0.55), (1, 0.55), (-value, 0.5), (-1, 0.5), (2, 0.4)]
     scaled: list[tuple[int | float, float]] = [

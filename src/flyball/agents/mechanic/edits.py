@@ -4,34 +4,48 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Collection, Iterable, Iterator
 
 from flyball.agents.mechanic.constant_edits import Change
 from flyball.agents.mechanic.expression_edits import expression_edits
 from flyball.agents.mechanic.scene import Scene
-from flyball.agents.mechanic.source import Edit, Span, own_expressions
+from flyball.agents.mechanic.source import Edit, Span, own_expressions, statements
 from flyball.agents.mechanic.statement_edits import statement_edits
 from flyball.agents.mechanic.suspects import Scores
 
 HEADER = re.compile(r"\s*(?:if|elif|else|for|while|def|class|with|try|except|finally|async)\b")
 
 
-def edits(scenes: Iterable[Scene], scores: Scores) -> list[Edit]:
-    """In the order in which to try them: suspicion of the statement times the weight of the edit."""
-    every = [edit for scene in scenes for edit in _of_a_file(scene, scores)]
+CROWDED = 0.985  # each further edit of one statement counts a little less: a long table is not tried to its end first
+NAMED = 4.0  # the error message names what the edit replaces
+
+
+def edits(scenes: Iterable[Scene], scores: Scores, named: Collection[str] = ()) -> list[Edit]:
+    """In the order in which to try them: suspicion of the statement times the weight of the edit.
+
+    `named` are the names that error messages complain of."""
+    every = [edit for scene in scenes for edit in _of_a_file(scene, scores, named)]
     return sorted(every, key=lambda edit: -edit.weight)
 
 
-def _of_a_file(scene: Scene, scores: Scores) -> Iterator[Edit]:
+def _of_a_file(scene: Scene, scores: Scores, named: Collection[str]) -> Iterator[Edit]:
     known = set[tuple[Span, ...]]()
-    for node in ast.walk(scene.source.tree):
-        score = scores.get(node, 0.0) if isinstance(node, ast.stmt) else 0.0
-        if not score or not isinstance(node, ast.stmt):
-            continue
-        for line, (kind, weight, spans) in _changes(scene, node):
+    for node in statements(scene.source.tree):
+        score = scores.get(node, 0.0)
+        changes = list(_changes(scene, node)) if score else []
+        weights = [weight * _hint(scene, spans, named) for _, (_, weight, spans) in changes]
+        for rank, at in enumerate(sorted(range(len(changes)), key=lambda at: -weights[at])):
+            line, (kind, _, spans) = changes[at]
             if spans not in known:
                 known.add(spans)
-                yield Edit(scene.source.name, line, kind, spans, weight * score)
+                yield Edit(scene.source.name, line, kind, spans, weights[at] * score * CROWDED**rank)
+
+
+def _hint(scene: Scene, spans: tuple[Span, ...], named: Collection[str]) -> float:
+    return (
+        NAMED if named and any(scene.source.between(start, end) in named for start, end, _ in spans) else 1.0
+    )
 
 
 def _changes(scene: Scene, node: ast.stmt) -> Iterator[tuple[int, Change]]:
@@ -44,7 +58,9 @@ def _changes(scene: Scene, node: ast.stmt) -> Iterator[tuple[int, Change]]:
 
 def compiles(data: bytes) -> bool:
     try:
-        compile(data, "edit", "exec", dont_inherit=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(data, "edit", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return False
     return True

@@ -96,6 +96,7 @@ SIMILAR = [  # functions and methods that are easily taken for one another
         ("read", "readline", "readlines"),
     ),
 ]
+METHODS_MOST = 25
 CALLED = {
     "lower",
     "upper",
@@ -197,7 +198,9 @@ def _one_off(scene: Scene, node: ast.expr, weight: float) -> Iterator[Change]:
 def _signs(scene: Scene, node: ast.UnaryOp) -> Iterator[Change]:
     if isinstance(node.op, ast.Not):
         yield "negation", 1.0, put(scene.source, node, _alone(scene.source, node, node.operand))
-    elif isinstance(node.op, ast.USub | ast.UAdd | ast.Invert):
+    elif isinstance(node.op, ast.UAdd):
+        yield "sign", 0.9, put(scene.source, node, f"-{scene.source.text(node.operand)}")
+    elif isinstance(node.op, ast.USub | ast.Invert):
         yield "sign", 0.8, put(scene.source, node, _alone(scene.source, node, node.operand))
 
 
@@ -287,6 +290,8 @@ def _attributes(scene: Scene, node: ast.Attribute) -> Iterator[Change]:
             others |= dict.fromkeys(group, 0.85)
     for other in nearest(node.attr, scene.methods, 8):
         others.setdefault(other, 0.25 + 0.35 * similar(node.attr, other))
+    for other in scene.methods[:METHODS_MOST]:
+        others.setdefault(other, 0.22)
     for other, weight in others.items():
         if other != node.attr:
             yield "name", weight, ((start, end, other),)

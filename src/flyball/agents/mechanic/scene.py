@@ -102,16 +102,20 @@ class Scene:
 
     @cached_property
     def errors(self) -> list[str]:
-        """Exceptions: those that the tests and the file name, then the usual ones."""
+        """Exceptions: those that the tests expect and the file defines or names, then the usual ones."""
         names = [
             n.id
             for place in (*self.tests, self.source.tree)
             for n in ast.walk(place)
             if isinstance(n, ast.Name)
         ]
-        return list(
-            dict.fromkeys([*(name for name in names if name.endswith(("Error", "Exception"))), *ERRORS])
-        )
+        own = [
+            node.name
+            for node in ast.walk(self.source.tree)
+            if isinstance(node, ast.ClassDef) and _is_error(node)
+        ]
+        named = (name for name in names if name.endswith(("Error", "Exception")) or name in own)
+        return list(dict.fromkeys([*named, *own, *ERRORS]))
 
     def conditions(self, node: ast.AST) -> list[str]:
         """Conditions that could be missing: those around it in the file whose names are in scope, then simple ones."""
@@ -169,6 +173,10 @@ def _constants(place: ast.AST) -> Iterator[object]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_error(node: ast.ClassDef) -> bool:
+    return any(isinstance(base, ast.Name) and base.id.endswith(("Error", "Exception")) for base in node.bases)
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -8,6 +8,7 @@ looked for on top of it.
 from __future__ import annotations
 
 import ast
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,10 +21,12 @@ from flyball.agents.mechanic.suspects import line_scores, statement_scores
 from flyball.agents.mechanic.trials import Place, Row, Run, Times, Trials
 from flyball.guard.test_files import is_near_test
 
+NAME = re.compile(r"(?:attribute|name|variable|argument) '(\w+)'")  # in Python's own error messages
 CPU_LEAST_S = 0.25
 SLOWER = 10  # times as long as before: then it hangs
 SURELY_HUNG = 50
 TRACED_MOST = 150  # passing tests whose lines are looked at
+FAILING_MOST = 25
 TOGETHER = 2  # edits on top of one another
 PARTIAL_MOST = 3
 NOTE_EVERY_S = 5.0
@@ -120,7 +123,7 @@ class Search:
         passing = sorted(tests.run.of("passed"), key=lambda row: (row.file not in files, row.cpu))[
             :TRACED_MOST
         ]
-        chosen = [*tests.failing, *passing]
+        chosen = [*tests.failing[:FAILING_MOST], *passing]
         cpu = max(2.0, 20 * max((row.cpu for row in chosen if not row.hung), default=0.0))
         times = tests.times._replace(
             cpu_s=cpu, by_test={row.test: 1.0 for row in chosen if row.hung}, wall_s=max(10.0, self.left_s)
@@ -131,7 +134,7 @@ class Search:
             for row in run.tests.values()
             if row.test not in tests.run.tests or row.outcome == tests.run.tests[row.test].outcome
         ]
-        return [*rows, *(row for row in tests.failing if row.test not in run.tests)]
+        return [*rows, *(row for row in tests.failing[:FAILING_MOST] if row.test not in run.tests)]
 
     def _source(self, name: str) -> Source | None:
         try:
@@ -172,7 +175,9 @@ class Search:
         scores = statement_scores(sources.values(), lines)
         texts = self._test_trees(tests)
         scenes = [Scene(source, texts) for source in sources.values()]
-        for edit in edits(scenes, scores):
+        for edit in edits(
+            scenes, scores, {name for row in tests.failing for name in NAME.findall(row.error)}
+        ):
             yield edit, sources[edit.file].data
 
     def _test_trees(self, tests: Tests) -> list[ast.AST]:

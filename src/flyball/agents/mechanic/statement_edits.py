@@ -305,7 +305,8 @@ def _donors(scene: Scene, node: ast.stmt) -> list[str]:
             names = {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}
             if text and text.count("\n") <= 1 and names <= known and '"""' not in text:
                 donors.append(text)
-    return list(dict.fromkeys(donors))[:DONORS_MOST]
+    counts = [f"{name} {sign}= 1" for name in scene.names(node)[:3] for sign in "+-"]
+    return [*list(dict.fromkeys(donors))[:DONORS_MOST], *counts]
 
 
 # ---- definitions -----------------------------------------------------------------------------------------------
@@ -350,5 +351,5 @@ KINDS: dict[
     ast.Try: (_caught,),
     (ast.If, ast.While): (_decided,),
     (ast.Expr, ast.Assign, ast.AugAssign, ast.Raise, ast.If): (_left_out,),
-    (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Raise): (_guarded,),
+    (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Raise, ast.Pass): (_guarded,),
 }

@@ -130,10 +130,15 @@ def _work(
 def _success(role: str, search: Search, tests: Tests, repair: Repair, took: float) -> Rows:
     others = len(tests.names) - len(tests.failing)
     where = " and ".join(f"{edit.file}:{edit.line} ({edit.kind})" for edit in repair.edits)
-    so_do = f", and so do the other {others}" if others > 0 else ""
+    now_pass = (
+        "The test that failed passes"
+        if len(tests.failing) == 1
+        else f"The {len(tests.failing)} tests that failed pass"
+    )
+    so_do = f" now, and so do the other {others}" if others > 0 else " now"
     text = (
         f"Repaired {where}.\n\n{_diff(repair)}\n\n"
-        f"The {_tests(len(tests.failing))} that failed now pass{so_do}. "
+        f"{now_pass}{so_do}. "
         f"I tried {search.tried} edits in {len(search.places)} places in {took:.1f} s."
     )
     rows = [action("edit", {"path": edit.file, "line": edit.line}, edit.kind) for edit in repair.edits]
@@ -222,9 +227,14 @@ def _counted(tests: Tests) -> str:
 
 
 def _list(rows: list[Row]) -> str:
-    names = sorted(row.test.rpartition("/")[2] for row in rows)
+    names = sorted(_short(row.test) for row in rows)
     more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
     return f"Failing: {', '.join(names[:NAMED_MOST])}{more}."
+
+
+def _short(test: str) -> str:
+    file, colons, name = test.partition("::")
+    return file.rpartition("/")[2] + colons + name
 
 
 def _why(tests: Tests) -> str:

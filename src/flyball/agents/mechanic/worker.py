@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     Place = tuple[str, int]
 
 ERROR_MOST = 300
+AGAIN_S = 0.5  # where one test hung, others probably hang too
+HUNG_MOST = 8
 END = b'{"end": true}'
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 QUIET = {
@@ -167,6 +169,7 @@ class Report:
         self.places: list[Place] = []
         self.began = (0.0, 0.0)
         self.armed = self.loading = False
+        self.hung = 0
         for number in (signal.SIGALRM, signal.SIGPROF):
             signal.signal(number, self._out_of_time)
 
@@ -187,7 +190,8 @@ class Report:
     def watch(self, loading: bool) -> None:
         """Time is limited from here on; by CPU time for loops, by the clock for waiting."""
         known = self.limits.get("cpu_by_test", {})
-        cpu = self.limits["load_s"] if loading else known.get(self.test, self.limits["cpu_s"])
+        usual = self.limits["cpu_s"] if not self.hung else min(AGAIN_S, self.limits["cpu_s"])
+        cpu = self.limits["load_s"] if loading else known.get(self.test, usual)
         wall = self.limits["load_s" if loading else "test_wall_s"]
         self.armed = True
         signal.setitimer(signal.ITIMER_PROF, cpu, 0.2)
@@ -218,7 +222,8 @@ class Report:
         if self.traced:
             row["lines"] = sorted(p for p in map(self._named, self.lines) if p[0])
         self.write(row)
-        if self.first and self.outcome == "failed":
+        self.hung += self.error.startswith("OutOfTime")
+        if (self.first and self.outcome == "failed") or self.hung >= HUNG_MOST:
             self.finish()
 
     def finish(self) -> None:
