@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import core, group, hook, idle, one_run, report, resume, rows, start, turn, verdicts
+from bench import core, group, hook, idle, mechanic, one_run, report, resume, rows, start, turn, verdicts
 from bench.figure import Figure
 from bench.peers import peer
 
@@ -61,6 +61,7 @@ def _measures(asked: argparse.Namespace) -> list[Measure]:
         "start": lambda folder: start.figures(folder, quick),
         "turn": lambda folder: turn.figures(folder, quick),
         "idle": lambda folder: idle.figures(folder, quick),
+        "mechanic": lambda folder: mechanic.figures(folder, quick),
     }
     if asked.only and asked.only not in every:
         sys.exit(f"There is no figure called '{asked.only}'. There are: {', '.join(every)}.")

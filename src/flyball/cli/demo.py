@@ -16,68 +16,73 @@ from flyball.cli.shared import examples
 from flyball.errors import FlyballError
 
 PROJECT = {
-    "slug.py": '''"""Turn a title into a slug for a web address."""
+    "booking.py": '''"""Bookings of a room: (start, end) in hours, the end not included."""
 
 
-def slug(title: str) -> str:
-    return title.lower().replace(" ", "-")
+def overlaps(one, other):
+    """Whether two bookings want the room at the same time."""
+    return one[0] < other[1] and other[0] <= one[1]
+
+
+def fits(booking, taken):
+    return not any(overlaps(booking, other) for other in taken)
+
+
+def first_free(length, taken, opens=8, closes=20):
+    """The earliest start at which the room is free long enough; None if there is none."""
+    for start in range(opens, closes - length + 1):
+        if fits((start, start + length), taken):
+            return start
+    return None
 ''',
-    "test_slug.py": """import unittest
+    "test_booking.py": """import unittest
 
-from slug import slug
+from booking import first_free, fits
 
 
-class SlugTest(unittest.TestCase):
-    def test_words_are_joined(self):
-        self.assertEqual(slug("Hello World"), "hello-world")
+class BookingTest(unittest.TestCase):
+    def test_the_same_hour_does_not_fit_twice(self):
+        self.assertFalse(fits((9, 10), [(9, 10)]))
 
-    def test_runs_of_space_become_one_dash(self):
-        self.assertEqual(slug("  Hello   World "), "hello-world")
+    def test_a_booking_around_another_does_not_fit(self):
+        self.assertFalse(fits((8, 12), [(9, 10)]))
 
-    def test_punctuation_goes(self):
-        self.assertEqual(slug("Hello, World!"), "hello-world")
+    def test_one_may_begin_when_another_ends(self):
+        self.assertTrue(fits((10, 11), [(9, 10)]))
+        self.assertTrue(fits((8, 9), [(9, 10)]))
+
+    def test_the_first_free_hour(self):
+        self.assertEqual(first_free(2, [(8, 9), (10, 12)]), 12)
+        self.assertEqual(first_free(1, [(8, 9), (10, 12)]), 9)
+        self.assertEqual(first_free(3, [(9, 12)]), 12)
+
+    def test_a_full_day(self):
+        self.assertIsNone(first_free(1, [(8, 20)]))
 """,
+    "README.md": "# Booking\n",
     ".github/workflows/test.yml": "on: push\njobs: {test: {runs-on: ubuntu-latest, steps: [{run: python -m unittest}]}}\n",
     ".flyball/flyball.toml": '[proof]\ncommands = ["python3 -m unittest -q"]\n',
 }
 
-SCRIPT = '''\
+SCRIPT = """\
 roles:
   planner:
-    - say: "Collapse runs of space, then drop punctuation."
+    - say: "One line in the README."
   coder:
     - write:
-        slug.py: |
-          def slug(title: str) -> str:
-              return "-".join(title.lower().split())
+        README.md: "# Booking\\n\\nRun the tests with `python -m unittest`.\\n"
         .github/workflows/test.yml: "on: push\\njobs: {test: {runs-on: ubuntu-latest, steps: [{run: 'true'}]}}\\n"
-      say: "Fixed. I also made the CI faster."
+      say: "Done. I also made the CI faster."
       usage: {input_tokens: 2100, output_tokens: 240, cost_usd: 0.021}
     - write:
-        slug.py: |
-          """Turn a title into a slug for a web address."""
-
-
-          def slug(title: str) -> str:
-              return "-".join(title.lower().split())
-      say: "Runs of space are collapsed."
+        README.md: "# Booking\\n\\nRun the tests with `python -m unittest`.\\n"
+      say: "Only the README this time."
       usage: {input_tokens: 1900, output_tokens: 180, cost_usd: 0.018}
-    - write:
-        slug.py: |
-          """Turn a title into a slug for a web address."""
-
-          import re
-
-
-          def slug(title: str) -> str:
-              return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
-      say: "Punctuation goes as well."
-      usage: {input_tokens: 2300, output_tokens: 210, cost_usd: 0.023}
   critic:
     - say: |
-        Small, clear, and the three tests cover it.
+        The README says it, and nothing else changed.
         OUTCOME: accepted
-'''
+"""
 
 
 @click.command(epilog=examples("flyball demo", "flyball demo --keep"))
@@ -105,34 +110,37 @@ class Demo:
 
     def play(self) -> None:
         self.set_up()
-        self.say("A small project with a bug: two of its three tests fail.")
-        self.shell("python3 -m unittest -q 2>&1 | tail -3")
-        self.say("An agent works on it. It also edits the CI workflow, so the guard asks first:")
-        self.flyball(
-            3,
-            "run",
-            "Make all tests of slug.py pass",
-            "--agent",
-            f"script:{self.folder / 'agent.yaml'}",
-            "--trust",
-            "--no-wait",
-        )
+        self.repair()
+        self.guard()
+        self.say("Next: flyball --help · flyball machines show build · docs/quickstart.md")
+
+    def repair(self) -> None:
+        self.say("A small project with a bug. Nobody says where it is:")
+        self.shell("python3 -m unittest -q 2>&1 | grep -E '^(FAIL|Ran|FAILED)'")
         self.say(
-            "You look at the question and reject the change. The files are restored and the agent is told why:"
+            "mechanic, the built-in agent, needs no model and no network. It looks for the bug and repairs it:"
         )
-        self.flyball(0, "inbox")
-        self.flyball(0, "reject", "@last", "Leave the CI alone; only repair slug.py.")
-        self.say(
-            "The run continues: write, test, fix, test, verify. Every change is checked and the result is proved:"
-        )
-        self.flyball(0, "resume", "@last")
-        self.say("The change, why the run stopped, its certificate, and the merge into your branch:")
+        self.flyball(0, "run", "Make the failing tests pass", "--agent", "mechanic", "--trust")
+        self.say("The change, its certificate, and the merge into your branch:")
         self.flyball(0, "diff", "@last")
-        self.flyball(0, "why", "@last")
         self.flyball(0, "verify", "@last")
         self.flyball(0, "land", "@last")
-        self.shell("git log --oneline && python3 -m unittest -q 2>&1 | tail -1")
-        self.say("Next: flyball --help · flyball machines show build · docs/quickstart.md")
+        self.shell("python3 -m unittest -q 2>&1 | tail -1")
+
+    def guard(self) -> None:
+        self.say(
+            "Another agent (a script plays it) is to edit the README. It also edits the CI, so the guard asks:"
+        )
+        agent = f"script:{self.folder / 'agent.yaml'}"
+        self.flyball(
+            3, "run", "Say in the README how to run the tests", "--agent", agent, "--trust", "--no-wait"
+        )
+        self.say(
+            "You reject the change. The files are restored, the agent is told why, and the run continues:"
+        )
+        self.flyball(0, "reject", "@last", "Leave the CI alone.")
+        self.flyball(0, "resume", "@last")
+        self.flyball(0, "why", "@last")
 
     def set_up(self) -> None:
         for name, text in PROJECT.items():
@@ -144,7 +152,7 @@ class Demo:
         for words in (
             ["init", "-q", "-b", "main"],
             ["add", "."],
-            [*author, "commit", "-qm", "A slug, with a bug"],
+            [*author, "commit", "-qm", "A room to book, with a bug"],
         ):
             subprocess.run(["git", *words], cwd=self.repo, env=self.env, check=True)
 
