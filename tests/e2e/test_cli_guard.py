@@ -244,7 +244,7 @@ def test_check_explains_what_is_wrong_with_the_policy(env: dict[str, str], tmp_p
     done = flyball(env, "check", cwd=root)
     assert done.returncode == 2
     assert (
-        ".flyball/policy.toml:2: 'own' inherits 'defualt', which is no policy; the nearest is 'default'."
+        ".flyball/policy.toml:2: 'own' inherits 'defualt', which does not exist (did you mean 'default'?)."
         in done.stdout
     )
     assert ".flyball/policy.toml:3: 'policy.own.radius.files_ask' must be a whole number" in done.stdout
@@ -261,4 +261,4 @@ def test_check_says_that_the_chosen_policy_is_not_there(env: dict[str, str], tmp
     (root / ".flyball/flyball.toml").write_text('[guard]\npolicy = "onw"\n')
     done = flyball(env, "check", cwd=root)
     assert done.returncode == 2
-    assert "There is no policy 'onw'; known are: default, own." in done.stdout
+    assert "Unknown policy 'onw'. Known policies: default, own." in done.stdout

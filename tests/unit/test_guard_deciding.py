@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import flyball.guard
-from flyball.errors import ConfigError
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.commands import CommandPolicy, default_policy, judge_command
@@ -83,16 +82,6 @@ def test_a_strange_name_is_shown_in_letters_that_can_be_read() -> None:
     assert "\u00ad" not in ruling.reason and ruling.verdict == "deny"
     plain = judge_changes([Change("lib/.git/config", "add")], POLICY, workspace="/w/repo")
     assert "lib/.git/config" in plain.reason
-
-
-# ---- policies ----------------------------------------------------------------------------------------------------------------
-
-
-def test_what_stands_beside_the_policies_is_named() -> None:
-    with pytest.raises(ConfigError, match="holds 'extra, more'"):
-        parse(TEXT + "\n[extra]\n[more]\n")
-    with pytest.raises(ConfigError, match="holds 'policy'"):
-        parse("policy = 3\n")
 
 
 # ---- commands ----------------------------------------------------------------------------------------------------------------

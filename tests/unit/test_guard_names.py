@@ -328,24 +328,24 @@ def line_rule(**more: Any) -> Policy:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "is_looser"),
     [
-        ({}, {}, []),
-        ({}, {"ops": ("add",)}, ["lines.mine now holds only for add."]),
-        ({"ops": ("add", "modify")}, {"ops": ("add",)}, ["lines.mine now holds only for add."]),
-        ({"ops": ("add",)}, {"ops": ("add", "modify")}, []),
-        ({"ops": ("add",)}, {"ops": ("add",)}, []),
-        ({"ops": ("add",)}, {}, []),
-        ({}, {"lines": ("x",)}, ["lines.mine no longer covers y."]),
-        ({}, {"files": ("*.js",)}, ["lines.mine no longer covers *.py."]),
-        ({"verdict": "deny"}, {}, ["lines.mine falls from deny to ask."]),
-        ({}, {"verdict": "deny"}, []),
+        ({}, {}, False),
+        ({}, {"ops": ("add",)}, True),
+        ({"ops": ("add", "modify")}, {"ops": ("add",)}, True),
+        ({"ops": ("add",)}, {"ops": ("add", "modify")}, False),
+        ({"ops": ("add",)}, {"ops": ("add",)}, False),
+        ({"ops": ("add",)}, {}, False),
+        ({}, {"lines": ("x",)}, True),
+        ({}, {"files": ("*.js",)}, True),
+        ({"verdict": "deny"}, {}, True),
+        ({}, {"verdict": "deny"}, False),
     ],
 )
-def test_a_rule_on_lines_that_holds_for_less_is_looser(
-    old: dict[str, Any], new: dict[str, Any], told: list[str]
+def test_a_rule_on_lines_that_applies_to_less_is_looser(
+    old: dict[str, Any], new: dict[str, Any], is_looser: bool
 ) -> None:
-    assert looser(line_rule(**old), line_rule(**new)) == told
+    assert bool(looser(line_rule(**old), line_rule(**new))) is is_looser
 
 
 def path_rule(**more: Any) -> Policy:
@@ -354,26 +354,26 @@ def path_rule(**more: Any) -> Policy:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "is_looser"),
     [
-        ({}, {"match": ("a",)}, ["paths.mine no longer covers b."]),
-        ({}, {"match": ("a",), "also": ("b",)}, []),
-        ({}, {"except_": ("a",)}, ["paths.mine now exempts a."]),
-        ({"except_": ("a",)}, {}, []),
-        ({"verdict": "deny"}, {}, ["paths.mine falls from deny to ask."]),
-        ({}, {"verdict": "deny"}, []),
+        ({}, {"match": ("a",)}, True),
+        ({}, {"match": ("a",), "also": ("b",)}, False),
+        ({}, {"except_": ("a",)}, True),
+        ({"except_": ("a",)}, {}, False),
+        ({"verdict": "deny"}, {}, True),
+        ({}, {"verdict": "deny"}, False),
     ],
 )
 def test_a_rule_on_paths_that_covers_less_is_looser(
-    old: dict[str, Any], new: dict[str, Any], told: list[str]
+    old: dict[str, Any], new: dict[str, Any], is_looser: bool
 ) -> None:
-    assert looser(path_rule(**old), path_rule(**new)) == told
+    assert bool(looser(path_rule(**old), path_rule(**new))) is is_looser
 
 
-def test_a_rule_that_is_gone_is_looser_and_one_more_is_not() -> None:
+def test_a_removed_rule_is_looser_and_one_more_is_not() -> None:
     without = replace(POLICY, paths={}, lines={})
-    assert looser(replace(without, paths=path_rule().paths), without) == ["paths.mine is gone."]
-    assert looser(replace(without, lines=line_rule().lines), without) == ["lines.mine is gone."]
+    assert looser(replace(without, paths=path_rule().paths), without)
+    assert looser(replace(without, lines=line_rule().lines), without)
     assert looser(without, replace(without, paths=path_rule().paths, lines=line_rule().lines)) == []
 
 

@@ -11,7 +11,6 @@ import flyball.guard
 from flyball.errors import ConfigError
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
-from flyball.guard.paths import globs
 from flyball.guard.policy import Policy, json_schema, looser, parse, policy_hash
 
 TEXT = (Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")
@@ -65,18 +64,19 @@ def test_also_adds_to_what_is_inherited() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[policy.own", "not TOML"),
-        ("x = 1", "belongs under"),
-        ("policy = 3", "belongs under"),
-        ("[policy]\nown = 3", "not a table"),
-        ('[policy.own]\ninherits = "nobody"', "unknown"),
+        ("[policy.own", "TOML"),
+        ("x = 1", "'x'"),
+        ("extra = 1\n[more]\n", "'extra, more'"),
+        ("policy = 3", "'policy'"),
+        ("[policy]\nown = 3", "policy.own"),
+        ('[policy.own]\ninherits = "nobody"', "'nobody'"),
         ('[policy.a]\ninherits = "b"\n[policy.b]\ninherits = "a"', "inherits"),
         ("[policy.own]\nfoo = 1", "foo"),
         ("[policy.own.radius]\nfiles_ask = -1", "files_ask"),
         ('[policy.own.paths.x]\nverdict = "maybe"\nreason = "r"\nmatch = []', "verdict"),
         (
             '[policy.own.lines.x]\nverdict = "ask"\nreason = "r"\nfiles = []\nlines = ["("]',
-            "regular expression",
+            "lines.x",
         ),
     ],
 )
@@ -106,48 +106,23 @@ def test_the_schema_knows_every_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "key"),
     [
-        ("radius = { files_ask = 50 }", "radius.files_ask rises from 20 to 50."),
-        ('paths.ci = { verdict = "allow" }', "paths.ci falls from ask to allow."),
-        ("paths.ci = { match = [] }", "paths.ci no longer covers jenkinsfile."),
-        ('paths.ci = { except = ["Jenkinsfile"] }', "paths.ci now exempts Jenkinsfile."),
-        ('lines.install-scripts = { verdict = "allow" }', "lines.install-scripts falls from ask to allow."),
-        ('test_weakening = "allow"', "test_weakening falls from ask to allow."),
-        ('commands = { declared = ["make release"] }', "commands.declared gains make release."),
-        ("commands = { protected_branches = [] }", "commands.protected_branches loses main."),
-        ("tiers.T1 = { words = [] }", "tiers.T1 no longer counts production."),
+        ("radius = { files_ask = 50 }", "radius.files_ask"),
+        ('paths.ci = { verdict = "allow" }', "paths.ci"),
+        ("paths.ci = { match = [] }", "paths.ci"),
+        ('paths.ci = { except = ["Jenkinsfile"] }', "paths.ci"),
+        ('lines.install-scripts = { verdict = "allow" }', "lines.install-scripts"),
+        ('test_weakening = "allow"', "test_weakening"),
+        ('commands = { declared = ["make release"] }', "commands.declared"),
+        ("commands = { protected_branches = [] }", "commands.protected_branches"),
+        ("tiers.T1 = { words = [] }", "tiers.T1"),
     ],
 )
-def test_what_a_policy_loosens_is_told(text: str, said: str) -> None:
-    assert said in looser(DEFAULT, policy(f"[policy.own]\n{text}"))
+def test_what_a_policy_loosens_is_named(text: str, key: str) -> None:
+    assert {sentence.split(" ")[0] for sentence in looser(DEFAULT, policy(f"[policy.own]\n{text}"))} == {key}
 
 
 def test_a_stricter_policy_loosens_nothing() -> None:
     text = '[policy.own]\nradius = { files_ask = 5 }\npaths.ci = { verdict = "deny", also = ["x/"] }'
     assert looser(DEFAULT, policy(text)) == []
-
-
-@pytest.mark.parametrize(
-    ("pattern", "path", "matched"),
-    [
-        ("name", "a/b/name", True),
-        ("name", "a/name/b", False),
-        ("dir/", "a/dir/b/c", True),
-        ("dir/", "a/dir", True),
-        ("a/b", "a/b", True),
-        ("a/b", "x/a/b", False),
-        ("/top", "top", True),
-        ("/top", "a/top", False),
-        ("**/w/**", "w/x", True),
-        ("**/w/**", "a/b/w/x/y", True),
-        ("*.py", "a/b.py", True),
-        ("a/*.py", "a/b/c.py", False),
-        ("x{,.sh,.py}", "x.sh", True),
-        ("x{,.sh,.py}", "x", True),
-        ("a?c", "abc", True),
-        ("a.c", "abc", False),
-    ],
-)
-def test_patterns_mean_what_ignore_files_taught(pattern: str, path: str, matched: bool) -> None:
-    assert globs.matches((pattern,), path) is matched

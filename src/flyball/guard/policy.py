@@ -1,6 +1,6 @@
-"""A policy is a named set of rules, written as data. A policy that says nothing inherits "default".
+"""A policy is a named set of rules, written as data. It inherits "default" unless it says otherwise.
 
-What no policy can change stands in the code: secrets, the world outside, `.git` and `.flyball`.
+What no policy can change is in the code: secrets, paths outside the workspace, `.git` and `.flyball`.
 """
 
 import re
@@ -122,7 +122,7 @@ class Policies(msgspec.Struct, frozen=True):
     def get(self, name: str = "default") -> Policy:
         if name not in self.named:
             known = ", ".join(sorted(self.named))
-            raise ConfigError(f"There is no policy '{name}'; known are: {known}.")
+            raise ConfigError(f"Unknown policy '{name}'. Known policies: {known}.")
         return self.named[name]
 
 
@@ -141,14 +141,14 @@ def _tables(text: str) -> dict[str, dict[str, Any]]:
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"The policy file is not TOML: {error}. Correct that line.") from None
+        raise ConfigError(f"The policy file is not valid TOML: {error}.") from None
     tables = found.pop("policy", {})
     if found or not isinstance(tables, dict):
         stray = ", ".join(sorted(found)) or "policy"
-        raise ConfigError(f"The policy file holds '{stray}'; everything belongs under [policy.NAME].")
+        raise ConfigError(f"Unknown key '{stray}' in the policy file. Put every rule under [policy.NAME].")
     for name, table in cast("dict[str, Any]", tables).items():
         if not isinstance(table, dict):
-            raise ConfigError(f"[policy.{name}] is not a table; write [policy.{name}] and its rules below.")
+            raise ConfigError(f"[policy.{name}] must be a table of rules.")
     return cast("dict[str, dict[str, Any]]", tables)
 
 
@@ -163,7 +163,7 @@ def _in_order(tables: Mapping[str, dict[str, Any]], known: set[str]) -> list[str
             stuck = next(name for name in tables if name not in order)
             raise ConfigError(
                 f"Policy '{stuck}' inherits '{_parent(stuck, tables[stuck], known)}', "
-                f"which is unknown or inherits it in turn; name an existing policy."
+                f"which does not exist or inherits it back. Use an existing policy."
             )
         order += ready
     return order
@@ -200,7 +200,7 @@ def _policy(name: str, table: dict[str, Any]) -> Policy:
     try:
         policy = msgspec.convert({**table, "name": name}, Policy)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"Policy '{name}' is wrong: {error}. Correct it in the policy file.") from None
+        raise ConfigError(f"Policy '{name}' is not valid: {error}.") from None
     for rule, lines in policy.lines.items():
         for pattern in lines.lines:
             _regular(name, rule, pattern)
@@ -212,7 +212,7 @@ def _regular(name: str, rule: str, pattern: str) -> None:
         re.compile(pattern)
     except re.error as error:
         raise ConfigError(
-            f"Policy '{name}', lines.{rule}: {pattern!r} is no regular expression ({error}); correct it."
+            f"Policy '{name}', lines.{rule}: {pattern!r} is not a valid regular expression ({error})."
         ) from None
 
 
@@ -237,7 +237,7 @@ def json_schema() -> dict[str, Any]:
     own.pop("name")
     own["inherits"] = {
         "type": "string",
-        "description": "The policy that this one begins from.",
+        "description": "The policy that this one starts from.",
         "default": "default",
     }
     return {
@@ -262,7 +262,7 @@ def looser(a: Policy, b: Policy) -> list[str]:
 
 def _looser_radius(a: Policy, b: Policy) -> list[str]:
     pairs = ((key, getattr(a.radius, key), getattr(b.radius, key)) for key in Radius.__struct_fields__)
-    return [f"radius.{key} rises from {old} to {new}." for key, old, new in pairs if new > old]
+    return [f"radius.{key} goes up from {old} to {new}." for key, old, new in pairs if new > old]
 
 
 def _looser_paths(a: Policy, b: Policy) -> list[str]:
@@ -270,10 +270,10 @@ def _looser_paths(a: Policy, b: Policy) -> list[str]:
     for name, old in a.paths.items():
         new = b.paths.get(name)
         if new is None:
-            found.append(f"paths.{name} is gone.")
+            found.append(f"paths.{name} is removed.")
             continue
         if SEVERITY[new.verdict] < SEVERITY[old.verdict]:
-            found.append(f"paths.{name} falls from {old.verdict} to {new.verdict}.")
+            found.append(f"paths.{name} goes down from {old.verdict} to {new.verdict}.")
         found += [f"paths.{name} no longer covers {p}." for p in _lost(old.patterns(), new.patterns())]
         found += [f"paths.{name} now exempts {p}." for p in _lost(new.except_, old.except_)]
     return found
@@ -284,13 +284,13 @@ def _looser_lines(a: Policy, b: Policy) -> list[str]:
     for name, old in a.lines.items():
         new = b.lines.get(name)
         if new is None:
-            found.append(f"lines.{name} is gone.")
+            found.append(f"lines.{name} is removed.")
             continue
         if SEVERITY[new.verdict] < SEVERITY[old.verdict]:
-            found.append(f"lines.{name} falls from {old.verdict} to {new.verdict}.")
+            found.append(f"lines.{name} goes down from {old.verdict} to {new.verdict}.")
         lost = [*_lost(old.files, new.files), *_lost(old.lines, new.lines)]
         if new.ops and (not old.ops or _lost(old.ops, new.ops)):
-            found.append(f"lines.{name} now holds only for {', '.join(new.ops)}.")
+            found.append(f"lines.{name} now applies only to {', '.join(new.ops)}.")
         found += [f"lines.{name} no longer covers {p}." for p in lost]
     return found
 
@@ -298,20 +298,20 @@ def _looser_lines(a: Policy, b: Policy) -> list[str]:
 def _looser_rest(a: Policy, b: Policy) -> list[str]:
     found: list[str] = []
     if SEVERITY[b.test_weakening] < SEVERITY[a.test_weakening]:
-        found.append(f"test_weakening falls from {a.test_weakening} to {b.test_weakening}.")
-    found += [f"locks.{name} is gone." for name in a.locks if name not in b.locks]
+        found.append(f"test_weakening goes down from {a.test_weakening} to {b.test_weakening}.")
+    found += [f"locks.{name} is removed." for name in a.locks if name not in b.locks]
     for name, manifests in a.locks.items():
         found += [f"locks.{name} now also accepts {m}." for m in _lost(b.locks.get(name, ()), manifests)]
-    found += [f"commands.declared gains {c}." for c in _lost(b.commands.declared, a.commands.declared)]
+    found += [f"commands.declared adds {c}." for c in _lost(b.commands.declared, a.commands.declared)]
     lost = _lost(a.commands.protected_branches, b.commands.protected_branches)
-    found += [f"commands.protected_branches loses {branch}." for branch in lost]
-    found += [f"commands.remotes gains {r}." for r in _lost(b.commands.remotes, a.commands.remotes)]
-    found += [f"commands.critical loses {r}." for r in _lost(a.commands.critical, b.commands.critical)]
+    found += [f"commands.protected_branches removes {branch}." for branch in lost]
+    found += [f"commands.remotes adds {r}." for r in _lost(b.commands.remotes, a.commands.remotes)]
+    found += [f"commands.critical removes {r}." for r in _lost(a.commands.critical, b.commands.critical)]
     found += _looser_tools(a.tools, b.tools)
     for tier, rule in a.tiers.items():
         new = b.tiers.get(tier, TierRule())
         gone = [*_lost(rule.paths, new.paths), *_lost(rule.rules, new.rules), *_lost(rule.words, new.words)]
-        found += [f"tiers.{tier} no longer counts {item}." for item in gone]
+        found += [f"tiers.{tier} no longer includes {item}." for item in gone]
     return found
 
 
@@ -324,7 +324,7 @@ def _looser_tools(a: Tools, b: Tools) -> list[str]:
         *((f"named.{name}", b.unknown, new) for name, new in b.named.items() if name not in a.named),
     ]
     return [
-        f"tools.{name} falls from {old} to {new}."
+        f"tools.{name} goes down from {old} to {new}."
         for name, old, new in pairs
         if SEVERITY[new] < SEVERITY[old]
     ]

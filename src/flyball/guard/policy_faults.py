@@ -1,4 +1,4 @@
-"""What is wrong with a policy file: every fault with its key and its line, one sentence each."""
+"""What is wrong with a policy file: each fault with its key, its line and one sentence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def faults(text: str, base: Policies) -> list[Fault]:
         held = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"line (\d+)", str(error))
-        return [Fault("", int(line[1]) if line else 0, f"This is not TOML: {error}. Correct that line.")]
+        return [Fault("", int(line[1]) if line else 0, f"Not valid TOML: {error}.")]
     found = [Fault(key, line_of(text, key), message) for key, message in _of_file(held, base)]
     return found or _last(text, base)
 
@@ -51,10 +51,10 @@ def _last(text: str, base: Policies) -> list[Fault]:
 def _of_file(held: Mapping[str, Any], base: Policies) -> Iterator[tuple[str, str]]:
     for key in held:
         if key != "policy":
-            yield key, f"'{key}' does not belong here: everything stands under [policy.NAME]."
+            yield key, f"Unknown key '{key}'. Put every rule under [policy.NAME]."
     tables = held.get("policy", {})
     if not isinstance(tables, dict):
-        yield "policy", "'policy' must be a table: write [policy.NAME] and its rules below."
+        yield "policy", "'policy' must be a table. Write [policy.NAME] and its rules below."
         return
     named = cast("dict[str, Any]", tables)
     for name, table in named.items():
@@ -79,7 +79,7 @@ def _incomplete(
             lacks = [field for field in needed if field not in held] if isinstance(held, dict) else []
             if rule not in known and lacks:
                 key = f"policy.{name}.{table}.{rule}"
-                yield key, f"'{key}' is a new rule and lacks {', '.join(lacks)}."
+                yield key, f"The new rule '{key}' needs {', '.join(lacks)}."
 
 
 def _rules(held: Any, table: str) -> dict[str, Any]:
@@ -100,12 +100,12 @@ def _parent(
     if stated not in named and stated not in base.named:
         yield (
             key,
-            f"'{name}' inherits '{stated}', which is no policy{_nearest(stated, [*named, *base.named])}.",
+            f"'{name}' inherits '{stated}', which does not exist{_nearest(stated, [*named, *base.named])}.",
         )
         return
     way = _circle(name, named, base)
     if way:
-        yield key, f"'{name}' inherits itself ({' → '.join(way)}). Let one of them inherit 'default'."
+        yield key, f"'{name}' inherits itself ({' → '.join(way)})."
 
 
 def _circle(name: str, named: Mapping[str, Any], base: Policies) -> list[str]:
@@ -149,8 +149,8 @@ def _struct(
         if name in fields:
             yield from _value(f"{key}.{name}", inner, fields[name])
         else:
-            known = _nearest(name, fields) or f"; known are {_listed(fields)}"
-            yield f"{key}.{name}", f"'{name}' is unknown in '{key}'{known}."
+            known = _nearest(name, fields) or f"; known keys: {_listed(fields)}"
+            yield f"{key}.{name}", f"Unknown key '{name}' in '{key}'{known}."
 
 
 def _dict(key: str, value: Any, kind: inspect.DictType) -> Iterator[tuple[str, str]]:
@@ -160,14 +160,14 @@ def _dict(key: str, value: Any, kind: inspect.DictType) -> Iterator[tuple[str, s
     for name, inner in cast("dict[str, Any]", value).items():
         if isinstance(kind.key_type, inspect.LiteralType) and name not in kind.key_type.values:
             words = [str(word) for word in kind.key_type.values]
-            yield f"{key}.{name}", f"'{name}' is unknown in '{key}'; known are {_listed(words)}."
+            yield f"{key}.{name}", f"Unknown key '{name}' in '{key}'; known keys: {_listed(words)}."
         else:
             yield from _value(f"{key}.{name}", inner, kind.value_type)
 
 
 def _list(key: str, value: Any, kind: inspect.VarTupleType) -> Iterator[tuple[str, str]]:
     if not isinstance(value, list):
-        yield key, f"'{key}' must be a list, not {_shown(value)}; write [{_toml(value)}]."
+        yield key, f"'{key}' must be a list, not {_shown(value)}. Write [{_toml(value)}]."
         return
     for at, inner in enumerate(cast("list[Any]", value)):
         yield from _value(f"{key}[{at}]", inner, kind.item_type)
@@ -193,7 +193,7 @@ def _plain(key: str, value: Any, kind: inspect.Type) -> Iterator[tuple[str, str]
 
 def _nearest(name: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(name), sorted(set(known)), 1, 0.6)
-    return f"; the nearest is '{near[0]}'" if near else ""
+    return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the policy names: paths and lines that need a person, and lock files without their manifest."""
+"""The policy's rules about paths and lines, and lock files that change without their manifest."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,11 @@ def judge_lines(
         for number, line in rows:
             if BIDI.search(line):
                 yield Verdict(
-                    "ask", "bidi", f"{where.shown}: a line reads otherwise than it runs.", where.shown, number
+                    "ask",
+                    "bidi",
+                    f"{where.shown}: a line has characters that change the reading direction.",
+                    where.shown,
+                    number,
                 )
                 break
 
@@ -88,7 +92,9 @@ def judge_collisions(changes: Sequence[Change], files: Sequence[str]) -> Iterabl
         name = change.path.replace("\\", "/").rpartition("/")[2]
         other, as_written = seen.setdefault(fold_path(file), (file, name))
         if other != file or as_written != name:
-            yield Verdict("ask", "name-collision", f"{file} is the same name as {other} on some disks.", file)
+            yield Verdict(
+                "ask", "name-collision", f"{file} and {other} are the same name on some disks.", file
+            )
 
 
 def judge_bare_repos(files: Sequence[str]) -> Iterable[Verdict]:
@@ -98,4 +104,4 @@ def judge_bare_repos(files: Sequence[str]) -> Iterable[Verdict]:
         folder, _, name = folded.rpartition("/")
         inner = tuple(f"{folder}/{part}".lstrip("/") for part in ("objects/", "refs/", "config", "hooks/"))
         if name == "head" and any(other.startswith(inner) for other in tails.values()):
-            yield Verdict("ask", "embedded-repo", f"{file} begins a repository within this one.", file)
+            yield Verdict("ask", "embedded-repo", f"{file} starts a repository inside this one.", file)

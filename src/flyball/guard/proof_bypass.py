@@ -1,7 +1,7 @@
-"""What makes a proof pass without a test being run: a module in a runner's place, code that ends the run early.
+"""Changes that make a proof pass without running the tests.
 
-The proof runs in a checkout of the tree itself, so a file there named like a module that the runner imports is
-imported instead of it, and a process that ends with code 0 before the tests have run looks like one that passed.
+The proof runs in a checkout of the tree. A file there with the name of a module that the test runner imports is
+imported instead, and a process that exits with code 0 before the tests have run looks as if they passed.
 """
 
 import ast
@@ -76,7 +76,7 @@ def judge_tricks(changes: Sequence[Change], files: Sequence[str], texts: Texts) 
             continue
         if change.op in ("add", "rename", "symlink") and _shadows(fold_path(file)):
             yield Verdict(
-                "ask", "shadowed-module", f"{file} takes the place of a module that tests run on.", file
+                "ask", "shadowed-module", f"{file} replaces a module that the test runner imports.", file
             )
         if file.endswith(".py"):
             yield from _early_end(file, change, texts.get(change.path, (None, None)))
@@ -101,7 +101,7 @@ def _early_end(file: str, change: Change, text: tuple[str | None, str | None]) -
     if not any(word in added for word in NEEDED):
         return
     if len(ENDS.findall(added)) > len(ENDS.findall(old or "")):
-        yield Verdict("ask", "early-end", f"{file} can end a test run before it is over.", file)
+        yield Verdict("ask", "early-end", f"{file} can end a test run early.", file)
     elif MAY_END.search(added) and _ends_at_import(added) and not _ends_at_import(old or ""):
         yield Verdict("ask", "early-end", f"{file} ends the process as soon as it is imported.", file)
 

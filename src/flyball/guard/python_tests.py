@@ -1,4 +1,4 @@
-"""Python tests, read from the syntax tree: what each asserts, and what keeps it from asserting."""
+"""Python tests, from the syntax tree: what each test asserts, and what keeps it from failing."""
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
@@ -193,9 +193,9 @@ def _marked(node: ast.expr) -> Iterable[str]:
     if names & SKIPS or (names & CONDITIONS and _is_always(node)):
         yield "skipped"
     elif names & CONDITIONS:
-        yield "skipped under a condition"
+        yield "skipped conditionally"
     if names & FLAKES:
-        yield "repeated until it passes"
+        yield "retried until it passes"
 
 
 def _is_always(node: ast.expr) -> bool:
@@ -337,7 +337,7 @@ def _module_dodges(tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterable[tuple
         if isinstance(node, ast.Delete) and any("test" in ast.dump(target) for target in node.targets):
             yield "a test is deleted at run time", node.lineno
     if any(True for _ in _tampering(nodes)):
-        yield from _tampering(walk(tree))  # again, level by level: what lies deepest is told last
+        yield from _tampering(walk(tree))  # again, level by level, so that the deepest comes last
 
 
 def _overwritten(tree: ast.Module) -> Iterable[tuple[str, int]]:

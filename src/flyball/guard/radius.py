@@ -1,4 +1,4 @@
-"""How far a run reaches: files, lines, deletions and sizes, counted over the whole run."""
+"""How much a run changes: files, lines, deletions and sizes, counted over the whole run."""
 
 from collections.abc import Iterable, Sequence
 
@@ -62,7 +62,9 @@ def judge_radius(
     deleted = prior_deleted + len({f for c, f in zip(changes, files, strict=True) if c.op == "delete"})
     yield from _files(_distinct(files, prior_files), radius)
     if lines > radius.lines_ask:
-        yield Verdict("ask", "radius-lines", f"{lines} changed lines; {radius.lines_ask} are the limit.")
+        yield Verdict(
+            "ask", "radius-lines", f"{lines} lines changed in this run; the limit is {radius.lines_ask}."
+        )
     yield from _deletions(deleted, radius)
     for change in changes:
         yield from _size(change, radius)
@@ -74,16 +76,28 @@ def _distinct(files: Sequence[str], prior: Sequence[str] | int) -> int:
 
 def _files(count: int, radius: Radius) -> Iterable[Verdict]:
     if count >= radius.files_deny:
-        yield Verdict("deny", "radius-files", f"{count} files are changed; {radius.files_deny} are refused.")
+        yield Verdict(
+            "deny",
+            "radius-files",
+            f"{count} files changed in this run; {radius.files_deny} or more are denied.",
+        )
     elif count > radius.files_ask:
-        yield Verdict("ask", "radius-files", f"{count} files are changed; {radius.files_ask} are the limit.")
+        yield Verdict(
+            "ask", "radius-files", f"{count} files changed in this run; the limit is {radius.files_ask}."
+        )
 
 
 def _deletions(count: int, radius: Radius) -> Iterable[Verdict]:
     if count >= radius.deletions_deny:
-        yield Verdict("deny", "deletions", f"{count} files are deleted; {radius.deletions_deny} are refused.")
+        yield Verdict(
+            "deny",
+            "deletions",
+            f"{count} files deleted in this run; {radius.deletions_deny} or more are denied.",
+        )
     elif count > radius.deletions_ask:
-        yield Verdict("ask", "deletions", f"{count} files are deleted; {radius.deletions_ask} are the limit.")
+        yield Verdict(
+            "ask", "deletions", f"{count} files deleted in this run; the limit is {radius.deletions_ask}."
+        )
 
 
 def _size(change: Change, radius: Radius) -> Iterable[Verdict]:
@@ -98,8 +112,8 @@ def _size(change: Change, radius: Radius) -> Iterable[Verdict]:
     elif size > radius.text_bytes_ask:
         yield _big("ask", change, size, radius.text_bytes_ask)
     if name.endswith(PROGRAM_NAMES) or (change.binary and bits(change) & ANY_EXECUTE):
-        yield Verdict("ask", "binary", f"{change.path} is a program that cannot be read.", change.path)
+        yield Verdict("ask", "binary", f"{change.path} is a binary program.", change.path)
 
 
 def _big(word: Decision, change: Change, size: int, limit: int) -> Verdict:
-    return Verdict(word, "big-file", f"{change.path} has {size} bytes; {limit} are the limit.", change.path)
+    return Verdict(word, "big-file", f"{change.path} has {size} bytes; the limit is {limit}.", change.path)

@@ -1,7 +1,7 @@
-"""How much is at stake: T0 reads, T3 can be undone, T2 touches what others build on, T1 touches what is real.
+"""The risk tier of a task: T0 only reads, T3 is low (can be undone), T2 medium (dependencies, CI), T1 high (production).
 
-The tier comes from rules, first over the plan's paths and words, then over the files really changed. An agent
-may raise it, never lower it.
+Rules decide it, first from the plan's paths and words, then from the files that really changed. An agent may raise
+it, never lower it.
 """
 
 import re
@@ -26,15 +26,15 @@ def tier_of(
 ) -> tuple[Tier, tuple[str, ...]]:
     """The tier of a plan, or of a change if `text` is empty, and why. `writes=False` only reads."""
     if not paths and not writes:
-        return "T0", ("It only reads.",)
+        return "T0", ("Only reads.",)
     reasons = [*_by_paths(paths, policy, workspace), *_by_words(text, policy)]
     if over_cost:
-        reasons.append(("T2", "The estimate is over the cost threshold."))
+        reasons.append(("T2", "The cost estimate is over the threshold."))
     tier: Tier = "T3"
     for found, _ in reasons:
         tier = raise_to(tier, found)
     why = tuple(dict.fromkeys(reason for found, reason in reasons if found == tier))
-    return tier, why or ("It can be undone and touches nothing sensitive.",)
+    return tier, why or ("Can be undone, and changes nothing sensitive.",)
 
 
 def raise_to(tier: Tier, at_least: Tier) -> Tier:
@@ -79,7 +79,7 @@ def _by_words(text: str, policy: Policy) -> Iterable[tuple[Tier, str]]:
     for tier, rule in policy.tiers.items():
         if rule.words:
             for match in _words(rule.words).finditer(text):
-                yield tier, f"The plan speaks of '{match.group().lower()}'."
+                yield tier, f"The plan mentions '{match.group().lower()}'."
 
 
 @lru_cache(maxsize=16)

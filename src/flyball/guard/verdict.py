@@ -33,7 +33,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return not any(v.verdict == "deny" and v.rule in NOT_WAIVABLE for v in (self, *self.findings))
 
 
-ORDINARY = Verdict("allow", "ordinary", "Nothing here needs a person.")
+ORDINARY = Verdict("allow", "ordinary", "No rule applies.")
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

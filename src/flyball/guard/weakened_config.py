@@ -1,4 +1,4 @@
-"""Weakened tests by configuration: what runs, what is left out, and how much is enough."""
+"""Tests weakened through configuration: which tests run, and which coverage is enough."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -58,13 +58,13 @@ def config_faults(path: str, removed: Sequence[str] | None, added: Sequence[str]
         return
     old, new = list(removed or ()), list(added or ())
     if _FILES.search(path) and _more(_RISKY, old, new):
-        yield "the configuration leaves tests or coverage out"
+        yield "the configuration excludes tests or coverage"
     if _CHECKED.search(path) and _more(_UNCHECKED, old, new):
-        yield "a checker is told to look away"
+        yield "a checker is made less strict"
     if _lower(old, new):
         yield "a threshold is lowered"
     if any(_OWNED.search(x) for x in old) and not _kept(old, new):
-        yield "the configuration of the tests is changed"
+        yield "the test configuration is changed"
 
 
 def _more(pattern: Lazy, old: Sequence[str], new: Sequence[str]) -> bool:

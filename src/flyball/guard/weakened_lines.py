@@ -1,4 +1,4 @@
-"""Weakened tests in any language, from removed and added lines alone."""
+"""Weakened tests in any language, by removed and added lines alone."""
 
 import ast
 from collections import Counter
@@ -52,7 +52,7 @@ def _switched_off(
     if _more(words.SKIPS[tongue], before, after):
         yield "a test is skipped"
     if not is_new and tongue in words.CONDITIONS and _more(words.CONDITIONS[tongue], before, after):
-        yield "a test is skipped under a condition"
+        yield "a test is skipped conditionally"
     if _more(words.HOOKS, removed, added):
         yield "a hook changes which tests run or how they end"
     if _more(words.REPLACED, removed, added):
@@ -69,7 +69,7 @@ def _without_texts(lines: Sequence[str], tongue: Language) -> list[str]:
 
 def _gained(removed: Sequence[str], added: Sequence[str]) -> Iterable[str]:
     if _more(words.FLAKES, removed, added):
-        yield "a test is repeated until it passes"
+        yield "a test is retried until it passes"
     if _more(words.SWALLOWS, removed, added) or _idle_catches(added) > _idle_catches(removed):
         yield "a failure is swallowed"
     if _more(words.UNREACHED, removed, added):
@@ -108,7 +108,7 @@ def _lost_tests(
         yield f"{min(missing)} is deleted"
     marks = _count(words.MARKS, removed) - _count(words.MARKS, added)
     if marks > 0 and missing.total() <= new.total() and not gone:
-        yield "a test is no longer marked as one"
+        yield "a test has lost its marker"
 
 
 def _all_moved(removed: Sequence[str], added: Sequence[str], elsewhere: Sequence[str]) -> bool:
@@ -219,6 +219,6 @@ def source_faults(added: Sequence[str]) -> Iterable[str]:
     if not any(word in text for word in words.OF_TESTS):
         return
     if words.GAMED.search(text):
-        yield "the code asks whether it is being tested"
+        yield "the code checks whether it runs in a test"
     if words.RUN_ANYWAY.search(text):
         yield "tests are run so that they cannot fail"

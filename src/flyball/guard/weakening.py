@@ -1,7 +1,7 @@
-"""Tests that are made to pass instead of code that is made to work.
+"""Tests that are weakened so that they pass.
 
-New and stronger tests are ordinary, and so are tests that move, are renamed or are put in another form with as
-many assertions of the same strength. What a test loses is a question for a person.
+New and stronger tests are fine, and so are tests that move, are renamed or are rewritten with as many assertions of
+the same strength. If a test loses something, a person is asked.
 """
 
 import re
@@ -58,7 +58,7 @@ def weakenings(
             yield Verdict(word, "test-weakening", f"{edit.path}: {weak.reason}.", edit.path, weak.line)
     for change, file in zip(changes, files, strict=True):
         if is_symlink(change) and is_test(file):
-            yield Verdict(word, "test-weakening", f"{file}: a test becomes a link.", file)
+            yield Verdict(word, "test-weakening", f"{file}: a test is replaced by a link.", file)
 
 
 def _edit(change: Change, path: str, text: tuple[str | None, str | None] | None) -> Edit:
@@ -145,7 +145,7 @@ def _of_edit(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Weak
         yield Weak("a test is renamed so that it no longer runs")
     yield from (Weak(reason) for reason in config_faults(path, edit.removed, edit.added))
     if is_conftest(path) and edit.added is None and change.op in ("add", "modify"):
-        yield Weak("it decides how tests run, and its text is not known")
+        yield Weak("it controls how tests run, and its text is unknown")
     if is_near_test(path) or _tests_within(edit):
         yield from _of_tests(edit, edits, moved)
     elif edit.added:
@@ -167,7 +167,7 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Wea
     change = edit.change
     if edit.added is None and edit.removed is None:
         if change.op == "modify" and is_test(edit.path) and change.lines_deleted > change.lines_added:
-            yield Weak("a test becomes shorter, and its text is not known")
+            yield Weak("a test gets shorter, and its text is unknown")
         return
     if language(edit.path) == "python" and edit.new is not None:
         if edit.old and only_grew(edit.old, edit.new):

@@ -1,14 +1,16 @@
-"""Hooks of agents: what an agent wants to do passes the guard before it is done (GUARD-2).
+"""Hooks of agents: every tool call passes the guard before it runs (GUARD-2).
 
-    settings   how each CLI is told to ask us
-    program    what the CLI starts: it hands the question to the driver, else judges by itself, else refuses
-    desk       the driver's side: judges at once, writes down every question, ruling and result
-    brief      what a judge goes by, pinned by its hash
-    payload    what the CLIs say and how each wants to be answered
-    tools      which tool does what
-    places     where a path of the agent's leads
-    question   what a person is asked, and what nobody can be asked
-    judge      the verdict
+    cli_settings    how each CLI is told to call our hook
+    program         what the CLI starts: asks the driver, else judges by itself, else denies
+    server          the driver's side: judges, and records every call, verdict and result
+    without_driver  the verdict when no driver answers
+    brief           what the verdict is based on, pinned by its hash
+    payload         what the CLIs send and how each wants to be answered
+    tools           what each tool does
+    tool_calls      the verdict on a tool call
+    real_paths      where a path of the agent leads
+    question        what a person is asked, and which calls cannot be asked about
+    action_log      the record of an act's tool calls
 
 Nothing is imported here: `program` is started anew for every tool call.
 """

@@ -1,9 +1,9 @@
-"""What the CLIs say on a hook's standard input, and how each is answered.
+"""What the CLIs send on a hook's standard input, and how each is answered.
 
 Laws:
-- A refusal is exit code 2 with the reason on standard error: Claude Code, Codex and Gemini all take that as no.
-  Anything else that goes wrong in a hook (another code, words that are no JSON, a timeout) they take as yes.
-- What comes after a tool has run, or beside it, is only written down: its answer is always empty and 0.
+- A deny is exit code 2 with the reason on standard error: Claude Code, Codex and Gemini all take that as no.
+  They take any other failure of a hook (another code, output that is not JSON, a timeout) as yes.
+- A message after a tool has run, or about something else, is only recorded: its answer is always empty and 0.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ TOOL_MOST, NAME_MOST = 80, 200  # of a tool's name; of what else a CLI gives nam
 
 
 class BadPayload(Exception):
-    """The payload is none that a judge can go by."""
+    """The payload cannot be judged."""
 
 
 class HookCall(Struct, frozen=True, kw_only=True):
-    """One word of a CLI to its hook, in the shape that all three share."""
+    """One message of a CLI to its hook, in the form that all three share."""
 
     agent: Agent
     event: str
@@ -59,17 +59,17 @@ class Reply(Struct, frozen=True):
 
 
 def read(data: bytes, agent: str, moment: str) -> HookCall:
-    """The payload as a HookCall; BadPayload if it cannot be one of that agent at that moment."""
+    """The payload as a HookCall; BadPayload if that agent cannot send it at that moment."""
     if agent not in AGENTS:
-        raise BadPayload(f"'{agent}' is no agent whose hooks are known")
+        raise BadPayload(f"unknown agent '{agent}'")
     row = _row(data)
     event = str(row.get("hook_event_name", ""))
     expected = PRE if moment == "pre" else POST if moment == "post" else ()
     if expected and event not in expected:
-        raise BadPayload(f"'{event}' is no event of this kind")
+        raise BadPayload(f"unexpected event '{event}'")
     given = row.get("tool_input", {})
     if moment == "pre" and (not isinstance(given, dict) or not isinstance(row.get("tool_name"), str)):
-        raise BadPayload("it names no tool and input")
+        raise BadPayload("no tool name or input")
     return HookCall(
         agent=agent,
         event=event,
@@ -88,7 +88,7 @@ def _row(data: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError) as broken:
-        raise BadPayload(f"it is no JSON object ({broken})") from None
+        raise BadPayload(f"not a JSON object ({broken})") from None
 
 
 def _result(row: dict[str, Any]) -> str:
@@ -109,12 +109,12 @@ def _failed(came: object) -> bool:
 
 
 def refuse(reason: str) -> Reply:
-    """No, in the one form that all three take as no."""
-    return Reply(REFUSED, "", f"Flyball's guard refused this: {reason}\n")
+    """Deny, in the one form that all three CLIs understand."""
+    return Reply(REFUSED, "", f"Denied by Flyball: {reason}\n")
 
 
 def allow(word: HookCall) -> Reply:
-    """Yes, as that CLI wants to hear it. Codex takes silence for yes and knows no other."""
+    """Allow, in the form that this CLI expects. Codex takes an empty answer as yes."""
     if word.agent == "claude":
         return Reply(0, json.dumps(_claude_yes(word)) + "\n")
     return Reply(0, '{"decision": "allow"}\n' if word.agent == "gemini" else "")
@@ -124,5 +124,5 @@ def _claude_yes(word: HookCall) -> dict[str, Any]:
     said: dict[str, Any] = {"hookEventName": word.event}
     if word.event == "PermissionRequest":
         return {"hookSpecificOutput": {**said, "decision": {"behavior": "allow"}}}
-    reason = "Flyball's guard let it pass."
+    reason = "Allowed by Flyball."
     return {"hookSpecificOutput": {**said, "permissionDecision": "allow", "permissionDecisionReason": reason}}

@@ -39,7 +39,7 @@ def main(argv: "list[str]") -> int:
         code, out, err = (
             REFUSED,
             b"",
-            f"The guard cannot answer ({type(fault).__name__}: {fault}).\n".encode(),
+            f"Flyball could not check this call ({type(fault).__name__}: {fault}).\n".encode(),
         )
     if quiet:
         return 0
@@ -52,7 +52,7 @@ def _be_quick(quiet: bool) -> None:
     """By the wall a clean refusal; by the processor the end, which the line in `settings` makes a refusal."""
 
     def late(_number: int, _frame: object) -> "NoReturn":
-        os.write(2, b"The guard took too long.\n")
+        os.write(2, b"Flyball took too long to check this call.\n")
         os._exit(0 if quiet else REFUSED)
 
     signal.signal(signal.SIGALRM, late)
@@ -84,7 +84,7 @@ def answer(moment: str, agent: str, brief: str, sha256: str, payload: bytes) -> 
     folder = os.path.dirname(os.path.abspath(brief))
     said = ask_driver(folder, moment if pinned else "tampered", agent, payload, b'"confined":true' in data)
     if not pinned:
-        return REFUSED, b"", b"Flyball's guard refused this: the rules are not those of this run.\n"
+        return REFUSED, b"", b"Denied by Flyball: the rules of this run were changed.\n"
     return said or _by_itself(data, moment, agent, payload)
 
 

@@ -1,7 +1,7 @@
-"""What a person is asked about one tool call, and which calls nobody can be asked about.
+"""What a person is asked about one tool call, and which calls cannot be asked about.
 
-Law: a grant covers nothing that the question did not show. A call that does not fit into it whole, or holds what must
-be hidden, is refused and cannot be granted.
+Law: an approval covers nothing that the question did not show. A call that does not fit into the question, or contains
+a secret, is denied and cannot be approved.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 from flyball.agents.hooks.payload import TOOL_MOST, HookCall
 from flyball.guard.verdict import Verdict
 
-CALL_MOST, REASON_MOST = 1_500, 300  # with all that stands around them less than what the journal keeps
+CALL_MOST, REASON_MOST = 1_500, 300  # with the rest of the question less than the journal keeps
 UNBOUND = ("description", "justification", "timeout")  # what the agent says of it, and how long it may take
-WHERE_TO = "Do it in smaller steps, or by a program of the repository."
+WHERE_TO = "Split it into smaller steps, or put it in a script of the repository."
 
 
 def binding(word: HookCall) -> dict[str, Any]:
-    """The part of the input that a grant is bound to: all that matters for what is done."""
+    """The part of the input that an approval is bound to: everything that changes what the call does."""
     return {name: value for name, value in word.input.items() if name not in UNBOUND}
 
 
@@ -31,20 +31,20 @@ def call(word: HookCall, workspace: str) -> str:
     return f"{word.tool}: " + " ".join(part for part in (command, more, place) if part)
 
 
-def askable(word: HookCall, workspace: str, found: Verdict) -> Verdict:
-    """An ask, if a person can be shown the whole of it; else a refusal."""
+def askable(word: HookCall, workspace: str, verdict: Verdict) -> Verdict:
+    """The ask itself, if a person can be shown all of the call; else a deny."""
     from flyball.guard.secrets import redact
 
     text = call(word, workspace)
     if len(word.tool) > TOOL_MOST or len(text) > CALL_MOST:
-        why = f"A person would have to be asked, and it is too long to be shown whole. {WHERE_TO}"
-        return Verdict("deny", f"{found.rule}/too-long", f"{found.reason[:REASON_MOST]} {why}")
+        why = f"This needs approval, but it is too long to show in full. {WHERE_TO}"
+        return Verdict("deny", f"{verdict.rule}/too-long", f"{verdict.reason[:REASON_MOST]} {why}")
     if redact(text) != text or not all(sign.isprintable() or sign in "\n\t" for sign in text):
-        why = "A person would have to be asked, and it holds a secret or signs that cannot be shown."
-        return Verdict("deny", f"{found.rule}/hidden", f"{found.reason[:REASON_MOST]} {why}")
-    return found
+        why = "This needs approval, but it contains a secret or characters that cannot be shown."
+        return Verdict("deny", f"{verdict.rule}/hidden", f"{verdict.reason[:REASON_MOST]} {why}")
+    return verdict
 
 
-def question(word: HookCall, workspace: str, found: Verdict) -> str:
-    """What it wants to do, and why that is not simply allowed."""
-    return f"{call(word, workspace)} ({found.rule}: {found.reason[:REASON_MOST]})"
+def question(word: HookCall, workspace: str, verdict: Verdict) -> str:
+    """What the call does, and why it needs approval."""
+    return f"{call(word, workspace)} ({verdict.rule}: {verdict.reason[:REASON_MOST]})"

@@ -33,7 +33,7 @@ LINES_MOST = 16  # at once; who comes when all are taken judges by itself
 HEAD_MOST, PAYLOAD_MOST = 100, 8 << 20
 PATIENCE_S = 5.0  # for the whole of a question, and again for the whole of its answer
 SHOWN_MOST = 200
-SAID = "A person will be asked about it when your turn has ended. Go on without it, or end your turn now."
+ASKED = "A person will be asked about it after your turn. Continue without it, or end your turn now."
 
 
 class HookServer:
@@ -104,9 +104,9 @@ class HookServer:
     def answer(self, moment: str, agent: str, payload: bytes) -> Reply:
         """The reply to one word of a CLI, written down before it is given."""
         if moment == "tampered":
-            found = Verdict("deny", "tampering", "The hook's brief is not the one of this act.")
-            self.record.asked(HookCall(agent="claude", event="", moment="pre", tool=agent[:20]), found)
-            return refuse(found.reason)
+            verdict = Verdict("deny", "tampering", "The hook's rules were changed.")
+            self.record.asked(HookCall(agent="claude", event="", moment="pre", tool=agent[:20]), verdict)
+            return refuse(verdict.reason)
         try:
             word = read(payload, agent, moment)
         except BadPayload as odd:
@@ -119,25 +119,25 @@ class HookServer:
     def _unread(self, odd: BadPayload, moment: str) -> Reply:
         if moment != "pre":
             return Reply()
-        found = Verdict("deny", "unreadable", f"The question cannot be read: {odd}.")
-        self.record.asked(HookCall(agent="claude", event="", moment="pre"), found)
-        return refuse(found.reason)
+        verdict = Verdict("deny", "unreadable", f"Cannot read the call: {odd}.")
+        self.record.asked(HookCall(agent="claude", event="", moment="pre"), verdict)
+        return refuse(verdict.reason)
 
     def _ruled(self, word: HookCall) -> Reply:
-        found = judge(word, self.brief, self.real)
+        verdict = judge(word, self.brief, self.real)
         call = fingerprint(word)
-        if found.verdict == "ask" and self._takes_grant(call):
-            found = GRANTED
-        asks = question(word, self.brief.workspace, found) if found.verdict == "ask" else ""
-        self.record.asked(word, found, call, asks)
+        if verdict.verdict == "ask" and self._takes_grant(call):
+            verdict = GRANTED
+        asks = question(word, self.brief.workspace, verdict) if verdict.verdict == "ask" else ""
+        self.record.asked(word, verdict, call, asks)
         if self.show:
             self.show(shortened(f"{word.tool} {word.asked}", SHOWN_MOST))
-        if found.verdict == "allow":
+        if verdict.verdict == "allow":
             return allow(word)
-        if self.alarm and is_critical(found, self.brief):
+        if self.alarm and is_critical(verdict, self.brief):
             self.alarm()
-        more = f" {SAID}" if found.verdict == "ask" else ""
-        return refuse(f"{found.reason} ({found.rule}).{more}")
+        more = f" {ASKED}" if verdict.verdict == "ask" else ""
+        return refuse(f"{verdict.reason} ({verdict.rule}).{more}")
 
     def _takes_grant(self, call: str) -> bool:
         """What a person allowed for once is used up by its first use."""

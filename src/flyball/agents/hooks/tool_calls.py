@@ -1,11 +1,10 @@
-"""The guard's word on one tool call, before it is made.
+"""The verdict on one tool call, before it runs.
 
-A command is judged by the command guard where it would run. What a tool writes is judged by the path rules of the
-change guard; where those would only ask, it goes through here: the change is asked about at the end of the turn,
-when the whole of it can be shown. A read is judged as `cat` would be. What is too much to be judged while the agent
-waits is refused.
+A command is judged by the command guard, where it would run. A write is judged by the path rules of the change guard;
+if they only ask, it is allowed here, and a person is asked at the end of the turn, when the whole change can be shown.
+A read is judged like `cat`. A call that is too large to judge while the agent waits is denied.
 
-Where there is no driver this is loaded anew for each call, so what only some calls need is imported by these.
+Without a driver this module is loaded anew for each call, so what only some calls need is imported where it is used.
 """
 
 from __future__ import annotations
@@ -24,51 +23,51 @@ from flyball.guard.change import Change
 from flyball.guard.commands import CommandPolicy, judge_command, project_policy
 from flyball.guard.verdict import ORDINARY, Decision, Verdict, severity, worst
 
-Real = Callable[[str], str]  # where a path of the agent's really leads, as the agent would name it
+Real = Callable[[str], str]  # where a path of the agent really leads, as the agent would name it
 INPUT_MOST, PATHS_MOST = 256 << 10, 200
-GRANTED = Verdict("allow", "granted", "A person allowed exactly this.")
+GRANTED = Verdict("allow", "granted", "Approved by a person.")
 
 
-def judge(word: HookCall, brief: Brief, real: Real) -> Verdict:
-    """Allow, ask or deny. Whatever goes wrong while judging is a refusal."""
+def judge(call: HookCall, brief: Brief, real: Real) -> Verdict:
+    """Allow, ask or deny. An internal error is a deny."""
     try:
-        found = _judged(word, brief, real)
-        return askable(word, brief.workspace, found) if found.verdict == "ask" else found
+        verdict = _judged(call, brief, real)
+        return askable(call, brief.workspace, verdict) if verdict.verdict == "ask" else verdict
     except Exception as fault:  # fail closed: a fault of ours must not let a call through
         return Verdict(
-            "deny", "guard-error", f"The guard could not judge this call ({type(fault).__name__})."
+            "deny", "guard-error", f"Internal error while checking this call ({type(fault).__name__})."
         )
 
 
-def fingerprint(word: HookCall) -> str:
-    """What a person's grant is bound to: the tool, all of its input that matters, and where."""
+def fingerprint(call: HookCall) -> str:
+    """What an approval is bound to: the tool, all of its input that matters, and the directory."""
     import hashlib
 
-    said = json.dumps([word.tool, word.cwd, binding(word)], sort_keys=True)
+    said = json.dumps([call.tool, call.cwd, binding(call)], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def _judged(word: HookCall, brief: Brief, real: Real) -> Verdict:
-    what = tool_use(word.tool, word.input, word.cwd)
-    if _is_too_much(what, word):
-        told = "This call says more at once than can be judged while it waits. Do it in smaller steps."
-        return Verdict("deny", "too-much", told)
-    named = _named(word.tool, brief)
-    found = _of_kind(what, word, brief, real)
+def _judged(call: HookCall, brief: Brief, real: Real) -> Verdict:
+    what = tool_use(call.tool, call.input, call.cwd)
+    if _is_too_much(what, call):
+        reason = "This call is too large to check. Split it into smaller steps."
+        return Verdict("deny", "too-much", reason)
+    named = _named(call.tool, brief)
+    verdict = _of_kind(what, call, brief, real)
     if named and named.verdict == "allow":
-        return named if what.kind in ("network", "unknown") else found
-    return worst([named, found]) if named else found
+        return named if what.kind in ("network", "unknown") else verdict
+    return worst([named, verdict]) if named else verdict
 
 
-def _is_too_much(what: ToolUse, word: HookCall) -> bool:
-    size = len(word.asked.encode("utf-8", "replace"))
+def _is_too_much(what: ToolUse, call: HookCall) -> bool:
+    size = len(call.asked.encode("utf-8", "replace"))
     return size > INPUT_MOST or len(what.writes) + len(what.paths) > PATHS_MOST
 
 
-def _of_kind(what: ToolUse, word: HookCall, brief: Brief, real: Real) -> Verdict:
+def _of_kind(what: ToolUse, call: HookCall, brief: Brief, real: Real) -> Verdict:
     match what.kind:
         case "command":
-            return _command(what, word, brief)
+            return _command(what, call, brief)
         case "edit":
             return _edit(what, brief, real)
         case "read":
@@ -78,24 +77,24 @@ def _of_kind(what: ToolUse, word: HookCall, brief: Brief, real: Real) -> Verdict
         case "plain":
             return ORDINARY
         case "odd":
-            told = f"The tool '{word.tool}' is not known with this input."
-            return worst([Verdict("ask", "unknown-input", told), _unknown(word, brief)])
+            reason = f"Unexpected input for the tool '{call.tool}'."
+            return worst([Verdict("ask", "unknown-input", reason), _unknown(call, brief)])
         case "unknown":
-            return _unknown(word, brief)
+            return _unknown(call, brief)
 
 
-def _unknown(word: HookCall, brief: Brief) -> Verdict:
-    told = f"The tool '{word.tool[:TOOL_MOST]}' is not known."
-    return Verdict(brief.policy.tools.unknown, "unknown-tool", told)
+def _unknown(call: HookCall, brief: Brief) -> Verdict:
+    reason = f"Unknown tool '{call.tool[:TOOL_MOST]}'."
+    return Verdict(brief.policy.tools.unknown, "unknown-tool", reason)
 
 
 def _named(tool: str, brief: Brief) -> Verdict | None:
     """What the policy says of this tool by name; the strictest of the patterns that fit."""
     fits: list[Decision] = [
-        word for name, word in brief.policy.tools.named.items() if fnmatchcase(tool, name)
+        decision for name, decision in brief.policy.tools.named.items() if fnmatchcase(tool, name)
     ]
-    found = [Verdict(word, "tool", f"The policy says so of the tool '{tool[:TOOL_MOST]}'.") for word in fits]
-    return worst(found) if found else None
+    reason = f"The policy has a rule for the tool '{tool[:TOOL_MOST]}'."
+    return worst(Verdict(decision, "tool", reason) for decision in fits) if fits else None
 
 
 # ---- commands --------------------------------------------------------------------------------------------
@@ -105,9 +104,9 @@ def command_policy(brief: Brief) -> CommandPolicy:
     return project_policy(brief.workspace, brief.home, brief.policy.commands, brief.state_dirs)
 
 
-def _command(what: ToolUse, word: HookCall, brief: Brief) -> Verdict:
+def _command(what: ToolUse, call: HookCall, brief: Brief) -> Verdict:
     """Judged with a `cd` before it where the agent is not at the top of its workspace."""
-    places = [place for place in (word.cwd, what.cwd) if place and place.rstrip("/") != brief.workspace]
+    places = [place for place in (call.cwd, what.cwd) if place and place.rstrip("/") != brief.workspace]
     line = "".join(f"cd {shlex.quote(place)}\n" for place in places) + what.command
     beside = [Verdict("ask", "background", what.beside)] if what.beside else []
     return worst([judge_command(line, command_policy(brief)), *beside])
@@ -140,26 +139,28 @@ def _edit(what: ToolUse, brief: Brief, real: Real) -> Verdict:
         added = tuple(text.splitlines())
         names = dict.fromkeys([where, real(where)])
         changes += [Change(path=name, op=kind, lines_added=len(added), added=added) for name in names]
-    ruling = judge_changes(changes, brief.policy, workspace=brief.workspace)
-    found = worst(v for v in ruling.findings if v.rule not in ("name-collision",))
-    if found.rule == "outside" and all(_is_scratch(change.path, brief) for change in changes):
-        return Verdict("deny", "temporary", f"{found.reason} Only the workspace is written to.")
-    if severity(found) == 1:
-        return Verdict("allow", found.rule, f"{found.reason} It is asked about at the end of the turn.")
-    return found
+    findings = judge_changes(changes, brief.policy, workspace=brief.workspace).findings
+    verdict = worst(finding for finding in findings if finding.rule != "name-collision")
+    if verdict.rule == "outside" and all(_is_scratch(change.path, brief) for change in changes):
+        return Verdict("deny", "temporary", f"{verdict.reason} Write only to the workspace.")
+    if severity(verdict) == 1:
+        return Verdict(
+            "allow", verdict.rule, f"{verdict.reason} A person will be asked at the end of the turn."
+        )
+    return verdict
 
 
 def _is_scratch(path: str, brief: Brief) -> bool:
-    """A place where agents like to put notes; to try it is no sign of ill will."""
+    """A place where agents often put notes: trying it is no attack."""
     return ".." not in path and path.startswith(("/tmp/", "/var/tmp/", f"{brief.home}/", "~/."))
 
 
-def is_critical(found: Verdict, brief: Brief) -> bool:
-    """CTO-7: refused for a reason after which nothing more should be tried."""
-    return found.verdict == "deny" and found.rule in brief.policy.commands.critical
+def is_critical(verdict: Verdict, brief: Brief) -> bool:
+    """CTO-7: denied for a reason that ends the turn."""
+    return verdict.verdict == "deny" and verdict.rule in brief.policy.commands.critical
 
 
 def _network(brief: Brief) -> Verdict:
     if brief.network != "all":
-        return Verdict("deny", "network", "This run has no network but its own computer.")
-    return Verdict(brief.policy.tools.network, "network", "It goes out to the network.")
+        return Verdict("deny", "network", "This run has no network access except to this machine.")
+    return Verdict(brief.policy.tools.network, "network", "Uses the network.")

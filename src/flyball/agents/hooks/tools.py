@@ -1,4 +1,4 @@
-"""What the tools of Claude Code, Codex and Gemini do, by name. What is not listed here is unknown, never harmless."""
+"""What the tools of Claude Code, Codex and Gemini do, by name. A tool that is not listed is unknown, never harmless."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Write(NamedTuple):
 
 
 class ToolUse(Struct, frozen=True, kw_only=True):
-    """What a tool call is about to do, in the guard's terms."""
+    """What a tool call does, in the guard's terms."""
 
     kind: Kind
     command: str = ""
@@ -63,12 +63,12 @@ PLAIN = (  # they think, plan, look at their own processes or call on others who
     *("AskUserQuestion", "write_todos", "update_plan", "ask_user", "write_stdin_poll"),
 )
 BESIDE = {
-    "run_in_background": "It would go on in the background.",
-    "is_background": "It would go on in the background.",
-    "dangerouslyDisableSandbox": "It would leave the sandbox of its own CLI.",
-    "with_escalated_permissions": "It would leave the sandbox of its own CLI.",
-    "sandbox_permissions": "It would leave the sandbox of its own CLI.",
-    "additional_permissions": "It would leave the sandbox of its own CLI.",
+    "run_in_background": "Runs in the background.",
+    "is_background": "Runs in the background.",
+    "dangerouslyDisableSandbox": "Leaves the sandbox of its CLI.",
+    "with_escalated_permissions": "Leaves the sandbox of its CLI.",
+    "sandbox_permissions": "Leaves the sandbox of its CLI.",
+    "additional_permissions": "Leaves the sandbox of its CLI.",
 }
 NOTHING = (None, False, 0, "", "use_default")  # asked for by none of these words
 LINE, PATCH = ("command", "cmd"), ("command", "input", "patch")
@@ -77,7 +77,7 @@ FROM = ("dir_path", "directory", "workdir", "cwd")
 
 
 def tool_use(tool: str, given: dict[str, Any], cwd: str) -> ToolUse:
-    """What the call is about to do. A known tool whose input is not as expected is odd."""
+    """What the call does. A known tool with unexpected input is odd."""
     try:
         return _known(tool, given, cwd)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
@@ -99,7 +99,7 @@ def _known(tool: str, given: dict[str, Any], cwd: str) -> ToolUse:
 
 
 def _only(given: dict[str, Any], names: tuple[str, ...]) -> str:
-    """The text under one of these names. Under two of them, nobody knows which one counts."""
+    """The text under one of these names. Under two of them it is unclear which one counts."""
     (value,) = (given[name] for name in names if given.get(name) is not None)
     if not isinstance(value, str):
         raise TypeError("it is not one text")
@@ -108,13 +108,13 @@ def _only(given: dict[str, Any], names: tuple[str, ...]) -> str:
 
 def _named(given: dict[str, Any], names: tuple[str, ...]) -> list[str]:
     """Every path that the call names, whichever of them the tool goes by."""
-    found: list[str] = []
+    paths: list[str] = []
     for name in dict.fromkeys(names):
         value: Any = given.get(name) or []
-        found += cast("list[str]", value) if isinstance(value, list) else [value]
-    if not all(isinstance(path, str) for path in cast("list[object]", found)):
+        paths += cast("list[str]", value) if isinstance(value, list) else [value]
+    if not all(isinstance(path, str) for path in cast("list[object]", paths)):
         raise TypeError("a path is no text")
-    return found
+    return paths
 
 
 def _cwd(given: dict[str, Any], cwd: str) -> str:
@@ -146,16 +146,16 @@ def _patched(patch: str) -> tuple[Write, ...]:
 
     Codex takes a mark with blanks around it too, and ends a line at "\\n" alone.
     """
-    found: list[tuple[str, str, list[str]]] = []
+    files: list[tuple[str, str, list[str]]] = []
     for line in patch.split("\n"):
         mark = line.strip()
         if mark.startswith("***") and mark not in OTHER_MARKS:
-            found.append((*_marked(mark), []))
-        elif line.startswith("+") and found:
-            found[-1][2].append(line[1:])
-    if not found:
+            files.append((*_marked(mark), []))
+        elif line.startswith("+") and files:
+            files[-1][2].append(line[1:])
+    if not files:
         raise ValueError("the patch names no file")
-    return tuple(Write(path, op, "\n".join(added)) for path, op, added in found)
+    return tuple(Write(path, op, "\n".join(added)) for path, op, added in files)
 
 
 def _marked(line: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""A ruling without a driver: by the pinned brief, in the hook's own process. Nobody can be asked, so ask is no.
+"""The verdict without a driver: by the pinned brief, in the hook's own process. Nobody can be asked, so ask is deny.
 
-What was ruled is noted in a file in the agent's private home. The agent can write there: it could take away a note
-or add one, but only of what the policy allows, or of what did not run; the driver marks these as seen by nobody.
+Each verdict is noted in a file in the agent's private home. The agent can write there: it could remove a note or add
+one, but only about calls that the policy allows or that did not run. The driver marks these notes as unwitnessed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _replied(brief: Brief, moment: str, agent: str, payload: bytes) -> Reply:
     try:
         word = read(payload, agent, moment)
     except BadPayload as odd:
-        return refuse(f"the question cannot be read: {odd}.")
+        return refuse(f"cannot read the call: {odd}.")
     if word.moment != "pre":
         _note(brief, word, "", "", "")
         return Reply()
@@ -43,14 +43,12 @@ def _replied(brief: Brief, moment: str, agent: str, payload: bytes) -> Reply:
     verdict = "deny" if said.verdict == "ask" else said.verdict
     _note(brief, word, verdict, said.rule, said.reason)
     if said.verdict == "ask":
-        return refuse(
-            f"{said.reason} ({said.rule}). A person would have to be asked, and no driver is there to ask."
-        )
+        return refuse(f"{said.reason} ({said.rule}) This needs approval, but Flyball is not running.")
     return allow(word) if said.verdict == "allow" else refuse(f"{said.reason} ({said.rule})")
 
 
 def _note(brief: Brief, word: HookCall, verdict: str, rule: str, reason: str) -> None:
-    """Best effort: no disk, no note, and the ruling stands."""
+    """Best effort: without a disk there is no note, and the verdict still counts."""
     named = {"moment": word.moment, "tool": word.tool[:TOOL_MOST], "call": word.call[:NAME_MOST]}
     row = {**named, "input": word.asked[:INPUT_MOST], "failed": word.failed}
     line = json.dumps({**row, "verdict": verdict, "rule": rule, "reason": reason})
@@ -59,7 +57,7 @@ def _note(brief: Brief, word: HookCall, verdict: str, rule: str, reason: str) ->
 
 
 def _append(path: str, line: bytes) -> None:
-    """Only to a file: whatever else the agent has put there would hold the hook up."""
+    """Only to a regular file: a pipe that the agent puts there would block the hook."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fd = os.open(path, flags, 0o600)
     try:

@@ -49,7 +49,7 @@ def judge_argument(judge: CommandJudge, kind: str, arg: Arg, context: Context) -
 
 def _text(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if arg.unknown == 2 and (arg.loose or not arg.quoted or arg.text.startswith(HOLE)):
-        context.ask("opaque-operand", "An argument is not known until the command runs.")
+        context.ask("opaque-operand", "An argument is unknown until the command runs.")
 
 
 def _free(judge: CommandJudge, arg: Arg, context: Context) -> None:
@@ -58,18 +58,18 @@ def _free(judge: CommandJudge, arg: Arg, context: Context) -> None:
 
 def _extra(judge: CommandJudge, arg: Arg, context: Context) -> None:
     judge.check_paths_in([arg], context)
-    context.ask("unexpected-operand", f"The argument '{arg.text.replace(HOLE, '?')}' is unexpected.")
+    context.ask("unexpected-operand", f"Unexpected argument '{arg.text.replace(HOLE, '?')}'.")
 
 
 def _program(judge: CommandJudge, arg: Arg, context: Context) -> None:
-    context.deny("hidden-command", f"An option would run '{arg.text.replace(HOLE, '?')}'.")
+    context.deny("hidden-command", f"An option runs '{arg.text.replace(HOLE, '?')}'.")
 
 
 def _command(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """A command line given as one argument: judged like any other."""
     if HOLE in arg.text:
         rule = "remote-code" if arg.remote else "opaque-command"
-        context.deny(rule, "A command is put together from what nobody can know.")
+        context.deny(rule, "Runs a command that is unknown until it runs.")
         return
     for inner in context.in_new_shells():
         judge.text(arg.text, inner)
@@ -78,13 +78,11 @@ def _command(judge: CommandJudge, arg: Arg, context: Context) -> None:
 def _config(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """A file or folder that decides what runs: only the workspace's own."""
     if arg.text.lstrip().startswith("{"):
-        context.deny(
-            "hidden-command", "The settings are written into the command, where they can name any program."
-        )
+        context.deny("hidden-command", "Passes settings on the command line that can name any program.")
     judge.path("read", arg, context)
     for cwd in context.cwds:
         if HOLE not in arg.text and is_foreign(arg.text, cwd, judge.policy):
-            context.deny("foreign-code", f"'{arg.text}' is outside the workspace and would decide what runs.")
+            context.deny("foreign-code", f"'{arg.text}' decides what runs and is outside the workspace.")
 
 
 def _away(judge: CommandJudge, arg: Arg, context: Context) -> None:
@@ -96,14 +94,14 @@ def _away(judge: CommandJudge, arg: Arg, context: Context) -> None:
 
 def _script(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if arg.pipe or arg.remote or arg.text.startswith(("/dev/", "/proc/")):
-        context.deny("remote-code", "It would run code that no file of the workspace holds.")
+        context.deny("remote-code", "Runs code that is not in a file of the workspace.")
     elif arg.glob or arg.many:
         judge.path("read", arg, context)
-        context.ask("glob-operand", f"Nobody can tell which file '{arg.text}' would run.")
+        context.ask("glob-operand", f"Runs '{arg.text}', which may match any file.")
     elif "://" in arg.text:
         context.deny("remote-code", f"'{arg.text}' is code from the network.")
     elif arg.text == "-":
-        context.ask("inline-code", "It runs code from standard input.")
+        context.ask("inline-code", "Runs code from standard input.")
     else:
         _config(judge, arg, context)
 
@@ -112,7 +110,7 @@ def _test_id(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """`tests/test_a.py::test_b[c]`: the file must be the workspace's own."""
     path = re.split(r"::|\[", arg.text, maxsplit=1)[0]
     if path.startswith("@"):
-        context.ask("opaque-operand", f"'{path}' holds more arguments.")
+        context.ask("opaque-operand", f"'{path}' contains more arguments.")
     if path:
         _config(judge, Arg(path, unknown=arg.unknown, glob="*" in path and arg.glob), context)
 
@@ -120,7 +118,7 @@ def _test_id(judge: CommandJudge, arg: Arg, context: Context) -> None:
 def _packages(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """`./...`, `.`, `pkg/x`: packages of this module, or dotted module names."""
     if "@" in arg.text:
-        context.ask("install", f"'{arg.text}' would be fetched.")
+        context.ask("install", f"Downloads '{arg.text}'.")
     elif arg.text.startswith((".", "/", "~")):
         _config(judge, Arg(arg.text.removesuffix("...") or "."), context)
     else:
@@ -130,11 +128,11 @@ def _packages(judge: CommandJudge, arg: Arg, context: Context) -> None:
 def _url(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if arg.unknown and arg.from_output:
         rule = "local-upload" if is_loopback(arg.text) else "exfiltration"
-        context.deny(rule, "What is put into the address would be carried out.")
+        context.deny(rule, "Sends a command's output as part of the URL.")
     if _METADATA.search(arg.text):
-        context.deny("secret", "The address hands out the machine's credentials.")
+        context.deny("secret", "The URL returns the machine's credentials.")
     if arg.text.lower().startswith("file:"):
-        context.deny("hidden-read", "A file address reads a file in disguise.")
+        context.deny("hidden-read", "Reads a file through a file: URL.")
 
 
 def is_loopback(url: str) -> bool:
@@ -150,7 +148,7 @@ def _remote(judge: CommandJudge, arg: Arg, context: Context) -> None:
 def _suffix(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """The ending of a backup's name: with a slash it is another place."""
     if not re.fullmatch(r"[\w.~-]*", arg.text):
-        context.deny("path/outside", "The ending would put the file somewhere else.")
+        context.deny("path/outside", "The backup suffix contains a path.")
 
 
 def _added(judge: CommandJudge, arg: Arg, context: Context) -> None:
@@ -170,12 +168,12 @@ def _revision(judge: CommandJudge, arg: Arg, context: Context) -> None:
 def _plugin_name(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """A reporter or formatter: a name is one of the tool's own, a path is code."""
     if re.search(r"[/\\]|\.\w+$", arg.text) or HOLE in arg.text:
-        context.deny("hidden-command", f"'{arg.text.replace(HOLE, '?')}' would be loaded as code.")
+        context.deny("hidden-command", f"Loads '{arg.text.replace(HOLE, '?')}' as code.")
 
 
 def _makefile(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if arg.text == "-" or arg.pipe or arg.text.startswith(("/dev/", "/proc/")):
-        context.deny("hidden-command", "The makefile is no file of the workspace.")
+        context.deny("hidden-command", "The makefile is not a file of the workspace.")
     _config(judge, arg, context)
     if arg.text not in {"Makefile", "makefile", "GNUmakefile"}:
         context.ask("unlisted", f"'{arg.text.replace(HOLE, '?')}' is not the project's usual makefile.")
@@ -183,7 +181,7 @@ def _makefile(judge: CommandJudge, arg: Arg, context: Context) -> None:
 
 def _compiler_flags(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if re.search(r"extld|toolexec|-exec|plugin|extldflags|linkmode", arg.text) or HOLE in arg.text:
-        context.deny("hidden-command", "The flags can make the build run another program.")
+        context.deny("hidden-command", "These flags can make the build run another program.")
 
 
 def _cmake_variable(judge: CommandJudge, arg: Arg, context: Context) -> None:
@@ -193,9 +191,9 @@ def _cmake_variable(judge: CommandJudge, arg: Arg, context: Context) -> None:
     ):
         plain = re.fullmatch(r"gcc|g\+\+|clang|clang\+\+|cc|c\+\+|ccache|sccache|ON|OFF", value)
         if not plain:
-            context.deny("hidden-command", f"'{name}' names a program or where to find one.")
+            context.deny("hidden-command", f"'{name}' decides which program runs.")
     elif re.search(r"[$`;|&<>]", value) or HOLE in value:
-        context.ask("opaque-operand", f"The value of '{name}' is not plain.")
+        context.ask("opaque-operand", f"The value of '{name}' contains special characters.")
 
 
 def _assignment(judge: CommandJudge, arg: Arg, context: Context) -> None:

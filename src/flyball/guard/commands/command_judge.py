@@ -102,11 +102,11 @@ class CommandJudge:
     def path(self, use: str, arg: Arg, context: Context) -> None:
         """A path is judged from every directory the line may be in."""
         if arg.pipe and use in {"create", "delete"}:
-            context.ask("opaque-operand", f"It would {use} what is no file.")
+            context.ask("opaque-operand", "Uses a process substitution where a file is needed.")
         if arg.text == "-" or (arg.pipe and _PIPE.fullmatch(arg.text)):
             return
         if arg.many and use not in {"look", "read"}:
-            context.ask("many-files", f"It would {use} files that only a listing names.")
+            context.ask("many-files", "Changes files whose names come from another command.")
         if HOLE in arg.text or arg.word:
             self.opaque_path(use, arg, context)
         else:
@@ -127,7 +127,7 @@ class CommandJudge:
         prefix = posixpath.dirname(start if arg.word else start + "x")
         if prefix:
             self.known_path(use, Arg(prefix), context)
-        context.ask("opaque-operand", f"Nobody can tell which file it would {use}.")
+        context.ask("opaque-operand", f"The file to {use} is unknown until the command runs.")
 
     def known_path(self, use: str, arg: Arg, context: Context) -> None:
         text = self.policy.home + arg.text[1:] if re.match(r"~(?:/|$)", arg.text) else arg.text
@@ -138,17 +138,15 @@ class CommandJudge:
             if verdict:
                 context.add(verdict)
         if use in {"create", "write"} and posixpath.basename(text).startswith("-"):
-            context.ask(
-                "option-like-name", f"'{arg.text}' would be taken for an option wherever a glob finds it."
-            )
+            context.ask("option-like-name", f"'{arg.text}' looks like an option when a glob matches it.")
         if arg.glob and use not in {"look", "read"}:
-            context.ask("glob-operand", f"Nobody can tell which files '{arg.text}' would {use}.")
+            context.ask("glob-operand", f"'{arg.text}' may match any file.")
 
     def check_paths_in(self, args: list[Arg], context: Context) -> None:
         """Arguments of a command that nobody described: protected paths in them are still refused."""
         for arg in args:
             if arg.text == "flyball":
-                context.deny("guard", "It would change the guard itself.")
+                context.deny("guard", "Runs Flyball itself.")
             for text in {arg.text, *_LOOSE.split(arg.text)}:
                 if text and HOLE not in text and ("/" in text or "." in text or "~" in text):
                     self.check_path_in_text(text, context)
@@ -183,7 +181,7 @@ class CommandJudge:
     def check_download(self, script: Arg, context: Context) -> None:
         """A file that this very line brought in is code from the network."""
         if posixpath.normpath(script.text) in self.downloads:
-            context.deny("remote-code", f"'{script.text}' was fetched from the network just before.")
+            context.deny("remote-code", f"Runs '{script.text}', which this command line has just downloaded.")
 
     # --- commands
 
@@ -191,14 +189,14 @@ class CommandJudge:
         """Judges one command; the answer is what it puts out."""
         self.commands += 1
         if self.commands > CALLS_MOST:
-            context.ask("too-long", "The command line does too many things to judge; split it up.")
+            context.ask("too-long", "The command line has too many parts to check. Split it up.")
             return Stream("data")
         self.calls.append(tuple(args))
         head = args[0]
         if not head.literal or not head.text:
             self.opaque_command(head, args[1:], context)
         elif re.search(r"\s", head.text):
-            context.deny("opaque-command", f"'{head.text}' is no name of a command.")
+            context.deny("opaque-command", f"'{head.text}' is not a command name.")
         elif not self.by_rule(args, context):
             self.named(head.text, args[1:], context)
         return self.output(args, context)
@@ -206,22 +204,24 @@ class CommandJudge:
     def opaque_command(self, head: Arg, rest: list[Arg], context: Context) -> None:
         self.check_paths_in(rest, context)
         rule = "remote-code" if head.remote else "opaque-command"
-        context.deny(rule, "Nobody can tell which command would run; write its name plainly.")
+        context.deny(rule, "The command name is unknown until it runs. Write it out.")
 
     def by_rule(self, args: list[Arg], context: Context) -> bool:
         """The project's own rules: deny and ask add to the verdict, allow and declared replace the profile's."""
         texts = [arg.text for arg in args]
         for rule in self.policy.deny:
             if _begins(texts, rule):
-                context.deny("policy", rule.reason or "The policy says deny.")
+                context.deny("policy", rule.reason or "Denied by the policy.")
         for rule in self.policy.ask:
             if _begins(texts, rule):
-                context.ask("policy", rule.reason or "The policy says ask.")
+                context.ask("policy", rule.reason or "The policy asks for approval.")
         if not any(_begins(texts, rule) for rule in (*self.policy.allow, *self.policy.declared)):
             return False
         self.check_paths_in(args[1:], context)
         if not all(arg.literal for arg in args):
-            context.ask("opaque-operand", "A declared command gets an argument nobody can know.")
+            context.ask(
+                "opaque-operand", "A declared command gets an argument that is unknown until it runs."
+            )
         return True
 
     def named(self, word: str, rest: list[Arg], context: Context) -> None:
@@ -234,7 +234,7 @@ class CommandJudge:
         profile = profile_of(name)
         if profile is None:
             self.check_unknown_arguments(rest, context)
-            context.ask("unknown-command", f"Nothing is known of '{name}'.")
+            context.ask("unknown-command", f"Unknown command '{name}'.")
             return
         self.by_profile(profile, rest, context)
 
@@ -255,12 +255,14 @@ class CommandJudge:
         self.path("read", Arg(word), context)
         self.check_download(Arg(word), context)
         if name == "flyball":
-            context.deny("guard", "It is the guard's own command line.")
+            context.deny("guard", "Runs Flyball's own command line.")
         inside = all(place_of(word, cwd, self.policy) in {"inside", "delicate"} for cwd in context.cwds)
         if inside and (not profile_of(name) or _TOOL_FOLDER.fullmatch(folder)):
-            context.ask("unlisted-program", f"'{word}' is a file of the workspace, not a declared command.")
+            context.ask(
+                "unlisted-program", f"'{word}' is a file in the workspace and not a declared command."
+            )
         else:
-            context.deny("untrusted-program", f"'{word}' is not where a trusted '{name}' lives.")
+            context.deny("untrusted-program", f"'{word}' is not in a trusted directory.")
         return ""
 
     # --- profiles
@@ -275,9 +277,9 @@ class CommandJudge:
         if profile.rule in {"network", "install", "publish"}:
             context.report.network += 1
         if profile.is_service and any(_DESTROYS.fullmatch(arg.text) for arg in args[:3]):
-            context.deny("destruction", f"'{profile.name}' would destroy something elsewhere.")
+            context.deny("destruction", f"'{profile.name}' deletes something on a remote service.")
         if any(arg.loose for arg in args) and profile.name not in _TAKES_ANYTHING:
-            context.ask("opaque-operand", "What stands outside quotes may become options; put it in quotes.")
+            context.ask("opaque-operand", "An unknown value without quotes can turn into options. Quote it.")
         given = parse_arguments(profile, args)
         self.globs(profile, given, context)
         self.options(profile, given, context)
@@ -293,7 +295,7 @@ class CommandJudge:
                 self.check_paths_in([option.value] if option.value else [], context)
                 continue
             if SEVERITY[flag.verdict]:
-                reason = f"'{profile.name} {flag.name}' may not be used unasked ({flag.rule})."
+                reason = f"'{profile.name} {flag.name}' needs approval ({flag.rule})."
                 context.add(Verdict(flag.verdict, flag.rule, reason))
             if option.value is not None:
                 argument_kinds.judge_argument(
@@ -311,12 +313,12 @@ class CommandJudge:
         if profile.globs != "allow" and any(
             arg.glob and arg.text[:1] in "*?[" for arg in given.operands[:end]
         ):
-            reason = f"A file could be named like an option of '{profile.name}'; write './*' for '*'."
+            reason = f"A file name could be read as an option of '{profile.name}'. Use './*' instead of '*'."
             context.add(Verdict(profile.globs, "glob-option", reason))
 
     def unknown_flag(self, profile: Profile, name: str, context: Context) -> None:
         if profile.verdict == "allow":
-            context.ask("unknown-flag", f"Nothing is known of '{profile.name} {name}'.")
+            context.ask("unknown-flag", f"Unknown option '{profile.name} {name}'.")
 
     def operands(self, profile: Profile, given: Arguments, context: Context) -> None:
         if profile.sub:
@@ -344,13 +346,13 @@ class CommandJudge:
         inner = inner or (profile.sub.get("*") if head.literal else None)
         if inner is None:
             self.check_unknown_arguments(rest, context)
-            context.ask("unlisted", f"Nothing is known of '{profile.name} {head.text.replace(HOLE, '?')}'.")
+            context.ask("unlisted", f"Unknown command '{profile.name} {head.text.replace(HOLE, '?')}'.")
         else:
             self.by_profile(inner, rest if inner is not profile.sub.get("*") else given.operands, context)
 
     def bare(self, profile: Profile, context: Context) -> None:
         if profile.bare != "allow":
-            context.add(Verdict(profile.bare, "bare", f"'{profile.name}' alone needs a person's word."))
+            context.add(Verdict(profile.bare, "bare", f"'{profile.name}' without arguments needs approval."))
 
     def wrapped(self, profile: Profile, given: Arguments, context: Context) -> None:
         """`timeout 5 cmd …`: the inner command decides."""
@@ -361,7 +363,7 @@ class CommandJudge:
     def here(self, args: list[Arg], context: Context) -> None:
         """A command behind `builtin`, `command` or `time`: what it sets, it may set in this shell."""
         if context.depth >= 8:
-            context.deny("too-deep", "Wrappers are nested too deeply to judge.")
+            context.deny("too-deep", "Commands are nested too deeply to check.")
             return
         deeper = context.beyond_functions()
         self.command(args, deeper)

@@ -37,7 +37,7 @@ def disagreement(text: str, starts: frozenset[int]) -> str:
     if root.has_error:  # it does not know `[ a \\> b ]`: read once more with a comparison it knows
         root = _parser().parse(_COMPARED.sub(_known_comparison, source)).root_node
     if root.has_error:
-        return "the line is not plain bash"
+        return "a second parser cannot read it"
     places = (
         starts
         if text.isascii()
@@ -45,11 +45,11 @@ def disagreement(text: str, starts: frozenset[int]) -> str:
     )
     for seen, node in enumerate(_nodes(root)):
         if seen > NODES_MOST:
-            return "the line has too many parts"
+            return "it has too many parts"
         if node.is_missing:
-            return "something is missing in the line"
+            return "a second parser misses something"
         if node.type == "command_name" and node.start_byte not in places:
-            return "two readers see different commands in the line"
+            return "two parsers see different commands"
     return ""
 
 

@@ -28,7 +28,7 @@ def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolic
         return None
     if name in policy.harmless_env or _listed(name, "harmless"):
         return _harmless(name, value)
-    return Verdict("ask", "environment", f"Nothing says that setting '{name}' is harmless.")
+    return Verdict("ask", "environment", f"Sets '{name}', which is not on the list of harmless variables.")
 
 
 def _listed(name: str, which: str) -> bool:
@@ -39,7 +39,7 @@ def _listed(name: str, which: str) -> bool:
 def _harmless(name: str, value: Arg) -> Verdict | None:
     if _PLAIN_VALUE.fullmatch(value.text) and value.unknown < 2:
         return None
-    return Verdict("ask", "environment", f"The value of '{name}' is not plain.")
+    return Verdict("ask", "environment", f"The value of '{name}' contains special characters.")
 
 
 def _path_list(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
@@ -49,7 +49,7 @@ def _path_list(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
     usual = all(entry == policy.workspace or _USUAL_FOLDER.fullmatch(entry) for entry in entries)
     if value.literal and usual and places <= {"inside", "workspace"}:
         return Verdict("ask", "environment", f"'{name}' changes what code is loaded.")
-    return Verdict("deny", "environment", f"'{name}' would load code from where nobody looks for it.")
+    return Verdict("deny", "environment", f"'{name}' loads code from an unusual directory.")
 
 
 _SECRET = re.compile(

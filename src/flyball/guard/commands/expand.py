@@ -87,7 +87,7 @@ def expand(parts: tuple[Part, ...], context: Context, host: Host) -> list[Arg]:
     for variant in _braces(parts):
         found.extend(_fields(variant, context, host))
         if len(found) > WORDS_MOST:
-            raise Unreadable("too-long", "A word expands to too many arguments to judge; write them out.")
+            raise Unreadable("too-long", "A word expands to too many arguments to check. Write them out.")
     return found
 
 
@@ -115,7 +115,7 @@ def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
         else:
             atoms.append(part)
     if len(atoms) > ATOMS_MOST:
-        raise Unreadable("too-long", "A word with braces is too long to judge; write it out.")
+        raise Unreadable("too-long", "A word with braces is too long to check. Write it out.")
     return [tuple(_glued(variant)) for variant in _variants(atoms)]
 
 
@@ -125,14 +125,14 @@ def _variants(atoms: list[Part]) -> list[list[Part]]:
         return [atoms]
     start, end, commas = span
     if start and isinstance(atoms[start - 1], Var):
-        raise Unreadable("unreadable", "Braces right after a variable change its name; write it out.")
+        raise Unreadable("unreadable", "Braces right after a variable change its name. Write it out.")
     found: list[list[Part]] = []
     tails = _variants(atoms[end + 1 :])
     for choice in _choices(atoms, start, end, commas):
         for inner in _variants(choice):
             found.extend([*atoms[:start], *inner, *tail] for tail in tails)
             if len(found) > RANGE_MOST:
-                raise Unreadable("too-long", "A brace expansion is too large to judge; write it out.")
+                raise Unreadable("too-long", "A brace expansion is too large to check. Write it out.")
     return found
 
 
@@ -143,7 +143,7 @@ def _first_brace(atoms: list[Part]) -> tuple[int, int, list[int]] | None:
             continue
         tail = "".join(map(_char, atoms[start:]))
         if tail.startswith("{}") and re.match(r".*(?:,|\.\.).*\}", tail[2:]):
-            raise Unreadable("unreadable", "Braces that close at once are read in strange ways; quote them.")
+            raise Unreadable("unreadable", "Shells read empty braces in different ways. Quote them.")
         level, commas = 0, list[int]()
         for at in range(start + 1, len(atoms)):
             char = _char(atoms[at])
@@ -151,20 +151,18 @@ def _first_brace(atoms: list[Part]) -> tuple[int, int, list[int]] | None:
                 inside = "".join(map(_char, atoms[start + 1 : at]))
                 if ".." in inside and not all(map(_char, atoms[start + 1 : at])):
                     raise Unreadable(
-                        "unreadable", "Quotes in a range are read in strange ways; write it out."
+                        "unreadable", "Shells read quotes in a range in different ways. Write it out."
                     )
                 if commas or _RANGE.fullmatch(inside):
                     return start, at, commas
                 if ".." in inside and "{" in inside:
                     raise Unreadable(
-                        "unreadable", "Braces in a range are read in strange ways; write it out."
+                        "unreadable", "Shells read braces in a range in different ways. Write it out."
                     )
                 if re.search(
                     r"(?:,|\.\.).*\}", "".join(map(_char, atoms[at + 1 :]))
                 ):  # bash looks on: `{a}b,c}` is `a}b c`
-                    raise Unreadable(
-                        "unreadable", "Braces after braces are read in strange ways; quote them."
-                    )
+                    raise Unreadable("unreadable", "Shells read nested braces in different ways. Quote them.")
                 break
             level += {"{": 1, "}": -1}.get(char, 0)
             if char == "," and level == 0:
@@ -227,7 +225,7 @@ def _tilde(parts: tuple[Part, ...], host: Host) -> tuple[Part, ...]:
     if user and not _USER.fullmatch(user):
         return parts  # nobody can be called that, so it stands as it is
     if user and ".." in rest:
-        raise Unreadable("unreadable", f"Nobody knows where '~{user}' is; write the path out.")
+        raise Unreadable("unreadable", f"The home directory '~{user}' is unknown. Write the path out.")
     folder = f"/home/{user}" if user else host.policy.home
     return (Lit(folder, True), Lit(slash + rest, False), *parts[1:])
 
@@ -288,13 +286,11 @@ def _held(part: Var, context: Context, host: Host) -> list[list[Arg]]:
     ):
         evaluate(inner, context, host)
     if _SECRET.fullmatch(part.name) and context.variables.get(part.name) is None:
-        context.add(
-            Verdict("deny", "secret-variable", f"'${part.name}' looks like a secret; do not hand it on.")
-        )
+        context.add(Verdict("deny", "secret-variable", f"Uses '${part.name}', which looks like a secret."))
     if part.op in {":=", "="} and host.is_dangerous(part.name):
         context.add(Verdict("deny", "environment", f"'{part.name}' changes what commands run or read."))
     if part.op.startswith("@P"):
-        context.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs what the variable holds."))
+        context.add(Verdict("deny", "hidden-command", f"'${{{part.name}@P}}' runs commands in the value."))
     if part.op in {"", "[", ":-", "-", ":=", "=", ":?", "?"}:
         return _plain_variable(part, inner, context, host)
     value = _known(part.name, context, host)
@@ -365,7 +361,7 @@ def _known(name: str, context: Context, host: Host) -> Value:
     if name in _HARMLESS:
         return Arg(HOLE, unknown=1)
     if name.isidentifier():
-        context.add(Verdict("ask", "opaque-variable", f"Nobody can tell what '${name}' holds."))
+        context.add(Verdict("ask", "opaque-variable", f"The value of '${name}' is unknown."))
     return None
 
 

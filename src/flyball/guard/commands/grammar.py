@@ -57,7 +57,7 @@ class Grammar(SimpleReader):
         if close and not self.take(close):
             raise self.broken(f"'{close}' is missing")
         if not close and self.at < len(self.text):
-            raise self.broken(f"'{self.peek()}' stands where a command should")
+            raise self.broken(f"unexpected '{self.peek()}'")
         if not close and self.pending:
             raise self.broken("a heredoc has no body")
         return script
@@ -91,7 +91,7 @@ class Grammar(SimpleReader):
         if self.looking(";;") or self.looking(";&"):
             return ""
         if self.looking("&>"):
-            raise self.broken("'&>' stands where a command should end")
+            raise self.broken("unexpected '&>'")
         if self.peek() in (";", "&"):
             self.at += 1
             return self.text[self.at - 1]
@@ -100,7 +100,7 @@ class Grammar(SimpleReader):
     def line_end(self) -> str:
         if self.at >= len(self.text) or self.peek() in "\n)":
             return ""
-        raise self.broken(f"'{self.peek()}' stands where a command should end")
+        raise self.broken(f"unexpected '{self.peek()}' after a command")
 
     def pipeline(self) -> Pipe:
         negated = self.pipe_prefix()
@@ -150,7 +150,7 @@ class Grammar(SimpleReader):
             self.at += len(keyword)
             return opener(self)
         if keyword:
-            raise self.broken(f"'{keyword}' stands where a command should")
+            raise self.broken(f"unexpected '{keyword}'")
         return self.definition()
 
     def group(self) -> Stage:

@@ -37,7 +37,7 @@ def _safely(command: str, judge: Judge) -> Verdict:
         return Verdict("deny", unreadable.rule, str(unreadable))
     except Exception as error:  # fail closed: a fault of ours must not let a command through
         return Verdict(
-            "deny", "guard-error", f"The guard could not judge this line ({type(error).__name__})."
+            "deny", "guard-error", f"Internal error while checking this command ({type(error).__name__})."
         )
 
 
@@ -45,19 +45,23 @@ def _judged(command: str, judge: Judge) -> Verdict:
     policy = judge.policy
     if len(command) > policy.length_most:
         return Verdict(
-            "ask", "too-long", f"The line has more than {policy.length_most} characters; put it in a file."
+            "ask",
+            "too-long",
+            f"The command is longer than {policy.length_most} characters. Put it in a file.",
         )
     strange = odd_character(command)
     if strange:
-        return Verdict("deny", "control-characters", f"The line holds {strange}, which hides what it does.")
+        return Verdict(
+            "deny", "control-characters", f"The command contains {strange}, which can hide what it does."
+        )
     script, starts, _ = read(command)
     if not script.items:
-        return Verdict("allow", "nothing", "There is no command in it.")
+        return Verdict("allow", "nothing", "Nothing to run.")
     verdict = _of_script(script, judge)
     if severity(verdict) == 0:
         difference = disagreement(command, starts)
         if difference:
-            return Verdict("ask", "two-readers", f"It cannot be surely read: {difference}.")
+            return Verdict("ask", "two-readers", f"The command is ambiguous: {difference}.")
     return verdict
 
 

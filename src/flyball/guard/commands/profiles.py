@@ -209,30 +209,30 @@ def verdict_of(profile: Profile) -> Verdict | None:
     """What the command as such gets, before its arguments are looked at."""
     if profile.verdict == "allow":
         return None
-    why = profile.why or _WHY.get(profile.rule, "it needs a person's word")
-    return Verdict(profile.verdict, profile.rule, f"'{profile.name}': {why}.")
+    why = profile.why or _WHY.get(profile.rule, "needs approval")
+    return Verdict(profile.verdict, profile.rule, f"'{profile.name}' {why}.")
 
 
 _WHY = {
-    "network": "it uses the network",
-    "install": "it brings in code from elsewhere",
-    "publish": "it publishes",
-    "history-rewrite": "it rewrites history",
-    "work-loss": "it can lose uncommitted work",
-    "background": "it goes on after the step",
-    "inline-code": "it runs code given on the command line",
-    "hidden-command": "it runs a command hidden in its arguments",
-    "review-bypass": "it gets around review",
-    "destruction": "it destroys what cannot be brought back",
-    "secret": "it reads or writes secrets",
-    "persistence": "it would outlive the run",
-    "privilege": "it changes who may do what",
-    "exfiltration": "it carries data out",
-    "process": "it acts on other processes",
-    "mode": "it changes modes or owners",
-    "git-internals": "it changes git's own data",
-    "guard": "it belongs to the guard",
-    "interactive": "it waits for a person at a terminal",
-    "unlisted": "nothing says that it is harmless",
-    "agent-settings": "it starts or changes an agent outside this run",
+    "network": "uses the network",
+    "install": "downloads code",
+    "publish": "publishes",
+    "history-rewrite": "rewrites history",
+    "work-loss": "can lose uncommitted changes",
+    "background": "keeps running in the background",
+    "inline-code": "runs code given on the command line",
+    "hidden-command": "runs a command hidden in its arguments",
+    "review-bypass": "bypasses review",
+    "destruction": "destroys data",
+    "secret": "reads or writes secrets",
+    "persistence": "stays after the run",
+    "privilege": "changes permissions",
+    "exfiltration": "sends data to another machine",
+    "process": "acts on other processes",
+    "mode": "changes modes or owners",
+    "git-internals": "changes git's own data",
+    "guard": "belongs to Flyball",
+    "interactive": "is interactive",
+    "unlisted": "is not on the list of harmless commands",
+    "agent-settings": "starts or changes an agent outside this run",
 }

@@ -51,7 +51,7 @@ class SimpleReader(WordReader):
         for mark, strip, expands, body in waiting:
             text = self.heredoc(mark, strip)
             if expands and text.endswith("\\\n"):
-                raise self.broken("a heredoc's last line runs on into its end mark")
+                raise self.broken("a heredoc's last line continues into its delimiter")
             body.extend(self.expanding(text) if expands else (Lit(text, True),))
 
     def heredoc(self, mark: str, strip: bool) -> str:
@@ -84,7 +84,7 @@ class SimpleReader(WordReader):
             else:
                 words.append(self.command_word(first=not words))
         if not (assigns or words or redirects):
-            raise self.broken(f"'{self.peek()}' stands where a command should")
+            raise self.broken(f"unexpected '{self.peek()}'")
         return Simple(tuple(assigns), tuple(words), tuple(redirects))
 
     def more(self) -> bool:
@@ -95,7 +95,7 @@ class SimpleReader(WordReader):
         if _REDIRECT.match(self.text, self.at) or self.looking("<(") or self.looking(">("):
             return True
         if self.peek() == "(":
-            raise self.broken("'(' stands inside a command")
+            raise self.broken("unexpected '(' in a command")
         return self.peek() not in META
 
     def command_word(self, first: bool) -> Word:
@@ -103,7 +103,7 @@ class SimpleReader(WordReader):
             self.starts.append(self.at)
         word = self.needed_word()
         if self.peek() == "(" and not self.looking("(("):
-            raise self.broken("'(' stands inside a word")
+            raise self.broken("unexpected '(' in a word")
         return word
 
     def needed_word(self) -> Word:
@@ -177,7 +177,7 @@ class SimpleReader(WordReader):
 
     def start_heredoc(self, operator: str, target: Word) -> Redirect:
         if not all(isinstance(part, Lit) for part in target.parts):
-            raise self.broken("a heredoc's end mark is not plain")
+            raise self.broken("a heredoc's delimiter contains an expansion")
         literals = [part for part in target.parts if isinstance(part, Lit)]
         body: list[Part] = []
         expands = not any(part.quoted for part in literals)

@@ -317,7 +317,7 @@ class Judge(CommandJudge):
         items = expand_words(assign.items, context, self)
         self.variable(assign.name, value, exported, context)
         if _EVALUATED.search(value.text):
-            context.deny("hidden-command", "A substitution is hidden in text that arithmetic would evaluate.")
+            context.deny("hidden-command", "Hides a command in text that arithmetic evaluates.")
         if assign.items:
             known = all(item.literal for item in items) and not assign.plus
             context.state.hold(assign.name, tuple(item.text for item in items) if known else None)
@@ -344,7 +344,7 @@ class Judge(CommandJudge):
             return _fed(expand_one(redirect.target.parts, context, self))
         targets = expand(redirect.target.parts, context, self)
         if len(targets) != 1:
-            context.deny("unreadable", "A redirection must have one target.")
+            context.deny("unreadable", "A redirection needs exactly one target.")
         return self.redirected(redirect, targets, context)
 
     def redirected(self, redirect: Redirect, targets: list[Arg], context: Context) -> Stream | None:
@@ -354,7 +354,7 @@ class Judge(CommandJudge):
         if redirect.op in {">&", "<&"} and re.fullmatch(r"\d*-?", target.text):
             return None
         if redirect.op == "<&" or (redirect.op == ">&" and redirect.fd not in {"", "1"}):
-            context.ask("unreadable", f"'{redirect.fd}{redirect.op}' takes the number of an open file.")
+            context.ask("unreadable", f"'{redirect.fd}{redirect.op}' needs the number of an open file.")
         return self.open_file(redirect.op, target, context)
 
     def open_file(self, operator: str, target: Arg, context: Context) -> Stream | None:
@@ -386,7 +386,7 @@ class Judge(CommandJudge):
     def hidden(self, text: str, context: Context) -> None:
         """Text that bash evaluates a second time (arithmetic, subscripts, `declare`, `test -v`)."""
         if "$(" in text or "`" in text:
-            context.deny("hidden-command", "A substitution is hidden in text that bash evaluates again.")
+            context.deny("hidden-command", "Hides a command in text that bash evaluates again.")
 
 
 def _leaves(item: Item, context: Context) -> bool:

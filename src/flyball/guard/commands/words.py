@@ -60,15 +60,15 @@ class WordReader:
     def step(self) -> None:
         self.steps += 1
         if self.steps > STEPS_MOST:
-            raise Unreadable("too-long", "The command line has too many parts to judge; split it up.")
+            raise Unreadable("too-long", "The command line has too many parts to check. Split it up.")
 
     def broken(self, what: str) -> Unreadable:
-        return Unreadable("unreadable", f"The command line cannot be read: {what}; write it more simply.")
+        return Unreadable("unreadable", f"Cannot parse the command: {what}.")
 
     def deeper(self) -> None:
         self.depth += 1
         if self.depth > DEPTH_MOST:
-            raise Unreadable("too-deep", "The command line is nested too deeply to judge; split it up.")
+            raise Unreadable("too-deep", "Commands are nested too deeply to check. Split them up.")
 
     # --- words
 
@@ -113,9 +113,9 @@ class WordReader:
         match = _PLAIN.match(self.text, self.at)
         run = match.group() if match else self.peek()
         if len(run) > RUN_MOST:
-            raise Unreadable("too-long", "A word without quotes is too long to judge.")
+            raise Unreadable("too-long", "A word without quotes is too long to check.")
         if not run.isascii() and any(char.isspace() for char in run):
-            raise Unreadable("strange-space", "A space that is none for the shell stands outside quotes.")
+            raise Unreadable("strange-space", "A Unicode space outside quotes is not a space for the shell.")
         cut = min((run.find(stop) for stop in stops if stop in run), default=len(run))
         run = run[: max(cut, 1)]
         if "{" in run and run != "{}":
@@ -190,7 +190,7 @@ class WordReader:
         self.step()
         follower = self.text[self.at + 1 : self.at + 2]
         if self.looking("$\\\n"):
-            raise self.broken("a line break stands inside an expansion")
+            raise self.broken("a line break inside an expansion")
         if follower == "'" and not quoted:
             self.only_bash = "$'…'"
             return [Lit(self.ansi_c(), True)]
@@ -215,7 +215,7 @@ class WordReader:
         name = name[0] if name[0].isdigit() else name
         self.at += 1 + len(name)
         if self.looking("\\\n") and re.match(r"\w", self.text[self.at + 2 : self.at + 3]):
-            raise self.broken("a line break stands inside an expansion")
+            raise self.broken("a line break inside an expansion")
         return Var(name, "", (), quoted)
 
     def ansi_c(self) -> str:
@@ -230,10 +230,10 @@ class WordReader:
             int(code[1] or "0", 16) > 127 or int(code[4] or "0", 8) > 127
             for code in _ESCAPE.finditer(self.text, start, at)
         ):
-            raise self.broken("a $'…' holds raw bytes")
+            raise self.broken("a $'…' contains raw bytes")
         text = _ESCAPE.sub(_unescape, self.text[start:at])
         if "\0" in text:
-            raise self.broken("a $'…' holds a NUL")
+            raise self.broken("a $'…' contains a NUL byte")
         return text
 
     def substitution(self, quoted: bool) -> Sub:
@@ -346,7 +346,7 @@ class WordReader:
             if self.at >= len(self.text):
                 raise self.broken("a ${…} is not closed")
             if self.looking("$'") and not quoted:
-                raise self.broken("a $'…' stands inside a ${…}")
+                raise self.broken("a $'…' inside a ${…}")
             if quoted and self.peek() == "'":
                 parts.append(Lit("'", True))
                 self.at += 1

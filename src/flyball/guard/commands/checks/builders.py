@@ -34,9 +34,9 @@ def make(call: Call) -> None:
         elif arg.unknown == 1 and call.given.has("-j", "--jobs"):
             continue  # `make -j "$(nproc)"`
         elif not arg.literal:
-            call.ask("opaque-operand", "Nobody can tell which target would be built.")
+            call.ask("opaque-operand", "The target is unknown until the command runs.")
         elif RISKY.fullmatch(arg.text) or _INSTALLS.fullmatch(arg.text):
-            call.ask("publish", f"The target '{arg.text}' reaches out, by its name.")
+            call.ask("publish", f"The target '{arg.text}' looks like it publishes or installs.")
 
 
 def _make_variable(call: Call, name: str, value: str) -> None:
@@ -47,31 +47,31 @@ def _make_variable(call: Call, name: str, value: str) -> None:
         if value.startswith(("/", "~")) or ".." in value:
             call.ask("outside", f"'{value}' is outside the workspace.")
     elif HOLE in value or _SHELLY.search(value) or _NAMES_PROGRAM.match(value) or _PROGRAMS.fullmatch(name):
-        call.deny("hidden-command", f"The variable '{name}' puts words into command lines.")
+        call.deny("hidden-command", f"The variable '{name}' can change which commands run.")
     else:
-        call.ask("unknown-flag", f"Nothing says what the variable '{name}' does.")
+        call.ask("unknown-flag", f"Unknown variable '{name}'.")
 
 
 def cargo(call: Call) -> None:
     words = [arg.text for arg in call.operands]
     if any(arg.unknown == 2 for arg in call.operands):
-        call.ask("opaque-operand", "An argument is not known until the command runs.")
+        call.ask("opaque-operand", "An argument is unknown until the command runs.")
     handed_on = call.operands[max(call.given.after_dashes, 0) :] if call.given.after_dashes >= 0 else []
     if handed_on and call.name in {"cargo rustc", "cargo rustdoc"}:
-        call.ask("unknown-flag", "Options for the compiler can make it run another program.")
+        call.ask("unknown-flag", "Compiler options can make it run another program.")
         if any(re.search(r"linker|wrapper|plugin|link-arg", arg.text) for arg in handed_on):
-            call.deny("hidden-command", "The compiler would run another program.")
+            call.deny("hidden-command", "Makes the compiler run another program.")
     if any(re.match(r"-C|-Z|--config|--codegen", arg.text) for arg in handed_on if "clippy" in call.name):
-        call.deny("hidden-command", "Options for the compiler can make it run another program.")
+        call.deny("hidden-command", "Compiler options can make it run another program.")
     if " run" in call.name or call.name.endswith(" r"):
         call.judge.check_paths_in(call.operands, call.context)
     if "nextest" in call.name and words[:1] not in ([], ["run"], ["list"]):
-        call.ask("unlisted", f"Nothing is known of 'cargo nextest {words[0]}'.")
+        call.ask("unlisted", f"Unknown command 'cargo nextest {words[0]}'.")
 
 
 def go_cover(call: Call) -> None:
     if call.given.has("-html") and not call.given.has("-o"):
-        call.ask("interactive", "It opens a browser.")
+        call.ask("interactive", "Opens a browser.")
 
 
 def go(call: Call) -> None:
@@ -79,13 +79,13 @@ def go(call: Call) -> None:
         first = call.operands[0].text
         local = first.startswith(".") or first.endswith(".go")
         if not local:
-            call.ask("install", f"'{first}' would be fetched and run.")
+            call.ask("install", f"Downloads and runs '{first}'.")
         for arg in call.operands:
             if arg is not call.operands[0] and not arg.text.endswith(".go"):
                 break
             argument_kinds.judge_argument(call.judge, "config", arg, call.context)
     if any(value.text == "mod" for value in call.given.values("-mod")):
-        call.ask("install", "It may fetch modules and change go.mod.")
+        call.ask("install", "May download modules and change go.mod.")
 
 
 def dotnet(call: Call) -> None:
@@ -112,17 +112,17 @@ def maven(call: Call) -> None:
         if arg.text in {"deploy", "install", "site-deploy", "release:perform", "release:prepare"}:
             call.ask("publish", f"'{arg.text}' publishes or installs.")
         elif ":" in arg.text and arg.text not in _PLUGIN_GOALS:
-            call.ask("unlisted", f"Nothing is known of the goal '{arg.text}'.")
+            call.ask("unlisted", f"Unknown goal '{arg.text}'.")
 
 
 def _property(call: Call, value: Arg) -> None:
     if re.match(r"exec\.|maven\.ext|jvm|argLine|maven\.repo|wagon|altDeploy", value.text):
-        call.deny("hidden-command", f"'-D{value.text}' can run or fetch other code.")
+        call.deny("hidden-command", f"'-D{value.text}' can run or download other code.")
     elif not re.match(
         r"(?:skipTests|skipITs|maven\.test\.skip|test|it\.test|groups|checkstyle\.skip|style\.color|failIfNoTests)\b",
         value.text,
     ):
-        call.ask("unknown-flag", f"Nothing is known of '-D{value.text}'.")
+        call.ask("unknown-flag", f"Unknown property '-D{value.text}'.")
 
 
 _PLUGIN_GOALS = word_set(
@@ -135,7 +135,7 @@ def gradle(call: Call) -> None:
     for arg in call.operands:
         task = arg.text.rsplit(":", 1)[-1]
         if RISKY.fullmatch(task) or re.match(r"install|bootRun|wrapper|init$", task):
-            call.ask("publish", f"The task '{task}' reaches out, by its name.")
+            call.ask("publish", f"The task '{task}' looks like it publishes or installs.")
 
 
 def rustc(call: Call) -> None:
@@ -148,11 +148,11 @@ def cc(call: Call) -> None:
     for option in call.given.options:
         text = option.value.text if option.value else ""
         if re.search(r"plugin|^l,.*(?:-dynamic-linker|-rpath)|load", text) and option.name in {"-W", "-f"}:
-            call.deny("hidden-command", "The compiler would load other code.")
+            call.deny("hidden-command", "Makes the compiler load other code.")
         if option.name in {"-W", "-f"} and re.search(r"[=,](?:/|\.\.|~)", text):
             call.ask("outside", f"'{option.name}{text}' names a file outside the workspace.")
     if any(arg.text.startswith("@") for arg in call.operands):
-        call.ask("opaque-operand", "The compiler would read more options from a file.")
+        call.ask("opaque-operand", "Reads more compiler options from a file.")
 
 
 CHECKS = {

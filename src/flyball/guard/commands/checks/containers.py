@@ -21,12 +21,12 @@ def docker_run(call: Call) -> None:
     for value in call.given.values("-v", "--volume", "--mount"):
         _mount(call, value)
     if any(value.text in {"host"} for value in call.given.values("--network", "--net")):
-        call.deny("privilege", "The container would share the machine's network.")
+        call.deny("privilege", "The container shares the machine's network.")
     if (
         any(value.text in {"root", "0"} for value in call.given.values("-u", "--user"))
         and " exec" in call.name
     ):
-        call.deny("privilege", "It would run as root.")
+        call.deny("privilege", "Runs as root.")
     call.judge.check_unknown_arguments(call.operands[1:], call.context)
 
 
@@ -36,38 +36,38 @@ def _mount(call: Call, value: Arg) -> None:
     policy = call.judge.policy
     places = {place_of(source, cwd, policy) for cwd in call.context.cwds}
     if source.startswith(("/", "~", ".")) and not places <= {"inside", "workspace", "delicate"}:
-        call.deny("privilege", f"The container could change '{source}'.")
+        call.deny("privilege", f"The container can change '{source}', which is outside the workspace.")
 
 
 def docker_prune(call: Call) -> None:
     words = {arg.text for arg in call.operands}
     if words & {"prune", "rm", "remove"} and ("volume" in call.name or "system" in call.name):
-        call.deny("destruction", "It deletes data of other projects too.")
+        call.deny("destruction", "Deletes data of other projects too.")
 
 
 def docker_compose(call: Call) -> None:
     words = [arg.text for arg in call.operands]
     if words[:1] == ["down"] and {"-v", "--volumes"} & set(words):
-        call.deny("destruction", "It deletes the volumes' data.")
+        call.deny("destruction", "Deletes the data in volumes.")
 
 
 def kubectl_get(call: Call) -> None:
     if any(re.match(r"secrets?\b", arg.text) for arg in call.operands):
-        call.deny("secret", "It shows the cluster's secrets.")
+        call.deny("secret", "Shows the cluster's secrets.")
 
 
 def cloud(call: Call) -> None:
     words = [arg.text for arg in call.operands]
     if any(_CLOUD_DENY.fullmatch(word) for word in words):
-        call.deny("destruction", "It deletes, or shows secrets, in the cloud.")
+        call.deny("destruction", "Deletes data or shows secrets in the cloud.")
     uploads = words[:2] in (["s3", "cp"], ["s3", "sync"], ["s3", "mv"], ["storage", "cp"])
     if uploads and words and re.match(r"s3://|gs://", words[-1]):
-        call.deny("exfiltration", "It carries files out.")
+        call.deny("exfiltration", "Uploads files.")
 
 
 def helm(call: Call) -> None:
     if any(option.name.startswith("--post-renderer") for option in call.given.options):
-        call.deny("hidden-command", "The post-renderer is a command.")
+        call.deny("hidden-command", "The post-renderer runs a command.")
 
 
 CHECKS = {

@@ -23,20 +23,20 @@ def remove(call: Call) -> None:
     recursive = call.given.has("-r", "-R", "--recursive")
     for arg in call.operands:
         if recursive and arg.glob and _EVERYTHING.fullmatch(arg.text):
-            call.deny("destruction", f"'{arg.text}' would delete everything here.")
+            call.deny("destruction", f"'{arg.text}' matches everything in this directory.")
 
 
 def copy(call: Call) -> None:
     """`cp -t folder a b`: the last operand is a source too."""
     if call.name == "mv" and any(arg.text.startswith("/dev/") for arg in call.operands):
-        call.deny("destruction", "What is moved onto a device is gone.")
+        call.deny("destruction", "Moves files onto a device, which destroys them.")
     if call.given.has("-t", "--target-directory") and call.operands:
         call.path("read", call.operands[-1])
 
 
 def install(call: Call) -> None:
     if any(_SETUID.fullmatch(value.text) for value in call.given.values("-m", "--mode")):
-        call.deny("privilege", "It would install a program with special rights.")
+        call.deny("privilege", "Installs a program with the setuid or setgid bit.")
 
 
 def link(call: Call) -> None:
@@ -47,10 +47,10 @@ def link(call: Call) -> None:
     name = call.operands[-1] if len(call.operands) > 1 else Arg(posixpath.basename(target.text))
     call.path("create", name)
     if not call.given.has("-s", "--symbolic"):
-        call.ask("unlisted", "A hard link makes one file appear twice.")
+        call.ask("unlisted", "Creates a hard link.")
         call.path("write", target)
     elif HOLE in target.text or target.word:
-        call.ask("opaque-operand", "Nobody can tell where the link would lead.")
+        call.ask("opaque-operand", "The target of the link is unknown until the command runs.")
     else:
         _link_target(call, posixpath.join(posixpath.dirname(name.text), target.text))
 
@@ -60,18 +60,18 @@ def _link_target(call: Call, target: str) -> None:
         place = place_of(target, cwd, call.judge.policy)
         if place not in {"inside", "workspace", "delicate"}:
             call.path("write", Arg(target))
-            call.ask("link-outside", f"The link would lead to '{target}'.")
+            call.ask("link-outside", f"Creates a link to '{target}', which is outside the workspace.")
 
 
 def mode(call: Call) -> None:
     for arg in call.operands[:1]:
         if _SETUID.fullmatch(arg.text):
-            call.deny("privilege", "It would give a file special rights.")
+            call.deny("privilege", "Sets the setuid or setgid bit.")
 
 
 def owner(call: Call) -> None:
     if call.operands and re.match(r"(?:root|0)\b", call.operands[0].text):
-        call.deny("privilege", "It would give files to root.")
+        call.deny("privilege", "Changes the owner to root.")
 
 
 def dd(call: Call) -> None:
@@ -82,7 +82,7 @@ def dd(call: Call) -> None:
         elif name == "if":
             call.path("read", arg.tail(3))
         elif name not in {"bs", "count", "skip", "seek", "conv", "status", "iflag", "oflag", "ibs", "obs"}:
-            call.ask("unknown-flag", f"Nothing is known of 'dd {arg.text}'.")
+            call.ask("unknown-flag", f"Unknown operand 'dd {arg.text}'.")
 
 
 # --- archives
@@ -98,7 +98,7 @@ def tar(call: Call) -> None:
     for archive in call.given.values("-f", "--file"):
         call.path("write" if creates else "read", archive)
         if ":" in archive.text:
-            call.deny("exfiltration", "The archive would be on another machine.")
+            call.deny("exfiltration", "Writes the archive to another machine.")
     for folder in call.given.values("-C", "--directory"):
         call.path("write" if extracts else "read", folder)
     if creates:
@@ -120,14 +120,14 @@ def _old_style(call: Call, letters: str) -> None:
 
 def _extraction(call: Call) -> None:
     if call.given.has("-P"):
-        call.deny("destruction", "The archive would write wherever it likes.")
+        call.deny("destruction", "Extracts absolute paths, which can overwrite any file.")
     folders = call.given.values("-C", "--directory")
     if call.given.has("-O", "--to-stdout"):
         return
     if not folders or any(posixpath.normpath(folder.text) == "." for folder in folders):
         call.ask(
             "unpack",
-            "An archive unpacked over the workspace can replace any file; give it a folder of its own.",
+            "Extracts an archive over the workspace, which can overwrite files. Extract it to a new directory.",
         )
 
 
@@ -135,11 +135,11 @@ def unzip(call: Call) -> None:
     if call.given.has("-l", "-t", "-v", "-Z", "-z", "-p", "-c"):
         return
     if call.given.has(":"):
-        call.deny("destruction", "The archive would write wherever it likes.")
+        call.deny("destruction", "Extracts absolute paths, which can overwrite any file.")
     if not call.given.has("-d"):
         call.ask(
             "unpack",
-            "An archive unpacked over the workspace can replace any file; give it a folder of its own.",
+            "Extracts an archive over the workspace, which can overwrite files. Extract it to a new directory.",
         )
 
 
@@ -147,17 +147,17 @@ def rsync(call: Call) -> None:
     *sources, target = call.operands or [Arg("")]
     if re.match(r"[^/]*:|rsync://", target.text):
         call.context.report.network += 1
-        call.deny("exfiltration", "It would carry files to another machine.")
+        call.deny("exfiltration", "Sends files to another machine.")
         return
     call.path("write", target)
     for source in sources:
         if re.match(r"[^/]*:|rsync://", source.text):
             call.context.report.network += 1
-            call.ask("network", "It fetches from another machine.")
+            call.ask("network", "Downloads from another machine.")
         else:
             call.path("read", source)
     if call.given.has("--delete", "--delete-after"):
-        call.ask("recursive-delete", "It deletes what the source does not have.")
+        call.ask("recursive-delete", "Deletes files that the source does not have.")
 
 
 # --- find
@@ -200,7 +200,7 @@ def _secrets_sought(call: Call, roots: list[Arg], args: list[Arg]) -> None:
     if outside and any(
         name and place_of(name, call.judge.policy.home, call.judge.policy) == "secret" for name in names
     ):
-        call.deny("secret", "It looks for secrets outside the workspace.")
+        call.deny("secret", "Searches for secrets outside the workspace.")
 
 
 def _expression(call: Call, roots: list[Arg], args: list[Arg]) -> None:
@@ -223,7 +223,7 @@ def _expression(call: Call, roots: list[Arg], args: list[Arg]) -> None:
             _deletes(call, roots, args)
             at += 1
         else:
-            call.ask("unknown-flag", f"Nothing is known of 'find {word.replace(HOLE, '?')}'.")
+            call.ask("unknown-flag", f"Unknown option 'find {word.replace(HOLE, '?')}'.")
             at += 1
 
 
@@ -238,7 +238,7 @@ def _exec(call: Call, roots: list[Arg], args: list[Arg], at: int) -> int:
         return end + 1
     context = call.context.deeper()
     if context.depth > 8:
-        call.deny("too-deep", "Commands are nested too deeply to judge.")
+        call.deny("too-deep", "Commands are nested too deeply to check.")
     else:
         call.judge.command(inner, context)
     if inner[0].text in {"rm", "shred", "unlink"}:
@@ -255,9 +255,9 @@ def _deletes(call: Call, roots: list[Arg], args: list[Arg]) -> None:
         call.path("delete", Arg(stand_in_path(root.text, [arg.text for arg in args], call.judge.policy)))
     whole = any(_is_workspace(call, root) for root in roots)
     if whole and not is_narrow([arg.text for arg in args]):
-        call.deny("destruction", "It would delete everything here.")
+        call.deny("destruction", "Deletes everything in the workspace.")
     else:
-        call.ask("recursive-delete", "It deletes whatever it finds.")
+        call.ask("recursive-delete", "Deletes every file it finds.")
 
 
 def _is_workspace(call: Call, root: Arg) -> bool:
@@ -273,7 +273,7 @@ def fd(call: Call) -> None:
     at = next((at for at, arg in enumerate(call.args) if arg.text in _FD_RUNS), -1)
     if at < 0:
         return
-    call.ask("unlisted", "It runs a command for each file found.")
+    call.ask("unlisted", "Runs a command for each file it finds.")
     found = Arg("./found", many=True)
     inner = [found if arg.text.startswith("{") else arg for arg in call.args[at + 1 :] if arg.text != ";"]
     if inner and call.context.depth < 8:
@@ -282,7 +282,7 @@ def fd(call: Call) -> None:
 
 def patch(call: Call) -> None:
     if not call.given.has("--dry-run"):
-        call.ask("unlisted", "What it changes stands in the patch.")
+        call.ask("unlisted", "Applies a patch, which can change any file.")
 
 
 CHECKS = {

@@ -30,7 +30,7 @@ def git(call: Call) -> None:
     for value in call.given.values("-c"):
         key, _, setting = value.text.partition("=")
         if key.lower() == "core.pager" and setting in {"cat", ""}:
-            call.ask("git-setting", "It sets git's pager.")
+            call.ask("git-setting", "Sets git's pager.")
         elif not _HARMLESS_KEYS.fullmatch(key) or HOLE in value.text or "!" in setting:
             call.deny("hidden-command", f"'git -c {key}' can run a command or change what git trusts.")
 
@@ -76,15 +76,13 @@ def checkout(call: Call) -> None:
         return
     names = [arg.text for arg in call.operands]
     if dashed or len(names) != 1 or not _BRANCH.fullmatch(names[0]):
-        call.ask(
-            "work-loss", "It may put files back and lose what was changed; to change branch use 'git switch'."
-        )
+        call.ask("work-loss", "May discard uncommitted changes. To change branches use 'git switch'.")
 
 
 def restore(call: Call) -> None:
     staged = call.given.has("-S", "--staged") and not call.given.has("-W", "--worktree")
     if not staged:
-        call.ask("work-loss", "It puts files back and loses what was changed.")
+        call.ask("work-loss", "Discards uncommitted changes.")
 
 
 def reset(call: Call) -> None:
@@ -93,19 +91,19 @@ def reset(call: Call) -> None:
         return
     is_path = re.search(r"[./]", names[0]) and not _COMMIT.fullmatch(names[0])
     if not is_path:
-        call.ask("history-rewrite", "It moves the branch.")
+        call.ask("history-rewrite", "Moves the branch to another commit.")
 
 
 def stash(call: Call) -> None:
     if call.operands and call.operands[0].text in {"show", "list"}:
         return
     if call.given.has("-p", "--patch"):
-        call.ask("interactive", "It asks about each change.")
+        call.ask("interactive", "Asks about each change interactively.")
     action = call.operands[0].text if call.operands else "push"
     if action in {"drop", "clear"}:
-        call.ask("work-loss", "It throws away stashed work.")
+        call.ask("work-loss", "Drops stashed changes.")
     elif action not in {"push", "save", "list", "show", "pop", "apply", "create"}:
-        call.ask("unlisted", f"Nothing is known of 'git stash {action}'.")
+        call.ask("unlisted", f"Unknown command 'git stash {action}'.")
 
 
 # --- remotes
@@ -113,12 +111,12 @@ def stash(call: Call) -> None:
 
 def push(call: Call) -> None:
     if call.given.has("--all", "--branches"):
-        call.deny("review-bypass", "It would push every branch, the protected ones too.")
+        call.deny("review-bypass", "Pushes every branch, including protected ones.")
     remote = call.operands[0].text if call.operands else "origin"
     if f"remote {remote}" in call.judge.downloads:
-        call.deny("exfiltration", f"The line itself says where '{remote}' is.")
+        call.deny("exfiltration", f"Pushes to '{remote}', which this command line has just set.")
     if HOLE in remote:
-        call.deny("exfiltration", "Nobody can tell where it would push to.")
+        call.deny("exfiltration", "The remote is unknown until the command runs.")
     elif re.search(r"[:/]|^\.", remote):
         call.deny("exfiltration", f"'{remote}' is not one of the project's remotes.")
     for spec in call.operands[1:]:
@@ -127,29 +125,29 @@ def push(call: Call) -> None:
 
 def _refspec(call: Call, spec: Arg) -> None:
     if spec.text.startswith("+"):
-        call.deny("force-push", "'+' rewrites the branch on the remote.")
+        call.deny("force-push", "'+' force-pushes the branch.")
     source, colon, target = spec.text.lstrip("+").partition(":")
     if colon and not source:
-        call.deny("force-push", "It would delete a branch on the remote.")
+        call.deny("force-push", "Deletes a branch on the remote.")
     name = re.sub(r"^(?:refs/)?heads/", "", target if colon else source)
     if name.lower() in call.judge.policy.protected_branches or "*" in name:
-        call.deny("review-bypass", f"'{name}' is protected: changes come there by review.")
+        call.deny("review-bypass", f"Pushes to '{name}', which is a protected branch.")
 
 
 def remote_show(call: Call) -> None:
     if not call.given.has("-n"):
         call.context.report.network += 1
-        call.ask("network", "It asks the remote; '-n' shows what is known here.")
+        call.ask("network", "Contacts the remote. Use '-n' to stay offline.")
 
 
 def symbolic_ref(call: Call) -> None:
     if len(call.operands) > 1:
-        call.deny("git-internals", "It would make a name of git's point elsewhere.")
+        call.deny("git-internals", "Points a git reference elsewhere.")
 
 
 def remote(call: Call) -> None:
     if call.name.endswith(" set-url"):
-        call.deny("git-internals", "It would make a remote of the project lead elsewhere.")
+        call.deny("git-internals", "Changes the URL of a remote.")
     for arg in call.operands[:1] if call.name.endswith((" add", " set-url", " rename")) else ():
         call.judge.downloads.add(f"remote {arg.text}")
     for arg in call.operands:
@@ -177,24 +175,24 @@ def config(call: Call) -> None:
         return
     outside = call.given.has("--global", "--system", "-f", "--file")
     if outside or not _HARMLESS_KEYS.fullmatch(names[0]) or "!" in names[1]:
-        call.deny("git-internals", f"Setting '{names[0]}' would outlive the run and can run commands.")
+        call.deny("git-internals", f"Sets '{names[0]}', which stays after the run and can run commands.")
     else:
-        call.ask("git-setting", f"It changes the setting '{names[0]}'.")
+        call.ask("git-setting", f"Changes the git setting '{names[0]}'.")
 
 
 def _secret_setting(call: Call, names: list[str]) -> None:
     if any(re.search(r"extraheader|token|password|credential", name, re.IGNORECASE) for name in names):
-        call.deny("secret", "The setting may hold a secret.")
+        call.deny("secret", "The setting may contain a secret.")
 
 
 def reflog(call: Call) -> None:
     if call.operands and call.operands[0].text in {"expire", "delete", "drop"}:
-        call.ask("history-rewrite", "It throws away what could bring work back.")
+        call.ask("history-rewrite", "Deletes reflog entries that could recover lost work.")
 
 
 def bisect(call: Call) -> None:
     if call.operands and call.operands[0].text not in {"log", "view", "visualize", "terms", "help"}:
-        call.ask("work-loss", "It moves the working tree from commit to commit.")
+        call.ask("work-loss", "Checks out one commit after another.")
     if call.operands and call.operands[0].text == "run":
         run(call, call.operands[1:])
         _through_shell(call)
@@ -208,7 +206,7 @@ def foreach(call: Call) -> None:
 def _through_shell(call: Call) -> None:
     """A shell within the command that git is given to run: one layer more than anybody needs."""
     if any(args[0].text in {"sh", "bash", "dash", "zsh"} for args in call.judge.calls):
-        call.deny("hidden-command", "A shell is hidden in what git would run.")
+        call.deny("hidden-command", "Runs a shell inside a git command.")
 
 
 def apply(call: Call) -> None:
@@ -221,12 +219,12 @@ def clean(call: Call) -> None:
     for arg in call.operands:
         call.path("delete", arg)
     if not call.given.has("-n", "--dry-run"):
-        call.ask("work-loss", "It deletes files that git does not know.")
+        call.ask("work-loss", "Deletes untracked files.")
 
 
 def maintenance(call: Call) -> None:
     if call.operands and call.operands[0].text in {"start", "register"}:
-        call.deny("persistence", "It installs a schedule that outlives the run.")
+        call.deny("persistence", "Installs a schedule that stays after the run.")
 
 
 def gh_api(call: Call) -> None:
@@ -235,11 +233,11 @@ def gh_api(call: Call) -> None:
     writes = bool(methods - {"GET"}) or call.given.has("-f", "-F", "--field", "--raw-field", "--input")
     fields = " ".join(value.text for value in call.given.values("-f", "-F", "--field", "--raw-field"))
     if re.search(r"\bmutation\b", fields):
-        call.deny("review-bypass", "It changes something on the server in a way that no rule here sees.")
+        call.deny("review-bypass", "Changes data on the server through a GraphQL mutation.")
     if "DELETE" in methods:
-        call.deny("destruction", "It deletes something on the server.")
+        call.deny("destruction", "Deletes data on the server.")
     if writes and re.search(r"merge|review|protection|secrets|keys|hooks|collaborators|rulesets", address):
-        call.deny("review-bypass", "It gets around review or changes who may do what.")
+        call.deny("review-bypass", "Bypasses review or changes permissions.")
 
 
 CHECKS = {

@@ -28,16 +28,16 @@ _WRITES = Lazy(r"open\s*\([^)]*,\s*['\"][rb]*[waxr]\+?b?\+?['\"]|write_text|writ
 
 def inline(call: Call, code: Arg) -> None:
     """Code as an argument."""
-    call.ask("inline-code", "It runs code given on the command line.")
+    call.ask("inline-code", "Runs code given on the command line.")
     if HOLE in code.text:
         rule = "remote-code" if code.remote else "opaque-command"
-        call.deny(rule, "Nobody can tell what code would run.")
+        call.deny(rule, "The code is unknown until the command runs.")
         return
     text = code.text[:SCANNED_MOST]
     if _REACHES_OUT.search(text):
         call.deny(
             "hidden-command",
-            "The code given on the command line can run commands, delete, or use the network.",
+            "The code on the command line can run commands, delete files or use the network.",
         )
     use = "write" if _WRITES.search(text) else "read"
     for match in _QUOTED.finditer(text):
@@ -55,11 +55,11 @@ def from_input(call: Call) -> None:
     if feed.kind == "text":
         inline(call, Arg(feed.text))
     elif feed.kind == "none":
-        call.ask("interactive", "An interpreter waits for a person at a terminal.")
+        call.ask("interactive", "Starts an interactive interpreter.")
     elif feed.kind in {"remote", "decoded"}:
-        call.deny("remote-code", "It would run whatever flows in.")
+        call.deny("remote-code", "Runs code from standard input.")
     else:
-        call.ask("inline-code", "It would run whatever flows in.")
+        call.ask("inline-code", "Runs code from standard input.")
 
 
 def run_script(call: Call, script: Arg, rest: list[Arg]) -> None:
@@ -68,7 +68,7 @@ def run_script(call: Call, script: Arg, rest: list[Arg]) -> None:
     call.judge.check_download(script, call.context)
     call.judge.check_paths_in(rest, call.context)
     if any(arg.unknown == 2 for arg in rest):
-        call.ask("opaque-operand", "An argument is not known until the command runs.")
+        call.ask("opaque-operand", "An argument is unknown until the command runs.")
 
 
 # --- ruby, perl, php
@@ -105,7 +105,7 @@ def _artisan(call: Call, words: list[str]) -> None:
     if re.fullmatch(r"migrate:(?:fresh|reset|refresh)|db:wipe", task):
         call.deny("destruction", f"'artisan {task}' destroys the data.")
     elif re.match(r"(?:tinker|migrate|db|serve|queue|schedule|key|down|vendor|storage)\b", task):
-        call.ask("unlisted", f"'artisan {task}' changes data, runs other code or goes on.")
+        call.ask("unlisted", f"'artisan {task}' changes data, runs other code or keeps running.")
 
 
 def _code_option(call: Call, option: str) -> bool:
@@ -123,17 +123,17 @@ def _option(call: Call, option: str, args: list[Arg]) -> None:
     elif re.match(r"-[rMmdSt]", option):
         call.deny("hidden-command", f"'{call.name} {option}' loads other code or serves files.")
     else:
-        call.ask("unknown-flag", f"Nothing is known of '{call.name} {option}'.")
+        call.ask("unknown-flag", f"Unknown option '{call.name} {option}'.")
 
 
 def java(call: Call) -> None:
     texts = [arg.text for arg in call.operands]
     if texts in (["-version"], ["--version"], ["-help"]):
         return
-    call.ask("inline-code", "It runs a program that nothing here describes.")
+    call.ask("inline-code", "Runs an unknown Java program.")
     call.judge.check_paths_in(call.operands, call.context)
     if any(text.startswith(("-javaagent", "-agentpath", "-agentlib", "-Xbootclasspath")) for text in texts):
-        call.deny("hidden-command", "It loads other code into the program.")
+        call.deny("hidden-command", "Loads other code into the program.")
     for at, text in enumerate(texts[:-1]):
         if text in {"-jar", "-cp", "-classpath", "--class-path"}:
             argument_kinds.judge_argument(call.judge, "script", call.operands[at + 1], call.context)

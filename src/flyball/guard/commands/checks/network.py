@@ -42,9 +42,9 @@ def _carried(call: Call, name: str, kind: str, value: Arg) -> None:
     shape = {"--data-urlencode": r"[^=]*@", "-F": r"[^=]*=[@<]", "--form": r"[^=]*=[@<]"}.get(name, "@")
     rule = "local-upload" if _stays_here(call) else "exfiltration"
     if kind == "upload" or (kind == "data" and re.match(shape, value.text)):
-        call.deny(rule, "It would carry a file out.")
+        call.deny(rule, "Uploads a file.")
     elif HOLE in value.text or value.from_output:
-        call.deny(rule, "Nobody can tell what it would carry out.")
+        call.deny(rule, "Sends data that is unknown until the command runs.")
 
 
 def _stays_here(call: Call) -> bool:
@@ -55,9 +55,9 @@ def _stays_here(call: Call) -> bool:
 
 def ssh(call: Call) -> None:
     if call.context.stdin.kind not in {"none", "text"}:
-        call.deny("exfiltration", "It would carry what flows in to another machine.")
+        call.deny("exfiltration", "Sends its standard input to another machine.")
     if any(HOLE in arg.text for arg in call.operands):
-        call.deny("exfiltration", "Nobody can tell what it would carry out.")
+        call.deny("exfiltration", "Sends data that is unknown until the command runs.")
     elif len(call.operands) > 1:
         command = " ".join(arg.text for arg in call.operands[1:])
         call.judge.check_unknown_arguments([Arg(command), *call.operands[2:]], call.context)
@@ -66,9 +66,9 @@ def ssh(call: Call) -> None:
 def scp(call: Call) -> None:
     *sources, target = call.operands or [Arg("")]
     if call.name == "sftp" and call.context.stdin.kind != "none":
-        call.deny("exfiltration", "What flows in would tell it what to carry out.")
+        call.deny("exfiltration", "Reads from standard input which files to transfer.")
     if _REMOTE.fullmatch(target.text):
-        call.deny("exfiltration", "It would carry files to another machine.")
+        call.deny("exfiltration", "Sends files to another machine.")
     else:
         call.path("write", target)
     for source in sources:
@@ -81,18 +81,18 @@ def socket(call: Call) -> None:
     if call.context.stdin.kind != "none":
         here = all(is_loopback(arg.text) or arg.text.isdecimal() for arg in call.operands)
         rule = "local-upload" if here and call.operands else "exfiltration"
-        call.deny(rule, "It would carry what flows in to another machine.")
+        call.deny(rule, "Sends its standard input to another machine.")
     for arg in call.operands:
         if _SOCKET_RUNS.fullmatch(arg.text):
-            call.deny("remote-code", "The connection would run a command.")
+            call.deny("remote-code", "Runs a command for the connection.")
         elif re.fullmatch(r"-\w*l\w*|--listen", arg.text):
-            call.deny("remote-code", "It would wait for connections from outside.")
+            call.deny("remote-code", "Listens for connections.")
 
 
 def scanner(call: Call) -> None:
     """`nmap --script` runs programs against what it finds."""
     if any(arg.text.startswith(("--script", "--datadir")) for arg in call.operands):
-        call.deny("hidden-command", "It would run a script of its own.")
+        call.deny("hidden-command", "Runs a script against the hosts it scans.")
 
 
 CHECKS = {"scanner": scanner, "curl": curl, "ssh": ssh, "scp": scp, "socket": socket}

@@ -45,9 +45,9 @@ def node(call: Call) -> None:
         elif option.startswith("--test-reporter"):
             _reporter(call, option, args)
         elif not _HARMLESS.fullmatch(option):
-            call.ask("unknown-flag", f"Nothing is known of 'node {option}'.")
+            call.ask("unknown-flag", f"Unknown option 'node {option}'.")
     if call.name == "tsx" and args and args[0].text == "watch":
-        call.ask("background", "It goes on until it is stopped.")
+        call.ask("background", "Keeps running until it is stopped.")
     elif args and args[0].text != "-":
         run_script(call, args[0], args[1:])
     elif not any(arg.text.startswith("--test") for arg in call.operands):
@@ -71,19 +71,19 @@ def script_run(call: Call) -> None:
     names = [arg for arg in call.operands[:1] if " test" not in call.name]
     for name in names:
         if not name.literal:
-            call.ask("opaque-operand", "Nobody can tell which script would run.")
+            call.ask("opaque-operand", "The script is unknown until the command runs.")
         elif name.text == "env":
-            call.deny("secret", "It prints the whole environment.")
+            call.deny("secret", "Prints all environment variables.")
         elif RISKY.fullmatch(name.text):
-            call.ask("publish", f"The script '{name.text}' reaches out, by its name.")
+            call.ask("publish", f"The script '{name.text}' looks like it publishes or deploys.")
         if re.match(r"\w+://|/|~|\.\.", name.text):
             argument_kinds.judge_argument(call.judge, "script", name, call.context)
     rest = call.operands[len(names) :]
     call.judge.check_paths_in(rest, call.context)
     if any(_MOVES.match(arg.text) for arg in rest):
-        call.deny("foreign-code", "The runner would take its scripts or its shell from elsewhere.")
+        call.deny("foreign-code", "Makes the runner use scripts or a shell from elsewhere.")
     if any(arg.unknown == 2 for arg in rest):
-        call.ask("opaque-operand", "An argument is not known until the command runs.")
+        call.ask("opaque-operand", "An argument is unknown until the command runs.")
 
 
 def script_name(call: Call) -> None:
@@ -102,12 +102,12 @@ def npx(call: Call) -> None:
     """Without `--no-install` a package may be fetched and run."""
     if not call.given.has("--no-install", "--no", "--offline"):
         call.context.report.network += 1
-        call.ask("install", "It may fetch a package and run it.")
+        call.ask("install", "May download a package and run it.")
     if call.operands and profile_of(call.operands[0].text):
         run(call, call.operands)
     else:
         call.judge.check_paths_in(call.operands, call.context)
-        call.ask("unlisted", "Nothing is known of what it runs.")
+        call.ask("unlisted", "Runs an unknown program.")
 
 
 def npm_exec(call: Call) -> None:
@@ -116,17 +116,17 @@ def npm_exec(call: Call) -> None:
 
 def npm_config(call: Call) -> None:
     if any(re.search(r"token|auth|password|secret", arg.text, re.IGNORECASE) for arg in call.operands):
-        call.deny("secret", "The setting may hold a secret.")
+        call.deny("secret", "The setting may contain a secret.")
 
 
 def npm_version(call: Call) -> None:
     if call.name.endswith(" version") and call.operands:
-        call.ask("publish", "It makes a release commit and a tag.")
+        call.ask("publish", "Creates a release commit and a tag.")
 
 
 def deno(call: Call) -> None:
     if any("://" in arg.text or re.match(r"(?:npm|jsr):", arg.text) for arg in call.operands):
-        call.deny("remote-code", "It would run code from the network.")
+        call.deny("remote-code", "Runs code from the network.")
 
 
 def deno_eval(call: Call) -> None:
@@ -146,14 +146,14 @@ def bundler(call: Call) -> None:
         call.name in {"vite", "next"} and not word
     )
     if serves:
-        call.ask("background", "It starts a server.")
+        call.ask("background", "Starts a server.")
     wanted = [*call.operands, *call.given.values("-t", "--target", "--targets")]
     if any(RISKY.fullmatch(arg.text) for arg in wanted):
-        call.ask("publish", f"What '{call.name}' is told to do reaches out, by its name.")
+        call.ask("publish", f"The task for '{call.name}' looks like it publishes or deploys.")
     if call.name == "turbo" and word in {"login", "logout", "link", "unlink", "daemon", "telemetry", "gen"}:
-        call.ask("network", f"'turbo {word}' is about the service, not the project.")
+        call.ask("network", f"'turbo {word}' contacts a remote service.")
     if call.name == "nx" and word in {"run-commands", "exec", "generate", "g", "migrate", "add"}:
-        call.ask("unlisted", f"'nx {word}' runs or writes other things.")
+        call.ask("unlisted", f"'nx {word}' runs other commands or changes other files.")
 
 
 CHECKS = {

@@ -64,7 +64,7 @@ def _switch(call: Call, option: str, args: list[Arg]) -> bool:
     ):
         args.pop(0)
     elif not _SWITCHES.fullmatch(option) and not _ATTACHED.fullmatch(option):
-        call.ask("unknown-flag", f"Nothing is known of 'python {option}'.")
+        call.ask("unknown-flag", f"Unknown option 'python {option}'.")
     return True
 
 
@@ -78,7 +78,7 @@ def _script(call: Call, script: Arg, rest: list[Arg]) -> None:
         "register",
         "easy_install",
     }:
-        call.ask("install", "It installs or publishes the package.")
+        call.ask("install", "Installs or publishes the package.")
     if script.text.endswith("manage.py") and words & {
         "flush",
         "reset_db",
@@ -88,7 +88,7 @@ def _script(call: Call, script: Arg, rest: list[Arg]) -> None:
         "migrate",
         "runserver",
     }:
-        call.ask("work-loss", "It changes the database or waits for a person.")
+        call.ask("work-loss", "Changes the database, starts a server or an interactive shell.")
 
 
 def module(call: Call, name: Arg, rest: list[Arg]) -> None:
@@ -96,9 +96,9 @@ def module(call: Call, name: Arg, rest: list[Arg]) -> None:
     if [arg.text for arg in rest] == ["--help"] and text in _STANDARD:
         return
     if not name.literal:
-        call.deny("opaque-command", "Nobody can tell which module would run.")
+        call.deny("opaque-command", "The module is unknown until the command runs.")
     elif text == "flyball" or text.startswith("flyball."):
-        call.deny("guard", "It is the guard's own command line.")
+        call.deny("guard", "Runs Flyball's own command line.")
     elif text in _COMMANDS and profile_of(text.replace("_", "-")):
         run(call, [Arg(text.replace("_", "-")), *rest])
     elif text in _STANDARD:
@@ -107,7 +107,7 @@ def module(call: Call, name: Arg, rest: list[Arg]) -> None:
         _read_only(call, rest)
     elif text not in _INFO:
         call.judge.check_paths_in(rest, call.context)
-        call.ask("unlisted", f"Nothing is known of the module '{text}'.")
+        call.ask("unlisted", f"Unknown module '{text}'.")
 
 
 def _read_only(call: Call, rest: list[Arg]) -> None:
@@ -121,7 +121,7 @@ def _unittest(call: Call, rest: list[Arg]) -> None:
         if re.search(r"[/.]", arg.text) and (at == 0 or rest[at - 1].text not in {"-k", "-p"}):
             argument_kinds.judge_argument(call.judge, "testid", Arg(arg.text, arg.unknown), call.context)
         elif arg.text.startswith("-") and not re.fullmatch(r"-[vqfcbksptm]+|--\w[\w-]*|-k.*", arg.text):
-            call.ask("unknown-flag", f"Nothing is known of 'unittest {arg.text}'.")
+            call.ask("unknown-flag", f"Unknown option 'unittest {arg.text}'.")
 
 
 def _venv(call: Call, rest: list[Arg]) -> None:
@@ -129,7 +129,7 @@ def _venv(call: Call, rest: list[Arg]) -> None:
         if not arg.text.startswith("-"):
             call.path("create", arg)
         elif arg.text not in {"--clear", "--without-pip", "--upgrade", "--system-site-packages", "--copies"}:
-            call.ask("unknown-flag", f"Nothing is known of 'venv {arg.text}'.")
+            call.ask("unknown-flag", f"Unknown option 'venv {arg.text}'.")
 
 
 def _profiled(call: Call, rest: list[Arg]) -> None:
@@ -155,7 +155,7 @@ def _doctest(call: Call, rest: list[Arg]) -> None:
 
 def _serves(call: Call, rest: list[Arg]) -> None:
     call.judge.check_paths_in(rest, call.context)
-    call.ask("network", "It serves files to the network.")
+    call.ask("network", "Serves files to the network.")
 
 
 def _timed(call: Call, rest: list[Arg]) -> None:
@@ -175,15 +175,15 @@ _STANDARD = {
     "venv": _venv,
     "cProfile": _profiled,
     "profile": _profiled,
-    "trace": _asks("unlisted", "It runs other code."),
+    "trace": _asks("unlisted", "Runs other code."),
     "doctest": _doctest,
     "http.server": _serves,
     "SimpleHTTPServer": _serves,
     "timeit": _timed,
-    "pdb": _asks("interactive", "It waits for a person at a terminal."),
-    "code": _asks("interactive", "It waits for a person at a terminal."),
-    "ensurepip": _asks("install", "It installs packages."),
-    "build": _asks("install", "It may fetch what the build needs."),
+    "pdb": _asks("interactive", "Starts an interactive session."),
+    "code": _asks("interactive", "Starts an interactive session."),
+    "ensurepip": _asks("install", "Installs packages."),
+    "build": _asks("install", "May download what the build needs."),
 }
 
 
@@ -193,7 +193,7 @@ _STANDARD = {
 def pytest(call: Call) -> None:
     for value in call.given.values("-p"):
         if not _PLUGINS.fullmatch(value.text):
-            call.deny("hidden-command", f"The plugin '{value.text}' would run in pytest.")
+            call.deny("hidden-command", f"Loads the plugin '{value.text}' into pytest.")
     for value in call.given.values("-o", "--override-ini"):
         if not _HARMLESS_SETTING.fullmatch(value.text):
             call.deny("hidden-command", f"The setting '{value.text}' can change what pytest runs.")
@@ -206,7 +206,7 @@ def tox(call: Call) -> None:
     """`tox -e deploy` reaches out, `tox exec -- command` runs it; what follows `--` goes to the tests."""
     sessions = call.given.values("-e", "--env", "-s", "--session", "--sessions", "-t", "--tags")
     if any(re.search(r"deploy|publish|release|upload", value.text) for value in sessions):
-        call.ask("publish", "What it is told to run reaches out, by its name.")
+        call.ask("publish", "The environment looks like it publishes or deploys.")
     dashes = max(call.given.after_dashes, 0)
     if call.operands[:1] in ([Arg("exec")], [Arg("e")]) and call.given.after_dashes > 0:
         run(call, call.operands[dashes:])
@@ -226,7 +226,7 @@ def coverage_run(call: Call) -> None:
 
 def pip_install(call: Call) -> None:
     if any(re.search(r"https?://|git\+|\.whl|\.tar\.gz", arg.text) for arg in call.operands):
-        call.ask("install", "It installs from an address.")
+        call.ask("install", "Installs from a URL or a file.")
 
 
 def runner(call: Call) -> None:
@@ -234,7 +234,7 @@ def runner(call: Call) -> None:
     if call.operands and profile_of(call.operands[0].text) is None and "bundle" not in call.name:
         call.judge.check_paths_in(call.operands[1:], call.context)
         if re.search(r"deploy|publish|release|install|upload", call.operands[0].text):
-            call.ask("publish", "The script's name says that it reaches out.")
+            call.ask("publish", "The script looks like it publishes or deploys.")
         return
     run(call, call.operands)
 

@@ -34,7 +34,7 @@ def cd(call: Call) -> None:
     target = _remembered(call) or (call.operands[0] if call.operands else unsaid)
     if target.text == "-" or not target.literal or (call.name == "popd" and target.text[:1] != "/"):
         call.context.state.cwds = (UNKNOWN,)
-        call.ask("opaque-operand", "Nobody can tell which directory it goes to.")
+        call.ask("opaque-operand", "The directory is unknown until the command runs.")
         return
     call.path("look", target)
     moved = [joined(cwd, target) for cwd in call.context.cwds]
@@ -71,16 +71,16 @@ def joined(cwd: str, folder: Arg) -> str:
 def declare(call: Call) -> None:
     exported = call.name == "export" or call.given.has("-x")
     if call.given.has("-n"):
-        call.deny("hidden-command", "A name that stands for another variable hides what is set.")
+        call.deny("hidden-command", "A name reference hides which variable is set.")
     if call.given.has("-f") and exported:
-        call.deny("hidden-command", "A function would be handed to every later command.")
+        call.deny("hidden-command", "Exports a function to every later command.")
     if not call.operands and not call.given.has("-f", "-F"):
-        call.deny("environment-listing", "It prints every variable.")
+        call.deny("environment-listing", "Prints all variables.")
     for arg in call.operands:
         name, equals, _ = arg.text.partition("=")
         call.judge.hidden(arg.text, call.context)
         if call.given.has("-p") and not harmless(name):
-            call.deny("secret" if looks_secret(name) else "environment-listing", f"It prints '{name}'.")
+            call.deny("secret" if looks_secret(name) else "environment-listing", f"Prints '{name}'.")
         if equals or exported:
             call.judge.variable(
                 name.rstrip("+").partition("[")[0], arg.tail(len(name) + 1), exported, call.context
@@ -118,7 +118,7 @@ def unset(call: Call) -> None:
     for arg in call.operands:
         call.judge.hidden(arg.text, call.context)
         if arg.text.startswith("FLYBALL_"):
-            call.deny("guard", f"'{arg.text}' belongs to the guard.")
+            call.deny("guard", f"'{arg.text}' belongs to Flyball.")
         if call.judge.is_dangerous(arg.text):
             call.ask("environment", f"'{arg.text}' changes what commands run or read.")
         if not call.given.has("-v"):
@@ -132,7 +132,7 @@ def unset(call: Call) -> None:
 
 def set_options(call: Call) -> None:
     if not call.operands:
-        call.deny("environment-listing", "It prints every variable.")
+        call.deny("environment-listing", "Prints all variables.")
     expects_name = False
     for at, arg in enumerate(call.operands):
         if arg.text == "--":
@@ -144,15 +144,15 @@ def set_options(call: Call) -> None:
         elif _SET_FLAGS.fullmatch(arg.text):
             expects_name = arg.text.endswith("o")
         else:
-            call.ask("unknown-flag", f"Nothing is known of 'set {arg.text.replace(HOLE, '?')}'.")
+            call.ask("unknown-flag", f"Unknown option 'set {arg.text.replace(HOLE, '?')}'.")
 
 
 def shopt(call: Call) -> None:
     for arg in call.operands:
         if arg.text == "expand_aliases":
-            call.deny("hidden-command", "Aliases would change what later commands mean.")
+            call.deny("hidden-command", "Aliases change what later commands mean.")
         elif arg.text not in _SHOPT_HARMLESS:
-            call.ask("unlisted", f"'shopt {arg.text}' changes how the line is read.")
+            call.ask("unlisted", f"'shopt {arg.text}' changes how the shell reads commands.")
 
 
 def alias(call: Call) -> None:
@@ -166,7 +166,7 @@ def eval_(call: Call) -> None:
     if HOLE in command or not all(arg.literal for arg in call.operands):
         remote = any(arg.remote for arg in call.operands)
         rule = "remote-code" if remote else "opaque-command"
-        call.deny(rule, "Nobody can tell what 'eval' would run.")
+        call.deny(rule, "Runs a command with 'eval' that is unknown until it runs.")
     else:
         call.context.state.may_also(call.judge.text(command, call.context).state)
 
@@ -176,7 +176,7 @@ def source(call: Call) -> None:
         return
     script = call.operands[0]
     if script.pipe or script.remote or script.text.startswith("/dev/"):
-        call.deny("remote-code", "It would run commands that no file of the workspace holds.")
+        call.deny("remote-code", "Runs commands that are not in a file of the workspace.")
         return
     call.path("read", script)
     call.judge.check_download(script, call.context)
@@ -186,7 +186,7 @@ def source(call: Call) -> None:
     if inside:
         call.ask("unlisted-program", f"'{script.text}' runs in this shell and is not a declared command.")
     else:
-        call.deny("foreign-code", "It would run commands from outside the workspace in this shell.")
+        call.deny("foreign-code", "Runs commands from outside the workspace in this shell.")
 
 
 def command(call: Call) -> None:
@@ -199,7 +199,7 @@ def trap(call: Call) -> None:
         return
     text = call.operands[0].text
     if HOLE in text:
-        call.deny("opaque-command", "Nobody can tell what the trap would run.")
+        call.deny("opaque-command", "Sets a trap with a command that is unknown until it runs.")
     elif len(call.operands) > 1 and text not in {"", "-"}:
         trap_runs(call, text)
         _trap_sets(call, text)
@@ -219,7 +219,7 @@ def _trap_sets(call: Call, text: str) -> None:
     there = msgspec.structs.replace(call.context.aside(), state=start, stdin=NO_INPUT, in_trap=True)
     end = call.judge.text(text, there).state
     if end.cwds != start.cwds or not end.variables.keys().isdisjoint(POSITIONS):
-        call.ask("opaque-operand", "Nobody can tell where the line is after its trap.")
+        call.ask("opaque-operand", "A trap changes the directory or the arguments.")
     state.odd.update(end.variables)
     state.variables.update(dict.fromkeys(end.variables))
     state.may_also(msgspec.structs.replace(end, variables=state.variables))
@@ -250,7 +250,7 @@ def let(call: Call) -> None:
     for arg in call.operands:
         call.judge.assigned(evaluate(arg, call.context, call.judge), call.context)
     if any("[" in arg.text for arg in call.operands):
-        call.ask("opaque-operand", "Nobody can tell what the arithmetic evaluates.")
+        call.ask("opaque-operand", "Evaluates an array subscript, which can run a command.")
 
 
 CHECKS = {

@@ -52,18 +52,18 @@ def sed(call: Call) -> None:
         _sed_script(call, Arg("\n".join(script.text for script in scripts)))
     in_place = call.given.has("-i", "--in-place")
     if any(not re.fullmatch(r"[\w.~-]*", suffix.text) for suffix in call.given.values("-i", "--in-place")):
-        call.deny("path/outside", "The ending of the backup would put it somewhere else.")
+        call.deny("path/outside", "The backup suffix contains a path.")
     for arg in operands:
         call.path("write" if in_place else "read", arg)
 
 
 def _sed_script(call: Call, script: Arg) -> None:
     if HOLE in script.text or len(script.text) > SCRIPT_MOST:
-        call.ask("opaque-operand", "Nobody can tell what the sed script does.")
+        call.ask("opaque-operand", "The sed script is too long or unknown until the command runs.")
         return
     found = sedscript.hazards(script.text)
     if found is None:
-        call.ask("unreadable", "The sed script cannot be read.")
+        call.ask("unreadable", "The sed script cannot be parsed.")
     for kind, value in found or ():
         if kind == "run":
             call.deny("hidden-command", "The sed script runs a command.")
@@ -84,13 +84,13 @@ def awk(call: Call) -> None:
 
 def _awk_program(call: Call, program: Arg) -> None:
     if HOLE in program.text or len(program.text) > SCRIPT_MOST:
-        call.ask("opaque-operand", "Nobody can tell what the awk program does.")
+        call.ask("opaque-operand", "The awk program is too long or unknown until the command runs.")
         return
     for kind, value in awk_hazards(program.text):
         if kind == "run":
             call.deny("hidden-command", "The awk program runs a command.")
         elif kind == "unknown":
-            call.ask("opaque-operand", "Nobody can tell which file the awk program uses.")
+            call.ask("opaque-operand", "The awk program uses a file that is unknown until it runs.")
         elif kind == "environment":
             call.deny("secret", "The awk program reads the environment.")
         else:
@@ -108,22 +108,22 @@ def jq(call: Call) -> None:
 
 def date(call: Call) -> None:
     if any(not arg.text.startswith("+") and arg.text for arg in call.operands):
-        call.deny("privilege", "It would set the machine's clock.")
+        call.deny("privilege", "Sets the machine's clock.")
 
 
 def ps(call: Call) -> None:
     if any(re.fullmatch(r"[a-df-zA-Z]*e[a-zA-Z]*", arg.text) for arg in call.operands):
-        call.deny("environment-listing", "It shows the environment of processes.")
+        call.deny("environment-listing", "Shows the environment of processes.")
 
 
 def printenv(call: Call) -> None:
     if not call.operands:
-        call.deny("environment-listing", "It prints the whole environment.")
+        call.deny("environment-listing", "Prints all environment variables.")
     for arg in call.operands:
         if looks_secret(arg.text):
-            call.deny("secret", f"'{arg.text}' looks like a secret.")
+            call.deny("secret", f"Prints '{arg.text}', which looks like a secret.")
         elif not harmless(arg.text):
-            call.ask("environment", f"Nothing says that '{arg.text}' may be shown.")
+            call.ask("environment", f"Prints '{arg.text}', which is not on the list of harmless variables.")
 
 
 def env(call: Call) -> None:
@@ -138,7 +138,7 @@ def env(call: Call) -> None:
             context.state.cwds = tuple(joined(cwd, folder) for cwd in context.cwds)
         call.judge.command(operands, context)
     elif not call.given.has("--version", "--help"):
-        call.deny("environment-listing", "It prints the whole environment.")
+        call.deny("environment-listing", "Prints all environment variables.")
 
 
 CHECKS = {

@@ -39,7 +39,7 @@ def in_shell(call: Call, text: str, given: dict[str, Value] | None = None) -> No
 
 def run(call: Call, args: list[Arg]) -> None:
     if call.context.depth > 8:
-        call.deny("too-deep", "Commands are nested too deeply to judge.")
+        call.deny("too-deep", "Commands are nested too deeply to check.")
     elif args:
         call.judge.command(args, call.context.beyond_functions())
 
@@ -52,7 +52,7 @@ def shell(call: Call) -> None:
     posix = call.name not in {"bash", "rbash"}
     call = msgspec.structs.replace(call, context=msgspec.structs.replace(call.context.copy(), posix=posix))
     if call.name in {"zsh", "fish", "csh", "tcsh"}:
-        call.ask("dialect", f"'{call.name}' reads commands in ways of its own.")
+        call.ask("dialect", f"'{call.name}' reads commands differently from bash.")
     args = list(call.operands)
     letters = ""
     while args and re.match(r"[-+].", args[0].text):
@@ -64,7 +64,7 @@ def shell(call: Call) -> None:
             continue
         letters += option[1:]
         if option[-1] in "oO" and args and args.pop(0).text not in _SHELL_OPTIONS:
-            call.ask("unknown-flag", f"'{call.name} {option}' changes how the line is read.")
+            call.ask("unknown-flag", f"'{call.name} {option}' changes how the shell reads commands.")
     if args and args[0].text == "-" and not letters.count("c"):
         args.pop(0)  # a single dash ends the options
     if "c" in letters:
@@ -79,21 +79,21 @@ def shell(call: Call) -> None:
 
 def _long_option(call: Call, option: str, args: list[Arg]) -> None:
     if option in {"--rcfile", "--init-file"}:
-        call.deny("hidden-command", "The shell would first run another file.")
+        call.deny("hidden-command", "Makes the shell run another file first.")
         if args:
             args.pop(0)
     elif option not in {"--norc", "--noprofile", "--posix", "--version", "--help"}:
-        call.ask("unknown-flag", f"Nothing is known of '{call.name} {option}'.")
+        call.ask("unknown-flag", f"Unknown option '{call.name} {option}'.")
 
 
 def _command_string(call: Call, args: list[Arg]) -> None:
     if not args:
-        call.deny("unreadable", "The shell has no command string.")
+        call.deny("unreadable", "The shell gets no command.")
         return
     text = args[0]
     if HOLE in text.text or text.pipe:
         rule = "remote-code" if text.remote else "opaque-command"
-        call.deny(rule, "Nobody can tell what the shell would run.")
+        call.deny(rule, "The shell runs a command that is unknown until it runs.")
         return
     in_shell(call, text.text, positional(args[1:]))
 
@@ -116,7 +116,7 @@ def positional(args: list[Arg]) -> dict[str, Value]:
 def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
     script = args[0]
     if script.pipe or script.remote or script.text.startswith("/dev/"):
-        call.deny("remote-code", "The shell would run commands that no file of the workspace holds.")
+        call.deny("remote-code", "The shell runs commands that are not in a file of the workspace.")
         return
     call.path("read", script)
     call.judge.check_download(script, call.context)
@@ -130,7 +130,7 @@ def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
     if inside and not script.glob:
         call.ask("unlisted-program", f"'{script.text}' is not a declared command.")
     else:
-        call.deny("foreign-code", "The shell would run a script from outside the workspace.")
+        call.deny("foreign-code", "The shell runs a script from outside the workspace.")
 
 
 def _standard_input(call: Call) -> None:
@@ -138,10 +138,10 @@ def _standard_input(call: Call) -> None:
     if feed.kind == "text":
         in_shell(msgspec.structs.replace(call, context=call.context.reading(NO_INPUT)), feed.text)
     elif feed.kind == "none":
-        call.ask("interactive", "A shell waits for a person at a terminal.")
+        call.ask("interactive", "Starts an interactive shell.")
     else:
         rule = "remote-code" if feed.kind == "remote" else "opaque-command"
-        call.deny(rule, "The shell would run whatever flows in.")
+        call.deny(rule, "The shell runs its standard input.")
 
 
 # --- xargs and its kin
@@ -153,7 +153,7 @@ def xargs(call: Call) -> None:
     marks += ["{}"] if call.given.has("-i", "--replace") and not marks else []
     given = _given(call, bool(marks))
     if call.context.stdin.whole and command[0].text in {"rm", "shred", "unlink"}:
-        call.deny("destruction", "It would delete everything here.")
+        call.deny("destruction", "Deletes everything in this directory.")
     call = msgspec.structs.replace(
         call, context=call.context.copy().reading(NO_INPUT)
     )  # what xargs runs reads nothing
@@ -211,7 +211,7 @@ def parallel(call: Call) -> None:
 def as_text(call: Call) -> None:
     """`watch 'cmd'`, `git submodule foreach 'cmd'`: the operands joined are a command line."""
     if any(not arg.literal for arg in call.operands):
-        call.deny("opaque-command", "Nobody can tell what it would run.")
+        call.deny("opaque-command", "Runs a command that is unknown until it runs.")
     elif call.operands:
         in_shell(call, " ".join(arg.text for arg in call.operands))
 
@@ -225,7 +225,7 @@ def flock(call: Call) -> None:
         if len(rest) > 1 and rest[1].literal:
             in_shell(call, rest[1].text)
         else:
-            call.deny("opaque-command", "Nobody can tell what it would run.")
+            call.deny("opaque-command", "Runs a command that is unknown until it runs.")
     else:
         run(call, rest)
 
@@ -237,22 +237,22 @@ def kill(call: Call) -> None:
     texts = [arg.text for arg in call.operands]
     targets = [text for at, text in enumerate(texts) if at > 0 or not text.startswith("-")]
     if any(text in {"-1", "1", "0"} for text in targets) or any(_GUARDS.search(text) for text in texts):
-        call.deny("guard", "It would end the run's own processes.")
+        call.deny("guard", "Stops processes of the run itself.")
     if call.name != "kill" and any(re.match(r"-[uUG]|--(?:e?uid|user|group)", text) for text in texts):
-        call.deny("guard", "It would end every process of a user, the run's own among them.")
+        call.deny("guard", "Stops every process of a user, including the run itself.")
 
 
 def crontab(call: Call) -> None:
     """To list what is planned is no plan of one's own."""
     call.judge.check_unknown_arguments(call.operands, call.context)
     lists = [arg.text for arg in call.operands] == ["-l"]
-    call.deny("looks-around" if lists else "persistence", "It shows or changes what outlives the run.")
+    call.deny("looks-around" if lists else "persistence", "Shows or changes scheduled jobs.")
 
 
 def seek_process(call: Call) -> None:
     """Who looks for the guard's process by name means to act on it."""
     if any(re.search(r"flyball|bwrap", arg.text) for arg in call.operands):
-        call.deny("guard", "It looks for the run's own processes.")
+        call.deny("guard", "Searches for processes of the run itself.")
 
 
 def line_editor(call: Call) -> None:
@@ -260,18 +260,18 @@ def line_editor(call: Call) -> None:
     for arg in call.operands:
         call.path("write", arg)
     if "!" in call.context.stdin.text or any("!" in arg.text for arg in call.operands):
-        call.deny("hidden-command", "The editor would run a command.")
+        call.deny("hidden-command", "The editor runs a command.")
 
 
 def editor(call: Call) -> None:
     if any(arg.text.startswith("+") and not re.fullmatch(r"\+\d*", arg.text) for arg in call.operands):
-        call.deny("hidden-command", "The editor would run a command.")
+        call.deny("hidden-command", "The editor runs a command.")
 
 
 def pager(call: Call) -> None:
     for arg in call.operands:
         if arg.text.startswith("+"):
-            call.deny("hidden-command", "The pager would run a command.")
+            call.deny("hidden-command", "The pager runs a command.")
         else:
             call.path("read", arg)
 
@@ -280,18 +280,18 @@ def database(call: Call) -> None:
     values = [option.value for option in call.given.options if option.value]
     texts = [arg.text for arg in [*call.operands, *values]]
     if any(_SQL.search(text) for text in [*texts, call.context.stdin.text]):
-        call.deny("destruction", "It would destroy data, or run commands through the database.")
+        call.deny("destruction", "Destroys data or runs commands through the database.")
 
 
 def openssl(call: Call) -> None:
     words = {arg.text for arg in call.operands[:1]}
     if words == {"version"}:
         return
-    call.ask("unlisted", "Nothing says that it is harmless.")
+    call.ask("unlisted", "This command is not on the list of harmless commands.")
     call.judge.check_paths_in(call.operands, call.context)
     if words & {"s_client", "s_server"}:
         call.context.report.network += 1
-        call.deny("exfiltration", "It opens a raw connection.")
+        call.deny("exfiltration", "Opens a raw network connection.")
 
 
 CHECKS = {
