@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -155,3 +159,25 @@ def eventually(seen: Callable[[], Any], within_s: float = 30.0) -> Any:
             return found
         time.sleep(0.05)
     raise AssertionError("it did not come about in time")
+
+
+def on_terminal(place: Place, width: int, *words: str, env: Mapping[str, str] | None = None) -> str:
+    """What a command prints on a terminal of that width, with its colours."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    started = subprocess.Popen(
+        command(*words),
+        cwd=place.repo,
+        env={**place.env, "TERM": "xterm-256color", **(env or {})},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    screen = bytearray()
+    with contextlib.suppress(OSError):  # the other end is closed
+        while data := os.read(ours, 4096):
+            screen += data
+    started.wait(60)
+    os.close(ours)
+    return text(bytes(screen))

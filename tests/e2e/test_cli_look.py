@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from helpers import FIXED, REAL_PROOF, STILL_BROKEN, Place, command, make_repo
+from helpers import FIXED, REAL_PROOF, STILL_BROKEN, Place, command, make_repo, on_terminal
 
 from flyball.cli import COMMANDS
 
@@ -123,3 +124,38 @@ def test_every_command_starts_in_a_python_of_its_own(seen: Place, module: str) -
     words = command(ONE_OF_EACH[module], "--help")
     done = subprocess.run(words, cwd=seen.folder, env=seen.env, capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"") and b"Usage: flyball" in done.stdout
+
+
+# ---- on a terminal ---------------------------------------------------------------------------------------
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+MARKS = "✓✗●⏸?"
+
+
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("words", [("ls", "--children"), ("show", "@last"), ("inbox",)])
+def test_a_terminal_of_any_width_is_not_overrun(seen: Place, words: tuple[str, ...], width: int) -> None:
+    screen = on_terminal(seen, width, *words)
+    lines = ESCAPES.sub("", screen).splitlines()
+    paths = (str(seen.folder),)  # a path is not broken, so that it can be copied
+    assert max(len(line) for line in lines if not any(path in line for path in paths)) <= width
+    assert "\x1b[" in screen and any(mark in line for line in lines for mark in MARKS)
+
+
+@pytest.mark.parametrize(
+    "words", [("ls",), ("show", "@last"), ("why", "@last"), ("inbox",), ("log", "@last")]
+)
+def test_with_no_color_a_terminal_gets_what_a_pipe_gets(seen: Place, words: tuple[str, ...]) -> None:
+    screen = on_terminal(seen, 200, *words, env={"NO_COLOR": "1"})
+    assert "\x1b" not in screen and not any(mark in screen for mark in "✓✗●⏸")
+
+
+def test_run_on_a_terminal_ends_with_a_calm_summary(seen: Place) -> None:
+    agent = seen.script("calm", coder=[{"write": {"calc.py": FIXED}}])
+    for env in ({}, {"NO_COLOR": "1"}):
+        words = ("run", "Fix add", "--agent", agent, "--set", REAL_PROOF)
+        screen = on_terminal(seen, 80, *words, env=env)
+        summary = ESCAPES.sub("", screen).split("completed:")[-1]
+        run = seen.fb("ls", "--json").json[0]["run"]
+        assert f"flyball land {run}" in summary and "calc.py" in summary
+        assert ("\x1b[" in screen) is (not env)

@@ -14,6 +14,7 @@ from flyball.core.run import Run, begin
 from flyball.core.settings import Settings
 from flyball.errors import FlyballError
 from flyball.views import reasons, run_view
+from flyball.views.live import Live, call_text
 from flyball.views.text import cost
 from flyball.views.timeline import Timeline
 from support import Script, begun, failing, ok, play, ruled
@@ -204,6 +205,36 @@ def test_a_coder_that_changed_nothing_is_reported() -> None:
     assert not any(
         NO_CHANGE in line for line in told_of(e.Ruling(verdict="allow", tree="after"), changed=("a",))
     )
+
+
+# ---- the live lines --------------------------------------------------------------------------------------
+
+
+def test_the_live_lines_say_tool_file_time_cost_and_turn_of_the_limit() -> None:
+    run = begin(
+        begun(settings=Settings(agents={"default": "script:/a/b.yaml"}, limits={"build": {"turns": 30}}))
+    )
+    act = e.Act(key="k", do="agent:coder", state="write", turn=2, agent="script:/a/b.yaml")
+    live = Live()
+    live.runs["r1"] = replace(run, turn=1, act=act, spent=e.Usage(cost_uusd=21_000))
+    live.since["r1"] = run.at
+    live.calls["r1"] = 'Edit {"file_path": "src/slug.py", "old": "x"}'
+    now = run.at + 65_000_000
+    assert live.counters(live.runs["r1"], now) == "turn 2 of 30 · 1m5s · $0.021"
+    assert live.now(live.runs["r1"], now) == "coder (script:b.yaml) 1m5s: Edit src/slug.py"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ('Bash {"command": "pytest -q", "timeout": 3}', "Bash pytest -q"),
+        ("Read calc.py", "Read calc.py"),
+        ("Bash \x1b[31mred", "Bash red"),
+        ('Edit {"file_path": "a/very/long', "Edit a/very/long"),
+    ],
+)
+def test_a_tool_call_is_shown_without_its_json(call: str, text: str) -> None:
+    assert call_text(call) == text
 
 
 # ---- the summary -----------------------------------------------------------------------------------------

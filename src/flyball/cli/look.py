@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +14,7 @@ from flyball.cli.shared import (
     JSON,
     MARKS,
     RUN,
+    columns_of_terminal,
     examples,
     headline,
     is_fancy,
@@ -82,7 +82,7 @@ def _facts(records: Records, row: Row) -> dict[str, Any]:
 
 def _print_rows(records: Records, rows: list[Row]) -> None:
     now = time.time_ns() // 1000
-    width = shutil.get_terminal_size().columns if is_terminal() else 0
+    width = columns_of_terminal() if is_terminal() else 0
     cells = [_cells(records, row, now) for row in rows]
     lines = _fitting(cells, width)
     for number, line in enumerate(lines):

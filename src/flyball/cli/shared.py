@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from io import TextIOWrapper
@@ -176,7 +175,13 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 def terminal_width() -> int:
     """The width of the terminal, between 60 and 140; 0 in a pipe, where nothing is wrapped."""
-    return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 140) if sys.stdout.isatty() else 0
+    return min(max(columns_of_terminal(), 60), 140) if sys.stdout.isatty() else 0
+
+
+def columns_of_terminal() -> int:
+    from shutil import get_terminal_size  # imports compression libraries, which most commands never need
+
+    return get_terminal_size((100, 24)).columns
 
 
 def write_new(file: Path, data: bytes) -> None:

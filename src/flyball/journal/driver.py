@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
-import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
 
 FOLDER = "drivers"
 
@@ -23,11 +25,11 @@ class Driver:
     def __init__(self, state_dir: Path, name: str | None = None) -> None:
         self.folder = state_dir / FOLDER
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
+        self.name = name or f"{os.getpid()}-{os.urandom(4).hex()}"
         self._lock = os.open(self.folder / f"{self.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # who only looks holds it for a moment
         os.write(self._lock, namespace().encode())
-        self.bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.bell = _bell()
         self.bell.setblocking(False)
         _at(self.folder, f"{self.name}.bell", self.bell.bind)
 
@@ -42,6 +44,12 @@ class Driver:
         for end in ("bell", "lock"):
             (self.folder / f"{self.name}.{end}").unlink(missing_ok=True)
         os.close(self._lock)
+
+
+def _bell() -> socket.socket:
+    import socket  # commands that only look need none, and start faster
+
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
 
 def alive(state_dir: Path, name: str) -> bool:
@@ -81,7 +89,7 @@ def ring(state_dir: Path, name: str) -> bool:
     """Wake a driver: there is mail. False if nobody is there to hear."""
     if not name:
         return False
-    bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    bell = _bell()
     try:
         bell.setblocking(False)
         _at(state_dir / FOLDER, f"{name}.bell", bell.connect)
