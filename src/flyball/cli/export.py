@@ -83,9 +83,9 @@ def _exported(app: App, run: Run, clean: Redactor) -> dict[str, Any]:
 def _event(entry: Entry, clean: Redactor) -> dict[str, Any]:
     """`hash` is of the event as it was written; redacted, its body cannot be hashed again."""
     body: dict[str, Any] = msgspec.json.decode(entry.body)
-    told = clean(body)
-    facts = {"seq": entry.seq, "at": entry.at, "kind": entry.kind, "hash": entry.hash, "event": told}
-    return {**facts, "redacted": True} if told != body else facts
+    redacted = clean(body)
+    facts = {"seq": entry.seq, "at": entry.at, "kind": entry.kind, "hash": entry.hash, "event": redacted}
+    return {**facts, "redacted": True} if redacted != body else facts
 
 
 def _certificate(app: App, run: Run, clean: Redactor) -> dict[str, Any] | None:

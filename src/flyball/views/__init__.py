@@ -1,1 +1,1 @@
-"""What people are told about a run or a machine. Pure: reads runs and events, decides nothing."""
+"""What people see of a run or a machine. Pure: reads runs and events, decides nothing."""

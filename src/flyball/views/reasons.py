@@ -177,7 +177,10 @@ def _evidence(run: Run, stop: e.Stop) -> str:
         parts.append(one_line(stop.rule, 120))
     is_error = stop.code.startswith(("limit.", "failed.", "timeout.", "loop."))
     label = "; last error" if is_error else ""
-    detail = f"{label}: “{key_line(stop.detail)}”" if stop.detail.strip() else ""
+    quote = key_line(stop.detail).removeprefix(
+        f"{stop.observed.partition(':')[0]}: "
+    )  # the file is named already
+    detail = f"{label}: “{quote}”" if quote else ""
     return f"Evidence: {', '.join(parts)}{detail}."
 
 

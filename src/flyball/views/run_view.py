@@ -82,7 +82,7 @@ def run_state(machine: Machine, state: str) -> str:
 
 
 def from_run_state(machine: Machine, name: str) -> str:
-    """And back: where a run in that state goes on. An unknown one is an error, not a failure of the run."""
+    """The state of `review` for a run state. An unknown one is an error, not a failure of the run."""
     state = next((state for state, known in machine.run_states.items() if known == name), "")
     if not state:
         raise FlyballError(f"'{name}' is not a run state. Known: {', '.join(machine.run_states.values())}.")
