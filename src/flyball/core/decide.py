@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core import limits, stops, turns
+from flyball.core.landing import LAND, landed, landing_due
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.machine import duration_us
 from flyball.core.run import WORKERS, Run, apply, cto_most, fold
@@ -73,7 +74,8 @@ class Interrupted(Struct, frozen=True):
 def due(run: Run, now: int) -> Do | Note | Rest:
     """What to do next."""
     if run.status == "ended":
-        return Rest()
+        landing = landing_due(run)
+        return Do(landing) if landing else Rest()
     if run.asked == "cancel" and run.act is None:
         seen = stop(run, "cancelled", rule="a person asked for it")
         return Note((*unapproved(run, now), ended(run, "cancelled", seen, now)))
@@ -262,6 +264,8 @@ def react(run: Run, finished: Finished, now: int) -> list[e.AnyEvent]:
     facts += turns.warned(run, result, now)
     if ruling:
         facts.append(e.Ruled(at=now, key=act.key, ruling=ruling))
+    if act.do == LAND:
+        return [*facts, *(landed(run, result, now) if isinstance(result, e.CommitEnded) else ())]
     after = fold(run, facts)
     return [*facts, *_following(after, act, result, ruling, now)]
 
@@ -342,13 +346,14 @@ def _after_commit(run: Run, done: e.CommitEnded, now: int) -> Sequence[e.AnyEven
     if done.outcome == "conflict":
         seen = stop(run, "wait.conflict", "merge", detail=done.reason)
         return [ask(run, seen, "infrastructure", f"{done.reason} Settle it, then retry.", now)]
+    notes = landed(run, done, now)
     if run.here.act == "commit":
-        return follow(run, done.outcome, now, reason=done.reason)
+        return [*notes, *follow(run, done.outcome, now, reason=done.reason)]
     held = run.held
     assert held is not None
     if done.outcome == "refused":
         return follow(run, unproven(run), now, past_breakpoint=True)
-    return follow(run, held.outcome, now, held.data, past_breakpoint=True)
+    return [*notes, *follow(run, held.outcome, now, held.data, past_breakpoint=True)]
 
 
 def _after_child(run: Run, act: e.Act, child: e.ChildEnded, now: int) -> Sequence[e.AnyEvent]:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from flyball.core import events as e
+from flyball.core.landing import cannot_land
 from flyball.core.run import Run, apply
 from flyball.core.stops import ALIASES, ended, stop, unapproved
 from flyball.core.transition import follow
@@ -51,7 +52,14 @@ class Rollback(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
     who: str = ""
 
 
-AnyLetter = Answer | Tell | Ask | HandBack | Rollback
+class Land(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
+    """The result of an ended run is to go to this branch."""
+
+    branch: str
+    who: str = ""
+
+
+AnyLetter = Answer | Tell | Ask | HandBack | Rollback | Land
 ASKS = ("pause", "stop", "cancel", "interrupt", "take-over")
 _decoder = msgspec.json.Decoder(AnyLetter)
 
@@ -88,6 +96,8 @@ def hear(run: Run, body: bytes, number: int, now: int) -> list[e.AnyEvent]:
             return _hand_back(run, letter, now)
         case Rollback():
             return _rollback(run, letter, now)
+        case Land():
+            return [e.LandOrdered(at=now, branch=letter.branch, who=letter.who)]
 
 
 def for_who_works(body: bytes) -> bool:
@@ -100,6 +110,8 @@ def for_who_works(body: bytes) -> bool:
 
 def refusal(run: Run, letter: AnyLetter) -> str:
     """Why a letter cannot be used now, as a sentence; "" if it can."""
+    if isinstance(letter, Land):
+        return cannot_land(run)
     if run.status == "ended":
         return f"Run {run.id} has ended ({run.stop.code if run.stop else run.end})."
     match letter:

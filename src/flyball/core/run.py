@@ -28,6 +28,8 @@ from flyball.core.tally import (
     after_restore,
     after_turn,
     disproved,
+    land_ordered,
+    landed,
     played_key,
     union,
 )
@@ -99,6 +101,8 @@ class Run(Struct, frozen=True, kw_only=True):
     waived: tuple[str, ...] = ()
     granted: tuple[str, ...] = ()  # calls that a person allowed, by fingerprint; `once:` is for the next turn
     committed: e.CommitEnded | None = None
+    landing: e.LandOrdered | None = None  # what a person ordered after the end, until it is done
+    landings: dict[str, str] = {}  # branch of the user's -> the commit of this run that it took last
     certificate: str = ""
 
     retries: int = 0
@@ -230,7 +234,8 @@ def _act_started(run: Run, event: e.ActStarted) -> Run:
 def _act_finished(run: Run, event: e.ActFinished) -> Run:
     act = run.act
     in_a_row = run.interruptions if isinstance(event.result, e.Restored) else 0
-    after = replace(run, at=event.at, act=None, interruptions=in_a_row, wall_us=run.wall_us + event.took_us)
+    wall_us = run.wall_us + event.took_us
+    after = replace(run, at=event.at, act=None, landing=None, interruptions=in_a_row, wall_us=wall_us)
     match event.result:
         case e.TurnEnded() as turn:
             return after_turn(after, act, turn)
@@ -256,6 +261,7 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
         run,
         at=event.at,
         act=None,
+        landing=None,
         child="",
         interruptions=run.interruptions + int(event.reason != BY_A_PERSON),
         gone=event.gone,
@@ -497,7 +503,8 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.ChildStopped: _child_stopped,
     e.ChildWentOn: _child_went_on,
     e.Ended: _ended,
-    e.Landed: _noted,
+    e.LandOrdered: land_ordered,
+    e.Landed: landed,
 }
 
 _pack = msgspec.msgpack.Encoder()

@@ -59,6 +59,15 @@ def after_commit(run: Run, done: e.CommitEnded) -> Run:
     return replace(run, certificate=certificate, told=(*run.told, f"The commit was refused:\n{done.reason}"))
 
 
+def land_ordered(run: Run, event: e.LandOrdered) -> Run:
+    return replace(run, at=event.at, landing=event)
+
+
+def landed(run: Run, event: e.Landed) -> Run:
+    landings = {**run.landings, event.branch: event.commit}
+    return replace(run, at=event.at, landing=None, landings=landings)
+
+
 def after_child(run: Run, child: e.ChildEnded) -> Run:
     return replace(
         run,

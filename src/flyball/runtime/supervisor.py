@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, phase_us, react
+from flyball.core.landing import LAND
 from flyball.core.letters import for_who_works, hear, replaces, settles, wake
 from flyball.core.run import BY_A_PERSON, Run
 from flyball.core.settings import Settings
@@ -122,7 +123,7 @@ class Supervisor:
         return below
 
     def _go_on(self, run: Run) -> None:
-        if run.act is not None and not run.act.child and run.status != "ended":
+        if run.act is not None and not run.act.child:
             self._start(run, run.act)
 
     def release(self, run_id: str) -> None:
@@ -207,7 +208,7 @@ class Supervisor:
         if act.do.startswith("run:"):
             act = replace(act, child=self.new_id())
             self._begin_child(batch, run, act)
-        if act.do == "commit":
+        if act.do in ("commit", LAND):
             act = replace(act, head=self.journal.head(run_id)[1])
         if act.do.startswith("agent:"):
             act = replace(act, turn=self._top(batch, run).turns + 1)
@@ -397,7 +398,7 @@ def _is_errand(step: Do | Note | Rest) -> bool:
     """Whether a person ordered this, so that it is done also where the run itself does not continue."""
     match step:
         case Do(act):
-            return act.do == "restore"
+            return act.do in ("restore", LAND)
         case Note(events):
             last = events[-1]
             return isinstance(last, e.Stopped) and last.status == "paused"

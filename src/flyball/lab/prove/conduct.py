@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flyball.core import codes
 from flyball.core import events as e
+from flyball.core.landing import may_follow_end
 from flyball.core.run import WORKERS
 from flyball.errors import FlyballError
 from flyball.lab.prove.observed import Seen
@@ -104,7 +105,8 @@ def asks_after_crashes(seen: Seen) -> str:
 
 
 def idle_when_ended(seen: Seen) -> str:
-    return "a fact about a run that has ended" if seen.before.status == "ended" else ""
+    done = seen.before.status == "ended" and not may_follow_end(seen.before, seen.event)
+    return "a fact about a run that has ended" if done else ""
 
 
 def interruption_is_free(seen: Seen) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from flyball.core import events as e
+from flyball.core.landing import may_follow_end
 from flyball.core.run import Run, apply, begin
 from flyball.journal import Entry
 from flyball.lab.prove.conduct import UNCHANGED
@@ -110,7 +111,7 @@ class Onlooker:
 
     def _always(self, watched: Watched, before: Run, event: e.AnyEvent) -> None:
         run = watched.run
-        if before.status == "ended" and not isinstance(event, e.LetterRefused | e.Landed):
+        if before.status == "ended" and not may_follow_end(before, event):
             raise Breach("HUMAN-3", f"{run.id} has ended, then {e.kind(event)}")
         if run.tree in self.denied and run.tree != before.tree:
             raise Breach("ALO-9", f"{run.id} takes the refused tree {run.tree} for its own")
