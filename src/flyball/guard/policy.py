@@ -5,8 +5,8 @@ What no policy can change is in the code: secrets, paths outside the workspace, 
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -133,18 +133,18 @@ def parse(text: str, base: Policies | None = None) -> Policies:
     if base is not None:
         raw = {name: _plain(policy) for name, policy in base.named.items()}
     for name in _in_order(tables, set(raw)):
-        raw[name] = _inherited(name, tables[name], raw)
+        raw[name] = _with_parent(name, tables[name], raw)
     return Policies({name: _policy(name, table) for name, table in raw.items()})
 
 
 def _tables(text: str) -> dict[str, dict[str, Any]]:
     try:
-        found = tomllib.loads(text)
+        held = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"The policy file is not valid TOML: {error}.") from None
-    tables = found.pop("policy", {})
-    if found or not isinstance(tables, dict):
-        stray = ", ".join(sorted(found)) or "policy"
+    tables = held.pop("policy", {})
+    if held or not isinstance(tables, dict):
+        stray = ", ".join(sorted(held)) or "policy"
         raise ConfigError(f"Unknown key '{stray}' in the policy file. Put every rule under [policy.NAME].")
     for name, table in cast("dict[str, Any]", tables).items():
         if not isinstance(table, dict):
@@ -176,19 +176,19 @@ def _parent(name: str, table: Mapping[str, Any], known: set[str]) -> str:
     return "" if name == "default" and name not in known else "default"
 
 
-def _inherited(name: str, table: Mapping[str, Any], raw: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def _with_parent(name: str, table: Mapping[str, Any], raw: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     parent = _parent(name, table, set(raw))
     own = {key: value for key, value in table.items() if key != "inherits"}
-    return _merged(raw.get(parent, {}), own) | {"name": name}
+    return _merge(raw.get(parent, {}), own) | {"name": name}
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Tables merge key by key; `also` adds up; anything else is replaced."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
-            merged[key] = _merged(cast("dict[str, Any]", old), cast("dict[str, Any]", value))
+            merged[key] = _merge(cast("dict[str, Any]", old), cast("dict[str, Any]", value))
         elif key == "also" and isinstance(old, list | tuple) and isinstance(value, list):
             merged[key] = [*cast("list[Any]", old), *value]
         else:
@@ -229,11 +229,10 @@ def policy_hash(policy: Policy) -> str:
 
 def json_schema() -> dict[str, Any]:
     """What a policy file may hold: named policies, each with only what differs from the one it inherits."""
-    made = msgspec.json.schema(Policy)
-    kinds = cast("dict[str, dict[str, Any]]", made["$defs"])
-    for kind in kinds.values():
-        kind.pop("required", None)
-    own = kinds["Policy"]["properties"]
+    types = cast("dict[str, dict[str, Any]]", msgspec.json.schema(Policy)["$defs"])
+    for one in types.values():
+        one.pop("required", None)
+    own = types["Policy"]["properties"]
     own.pop("name")
     own["inherits"] = {
         "type": "string",
@@ -246,7 +245,7 @@ def json_schema() -> dict[str, Any]:
         "type": "object",
         "properties": {"policy": {"type": "object", "additionalProperties": {"$ref": "#/$defs/Policy"}}},
         "additionalProperties": False,
-        "$defs": kinds,
+        "$defs": types,
     }
 
 
@@ -254,8 +253,8 @@ def looser(a: Policy, b: Policy) -> list[str]:
     """What `b` allows that `a` did not, one sentence each; empty if it is as strict or stricter."""
     return [
         *_looser_radius(a, b),
-        *_looser_paths(a, b),
-        *_looser_lines(a, b),
+        *_looser_rules("paths", a.paths, b.paths, _less_of_paths),
+        *_looser_rules("lines", a.lines, b.lines, _less_of_lines),
         *_looser_rest(a, b),
     ]
 
@@ -265,69 +264,71 @@ def _looser_radius(a: Policy, b: Policy) -> list[str]:
     return [f"radius.{key} goes up from {old} to {new}." for key, old, new in pairs if new > old]
 
 
-def _looser_paths(a: Policy, b: Policy) -> list[str]:
-    found: list[str] = []
-    for name, old in a.paths.items():
-        new = b.paths.get(name)
+SomeRule = TypeVar("SomeRule", PathRule, LineRule)
+
+
+def _looser_rules(
+    table: str,
+    olds: Mapping[str, SomeRule],
+    news: Mapping[str, SomeRule],
+    less_of: Callable[[SomeRule, SomeRule], Iterable[str]],
+) -> Iterator[str]:
+    for name, old in olds.items():
+        new = news.get(name)
         if new is None:
-            found.append(f"paths.{name} is removed.")
+            yield f"{table}.{name} is removed."
             continue
-        if SEVERITY[new.verdict] < SEVERITY[old.verdict]:
-            found.append(f"paths.{name} goes down from {old.verdict} to {new.verdict}.")
-        found += [f"paths.{name} no longer covers {p}." for p in _lost(old.patterns(), new.patterns())]
-        found += [f"paths.{name} now exempts {p}." for p in _lost(new.except_, old.except_)]
-    return found
+        yield from _lower(f"{table}.{name}", old.verdict, new.verdict)
+        yield from (f"{table}.{name} {less}." for less in less_of(old, new))
 
 
-def _looser_lines(a: Policy, b: Policy) -> list[str]:
-    found: list[str] = []
-    for name, old in a.lines.items():
-        new = b.lines.get(name)
-        if new is None:
-            found.append(f"lines.{name} is removed.")
-            continue
-        if SEVERITY[new.verdict] < SEVERITY[old.verdict]:
-            found.append(f"lines.{name} goes down from {old.verdict} to {new.verdict}.")
-        lost = [*_lost(old.files, new.files), *_lost(old.lines, new.lines)]
-        if new.ops and (not old.ops or _lost(old.ops, new.ops)):
-            found.append(f"lines.{name} now applies only to {', '.join(new.ops)}.")
-        found += [f"lines.{name} no longer covers {p}." for p in lost]
-    return found
+def _lower(key: str, old: Decision, new: Decision) -> Iterator[str]:
+    if SEVERITY[new] < SEVERITY[old]:
+        yield f"{key} goes down from {old} to {new}."
 
 
-def _looser_rest(a: Policy, b: Policy) -> list[str]:
-    found: list[str] = []
-    if SEVERITY[b.test_weakening] < SEVERITY[a.test_weakening]:
-        found.append(f"test_weakening goes down from {a.test_weakening} to {b.test_weakening}.")
-    found += [f"locks.{name} is removed." for name in a.locks if name not in b.locks]
+def _less_of_paths(old: PathRule, new: PathRule) -> Iterator[str]:
+    yield from (f"no longer covers {p}" for p in _lost(old.patterns(), new.patterns()))
+    yield from (f"now exempts {p}" for p in _lost(new.except_, old.except_))
+
+
+def _less_of_lines(old: LineRule, new: LineRule) -> Iterator[str]:
+    if new.ops and (not old.ops or _lost(old.ops, new.ops)):
+        yield f"now applies only to {', '.join(new.ops)}"
+    yield from (f"no longer covers {p}" for p in (*_lost(old.files, new.files), *_lost(old.lines, new.lines)))
+
+
+def _looser_rest(a: Policy, b: Policy) -> Iterator[str]:
+    yield from _lower("test_weakening", a.test_weakening, b.test_weakening)
+    yield from (f"locks.{name} is removed." for name in a.locks if name not in b.locks)
     for name, manifests in a.locks.items():
-        found += [f"locks.{name} now also accepts {m}." for m in _lost(b.locks.get(name, ()), manifests)]
-    found += [f"commands.declared adds {c}." for c in _lost(b.commands.declared, a.commands.declared)]
-    lost = _lost(a.commands.protected_branches, b.commands.protected_branches)
-    found += [f"commands.protected_branches removes {branch}." for branch in lost]
-    found += [f"commands.remotes adds {r}." for r in _lost(b.commands.remotes, a.commands.remotes)]
-    found += [f"commands.critical removes {r}." for r in _lost(a.commands.critical, b.commands.critical)]
-    found += _looser_tools(a.tools, b.tools)
+        yield from (f"locks.{name} now also accepts {m}." for m in _lost(b.locks.get(name, ()), manifests))
+    old, new = a.commands, b.commands
+    yield from (f"commands.declared adds {line}." for line in _lost(new.declared, old.declared))
+    branches = _lost(old.protected_branches, new.protected_branches)
+    yield from (f"commands.protected_branches removes {branch}." for branch in branches)
+    yield from (f"commands.remotes adds {remote}." for remote in _lost(new.remotes, old.remotes))
+    yield from (f"commands.critical removes {rule}." for rule in _lost(old.critical, new.critical))
+    yield from _looser_tools(a.tools, b.tools)
     for tier, rule in a.tiers.items():
-        new = b.tiers.get(tier, TierRule())
-        gone = [*_lost(rule.paths, new.paths), *_lost(rule.rules, new.rules), *_lost(rule.words, new.words)]
-        found += [f"tiers.{tier} no longer includes {item}." for item in gone]
-    return found
+        kept = b.tiers.get(tier, TierRule())
+        gone = [
+            *_lost(rule.paths, kept.paths),
+            *_lost(rule.rules, kept.rules),
+            *_lost(rule.words, kept.words),
+        ]
+        yield from (f"tiers.{tier} no longer includes {item}." for item in gone)
 
 
-def _looser_tools(a: Tools, b: Tools) -> list[str]:
+def _looser_tools(a: Tools, b: Tools) -> Iterator[str]:
     gone: Decision = "allow"
-    pairs: list[tuple[str, Decision, Decision]] = [
-        ("network", a.network, b.network),
-        ("unknown", a.unknown, b.unknown),
-        *((f"named.{name}", old, b.named.get(name, gone)) for name, old in a.named.items()),
-        *((f"named.{name}", b.unknown, new) for name, new in b.named.items() if name not in a.named),
-    ]
-    return [
-        f"tools.{name} goes down from {old} to {new}."
-        for name, old, new in pairs
-        if SEVERITY[new] < SEVERITY[old]
-    ]
+    yield from _lower("tools.network", a.network, b.network)
+    yield from _lower("tools.unknown", a.unknown, b.unknown)
+    for name, old in a.named.items():
+        yield from _lower(f"tools.named.{name}", old, b.named.get(name, gone))
+    for name, new in b.named.items():
+        if name not in a.named:
+            yield from _lower(f"tools.named.{name}", b.unknown, new)
 
 
 def _lost(old: Sequence[str], new: Sequence[str]) -> list[str]:

@@ -60,12 +60,10 @@ def judge_radius(
     radius = policy.radius
     lines = prior_lines + sum(churn(change) for change in changes)
     deleted = prior_deleted + len({f for c, f in zip(changes, files, strict=True) if c.op == "delete"})
-    yield from _files(_distinct(files, prior_files), radius)
-    if lines > radius.lines_ask:
-        yield Verdict(
-            "ask", "radius-lines", f"{lines} lines changed in this run; the limit is {radius.lines_ask}."
-        )
-    yield from _deletions(deleted, radius)
+    files_changed = _distinct(files, prior_files)
+    yield from _count("radius-files", files_changed, "files changed", radius.files_ask, radius.files_deny)
+    yield from _count("radius-lines", lines, "lines changed", radius.lines_ask)
+    yield from _count("deletions", deleted, "files deleted", radius.deletions_ask, radius.deletions_deny)
     for change in changes:
         yield from _size(change, radius)
 
@@ -74,30 +72,11 @@ def _distinct(files: Sequence[str], prior: Sequence[str] | int) -> int:
     return len({*files}) + prior if isinstance(prior, int) else len({*files, *prior})
 
 
-def _files(count: int, radius: Radius) -> Iterable[Verdict]:
-    if count >= radius.files_deny:
-        yield Verdict(
-            "deny",
-            "radius-files",
-            f"{count} files changed in this run; {radius.files_deny} or more are denied.",
-        )
-    elif count > radius.files_ask:
-        yield Verdict(
-            "ask", "radius-files", f"{count} files changed in this run; the limit is {radius.files_ask}."
-        )
-
-
-def _deletions(count: int, radius: Radius) -> Iterable[Verdict]:
-    if count >= radius.deletions_deny:
-        yield Verdict(
-            "deny",
-            "deletions",
-            f"{count} files deleted in this run; {radius.deletions_deny} or more are denied.",
-        )
-    elif count > radius.deletions_ask:
-        yield Verdict(
-            "ask", "deletions", f"{count} files deleted in this run; the limit is {radius.deletions_ask}."
-        )
+def _count(rule: str, count: int, what: str, ask: int, deny: int | None = None) -> Iterable[Verdict]:
+    if deny is not None and count >= deny:
+        yield Verdict("deny", rule, f"{count} {what} in this run; {deny} or more are denied.")
+    elif count > ask:
+        yield Verdict("ask", rule, f"{count} {what} in this run; the limit is {ask}.")
 
 
 def _size(change: Change, radius: Radius) -> Iterable[Verdict]:

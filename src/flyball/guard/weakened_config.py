@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
+from flyball.guard.weakened_patterns import more_lines
 from flyball.reading.lazy import Lazy
 
 _FILES = Lazy(
@@ -57,18 +58,14 @@ def config_faults(path: str, removed: Sequence[str] | None, added: Sequence[str]
     if not known or (removed is None and added is None):
         return
     old, new = list(removed or ()), list(added or ())
-    if _FILES.search(path) and _more(_RISKY, old, new):
+    if _FILES.search(path) and more_lines(_RISKY, old, new):
         yield "the configuration excludes tests or coverage"
-    if _CHECKED.search(path) and _more(_UNCHECKED, old, new):
+    if _CHECKED.search(path) and more_lines(_UNCHECKED, old, new):
         yield "a checker is made less strict"
     if _lower(old, new):
         yield "a threshold is lowered"
     if any(_OWNED.search(x) for x in old) and not _kept(old, new):
         yield "the test configuration is changed"
-
-
-def _more(pattern: Lazy, old: Sequence[str], new: Sequence[str]) -> bool:
-    return sum(1 for x in new if pattern.search(x)) > sum(1 for x in old if pattern.search(x))
 
 
 def _lower(old: Sequence[str], new: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
-from flyball.guard import weakened_patterns as words
+from flyball.guard import weakened_patterns as patterns
 from flyball.guard.assertions import EMPTY, called, line_strength
 from flyball.guard.python_syntax import parsed, walk
 from flyball.guard.python_tests import bounds_of
@@ -49,13 +49,17 @@ def _switched_off(
 ) -> Iterable[str]:
     """Marks that keep tests from running; in a new file only those that hold whatever happens."""
     before, after = _without_texts(removed, tongue), _without_texts(added, tongue)
-    if _more(words.SKIPS[tongue], before, after):
+    if patterns.more_lines(patterns.SKIPS[tongue], before, after):
         yield "a test is skipped"
-    if not is_new and tongue in words.CONDITIONS and _more(words.CONDITIONS[tongue], before, after):
+    if (
+        not is_new
+        and tongue in patterns.CONDITIONS
+        and patterns.more_lines(patterns.CONDITIONS[tongue], before, after)
+    ):
         yield "a test is skipped conditionally"
-    if _more(words.HOOKS, removed, added):
+    if patterns.more_lines(patterns.HOOKS, removed, added):
         yield "a hook changes which tests run or how they end"
-    if _more(words.REPLACED, removed, added):
+    if patterns.more_lines(patterns.REPLACED, removed, added):
         yield "an assertion is replaced"
 
 
@@ -68,31 +72,25 @@ def _without_texts(lines: Sequence[str], tongue: Language) -> list[str]:
 
 
 def _gained(removed: Sequence[str], added: Sequence[str]) -> Iterable[str]:
-    if _more(words.FLAKES, removed, added):
+    if patterns.more_lines(patterns.FLAKES, removed, added):
         yield "a test is retried until it passes"
-    if _more(words.SWALLOWS, removed, added) or _idle_catches(added) > _idle_catches(removed):
+    if patterns.more_lines(patterns.SWALLOWS, removed, added) or _idle_catches(added) > _idle_catches(
+        removed
+    ):
         yield "a failure is swallowed"
-    if _more(words.UNREACHED, removed, added):
+    if patterns.more_lines(patterns.UNREACHED, removed, added):
         yield "an assertion cannot fail or is not reached"
 
 
-def _more(pattern: Lazy, removed: Sequence[str], added: Sequence[str]) -> bool:
-    return _count(pattern, added) > _count(pattern, removed)
-
-
-def _count(pattern: Lazy, lines: Sequence[str]) -> int:
-    return sum(1 for line in lines if pattern.search(line))
-
-
 def _idle_catches(lines: Sequence[str]) -> int:
-    return sum(1 for a, b in pairwise(lines) if words.CATCHES.search(a) and words.IDLES.search(b))
+    return sum(1 for a, b in pairwise(lines) if patterns.CATCHES.search(a) and patterns.IDLES.search(b))
 
 
 def names_of_tests(lines: Iterable[str], tongue: Language = "other") -> list[str]:
     """The tests that these lines define; Go's have a capital letter."""
     found: list[str] = []
     for line in lines:
-        match = words.NAMES.search(line)
+        match = patterns.NAMES.search(line)
         if match:
             found.append(next(name for name in match.groups() if name is not None))
     return [name for name in found if tongue != "go" or name[:1].isupper()]
@@ -106,7 +104,7 @@ def _lost_tests(
     new = fresh - gone
     if missing.total() > new.total() and not _became_rows(removed, added):
         yield f"{min(missing)} is deleted"
-    marks = _count(words.MARKS, removed) - _count(words.MARKS, added)
+    marks = patterns.count_lines(patterns.MARKS, removed) - patterns.count_lines(patterns.MARKS, added)
     if marks > 0 and missing.total() <= new.total() and not gone:
         yield "a test has lost its marker"
 
@@ -135,8 +133,8 @@ def _lost_assertions(removed: Sequence[str], added: Sequence[str], tongue: Langu
 
 def _became_rows(removed: Sequence[str], added: Sequence[str]) -> bool:
     """Several tests in one, with a table of cases: at least as many rows as assertions that went."""
-    rows = _count(words.ROWS, added)
-    return _count(words.TABLES, added) > 0 and rows >= len(names_of_tests(removed)) > 0
+    rows = patterns.count_lines(patterns.ROWS, added)
+    return patterns.count_lines(patterns.TABLES, added) > 0 and rows >= len(names_of_tests(removed)) > 0
 
 
 def _wider(removed: Sequence[str], added: Sequence[str]) -> Iterable[str]:
@@ -166,7 +164,7 @@ def _fewer_rows(removed: Sequence[str], added: Sequence[str]) -> Iterable[str]:
     alone = not names_of_tests(removed) and not any(line_strength(x, "python") for x in removed)
     before, after = _tables(removed), _tables(added)
     shorter = any(after.get(key, count) < count for key, count in before.items())
-    if shorter or (alone and _count(_ROW, removed) > _count(_ROW, added)):
+    if shorter or (alone and patterns.count_lines(_ROW, removed) > patterns.count_lines(_ROW, added)):
         yield "cases are removed from a table"
 
 
@@ -216,9 +214,9 @@ def _numbers(line: str) -> list[Decimal]:
 def source_faults(added: Sequence[str]) -> Iterable[str]:
     """Code outside the tests that behaves otherwise when it is tested, or runs them so that they cannot fail."""
     text = "\n".join(added)
-    if not any(word in text for word in words.OF_TESTS):
+    if not any(word in text for word in patterns.OF_TESTS):
         return
-    if words.GAMED.search(text):
+    if patterns.GAMED.search(text):
         yield "the code checks whether it runs in a test"
-    if words.RUN_ANYWAY.search(text):
+    if patterns.RUN_ANYWAY.search(text):
         yield "tests are run so that they cannot fail"

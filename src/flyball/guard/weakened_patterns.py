@@ -1,11 +1,22 @@
 """How tests are switched off, in the words of each language. One line a way; to add a way, add a line."""
 
+from collections.abc import Sequence
+
 from flyball.guard.test_files import Language
 from flyball.reading.lazy import Lazy
 
 
 def _any(*ways: str) -> Lazy:
     return Lazy("|".join(ways))
+
+
+def count_lines(pattern: Lazy, lines: Sequence[str]) -> int:
+    return sum(1 for line in lines if pattern.search(line))
+
+
+def more_lines(pattern: Lazy, removed: Sequence[str], added: Sequence[str]) -> bool:
+    """Do more lines match than before?"""
+    return count_lines(pattern, added) > count_lines(pattern, removed)
 
 
 SKIPS: dict[Language, Lazy] = {

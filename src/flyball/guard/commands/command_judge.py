@@ -117,10 +117,7 @@ class CommandJudge:
         if HOLE in arg.text or arg.word or not (arg.glob or arg.many):
             self.path("write", arg, context)
             return
-        for cwd in context.cwds:
-            verdict = ruling(glob_place(arg.text, cwd, self.policy), "write", arg.text)
-            if verdict:
-                context.add(verdict)
+        self.use_path("write", arg.text, arg.text, context, globbing=True)
 
     def opaque_path(self, use: str, arg: Arg, context: Context) -> None:
         start = arg.text.split(HOLE, 1)[0]
@@ -131,16 +128,23 @@ class CommandJudge:
 
     def known_path(self, use: str, arg: Arg, context: Context) -> None:
         text = self.policy.home + arg.text[1:] if re.match(r"~(?:/|$)", arg.text) else arg.text
-        globbing = arg.glob or arg.many
-        for cwd in context.cwds:
-            place = (glob_place if globbing else place_of)(text, cwd, self.policy)
-            verdict = ruling(place, use, arg.text)
-            if verdict:
-                context.add(verdict)
+        self.use_path(use, text, arg.text, context, globbing=arg.glob or arg.many)
         if use in {"create", "write"} and posixpath.basename(text).startswith("-"):
             context.ask("option-like-name", f"'{arg.text}' looks like an option when a glob matches it.")
         if arg.glob and use not in {"look", "read"}:
             context.ask("glob-operand", f"'{arg.text}' may match any file.")
+
+    def use_path(self, use: str, text: str, shown: str, context: Context, globbing: bool) -> None:
+        """The path is judged from every directory that the line may be in."""
+        for cwd in context.cwds:
+            verdict = ruling((glob_place if globbing else place_of)(text, cwd, self.policy), use, shown)
+            if verdict:
+                context.add(verdict)
+
+    def is_inside(self, arg: Arg, context: Context, also: frozenset[str] = frozenset()) -> bool:
+        """Is it surely a path inside the workspace (or one of these other places)?"""
+        places = {place_of(arg.text, cwd, self.policy) for cwd in context.cwds}
+        return HOLE not in arg.text and places <= {"inside", "delicate"} | also
 
     def check_paths_in(self, args: list[Arg], context: Context) -> None:
         """Arguments of a command that nobody described: protected paths in them are still refused."""
@@ -256,8 +260,7 @@ class CommandJudge:
         self.check_download(Arg(word), context)
         if name == "flyball":
             context.deny("guard", "Runs Flyball's own command line.")
-        inside = all(place_of(word, cwd, self.policy) in {"inside", "delicate"} for cwd in context.cwds)
-        if inside and (not profile_of(name) or _TOOL_FOLDER.fullmatch(folder)):
+        if self.is_inside(Arg(word), context) and (not profile_of(name) or _TOOL_FOLDER.fullmatch(folder)):
             context.ask(
                 "unlisted-program", f"'{word}' is a file in the workspace and not a declared command."
             )

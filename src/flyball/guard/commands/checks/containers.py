@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flyball.guard.paths.places import place_of
+from flyball.guard.commands.args import Arg
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.args import Arg
     from flyball.guard.commands.command_judge import Call
 
 _CLOUD_DENY = re.compile(
@@ -33,9 +32,8 @@ def docker_run(call: Call) -> None:
 def _mount(call: Call, value: Arg) -> None:
     match = re.search(r"(?:source|src)=([^,]+)", value.text)
     source = match[1] if match else value.text.split(":", 1)[0]
-    policy = call.judge.policy
-    places = {place_of(source, cwd, policy) for cwd in call.context.cwds}
-    if source.startswith(("/", "~", ".")) and not places <= {"inside", "workspace", "delicate"}:
+    named = source.startswith(("/", "~", "."))
+    if named and not call.judge.is_inside(Arg(source), call.context, frozenset({"workspace"})):
         call.deny("privilege", f"The container can change '{source}', which is outside the workspace.")
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
 
 _EVERYTHING = re.compile(r"(?:\./|\.\./)*(?:\*|\.\*|\{,\.\}\*|\*\*(?:/\*)?)")
+_WORKSPACE = frozenset({"workspace"})
 _SETUID = re.compile(r"[ugoa]*[+=][rwxXt]*s.*|[2-7][0-7]{3}|0[2-7][0-7]{3}")
 
 
@@ -57,8 +58,7 @@ def link(call: Call) -> None:
 
 def _link_target(call: Call, target: str) -> None:
     for cwd in call.context.cwds:
-        place = place_of(target, cwd, call.judge.policy)
-        if place not in {"inside", "workspace", "delicate"}:
+        if place_of(target, cwd, call.judge.policy) not in {"inside", "workspace", "delicate"}:
             call.path("write", Arg(target))
             call.ask("link-outside", f"Creates a link to '{target}', which is outside the workspace.")
 
@@ -191,11 +191,7 @@ def find(call: Call) -> None:
 
 def _secrets_sought(call: Call, roots: list[Arg], args: list[Arg]) -> None:
     """Looking for keys beyond the workspace is looking for keys."""
-    outside = any(
-        place_of(root.text, cwd, call.judge.policy) not in {"inside", "workspace", "delicate"}
-        for root in roots
-        for cwd in call.context.cwds
-    )
+    outside = not all(call.judge.is_inside(root, call.context, _WORKSPACE) for root in roots)
     names = [arg.text.strip("*") for arg in args]
     if outside and any(
         name and place_of(name, call.judge.policy.home, call.judge.policy) == "secret" for name in names

@@ -13,7 +13,7 @@ from flyball.guard.commands.checks.wrappers import positional
 from flyball.guard.commands.context import NO_INPUT, POSITIONS, Stream, Value
 from flyball.guard.commands.environment import harmless, looks_secret
 from flyball.guard.commands.expand import evaluate
-from flyball.guard.paths.places import UNKNOWN, place_of
+from flyball.guard.paths.places import UNKNOWN
 from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
@@ -180,10 +180,7 @@ def source(call: Call) -> None:
         return
     call.path("read", script)
     call.judge.check_download(script, call.context)
-    inside = HOLE not in script.text and all(
-        place_of(script.text, cwd, call.judge.policy) in {"inside", "delicate"} for cwd in call.context.cwds
-    )
-    if inside:
+    if call.judge.is_inside(script, call.context):
         call.ask("unlisted-program", f"'{script.text}' runs in this shell and is not a declared command.")
     else:
         call.deny("foreign-code", "Runs commands from outside the workspace in this shell.")

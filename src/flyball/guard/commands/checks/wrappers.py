@@ -10,7 +10,6 @@ import msgspec
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.context import NO_INPUT, Value
-from flyball.guard.paths.places import place_of
 from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
@@ -123,11 +122,7 @@ def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
     call.judge.check_paths_in(args[1:], call.context)
     if checks_only:
         return
-    policy = call.judge.policy
-    inside = HOLE not in script.text and all(
-        place_of(script.text, cwd, policy) in {"inside", "delicate"} for cwd in call.context.cwds
-    )
-    if inside and not script.glob:
+    if call.judge.is_inside(script, call.context) and not script.glob:
         call.ask("unlisted-program", f"'{script.text}' is not a declared command.")
     else:
         call.deny("foreign-code", "The shell runs a script from outside the workspace.")
