@@ -19,7 +19,9 @@ PYTEST = f"{sys.executable} -m pytest -q"
 SECONDS = 60.0
 
 
-def turn(folder: Path, role: str = "coder", proof: str = UNITTEST, seconds: float = SECONDS) -> AgentResult:
+def turn(
+    folder: Path, role: str = "coder", proof: str = UNITTEST, seconds: float = SECONDS, number: int = 0
+) -> AgentResult:
     """One turn of the agent in this folder, started and read as Flyball does it."""
     agent = adapter("mechanic")
     home = folder.parent / "home"
@@ -31,7 +33,7 @@ def turn(folder: Path, role: str = "coder", proof: str = UNITTEST, seconds: floa
         proof=(proof,) if proof else (),
         wall_s=seconds / 0.8,
     )
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home)}
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), "FLYBALL_TURN": str(number)}
     done = subprocess.run(
         agent.launch(request).argv,
         cwd=folder,
@@ -263,6 +265,26 @@ def test_an_installed_project_is_tried_as_it_would_become(tmp_path: Path) -> Non
     assert "Repaired src/code_.py:2" in turn(folder, proof=command).message
 
 
+def test_a_program_that_tests_start_as_a_process_of_its_own(tmp_path: Path) -> None:
+    program = "import sys\n\nprint(sum(int(word) for word in sys.argv[2:]))\n"
+    run = "subprocess.run([sys.executable, 'code_.py', '1', '2'], stdout=subprocess.PIPE).stdout"
+    tests = checks(f"self.assertEqual({run}.strip(), b'3')").replace(
+        "from code_ import *", "import subprocess, sys"
+    )
+    folder = project(tmp_path, code_=program, test_code=tests)
+    assert "Repaired code_.py:3" in turn(folder).message and passes(folder)
+
+
+def test_a_conftest_that_imports_the_project(tmp_path: Path) -> None:
+    code = "def double(x):\n    return x * 3\n"
+    conftest = (
+        "import pytest\nfrom math_ import double\n\n@pytest.fixture\ndef eight():\n    return double(4)\n"
+    )
+    tests = "def test_eight(eight):\n    assert eight == 8\n"
+    folder = project(tmp_path, math_=code, conftest=conftest, test_it=tests)
+    assert "Repaired math_.py:2" in turn(folder, proof=PYTEST).message
+
+
 # ---- what cannot be repaired
 
 
@@ -315,6 +337,16 @@ def test_it_ends_within_its_time_and_goes_on_where_it_was(tmp_path: Path) -> Non
     tried = [int(result.message.partition("I tried ")[2].partition(" ")[0]) for result in (first, second)]
     assert "there are more that I did not get to" in first.message
     assert tried[1] > tried[0] > 0
+
+
+def test_a_repair_that_was_put_back_is_not_offered_again_but_an_interrupted_one_is(tmp_path: Path) -> None:
+    code, tests = BUGS["operator"]
+    folder = project(tmp_path, code_=code, test_code=checks(*tests))
+    said = list[str]()
+    for number in (1, 1, 2):
+        (folder / "code_.py").write_text(code)
+        said.append(turn(folder, number=number).message.partition(" I tried")[0])
+    assert said[0] == said[1] != said[2]
 
 
 def test_tests_that_hang_or_write_files_do_no_harm(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from flyball.agents.mechanic.edits import compiles, edits, syntax_edits
 from flyball.agents.mechanic.scene import Scene
 from flyball.agents.mechanic.source import Edit, Source
 from flyball.agents.mechanic.suspects import line_scores, statement_scores
-from flyball.agents.mechanic.trials import Place, Row, Run, Times, Trials
+from flyball.agents.mechanic.trials import LINKED, Place, Row, Run, Times, Trials
 from flyball.guard.test_files import is_near_test
 
 NAME = re.compile(r"(?:attribute|name|variable|argument) '(\w+)'")  # in Python's own error messages
@@ -27,6 +27,7 @@ SLOWER = 10  # times as long as before: then it hangs
 SURELY_HUNG = 50
 TRACED_MOST = 150  # passing tests whose lines are looked at
 FAILING_MOST = 25
+FILES_MOST = 10
 TOGETHER = 2  # edits on top of one another
 PARTIAL_MOST = 3
 NOTE_EVERY_S = 5.0
@@ -110,12 +111,21 @@ class Search:
         rows = self._traced(tests)
         own = {row.file for row in tests.run.tests.values()}
         scores = {p: s for p, s in line_scores(rows).items() if p[0] not in own and not is_near_test(p[0])}
+        if not scores and not any(row.loading for row in tests.failing):
+            scores = self._everything()
         sources = dict[str, Source]()
         for name in sorted({file for file, _ in scores}):
             source = self._source(name)
             if source:
                 sources[name] = source
         return sources, scores
+
+    def _everything(self) -> dict[Place, float]:
+        """Where tests run the project in processes of their own, no line is seen: each of a small project is a suspect."""
+        names = [str(path.relative_to(self.trials.copy)) for path in sorted(self.trials.copy.rglob("*.py"))]
+        own = [name for name in names if not is_near_test(name) and not ({*LINKED} & {*Path(name).parts})]
+        lines = {name: self.trials.read(name).count(b"\n") + 1 for name in own[:FILES_MOST]}
+        return {(name, line): 0.5 for name, count in lines.items() for line in range(1, count + 1)}
 
     def _traced(self, tests: Tests) -> list[Row]:
         """The failing tests and some passing ones again, watched line by line; tests of the same files first."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,14 +119,14 @@ def _escalation(tests: Tests) -> Rows:
 def _work(
     role: str, root: Path, search: Search, tests: Tests, seconds: float, home: Path, began: float
 ) -> Rows:
-    memory, key = home / MEMORY, _digest(search, tests)
-    search.skip = _remembered(memory, key)
+    memory = Memory(home / MEMORY, _digest(search, tests))
+    search.skip = memory.tried
     repair = search.repair(tests)
+    memory.write(search.tried, memory.repairs + bool(repair))
     if repair:
         write_repair(root, repair)
         return _success(role, search, tests, repair, time.monotonic() - began)
-    _remember(memory, key, search.tried)
-    return cannot(role, _failure(search, tests, seconds))
+    return cannot(role, _failure(search, tests, seconds, memory.repairs))
 
 
 def _success(role: str, search: Search, tests: Tests, repair: Repair, took: float) -> Rows:
@@ -161,12 +163,13 @@ def _diff(repair: Repair) -> str:
     return "\n".join(f"    {line[0]} {line[1:].strip()}" for line in lines)
 
 
-def _failure(search: Search, tests: Tests, seconds: float) -> str:
+def _failure(search: Search, tests: Tests, seconds: float, repairs: int) -> str:
     if not search.tried:
         return f"{_list(tests.failing)} They run no line of the project that I could edit. I changed nothing."
     tried = f"I tried {search.tried} edits in {len(search.places)} places"
     limit = "" if search.exhausted else f" in my {seconds:.0f} s, and there are more that I did not get to"
-    return f"{tried}{limit}; none makes the failing tests pass. I changed nothing. {_list(tests.failing)}"
+    none = "no other than before" if repairs else "none"
+    return f"{tried}{limit}; {none} makes the failing tests pass. I changed nothing. {_list(tests.failing)}"
 
 
 def _loop_status(good: bool, progress: str, status: str, reason: str) -> str:
@@ -179,6 +182,28 @@ def _loop_status(good: bool, progress: str, status: str, reason: str) -> str:
 # ---- memory: the same search on the same files goes on where it ended ------------------------------------------
 
 
+class Memory:
+    """How far earlier turns came on this very tree. A repair among them was not accepted, or the tree would differ.
+
+    A turn that was interrupted is done again under its number, and what it wrote down does not count."""
+
+    def __init__(self, file: Path, key: str) -> None:
+        self.file, self.key = file, key
+        self.turn = int(os.environ.get("FLYBALL_TURN", "0"))
+        self.tried = self.repairs = 0
+        try:
+            known = json.loads(file.read_text("utf-8"))
+            if known["key"] == key and (known["turn"] < self.turn or not self.turn):
+                self.tried, self.repairs = int(known["tried"]), int(known["repairs"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return  # then the search starts from the beginning
+
+    def write(self, tried: int, repairs: int) -> None:
+        row = {"key": self.key, "turn": self.turn, "tried": tried, "repairs": repairs}
+        with contextlib.suppress(OSError):
+            self.file.write_text(json.dumps(row), "utf-8")
+
+
 def _digest(search: Search, tests: Tests) -> str:
     """Of everything that decides which edits are tried."""
     whole = hashlib.sha256()
@@ -187,21 +212,6 @@ def _digest(search: Search, tests: Tests) -> str:
             whole.update(str(path.relative_to(search.trials.copy)).encode() + path.read_bytes())
     whole.update(json.dumps(sorted(row.test for row in tests.failing)).encode())
     return whole.hexdigest()
-
-
-def _remembered(memory: Path, key: str) -> int:
-    try:
-        known = json.loads(memory.read_text("utf-8"))
-        return int(known["tried"]) if known["key"] == key else 0
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
-
-
-def _remember(memory: Path, key: str, tried: int) -> None:
-    try:
-        memory.write_text(json.dumps({"key": key, "tried": tried}), "utf-8")
-    except OSError:
-        return  # then the next turn starts from the beginning
 
 
 # ---- words -----------------------------------------------------------------------------------------------------
