@@ -68,9 +68,7 @@ def step(run: Run, now: int) -> Run:
     asked = due(run, now)
     assert isinstance(asked, Do)
     run = apply(run, e.ActStarted(at=now, act=asked.act))
-    for fact in react(run, finished(asked.act), now):
-        run = apply(run, fact)
-    return run
+    return react(run, finished(asked.act), now).run
 
 
 def _folded(count: int, rounds: int) -> Taken:

@@ -380,7 +380,7 @@ def test_what_needs_a_person_is_asked_and_a_grant_lets_it_pass_once(place: Place
     results = [entry.get("result", {}) for entry in place.fb("log", "@last", "--json").lines]
     messages = [result["message"] for result in results if result.get("actions")]
     assert ["blocked" in messages[0], "ran" in messages[1]] == [True, True]
-    assert "A person allows, once" in place.fb("log", "@last").out
+    assert "A person allowed once" in place.fb("log", "@last").out
 
 
 def test_an_agent_whose_hooks_are_never_heard_has_failed(place: Place) -> None:

@@ -20,8 +20,8 @@ from stored import FOLDER, ending, folded, read, write
 from flyball import __version__
 from flyball.agents import process
 from flyball.core import events as e
+from flyball.core.decide import trigger
 from flyball.core.run import Run
-from flyball.core.transition import follow
 from flyball.journal import Draft, Entry
 from flyball.journal.chain import extend
 from flyball.lab.selftest.place import Place
@@ -121,7 +121,7 @@ def standing() -> dict[str, list[Entry]]:
     played = start(Script(run=[lambda run, act: Script().child(act), _halted]), begun("cto"))
     for outcome, answer in (("trigger", ""), ("trigger", "replan"), ("unresolved", "drop")):
         played.go_on()
-        played.note(follow(played.run, outcome, played.now))
+        played.note(trigger(played.run, outcome, played.now))
         played.go_on()
         if answer:
             played.answer(answer)

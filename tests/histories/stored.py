@@ -9,45 +9,69 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from flyball.core import events as e
+from flyball.core.agenda import Baseline, Commit, Prove, Step
 from flyball.core.run import Run, fold
 from flyball.journal import Entry
 from flyball.journal.chain import event_digest
 
 FORMAT = "flyball-history/1"
 FOLDER = Path(__file__).parent
-COUNTS = (
-    *("turn", "below_turns", "barren", "turns_base", "iteration", "iteration_base", "retries", "contexts"),
-    *("no_progress", "error_count", "interruptions", "cto_attempts", "questions", "acts", "wall_us"),
-    *("state", "status", "end", "previous", "origin", "asked", "tree", "base_tree", "done_tree", "child"),
-    *("progressed", "moved_tree", "prepared", "baselined", "entered_at", "at", "certificate"),
-)
+COUNTS = {  # as it was called when the first histories were stored -> where it is now
+    **{name: name for name in ("turn", "iteration", "questions", "acts", "state", "status", "end", "tree")},
+    **{name: name for name in ("child", "entered_at", "at", "asked", "prepared")},
+    **{name: f"path.{name}" for name in ("previous", "origin")},
+    **{name: f"spending.{name}" for name in ("turns_base", "iteration_base", "wall_us")},
+    **{name: f"tries.{name}" for name in ("retries", "contexts", "interruptions")},
+    **{name: f"checkout.{name}" for name in ("base_tree", "certificate")},
+    "below_turns": "spending.child_turns",
+    "barren": "spending.idle_children",
+    "cto_attempts": "path.interventions",
+    "done_tree": "evidence.done_tree",
+    "no_progress": "progress.idle",
+    "error_count": "progress.errors",
+    "progressed": "progress.advanced",
+    "moved_tree": "progress.wanders",
+}
 
 
 def ending(run: Run) -> dict[str, Any]:
     """Where a run stands, in all that later versions must still make of its events."""
-    stop, question, proof = run.stop, run.question, run.proof
+    stop, question, proof, commit = run.stop, run.question, run.evidence.proof, run.checkout.commit
     return {
-        **{name: getattr(run, name) for name in COUNTS},
+        **{name: attrgetter(place)(run) for name, place in COUNTS.items()},
+        "baselined": not run.owner or bool(run.settings.proof and not has(run, Baseline)),
         "code": stop.code if stop else "",
         "rule": stop.rule if stop else "",
         "question": [question.id, question.kind, list(question.verbs), question.shown] if question else None,
         "act": [run.act.key, run.act.do, run.act.why] if run.act else None,
-        "held": [run.held.outcome, run.held.until] if run.held else None,
-        "todo": [run.todo.tree, run.todo.why] if run.todo else None,
+        "held": [run.pending.outcome, until(run)] if run.pending else None,
+        "todo": [run.restore.tree, run.restore.why] if run.restore else None,
         "proof": [proof.tree, proof.passed, proof.failing] if proof else None,
-        "committed": run.committed.tree if run.committed else None,
-        "entries": dict(run.entries),
-        "failures": {state: n for state, n in run.failures.items() if n},
+        "committed": commit.tree if commit else None,
+        "entries": dict(run.path.entries),
+        "failures": {state: n for state, n in run.path.failures.items() if n},
         "findings": [[f.id, f.status] for f in run.findings],
-        "seen": len(run.seen),
+        "seen": len(run.progress.trees),
         "cost_uusd": run.spent.cost_uusd,
         "tokens": run.spent.tokens,
-        "waived": list(run.waived),
+        "waived": list(run.evidence.waivers),
     }
+
+
+def has(run: Run, kind: type[Step]) -> bool:
+    return any(isinstance(step, kind) for step in run.agenda)
+
+
+def until(run: Run) -> str:
+    """What stands before the outcome that is to be followed."""
+    assert run.pending is not None
+    first = "gate" if has(run, Prove) else "commit" if has(run, Commit) else ""
+    return first or run.pending.waits or "taken"
 
 
 def folded(entries: Iterable[Entry]) -> Run:

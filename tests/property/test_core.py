@@ -207,7 +207,7 @@ def holds(played: Played) -> None:
     _succeeded_only_through_the_gate(played)
     assert len(why(run)) == 3 and isinstance(exit_code(run), int) and summary(run)["run"] == run.id
     assert all(c.count <= (run.most("failures") or 0) for c in played.of(e.FailureCounted))
-    assert run.cto_attempts <= 2
+    assert run.path.interventions <= 2
     if run.status == "ended":
         _stays_ended(run)
 
@@ -253,9 +253,13 @@ def _succeeded_only_through_the_gate(played: Played) -> None:
     run = played.run
     if run.end != "success" or not run.owner:
         return
-    assert run.committed is not None and run.committed.tree == run.tree
+    assert run.checkout.commit is not None and run.checkout.commit.tree == run.tree
     if run.settings.proof:
-        assert run.proof is not None and run.proof.passed and run.proof.tree == run.tree
+        assert (
+            run.evidence.proof is not None
+            and run.evidence.proof.passed
+            and run.evidence.proof.tree == run.tree
+        )
         assert played.code == "completed"
     else:
         assert played.code == "completed_unproven"

@@ -19,8 +19,9 @@ from flyball.core import decide, letters, tally, turns
 from flyball.core import events as e
 from flyball.core import run as runs
 from flyball.core import transition as onwards
+from flyball.core.agenda import Restore, without
 from flyball.core.decide import Note
-from flyball.core.run import Run
+from flyball.core.run import Facts, Run
 from flyball.journal.database import Database
 from flyball.journal.memory import MemoryJournal
 from flyball.lab.simulate.campaign import simulate
@@ -134,7 +135,7 @@ def _burns_a_turn(run: Run, turn: e.TurnEnded) -> bool:
 def _wakes_at_once(run: Run, now: int) -> Any:
     if run.until is None or run.act is not None or run.here.act == "ask":
         return resting(run, now)
-    return Note((e.Resumed(at=now, why="the wait is over"),))
+    return Note(Facts(run, now).add(e.Resumed(at=now, why="the wait is over")))
 
 
 def _key_again(run: Run, do: str, **more: Any) -> e.Act:
@@ -146,15 +147,17 @@ def _costs_a_turn(run: Run, event: e.ActInterrupted) -> Run:
 
 
 def _leaves_the_half_made(run: Run, event: e.ActInterrupted) -> Run:
-    return replace(interrupted(run, event), todo=None)
+    after = interrupted(run, event)
+    return replace(after, agenda=without(after.agenda, Restore))
 
 
 def _never_gives_up(run: Run, event: e.ActInterrupted) -> Run:
-    return replace(interrupted(run, event), interruptions=0)
+    after = interrupted(run, event)
+    return replace(after, tries=replace(after.tries, interruptions=0))
 
 
-def _asks_nothing(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None, now: int) -> Any:
-    return stopped_by(run, act, turn, None if ruling and ruling.verdict == "ask" else ruling, now)
+def _asks_nothing(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
+    return stopped_by(facts, act, turn, None if ruling and ruling.verdict == "ask" else ruling)
 
 
 def _takes_any_answer(run: Run, letter: letters.Answer) -> str:
@@ -163,11 +166,13 @@ def _takes_any_answer(run: Run, letter: letters.Answer) -> str:
 
 def _renews_nothing(run: Run, event: e.Answered) -> Run:
     after = answered(run, event)
-    return replace(after, interruptions=run.interruptions, retries=run.retries)
+    kept = {"interruptions": run.tries.interruptions, "retries": run.tries.retries}
+    return replace(after, tries=replace(after.tries, **kept))
 
 
 def _keeps_every_grant(run: Run, event: e.ActFinished) -> Run:
-    return replace(finished(run, event), granted=run.granted)
+    after = finished(run, event)
+    return replace(after, evidence=replace(after.evidence, grants=run.evidence.grants))
 
 
 BREAKS: list[

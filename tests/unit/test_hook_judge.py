@@ -427,7 +427,7 @@ def test_a_grant_lasts_for_one_turn_and_an_approval_for_the_run(verb: str, after
     seen: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
     def works(run: Run, act: e.Act) -> e.TurnEnded:
-        seen.append((run.granted, act.told))
+        seen.append((run.evidence.grants, act.told))
         return ok(f"tree {len(seen)}")
 
     played = play(Script(write=[wants, works, works], proof=[failing(), failing(), passing], fix=works))

@@ -17,7 +17,7 @@ from flyball.core.machine import Machine, edges, parse
 from flyball.core.run import Run
 from flyball.errors import MachineFault
 from flyball.lab.prove import Broken, Proof, Step, explore, premises, prove
-from flyball.lab.prove.key import READ, UNREAD
+from flyball.lab.prove.key import FIELDS, READ, UNREAD
 from flyball.lab.prove.premises import at_own_limits
 from flyball.machines import shipped
 
@@ -150,7 +150,9 @@ def test_a_state_that_waits_for_a_trigger_is_no_dead_end() -> None:
 
 def test_every_field_that_the_key_speaks_of_is_a_field_of_the_run() -> None:
     """A field that is renamed must not silently drop out of the key."""
-    assert {*READ, *UNREAD} <= set(Run.__struct_fields__)
+    assert {*READ, *UNREAD} <= set(FIELDS) and {name.partition(".")[0] for name in FIELDS} == set(
+        Run.__struct_fields__
+    )
     assert not {*READ} & {*UNREAD}
 
 

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.core.machine import State
 from flyball.lab.prove import family
 from flyball.lab.prove.explore import Broken, Explored
 from flyball.lab.prove.family import explore, pair
@@ -25,7 +24,8 @@ def together() -> Explored:
 
 
 def two() -> family.Pair:
-    return pair(shipped("build"), State("write", "run:loop"), shipped("loop"))
+    build = shipped("build")
+    return pair(build, replace(build.states["write"], do="run:loop"), shipped("loop"))
 
 
 @contextmanager

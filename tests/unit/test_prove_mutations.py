@@ -16,8 +16,9 @@ from flyball.core import decide, letters, stops, tally, turns
 from flyball.core import events as e
 from flyball.core import run as runs
 from flyball.core import transition as onwards
+from flyball.core.agenda import Halt, Restore, without
 from flyball.core.machine import parse
-from flyball.core.run import Run
+from flyball.core.run import Facts, Run
 from flyball.lab.prove import Broken, prove
 from flyball.machines import shipped
 
@@ -71,16 +72,16 @@ def _unguarded_in(*states: str) -> Callable[..., Any]:
     return lambda run, finished, now: react(run, allowed(finished) if run.state in states else finished, now)
 
 
-def _waives_everything(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None, now: int) -> Any:
-    return stopped_by(run, act, turn, None if run.waived else ruling, now)
+def _waives_everything(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
+    return stopped_by(facts, act, turn, None if facts.run.evidence.waivers else ruling)
 
 
-def _denies_nothing(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None, now: int) -> Any:
-    return stopped_by(run, act, turn, None if ruling and ruling.verdict == "deny" else ruling, now)
+def _denies_nothing(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
+    return stopped_by(facts, act, turn, None if ruling and ruling.verdict == "deny" else ruling)
 
 
-def _asks_nothing(run: Run, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None, now: int) -> Any:
-    return stopped_by(run, act, turn, None if ruling and ruling.verdict == "ask" else ruling, now)
+def _asks_nothing(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
+    return stopped_by(facts, act, turn, None if ruling and ruling.verdict == "ask" else ruling)
 
 
 def _more(key: str, by: int) -> Callable[[Run, str], int | None]:
@@ -92,17 +93,17 @@ def _more(key: str, by: int) -> Callable[[Run, str], int | None]:
 
 
 def _no_gate_for(outcome: str) -> Callable[..., Any]:
-    return lambda run, said, data, now: None if said == outcome else gate(run, said, data, now)
+    return lambda facts, given, data: given != outcome and gate(facts, given, data)
 
 
-def _pauses_once(run: Run, outcome: str, now: int, *rest: Any, **more: Any) -> Any:
-    if run.iteration > 1:
+def _pauses_once(facts: Facts, outcome: str, *rest: Any, **more: Any) -> Any:
+    if facts.run.iteration > 1:
         more["past_breakpoint"] = True
-    return follow(run, outcome, now, *rest, **more)
+    return follow(facts, outcome, *rest, **more)
 
 
 def _forgets_cancel(run: Run, now: int) -> Any:
-    return due(replace(run, asked="") if run.asked == "cancel" else run, now)
+    return due(replace(run, agenda=without(run.agenda, Halt)) if run.asked == "cancel" else run, now)
 
 
 def _goes_on_after_the_end(run: Run, now: int) -> Any:
@@ -116,8 +117,8 @@ def _unbound(run: Run, body: bytes, number: int, now: int) -> Any:
     return hear(run, body, number, now)
 
 
-def _count_nothing(run: Run, outcome: str, *_: Any) -> tuple[list[e.AnyEvent], str]:
-    return [], outcome
+def _count_nothing(facts: Facts, outcome: str, *_: Any) -> str:
+    return outcome
 
 
 def _keep(*names: str) -> Callable[[Run, Run, Any], Run]:
@@ -129,15 +130,17 @@ def _turn_counted(before: Run, after: Run, event: Any) -> Run:
 
 
 def _retries_forgotten(before: Run, after: Run, event: Any) -> Run:
-    return replace(after, retries=0)
+    return replace(after, tries=replace(after.tries, retries=0))
 
 
 def _nothing_put_back(before: Run, after: Run, event: Any) -> Run:
-    return replace(after, todo=None)
+    return replace(after, agenda=without(after.agenda, Restore))
 
 
 def _any_tree_proved(before: Run, after: Run, event: Any) -> Run:
-    return replace(after, proof=replace(after.proof, tree=after.tree)) if after.proof else after
+    known = after.evidence.proof
+    proof = replace(known, tree=after.tree) if known else None
+    return replace(after, evidence=replace(after.evidence, proof=proof))
 
 
 def _pass_is_done(run: Run, role: str, turn: e.TurnEnded) -> Any:
@@ -151,7 +154,12 @@ def _fail_is_nothing(run: Run, role: str, turn: e.TurnEnded) -> Any:
 
 def _grants_anyway(before: Run, after: Run, event: e.Answered) -> Run:
     call = before.stop.call if before.stop and event.verb == "reject" else ""
-    return replace(after, granted=(*after.granted, call)) if call else after
+    grants = (*after.evidence.grants, call) if call else after.evidence.grants
+    return replace(after, evidence=replace(after.evidence, grants=grants))
+
+
+def _keeps_grants(before: Run, after: Run, event: Any) -> Run:
+    return replace(after, evidence=replace(after.evidence, grants=before.evidence.grants))
 
 
 pair = turns._pair
@@ -259,7 +267,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "build",
         "no proof",
         "ALO-2",
-        lambda: instead(onwards, "_skipped", lambda *_: []),
+        lambda: instead(onwards, "UNTESTED", "never"),
     ),
     "a cancel is forgotten": (
         "loop",
@@ -320,7 +328,9 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "build",
         "crashes",
         "ALO-5",
-        lambda: folded(e.Moved, lambda before, after, event: replace(after, changed=())),
+        lambda: folded(
+            e.Moved, lambda _, after, event: replace(after, checkout=replace(after.checkout, changed=()))
+        ),
     ),
     "an iteration is taken back": (
         "build",
@@ -332,7 +342,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "loop",
         "every result",
         "GUARD-2",
-        lambda: folded(e.ActFinished, lambda before, after, event: replace(after, granted=before.granted)),
+        lambda: folded(e.ActFinished, _keeps_grants),
     ),
     "a rejected call is granted": (
         "loop",
@@ -350,7 +360,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "task",
         "in another's checkout",
         "TASK-9",
-        lambda: instead(runs, "_cto_attempts", lambda run: 0),
+        lambda: instead(runs, "_interventions", lambda run: 0),
     ),
 }
 

@@ -139,10 +139,11 @@ def test_a_stop_without_numbers_still_says_what_happened() -> None:
 
 
 def test_why_of_a_success_says_what_was_proved() -> None:
-    run = replace(play(Script()).run, changed=("a.py",))
+    run = play(Script()).run
+    run = replace(run, checkout=replace(run.checkout, changed=("a.py",)))
     happened, proved, next_step = reasons.why(run)
-    assert run.proof and all(command.command in proved for command in run.proof.commands)
-    assert run.proof.tree[:10] in proved and "flyball land r1" in next_step
+    assert run.evidence.proof and all(command.command in proved for command in run.evidence.proof.commands)
+    assert run.evidence.proof.tree[:10] in proved and "flyball land r1" in next_step
     assert "would" not in happened + proved + next_step
 
 

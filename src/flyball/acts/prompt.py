@@ -79,7 +79,7 @@ def _duty(run: Run, role: str) -> str:
 
 def _failing(run: Run, act: e.Act) -> str:
     """The output of the failing proof of this very tree, unless it has just been given."""
-    proof = run.proof
+    proof = run.evidence.proof
     if (
         proof is None
         or proof.passed

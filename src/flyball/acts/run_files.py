@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import closing
 from functools import cache
@@ -20,7 +21,7 @@ from flyball.evidence.certificate import Story, story
 from flyball.guard import policy as policies
 from flyball.guard.secrets import redact
 from flyball.journal.sqlite import SqliteJournal
-from flyball.state_dir import RunDir, StateDir, changed_files
+from flyball.state_dir import RunDir, StateDir
 from flyball.workspace import Workspace
 from flyball.workspace.git_hooks import GIT_HOOKS
 
@@ -93,10 +94,12 @@ class RunFiles(msgspec.Struct, frozen=True):
 
         After a turn only the events that are new since the last look are verified; with `whole`, all are.
         """
-        if run.began.parent and not run.began.pinned:
+        folder, known = self.run_dir(run).pinned, run.began.pinned
+        if run.began.parent and not known:
             return ""  # it began before children knew
-        changed = changed_files(self.run_dir(run).pinned, run.began.pinned)
-        return changed[0] if changed else self._journal_touched(run, whole)
+        there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+        touched = (name for name in sorted(there | set(known)) if _sha256(folder / name) != known.get(name))
+        return next(touched, "") or self._journal_touched(run, whole)
 
     def _journal_touched(self, run: Run, whole: bool) -> str:
         seq, head = (0, "") if whole else self.verified.get(run.id, (0, ""))
@@ -122,7 +125,9 @@ class RunFiles(msgspec.Struct, frozen=True):
 
     def sandbox_of(self, run: Run) -> Sandbox:
         """The sandbox that the run has had from its start. Where that is gone, nothing is done without it."""
-        wanted = "none" if run.sandbox == UNSANDBOXED else run.sandbox or run.settings.sandbox
+        wanted = (
+            "none" if run.checkout.sandbox == UNSANDBOXED else run.checkout.sandbox or run.settings.sandbox
+        )
         fits = wanted in (self.sandbox.kind, "auto", "required")
         found = self.sandbox if fits else sandbox.probe(wanted)
         if found.kind == "none" and wanted not in ("none", "auto"):
@@ -187,6 +192,13 @@ class RunFiles(msgspec.Struct, frozen=True):
             env=env or {},
         )
         return tuple(sandbox.enclose(found, argv, view))
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def tool_folders(environment: dict[str, str], repo: str) -> list[str]:

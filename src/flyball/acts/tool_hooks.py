@@ -75,7 +75,7 @@ def attended(
         return
     from flyball.agents.hooks.server import HookServer
 
-    with HookServer(place, action_log.Record(folder), work.checkout, run.granted, show, alarm):
+    with HookServer(place, action_log.Record(folder), work.checkout, run.evidence.grants, show, alarm):
         yield
 
 

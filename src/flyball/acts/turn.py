@@ -23,8 +23,9 @@ from flyball.agents.adapter import Adapter, AgentResult, Call, TurnRequest
 from flyball.agents.registry import adapter as find_adapter
 from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
+from flyball.core.judgement import judgement
 from flyball.core.machine import READ_ONLY_ROLES
-from flyball.core.run import FAILED, Run
+from flyball.core.run import Run
 from flyball.core.turns import call_limits
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
@@ -194,43 +195,26 @@ def _judged(
     ended: process.Exit,
     alarming: e.Action | None,
 ) -> Finished:
-    tree, reads_only = left_tree(work, folder), act.do.partition(":")[2] in READ_ONLY_ROLES
+    """The guard rules, the core says what that means for the change, and here it is done."""
+    tree = left_tree(work, folder)
     changes = [*work.changes(act.tree, tree), *work.special_files()]
     ruling = judge(run_files, run, act, work, tree, changes)
-    if alarming and ruling.verdict != "deny":
-        ruling = _alarmed(ruling, alarming)
-        heard = replace(heard, error=ruling.reason)
-    undone = reads_only and tree != act.tree and ruling.verdict != "deny"
-    ruling = _read_only(ruling, act) if undone else ruling
-    stands = not undone and _stands(run, heard, ruling)
+    word = judgement(run, act, heard.verdict, ruling, tree, bool(changes), alarming)
+    heard = replace(heard, error=word.error or heard.error)
     reported = tuple(redact(plain(said)) for said in work.agent_git_report())
-    if not stands and (tree != act.tree or changes):
-        back = act.tree if reads_only and alarming else tree  # what an approval would bring back
-        ruling = replace(ruling, kept=work.keep(tree, act.key), tree=back)
+    ruling = word.ruling
+    if word.undo:
+        ruling = replace(ruling, kept=work.keep(tree, act.key))
         work.restore(act.tree)
     turn = replace(
         _turn(run, act, heard, live, ended),
-        tree=tree if stands else act.tree,
-        undone=tuple(plain(c.path) for c in changes) if undone else (),
-        commit=_keep(work, act, tree, ruling, run) if stands and tree != act.tree else "",
+        tree=word.tree,
+        undone=tuple(plain(c.path) for c in changes) if word.read_only else (),
+        commit=_checkpoint(work, act, tree, word.publish, run) if word.checkpoint else "",
         reported=reported,
     )
-    if stands and (ruling.verdict == "allow" or ruling.diff in run.waived):
-        turn = _with_changes(turn, changes)
+    turn = _with_changes(turn, changes) if word.counts else turn
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
-
-
-def _stands(run: Run, heard: AgentResult, ruling: e.Ruling) -> bool:
-    """Whether the change is left in the checkout; what is only asked about is, unless the turn failed."""
-    asked = ruling.verdict == "ask" and heard.verdict not in FAILED
-    return ruling.verdict == "allow" or ruling.diff in run.waived or asked
-
-
-def _read_only(ruling: e.Ruling, act: e.Act) -> e.Ruling:
-    role = act.do.partition(":")[2]
-    return replace(
-        ruling, verdict="allow", rule="read-only", reason=f"A {role} may not change files; it was undone."
-    )
 
 
 def _with_changes(turn: e.TurnEnded, changes: list[Change]) -> e.TurnEnded:
@@ -254,9 +238,9 @@ def judge(
         changes,
         policy,
         workspace=str(work.repo_root),
-        prior_changed_files=[path for path in run.changed if path not in run.excused],
-        prior_lines=run.lines - run.excused_lines + int(run.began.options.get("lines", 0)),
-        prior_deleted=run.deleted,
+        prior_changed_files=[path for path in run.checkout.changed if path not in run.checkout.excused],
+        prior_lines=run.checkout.lines - run.checkout.excused_lines + int(run.began.options.get("lines", 0)),
+        prior_deleted=run.checkout.deleted,
         existing_symlinks=work.links(tree) if changes else {},
         texts=_texts(work, act.tree, tree, changes),
     )
@@ -265,7 +249,7 @@ def judge(
 
 def _tiered(run: Run, policy: Policy, changes: list[Change], ruling: e.Ruling) -> e.Ruling:
     """CTO-3: how much is at stake, from the task's words and every file that was really changed."""
-    paths = tuple(dict.fromkeys((*run.changed, *(plain(change.path) for change in changes))))
+    paths = tuple(dict.fromkeys((*run.checkout.changed, *(plain(change.path) for change in changes))))
     tier, why = tier_of(
         paths, run.began.task, policy, writes=bool(paths), workspace=run.began.repo or "/workspace"
     )
@@ -307,20 +291,6 @@ def _as_fact(verdict: Verdict, policy: Policy, old: str, new: str) -> e.Ruling:
     )
 
 
-def _alarmed(ruling: e.Ruling, alarming: e.Action) -> e.Ruling:
-    """CTO-7: the call was refused and did not run; what the agent did besides is for a person to judge."""
-    call = f"{alarming.tool}: {alarming.input[:200]}"
-    diff = hashlib.sha256(
-        f"{ruling.diff}:{alarming.tool}:{alarming.input}".encode("utf-8", "replace")
-    ).hexdigest()
-    asked = (
-        f" Besides, of what it changed: {ruling.reason} ({ruling.file})" if ruling.verdict == "ask" else ""
-    )
-    reason = f"It tried {call}. That was refused ({alarming.rule}): {alarming.reason}{asked}"
-    rule = alarming.rule.rpartition("/")[2]
-    return replace(ruling, verdict="deny", rule=rule, reason=reason, diff=diff, call=call, waivable=True)
-
-
 def _tampering(run: Run, name: str, old: str, new: str) -> e.Ruling:
     """The rules themselves are not what they were: nothing can be judged by them."""
     return e.Ruling(
@@ -341,10 +311,10 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _keep(work: Workspace, act: e.Act, tree: str, ruling: e.Ruling, run: Run) -> str:
+def _checkpoint(work: Workspace, act: e.Act, tree: str, publish: bool, run: Run) -> str:
     """A checkpoint; the user's branch moves only for what the guard let pass."""
     commit = work.checkpoint(tree, act.turn, f"Turn {act.turn}: {run.state}\n\nFlyball-Run: {run.id}")
-    if ruling.verdict == "allow" or ruling.diff in run.waived:
+    if publish:
         work.publish(commit)
     return commit
 

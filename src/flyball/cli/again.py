@@ -164,8 +164,8 @@ def retry(
             trusted=trusted,
         )
         began, repo = launch(app, request)
-        tree = old.todo.tree if old.todo else old.tree  # without a change that nobody approved
-        began = replace(began, tree=tree, retry_of=old.id, sessions=old.sessions)
+        tree = old.restore.tree if old.restore else old.tree  # without a change that nobody approved
+        began = replace(began, tree=tree, retry_of=old.id, sessions=old.talk.sessions)
         return run_here(app, began, repo, open_screen(as_json), wait, as_json)
 
 

@@ -91,14 +91,14 @@ def _event(entry: Entry, clean: Redactor) -> dict[str, Any]:
 def _certificate(app: App, run: Run, clean: Redactor) -> dict[str, Any] | None:
     """The signed envelope; if it holds a secret, only its statement, redacted."""
     file = app.dirs.run(run.id).certificate
-    if not run.certificate or not file.exists():
+    if not run.checkout.certificate or not file.exists():
         return None
     data = file.read_bytes()
     statement = clean(check(data).statement)
     unchanged = statement == check(data).statement
     return {
         "sha256": hashlib.sha256(data).hexdigest(),
-        "journal_sha256": run.certificate,
+        "journal_sha256": run.checkout.certificate,
         "statement": statement,
         "envelope": base64.b64encode(data).decode() if unchanged else None,
     }

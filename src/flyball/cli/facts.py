@@ -39,7 +39,7 @@ def facts(records: Records, run: Run) -> dict[str, Any]:
         "base_commit": run.began.commit,
         "answers_out_of_reach": is_confined(run),
         "certificate_file": str(certificate) if certificate else None,
-        "baseline_failing": run.baseline,
+        "baseline_failing": run.evidence.baseline,
         "proofs": [_proof_facts(event) for event in history if _is_proof(event)],
         "rulings": [msgspec.to_builtins(event.ruling) for event in history if isinstance(event, e.Ruled)],
         "why": why(records, run),
@@ -79,22 +79,29 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("parent", run.began.parent),
         ("children", first_few(known["children"])),
         ("started", f"{day_and_clock(run.began.at)}, {rough(now - run.began.at)} ago"),
-        ("time", f"{elapsed(run.wall_us)} at work{_of_wall(run)}"),
+        ("time", f"{elapsed(run.spending.wall_us)} at work{_of_wall(run)}"),
         ("turns", f"{run.turns}{_of(run.most('turns'))}"),
         ("iteration", f"{run.iteration}{_of(run.most('iterations'))}" if run.iteration else ""),
         ("cost", _cost(run)),
         ("tokens", f"{run.spent.tokens}{_of(run.settings.budget.tokens)}"),
         ("agents", ", ".join(f"{role}={agent_name(a)}" for role, a in sorted(run.settings.agents.items()))),
-        ("sandbox", run.sandbox or run.settings.sandbox),
+        ("sandbox", run.checkout.sandbox or run.settings.sandbox),
         ("answers", _answers(run)),
         ("policy", run.settings.policy),
-        ("risk", f"{run.ruling.tier}: {run.ruling.tier_why}" if run.ruling and run.ruling.tier else ""),
+        (
+            "risk",
+            f"{run.evidence.ruling.tier}: {run.evidence.ruling.tier_why}"
+            if run.evidence.ruling and run.evidence.ruling.tier
+            else "",
+        ),
         ("breakpoints", ", ".join(run.settings.breakpoints)),
         (
             "changed",
-            f"{plural(len(run.changed), 'file')}: {first_few(run.changed)}" if run.changed else "nothing",
+            f"{plural(len(run.checkout.changed), 'file')}: {first_few(run.checkout.changed)}"
+            if run.checkout.changed
+            else "nothing",
         ),
-        ("branch", (known["branch"] or "") if run.changed else ""),
+        ("branch", (known["branch"] or "") if run.checkout.changed else ""),
         ("certificate", known["certificate_file"] or ""),
         ("proof", proof or "none configured; the result will be unproven"),
     ]
@@ -108,7 +115,7 @@ def _answers(run: Run) -> str:
 
 
 def is_confined(run: Run) -> bool:
-    return (run.sandbox or "unsandboxed") not in ("unsandboxed", "none")
+    return (run.checkout.sandbox or "unsandboxed") not in ("unsandboxed", "none")
 
 
 def _of(limit: int | None) -> str:

@@ -91,7 +91,7 @@ def question_lines(run: Run) -> list[str]:
 
 def certificate_file(records: Records, run: Run) -> Path | None:
     path = records.dirs.run(run.id).certificate
-    return path if run.certificate and path.exists() else None
+    return path if run.checkout.certificate and path.exists() else None
 
 
 def closing(records: Records, run: Run) -> list[str]:
@@ -107,10 +107,14 @@ def closing(records: Records, run: Run) -> list[str]:
 
 def _places(records: Records, run: Run) -> list[tuple[str, str]]:
     certificate = certificate_file(records, run)
-    changed = f"{plural(len(run.changed), 'file')}: {first_few(run.changed)}" if run.changed else ""
+    changed = (
+        f"{plural(len(run.checkout.changed), 'file')}: {first_few(run.checkout.changed)}"
+        if run.checkout.changed
+        else ""
+    )
     rows = [
         ("changed", changed),
-        ("branch", f"flyball/{run.id}" if run.owner and run.changed else ""),
+        ("branch", f"flyball/{run.id}" if run.owner and run.checkout.changed else ""),
         ("certificate", str(certificate) if certificate else ""),
         ("details", f"flyball show {run.id}"),
     ]

@@ -1,12 +1,11 @@
 """Every rule that says what comes next. Pure: the same run and the same news give the same facts.
 
-`due` says what to do now. `react` says which facts follow from what came of it. Where an outcome leads is the
-table's business; whether it may go there yet (breakpoint, gate, limits) is decided in `follow`.
+`due` says what to do now: the first step of the run's agenda, else the act of its state. `react` says which facts
+follow from what came of it. Where an outcome leads is decided in `transition.follow`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -14,22 +13,16 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core import limits, stops, turns
-from flyball.core.landing import LAND, landed, landing_due
+from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Prepare, Prove, Restore
+from flyball.core.durations import MINUTE, SECOND, show
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.machine import duration_us
-from flyball.core.run import WORKERS, Run, apply, cto_most, fold
-from flyball.core.stops import (
-    INTERRUPTIONS,
-    ask,
-    ended,
-    infrastructure,
-    let_go,
-    spent_up,
-    stop,
-    unapproved,
-)
+from flyball.core.run import WORKERS, Facts, Run, most_interventions
+from flyball.core.stops import INTERRUPTIONS, ask, cancel, end, infrastructure, let_go, pause, spent_up, stop
 from flyball.core.transition import disproved, follow, unproved, unproven
 from flyball.errors import FlyballError
+
+PAUSES = {"interrupt": "interrupted", "take-over": "wait.take_over"}
 
 
 class Do(Struct, frozen=True):
@@ -41,7 +34,7 @@ class Do(Struct, frozen=True):
 class Note(Struct, frozen=True):
     """Write these facts down; then ask again."""
 
-    events: tuple[e.AnyEvent, ...]
+    events: Facts
 
 
 class Rest(Struct, frozen=True):
@@ -60,7 +53,7 @@ class Finished(Struct, frozen=True, kw_only=True):
 
 
 class Interrupted(Struct, frozen=True):
-    """An act came to nothing; it costs nothing. `gone`: nothing can be done until somebody has put that right."""
+    """An act came to nothing; it costs nothing. `gone`: no act can be done until somebody has fixed that."""
 
     key: str
     reason: str
@@ -72,58 +65,63 @@ class Interrupted(Struct, frozen=True):
 
 
 def due(run: Run, now: int) -> Do | Note | Rest:
-    """What to do next."""
+    """What to do next: the first step of the agenda, else the act of the state."""
     if run.status == "ended":
-        landing = landing_due(run)
-        return Do(landing) if landing else Rest()
-    if run.asked == "cancel" and run.act is None:
-        seen = stop(run, "cancelled", rule="a person asked for it")
-        return Note((*unapproved(run, now), ended(run, "cancelled", seen, now)))
-    if run.todo and run.todo.why == "rollback" and run.act is None:  # a person said so: also while it waits
-        return Do(_act(run, "restore", why="rollback", tree=run.todo.tree, since=run.todo.since))
-    waits = run.status == "waiting" and run.question is None
-    if run.act is not None or not (run.status == "running" or (waits and run.asked)):
+        return Rest()
+    if run.act is not None:
+        return Rest(run.until)
+    step = run.agenda[0] if run.agenda else None
+    waits = run.status != "running" and not (run.status == "waiting" and run.question is None and run.asked)
+    always = step == Halt("cancel") or (isinstance(step, Restore) and step.why == "rollback")
+    if waits and not always:
         return _resting(run, now)
-    half_made = run.asked == "take-over" and run.todo is not None  # not handed over as the person's own
-    if run.asked and not half_made:
-        dropped = let_go(run, now) if run.asked == "take-over" else []  # the act is done again afterwards
-        code = {"interrupt": "interrupted", "take-over": "wait.take_over"}.get(run.asked, "wait.paused")
-        return Note((*dropped, e.Stopped(at=now, status="paused", stop=stop(run, code, rule=run.asked))))
-    if run.gone or run.interruptions >= INTERRUPTIONS:
-        return Note((infrastructure(run, now),))
-    return _groundwork(run) or (_onwards_from_held(run, now) if run.held else _work(run, now))
+    missing = run.tries.gone or run.tries.interruptions >= INTERRUPTIONS
+    if missing and not always and not isinstance(step, Halt):
+        return Note(infrastructure(Facts(run, now)))
+    return _work(run, now) if step is None else _first(run, step, now)
+
+
+def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
+    """The first step of the agenda."""
+    match step:
+        case Halt("cancel"):
+            return Note(cancel(Facts(run, now)))
+        case Halt(what):
+            facts = (
+                let_go(Facts(run, now)) if what == "take-over" else Facts(run, now)
+            )  # its act is done again
+            return Note(pause(facts, PAUSES.get(what, "wait.paused"), what))
+        case Restore(tree, why, since):
+            return Do(_act(run, "restore", why=why, tree=tree, since=since))
+        case Prepare():
+            return Do(_act(run, "prepare"))
+        case Baseline():
+            return Do(_act(run, "proof", why="baseline"))
+        case Prove():
+            return Do(_act(run, "proof", why="gate"))
+        case Commit():
+            return Do(_act(run, "commit"))
+        case Follow(""):  # the turn came to nothing, though its change may stand
+            return Note(let_go(Facts(run, now), "the turn had no outcome"))
+        case Follow():
+            return Note(_go_on(Facts(run, now)))
+
+
+def _go_on(facts: Facts) -> Facts:
+    """Follow the outcome that is on the agenda, if there is one."""
+    step = facts.run.pending
+    if step is None:
+        return facts
+    return follow(facts, step.outcome, step.data, past_breakpoint=step.past_breakpoint)
 
 
 def _resting(run: Run, now: int) -> Note | Rest:
-    if run.until is None or run.act is not None or now < run.until:
+    if run.until is None or now < run.until:
         return Rest(run.until)
-    resumed = e.Resumed(at=now, why="the wait is over")
+    facts = Facts(run, now).add(e.Resumed(at=now, why="the wait is over"))
     if run.here.act == "ask" and "answered" in run.here.on:  # LOOP-3: a cooldown stands for an answer
-        return Note((resumed, *follow(apply(run, resumed), "answered", now, past_breakpoint=True)))
-    return Note((resumed,))
-
-
-def _groundwork(run: Run) -> Do | None:
-    """What must stand before any turn: the right tree, the checkout, the baseline."""
-    if run.todo:
-        return Do(_act(run, "restore", why=run.todo.why, tree=run.todo.tree, since=run.todo.since))
-    if not run.prepared:
-        return Do(_act(run, "prepare"))
-    if not run.baselined and run.settings.proof:
-        return Do(_act(run, "proof", why="baseline"))
-    return None
-
-
-def _onwards_from_held(run: Run, now: int) -> Do | Note:
-    held = run.held
-    assert held is not None
-    if held.until == "gate":
-        return Do(_act(run, "proof", why="gate"))
-    if held.until == "commit":
-        return Do(_act(run, "commit"))
-    if not held.outcome:  # the turn came to nothing, though its change may stand
-        return Note((e.Dropped(at=now, why="the turn had no outcome"),))
-    return Note(tuple(follow(run, held.outcome, now, held.data, past_breakpoint=held.until == "passed")))
+        follow(facts, "answered", past_breakpoint=True)
+    return Note(facts)
 
 
 def _work(run: Run, now: int) -> Do | Note | Rest:
@@ -137,244 +135,206 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
             if run.settings.proof:
                 return Do(_act(run, "proof", why="test"))
             skipped = e.Skipped(at=now, what="proof", reason="no proof command is configured")
-            return Note((skipped, *follow(run, "passed", now, past_breakpoint=True)))  # no act, no breakpoint
+            return Note(
+                follow(Facts(run, now).add(skipped), "passed", past_breakpoint=True)
+            )  # no act was done
         case "commit":
             if unproved(run):
                 return Do(_act(run, "proof", why="gate"))
-            return Do(_act(run, "commit")) if not disproved(run) else Note(tuple(_uncommitted(run, now)))
+            return Note(_uncommitted(Facts(run, now))) if disproved(run) else Do(_act(run, "commit"))
         case "check":
             return Do(_act(run, "check"))
         case "ask":
-            return (over(run, now) if run.here.circuit == "open" else None) or Note((_question(run, now),))
+            return (over(run, now) if run.here.circuit == "open" else None) or Note(_question(run, now))
         case "wait":
-            return _wait(run, now)
+            until = run.entered_at + duration_us(str(run.here.options.get("for", "1m")))
+            return Note(follow(Facts(run, now), next(iter(run.here.on)))) if now >= until else Rest(until)
         case _:  # listen
             return Rest()
 
 
-def _uncommitted(run: Run, now: int) -> list[e.AnyEvent]:
-    return follow(run, "unproven" if run.machine.place(run.state, "unproven") else "refused", now)
+def _uncommitted(facts: Facts) -> Facts:
+    placed = facts.run.machine.place(facts.run.state, "unproven")
+    return follow(facts, "unproven" if placed else "refused")
 
 
 def _turn(run: Run, now: int) -> Do | Note:
     role = run.here.of
-    if role == "cto" and run.cto_attempts >= cto_most(run):
-        used_up = "the CTO's attempts are used up"  # no act was done, so no breakpoint holds it
-        return Note(tuple(follow(run, "escalate", now, past_breakpoint=True, reason=used_up)))
+    if role == "cto" and run.path.interventions >= most_interventions(run):
+        reason = f"{most_interventions(run)} of {most_interventions(run)} CTO interventions used"
+        return Note(
+            follow(Facts(run, now), "escalate", past_breakpoint=True, reason=reason)
+        )  # no act was done
     stopped = over(run, now)
     if stopped:
         return stopped
     if run.here.loop and run.option("write") == "loop":
         return Do(_act(run, run.here.loop, why="write"))
     agent = limits.agent_for(run, role, now)
-    session = run.sessions.get(f"{agent}|{role}", "")
-    told = tuple(text for text in run.told if not text.startswith(SHOWN))
-    told = (*told, shown(run.findings)) if role == "reviewer" and run.findings else told
-    return Do(_act(run, run.here.do, agent=agent, session=session, resume=bool(session), told=told))
+    session = run.talk.sessions.get(f"{agent}|{role}", "")
+    notes = tuple(text for text in run.talk.notes if not text.startswith(SHOWN))
+    notes = (*notes, shown(run.findings)) if role == "reviewer" and run.findings else notes
+    return Do(_act(run, run.here.do, agent=agent, session=session, resume=bool(session), told=notes))
 
 
 def over(run: Run, now: int) -> Note | None:
     """What another turn would break: money and tokens, then turns and time, then the loop rules."""
-    spent = spent_up(run)
-    if spent:
-        text = "The budget does not cover another turn. Raise it by the same again?"
-        return Note((ask(run, spent, "budget", text, now),))
-    limit = _over_limit(run)
+    budget = spent_up(run)
+    if budget:
+        text = "The budget does not cover another turn. Raise it by the same amount?"
+        return Note(ask(Facts(run, now), budget, "budget", text))
+    limit = stops.over_limit(run)
     if limit:
-        return Note(tuple(follow(run, "exhausted", now, cause=limit)))
+        return Note(follow(Facts(run, now), "exhausted", cause=limit))
     plan = limits.plan_used_up(run, now)
     if plan:
-        return Note((plan,))
-    seen = stops.stalled(run) if _counts_for_the_circuit(run) else None
+        return Note(stops.wait(Facts(run, now), plan, run.spending.plan_reset_at))
+    stall = stops.stalled(run) if _counts_for_the_circuit(run) else None
     placed = run.machine.place(run.state, "stalled")
-    return Note(tuple(follow(run, "stalled", now, cause=seen))) if seen and placed else None
+    return Note(follow(Facts(run, now), "stalled", cause=stall)) if stall and placed else None
 
 
 def _counts_for_the_circuit(run: Run) -> bool:
     """A state that places `stalled` itself reads it from its turns; one that probes has a turn of its own."""
     on = run.here.on
-    return run.here.of in WORKERS and ("stalled" not in on or not (run.retries or "progressed" in on))
+    return run.here.of in WORKERS and ("stalled" not in on or not (run.tries.retries or "progressed" in on))
 
 
-def _over_limit(run: Run) -> e.Stop | None:
-    most, used = run.most("turns"), run.turns + run.barren - run.turns_base
-    if most is not None and used >= most and not run.machine.supervises:
-        return stop(run, "limit.turns", "turns", most, used)
-    wall, spent = run.settings.budget.wall_us, run.wall_us - run.wall_base
-    if wall is not None and spent >= wall:
-        return stop(run, "limit.time", "budget.wall", f"{wall // 1_000_000}s", f"{spent // 1_000_000}s")
-    return None
-
-
-def _wait(run: Run, now: int) -> Note | Rest:
-    until = run.entered_at + duration_us(str(run.here.options.get("for", "1m")))
-    return Note(tuple(follow(run, next(iter(run.here.on)), now))) if now >= until else Rest(until)
-
-
-def _question(run: Run, now: int) -> e.Stopped:
+def _question(run: Run, now: int) -> Facts:
+    facts, error = Facts(run, now), run.progress.error_text
     if run.here.circuit == "open":
-        seen = stops.stalled(run) or stop(run, "loop.no_progress", "half_open", 1, 1, detail=run.last_error)
+        cause = stops.stalled(run) or stop(run, "loop.no_progress", "half_open", 1, 1, detail=error)
         cooldown = run.settings.timeout_us(run.machine.name, "cooldown", 0)
-        asked = ask(run, seen, "loop", stops.solutions(run, seen), now)
-        return replace(asked, until=now + cooldown) if cooldown else asked
-    seen = stop(run, "wait.escalation", rule=f"the state '{run.state}' asks a person", detail=run.last_error)
-    return ask(
-        run, seen, "escalation", f"'{run.began.task}' needs a person in state '{run.state}'. What next?", now
-    )
+        until = now + cooldown if cooldown else None
+        return ask(facts, cause, "loop", stops.solutions(run, cause), until=until)
+    cause = stop(run, "wait.escalation", f"the state '{run.state}' asks a person", detail=error)
+    text = f"'{run.began.task}' needs your decision in state '{run.state}'. What next?"
+    return ask(facts, cause, "escalation", text)
 
 
 def _act(run: Run, do: str, *, why: str = "", tree: str = "", **more: Any) -> e.Act:
-    limit_us = phase_us(run) if why != "baseline" else 0
-    budget = run.settings.budget.wall_us
-    left = max(1_000_000, budget - (run.wall_us - run.wall_base)) if budget is not None else 0
-    bounds = [b for b in (limit_us, left if do.startswith("agent:") else 0, run.began.within_us) if b]
-    return e.Act(
-        key=f"{run.id}-{run.acts + 1}",
-        do=do,
-        state=run.state,
-        turn=run.turn + 1,
-        wall_us=min(bounds, default=0),
-        idle_us=run.settings.timeout_us(run.machine.name, "idle_timeout", 600_000_000)
-        if do.startswith("agent:")
-        else 0,
-        why=why,
-        tree=tree or run.tree,
-        **more,
-    )
+    wall_us = phase_us(run) if why != "baseline" else 0
+    if run.began.within_us:
+        wall_us = min(wall_us or run.began.within_us, run.began.within_us)
+    if do.startswith("agent:"):
+        more["idle_us"] = run.settings.timeout_us(run.machine.name, "idle_timeout", 10 * MINUTE)
+        budget, spending = run.settings.budget.wall_us, run.spending
+        if budget is not None:
+            left = max(SECOND, budget - (spending.wall_us - spending.wall_base))
+            wall_us = min(wall_us or left, left)
+    key, turn, tree = f"{run.id}-{run.acts + 1}", run.turn + 1, tree or run.tree
+    return e.Act(key=key, do=do, state=run.state, turn=turn, wall_us=wall_us, why=why, tree=tree, **more)
 
 
 def phase_us(run: Run) -> int:
     """The time limit of this state's act: its own as configured, else that of every phase, else the machine's."""
-    machine, settings = run.machine, run.settings
-    usual = settings.timeout_us(machine.name, "phase_timeout", machine.within_us.get(run.state, 0))
-    return settings.timeout_us(machine.name, f"within.{run.state}", usual)
+    usual = run.machine.within_us.get(run.state, 0)
+    own = run.settings.timeouts_us.get(run.machine.name)
+    return own.get(f"within.{run.state}", own.get("phase_timeout", usual)) if own else usual
 
 
 # ---- what follows ----------------------------------------------------------------------------------------
 
 
-def react(run: Run, finished: Finished, now: int) -> list[e.AnyEvent]:
+def trigger(run: Run, outcome: str, now: int, data: dict[str, Any] | None = None) -> Facts:
+    """The facts that follow from an outcome that comes from outside."""
+    return follow(Facts(run, now), outcome, data)
+
+
+def react(run: Run, finished: Finished, now: int) -> Facts:
     """The facts that follow from what came of the act in flight."""
     act = run.act
     if act is None or act.key != finished.key:
         raise FlyballError(f"Run {run.id} has no act {finished.key} in flight; its result is not believed.")
-    result = turns.fitted(run, act, finished.result)
-    ruling = finished.ruling or turns.unjudged(act, result)
-    facts: list[e.AnyEvent] = [e.ActFinished(at=now, key=act.key, result=result, took_us=finished.took_us)]
-    facts += turns.warned(run, result, now)
+    result, ruling, facts = finished.result, finished.ruling, Facts(run, now)
+    if not isinstance(result, e.CheckEnded):
+        result = turns.fitted(run, act, result)
+        ruling = ruling or turns.unjudged(act, result)
+    facts.add(e.ActFinished(at=now, key=act.key, result=result, took_us=finished.took_us))
+    if isinstance(result, e.TurnEnded):
+        turns.warn_of_calls(facts, result)
     if ruling:
-        facts.append(e.Ruled(at=now, key=act.key, ruling=ruling))
-    if act.do == LAND:
-        return [*facts, *(landed(run, result, now) if isinstance(result, e.CommitEnded) else ())]
-    after = fold(run, facts)
-    return [*facts, *_following(after, act, result, ruling, now)]
+        facts.add(e.Ruled(at=now, key=act.key, ruling=ruling))
+    return _following(facts, act, result, ruling)
 
 
-def _following(
-    run: Run, act: e.Act, result: e.AnyResult, ruling: e.Ruling | None, now: int
-) -> Sequence[e.AnyEvent]:
+def _following(facts: Facts, act: e.Act, result: e.AnyResult, ruling: e.Ruling | None) -> Facts:
     match result:
         case e.TurnEnded():
-            stopped = turns.stopped_by(run, act, result, ruling, now)
-            return stopped if stopped is not None else _outcome_of_turn(run, act, result, now)
-        case _ if run.asked == "cancel":
-            return [ended(run, "cancelled", stop(run, "cancelled", rule="a person asked for it"), now)]
-        case e.ProofEnded():
-            return _after_proof(run, act, result, now)
+            return facts if turns.stopped_by(facts, act, result, ruling) else _follow_turn(facts, act, result)
+        case _ if facts.run.agenda and facts.run.asked == "cancel":
+            return cancel(facts)
         case e.CheckEnded():
-            return _after_check(run, result, now)
+            return _after_check(facts, result)
+        case e.ProofEnded():
+            return _after_proof(facts, act, result)
         case e.CommitEnded():
-            return _after_commit(run, result, now)
+            return _after_commit(facts, result)
         case e.Prepared() if result.error:
-            return [ended(run, "failure", stop(run, result.code or "error.config", detail=result.error), now)]
+            return end(facts, "failure", stop(facts.run, result.code or "error.config", detail=result.error))
         case e.ChildEnded():
-            return _after_child(run, act, result, now)
+            return _after_child(facts, act, result)
         case _:
-            return []
+            return facts
 
 
-def _outcome_of_turn(run: Run, act: e.Act, turn: e.TurnEnded, now: int) -> Sequence[e.AnyEvent]:
-    outcome, data, told = turns.outcome_of(run, act, turn)
-    notes: list[e.AnyEvent] = [e.Told(at=now, text=text, who="flyball") for text in told]
-    return [*notes, *follow(fold(run, notes), outcome, now, data)]
+def _follow_turn(facts: Facts, act: e.Act, turn: e.TurnEnded) -> Facts:
+    outcome, data, notes = turns.outcome_of(facts.run, act, turn)
+    facts.add(*(e.Told(at=facts.now, text=text, who="flyball") for text in notes))
+    return follow(facts, outcome, data)
 
 
-def _after_check(run: Run, check: e.CheckEnded, now: int) -> Sequence[e.AnyEvent]:
-    named = (check.outcome, "failure", "cannot_start")
-    outcome = next((name for name in named if run.machine.place(run.state, name)), "")
-    if outcome and (outcome == check.outcome or check.outcome != "ready"):
-        return follow(run, outcome, now, reason=check.reason)
-    failed = stop(run, "failed.start", "check", detail=check.reason)
-    return follow(run, "error", now, cause=failed)
+def _after_check(facts: Facts, check: e.CheckEnded) -> Facts:
+    run = facts.run
+    for outcome in (check.outcome, *(("failure", "cannot_start") if check.outcome != "ready" else ())):
+        if run.machine.place(run.state, outcome):
+            return follow(facts, outcome, reason=check.reason)
+    return follow(facts, "error", cause=stop(run, "failed.start", "check", detail=check.reason))
 
 
-def _after_proof(run: Run, act: e.Act, proof: e.ProofEnded, now: int) -> Sequence[e.AnyEvent]:
+def _after_proof(facts: Facts, act: e.Act, proof: e.ProofEnded) -> Facts:
+    run = facts.run
     if proof.cannot_start:
-        seen = stop(run, "error.config", "proof.commands", detail=proof.cannot_start)
-        before = act.why == "baseline"
-        return [
-            ended(run, "failure", seen, now)
-            if before
-            else ask(run, seen, "infrastructure", proof.cannot_start, now)
-        ]
+        cause = stop(run, "error.config", "proof.commands", detail=proof.cannot_start)
+        if act.why == "baseline":
+            return end(facts, "failure", cause)
+        return ask(facts, cause, "infrastructure", proof.cannot_start)
     if act.why == "baseline":
-        return [e.Warned(at=now, code="proof.invalid", text=proof.invalid)] if proof.invalid else []
-    if act.why == "test" and _timed_out(run, act, proof):
-        late = stop(run, "timeout.phase", "phase_timeout", f"{phase_us(run) // 1_000_000}s", "outlived")
-        return follow(run, "timeout", now, cause=late)
+        warning = e.Warned(at=facts.now, code="proof.invalid", text=proof.invalid)
+        return facts.add(warning) if proof.invalid else facts
+    if act.why == "test" and act.wall_us and proof.invalid == "phase timeout":
+        late = stop(run, "timeout.phase", "phase_timeout", show(phase_us(run)), "exceeded")
+        return follow(facts, "timeout", cause=late)
     if proof.passed:
-        return _after_gate(run, now) if act.why == "gate" else follow(run, "passed", now)
-    told = e.Told(at=now, text=f"The proof failed:\n{proof.invalid or proof.summary}", who="proof")
-    run = apply(run, told)
-    if act.why == "gate" and run.held is None:
-        return [told, *_uncommitted(run, now)]
-    if act.why == "gate":
-        return [told, *follow(run, unproven(run), now, past_breakpoint=True)]
-    return [told, *follow(run, "failed", now)]
+        return _go_on(facts) if act.why == "gate" else follow(facts, "passed")
+    facts.add(e.Told(at=facts.now, text=f"The proof failed:\n{proof.invalid or proof.summary}", who="proof"))
+    if act.why != "gate":
+        return follow(facts, "failed")
+    if run.pending is None:
+        return _uncommitted(facts)
+    return follow(facts, unproven(facts.run), past_breakpoint=True)
 
 
-def _after_gate(run: Run, now: int) -> Sequence[e.AnyEvent]:
-    held = run.held
-    return follow(run, held.outcome, now, held.data, past_breakpoint=True) if held else []
-
-
-def _timed_out(run: Run, act: e.Act, proof: e.ProofEnded) -> bool:
-    return bool(act.wall_us) and proof.invalid == "phase timeout"
-
-
-def _after_commit(run: Run, done: e.CommitEnded, now: int) -> Sequence[e.AnyEvent]:
+def _after_commit(facts: Facts, done: e.CommitEnded) -> Facts:
     if done.outcome == "conflict":
-        seen = stop(run, "wait.conflict", "merge", detail=done.reason)
-        return [ask(run, seen, "infrastructure", f"{done.reason} Settle it, then retry.", now)]
-    notes = landed(run, done, now)
-    if run.here.act == "commit":
-        return [*notes, *follow(run, done.outcome, now, reason=done.reason)]
-    held = run.held
-    assert held is not None
+        cause = stop(facts.run, "wait.conflict", "merge", detail=done.reason)
+        return ask(facts, cause, "infrastructure", f"{done.reason} Resolve it, then retry.")
+    if facts.run.here.act == "commit":
+        return follow(facts, done.outcome, reason=done.reason)
     if done.outcome == "refused":
-        return follow(run, unproven(run), now, past_breakpoint=True)
-    return [*notes, *follow(run, held.outcome, now, held.data, past_breakpoint=True)]
+        return follow(facts, unproven(facts.run), past_breakpoint=True)
+    return _go_on(facts)
 
 
-def _after_child(run: Run, act: e.Act, child: e.ChildEnded, now: int) -> Sequence[e.AnyEvent]:
+def _after_child(facts: Facts, act: e.Act, child: e.ChildEnded) -> Facts:
+    run, on = facts.run, facts.run.here.on
+    if child.end == "success" and act.why == "write":  # the loop stands for the turn that it replaced
+        return follow(facts, turns.first_outcome(run))
     if child.end == "success":
-        return _after_success(run, act, now)
-    reason = f"The run below ended: {child.stop.code}. {child.stop.detail}".strip()
+        return follow(facts, "success" if "success" in on else "done")
     if run.machine.place(run.state, "failure"):
-        return follow(run, "failure", now, reason=reason)
-    outcome = _outcome_for(run, child.stop.code)
-    return follow(run, outcome, now, cause=replace(child.stop, turn=run.turns))
-
-
-def _after_success(run: Run, act: e.Act, now: int) -> list[e.AnyEvent]:
-    """A loop that wrote stands for the turn it replaced: it yields the first outcome of the state."""
-    if act.why == "write":
-        return follow(run, turns.first_outcome(run), now)
-    return follow(run, "success" if "success" in run.here.on else "done", now)
-
-
-def _outcome_for(run: Run, code: str) -> str:
-    """What a child's failure is in a table that does not place `failure`."""
-    if "halted" in run.here.on:
-        return "halted"
-    return {"limit": "exhausted", "timeout": "timeout"}.get(code.partition(".")[0], "error")
+        reason = f"The child run ended: {child.stop.code}. {child.stop.detail}".strip()
+        return follow(facts, "failure", reason=reason)
+    family = child.stop.code.partition(".")[0]
+    outcome = {"limit": "exhausted", "timeout": "timeout"}.get(family, "error")
+    return follow(facts, "halted" if "halted" in on else outcome, cause=replace(child.stop, turn=run.turns))

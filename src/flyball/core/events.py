@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from flyball.core.settings import Settings
 
-RULES = "3"  # the version of the deciding rules; a snapshot of another version is not used
+RULES = "2"  # the version of the deciding rules; a snapshot of another version is not used
 
 
 class Fact(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -262,7 +262,6 @@ class Act(Fact, frozen=True, kw_only=True):
     told: tuple[str, ...] = ()
     since: str = ""  # restore: the tree before an approved change
     head: str = ""  # the journal's head just before, for a certificate
-    branch: str = ""  # land: the branch that takes the commit
     wall_us: int = 0
     idle_us: int = 0
 
@@ -453,13 +452,6 @@ class Ended(Event, frozen=True, kw_only=True):
     certificate: str = ""
 
 
-class LandOrdered(Event, frozen=True, kw_only=True):
-    """A person wants the result of an ended run on this branch of theirs."""
-
-    branch: str
-    who: str = ""
-
-
 class Landed(Event, frozen=True, kw_only=True):
     commit: str
     branch: str
@@ -491,7 +483,6 @@ AnyEvent = (
     | ChildStopped
     | ChildWentOn
     | Ended
-    | LandOrdered
     | Landed
 )
 

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from flyball.core import events as e
-from flyball.core.landing import cannot_land
-from flyball.core.run import Run, apply
-from flyball.core.stops import ALIASES, ended, stop, unapproved
+from flyball.core.agenda import GUARDED, Follow
+from flyball.core.run import Facts, Run
+from flyball.core.stops import ALIASES, cancel, let_go, pause
 from flyball.core.transition import follow
 
 TEXT_MAX = 20_000
@@ -52,14 +52,7 @@ class Rollback(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
     who: str = ""
 
 
-class Land(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """The result of an ended run is to go to this branch."""
-
-    branch: str
-    who: str = ""
-
-
-AnyLetter = Answer | Tell | Ask | HandBack | Rollback | Land
+AnyLetter = Answer | Tell | Ask | HandBack | Rollback
 ASKS = ("pause", "stop", "cancel", "interrupt", "take-over")
 _decoder = msgspec.json.Decoder(AnyLetter)
 
@@ -76,28 +69,27 @@ def decode(body: bytes) -> AnyLetter:
         raise msgspec.DecodeError("it is nested too deeply") from None
 
 
-def hear(run: Run, body: bytes, number: int, now: int) -> list[e.AnyEvent]:
+def hear(run: Run, body: bytes, number: int, now: int) -> Facts:
     """The facts that follow from a letter. One that cannot be used is refused, as a fact."""
+    facts = Facts(run, now)
     try:
         letter = decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError) as broken:
-        return [e.LetterRefused(at=now, letter=number, reason=f"it cannot be read: {broken}")]
+        return facts.add(e.LetterRefused(at=now, letter=number, reason=f"it cannot be read: {broken}"))
     reason = refusal(run, letter)
     if reason:
-        return [e.LetterRefused(at=now, letter=number, reason=reason)]
+        return facts.add(e.LetterRefused(at=now, letter=number, reason=reason))
     match letter:
         case Answer():
-            return answer(run, letter, now)
+            return _answer(facts, letter)
         case Tell():
-            return [e.Told(at=now, text=letter.text[:TEXT_MAX], who=letter.who)]
+            return facts.add(e.Told(at=now, text=letter.text[:TEXT_MAX], who=letter.who))
         case Ask():
-            return _ask(run, letter, now)
+            return _ask(facts, letter)
         case HandBack():
-            return _hand_back(run, letter, now)
+            return _hand_back(facts, letter)
         case Rollback():
-            return _rollback(run, letter, now)
-        case Land():
-            return [e.LandOrdered(at=now, branch=letter.branch, who=letter.who)]
+            return _rollback(facts, letter)
 
 
 def for_who_works(body: bytes) -> bool:
@@ -110,22 +102,20 @@ def for_who_works(body: bytes) -> bool:
 
 def refusal(run: Run, letter: AnyLetter) -> str:
     """Why a letter cannot be used now, as a sentence; "" if it can."""
-    if isinstance(letter, Land):
-        return cannot_land(run)
     if run.status == "ended":
         return f"Run {run.id} has ended ({run.stop.code if run.stop else run.end})."
     match letter:
         case Ask():
-            return "" if letter.what in ASKS else f"There is no '{letter.what}'."
+            return "" if letter.what in ASKS else f"'{letter.what}' is not known. Use {', '.join(ASKS)}."
         case Tell():
             return ""
         case HandBack():
             taken = run.stop is not None and run.stop.code == "wait.take_over"
             return (
-                "" if taken else f"Run {run.id} was not taken over. `flyball take-over {run.id}` comes first."
+                "" if taken else f"Run {run.id} was not taken over. Use `flyball take-over {run.id}` first."
             )
         case Rollback():
-            return f"Run {run.id} is at work. `flyball pause {run.id}` first." if run.act else ""
+            return f"Run {run.id} is working. Use `flyball pause {run.id}` first." if run.act else ""
         case Answer():
             return _unanswerable(run, letter)
 
@@ -145,114 +135,112 @@ def _misplaced(run: Run, letter: Answer) -> str:
     target = run.here.on.get(letter.verb, "")
     if run.here.act != "ask" or not target.startswith("any:"):
         return ""
-    named = str(letter.data.get("state") or letter.text or run.origin)
+    named = str(letter.data.get("state") or letter.text or run.path.origin)
     choices = run.machine.targets(target)
     return "" if named in choices else f"'{letter.verb}' needs a state: one of {', '.join(choices)}."
 
 
-def _ask(run: Run, letter: Ask, now: int) -> list[e.AnyEvent]:
-    """A run that waits is taken over at once, and what it asked or held is dropped; first its tree is put right."""
+def _ask(facts: Facts, letter: Ask) -> Facts:
+    """A run that waits is taken over at once, without what it asked or would have followed; first its tree is put
+    right."""
+    run, now, asked = facts.run, facts.now, e.Asked(at=facts.now, what=letter.what, who=letter.who)
     if letter.what != "take-over" or run.act is not None or run.status == "running":
-        return [e.Asked(at=now, what=letter.what, who=letter.who)]
-    dropped: list[e.AnyEvent] = [e.Dropped(at=now, why="taken over")] if run.held else []
-    if run.todo:
-        asked = e.Asked(at=now, what=letter.what, who=letter.who)
-        return [*dropped, e.Resumed(at=now, why="taken over"), asked]
-    seen = stop(run, "wait.take_over", rule=f"taken over by {letter.who}")
-    return [*dropped, e.Stopped(at=now, status="paused", stop=seen)]
+        return facts.add(asked)
+    let_go(facts, "taken over")
+    if run.restore:
+        return facts.add(e.Resumed(at=now, why="taken over"), asked)
+    return pause(facts, "wait.take_over", f"taken over by {letter.who}")
 
 
-def _hand_back(run: Run, letter: HandBack, now: int) -> list[e.AnyEvent]:
+def _hand_back(facts: Facts, letter: HandBack) -> Facts:
     """Where there is no checkout yet, nobody can have changed it."""
-    facts: list[e.AnyEvent] = [e.Resumed(at=now, why=f"handed back by {letter.who}")]
-    if run.retries:
-        facts.append(e.Dropped(at=now, why="@back hand-back"))  # the retries begin anew
-    return [*facts, e.RestoreOrdered(at=now, tree=run.tree, why="hand-back")] if run.prepared else facts
+    run, now = facts.run, facts.now
+    facts.add(e.Resumed(at=now, why=f"handed back by {letter.who}"))
+    if run.tries.retries:
+        facts.add(e.Dropped(at=now, why="@back hand-back"))  # the retries begin anew
+    return facts.add(e.RestoreOrdered(at=now, tree=run.tree, why="hand-back")) if run.prepared else facts
 
 
-def _rollback(run: Run, letter: Rollback, now: int) -> list[e.AnyEvent]:
-    text = f"A person brought the files back to where they were after turn {letter.turn}."
-    dropped: list[e.AnyEvent] = [e.Dropped(at=now, why="rolled back")] if run.held else []
-    ordered = e.RestoreOrdered(at=now, tree=letter.tree, why="rollback", since=str(letter.turn))
-    return [*dropped, ordered, e.Told(at=now, text=text, who=letter.who)]
+def _rollback(facts: Facts, letter: Rollback) -> Facts:
+    now, turn = facts.now, str(letter.turn)
+    let_go(facts, "rolled back")
+    facts.add(e.RestoreOrdered(at=now, tree=letter.tree, why="rollback", since=turn))
+    text = f"A person brought the files back to where they were after turn {turn}."
+    return facts.add(e.Told(at=now, text=text, who=letter.who))
 
 
 # ---- answers ---------------------------------------------------------------------------------------------
 
 
-def answer(run: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
+def answer(run: Run, letter: Answer, now: int) -> Facts:
     """An answer, and what follows from it."""
+    return _answer(Facts(run, now), letter)
+
+
+def _answer(facts: Facts, letter: Answer) -> Facts:
+    run = facts.run
+    names_a_state = run.here.act == "ask" and letter.text in run.machine.states
     answered = e.Answered(
-        at=now,
+        at=facts.now,
         question=letter.question,
         verb=letter.verb,
-        text="" if _names_a_state(run, letter) else letter.text[:TEXT_MAX],
+        text="" if names_a_state else letter.text[:TEXT_MAX],
         who=letter.who,
         how=letter.how,
         data=letter.data,
     )
-    after = apply(run, answered)
+    facts.add(answered)
     if letter.verb == "cancel":
-        seen = stop(run, "cancelled", rule=f"answer to {letter.question}")
-        return [answered, *unapproved(run, now), ended(after, "cancelled", seen, now)]
-    return [answered, *_consequences(run, after, letter, now)]
+        return cancel(facts, f"answer to {letter.question}")
+    return _consequences(facts, run, letter)
 
 
-def _names_a_state(run: Run, letter: Answer) -> bool:
-    return run.here.act == "ask" and letter.text in run.machine.states
-
-
-def _consequences(run: Run, after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
-    """`run` is as it was asked, `after` as it is answered."""
-    held, yes = run.held, letter.verb in ("approve", "go-on", "grant")
+def _consequences(facts: Facts, run: Run, letter: Answer) -> Facts:
+    """`run` is as it was when it asked."""
+    pending, yes = run.pending, letter.verb in ("approve", "go-on", "grant")
     kind = run.question.kind if run.question else ""
-    if held and held.until == "breakpoint" and kind == "breakpoint":
-        again: list[e.AnyEvent] = [e.Dropped(at=now, why=letter.verb)]
-        return follow(after, held.outcome, now, held.data, past_breakpoint=True) if yes else again
-    if held and held.until in ("approval", "block") and kind in ("approval", "block"):
-        return _let_stand(run, held, now) if yes else _put_back(run, held, letter, now)
+    if pending and pending.waits == kind == "breakpoint":
+        if not yes:
+            return let_go(facts, letter.verb)
+        return follow(facts, pending.outcome, pending.data, past_breakpoint=True)
+    if pending and pending.waits in GUARDED and kind in GUARDED:
+        return _let_stand(facts, pending) if yes else _put_back(facts, pending, letter)
     if kind == "permission" and letter.verb in ("approve", "grant", "reject"):
-        return [e.Told(at=now, text=_permitted(run, letter.verb), who=letter.who)]
-    if held is None and run.here.act == "ask" and kind in ("escalation", "loop"):
-        return _state_answer(after, letter, now)
-    return []  # what was held, or the act of the state, is done again
+        return facts.add(e.Told(at=facts.now, text=_permission(run, letter.verb), who=letter.who))
+    if pending is None and run.here.act == "ask" and kind in ("escalation", "loop"):
+        return _state_answer(facts, letter)
+    return facts  # what was to be followed, or the act of the state, is done again
 
 
-def _permitted(run: Run, verb: str) -> str:
-    said = {
-        "approve": "A person allows",
-        "grant": "A person allows, once",
-        "reject": "A person does not allow",
-    }
-    return f"{said[verb]}: {run.stop.detail if run.stop and run.stop.detail else 'what you asked for'}"
+def _permission(run: Run, verb: str) -> str:
+    said = {"approve": "allowed", "grant": "allowed once", "reject": "did not allow"}[verb]
+    return f"A person {said}: {run.stop.detail if run.stop and run.stop.detail else 'what you asked for'}"
 
 
-def _let_stand(run: Run, held: e.Held, now: int) -> list[e.AnyEvent]:
-    assert run.ruling is not None
-    data = {k: v for k, v in held.data.items() if k != "before"}
-    return [
-        e.RestoreOrdered(
-            at=now, tree=run.ruling.tree, why="approved", since=held.data.get("before") or run.tree
-        ),
-        e.Held(at=now, outcome=held.outcome, until="taken", data=data),
-    ]
-
-
-def _put_back(run: Run, held: e.Held, letter: Answer, now: int) -> list[e.AnyEvent]:
-    reason = run.ruling.reason if run.ruling else ""
-    told = e.Told(
-        at=now, text=f"Your last change was not accepted and was put back. {reason}".strip(), who=letter.who
+def _let_stand(facts: Facts, pending: Follow) -> Facts:
+    run, now, ruling = facts.run, facts.now, facts.run.evidence.ruling
+    assert ruling is not None
+    since = pending.before or run.tree
+    return facts.add(
+        e.RestoreOrdered(at=now, tree=ruling.tree, why="approved", since=since),
+        e.Held(at=now, outcome=pending.outcome, until="taken", data=pending.data),
     )
-    before = held.data.get("before")
-    back: list[e.AnyEvent] = [e.RestoreOrdered(at=now, tree=before, why="putback")] if before else []
-    return [*back, told, e.Dropped(at=now, why=letter.verb)]
 
 
-def _state_answer(after: Run, letter: Answer, now: int) -> list[e.AnyEvent]:
-    on = after.here.on
+def _put_back(facts: Facts, pending: Follow, letter: Answer) -> Facts:
+    now, ruling = facts.now, facts.run.evidence.ruling
+    if pending.before:
+        facts.add(e.RestoreOrdered(at=now, tree=pending.before, why="putback"))
+    text = f"Your last change was not accepted and was undone. {ruling.reason if ruling else ''}".strip()
+    return let_go(facts.add(e.Told(at=now, text=text, who=letter.who)), letter.verb)
+
+
+def _state_answer(facts: Facts, letter: Answer) -> Facts:
+    on = facts.run.here.on
     alias = ALIASES.get(letter.verb, letter.verb)
     outcome = next((name for name in (letter.verb, alias, "answered") if name in on), next(iter(on)))
-    return follow(after, outcome, now, {"state": letter.data.get("state") or letter.text or after.origin})
+    named = letter.data.get("state") or letter.text or facts.run.path.origin
+    return follow(facts, outcome, {"state": named})
 
 
 def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:
@@ -277,15 +265,16 @@ def replaces(later: bytes, earlier: bytes) -> bool:
     return (new.question, new.who) == (old.question, old.who)
 
 
-def wake(run: Run, now: int) -> list[e.AnyEvent]:
+def wake(run: Run, now: int) -> Facts:
     """What `resume` means: a pause is over; a breakpoint is passed. An open question stays open."""
+    facts = Facts(run, now)
     if run.status == "running" and run.asked in ("interrupt", "pause", "stop"):
-        return [e.Asked(at=now, what="", who="resume")]  # its driver died before it had stopped
+        return facts.add(e.Asked(at=now, what="", who="resume"))  # its driver died before it had stopped
     if run.stop is None or run.status not in ("paused", "waiting"):
-        return []
+        return facts
     if run.stop.code == "wait.breakpoint" and run.question:
-        return answer(run, Answer(question=run.question.id, verb="go-on", how="resume"), now)
+        return _answer(facts, Answer(question=run.question.id, verb="go-on", how="resume"))
     taken = run.stop.code == "wait.take_over"  # only the one who has it gives it back
     if run.status == "paused" and run.question is None and not taken:
-        return [e.Resumed(at=now, why="resumed")]
-    return []
+        return facts.add(e.Resumed(at=now, why="resumed"))
+    return facts

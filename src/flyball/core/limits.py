@@ -5,50 +5,42 @@ from __future__ import annotations
 import hashlib
 
 from flyball.core import events as e
-from flyball.core.run import Run, apply
+from flyball.core.run import Facts, Run
 from flyball.core.settings import SECOND
-from flyball.core.stops import stop
+from flyball.core.stops import stop, wait
 from flyball.core.tally import FRESH
 
 SHORT_US = 10 * SECOND  # a shorter wait needs no jitter
 JITTER_MOST_US = 2 * SECOND
 
 
-def limited(run: Run, act: e.Act, turn: e.TurnEnded, now: int) -> list[e.AnyEvent]:
+def limited(facts: Facts, act: e.Act, turn: e.TurnEnded) -> Facts:
     """What follows from a turn that a limit ended."""
-    until = ends_at(run, turn, now)
-    if not run.settings.fallback:
-        return [_wait(run, turn, until, now)]
-    noted = e.Limited(at=now, agent=act.agent, until=until)
-    run = apply(run, noted)
-    role = act.do.partition(":")[2]
-    if free(run, role, now):
-        return [noted, e.Told(at=now, text=so_far(run), who="flyball")]
-    times = [run.limited[agent] for agent in candidates(run, role)]
-    return [noted, _wait(run, turn, min(times), now)]
+    now, until = facts.now, ends_at(facts.run, turn, facts.now)
+    if facts.run.settings.fallback:
+        facts.add(e.Limited(at=now, agent=act.agent, until=until))
+        role = act.do.partition(":")[2]
+        if free(facts.run, role, now):
+            return facts.add(e.Told(at=now, text=so_far(facts.run), who="flyball"))
+        until = min(facts.run.tries.limited[agent] for agent in candidates(facts.run, role))
+    return wait(facts, stop(facts.run, "wait.rate_limit", turn.verdict, until, now, detail=turn.error), until)
 
 
-def _wait(run: Run, turn: e.TurnEnded, until: int, now: int) -> e.Stopped:
-    seen = stop(run, "wait.rate_limit", turn.verdict, until, now, detail=turn.error)
-    return e.Stopped(at=now, status="waiting", stop=seen, until=until)
-
-
-def plan_used_up(run: Run, now: int) -> e.Stopped | None:
+def plan_used_up(run: Run, now: int) -> e.Stop | None:
     """GUARD-4: the share of the plan's window that a run may use is used up; it waits until the window is new."""
-    most, until = run.settings.budget.plan_percent, run.plan_reset_at
-    if most is None or run.plan_percent < most or until <= now:
+    most, used = run.settings.budget.plan_percent, run.spending.plan_percent
+    if most is None or used < most or run.spending.plan_reset_at <= now:
         return None
-    seen = stop(run, "wait.rate_limit", "budget.plan_percent", f"{most} %", f"{run.plan_percent} %")
-    return e.Stopped(at=now, status="waiting", stop=seen, until=until)
+    return stop(run, "wait.rate_limit", "budget.plan_percent", f"{most} %", f"{used} %")
 
 
 def ends_at(run: Run, turn: e.TurnEnded, now: int) -> int:
     """When to try again. A reset that is past is tried at once, but not again and again without a pause."""
     reset = turn.reset_at
-    if reset is None or (reset <= now and run.limits > 1):
+    if reset is None or (reset <= now and run.tries.limits > 1):
         return now + run.settings.retry_every_us
-    wait = max(reset - now, 0)
-    return now + wait + (_jitter_us(run, wait) if turn.verdict == "plan_limit" else 0)
+    wait_us = max(reset - now, 0)
+    return now + wait_us + (_jitter_us(run, wait_us) if turn.verdict == "plan_limit" else 0)
 
 
 def _jitter_us(run: Run, wait_us: int) -> int:
@@ -64,19 +56,14 @@ def _jitter_us(run: Run, wait_us: int) -> int:
 
 def candidates(run: Run, role: str) -> list[str]:
     """The agent of the role, then those that stand in for it."""
-    return list(dict.fromkeys((run.settings.agent_for(_place(run, role)), *run.settings.fallback)))
-
-
-def _place(run: Run, role: str) -> str:
-    """Under consensus author and reviewer change places each iteration (PAIR-3)."""
-    if run.settings.consensus and run.iteration % 2 == 0:
-        return {"author": "reviewer", "reviewer": "author"}.get(role, role)
-    return role
+    if run.settings.consensus and run.iteration % 2 == 0:  # PAIR-3: they change places each iteration
+        role = {"author": "reviewer", "reviewer": "author"}.get(role, role)
+    return list(dict.fromkeys((run.settings.agent_for(role), *run.settings.fallback)))
 
 
 def free(run: Run, role: str, now: int) -> str:
     """The first of them that no limit holds now; "" if there is none."""
-    return next((agent for agent in candidates(run, role) if run.limited.get(agent, 0) <= now), "")
+    return next((agent for agent in candidates(run, role) if run.tries.limited.get(agent, 0) <= now), "")
 
 
 def agent_for(run: Run, role: str, now: int) -> str:
@@ -84,9 +71,10 @@ def agent_for(run: Run, role: str, now: int) -> str:
 
 
 def so_far(run: Run) -> str:
-    """What an agent that begins afresh must know; from the journal, since nobody else remembers."""
-    lines = "\n".join(f"- {line}" for line in run.lately)
+    """What an agent in a fresh session must know; from the journal, since nobody else remembers."""
+    lines = "\n".join(f"- {line}" for line in run.talk.recent)
     work = f"What was done so far:\n{lines}" if lines else "Nothing was done before you."
-    changed = f"\nFiles changed so far: {', '.join(run.changed[:50])}." if run.changed else ""
-    error = f"\nThe last error: {run.last_error[-1000:]}" if run.last_error else ""
+    files = run.checkout.changed[:50]
+    changed = f"\nFiles changed so far: {', '.join(files)}." if files else ""
+    error = f"\nThe last error: {run.progress.error_text[-1000:]}" if run.progress.error_text else ""
     return f"{FRESH} {work}{changed}{error}"

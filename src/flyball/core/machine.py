@@ -63,16 +63,13 @@ class State(Struct, frozen=True):
     circuit: str = ""  # closed | half_open | open: the part that the state has in a circuit (LOOP-3)
     checks: tuple[str, ...] = ()  # what `do = "check"` looks at
     called_by: str = ""  # who is recorded for each transition into the state
+    act: str = ""  # of `do`: agent, run, or the plain act
+    of: str = ""  # of `do`: the role of an agent, or the machine of a child run
 
-    @property
-    def act(self) -> str:
-        """`agent`, `run`, or the plain act."""
-        return self.do.partition(":")[0]
-
-    @property
-    def of(self) -> str:
-        """The role of an agent, or the machine of a child run."""
-        return self.do.partition(":")[2]
+    def __post_init__(self) -> None:
+        act, _, of = self.do.partition(":")
+        msgspec.structs.force_setattr(self, "act", act)
+        msgspec.structs.force_setattr(self, "of", of)
 
 
 class Machine(Struct, frozen=True):
@@ -102,12 +99,9 @@ class Machine(Struct, frozen=True):
             return self.groups.get(target[4:], ())
         return () if target.startswith("@") else (target,)
 
-    def allows(self, source: str, target: str) -> bool:
-        return target in self.ways.get(source, ())
-
     def check(self, source: str, target: str) -> None:
         """Refuse a transition that the table does not have."""
-        if not self.allows(source, target):
+        if target not in self.ways.get(source, ()):
             raise InvalidTransition(self.name, source, target)
 
     @property

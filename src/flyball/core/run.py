@@ -1,7 +1,6 @@
 """A run is what its events add up to. Nothing else holds state.
 
-It holds counts, never histories: the journal is the history. An answer is a new allowance: what had run out
-begins again at zero, else the same stop would follow at once.
+An answer is a new allowance: what had run out begins again at zero, else the same stop would follow at once.
 """
 
 from __future__ import annotations
@@ -13,39 +12,20 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from flyball.core import agenda, tally
 from flyball.core import events as e
+from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Prepare, Prove, Restore
 from flyball.core.machine import FAILING, Machine, State, parse
 from flyball.core.old_tables import as_it_was
+from flyball.core.parts import Checkout, Evidence, Path, Progress, Spending, Talk, Tries
 from flyball.core.settings import Settings
-from flyball.core.tally import FAILED as FAILED
-from flyball.core.tally import (
-    FRESH,
-    Proof,
-    after_child,
-    after_commit,
-    after_prepare,
-    after_proof,
-    after_restore,
-    after_turn,
-    disproved,
-    land_ordered,
-    landed,
-    played_key,
-    union,
-)
 from flyball.errors import FlyballError
 
 WORKERS = ("coder", "worker", "author", "developer")
+NOT_FORWARDS = (*FAILING, "error", "timeout")  # by these a state's failures are not forgotten
 INSTEAD = ("wait.escalation", "blocked.table.")  # codes whose rule may be the code of what ran out
+ENTRIES = ("limit.turns", "limit.fix_attempts", "limit.iterations", "failed.tests")  # renewed together
 BY_A_PERSON = "a person stopped it"
-
-
-class Todo(Struct, frozen=True):
-    """The checkout must be brought to this tree before anything else."""
-
-    tree: str
-    why: str
-    since: str = ""
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -59,89 +39,26 @@ class Run(Struct, frozen=True, kw_only=True):
     stop: e.Stop | None = None
     question: e.Question | None = None
     until: int | None = None  # a wait ends by itself at this instant
-    asked: str = ""  # pause | stop | cancel | interrupt: takes effect at the next boundary
+    agenda: tuple[AnyStep, ...] = ()  # what is due before the act of the state
     act: e.Act | None = None
-    held: e.Held | None = None
-    todo: Todo | None = None
     child: str = ""
-    below: e.Stop | None = None  # why the last child failed
-
     at: int
     entered_at: int
-    previous: str = ""
-    origin: str = ""  # task: the state that called the CTO or a human
-    answered_by: str = ""
     acts: int = 0
     questions: int = 0
     turn: int = 0
-    below_turns: int = 0
-    barren: int = 0  # children that ended without a turn
-    turns_base: int = 0  # turns when their limit was last renewed
     iteration: int
-    iteration_base: int = 0
-    entries: dict[str, int] = {}
-
-    prepared: bool
-    sandbox: str = ""
-    base_tree: str = ""
     tree: str = ""
-    seen: tuple[str, ...] = ()
-    moved_tree: bool = False  # the tree changed in some turn since the last progress
-    changed: tuple[str, ...] = ()
-    lines: int = 0
-    deleted: int = 0
-    excused: tuple[str, ...] = ()  # what a person let stand: the radius begins anew after it
-    excused_lines: int = 0
-    baseline: int | None = None
-    baselined: bool
-    fewest: int | None = None
-    proof: Proof | None = None
-    done_tree: str = ""  # the tree of which the author last said DONE
-    ruling: e.Ruling | None = None
-    waived: tuple[str, ...] = ()
-    granted: tuple[str, ...] = ()  # calls that a person allowed, by fingerprint; `once:` is for the next turn
-    committed: e.CommitEnded | None = None
-    landing: e.LandOrdered | None = None  # what a person ordered after the end, until it is done
-    landings: dict[str, str] = {}  # branch of the user's -> the commit of this run that it took last
-    certificate: str = ""
-
-    retries: int = 0
-    contexts: int = 0
-    limits: int = 0  # turns in a row that a limit ended, as far as two
-    limited: dict[str, int] = {}  # agent -> until when a limit holds it, where others stand in
-    interruptions: int = 0
-    cut: str = ""  # why the last act was interrupted
-    gone: bool = False  # for want of something that no act can do without
-    no_progress: int = 0
-    progressed: bool = False  # the last turn made progress
-    error: str = ""
-    error_count: int = 0
-    error_before: tuple[str, int] = ("", 0)
-    last_error: str = ""
-    failures: dict[str, int] = {}
-    cto_attempts: int = 0
-
     spent: e.Usage = e.Usage()
-    spent_base: e.Usage = e.Usage()  # what was spent when the budget was last renewed
-    window: e.WindowSeen | None = None  # what all runs spent in the last day and week
-    window_from: int = 0  # when that budget was last renewed: what was spent before counts no more
-    plan_percent: int = 0  # of the plan's own window, as last reported
-    plan_reset_at: int = 0
-    turn_costs: tuple[int, ...] = ()
-    turn_tokens: tuple[int, ...] = ()
-    wall_us: int = 0
-    wall_base: int = 0
-
-    sessions: dict[str, str] = {}  # agent|role -> session
-    told: tuple[str, ...] = ()
-    message: str = ""  # the last turn's final message
-    exit_signal: bool = False  # whether the last turn claimed to be done …
-    indicators: tuple[str, ...] = ()  # … and by which indicators
-    lately: tuple[str, ...] = ()  # the last turns, a line each, for questions and fresh sessions
     plan: dict[str, Any] = {}
     findings: tuple[e.Finding, ...] = ()
-    disputes: dict[str, int] = {}  # finding -> how often it was disputed since a person last said
-    played: dict[str, int] = {}  # agent|role -> finished turns, of this run and its descendants
+    path: Path = Path()
+    spending: Spending = Spending()
+    checkout: Checkout = Checkout()
+    evidence: Evidence = Evidence()
+    progress: Progress = Progress()
+    tries: Tries = Tries()
+    talk: Talk = Talk()
 
     @property
     def here(self) -> State:
@@ -154,7 +71,26 @@ class Run(Struct, frozen=True, kw_only=True):
     @property
     def turns(self) -> int:
         """Agent turns of the run and its descendants."""
-        return self.turn + self.below_turns
+        return self.turn + self.spending.child_turns
+
+    @property
+    def asked(self) -> str:
+        """What somebody wants at the next boundary: pause, stop, interrupt, take-over, cancel."""
+        return next((step.what for step in self.agenda if isinstance(step, Halt)), "")
+
+    @property
+    def restore(self) -> Restore | None:
+        """The tree that the checkout must hold before anything else."""
+        return next((step for step in self.agenda if isinstance(step, Restore)), None)
+
+    @property
+    def pending(self) -> Follow | None:
+        """The outcome that is reached, but not followed yet."""
+        return next((step for step in self.agenda if isinstance(step, Follow)), None)
+
+    @property
+    def prepared(self) -> bool:
+        return not any(isinstance(step, Prepare) for step in self.agenda)
 
     def most(self, key: str) -> int | None:
         """A limit: from the parent's table, else the configuration, else the machine's own."""
@@ -168,6 +104,20 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.began.options.get(key, getattr(self.settings, key, None))
 
 
+class Facts(list[e.AnyEvent]):
+    """Facts in the order in which they are decided. Each is folded once: rules read `run`, whoever writes takes it."""
+
+    def __init__(self, run: Run, now: int) -> None:
+        super().__init__()
+        self.before, self.run, self.now = run, run, now
+
+    def add(self, *facts: e.AnyEvent) -> Facts:
+        for fact in facts:
+            self.append(fact)
+            self.run = _APPLY[type(fact)](self.run, fact)
+        return self
+
+
 def begin(event: e.RunBegan) -> Run:
     machine = parse(event.table)
     machine = as_it_was(machine) if event.rules == "1" else machine
@@ -175,6 +125,8 @@ def begin(event: e.RunBegan) -> Run:
     if start not in machine.states:
         raise FlyballError(f"'{machine.name}' has no state '{start}', so run {event.run} cannot be in it.")
     counted = start == machine.iteration or (bool(machine.iteration) and start != machine.start)
+    steps = (Prepare(), Baseline()) if event.settings.proof else (Prepare(),)
+    changed = tuple(event.options.get("changed", ()))
     return Run(
         id=event.run,
         machine=machine,
@@ -183,26 +135,24 @@ def begin(event: e.RunBegan) -> Run:
         state=start,
         at=event.at,
         entered_at=event.at,
+        agenda=steps if event.owner else (),
         iteration=int(counted),
-        entries={start: 1},
-        prepared=not event.owner,
-        baselined=not event.owner,
         tree=event.tree,
-        base_tree=event.base_tree,
-        seen=(event.tree,) if event.tree else (),
-        changed=tuple(event.options.get("changed", ())),
-        sessions=event.sessions,
-        sandbox=event.sandbox,
+        path=Path(entries={start: 1}),
+        checkout=Checkout(base_tree=event.base_tree, changed=changed, sandbox=event.sandbox),
+        progress=Progress(trees=(event.tree,) if event.tree else ()),
+        talk=Talk(sessions=event.sessions),
     )
 
 
 def fold(run: Run | None, events: Iterable[e.AnyEvent]) -> Run:
     for event in events:
-        run = begin(event) if isinstance(event, e.RunBegan) else apply(_some(run), event)
-    return _some(run)
-
-
-def _some(run: Run | None) -> Run:
+        if isinstance(event, e.RunBegan):
+            run = begin(event)
+        elif run is not None:
+            run = apply(run, event)
+        else:
+            break
     if run is None:
         raise ValueError("a history begins with RunBegan")
     return run
@@ -217,102 +167,121 @@ def apply(run: Run, event: e.AnyEvent) -> Run:
 
 
 def _act_started(run: Run, event: e.ActStarted) -> Run:
-    act = event.act
-    heard = act.do.startswith(("agent:", "run:"))  # what was told is delivered, once
-    key = played_key(act)
-    return replace(
-        run,
-        at=event.at,
-        act=act,
-        acts=run.acts + 1,
-        child=act.child,
-        told=() if heard else run.told,
-        sessions={**run.sessions, key: act.session} if act.session else run.sessions,
-    )
+    act, talk = event.act, run.talk
+    delivers = act.do.startswith(("agent:", "run:"))  # what was noted is delivered, once
+    if (delivers and talk.notes) or act.session:
+        key = tally.played_key(act)
+        sessions = {**talk.sessions, key: act.session} if act.session else talk.sessions
+        talk = replace(talk, notes=() if delivers else talk.notes, sessions=sessions)
+    return replace(run, at=event.at, act=act, acts=run.acts + 1, child=act.child, talk=talk)
 
 
 def _act_finished(run: Run, event: e.ActFinished) -> Run:
-    act = run.act
-    in_a_row = run.interruptions if isinstance(event.result, e.Restored) else 0
-    wall_us = run.wall_us + event.took_us
-    after = replace(run, at=event.at, act=None, landing=None, interruptions=in_a_row, wall_us=wall_us)
-    match event.result:
-        case e.TurnEnded() as turn:
-            return after_turn(after, act, turn)
-        case e.ProofEnded() as proof:
-            return after_proof(after, act, proof)
-        case e.Prepared() as made:
-            return after_prepare(after, made)
-        case e.Restored() as back:
-            return after_restore(after, act, back)
-        case e.CommitEnded() as done:
-            return after_commit(after, done)
-        case e.ChildEnded() as child:
-            return after_child(after, child)
+    act, result, tries, spending = run.act, event.result, run.tries, run.spending
+    if tries.interruptions and not isinstance(result, e.Restored):
+        tries = replace(tries, interruptions=0)
+    if event.took_us:
+        spending = replace(spending, wall_us=spending.wall_us + event.took_us)
+    run = replace(run, at=event.at, act=None, tries=tries, spending=spending)
+    match result:
+        case e.TurnEnded():
+            return tally.after_turn(run, act, result)
+        case e.ProofEnded():
+            return tally.after_proof(run, act, result)
+        case e.Prepared():
+            return tally.after_prepare(run, result)
+        case e.Restored():
+            return tally.after_restore(run, act, result)
+        case e.CommitEnded():
+            return tally.after_commit(run, result)
+        case e.ChildEnded():
+            return tally.after_child(run, result)
         case e.CheckEnded():
-            return after
+            return run
 
 
 def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
-    act = run.act
-    note = f"Your last turn was interrupted ({event.reason}) and its changes were put back. Begin it again."
-    put_back = act is not None and act.do.startswith("agent:")
-    return replace(
-        run,
-        at=event.at,
-        act=None,
-        landing=None,
-        child="",
-        interruptions=run.interruptions + int(event.reason != BY_A_PERSON),
-        gone=event.gone,
-        cut=event.reason,
-        todo=Todo(act.tree, "putback") if act and put_back else run.todo,
-        told=(*(act.told if act else ()), *run.told, note) if put_back else run.told,
-    )
+    act, tries, talk, steps = run.act, run.tries, run.talk, run.agenda
+    crashed = int(event.reason != BY_A_PERSON)
+    tries = replace(tries, interruptions=tries.interruptions + crashed, gone=event.gone, reason=event.reason)
+    if act is not None and act.do.startswith("agent:"):
+        note = f"Your last turn was interrupted ({event.reason}) and its changes were undone. Start it again."
+        talk = replace(talk, notes=(*act.told, *talk.notes, note))
+        steps = agenda.put(steps, Restore(act.tree, "putback"))
+    return replace(run, at=event.at, act=None, child="", tries=tries, talk=talk, agenda=steps)
 
 
-# ---- transitions and stops -------------------------------------------------------------------------------
+# ---- transitions -----------------------------------------------------------------------------------------
 
 
 def _moved(run: Run, event: e.Moved) -> Run:
-    run.machine.check(event.source, event.target)
-    target = run.machine.states[event.target]
+    machine, source, target = run.machine, event.source, event.target
+    machine.check(source, target)
+    to = machine.states[target]
     if event.outcome == "exhausted":  # it leads to an end, or to somebody who can let it go on
         run = _renewed_limit(run, event.reason)
-    if event.outcome == "stalled" and target.act != "ask":
-        run = replace(run, no_progress=0, moved_tree=False, error_count=0)
-    new_iteration = event.target == run.machine.iteration
-    entries = {} if new_iteration else run.entries
-    forwards = event.outcome not in (*FAILING, "error", "timeout")  # the third failure begins a new count
-    cleared = forwards or target.do == "agent:cto"
+    if event.outcome == "stalled" and to.act != "ask":
+        run = _unstalled(run)
+    path, again, to_cto = run.path, target == machine.iteration, to.do == "agent:cto"
+    entries = {} if again else path.entries
+    forget = path.failures.get(source) and (to_cto or event.outcome not in NOT_FORWARDS)
+    path = replace(
+        path,
+        previous=source,
+        origin=source if to_cto else path.origin,
+        interventions=_interventions(run) if run.here.of == "cto" else path.interventions,
+        entries={**entries, target: entries.get(target, 0) + 1},
+        failures={**path.failures, source: 0} if forget else path.failures,
+    )
     return replace(
         run,
         at=event.at,
-        state=event.target,
-        previous=event.source,
-        origin=_origin(run, event),
+        state=target,
         entered_at=event.at,
-        held=None,
-        retries=0,
-        cto_attempts=_cto_attempts(run),
-        iteration=run.iteration + int(new_iteration),
-        entries={**entries, event.target: entries.get(event.target, 0) + 1},
-        failures={**run.failures, event.source: 0} if cleared else run.failures,
+        agenda=agenda.without(run.agenda, *agenda.TO_FOLLOW),
+        iteration=run.iteration + again,
+        path=path,
+        tries=replace(run.tries, retries=0) if run.tries.retries else run.tries,
     )
 
 
-def _origin(run: Run, event: e.Moved) -> str:
-    return event.source if run.machine.states[event.target].do == "agent:cto" else run.origin
+def _interventions(run: Run) -> int:
+    """One is used when the CTO's state is left; passing on because none is left uses none."""
+    return min(run.path.interventions + 1, most_interventions(run))
 
 
-def _cto_attempts(run: Run) -> int:
-    """An attempt is used when the CTO's state is left; passing on for want of one uses none."""
-    return min(run.cto_attempts + 1, cto_most(run)) if run.here.do == "agent:cto" else run.cto_attempts
-
-
-def cto_most(run: Run) -> int:
+def most_interventions(run: Run) -> int:
     most = run.most("cto")
     return 2 if most is None else most
+
+
+def _failure_counted(run: Run, event: e.FailureCounted) -> Run:
+    path = replace(run.path, failures={**run.path.failures, event.state: event.count})
+    return replace(noted(run, event.reason), at=event.at, path=path)
+
+
+def _held(run: Run, event: e.Held) -> Run:
+    data = {key: value for key, value in event.data.items() if key != "before"}
+    waits = event.until if event.until in (*agenda.GUARDED, "breakpoint") else ""
+    passed = event.until in ("gate", "commit", "passed")
+    follow = Follow(event.outcome, data, waits, str(event.data.get("before", "")), passed)
+    first: dict[str, tuple[AnyStep, ...]] = {"gate": (Prove(),), "commit": (Commit(),)}
+    steps = agenda.without(run.agenda, *agenda.TO_FOLLOW)
+    return replace(run, at=event.at, agenda=agenda.put(steps, *first.get(event.until, ()), follow))
+
+
+def _dropped(run: Run, event: e.Dropped) -> Run:
+    """`@back` begins the act anew: its retries too, and after a stall the turns without progress."""
+    run = replace(run, at=event.at, agenda=agenda.without(run.agenda, *agenda.TO_FOLLOW))
+    run = _unstalled(run) if event.why == "@back stalled" else run
+    return replace(run, tries=replace(run.tries, retries=0)) if event.why.startswith("@back") else run
+
+
+def _unstalled(run: Run) -> Run:
+    return replace(run, progress=replace(run.progress, idle=0, wanders=False, errors=0))
+
+
+# ---- stops -----------------------------------------------------------------------------------------------
 
 
 def _stopped(run: Run, event: e.Stopped) -> Run:
@@ -324,40 +293,35 @@ def _stopped(run: Run, event: e.Stopped) -> Run:
         question=event.question,
         questions=run.questions + int(event.question is not None),
         until=event.until,
-        asked=_still_asked(run) if event.status == "paused" else run.asked,
+        agenda=_unhalted(run) if event.status == "paused" else run.agenda,
     )
 
 
-def _still_asked(run: Run) -> str:
-    """A stop, an answer or a resume settles a pause; it never unsays a cancel."""
-    return "cancel" if run.asked == "cancel" else ""
+def _unhalted(run: Run) -> tuple[AnyStep, ...]:
+    """A stop, an answer or a resume settles a pause; it never takes back a cancel."""
+    return run.agenda if run.asked == "cancel" else agenda.without(run.agenda, Halt)
 
 
-def _resumed(run: Run, event: e.Resumed) -> Run:
-    asked = _still_asked(run)
-    return replace(run, at=event.at, status="running", stop=None, question=None, until=None, asked=asked)
+def _resumed(run: Run, event: e.Event) -> Run:
+    steps = _unhalted(run)
+    return replace(run, at=event.at, status="running", stop=None, question=None, until=None, agenda=steps)
 
 
 def _answered(run: Run, event: e.Answered) -> Run:
-    judged = run.held is not None and run.held.until in ("approval", "block")
-    waived = run.ruling.diff if run.ruling and event.verb == "approve" and judged else ""
-    run = _renewed(replace(run, at=event.at))
-    return replace(
-        run,
-        at=event.at,
-        status="running",
-        stop=None,
-        question=None,
-        until=None,
-        asked=_still_asked(run),
-        answered_by=event.who,
-        granted=(*run.granted, *run.stop.grants(event.verb)) if run.stop else run.granted,
-        waived=(*run.waived, waived) if waived else run.waived,
-        failures=_forgiven(run),
-        disputes={},
-        proof=None if _proved_anew(run, event.verb) else run.proof,
-        told=(*run.told, event.text) if event.text else run.told,
-    )
+    stop, pending, evidence = run.stop, run.pending, run.evidence
+    if pending and pending.waits in agenda.GUARDED and evidence.ruling and event.verb == "approve":
+        evidence = replace(evidence, waivers=(*evidence.waivers, evidence.ruling.diff))
+    if stop and stop.grants(event.verb):
+        evidence = replace(evidence, grants=(*evidence.grants, *stop.grants(event.verb)))
+    if _proved_anew(run, event.verb):
+        evidence = replace(evidence, proof=None)
+    path = replace(run.path, answered_by=event.who)
+    if stop and stop.rule == "third_failure":  # TASK-2: that state's count begins anew
+        path = replace(path, failures={**path.failures, run.state: 0})
+    run = _renewed(replace(run, at=event.at, evidence=evidence, path=path))
+    if run.talk.disputes:
+        run = replace(run, talk=replace(run.talk, disputes={}))
+    return _resumed(noted(run, event.text), event)
 
 
 def _proved_anew(run: Run, verb: str) -> bool:
@@ -365,44 +329,30 @@ def _proved_anew(run: Run, verb: str) -> bool:
     return run.here.act in ("commit", "wait") or (run.here.act == "ask" and verb == "retry")
 
 
-def _forgiven(run: Run) -> dict[str, int]:
-    """TASK-2: an answer to a third failure begins that state's count anew; calling the CTO has done so already."""
-    third = run.stop is not None and run.stop.rule == "third_failure"
-    return {**run.failures, run.state: 0} if third else run.failures
-
-
 def _renewed(run: Run) -> Run:
     """What had run out begins again at zero."""
-    code = run.stop.code if run.stop else ""
-    if run.stop and run.stop.rule.startswith(("budget.day", "budget.week")):
-        return replace(run, window=None, window_from=run.at, turn_costs=(), turn_tokens=())
+    rule, code = (run.stop.rule, run.stop.code) if run.stop else ("", "")
+    if rule.startswith(("budget.day", "budget.week")):
+        fresh = replace(run.spending, window=None, window_from=run.at, turn_costs=(), turn_tokens=())
+        return replace(run, spending=fresh)
     if code.startswith("limit.budget"):
-        return replace(run, spent_base=run.spent, turn_costs=(), turn_tokens=())
-    run = replace(
-        run,
-        retries=0,
-        contexts=0,
-        interruptions=0,
-        gone=False,
-        no_progress=0,
-        moved_tree=False,
-        error_count=0,
-    )
-    return _renewed_limit(run, run.stop.rule if run.stop and code.startswith(INSTEAD) else "")
+        return replace(run, spending=replace(run.spending, base=run.spent, turn_costs=(), turn_tokens=()))
+    tries = replace(run.tries, retries=0, contexts=0, interruptions=0, gone=False)
+    return _renewed_limit(_unstalled(replace(run, tries=tries)), rule if code.startswith(INSTEAD) else "")
 
 
 def _renewed_limit(run: Run, code: str) -> Run:
-    match code:
-        case "limit.turns" | "limit.fix_attempts" | "limit.iterations" | "failed.tests":
-            used = run.turns + run.barren
-            return replace(run, turns_base=used, iteration_base=run.iteration, entries={})
-        case "limit.time":
-            return replace(run, wall_base=run.wall_us)
-        case _:
-            return run
+    if code == "limit.time":
+        return replace(run, spending=replace(run.spending, wall_base=run.spending.wall_us))
+    if code not in ENTRIES:
+        return run
+    used = run.turns + run.spending.idle_children
+    spending = replace(run.spending, turns_base=used, iteration_base=run.iteration)
+    return replace(run, spending=spending, path=replace(run.path, entries={}))
 
 
 def _ended(run: Run, event: e.Ended) -> Run:
+    certificate = event.certificate or run.checkout.certificate
     return replace(
         run,
         at=event.at,
@@ -412,15 +362,17 @@ def _ended(run: Run, event: e.Ended) -> Run:
         question=None,
         until=None,
         act=None,
-        held=None,
-        certificate=event.certificate or run.certificate,
+        agenda=agenda.without(run.agenda, *agenda.TO_FOLLOW),
+        checkout=replace(run.checkout, certificate=certificate),
     )
+
+
+# ---- other runs and other news ---------------------------------------------------------------------------
 
 
 def _child_stopped(run: Run, event: e.ChildStopped) -> Run:
-    return replace(
-        run, at=event.at, status=event.status, stop=event.stop, until=event.until, asked=_still_asked(run)
-    )
+    steps = _unhalted(run)
+    return replace(run, at=event.at, status=event.status, stop=event.stop, until=event.until, agenda=steps)
 
 
 def _child_went_on(run: Run, event: e.ChildWentOn) -> Run:
@@ -430,52 +382,58 @@ def _child_went_on(run: Run, event: e.ChildWentOn) -> Run:
 
 
 def _charged(run: Run, event: e.Charged) -> Run:
-    key = f"{event.agent}|{event.role}"
+    spending, talk, key = run.spending, run.talk, f"{event.agent}|{event.role}"
+    if event.agent:
+        talk = replace(talk, played={**talk.played, key: talk.played.get(key, 0) + 1})
+    turns, wall_us = spending.child_turns + event.turns, spending.wall_us + event.took_us
     return replace(
         run,
         at=event.at,
         spent=run.spent.plus(event.usage),
-        below_turns=run.below_turns + event.turns,
-        wall_us=run.wall_us + event.took_us,
-        changed=union(run.changed, event.changed),
-        played={**run.played, key: run.played.get(key, 0) + 1} if event.agent else run.played,
+        spending=replace(spending, child_turns=turns, wall_us=wall_us),
+        checkout=tally.with_changes(run.checkout, event.changed),
+        talk=talk,
     )
 
 
-def _failure_counted(run: Run, event: e.FailureCounted) -> Run:
-    told = (*run.told, event.reason) if event.reason else run.told
-    return replace(run, at=event.at, failures={**run.failures, event.state: event.count}, told=told)
-
-
-def _dropped(run: Run, event: e.Dropped) -> Run:
-    """`@back` begins the act anew: its retries too, and after a stall the turns without progress."""
-    run = replace(run, at=event.at, held=None)
-    if event.why == "@back stalled":
-        run = replace(run, no_progress=0, moved_tree=False, error_count=0)
-    return replace(run, retries=0) if event.why.startswith("@back") else run
-
-
 def _restore_ordered(run: Run, event: e.RestoreOrdered) -> Run:
-    return replace(run, at=event.at, todo=Todo(event.tree, event.why, event.since))
+    step = Restore(event.tree, event.why, event.since)
+    return replace(run, at=event.at, agenda=agenda.put(run.agenda, step))
 
 
 def _asked(run: Run, event: e.Asked) -> Run:
-    return replace(run, at=event.at, asked=event.what)
+    steps = agenda.without(run.agenda, Halt)
+    return replace(run, at=event.at, agenda=agenda.put(steps, Halt(event.what)) if event.what else steps)
 
 
 def _told(run: Run, event: e.Told) -> Run:
     """A newer account of what was done replaces the older one."""
-    run = disproved(run, event.fingerprint, "") if event.fingerprint else run
-    afresh = event.text.startswith(FRESH)
-    told = tuple(text for text in run.told if not (afresh and text.startswith(FRESH)))
-    return replace(run, at=event.at, told=(*told, event.text))
+    run = tally.disproved(run, event.fingerprint, "") if event.fingerprint else run
+    if event.text.startswith(tally.FRESH):
+        kept = tuple(note for note in run.talk.notes if not note.startswith(tally.FRESH))
+        run = replace(run, talk=replace(run.talk, notes=kept))
+    return replace(noted(run, event.text), at=event.at)
+
+
+def noted(run: Run, text: str) -> Run:
+    """The next turn is told so."""
+    return replace(run, talk=replace(run.talk, notes=(*run.talk.notes, text))) if text else run
 
 
 def _limited(run: Run, event: e.Limited) -> Run:
-    return replace(run, at=event.at, limited={**run.limited, event.agent: event.until})
+    tries = replace(run.tries, limited={**run.tries.limited, event.agent: event.until})
+    return replace(run, at=event.at, tries=tries)
 
 
-def _noted(run: Run, event: e.AnyEvent) -> Run:
+def _window_seen(run: Run, event: e.WindowSeen) -> Run:
+    return replace(run, at=event.at, spending=replace(run.spending, window=event))
+
+
+def _ruled(run: Run, event: e.Ruled) -> Run:
+    return replace(run, at=event.at, evidence=replace(run.evidence, ruling=event.ruling))
+
+
+def _only_noticed(run: Run, event: e.AnyEvent) -> Run:
     return replace(run, at=event.at)
 
 
@@ -483,28 +441,24 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.ActStarted: _act_started,
     e.ActFinished: _act_finished,
     e.ActInterrupted: _act_interrupted,
-    e.Ruled: lambda run, event: replace(run, at=event.at, ruling=event.ruling),
-    e.Held: lambda run, event: replace(run, at=event.at, held=event),
+    e.Ruled: _ruled,
+    e.Held: _held,
     e.Moved: _moved,
     e.FailureCounted: _failure_counted,
-    e.Skipped: _noted,
-    e.Warned: _noted,
     e.Limited: _limited,
     e.Stopped: _stopped,
     e.Resumed: _resumed,
     e.Answered: _answered,
     e.Dropped: _dropped,
     e.RestoreOrdered: _restore_ordered,
-    e.LetterRefused: _noted,
     e.Told: _told,
     e.Asked: _asked,
     e.Charged: _charged,
-    e.WindowSeen: lambda run, event: replace(run, at=event.at, window=event),
+    e.WindowSeen: _window_seen,
     e.ChildStopped: _child_stopped,
     e.ChildWentOn: _child_went_on,
     e.Ended: _ended,
-    e.LandOrdered: land_ordered,
-    e.Landed: landed,
+    **dict.fromkeys((e.Skipped, e.Warned, e.LetterRefused, e.Landed), _only_noticed),
 }
 
 _pack = msgspec.msgpack.Encoder()

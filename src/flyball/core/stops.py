@@ -1,4 +1,4 @@
-"""How a stop is put: its code, its evidence, and the question that goes with it."""
+"""How a run stops: its code, its evidence, and the question that goes with it; and the rules that stop it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 from flyball.core import codes
 from flyball.core import events as e
+from flyball.core.agenda import GUARDED
+from flyball.core.durations import show
 from flyball.core.machine import OURS
 from flyball.core.money import dollars
-from flyball.core.run import Run
+from flyball.core.run import Facts, Run
 
 VERBS: dict[str, tuple[str, ...]] = {
     "approval": ("approve", "reject", "retry", "redirect", "cancel"),
@@ -24,56 +26,36 @@ VERBS: dict[str, tuple[str, ...]] = {
     "escalation": ("retry", "go-on", "answer", "cancel"),
 }
 ALIASES = {  # what people say -> the outcome of a state that asks
-    "approve": "proceed",
-    "go-on": "proceed",
+    **dict.fromkeys(("approve", "go-on"), "proceed"),
     "reject": "drop",
     "redirect": "replan",
     "answer": "answered",
 }
 INTERRUPTIONS = 5  # so many in a row ask
 NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that are no answers
+ANOTHER_TURN = "another turn would have begun"
+NO_WINDOW = e.WindowSeen(at=0)
 
 
-def stop(
-    run: Run,
-    code: str,
-    rule: str = "",
-    threshold: Any = "",
-    observed: Any = "",
-    otherwise: str = "",
-    detail: str = "",
-) -> e.Stop:
-    return e.Stop(
-        code=code,
-        rule=rule,
-        threshold=str(threshold),
-        observed=str(observed),
-        turn=run.turns,
-        otherwise=otherwise,
-        detail=detail,
-    )
-
-
-def verbs_for(run: Run, kind: str, waivable: bool) -> tuple[str, ...]:
-    verbs = VERBS[kind]
-    if kind == "escalation" and run.here.act == "ask":
-        own = [name for name in run.here.on if name not in NOT_SAID]
-        verbs = (*own, *(said for said, name in ALIASES.items() if name in own and said not in own), "cancel")
-    return verbs if waivable else tuple(v for v in verbs if v != "approve")
+def stop(run: Run, code: str, rule: str = "", threshold: Any = "", observed: Any = "", **more: str) -> e.Stop:
+    given = {"threshold": str(threshold), "observed": str(observed), **more}
+    return e.Stop(code=code, rule=rule, turn=run.turns, **given)
 
 
 def ask(
-    run: Run,
-    seen: e.Stop,
+    facts: Facts,
+    cause: e.Stop,
     kind: str,
     text: str,
-    now: int,
+    *,
     status: str = "",
     waivable: bool = True,
     bound: str = "",
-) -> e.Stopped:
+    until: int | None = None,
+) -> Facts:
     """Stop and ask. The answer will be bound to what is shown here."""
-    shown = hashlib.sha256("\0".join((run.id, seen.code, text, run.tree, bound)).encode()).hexdigest()[:16]
+    run = facts.run
+    shown = hashlib.sha256("\0".join((run.id, cause.code, text, run.tree, bound)).encode()).hexdigest()[:16]
     question = e.Question(
         id=f"{run.id}.{run.questions + 1}",
         kind=kind,
@@ -82,94 +64,126 @@ def ask(
         shown=shown,
         tree=run.tree,
     )
-    return e.Stopped(at=now, status=status or codes.of(seen.code).status, stop=seen, question=question)
+    status = status or codes.of(cause.code).status
+    return facts.add(e.Stopped(at=facts.now, status=status, stop=cause, question=question, until=until))
 
 
-def infrastructure(run: Run, now: int) -> e.Stopped:
-    """What acts stand on is gone, or they come to nothing again and again."""
-    if run.gone:
-        seen = stop(run, "wait.infrastructure", "gone", detail=run.cut)
-        text = f"Nothing can be done: {run.cut}. Put it right, then go on."
-        return ask(run, seen, "infrastructure", text, now)
-    most, seen_of = INTERRUPTIONS, run.interruptions
-    seen = stop(run, "wait.infrastructure", "interruptions", most, seen_of, detail=run.cut)
-    text = f"Acts of this run keep being interrupted: {run.cut or 'no reason is known'}. Go on?"
-    return ask(run, seen, "infrastructure", text, now)
+def verbs_for(run: Run, kind: str, waivable: bool) -> tuple[str, ...]:
+    verbs = VERBS[kind]
+    if kind == "escalation" and run.here.act == "ask":
+        own = [name for name in run.here.on if name not in NOT_SAID]
+        verbs = (*own, *(word for word, name in ALIASES.items() if name in own and word not in own), "cancel")
+    return verbs if waivable else tuple(v for v in verbs if v != "approve")
 
 
-def ended(run: Run, end: str, seen: e.Stop, now: int) -> e.Ended:
-    return e.Ended(at=now, end=end, stop=seen, certificate=run.certificate if end == "success" else "")
+def pause(facts: Facts, code: str, rule: str) -> Facts:
+    return facts.add(e.Stopped(at=facts.now, status="paused", stop=stop(facts.run, code, rule)))
 
 
-def unapproved(run: Run, now: int) -> list[e.AnyEvent]:
-    """It ends while somebody is asked about a change: the change goes, also for a run above or after it."""
-    held = run.held
-    before = held.data.get("before") if held and held.until in ("approval", "block") else ""
-    return [e.RestoreOrdered(at=now, tree=before, why="putback")] if before else []
+def wait(facts: Facts, cause: e.Stop, until: int) -> Facts:
+    """Without a question: the wait is over at that instant."""
+    return facts.add(e.Stopped(at=facts.now, status="waiting", stop=cause, until=until))
 
 
-def let_go(run: Run, now: int) -> list[e.AnyEvent]:
-    """An outcome that was held is not followed: the act of the state will be done again."""
-    return [e.Dropped(at=now)] if run.held else []
+def end(facts: Facts, how: str, cause: e.Stop) -> Facts:
+    certificate = facts.run.checkout.certificate if how == "success" else ""
+    return facts.add(e.Ended(at=facts.now, end=how, stop=cause, certificate=certificate))
+
+
+def cancel(facts: Facts, rule: str = "a person asked for it") -> Facts:
+    """A change that somebody was asked about goes, also for a run above or after it."""
+    pending = facts.run.pending
+    if pending and pending.waits in GUARDED and pending.before:
+        facts.add(e.RestoreOrdered(at=facts.now, tree=pending.before, why="putback"))
+    return end(facts, "cancelled", stop(facts.run, "cancelled", rule))
+
+
+def let_go(facts: Facts, why: str = "") -> Facts:
+    """An outcome that was to be followed is not: the act of the state will be done again."""
+    return facts.add(e.Dropped(at=facts.now, why=why)) if facts.run.pending else facts
+
+
+# ---- what another turn would break -----------------------------------------------------------------------
+
+
+def infrastructure(facts: Facts) -> Facts:
+    """Something that acts need is missing, or they are interrupted again and again."""
+    run, tries = facts.run, facts.run.tries
+    if tries.gone:
+        cause = stop(run, "wait.infrastructure", "gone", detail=tries.reason)
+        text = f"Flyball cannot go on: {tries.reason.rstrip('.')}. Fix this, then run `flyball resume {run.began.root or run.id}`."
+        return ask(facts, cause, "infrastructure", text)
+    count, reason = tries.interruptions, tries.reason
+    cause = stop(run, "wait.infrastructure", "interruptions", INTERRUPTIONS, count, detail=reason)
+    text = f"Interrupted {count} times in a row: {(reason or 'no reason is known').rstrip('.')}. Continue?"
+    return ask(facts, cause, "infrastructure", text)
 
 
 def stalled(run: Run) -> e.Stop | None:
     """The circuit's rules (LOOP-3)."""
+    progress, more = run.progress, {"otherwise": ANOTHER_TURN, "detail": run.progress.error_text}
     most = run.most("no_progress")
-    if most is not None and run.no_progress >= max(most, 1):
-        code = "loop.oscillation" if run.moved_tree else "loop.no_progress"
-        return stop(
-            run, code, "no_progress", most, run.no_progress, "another turn would have begun", run.last_error
-        )
+    if most is not None and progress.idle >= max(most, 1):
+        code = "loop.oscillation" if progress.wanders else "loop.no_progress"
+        return stop(run, code, "no_progress", most, progress.idle, **more)
     most = run.most("same_error")
-    if most is not None and run.error_count >= max(most, 1):
-        otherwise = "another turn would have begun"
-        return stop(run, "loop.same_error", "same_error", most, run.error_count, otherwise, run.last_error)
+    if most is not None and progress.errors >= max(most, 1):
+        return stop(run, "loop.same_error", "same_error", most, progress.errors, **more)
     return None
 
 
-def solutions(run: Run, seen: e.Stop) -> str:
-    error = f" The last error: {run.last_error[-300:]}" if run.last_error else ""
-    turns = f" The last turns: {'; '.join(run.lately)}." if run.lately else ""
+def solutions(run: Run, cause: e.Stop) -> str:
+    """What a person is asked when the circuit is open."""
+    what = {
+        "loop.no_progress": f"{cause.observed} turns without progress",
+        "loop.oscillation": f"{cause.observed} turns that only went back to earlier versions of the files",
+        "loop.same_error": f"the same error {cause.observed} times in a row",
+    }.get(cause.code, codes.of(cause.code).says)
+    error = f" Last error: {run.progress.error_text[-300:]}" if run.progress.error_text else ""
+    turns = f" Last turns: {'; '.join(run.talk.recent)}." if run.talk.recent else ""
     return (
-        f"The circuit is open: {seen.code} ({seen.observed} of {seen.threshold}).{error}{turns} "
-        "Possible: go on for one probing turn; answer with a hint; redirect to another approach; cancel."
+        f"The run stopped: {what}.{error}{turns} "
+        "You can let it try one more turn (go-on), answer with a hint, redirect it to another approach, or cancel."
     )
-
-
-NOBODY = e.WindowSeen(at=0)
 
 
 def spent_up(run: Run) -> e.Stop | None:
     """The budget does not cover another turn: what is spent, and the p90 of a turn reserved on top (GUARD-4)."""
-    budget, base = run.settings.budget, run.spent_base
-    cost, tokens = run.spent.cost_uusd - base.cost_uusd, run.spent.tokens - base.tokens
-    if budget.uusd is not None and cost + p90(run.turn_costs) > budget.uusd:
-        seen = f"{dollars(cost)} spent, {dollars(p90(run.turn_costs))} reserved"
-        return stop(run, "limit.budget_usd", "budget.usd", dollars(budget.uusd), seen)
-    if budget.tokens is not None and tokens + p90(run.turn_tokens) > budget.tokens:
-        seen = f"{tokens} used, {p90(run.turn_tokens)} reserved"
-        return stop(run, "limit.budget_tokens", "budget.tokens", budget.tokens, seen)
-    return _window_up(run)
-
-
-def _window_up(run: Run) -> e.Stop | None:
-    """The same of what all runs together spent in the last day and week."""
-    budget, seen = run.settings.budget, run.window or NOBODY
-    cost, tokens = p90(run.turn_costs), p90(run.turn_tokens)
-    spans = (
-        ("day", budget.day_uusd, seen.day_uusd, budget.day_tokens, seen.day_tokens),
-        ("week", budget.week_uusd, seen.week_uusd, budget.week_tokens, seen.week_tokens),
-    )
-    for span, uusd, spent, most, used in spans:
-        if uusd is not None and spent + cost > uusd:
-            told = f"{dollars(spent)} spent by all runs in a {span}, {dollars(cost)} reserved"
-            return stop(run, "limit.budget_usd", f"budget.{span}_usd", dollars(uusd), told)
-        if most is not None and used + tokens > most:
-            told = f"{used} used by all runs in a {span}, {tokens} reserved"
-            return stop(run, "limit.budget_tokens", f"budget.{span}_tokens", most, told)
+    budget, spending = run.settings.budget, run.spending
+    next_cost, next_tokens = p90(spending.turn_costs), p90(spending.turn_tokens)
+    cost, tokens = run.spent.cost_uusd - spending.base.cost_uusd, run.spent.tokens - spending.base.tokens
+    window = spending.window or NO_WINDOW
+    in_day, in_week = " by all runs in a day", " by all runs in a week"
+    for key, limit, used, whose in (
+        ("usd", budget.uusd, cost, ""),
+        ("tokens", budget.tokens, tokens, ""),
+        ("day_usd", budget.day_uusd, window.day_uusd, in_day),
+        ("day_tokens", budget.day_tokens, window.day_tokens, in_day),
+        ("week_usd", budget.week_uusd, window.week_uusd, in_week),
+        ("week_tokens", budget.week_tokens, window.week_tokens, in_week),
+    ):
+        money = key.endswith("usd")
+        reserve, written = (next_cost, dollars) if money else (next_tokens, str)
+        if limit is not None and used + reserve > limit:
+            code, verb = ("limit.budget_usd", "spent") if money else ("limit.budget_tokens", "used")
+            observed = f"{written(used)} {verb}{whose}, {written(reserve)} reserved"
+            return stop(run, code, f"budget.{key}", written(limit), observed)
     return None
 
 
 def p90(values: tuple[int, ...]) -> int:
     return sorted(values)[(9 * len(values) + 9) // 10 - 1] if values else 0
+
+
+def over_limit(run: Run) -> e.Stop | None:
+    most, used = run.most("turns"), run.turns + run.spending.idle_children - run.spending.turns_base
+    if most is not None and used >= most and not run.machine.supervises:
+        return stop(run, "limit.turns", "turns", most, used)
+    return out_of_time(run)
+
+
+def out_of_time(run: Run) -> e.Stop | None:
+    wall, used = run.settings.budget.wall_us, run.spending.wall_us - run.spending.wall_base
+    if wall is None or used < wall:
+        return None
+    return stop(run, "limit.time", "budget.wall", show(wall), show(used))

@@ -12,64 +12,65 @@ from msgspec.structs import replace
 
 from flyball.core import codes, stops
 from flyball.core import events as e
-from flyball.core.machine import JUDGING_ROLES, WAITING_ACTS, counts_as_failure
-from flyball.core.run import Run, apply, fold
-from flyball.core.stops import ask, ended, let_go, stop
+from flyball.core.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, counts_as_failure
+from flyball.core.run import Facts, Run
+from flyball.core.stops import ask, end, let_go, stop
 from flyball.errors import FlyballError
+
+UNTESTED = "untested"
 
 
 def follow(
-    run: Run,
+    facts: Facts,
     outcome: str,
-    now: int,
     data: dict[str, Any] | None = None,
     *,
     past_breakpoint: bool = False,
     reason: str = "",
     cause: e.Stop | None = None,
-) -> list[e.AnyEvent]:
-    """The facts that follow from an outcome. `cause`: the rule that gave it (a limit, a time, a failed process)."""
-    data = data or {}
+) -> Facts:
+    """Add what follows from an outcome. `cause`: the rule that gave it (a limit, a time, a failed process)."""
+    run, data = facts.run, data or {}
     pausing = run.state in run.settings.breakpoints and run.here.act not in WAITING_ACTS
     if pausing and not past_breakpoint and cause is None:
-        return _pause_at_breakpoint(run, outcome, data, now)
-    counted, outcome = _count_failure(run, outcome, now, reason)
-    run = fold(run, counted)
+        return _pause_at_breakpoint(facts, outcome, data)
+    if outcome in FAILING:
+        outcome = _count_failure(facts, outcome, reason)
     target = _target(run, outcome, data, cause)
     if target.startswith("@"):
-        return [*counted, *_special(run, target, outcome, now, reason, cause)]
-    if run.machine.states[target].end == "success" and run.owner:
-        barred = _gate(run, outcome, data, now)
-        if barred is not None:
-            return [*counted, *barred]
-    limit = _entry_limit(run, target, outcome)
+        return _special(facts, target, outcome, reason, cause)
+    if run.machine.states[target].end == "success" and run.owner and _gate(facts, outcome, data):
+        return facts
+    limited = target in run.machine.most or target == run.machine.iteration
+    limit = _entry_limit(run, target, outcome) if limited else None
     if limit is None:
-        return [*counted, *_enter(run, target, outcome, now, reason, cause)]
-    if outcome == "exhausted":  # even the way out is used up
-        return [*counted, ended(run, "failure", _failed_by(cause or limit), now)]
-    return [*counted, *follow(run, "exhausted", now, cause=limit)]
+        return _enter(facts, target, outcome, reason, cause)
+    if outcome == "exhausted" or (limit.threshold == "0" and run.here.act == "ask"):
+        return end(facts, "failure", _failed_by(cause or limit))  # even the way out is used up
+    return follow(facts, "exhausted", cause=limit)
 
 
-def _pause_at_breakpoint(run: Run, outcome: str, data: dict[str, Any], now: int) -> list[e.AnyEvent]:
+def _pause_at_breakpoint(facts: Facts, outcome: str, data: dict[str, Any]) -> Facts:
+    state = facts.run.state
+    facts.add(e.Held(at=facts.now, outcome=outcome, until="breakpoint", data=data))
     then = f"'{outcome}' would have been followed"
-    seen = stop(run, "wait.breakpoint", "breakpoint", run.state, run.state, otherwise=then)
-    text = f"Breakpoint in '{run.state}': the outcome is '{outcome}'. Go on?"
-    return [
-        e.Held(at=now, outcome=outcome, until="breakpoint", data=data),
-        ask(run, seen, "breakpoint", text, now, "paused"),
-    ]
+    cause = stop(facts.run, "wait.breakpoint", "breakpoint", state, state, otherwise=then)
+    text = f"Breakpoint after '{state}'. Its outcome is '{outcome}'. Continue?"
+    return ask(facts, cause, "breakpoint", text, status="paused")
 
 
-def _count_failure(run: Run, outcome: str, now: int, reason: str) -> tuple[list[e.AnyEvent], str]:
+def _count_failure(facts: Facts, outcome: str, reason: str) -> str:
     """Machines that count failures by state (TASK-2): the third in one state is an outcome of its own."""
+    run = facts.run
+    if not counts_as_failure(run.machine, run.here, outcome):
+        return outcome
     most = run.most("failures")
-    if most is None or not counts_as_failure(run.machine, run.here, outcome):
-        return [], outcome
-    count = min(run.failures.get(run.state, 0) + 1, max(most, 1))
-    counted = e.FailureCounted(
-        at=now, state=run.state, count=count, reason=reason or f"'{run.state}' ended in '{outcome}'."
-    )
-    return [counted], "third_failure" if count >= most else outcome
+    if most is None:
+        return outcome
+    count = min(run.path.failures.get(run.state, 0) + 1, max(most, 1))
+    reason = reason or f"'{run.state}' ended in '{outcome}'."
+    facts.add(e.FailureCounted(at=facts.now, state=run.state, count=count, reason=reason))
+    return "third_failure" if count >= most else outcome
 
 
 def _target(run: Run, outcome: str, data: dict[str, Any], cause: e.Stop | None) -> str:
@@ -78,7 +79,7 @@ def _target(run: Run, outcome: str, data: dict[str, Any], cause: e.Stop | None) 
         raise FlyballError(f"'{run.machine.name}' does not say where '{outcome}' leads from '{run.state}'.")
     if not target.startswith("any:"):
         return target
-    named = str(data.get("state") or run.origin or run.machine.start)
+    named = str(data.get("state") or run.path.origin or run.machine.start)
     choices = run.machine.targets(target)
     return named if named in choices else choices[0]
 
@@ -86,74 +87,88 @@ def _target(run: Run, outcome: str, data: dict[str, Any], cause: e.Stop | None) 
 # ---- the gate --------------------------------------------------------------------------------------------
 
 
-def _gate(run: Run, outcome: str, data: dict[str, Any], now: int) -> list[e.AnyEvent] | None:
-    """SYS-8: nobody enters a success end but through a proof of exactly this tree, and a commit of it."""
+def _gate(facts: Facts, outcome: str, data: dict[str, Any]) -> bool:
+    """SYS-8: a success end needs a proof of exactly this tree, and a commit of it. True: it is not open yet."""
+    run, commit = facts.run, facts.run.checkout.commit
     if unproved(run):
-        return [e.Held(at=now, outcome=outcome, until="gate", data=data)]
-    if disproved(run):
-        assert run.proof is not None
-        known = run.proof
-        text = f"The proof failed:\n{known.summary}"
-        told = e.Told(at=now, text=text, who="proof", fingerprint=known.fingerprint)
-        run = apply(run, told)
-        return [told, *follow(run, unproven(run), now, past_breakpoint=True)]
-    if run.committed is None or run.committed.work != run.tree:
-        return [e.Held(at=now, outcome=outcome, until="commit", data=data)]
-    return None
+        until = "gate"
+    elif disproved(run):
+        _tell_again(facts)
+        follow(facts, unproven(facts.run), past_breakpoint=True)
+        return True
+    elif commit is None or commit.work != run.tree:
+        until = "commit"
+    else:
+        return False
+    facts.add(e.Held(at=facts.now, outcome=outcome, until=until, data=data))
+    return True
 
 
 def unproved(run: Run) -> bool:
-    return run.owner and bool(run.settings.proof) and (run.proof is None or run.proof.tree != run.tree)
+    proof = run.evidence.proof
+    return run.owner and bool(run.settings.proof) and (proof is None or proof.tree != run.tree)
 
 
 def disproved(run: Run) -> bool:
-    return run.owner and bool(run.settings.proof) and run.proof is not None and not run.proof.passed
+    proof = run.evidence.proof
+    return run.owner and bool(run.settings.proof) and proof is not None and not proof.passed
+
+
+def _tell_again(facts: Facts) -> None:
+    """The next turn is told how the proof that is known of this tree failed."""
+    known = facts.run.evidence.proof
+    assert known is not None
+    text = f"The proof failed:\n{known.summary}"
+    facts.add(e.Told(at=facts.now, text=text, who="proof", fingerprint=known.fingerprint))
 
 
 def unproven(run: Run) -> str:
     """A claim that failed the gate is an ordinary turn: `stalled` beats it, and progress closes a circuit."""
     on = run.here.on
-    if "progressed" in on and not _succeeds(run, "progressed"):
-        return "progressed" if run.progressed else "unproven"
+    leads = run.machine.states.get(on.get("progressed", ""))
+    if "progressed" in on and not (leads and leads.end == "success"):
+        return "progressed" if run.progress.advanced else "unproven"
     return "stalled" if "stalled" in on and stops.stalled(run) else "unproven"
-
-
-def _succeeds(run: Run, outcome: str) -> bool:
-    target = run.machine.states.get(run.here.on[outcome])
-    return target is not None and target.end == "success"
 
 
 # ---- states ----------------------------------------------------------------------------------------------
 
 
 def _entry_limit(run: Run, target: str, outcome: str) -> e.Stop | None:
-    iterations = run.most("iterations")
-    used = run.iteration - run.iteration_base
-    if target == run.machine.iteration and iterations is not None and used >= iterations:
-        code = "failed.tests" if outcome == "unproven" else "limit.iterations"
-        return stop(run, code, "iterations", iterations, used + 1, detail=run.last_error[-500:])
-    most = run.most(target) if target in run.machine.most else None
-    if most is not None and run.entries.get(target, 0) >= most:
-        code = "failed.tests" if most == 0 else f"limit.{run.machine.states[target].counts or 'turns'}"
-        return stop(run, code, target, most, run.entries.get(target, 0) + 1, detail=run.last_error[-500:])
+    detail = run.progress.error_text[-500:]
+    if target == run.machine.iteration:
+        most, used = run.most("iterations"), run.iteration - run.spending.iteration_base
+        if most is not None and used >= most:
+            code = "failed.tests" if outcome == "unproven" else "limit.iterations"
+            return stop(run, code, "iterations", most, used + 1, detail=detail)
+    if target in run.machine.most:
+        most, used = run.most(target), run.path.entries.get(target, 0)
+        if most is not None and used >= most:
+            code = "failed.tests" if most == 0 else f"limit.{run.machine.states[target].counts or 'turns'}"
+            return stop(run, code, target, most, used + 1, detail=detail)
     return None
 
 
-def _enter(
-    run: Run, target: str, outcome: str, now: int, reason: str, cause: e.Stop | None
-) -> list[e.AnyEvent]:
+def _enter(facts: Facts, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Facts:
+    run, how = facts.run, facts.run.machine.states[target].end
     if not reason and outcome == "nothing":  # CTO-1: a plan is dropped for a reason
-        reason = run.message[-500:]
-    actor = _actor(run, target, cause)
-    said = cause.code if cause else reason
-    moved = e.Moved(at=now, source=run.state, target=target, outcome=outcome, actor=actor, reason=said)
-    end = run.machine.states[target].end
-    if not end:
-        return [*_skipped(run, outcome, now), moved]
-    if end == "failure":
-        return [moved, ended(apply(run, moved), end, _failure(run, outcome, reason, cause), now)]
+        reason = run.talk.message[-500:]
+    if outcome == UNTESTED and not how:  # ALO-2: a test phase left out is journaled with its reason
+        why = "require_test_pass is off" if run.settings.proof else "no proof command is configured"
+        facts.add(e.Skipped(at=facts.now, what="test", reason=why))
+    moved = e.Moved(
+        at=facts.now,
+        source=run.state,
+        target=target,
+        outcome=outcome,
+        actor=_actor(run, target, cause),
+        reason=cause.code if cause else reason,
+    )
+    facts.add(moved)
+    if how == "failure":
+        return end(facts, how, _failure(run, outcome, reason, cause))
     code = "completed" if run.settings.proof else "completed_unproven"
-    return [moved, ended(apply(run, moved), end, stop(run, code, detail=reason), now)]
+    return end(facts, how, stop(run, code, detail=reason)) if how else facts
 
 
 def _actor(run: Run, target: str, cause: e.Stop | None) -> str:
@@ -161,22 +176,16 @@ def _actor(run: Run, target: str, cause: e.Stop | None) -> str:
     if not run.machine.actors:
         return "flyball" if cause else run.here.of or "flyball"
     actor = run.machine.states[target].called_by or run.machine.actors.get(run.state, "flyball")
-    return f"human:{run.answered_by or 'unknown'}" if actor == "human" else actor
-
-
-def _skipped(run: Run, outcome: str, now: int) -> list[e.AnyEvent]:
-    """ALO-2: a test phase left out is journaled with its reason."""
-    why = "require_test_pass is off" if run.settings.proof else "no proof command is configured"
-    return [e.Skipped(at=now, what="test", reason=why)] if outcome == "untested" else []
+    return f"human:{run.path.answered_by or 'unknown'}" if actor == "human" else actor
 
 
 def _failure(run: Run, outcome: str, reason: str, cause: e.Stop | None) -> e.Stop:
     """Why a run fails by an outcome of its state; a child's failure keeps the child's code."""
     if cause:
         return _failed_by(cause)
-    if run.below and outcome in ("failure", "third_failure"):
-        return replace(run.below, turn=run.turns)
-    return stop(run, _failure_code(run, outcome), rule=outcome, detail=reason or run.message[-500:])
+    if run.path.child_stop and outcome in ("failure", "third_failure"):
+        return replace(run.path.child_stop, turn=run.turns)
+    return stop(run, _failure_code(run, outcome), outcome, detail=reason or run.talk.message[-500:])
 
 
 def _failed_by(cause: e.Stop) -> e.Stop:
@@ -198,45 +207,37 @@ def _failure_code(run: Run, outcome: str) -> str:
 # ---- @ask and the like: the state stays ------------------------------------------------------------------
 
 
-def _special(
-    run: Run, target: str, outcome: str, now: int, reason: str, cause: e.Stop | None
-) -> list[e.AnyEvent]:
+def _special(facts: Facts, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Facts:
+    run = facts.run
     if outcome == "stalled" and cause is None:
         cause = stops.stalled(run)
     match target:
-        case "@back" if outcome != "exhausted":
-            return _back(run, outcome, now)
+        case "@back" if outcome != "exhausted":  # done again, with new retries; after a stall, with new turns
+            again = run.pending or run.tries.retries or outcome == "stalled"
+            return facts.add(e.Dropped(at=facts.now, why=f"@back {outcome}")) if again else facts
         case "@cancel":
-            seen = _instead(run, "cancelled", outcome, reason, cause)
-            return [ended(run, "cancelled", seen, now)]
+            return end(facts, "cancelled", _instead(run, "cancelled", outcome, reason, cause))
         case "@ask" | "@blocked":
-            return [*let_go(run, now), _question(run, target, outcome, now, reason, cause)]
+            return _question(let_go(facts), target, outcome, reason, cause)
         case _:
-            return [ended(run, "failure", _failure(run, outcome, reason, cause), now)]
-
-
-def _back(run: Run, outcome: str, now: int) -> list[e.AnyEvent]:
-    """The act of the state is done again, with new retries; after a stall, with a new allowance of turns."""
-    again = run.held or run.retries or outcome == "stalled"
-    return [e.Dropped(at=now, why=f"@back {outcome}")] if again else []
+            return end(facts, "failure", _failure(run, outcome, reason, cause))
 
 
 def _instead(run: Run, code: str, outcome: str, reason: str, cause: e.Stop | None) -> e.Stop:
     """The evidence of the cause stays; its code becomes the rule."""
-    if cause is None:
-        return stop(run, code, rule=outcome, detail=reason)
-    return replace(cause, code=code, rule=cause.code)
+    return replace(cause, code=code, rule=cause.code) if cause else stop(run, code, outcome, detail=reason)
 
 
-def _question(run: Run, target: str, outcome: str, now: int, reason: str, cause: e.Stop | None) -> e.Stopped:
+def _question(facts: Facts, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Facts:
+    run = facts.run
     text = reason or f"'{run.state}' ended in '{outcome}'. What next?"
-    if cause:
-        text = f"It cannot go on by itself: {cause.code}. What next?"
+    text = f"The run cannot continue by itself: {codes.of(cause.code).says}. What next?" if cause else text
     if target == "@blocked":
-        seen = _instead(run, f"blocked.table.{outcome}", outcome, reason, cause)
-        return ask(run, seen, "escalation", text, now)
+        return ask(
+            facts, _instead(run, f"blocked.table.{outcome}", outcome, reason, cause), "escalation", text
+        )
     if cause and cause.code.startswith("loop."):
-        return ask(run, cause, "loop", stops.solutions(run, cause), now)
-    waits = cause is not None and codes.of(cause.code).status != "ended"
-    seen = cause if cause and waits else _instead(run, "wait.escalation", outcome, reason, cause)
-    return ask(run, seen, "escalation", text, now, "waiting")
+        return ask(facts, cause, "loop", stops.solutions(run, cause))
+    if cause is None or codes.of(cause.code).status == "ended":
+        cause = _instead(run, "wait.escalation", outcome, reason, cause)
+    return ask(facts, cause, "escalation", text, status="waiting")

@@ -18,7 +18,7 @@ from flyball.core.run import Run
 from flyball.errors import UserError
 from flyball.journal import Journal
 from flyball.journal.signing import Signer, verify
-from flyball.state_dir import RunDir, sha256_of, write_whole
+from flyball.state_dir import RunDir, write_whole
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://flyball.dev/completion/v1"
@@ -60,8 +60,8 @@ def _verdict(judging: e.Act, turn: e.TurnEnded) -> str:
 
 
 def statement(run: Run, act: e.Act, commit: str, project: str, told: Story) -> dict[str, Any]:
-    proof = run.proof
-    ruling = run.ruling
+    proof = run.evidence.proof
+    ruling = run.evidence.ruling
     return {
         "_type": STATEMENT,
         "subject": [
@@ -74,18 +74,18 @@ def statement(run: Run, act: e.Act, commit: str, project: str, told: Story) -> d
             "machine": run.machine.name,
             "machine_digest": run.machine.digest,
             "task": run.began.task,
-            "base": {"gitTree": run.base_tree, "gitCommit": run.began.commit},
+            "base": {"gitTree": run.checkout.base_tree, "gitCommit": run.began.commit},
             "proven": bool(run.settings.proof),
             "proofs": [msgspec.to_builtins(command) for command in (proof.commands if proof else ())],
-            "baseline_failing": run.baseline,
+            "baseline_failing": run.evidence.baseline,
             "rulings": list(told.rulings),
             "policy": {
                 "name": run.settings.policy,
                 "hash": ruling.policy_hash if ruling else run.settings.policy_hash,
             },
-            "waived": list(run.waived),
+            "waived": list(run.evidence.waivers),
             "review": told.review,
-            "sandbox": run.sandbox or "unsandboxed",
+            "sandbox": run.checkout.sandbox or "unsandboxed",
             "journal_head": act.head,
             "turns": run.turns,
             "cost_uusd": run.spent.cost_uusd,
@@ -107,17 +107,12 @@ def write(path: Path, body: dict[str, Any], signer: Signer) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def in_force(folder: RunDir, digest: str) -> Path:
-    """The certificate that the journal names: after a landing, until the run is tidied up, it is the next one."""
-    following = folder.next_certificate
-    return following if sha256_of(following) == digest else folder.certificate
-
-
-def settle(folder: RunDir, digest: str) -> None:
-    """The certificate in force gets its usual name."""
-    file = in_force(folder, digest)
-    if file != folder.certificate:
-        file.replace(folder.certificate)
+def current(folder: RunDir, digest: str) -> Path:
+    """The certificate in force, which the journal names; one that was journaled just before a crash takes its place."""
+    file, following = folder.certificate, folder.next_certificate
+    if following.exists() and hashlib.sha256(following.read_bytes()).hexdigest() == digest:
+        following.replace(file)
+    return file
 
 
 def _signed(payload: bytes) -> bytes:

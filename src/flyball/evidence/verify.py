@@ -104,13 +104,13 @@ def verify_run(records: Records, run_id: str) -> Finding:
         return Finding("bad", str(broken), run=run_id)
     if why := _without(run):
         return Finding("none", why, run=run_id)
-    file = certificate.in_force(records.dirs.run(run_id), run.certificate)
+    file = certificate.current(records.dirs.run(run_id), run.checkout.certificate)
     return _verified(records, run, file, read(file), records.signer.public_key_hex)
 
 
 def _without(run: Run) -> str:
     """Why a run has no certificate; "" if it has one."""
-    if run.certificate:
+    if run.checkout.certificate:
         return ""
     if not run.owner:
         return f"Run {run.id} works in the checkout of {run.began.root}, which is certified as a whole; verify that one."
@@ -163,12 +163,12 @@ def _verified(records: Records, run: Run, file: Path, data: bytes, key: str) -> 
 
 def _disagreements(run: Run, told: Statement, data: bytes) -> Iterator[str]:
     """Where certificate and journal say different things."""
-    made = run.committed
+    made = run.checkout.commit
     if made is None or told.predicate.run != run.id:
         yield f"The certificate is not of run {run.id}."
         return
-    if hashlib.sha256(data).hexdigest() != run.certificate:
-        yield f"The file is not the one that the journal of run {run.id} names (sha256 {run.certificate[:16]}…)."
+    if hashlib.sha256(data).hexdigest() != run.checkout.certificate:
+        yield f"The file is not the one that the journal of run {run.id} names (sha256 {run.checkout.certificate[:16]}…)."
     if told.tree != made.tree:
         yield f"The certificate is of another tree than the run's ({made.tree[:12]})."
     if told.commit != made.commit:

@@ -6,13 +6,13 @@ outcome of the parent's act. All of it is written together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from flyball.core import events as e
 from flyball.core.decide import Finished, react
-from flyball.core.run import Run, apply, begin, freeze
+from flyball.core.run import Facts, Run, begin, fold, freeze
 from flyball.journal import Draft, Write
 from flyball.journal.history import row_of
 
@@ -47,15 +47,16 @@ class Batch:
     def begin(self, event: e.RunBegan, fence: int) -> None:
         self.staged[event.run] = Staged(begin(event), 0, fence, [event], [])
 
-    def add(self, run_id: str, facts: Iterable[e.AnyEvent], letter: int | None = None) -> None:
+    def add(self, run_id: str, facts: Sequence[e.AnyEvent], letter: int | None = None) -> None:
         staged = self._stage(run_id)
         if letter is not None:
             staged.letters.append(letter)
+        before = staged.run
+        known = isinstance(facts, Facts) and facts.before is before  # the rules have folded them already
+        staged.run = facts.run if isinstance(facts, Facts) and known else fold(before, facts)
+        staged.events.extend(facts)
         for event in facts:
-            before = staged.run
-            staged.run = apply(staged.run, event)
-            staged.events.append(event)
-            self._tell_parent(before, staged.run, event)
+            self._tell_parent(before, self.run(run_id), event)
 
     def _stage(self, run_id: str) -> Staged:
         if run_id not in self.staged:
@@ -94,7 +95,7 @@ class Batch:
                 if self.run(parent).status != "running":
                     self.add(parent, [e.ChildWentOn(at=event.at, run=run.id)])
             case e.Ended():
-                self._owe(parent, before, event.at)
+                self._owe(parent, run, event.at)
                 self._end(run, event)
             case _:
                 pass
@@ -124,9 +125,9 @@ class Batch:
 
     def _owe(self, parent: str, run: Run, now: int) -> None:
         """What a run that ends had still to put back is put back by its parent."""
-        todo = run.todo
-        if todo is not None:
-            self.add(parent, [e.RestoreOrdered(at=now, tree=todo.tree, why=todo.why, since=todo.since)])
+        step = run.restore
+        if step is not None:
+            self.add(parent, [e.RestoreOrdered(at=now, tree=step.tree, why=step.why, since=step.since)])
 
     def _end(self, run: Run, event: e.Ended) -> None:
         parent = self.run(run.began.parent)

@@ -10,14 +10,13 @@ import contextlib
 import os
 import queue
 import selectors
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, phase_us, react
-from flyball.core.landing import LAND
 from flyball.core.letters import for_who_works, hear, replaces, settles, wake
 from flyball.core.run import BY_A_PERSON, Run
 from flyball.core.settings import Settings
@@ -123,7 +122,7 @@ class Supervisor:
         return below
 
     def _go_on(self, run: Run) -> None:
-        if run.act is not None and not run.act.child:
+        if run.act is not None and not run.act.child and run.status != "ended":
             self._start(run, run.act)
 
     def release(self, run_id: str) -> None:
@@ -195,9 +194,9 @@ class Supervisor:
         run = batch.run(run_id)
         if not run.settings.budget.windows:
             return False
-        since = max(run.window_from, self._top(batch, run).window_from)
+        since = max(run.spending.window_from, self._top(batch, run).spending.window_from)
         seen = windows(self.journal, now, since)
-        if run.window is not None and replace(run.window, at=now) == seen:
+        if run.spending.window is not None and replace(run.spending.window, at=now) == seen:
             return False
         batch.add(run_id, [seen])
         return True
@@ -208,7 +207,7 @@ class Supervisor:
         if act.do.startswith("run:"):
             act = replace(act, child=self.new_id())
             self._begin_child(batch, run, act)
-        if act.do in ("commit", LAND):
+        if act.do == "commit":
             act = replace(act, head=self.journal.head(run_id)[1])
         if act.do.startswith("agent:"):
             act = replace(act, turn=self._top(batch, run).turns + 1)
@@ -219,7 +218,7 @@ class Supervisor:
 
     def _placed(self, batch: Batch, run: Run, act: e.Act) -> e.Act:
         """AGENT-7: finished turns of that file over the top-level run and its descendants."""
-        played = self._top(batch, run).played
+        played = self._top(batch, run).talk.played
         of_role = played.get(f"{act.agent}|{act.do.partition(':')[2]}", 0)
         of_file = sum(n for key, n in played.items() if key.startswith(f"{act.agent}|"))
         return replace(act, place=of_role, place_in_file=of_file)
@@ -242,19 +241,19 @@ class Supervisor:
             owner=False,
             options={
                 **options,
-                "changed": [path for path in parent.changed if path not in parent.excused],
-                "lines": parent.lines - parent.excused_lines,
+                "changed": [path for path in parent.checkout.changed if path not in parent.checkout.excused],
+                "lines": parent.checkout.lines - parent.checkout.excused_lines,
             },
             tree=parent.tree,
-            base_tree=parent.base_tree,
+            base_tree=parent.checkout.base_tree,
             within_us=phase_us(parent),
             commit=parent.began.commit,
             version=parent.began.version,
             pinned=parent.began.pinned,
-            sandbox=parent.sandbox,
+            sandbox=parent.checkout.sandbox,
         )
         batch.begin(child, self.journal.acquire(act.child, self.driver, self.alive))
-        told = [e.Told(at=child.at, text=text, who="parent") for text in parent.told]
+        told = [e.Told(at=child.at, text=text, who="parent") for text in parent.talk.notes]
         batch.add(act.child, told)
 
     def _take_news(self, batch: Batch) -> None:
@@ -381,7 +380,7 @@ class Supervisor:
                 self.performer.stop(run.act.key, True)
             run_id = run.child
 
-    def _note(self, run_id: str, events: Iterable[e.AnyEvent]) -> None:
+    def _note(self, run_id: str, events: Sequence[e.AnyEvent]) -> None:
         batch = Batch(self.driven)
         batch.add(run_id, events)
         self._commit(batch)
@@ -398,7 +397,7 @@ def _is_errand(step: Do | Note | Rest) -> bool:
     """Whether a person ordered this, so that it is done also where the run itself does not continue."""
     match step:
         case Do(act):
-            return act.do in ("restore", LAND)
+            return act.do == "restore"
         case Note(events):
             last = events[-1]
             return isinstance(last, e.Stopped) and last.status == "paused"
@@ -420,14 +419,14 @@ def _goes_on(run: Run) -> bool:
 def _settings_below(parent: Run) -> Settings:
     """A child may use up what its parent has left."""
     budget = parent.settings.budget
-    spent, base = parent.spent, parent.spent_base
+    spent, base = parent.spent, parent.spending.base
     left = replace(
         budget,
         uusd=None if budget.uusd is None else max(0, budget.uusd - (spent.cost_uusd - base.cost_uusd)),
         tokens=None if budget.tokens is None else max(0, budget.tokens - (spent.tokens - base.tokens)),
         wall_us=None
         if budget.wall_us is None
-        else max(0, budget.wall_us - (parent.wall_us - parent.wall_base)),
+        else max(0, budget.wall_us - (parent.spending.wall_us - parent.spending.wall_base)),
     )
     return replace(parent.settings, budget=left)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from flyball.core.decide import trigger
 from flyball.core.events import RULES, RunBegan
 from flyball.core.machine import Machine
-from flyball.core.run import begin, fold
+from flyball.core.run import begin
 from flyball.core.settings import Settings
-from flyball.core.transition import follow
 
 __all__ = ["rehearse"]
 
@@ -27,6 +27,6 @@ def rehearse(machine: Machine, *outcomes: str, **data: str) -> list[str]:
     )
     states = [run.state]
     for outcome in outcomes:
-        run = fold(run, follow(run, outcome, 0, dict(data)))
+        run = trigger(run, outcome, 0, dict(data)).run
         states.append(run.state)
     return states

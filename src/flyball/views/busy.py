@@ -55,8 +55,8 @@ def _assignment(run: Run, driven: bool) -> Assignment:
         state=run.state,
         status="asks" if run.question else "working" if driven else "next",
         loop=run.iteration or run.turn,
-        no_progress=run.no_progress,
-        same_error=run.error_count,
+        no_progress=run.progress.idle,
+        same_error=run.progress.errors,
         circuit=circuit(run),
         decision=decision(run),
     )

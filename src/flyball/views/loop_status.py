@@ -35,25 +35,25 @@ def loop_state(run: Run) -> dict[str, Any]:
     """One entry of agents.json (LOOP-6)."""
     state = {
         "currentLoop": run.iteration or run.turn,
-        "noProgressLoops": run.no_progress,
-        "repeatedErrorLoops": run.error_count,
-        "lastProgress": run.seen[-1][:8] if run.seen else "",
+        "noProgressLoops": run.progress.idle,
+        "repeatedErrorLoops": run.progress.errors,
+        "lastProgress": run.progress.trees[-1][:8] if run.progress.trees else "",
         "circuitState": circuit(run),
-        "exitSignal": run.exit_signal,
-        "completionIndicators": list(run.indicators),
+        "exitSignal": run.talk.exit_signal,
+        "completionIndicators": list(run.talk.indicators),
     }
     return {"id": run.id, "loopState": state}
 
 
 def loop_status(run: Run) -> str:
     """The Loop Status block (LOOP-4)."""
-    boxes = [f"- [{'x' if name in run.indicators else ' '}] {name}" for name in INDICATORS]
+    boxes = [f"- [{'x' if name in run.talk.indicators else ' '}] {name}" for name in INDICATORS]
     lines = [
         "## Loop Status",
         "",
         f"**Run**: {run.id} ({run.machine.name} · {run.state}, {run.status})",
         f"**Iteration**: {run.iteration or run.turn}",
-        f"**Progress**: {run.lately[-1] if run.lately else 'no turn has finished yet'}",
+        f"**Progress**: {run.talk.recent[-1] if run.talk.recent else 'no turn has finished yet'}",
         f"**Circuit State**: {circuit(run)}",
         f"**Task Status**: {task_status(run)}",
         "",
@@ -61,7 +61,7 @@ def loop_status(run: Run) -> str:
         *boxes,
         "",
         "### Exit Decision",
-        f"EXIT_SIGNAL: {'true' if run.exit_signal else 'false'}",
+        f"EXIT_SIGNAL: {'true' if run.talk.exit_signal else 'false'}",
         "",
         f"**Decision**: {decision(run)}",
         f"**Reason**: {_reason(run)}",
@@ -73,10 +73,10 @@ def _reason(run: Run) -> str:
     if run.stop is not None:
         return " ".join(" ".join(reasons.why(run)).split())
     missing = next((text for text in reversed(_messages(run)) if text.startswith("Not done yet: ")), "")
-    if missing or run.exit_signal:
+    if missing or run.talk.exit_signal:
         return " ".join(missing.split()) or "The agent says that it is done. This is being proved."
     return "The agent has not said that it is done."
 
 
 def _messages(run: Run) -> tuple[str, ...]:
-    return (*(run.act.told if run.act else ()), *run.told)
+    return (*(run.act.told if run.act else ()), *run.talk.notes)

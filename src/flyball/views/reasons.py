@@ -72,6 +72,7 @@ HAPPENED = {
     "wait.take_over": "you took it over",
     "blocked.tampering": "Flyball's own files were modified during the run",
     "blocked.guard": "the guard refused a change",
+    "blocked.table": "its machine blocks it here ({rule})",
     "interrupted": "it was interrupted",
     "error": "something outside the run failed",
 }
@@ -109,7 +110,11 @@ def headline(run: Run) -> str:
     stop = run.stop
     assert stop is not None
     if run.end == "success":
-        changed = f"{plural(len(run.changed), 'file')} changed" if run.changed else "no files changed"
+        changed = (
+            f"{plural(len(run.checkout.changed), 'file')} changed"
+            if run.checkout.changed
+            else "no files changed"
+        )
         return f"Run {run.id} completed: {changed} in {effort(run)} ({stop.code})."
     if run.end == "cancelled":
         return f"Run {run.id} was cancelled in '{run.state}' ({stop.code})."
@@ -120,10 +125,11 @@ def headline(run: Run) -> str:
 
 def happened(stop: e.Stop, state: str, idle_us: int = 10 * durations.MINUTE) -> str:
     """The stop as a clause, with its numbers: "3 of 3 fix attempts used"."""
-    if stop.code == "wait.escalation" and stop.rule in codes.CODES:  # asks instead of ending with that code
+    instead = stop.code.startswith(("wait.escalation", "blocked.table."))  # of ending with the rule's code
+    if instead and stop.rule in codes.CODES:
         stop = replace(stop, code=stop.rule, rule="")
     family = stop.code.partition(".")[0]
-    known = (f"{stop.code} {stop.rule}", stop.code, f"{family}.guard", family)
+    known = (f"{stop.code} {stop.rule}", stop.code, stop.code.rpartition(".")[0], f"{family}.guard", family)
     clause = next((HAPPENED[key] for key in known if key in HAPPENED), "")
     values = {
         "limit": readable(stop.threshold),
@@ -145,7 +151,7 @@ def readable(value: str) -> str:
 
 def effort(run: Run) -> str:
     """Turns, time at work and cost: "5 turns, 12s, $0.06"."""
-    return f"{plural(run.turns, 'turn')}, {elapsed(run.wall_us)}, {_cost(run)}"
+    return f"{plural(run.turns, 'turn')}, {elapsed(run.spending.wall_us)}, {_cost(run)}"
 
 
 def _cost(run: Run) -> str:
@@ -154,7 +160,7 @@ def _cost(run: Run) -> str:
 
 def _proved(run: Run) -> str:
     """What the proof showed for a run that succeeded."""
-    proof = run.proof
+    proof = run.evidence.proof
     if not run.settings.proof:
         return "The result is unproven, because no proof command is configured ([proof] commands)."
     if proof is None or not proof.passed:
@@ -162,12 +168,12 @@ def _proved(run: Run) -> str:
     commands = [clean(command.command) for command in proof.commands] or list(run.settings.proof)
     tree, names = proof.tree[:10], first_few([f"`{command}`" for command in commands])
     passed = "Proof passed" if len(commands) == 1 else f"All {len(commands)} proof commands passed"
-    before = f"; {plural(run.baseline, 'failure')} before the run" if run.baseline else ""
+    before = f"; {plural(run.evidence.baseline, 'failure')} before the run" if run.evidence.baseline else ""
     return f"{passed} on this exact tree ({tree}): {names}{before}."
 
 
 def _evidence(run: Run, stop: e.Stop) -> str:
-    parts = [f"{plural(stop.turn, 'turn')}, {elapsed(run.wall_us)}, {_cost(run)}"]
+    parts = [f"{plural(stop.turn, 'turn')}, {elapsed(run.spending.wall_us)}, {_cost(run)}"]
     if stop.threshold.startswith("policy "):
         where = f" at {one_line(stop.observed, 120)}" if stop.observed else ""
         parts.append(f"rule '{stop.rule}' of {stop.threshold}{where}")
@@ -220,7 +226,7 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
         return [(f"flyball resume {run.id}", "continue")]
     if run.end == "success":
         merge = (f"flyball land {run.id}", "merge it into your branch")
-        return [review, merge] if run.changed and run.owner else []
+        return [review, merge] if run.checkout.changed and run.owner else []
     return _after_failure(run, run.stop) if run.stop and run.status == "ended" else []
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core.decide import Finished
+from flyball.core.judgement import judgement
 from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES, WRITING_ROLES
 from flyball.core.run import Run
 from flyball.core.turns import RECOVERIES
@@ -174,10 +175,10 @@ class Turn(Struct, frozen=True):
         """The guard refuses or asks: what it refuses is put back and kept."""
         turn, left = base.result, fresh(self.run)
         assert isinstance(turn, e.TurnEnded)
-        stays = verdict == "ask" and turn.verdict not in FAILED
         ruling = _ruling(verdict, self.act.tree, left, rule, waivable)
-        result = replace(turn, tree=left if stays else self.act.tree, changed=())  # it does not count yet
-        return replace(base, result=result, ruling=ruling)
+        word = judgement(self.run, self.act, turn.verdict, ruling, left, changed=True)
+        result = replace(turn, tree=word.tree, changed=())  # it does not count yet
+        return replace(base, result=result, ruling=word.ruling)
 
 
 def fresh(run: Run) -> str:
@@ -217,7 +218,7 @@ def _turns(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, Finish
     yield "the agent asks", turn.ended(e.Claim(ask="what?"))
     yield "a rate limit", turn.ended(verdict="rate_limited", reset_at=run.at + SOON)
     yield from _rulings(turn, best)
-    if premise.results == "all" and not (run.retries or run.contexts or run.waived):
+    if premise.results == "all" and not (run.tries.retries or run.tries.contexts or run.evidence.waivers):
         yield from _rarer(turn, best)
         yield from _seen_before(turn, best, premise)
 
@@ -236,14 +237,16 @@ def _rulings(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
     if turn.role in READ_ONLY_ROLES:
         return
     yield "the guard asks", turn.ruled("ask", "sensitive", True, turn.ended(best))
-    if turn.run.waived:
+    if turn.run.evidence.waivers:
         yield "the waived change again", _again(turn, best)
 
 
 def _again(turn: Turn, best: e.Claim) -> Finished:
     """The very change that a person let stand: the shell leaves it."""
     ended = turn.ended(best)
-    return replace(ended, ruling=replace(_ruling("deny", "", turn.fresh, "radius"), diff=turn.run.waived[-1]))
+    return replace(
+        ended, ruling=replace(_ruling("deny", "", turn.fresh, "radius"), diff=turn.run.evidence.waivers[-1])
+    )
 
 
 def _rarer(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
@@ -278,8 +281,8 @@ def _seen_before(turn: Turn, best: e.Claim, premise: Premise) -> Iterator[tuple[
     """Back to the base tree, or to the tree that was last proved."""
     if turn.role in READ_ONLY_ROLES:
         return
-    proved = turn.run.proof.tree if turn.run.proof else ""
-    base = turn.run.seen[:1] if premise.circuit else ()
+    proved = turn.run.evidence.proof.tree if turn.run.evidence.proof else ""
+    base = turn.run.progress.trees[:1] if premise.circuit else ()
     for tree in dict.fromkeys((*base, proved)):
         if tree and tree != turn.act.tree:
             yield "back to a tree seen before", turn.ended(tree=tree)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from operator import attrgetter
+
 from flyball.core import codes
 from flyball.core import events as e
-from flyball.core.landing import may_follow_end
-from flyball.core.run import WORKERS
+from flyball.core.run import WORKERS, Run
 from flyball.errors import FlyballError
 from flyball.lab.prove.observed import Seen
 
 UNCHANGED = (  # what an interruption leaves alone
-    *("turn", "below_turns", "retries", "contexts", "failures", "no_progress", "error_count", "iteration"),
-    *("entries", "cto_attempts", "spent", "state", "status", "seen", "proof", "committed", "held"),
+    *("turn", "iteration", "spent", "state", "status", "pending", "path.failures", "path.entries"),
+    *("path.interventions", "spending.child_turns", "progress.idle", "progress.errors", "progress.trees"),
+    *("tries.retries", "tries.contexts", "evidence.proof", "checkout.commit"),
 )
+COUNTS = (  # what a limit leaves alone
+    *("turn", "iteration", "path.failures", "progress.idle", "progress.errors", "tries.retries"),
+)
+
+
+def differences(before: Run, after: Run, names: Iterable[str]) -> list[str]:
+    """The parts that differ, of those named."""
+    return [name for name in names if (get := attrgetter(name))(before) != get(after)]
 
 
 # ---- acts ----------------------------------------------------------------------------------------------------------
@@ -99,18 +110,17 @@ def may_intervene(seen: Seen) -> str:
 
 
 def asks_after_crashes(seen: Seen) -> str:
-    if seen.before.gone and _act(seen).why != "rollback":  # a person's own order
+    if seen.before.tries.gone and _act(seen).why != "rollback":  # a person's own order
         return "an act begins though what acts stand on is gone"
     return f"an act begins after {seen.was.cut} interruptions in a row" if seen.was.cut >= 5 else ""
 
 
 def idle_when_ended(seen: Seen) -> str:
-    done = seen.before.status == "ended" and not may_follow_end(seen.before, seen.event)
-    return "a fact about a run that has ended" if done else ""
+    return "a fact about a run that has ended" if seen.before.status == "ended" else ""
 
 
 def interruption_is_free(seen: Seen) -> str:
-    changed = [n for n in UNCHANGED if getattr(seen.before, n) != getattr(seen.after, n)]
+    changed = differences(seen.before, seen.after, UNCHANGED)
     return f"an interruption changes {', '.join(changed)}" if changed else ""
 
 
@@ -120,8 +130,7 @@ def limits_are_free(seen: Seen) -> str:
     free = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing")
     if not isinstance(event.result, e.TurnEnded) or event.result.verdict not in free:
         return ""
-    names = ("turn", "retries", "no_progress", "failures", "error_count", "iteration")
-    changed = [n for n in names if getattr(seen.before, n) != getattr(seen.after, n)]
+    changed = differences(seen.before, seen.after, COUNTS)
     return f"'{event.result.verdict}' changes {', '.join(changed)}" if changed else ""
 
 
@@ -152,7 +161,7 @@ def no_same_stop(seen: Seen) -> str:
 
 def _below(seen: Seen) -> bool:
     """It carries the code of the run below: the limit was that one's."""
-    below = seen.before.below
+    below = seen.before.path.child_stop
     return below is not None and below.code in (_stop(seen).code, _stop(seen).rule)
 
 
@@ -210,7 +219,7 @@ def succeeds_at_an_end(seen: Seen) -> str:
 def stays_unwaivable(seen: Seen) -> str:
     event = seen.event
     assert isinstance(event, e.Stopped)
-    ruling, question = seen.before.ruling, event.question
+    ruling, question = seen.before.evidence.ruling, event.question
     if question is None or question.kind != "block" or ruling is None or ruling.waivable:
         return ""
     return f"'{ruling.rule}' could be approved" if "approve" in question.verbs else ""
@@ -222,7 +231,7 @@ def stays_unwaivable(seen: Seen) -> str:
 def granted_by_a_person(seen: Seen) -> str:
     """GUARD-2: what may be called is what a person's answer to the very question says."""
     before, after, event = seen.before, seen.after, seen.event
-    kept = before.granted
+    kept = before.evidence.grants
     if isinstance(event, e.ActFinished) and after.turn > before.turn:
         kept = tuple(call for call in kept if not call.startswith("once:"))
     if isinstance(event, e.Answered) and before.stop and before.stop.code == "wait.permission":
@@ -231,15 +240,17 @@ def granted_by_a_person(seen: Seen) -> str:
         kept = (*kept, given) if given else kept
     return (
         ""
-        if after.granted == kept
-        else f"{after.granted or 'nothing'} is granted where {kept or 'nothing'} should be"
+        if after.evidence.grants == kept
+        else f"{after.evidence.grants or 'nothing'} is granted where {kept or 'nothing'} should be"
     )
 
 
 def files_remembered(seen: Seen) -> str:
     """ALO-5: what was changed, and what this fact says was changed, are known after it."""
     made = seen.event.result if isinstance(seen.event, e.ActFinished) else seen.event
-    lost = {*seen.before.changed, *getattr(made, "changed", ())}.difference(seen.after.changed)
+    lost = {*seen.before.checkout.changed, *getattr(made, "changed", ())}.difference(
+        seen.after.checkout.changed
+    )
     return f"{', '.join(sorted(lost))} was changed and is forgotten" if lost else ""
 
 

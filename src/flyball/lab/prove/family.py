@@ -15,11 +15,10 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core import letters
-from flyball.core.decide import Do, Note, Rest, due, phase_us, react
+from flyball.core.decide import Do, Note, Rest, due, phase_us, react, trigger
 from flyball.core.machine import Machine, State
 from flyball.core.run import Run, begin
 from flyball.core.settings import Settings
-from flyball.core.transition import follow
 from flyball.errors import UserError
 from flyball.lab.prove import graphs
 from flyball.lab.prove.act_results import results, usage_of
@@ -111,7 +110,7 @@ def _of_itself(family: Family, two: Pair, now: int) -> Iterator[Happened]:
         listening = family[0].status == "running" and family[0].act is None and family[0].here.act == "listen"
         if listening:
             for outcome in family[0].here.on:
-                yield from _happened(f"there is {outcome}", family, [(TOP, follow(family[0], outcome, now))])
+                yield from _happened(f"there is {outcome}", family, [(TOP, trigger(family[0], outcome, now))])
         return
     now = now if acts else max(now, min(rests))
     batch = _batch(family)
@@ -144,7 +143,7 @@ def _child(parent: Run, two: Pair, now: int) -> e.RunBegan:
         parent=TOP,
         root=TOP,
         tree=parent.tree,
-        base_tree=parent.base_tree,
+        base_tree=parent.checkout.base_tree,
         within_us=phase_us(parent),
     )
 
@@ -163,7 +162,7 @@ def _came_of(family: Family, run: Run, act: e.Act, two: Pair, now: int) -> Itera
         yield from _written(came.says, family, after)
     if act.child:
         yield from _stops_below(family, run, act, now)
-    elif run.interruptions < 1:
+    elif run.tries.interruptions < 1:
         cut = e.ActInterrupted(at=now, key=act.key, reason="its keeper was killed")
         yield from _happened("its process is killed with the driver", family, [(run.id, [cut])])
 
@@ -249,8 +248,12 @@ def check(family: Family, step: Happened) -> None:
     begun = any(isinstance(fact, e.ActStarted) for facts in step.facts.values() for fact in facts)
     if family[0].asked == "cancel" and begun:
         raise Breach("HUMAN-3", "an act begins though the run is cancelled")
-    good = top.proof is not None and top.proof.passed and top.proof.tree == top.tree
-    if top.end == "success" and not (good and top.committed is not None and top.committed.tree == top.tree):
+    good = (
+        top.evidence.proof is not None and top.evidence.proof.passed and top.evidence.proof.tree == top.tree
+    )
+    if top.end == "success" and not (
+        good and top.checkout.commit is not None and top.checkout.commit.tree == top.tree
+    ):
         raise Breach("SYS-8", "it succeeds without a proof and a commit of this tree")
 
 
@@ -360,8 +363,8 @@ def _key(family: Family, two: Pair) -> tuple[Any, ...]:
     if len(family) == 1:
         return keys
     top, low = family
-    proved = low.proof.tree if low.proof else ""
-    return (*keys, low.tree == top.tree, low.tree in top.seen, proved == low.tree)
+    proved = low.evidence.proof.tree if low.evidence.proof else ""
+    return (*keys, low.tree == top.tree, low.tree in top.progress.trees, proved == low.tree)
 
 
 def _never_ends(graph: Graph) -> Broken | None:

@@ -10,92 +10,38 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from flyball.core import events as e
+from msgspec.structs import fields
+
+from flyball.core.agenda import GUARDED, AnyStep, Follow, Halt, Restore
+from flyball.core.parts import Part
 from flyball.core.run import Run
 from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness
 
 UNREAD = (  # what no decision reads
-    *(
-        "id",
-        "machine",
-        "settings",
-        "began",
-        "at",
-        "entered_at",
-        "previous",
-        "answered_by",
-        "acts",
-        "questions",
-    ),
-    *(
-        "sandbox",
-        "base_tree",
-        "changed",
-        "lines",
-        "baseline",
-        "certificate",
-        "last_error",
-        "sessions",
-        "told",
-    ),
-    *(
-        "message",
-        "lately",
-        "exit_signal",
-        "indicators",
-        "plan",
-        "played",
-        "child",
-        "excused",
-        "excused_lines",
-        "cut",
-    ),
+    *("id", "machine", "settings", "began", "at", "entered_at", "acts", "questions", "plan", "child"),
+    *("path.previous", "path.answered_by", "evidence.baseline", "progress.error_text", "tries.reason"),
+    *("checkout.sandbox", "checkout.base_tree", "checkout.changed", "checkout.lines", "checkout.excused"),
+    *("checkout.excused_lines", "checkout.certificate", "talk.sessions", "talk.notes", "talk.message"),
+    *("talk.recent", "talk.exit_signal", "talk.indicators", "talk.played"),
 )
 READ = (  # what the key below holds in its own way
-    *(
-        "state",
-        "status",
-        "end",
-        "stop",
-        "question",
-        "until",
-        "asked",
-        "act",
-        "held",
-        "todo",
-        "below",
-        "origin",
-    ),
-    *(
-        "turn",
-        "below_turns",
-        "barren",
-        "turns_base",
-        "iteration",
-        "iteration_base",
-        "entries",
-        "tree",
-        "seen",
-    ),
-    *(
-        "moved_tree",
-        "fewest",
-        "proof",
-        "done_tree",
-        "ruling",
-        "waived",
-        "granted",
-        "committed",
-        "no_progress",
-        "progressed",
-    ),
-    *("error", "error_count", "error_before", "failures", "spent", "spent_base", "turn_costs", "turn_tokens"),
-    *("wall_us", "wall_base", "retries", "contexts", "limits", "limited"),
+    *("state", "status", "end", "stop", "question", "until", "agenda", "act", "turn", "iteration", "tree"),
+    *("spent", "path.child_stop", "path.origin", "path.entries", "path.failures", "spending.child_turns"),
+    *("spending.idle_children", "spending.turns_base", "spending.iteration_base", "spending.base"),
+    *("spending.turn_costs", "spending.turn_tokens", "spending.wall_us", "spending.wall_base"),
+    *("checkout.commit", "evidence.fewest", "evidence.proof", "evidence.done_tree", "evidence.ruling"),
+    *("evidence.waivers", "evidence.grants", "progress.trees", "progress.wanders", "progress.idle"),
+    *("progress.advanced", "progress.error", "progress.errors", "progress.error_before", "tries.retries"),
+    *("tries.contexts", "tries.limits", "tries.limited"),
 )
-KEPT = tuple(name for name in Run.__struct_fields__ if name not in UNREAD and name not in READ)
+FIELDS = tuple(  # of a run and of its parts
+    f"{name}.{field}" if isinstance(default, Part) else name
+    for name, default in ((f.name, f.default) for f in fields(Run))
+    for field in (default.__struct_fields__ if isinstance(default, Part) else ("",))
+)
+KEPT = tuple(name for name in FIELDS if name not in UNREAD and name not in READ)
 _kept = attrgetter(*KEPT)
-GUARDED = ("approval", "block")
 
 
 class Names:
@@ -117,7 +63,7 @@ def key(run: Run, witness: Witness, premise: Premise) -> tuple[Any, ...]:
         return run.end, run.state
     trees = Names()
     named = (*_where(run, premise, trees), *_trees(run, premise, trees))
-    known = tuple(tree in run.seen for tree in trees.given) if premise.circuit else ()
+    known = tuple(tree in run.progress.trees for tree in trees.given) if premise.circuit else ()
     kept = tuple([_plain(value) for value in _kept(run)])
     return (
         named,
@@ -135,44 +81,50 @@ def _plain(value: Any) -> Any:
 
 
 def _where(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
-    stop, held, act = run.stop, run.held, run.act
+    stop, act = run.stop, run.act
     return (
         run.state,
         run.status,
-        run.asked,
-        run.origin if run.state in premise.origins else "",
+        run.path.origin if run.state in premise.origins else "",
         (stop.code, stop.rule) if stop else None,
-        run.below.code if run.below and premise.blames else "",
+        run.path.child_stop.code if run.path.child_stop and premise.blames else "",
         run.question.verbs if run.question else None,
         run.until is not None,
         (act.do, act.why, trees.of(act.tree), act.state) if act else None,
-        (held.outcome, held.until, _data(run, held, trees)) if held else None,
-        (run.todo.why, trees.of(run.todo.tree)) if run.todo else None,
+        tuple([_step(run, step, trees) for step in run.agenda]),
     )
 
 
-def _data(run: Run, held: e.Held, trees: Names) -> tuple[Any, ...]:
-    """What goes with a held outcome; a state is named for nothing where the table names it."""
-    data = dict(held.data)
-    if not run.machine.place(run.state, held.outcome).startswith("any:"):
-        data.pop("state", None)
-    return tuple((k, trees.of(v) if k == "before" else str(v)) for k, v in sorted(data.items()))
+def _step(run: Run, step: AnyStep, trees: Names) -> tuple[Any, ...]:
+    match step:
+        case Halt(what):
+            return "halt", what
+        case Restore():
+            return "restore", step.why, trees.of(step.tree)
+        case Follow():
+            data = dict(step.data)
+            if not run.machine.place(run.state, step.outcome).startswith("any:"):
+                data.pop("state", None)  # a state is named for nothing where the table names it
+            told = tuple((name, str(value)) for name, value in sorted(data.items()))
+            return step.outcome, step.waits, step.past_breakpoint, trees.of(step.before), told
+        case _:
+            return (type(step).__name__,)
 
 
 def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
-    guarded = run.held is not None and run.held.until in GUARDED
+    guarded = run.pending is not None and run.pending.waits in GUARDED
     now = trees.of(run.tree)
     returns = premise.results == "all"  # a turn may come back to the base tree, or to the one last proved
-    base = trees.of(run.seen[0]) if run.seen and returns and premise.circuit else -1
-    ruled = trees.of(run.ruling.tree) if guarded and run.ruling else -1
-    proof = (trees.of if returns else trees.known)(run.proof.tree) if run.proof else -1
+    base = trees.of(run.progress.trees[0]) if run.progress.trees and returns and premise.circuit else -1
+    ruled = trees.of(run.evidence.ruling.tree) if guarded and run.evidence.ruling else -1
+    proof = (trees.of if returns else trees.known)(run.evidence.proof.tree) if run.evidence.proof else -1
     return (
         *(now, base, ruled, proof),
-        run.proof.passed if run.proof and proof >= 0 else None,
-        trees.known(run.committed.tree) if run.committed else -1,
-        trees.known(run.done_tree) if premise.settings.consensus else -1,
-        bool(run.waived),
-        any(call.startswith("once:") for call in run.granted),
+        run.evidence.proof.passed if run.evidence.proof and proof >= 0 else None,
+        trees.known(run.checkout.commit.tree) if run.checkout.commit else -1,
+        trees.known(run.evidence.done_tree) if premise.settings.consensus else -1,
+        bool(run.evidence.waivers),
+        any(call.startswith("once:") for call in run.evidence.grants),
     )
 
 
@@ -181,30 +133,40 @@ def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:
     idle, errors, turns = (premise.most(k) for k in ("no_progress", "same_error", "turns"))
     circuit = premise.circuit
     return (
-        min(run.no_progress, idle) if idle is not None else 0,
-        run.moved_tree and idle is not None,
-        run.progressed and circuit,
-        run.fewest if circuit else None,
-        (bool(run.error), min(run.error_count, errors), run.error_before) if errors is not None else None,
-        min(run.turns + run.barren - run.turns_base, turns) if turns is not None else 0,
-        run.retries,
-        min(run.contexts, 2),
-        run.limits if premise.settings.fallback else 0,
-        tuple(sorted((agent, until - run.at) for agent, until in run.limited.items() if until > run.at)),
-        run.turn > run.retries,
-        run.iteration - run.iteration_base if premise.most("iterations") is not None else 0,
+        min(run.progress.idle, idle) if idle is not None else 0,
+        run.progress.wanders and idle is not None,
+        run.progress.advanced and circuit,
+        run.evidence.fewest if circuit else None,
+        (bool(run.progress.error), min(run.progress.errors, errors), run.progress.error_before)
+        if errors is not None
+        else None,
+        min(run.turns + run.spending.idle_children - run.spending.turns_base, turns)
+        if turns is not None
+        else 0,
+        run.tries.retries,
+        min(run.tries.contexts, 2),
+        run.tries.limits if premise.settings.fallback else 0,
+        tuple(
+            sorted((agent, until - run.at) for agent, until in run.tries.limited.items() if until > run.at)
+        ),
+        run.turn > run.tries.retries,
+        run.iteration - run.spending.iteration_base if premise.most("iterations") is not None else 0,
         run.iteration % 2 if premise.settings.consensus else 0,
-        tuple((k, run.entries.get(k, 0)) for k in premise.machine.most if k in premise.machine.states),
-        tuple(sorted((k, n) for k, n in run.failures.items() if n)),
+        tuple((k, run.path.entries.get(k, 0)) for k in premise.machine.most if k in premise.machine.states),
+        tuple(sorted((k, n) for k, n in run.path.failures.items() if n)),
     )
 
 
 def _spent(run: Run, premise: Premise) -> tuple[Any, ...]:
-    budget, base = premise.settings.budget, run.spent_base
+    budget, base = premise.settings.budget, run.spending.base
     if budget.uusd is None and budget.wall_us is None and budget.tokens is None:
         return ()
-    costs = run.turn_costs if budget.tokens is None else run.turn_tokens
-    wall = min(run.wall_us - run.wall_base, budget.wall_us) if budget.wall_us is not None else 0
+    costs = run.spending.turn_costs if budget.tokens is None else run.spending.turn_tokens
+    wall = (
+        min(run.spending.wall_us - run.spending.wall_base, budget.wall_us)
+        if budget.wall_us is not None
+        else 0
+    )
     cost = min(run.spent.cost_uusd - base.cost_uusd, budget.uusd) if budget.uusd is not None else 0
     used = min(run.spent.tokens - base.tokens, budget.tokens) if budget.tokens is not None else 0
     return wall, cost, used, costs[:1] if len(set(costs)) == 1 else costs

@@ -86,10 +86,12 @@ def _in_flight(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Mov
         return
     for came in results(run, act, premise):
         yield Move(says=came.says, kind="finished", at=now, finished=came.finished)
-    if run.interruptions < premise.crashes or (premise.results == "all" and run.interruptions == 0):
+    if run.tries.interruptions < premise.crashes or (
+        premise.results == "all" and run.tries.interruptions == 0
+    ):
         cut = e.ActInterrupted(at=now, key=act.key, reason="its keeper was killed")
         yield Move(says="its process is killed with the driver", kind="interrupted", at=now, given=(cut,))
-        if run.interruptions == 0:
+        if run.tries.interruptions == 0:
             cut = e.ActInterrupted(at=now, key=act.key, reason="its sandbox is gone", gone=True)
             yield Move(says="its sandbox is gone", kind="interrupted", at=now, given=(cut,))
     if run.asked in ("stop", "cancel"):
@@ -165,7 +167,7 @@ def facts(run: Run, move: Move) -> list[e.AnyEvent]:
         case "resume":
             return letters.wake(run, move.at)
         case "outcome":
-            return decide.follow(run, move.outcome, move.at)
+            return decide.trigger(run, move.outcome, move.at)
         case _:
             return list(move.given)
 

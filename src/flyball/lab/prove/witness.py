@@ -202,7 +202,7 @@ def _finished(seen: Witness, run: Run, act: e.Act, truth: e.AnyResult, premise: 
 
 def _proved(seen: Witness, run: Run, act: e.Act, proof: e.ProofEnded) -> Witness:
     true = proof.passed and not proof.invalid and proof.tree == seen.checkout
-    fewer = proof.failing is not None and (run.fewest is None or proof.failing < run.fewest)
+    fewer = proof.failing is not None and (run.evidence.fewest is None or proof.failing < run.evidence.fewest)
     idle = 0 if fewer and act.why != "baseline" else seen.idle
     return replace(seen, proved=seen.checkout if true else seen.proved, disproved=not true, idle=idle)
 
@@ -243,7 +243,11 @@ def _counted(seen: Witness, run: Run, role: str, turn: e.TurnEnded, premise: Pre
     """A turn that costs a turn."""
     waits = bool(turn.claim.ask) or turn.claim.reading == "blocked" or turn.verdict == "needs_approval"
     idle = (
-        seen.idle if role in READ_ONLY_ROLES or waits else 0 if turn.tree not in run.seen else seen.idle + 1
+        seen.idle
+        if role in READ_ONLY_ROLES or waits
+        else 0
+        if turn.tree not in run.progress.trees
+        else seen.idle + 1
     )
     return replace(
         seen,
@@ -296,7 +300,7 @@ FORGOTTEN: dict[str, Any] = {  # what concerns a visit to a state
 
 
 def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
-    stop, held = run.stop, run.held
+    stop, held = run.stop, run.pending
     seen = _raised(replace(seen, answered=_place(seen, run), broke=_passes(seen, run)), run)
     seen = _begun_anew(seen, run)
     if stop is not None and stop.rule == "limit.time":
@@ -311,7 +315,7 @@ def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
         seen = replace(seen, turns=0, iteration=0, entries={})
     if stop is not None and stop.rule == "third_failure":
         seen = replace(seen, failures={k: n for k, n in seen.failures.items() if k != run.state})
-    if held is not None and held.until in ("approval", "block") and run.question is not None:
+    if held is not None and held.waits in ("approval", "block") and run.question is not None:
         return _ruled_by_a_person(seen, event)
     return seen
 

@@ -81,10 +81,10 @@ class Acting:
     def _ruling(self, run: Run, act: e.Act, cue: Cue, ruling: e.Ruling) -> e.Ruling:
         """A change that the model has waived is the one that was waived here."""
         tree = self._tree(ruling.tree)
-        again = ruling.diff != f"{cue.tree}>{ruling.tree}" and bool(run.waived)
+        again = ruling.diff != f"{cue.tree}>{ruling.tree}" and bool(run.evidence.waivers)
         if ruling.verdict == "deny" and not again:
             self.trees.refused[run.began.root or run.id] = tree
-        return replace(ruling, tree=tree, diff=run.waived[-1] if again else f"{act.tree}>{tree}")
+        return replace(ruling, tree=tree, diff=run.evidence.waivers[-1] if again else f"{act.tree}>{tree}")
 
 
 def _hurried(run: Run) -> bool:

@@ -35,13 +35,13 @@ def truth(run: Run, role: str, good: bool) -> e.Claim:
 def _recovery(run: Run) -> e.Claim:
     """What called is tried again, a state before it is, or the one after it: where it can be."""
     choices = run.machine.targets(run.here.on.get("retry", ""))
-    if run.origin not in choices:
+    if run.path.origin not in choices:
         return e.Claim(outcome="escalate")
-    place, kind = choices.index(run.origin), ("retry", "rollback", "skip")[run.turn % 3]
+    place, kind = choices.index(run.path.origin), ("retry", "rollback", "skip")[run.turn % 3]
     if kind == "rollback" and place:
         return e.Claim(outcome=kind, data={"kind": kind, "state": choices[place - 1]})
     return e.Claim(
-        outcome=kind, data={"kind": "skip"} if kind == "skip" else {"kind": "retry", "state": run.origin}
+        outcome=kind, data={"kind": "skip"} if kind == "skip" else {"kind": "retry", "state": run.path.origin}
     )
 
 

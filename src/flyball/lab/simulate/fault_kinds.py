@@ -99,7 +99,7 @@ def faults_of(before: Run, event: e.AnyEvent) -> Iterable[str]:
         case e.ActFinished(result=e.CommitEnded() as done) if before.act:
             odd = done.outcome == "conflict" or done.tree != before.act.tree
             return ("odd proof",) if odd else ()
-        case e.Ruled(ruling=e.Ruling() as ruling) if ruling.diff not in before.waived:
+        case e.Ruled(ruling=e.Ruling() as ruling) if ruling.diff not in before.evidence.waivers:
             return {"deny": ("is refused",), "ask": ("is doubted",)}.get(ruling.verdict, ())
         case e.ActInterrupted() if before.act and before.act.do.partition(":")[0] in KEPT:
             alone = event.reason == ALONE
@@ -118,7 +118,7 @@ def _of_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> Iterator[str]:
     elif turn.verdict in VERDICTS:
         yield VERDICTS[turn.verdict]
     works = act.do.partition(":")[2] in WORKERS and turn.verdict == "ok"
-    if turn.halted or (works and (turn.tree == act.tree or turn.tree in run.seen)):
+    if turn.halted or (works and (turn.tree == act.tree or turn.tree in run.progress.trees)):
         yield "repeats"
     if turn.verdict == "ok" and (turn.claim.ask or turn.claim.reading == "blocked"):
         yield "asks"

@@ -11,10 +11,9 @@ from typing import Any
 from msgspec import Struct
 
 from flyball.core import events as e
-from flyball.core.landing import may_follow_end
 from flyball.core.run import Run, apply, begin
 from flyball.journal import Entry
-from flyball.lab.prove.conduct import UNCHANGED
+from flyball.lab.prove.conduct import COUNTS, UNCHANGED, differences
 from flyball.lab.simulate.counts import Breach, Counts, Family
 from flyball.lab.simulate.trees import Trees
 
@@ -111,22 +110,22 @@ class Onlooker:
 
     def _always(self, watched: Watched, before: Run, event: e.AnyEvent) -> None:
         run = watched.run
-        if before.status == "ended" and not may_follow_end(before, event):
+        if before.status == "ended" and not isinstance(event, e.LetterRefused | e.Landed):
             raise Breach("HUMAN-3", f"{run.id} has ended, then {e.kind(event)}")
         if run.tree in self.denied and run.tree != before.tree:
             raise Breach("ALO-9", f"{run.id} takes the refused tree {run.tree} for its own")
         counted = isinstance(event, e.ActFinished) and isinstance(event.result, e.TurnEnded)
         if run.turn != before.turn and not counted:
             raise Breach("LOOP-5", f"{e.kind(event)} costs {run.id} a turn")
-        if before.granted or run.granted:
+        if before.evidence.grants or run.evidence.grants:
             _granted(before, event, run)
 
     def _costs_add_up(self, run_id: str) -> None:
         run = self.runs[run_id].run
         spent, took = self.family.spent(run_id), self.family.took(run_id)
-        if (run.spent, run.wall_us) != (spent, took):
+        if (run.spent, run.spending.wall_us) != (spent, took):
             raise Breach(
-                "GUARD-4", f"{run_id} has {run.spent} and {run.wall_us}; below it {spent} and {took}"
+                "GUARD-4", f"{run_id} has {run.spent} and {run.spending.wall_us}; below it {spent} and {took}"
             )
 
     # ---- what a driver holds ----
@@ -161,7 +160,7 @@ def _moved(onlooker: Onlooker, watched: Watched, before: Run, event: e.Moved) ->
     if event.source != before.state or event.outcome not in known:
         raise Breach("SYS-2", f"{before.id}: no {event.source}→{event.target} on '{event.outcome}'")
     end = before.machine.states[event.target].end
-    if before.tree in onlooker.unsure and end != "failure" and not before.todo:
+    if before.tree in onlooker.unsure and end != "failure" and not before.restore:
         raise Breach(
             "ALO-1", f"{before.id} follows '{event.outcome}' though the guard asks about {before.tree}"
         )
@@ -194,9 +193,9 @@ def _started(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActStar
 def _granted(before: Run, event: e.AnyEvent, run: Run) -> None:
     asked = before.stop is not None and before.stop.code == "wait.permission"
     given = isinstance(event, e.Answered) and event.verb in ("approve", "grant") and asked
-    if len(run.granted) > len(before.granted) and not given:
-        raise Breach("GUARD-2", f"{e.kind(event)} grants {run.granted[-1]} to {run.id}")
-    if run.turn > before.turn and any(call.startswith("once:") for call in run.granted):
+    if len(run.evidence.grants) > len(before.evidence.grants) and not given:
+        raise Breach("GUARD-2", f"{e.kind(event)} grants {run.evidence.grants[-1]} to {run.id}")
+    if run.turn > before.turn and any(call.startswith("once:") for call in run.evidence.grants):
         raise Breach("GUARD-2", f"{run.id} keeps after a turn what was granted once")
 
 
@@ -205,8 +204,7 @@ def _finished(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActFin
         raise Breach("SYS-5", f"{event.key} is finished twice, or was never started")
     watched.finished |= {event.key}
     if isinstance(event.result, e.TurnEnded) and event.result.verdict in FREE:
-        counts = ("turn", "retries", "no_progress", "failures", "iteration")
-        _free("LOOP-5", before, watched.run, counts, f"'{event.result.verdict}'")
+        _free("LOOP-5", before, watched.run, COUNTS, f"'{event.result.verdict}'")
     if isinstance(event.result, e.Restored):
         by_a_person = before.act.why in ("approved", "hand-back", "rollback")
         onlooker.unsure -= {event.result.tree} if by_a_person else set()
@@ -229,14 +227,14 @@ def _interrupted(onlooker: Onlooker, watched: Watched, before: Run, event: e.Act
 
 
 def _free(law: str, before: Run, after: Run, names: Iterable[str], what: str) -> None:
-    cost = [name for name in names if getattr(before, name) != getattr(after, name)]
+    cost = differences(before, after, names)
     if cost:
         raise Breach(law, f"{what} changes {', '.join(cost)} of {after.id}")
 
 
 def _ruled(onlooker: Onlooker, watched: Watched, before: Run, event: e.Ruled) -> None:
     ruling = event.ruling
-    if ruling.diff in before.waived:
+    if ruling.diff in before.evidence.waivers:
         return
     if ruling.verdict == "deny" and ruling.tree != before.tree:
         onlooker.denied |= {ruling.tree}
@@ -253,7 +251,7 @@ def _answered(onlooker: Onlooker, watched: Watched, before: Run, event: e.Answer
     watched.answered |= {event.question}
     watched.place = (before.state, before.stop.code, before.stop.rule) if before.stop else None
     if event.verb in ("approve", "go-on", "grant") and question.kind in ("approval", "block"):
-        ruled = {before.ruling.tree} if before.ruling else set[str]()
+        ruled = {before.evidence.ruling.tree} if before.evidence.ruling else set[str]()
         onlooker.denied -= ruled
         onlooker.unsure -= ruled
 

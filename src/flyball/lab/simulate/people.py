@@ -205,6 +205,6 @@ class People:
         wanted = ("abandon", "cancel") if gives_up else HELPFUL
         verb = next((verb for verb in wanted if verb in question.verbs), question.verbs[0])
         choices = run.machine.groups.get("working", ())
-        state = run.origin if run.origin in choices else next(iter(choices), "")
+        state = run.path.origin if run.path.origin in choices else next(iter(choices), "")
         data = {"state": state} if run.here.act == "ask" and choices else {}
         return Answer(question=question.id, verb=verb, who="helper", shown=question.shown, data=data)

@@ -182,7 +182,7 @@ class Players:
         """As the performer do: what the guard refuses is put back, and so is what a read-only role changed."""
         root = run.began.root or run.id
         ruling = self._ruling(act, manner, tree, root)
-        waived = ruling.diff in run.waived
+        waived = ruling.diff in run.evidence.waivers
         stands = ruling.verdict == "allow" or waived or (ruling.verdict == "ask" and verdict not in FAILED)
         if act.do.partition(":")[2] in READ_ONLY_ROLES and tree != act.tree and ruling.verdict != "deny":
             stands, ruling = False, replace(ruling, verdict="allow", rule="read-only")

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from flyball.core import events as e
+from flyball.core.decide import trigger
 from flyball.core.run import Run
-from flyball.core.transition import follow
 from flyball.journal import Journal
 from flyball.lab.simulate.keepers import Keepers, SimulatedPerformer
 from flyball.machines import shipped
@@ -71,7 +71,7 @@ class Virtual(Supervisor):
         if held is None or held.run.status != "running" or held.run.here.act != "listen" or held.run.act:
             return
         if outcome in held.run.here.on:
-            self._note(run_id, follow(held.run, outcome, self.clock.now()))
+            self._note(run_id, trigger(held.run, outcome, self.clock.now()))
 
     def scribble(self, run_id: str) -> None:
         """Write something, whoever drives now."""

@@ -1,0 +1,115 @@
+"""The parts of a run, by what they are about. They hold counts, never histories: the journal is the history."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from flyball.core import events as e
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part of a run."""
+
+
+class Path(Part, frozen=True, kw_only=True):
+    """Where the run came from, and how often it was where."""
+
+    previous: str = ""
+    origin: str = ""  # the state that called the CTO or a human
+    answered_by: str = ""
+    entries: dict[str, int] = {}  # to each state, in this iteration
+    failures: dict[str, int] = {}  # in each state, since it was left forwards
+    interventions: int = 0  # of the CTO
+    child_stop: e.Stop | None = None  # why the last child failed
+
+
+class Spending(Part, frozen=True, kw_only=True):
+    """What was used up, and from where it counts since a limit was last renewed."""
+
+    base: e.Usage = e.Usage()
+    window: e.WindowSeen | None = None  # what all runs spent in the last day and week
+    window_from: int = 0
+    plan_percent: int = 0  # of the plan's own window, as last reported
+    plan_reset_at: int = 0
+    turn_costs: tuple[int, ...] = ()
+    turn_tokens: tuple[int, ...] = ()
+    wall_us: int = 0
+    wall_base: int = 0
+    child_turns: int = 0
+    idle_children: int = 0  # children that ended without a turn
+    turns_base: int = 0
+    iteration_base: int = 0
+
+
+class Checkout(Part, frozen=True, kw_only=True):
+    """The files: what they were made from, and what this run changed in them."""
+
+    sandbox: str = ""
+    base_tree: str = ""
+    changed: tuple[str, ...] = ()
+    lines: int = 0
+    deleted: int = 0
+    excused: tuple[str, ...] = ()  # what a person let stand: the radius begins anew after it
+    excused_lines: int = 0
+    commit: e.CommitEnded | None = None
+    certificate: str = ""
+
+
+class Proof(Struct, frozen=True):
+    tree: str
+    passed: bool
+    failing: int | None = None
+    summary: str = ""
+    commands: tuple[e.ProofCommand, ...] = ()
+    at: int = 0
+    fingerprint: str = ""
+
+
+class Evidence(Part, frozen=True, kw_only=True):
+    """What is known of the tree, and who said yes to what."""
+
+    baseline: int | None = None  # failing tests of the base tree
+    fewest: int | None = None  # failing tests, in any proof
+    proof: Proof | None = None
+    done_tree: str = ""  # the tree of which the author last said DONE
+    ruling: e.Ruling | None = None
+    waivers: tuple[str, ...] = ()  # changes that a person let stand, by diff
+    grants: tuple[str, ...] = ()  # calls that a person allowed, by fingerprint; `once:` is for the next turn
+
+
+class Progress(Part, frozen=True, kw_only=True):
+    """Whether the work moves (LOOP-3)."""
+
+    trees: tuple[str, ...] = ()  # all that there were, as far as 512
+    idle: int = 0  # turns in a row without progress
+    wanders: bool = False  # … in some of which the tree changed
+    advanced: bool = False  # the last turn made progress
+    error: str = ""  # the fingerprint of the last turn's error …
+    errors: int = 0  # … and how often it came in a row
+    error_before: tuple[str, int] = ("", 0)
+    error_text: str = ""
+
+
+class Tries(Part, frozen=True, kw_only=True):
+    """What came to nothing and is tried again."""
+
+    retries: int = 0  # failed turns in a row
+    contexts: int = 0  # overflows in a row
+    limits: int = 0  # turns in a row that a limit ended, as far as two
+    limited: dict[str, int] = {}  # agent -> until when a limit holds it, where others stand in
+    interruptions: int = 0  # acts in a row
+    reason: str = ""  # of the last interruption
+    gone: bool = False  # something is missing that no act can do without
+
+
+class Talk(Part, frozen=True, kw_only=True):
+    """What agents said, and what the next one is told."""
+
+    notes: tuple[str, ...] = ()  # for the next turn
+    message: str = ""  # the last turn's final message
+    exit_signal: bool = False  # whether the last turn claimed to be done …
+    indicators: tuple[str, ...] = ()  # … and by which indicators
+    recent: tuple[str, ...] = ()  # the last turns, a line each, for questions and fresh sessions
+    sessions: dict[str, str] = {}  # agent|role -> session
+    played: dict[str, int] = {}  # agent|role -> finished turns, of this run and its descendants
+    disputes: dict[str, int] = {}  # finding -> how often it was disputed since a person last answered
