@@ -10,6 +10,9 @@ import re
 import sys
 from pathlib import Path
 
+import click
+
+from flyball.cli import SECTIONS, cli
 from flyball.config.schema import documentation
 from flyball.core.codes import BROKEN, CODES, GUARDED, NOT_EMITTED
 
@@ -30,7 +33,35 @@ def stops() -> str:
     return "\n".join(["| code | status | exit | meaning | ALO code |", "|---|---|---|---|---|", *rows])
 
 
+def commands() -> str:
+    parts: list[str] = []
+    for title, names in SECTIONS.items():
+        rows = [row for name in names for row in _command_rows(cli, name)]
+        parts.append("\n".join([f"## {title}", "", "| command | what it does |", "|---|---|", *rows]))
+    return "\n\n".join(parts)
+
+
+def _command_rows(group: click.Group, *path: str) -> list[str]:
+    command = group.get_command(click.Context(group), path[-1])
+    if command is None:
+        return []
+    words = " ".join(("flyball", *path, *_arguments(command))).replace("|", "\\|")
+    rows = [f"| `{words}` | {command.get_short_help_str(300)} |"]
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            rows += _command_rows(command, *path, name) if len(path) == 1 else []
+    return rows
+
+
+def _arguments(command: click.Command) -> list[str]:
+    context = click.Context(command)
+    arguments = [param for param in command.params if isinstance(param, click.Argument)]
+    names = [param.make_metavar(context).replace("...", "").strip("[]{}") for param in arguments]
+    return [name if param.required else f"[{name}]" for name, param in zip(names, arguments, strict=True)]
+
+
 PARTS = {
+    "commands": ("docs/commands.md", commands),
     "settings": ("docs/configuration.md", settings),
     "stops": ("docs/stops.md", stops),
 }

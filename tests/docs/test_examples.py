@@ -7,7 +7,6 @@ language whose first line is `# path` is a file, written first. A block that can
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.docs.shell import Shell
 
 ROOT = Path(__file__).parents[2]
 DOCS = [
@@ -24,27 +24,6 @@ DOCS = [
     ROOT / "ARCHITECTURE.md",
     *sorted(ROOT.glob("docs/*.md")),
 ]
-PROJECT = {
-    "slug.py": 'def slug(title):\n    return title.lower().replace(" ", "-")\n',
-    "test_slug.py": """import unittest
-
-from slug import slug
-
-
-class SlugTest(unittest.TestCase):
-    def test_words_are_joined(self):
-        self.assertEqual(slug("Hello World"), "hello-world")
-
-    def test_punctuation_is_dropped(self):
-        self.assertEqual(slug("Hello, World!"), "hello-world")
-""",
-}
-MY_AGENT = """#!/bin/sh
-case $FLYBALL_ROLE in
-    coder) printf 'import re\\n\\ndef slug(title):\\n    return "-".join(re.findall("[a-z0-9]+", title.lower()))\\n' > slug.py;;
-    critic) echo "OUTCOME: accepted";;
-esac
-"""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 NOT_RUN = re.compile(r"# Not run: \S.{10,}")
 
@@ -70,54 +49,16 @@ def commands(block: str) -> Iterator[Command]:
         yield current
 
 
-class Shell:
-    """A user's shell in a new repository: own home, no network needed, `flyball` and `my-agent` on the PATH."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home, self.cwd = folder / "home", folder / "project"
-        agent = folder / "bin" / "my-agent"
-        agent.parent.mkdir()
-        self.home.mkdir()
-        agent.write_text(MY_AGENT)
-        agent.chmod(0o755)
-        tools = os.pathsep.join((str(agent.parent), str(Path(sys.executable).parent), os.environ["PATH"]))
-        self.env = {"HOME": str(self.home), "PATH": tools, "LANG": "C.UTF-8", "COLUMNS": "110"}
-        self.write(PROJECT)
-        author = "git config user.name Ann && git config user.email ann@localhost"
-        self.run(f"git init -q -b main && {author} && git add . && git commit -qm 'A slug, with a bug'")
-
-    def write(self, files: dict[str, str]) -> None:
-        for name, text in files.items():
-            (self.cwd / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.cwd / name).write_text(text, "utf-8")
-
-    def run(self, line: str) -> subprocess.CompletedProcess[str]:
-        """The line, in the folder that the one before it ended in."""
-        note = self.home / "cwd"
-        script = f"{line}\ncode=$?; pwd > {note}; exit $code"
-        done = subprocess.run(
-            ["bash", "-c", script],
-            cwd=self.cwd,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-        )
-        self.cwd = Path(note.read_text().strip()) if note.exists() else self.cwd
-        return done
-
-    def play(self, command: Command) -> None:
-        done = self.run(command.line)
-        said = f"$ {command.line}\n{done.stdout}"
-        assert done.returncode == command.exit, f"exit code {done.returncode}, not {command.exit}:\n{said}"
-        rest = [" ".join(line.split()) for line in done.stdout.splitlines()]
-        for line in command.output:
-            pattern = ".*".join(re.escape(" ".join(part.split())) for part in line.split("…"))
-            at = next((n for n, given in enumerate(rest) if re.fullmatch(rf"\s*{pattern}\s*", given)), None)
-            assert at is not None, f"this line is not in the output: {line!r}\n{said}"
-            rest = rest[at + 1 :]
+def play(shell: Shell, command: Command) -> None:
+    done = shell.run(command.line)
+    said = f"$ {command.line}\n{done.stdout}"
+    assert done.returncode == command.exit, f"exit code {done.returncode}, not {command.exit}:\n{said}"
+    rest = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    for line in command.output:
+        pattern = ".*".join(re.escape(" ".join(part.split())) for part in line.split("…"))
+        at = next((n for n, given in enumerate(rest) if re.fullmatch(rf"\s*{pattern}\s*", given)), None)
+        assert at is not None, f"this line is not in the output: {line!r}\n{said}"
+        rest = rest[at + 1 :]
 
 
 def sessions(path: Path) -> list[tuple[str, str]]:
@@ -135,7 +76,7 @@ def test_the_sessions_of_a_document_run(path: Path, tmp_path: Path) -> None:
             assert NOT_RUN.fullmatch(head), "a block that is not run says why"
         elif language == "console":
             for command in commands(block):
-                shell.play(command)
+                play(shell, command)
         elif re.fullmatch(r"# [\w./-]+", head):
             shell.write({head[2:]: block})
 

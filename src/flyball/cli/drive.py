@@ -38,9 +38,9 @@ from flyball.workspace import Repo
 
 @click.command(
     epilog=examples(
-        'flyball run "Fix the failing test" --agent claude',
+        'flyball run "Fix the failing test" --agent mechanic',
         "flyball run @task.md --machine loop --set limits.turns=20 --json",
-        'flyball run "Add a flag" --agent coder=codex --agent critic=claude --breakpoint write',
+        'flyball run "Add a flag" --agent "command:my-agent {prompt}" --breakpoint write',
     )
 )
 @click.argument("task")
