@@ -599,3 +599,28 @@ def test_missing_objects_are_found(space: Workspace) -> None:
     blob = git(space.git_dir, "--git-dir", ".", "rev-parse", f"{commit}:a")
     (space.git_dir / "objects" / blob[:2] / blob[2:]).unlink()
     assert space.fsck(commit) == [blob]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace of a repository with a tracked file of 128 MB."""
+    folder = tmp_path_factory.mktemp("large")
+    repo = make_repo(folder / "repo")
+    (repo / "data.bin").write_bytes(os.urandom(1 << 20) * 128)
+    git(repo, "-c", "core.compression=0", "add", "-A")
+    git(repo, "commit", "-qm", "Data")
+    return Workspace.create(folder / "run", inspect_repo(repo), "r1")
+
+
+def test_git_need_not_read_a_large_file_again_after_a_checkout(large: Workspace) -> None:
+    """Git trusts a file that is older, in whole seconds, than the index."""
+    assert int((large.git_dir / "index").stat().st_mtime) > int((large.checkout / "data.bin").stat().st_mtime)
+    proof = large.proof_checkout(large.base_tree)
+    assert int((large.git_dir / "index.proof").stat().st_mtime) > int((proof / "data.bin").stat().st_mtime)
+
+
+def test_a_large_file_changed_right_after_a_checkout_is_noticed(large: Workspace) -> None:
+    large.restore(large.base_tree)
+    with (large.checkout / "data.bin").open("r+b") as file:
+        file.write(b"other")
+    assert large.tree() != large.base_tree

@@ -7,7 +7,9 @@ bytes it holds. `put` is its inverse, and checks that it was: after `put(t)`, `t
 import contextlib
 import errno
 import os
+import re
 import stat
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +23,9 @@ from flyball.workspace.store import draft_of, remove, unlock
 T = TypeVar("T")
 SEED = b".flyball-seed"
 DEEPEST_EMBEDDED = 20
+SLOW_S = 0.05  # a shorter checkout has written no large file
+LARGE_BYTES = 32_000_000
+CLOCK_S = 0.05  # a file's time may lag the clock by a tick of the kernel's timer
 
 
 class Files(Struct, frozen=True):
@@ -165,8 +170,28 @@ class Files(Struct, frozen=True):
     def _put(self, tree: str) -> None:
         with draft_of(self.index) as index:
             self.stage(index, self._changed(index))
+            began = time.monotonic()
             self._at(index)("read-tree", "--reset", "-u", tree)
+            if time.monotonic() - began > SLOW_S:
+                self._outwait_large_files(index)
             self._sweep(index)
+
+    def _outwait_large_files(self, index: Path) -> None:
+        """Git reads a file again if it was written in the same second as the index or later.
+
+        For large files that costs seconds each time. Nobody else writes here now, so it is enough to let that second
+        pass and to give the index a later time.
+        """
+        written = int(index.stat().st_mtime)
+        rows = self._at(index)("ls-files", "--debug").decode("utf-8", "replace")
+        times, sizes = (
+            re.findall(pattern, rows, re.M) for pattern in (r"^  mtime: (\d+):", r"^  size: (\d+)")
+        )
+        young = sum(int(size) for at, size in zip(times, sizes, strict=True) if int(at) >= written)
+        if young >= LARGE_BYTES:
+            later = written + 1
+            time.sleep(max(0.0, later + CLOCK_S - time.time()))
+            os.utime(index, (later, later))
 
     def _sweep(self, index: Path) -> None:
         """What no tree shows and the rules do not ignore goes: embedded repositories, empty folders."""
