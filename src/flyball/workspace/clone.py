@@ -35,7 +35,8 @@ def place(clone: Clone, checkout: Path, commit: str, index: Path, staged: str | 
     refs = dict(clone.plan.refs) | {clone.plan.head: commit}
     try:
         make_git_dir(draft, replace(clone.plan, refs=refs, bare=False))
-        pack_into(clone.git, draft, [staged or commit], clone.known)
+        if (staged or commit) not in clone.known:
+            pack_into(clone.git, draft, [staged or commit], clone.known)
         shutil.copy2(index, draft / "index")
         remove(checkout / ".git")
         draft.rename(checkout / ".git")

@@ -1,22 +1,57 @@
-"""How a workspace is made: Flyball's git directory, the pinned rules, the files, the agent's git.
+"""Create a workspace: Flyball's git directory, the pinned rules, the files, the agent's git.
 
-A half-made one has no record yet and is made again from nothing, so a crash in the middle leaves no trace.
+After a crash in the middle there is no record yet, and the workspace is created again from nothing.
 """
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from flyball.errors import WorkspaceError
 from flyball.workspace.files import Files
 from flyball.workspace.git import EMAIL, NAME, Git, names
-from flyball.workspace.origin import Record
 from flyball.workspace.repo import Repo, snapshot_changes
 from flyball.workspace.rules import attribute_rules, entries, ignore_rules
-from flyball.workspace.store import Plan, make_git_dir, remove
+from flyball.workspace.store import Plan, make_git_dir, remove, write_whole
 
 PARTS = ("git", "checkout", "checkout.git.new", "proof", "proof.git.new", "objects")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+FILE = "workspace.json"
+
+
+class Record(Struct, frozen=True):
+    """What a workspace remembers of its start; written last, so without a record there is no workspace.
+
+    `head` is the user's commit; the base is that commit, or their uncommitted changes on it.
+    """
+
+    run: str
+    repo_root: str
+    git_dir: str
+    common_dir: str
+    object_format: str
+    head: str
+    branch: str
+    base_commit: str
+    base_tree: str
+    author: tuple[str, str]
+    always: tuple[bytes, ...] = ()
+
+
+def read_record(folder: Path) -> Record | None:
+    try:
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=Record)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as err:
+        raise WorkspaceError(f"{folder / FILE} cannot be read ({err}); the run's checkout is lost.") from err
+
+
+def write_record(folder: Path, record: Record) -> None:
+    write_whole(folder / FILE, msgspec.json.encode(record))
 
 
 def build(folder: Path, repo: Repo, run: str, with_changes: bool, hidden: Sequence[str]) -> Record:
@@ -25,8 +60,7 @@ def build(folder: Path, repo: Repo, run: str, with_changes: bool, hidden: Sequen
         raise WorkspaceError(f"'{run}' cannot be part of a branch name; use letters, digits, '-' and '_'.")
     _clear(folder, repo)
     git = _own_git(folder, repo)
-    base_commit = _base(git, repo, with_changes)
-    base_tree = git.line("rev-parse", f"{base_commit}^{{tree}}")
+    base_commit, base_tree = _base(git, repo, with_changes)
     always = _pin_rules(git, base_tree, repo, hidden)
     Files(git, folder / "checkout", folder / "git/index", folder / "git/rules", always).put(base_tree)
     return Record(
@@ -70,11 +104,12 @@ def _known_refs(repo: Repo) -> dict[str, str]:
     return refs | ({f"refs/heads/{repo.branch}": repo.head} if repo.branch else {})
 
 
-def _base(git: Git, repo: Repo, with_changes: bool) -> str:
+def _base(git: Git, repo: Repo, with_changes: bool) -> tuple[str, str]:
+    """The commit that the run starts from, and its tree."""
     if not (with_changes and repo.dirty):
-        return repo.head
+        return repo.head, repo.tree
     tree = snapshot_changes(repo, git.git_dir / "objects")
-    return git.line("commit-tree", tree, "-p", repo.head, "-m", "Uncommitted changes")
+    return git.line("commit-tree", tree, "-p", repo.head, "-m", "Uncommitted changes"), tree
 
 
 def _pin_rules(git: Git, tree: str, repo: Repo, hidden: Sequence[str]) -> tuple[bytes, ...]:

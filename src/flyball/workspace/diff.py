@@ -1,17 +1,20 @@
-"""What changed between two trees, file by file, in the words the guard judges.
+"""The changes between two trees, file by file, as the guard judges them.
 
-Text is read from a patch of its own, in which git quotes odd names, so that no file name can pass for a line.
-Lines that are too many to carry are None, never an empty list: a judge may say that it has not seen them.
+One call of git lists the changed files, counts their lines and prints the patch. Git quotes odd file names there, so no
+file name can pass for a line. Lines that are too many to carry are None, never an empty list: a judge may say that it
+has not seen them.
 """
 
+import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from flyball.guard.change import Change, Op
 from flyball.workspace.git import Git, text
+from flyball.workspace.objects import Objects
 
 LINES_MAX = 50_000
 PATCH_BYTES_MAX = 64 * 1024 * 1024
@@ -49,52 +52,56 @@ class Count(NamedTuple):
     deleted: int
 
 
-def changes(git: Git, old: str, new: str) -> list[Change]:
-    """The changes from one tree to another, in path order as git gives it."""
+class Diff(NamedTuple):
+    """Git's three views of the changes, in the same order: rows, line counts, and the patch."""
+
+    rows: list[Row]
+    counts: list[Count]
+    patch: bytes
+
+
+def diff(git: Git, old: str, new: str) -> Diff:
+    """What differs between two trees, in path order as git gives it."""
     if old == new:
-        return []
-    rows, counts = _summary(git("diff-tree", "-z", "--raw", "--numstat", *DIFF, old, new))
-    texts = list(_texts(git, rows, counts, old, new))
-    sizes = _sizes(git, [row.new for row in rows])
-    found = zip(rows, counts, texts, strict=True)
-    return [change for row, count, lines in found for change in _changes(git, row, count, lines, sizes)]
-
-
-def _summary(listing: bytes) -> tuple[list[Row], list[Count]]:
-    fields = iter(listing.split(b"\0"))
+        return Diff([], [], b"")
+    shape = ("diff-tree", "--raw", "--numstat", *DIFF, old, new)
+    out = git.beginning(*shape, "-p", "-U0", most=PATCH_BYTES_MAX)
+    summary, mark, patch = out.partition(b"\ndiff --git ")
+    if not mark and len(out) == PATCH_BYTES_MAX:  # so many files that even their list is longer
+        summary = git(*shape)
     rows: list[Row] = []
     counts: list[Count] = []
-    for head in fields:
-        if head.startswith(b":"):
-            rows.append(_row(head, fields))
-        elif head:
-            counts.append(_count(head, fields))
-    return rows, counts
+    for line in summary.split(b"\n"):
+        if line.startswith(b":"):
+            rows.append(_row(line))
+        elif line:
+            counts.append(_count(line))
+    return Diff(rows, counts, mark[1:] + patch)
 
 
-def _row(head: bytes, fields: Iterator[bytes]) -> Row:
-    old_mode, new_mode, old, new, status = head[1:].decode().split(" ")
-    source = text(next(fields))
-    path = text(next(fields)) if status[0] in "RC" else source
-    return Row(old_mode, new_mode, old, new, status[0], source, path)
+def _row(line: bytes) -> Row:
+    head, *paths = line[1:].split(b"\t")
+    old_mode, new_mode, old, new, status = head.decode().split(" ")
+    return Row(old_mode, new_mode, old, new, status[0], _name(paths[0]), _name(paths[-1]))
 
 
-def _count(head: bytes, fields: Iterator[bytes]) -> Count:
-    added, deleted, path = head.split(b"\t", 2)
-    if not path:
-        _ = (next(fields), next(fields))
+def _name(quoted: bytes) -> str:
+    """A path as git prints it: in quotation marks, with C's escapes, if there is anything odd in it."""
+    if not quoted.startswith(b'"'):
+        return text(quoted)
+    return text(codecs.escape_decode(quoted[1:-1])[0])
+
+
+def _count(line: bytes) -> Count:
+    added, deleted, _ = line.split(b"\t", 2)
     return Count(-1, -1) if added == b"-" else Count(int(added), int(deleted))
 
 
-def _sizes(git: Git, oids: Sequence[str]) -> dict[str, int]:
-    wanted = [oid for oid in dict.fromkeys(oids) if set(oid) != {"0"}]
-    if not wanted:
-        return {}
-    told = git(
-        "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(wanted).encode() + b"\n"
-    )
-    pairs = (line.split(" ") for line in told.decode().splitlines())
-    return {oid: int(size) for oid, size in pairs if size.isdigit()}
+def changes(diff: Diff, objects: Objects) -> list[Change]:
+    """The differences as changes for the guard."""
+    sizes = objects.sizes(row.new for row in diff.rows if set(row.new) != {"0"})
+    rows = zip(diff.rows, diff.counts, _texts(diff), strict=True)
+    return [change for row, count, lines in rows for change in _changes(objects, row, count, lines, sizes)]
 
 
 # the lines
@@ -107,14 +114,11 @@ class Text(NamedTuple):
     removed: Lines | None
 
 
-def _texts(git: Git, rows: Sequence[Row], counts: Sequence[Count], old: str, new: str) -> Iterator[Text]:
+def _texts(diff: Diff) -> Iterator[Text]:
     """The lines of each row, in the order of the rows; a changed type is two patches, one out and one in."""
-    total = sum(count.added + count.deleted for count in counts if count.added > 0 or count.deleted > 0)
-    if total > LINES_MAX * 10:
-        yield from (Text(None, None) for _ in rows)
-        return
-    patches = _patches(git("diff-tree", "-p", "-U0", *DIFF, old, new)[:PATCH_BYTES_MAX])
-    for row in rows:
+    total = sum(max(count.added, 0) + max(count.deleted, 0) for count in diff.counts)
+    patches = _patches(diff.patch) if total <= LINES_MAX * 10 else iter(())
+    for row in diff.rows:
         lines = next(patches, Text(None, None))
         if row.status == "T":
             lines = _joined(lines, next(patches, Text(None, None)))
@@ -127,14 +131,14 @@ def _joined(first: Text, second: Text) -> Text:
     return Text(added, removed)
 
 
-def _patches(patch: bytes) -> Iterator[Text]:
-    lines = patch.split(b"\n")
+def _patches(whole: bytes) -> Iterator[Text]:
+    lines = whole.split(b"\n")
     at, end = 0, len(lines)
     while at < end and not lines[at].startswith(b"diff --git "):
         at += 1
     while at < end:
-        at, found = _patch(lines, at + 1)
-        yield found
+        at, patch = _patch(lines, at + 1)
+        yield patch
 
 
 def _patch(lines: list[bytes], at: int) -> tuple[int, Text]:
@@ -171,14 +175,16 @@ def _bounded(lines: list[bytes]) -> Lines | None:
 # one row
 
 
-def _changes(git: Git, row: Row, count: Count, lines: Text, sizes: dict[str, int]) -> Iterator[Change]:
+def _changes(
+    objects: Objects, row: Row, count: Count, lines: Text, sizes: dict[str, int]
+) -> Iterator[Change]:
     if row.status == "R" and SYMLINK in (row.old_mode, row.new_mode):
         yield Change(row.source, "delete", mode=row.old_mode)
         row = row._replace(status="A", source=row.path)
     plain = _change(row, count, lines, sizes)
     if row.new_mode == SYMLINK:
-        target = text(git("cat-file", "blob", row.new))
-        plain = msgspec.structs.replace(plain, op="symlink", target=target)
+        target = objects.blobs([row.new])[0]
+        plain = msgspec.structs.replace(plain, op="symlink", target=text(target or b""))
     yield plain
 
 

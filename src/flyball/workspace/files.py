@@ -1,7 +1,7 @@
-"""A folder of files as a tree, and a tree as a folder of files.
+"""A folder of files as a git tree, and a git tree as a folder of files.
 
-`tree` is a function of the files and the pinned rules alone: every file that the rules do not ignore, as the
-bytes it holds. `put` is its inverse, and checks that it was: after `put(t)`, `tree() == t`.
+`tree` depends on the files and the pinned rules alone: every file that the rules do not ignore, with the bytes it
+holds. `put` is its inverse, and checks the result: after `put(t)`, `tree() == t`.
 """
 
 import contextlib
@@ -17,12 +17,14 @@ from typing import TypeVar
 from msgspec import Struct
 
 from flyball.errors import WorkspaceError
+from flyball.state_dir import write_whole
 from flyball.workspace.git import Git, names
 from flyball.workspace.store import draft_of, remove, unlock
 
 T = TypeVar("T")
 SEED = b".flyball-seed"
 DEEPEST_EMBEDDED = 20
+INDEX_HASH_BYTES = 20
 SLOW_S = 0.05  # a shorter checkout has written no large file
 LARGE_BYTES = 32_000_000
 CLOCK_S = 0.05  # a file's time may lag the clock by a tick of the kernel's timer
@@ -46,14 +48,12 @@ class Files(Struct, frozen=True):
     def put(self, tree: str) -> None:
         """The folder holds exactly this tree, and besides it only what the rules ignore."""
         self._make_root()
-        self._retried(lambda: self._put(tree))
-        if self.tree() == tree:
+        if self._retried(lambda: self._put(tree)) or self.tree() == tree:
             return
         self._clear_differences(tree)
-        self._put(tree)
-        if self.tree() != tree:
+        if not self._put(tree) and self.tree() != tree:
             raise WorkspaceError(
-                f"{self.root} does not take the files of tree {tree}; close what writes there."
+                f"The files of tree {tree} cannot be written to {self.root}; stop the program that writes there."
             )
 
     def ignored(self) -> list[bytes]:
@@ -110,8 +110,31 @@ class Files(Struct, frozen=True):
 
     def _tree(self) -> str:
         with draft_of(self.index) as index:
-            self.stage(index, self._changed(index))
-            return self._at(index).line("write-tree")
+            changed = self._changed(index)
+            if not changed and (tree := self._noted(index)):
+                return tree
+            self.stage(index, changed)
+            tree = self._at(index).line("write-tree")
+            self._note(index, tree)
+            return tree
+
+    # The tree that an index holds is noted beside it, with the end of the index file, which is a hash of the rest.
+
+    @property
+    def _tree_note(self) -> Path:
+        return self.index.with_name(f"{self.index.name}.tree")
+
+    def _note(self, index: Path, tree: str) -> None:
+        with contextlib.suppress(OSError):
+            write_whole(self._tree_note, f"{_end_of(index)} {tree}".encode(), mode=0o644, sync=False)
+
+    def _noted(self, index: Path) -> str:
+        """The tree that the index holds; "" if that is not known."""
+        try:
+            end, tree = self._tree_note.read_text().split(" ")
+            return tree if end == _end_of(index) else ""
+        except (OSError, ValueError):
+            return ""
 
     def _changed(self, index: Path) -> list[bytes]:
         """Paths whose entry in the index may be wrong. Embedded repositories are opened, not passed over."""
@@ -167,14 +190,26 @@ class Files(Struct, frozen=True):
 
     # put
 
-    def _put(self, tree: str) -> None:
+    def _put(self, tree: str) -> bool:
+        """Whether it is certain that the folder now holds the tree and nothing else."""
         with draft_of(self.index) as index:
-            self.stage(index, self._changed(index))
-            began = time.monotonic()
-            self._at(index)("read-tree", "--reset", "-u", tree)
-            if time.monotonic() - began > SLOW_S:
-                self._outwait_large_files(index)
+            changed = self._changed(index)
+            if changed or self._noted(index) != tree:
+                self.stage(index, changed)
+                self._check_out(tree, index)
+            self._note(index, tree)
+            if not self.always and not self._list(
+                "--others", "--directory", "--modified", "--deleted", index=index
+            ):
+                return True
             self._sweep(index)
+        return False
+
+    def _check_out(self, tree: str, index: Path) -> None:
+        began = time.monotonic()
+        self._at(index)("read-tree", "--reset", "-u", tree)
+        if time.monotonic() - began > SLOW_S:
+            self._outwait_large_files(index)
 
     def _outwait_large_files(self, index: Path) -> None:
         """Git reads a file again if it was written in the same second as the index or later.
@@ -226,6 +261,13 @@ def remove_empty(folder: Path) -> None:
     for one in reversed(folders):
         with contextlib.suppress(OSError):  # it holds something
             one.rmdir()
+
+
+def _end_of(index: Path) -> str:
+    """The last bytes of an index file: the hash of all before them."""
+    with index.open("rb") as file:
+        file.seek(-INDEX_HASH_BYTES, os.SEEK_END)
+        return file.read().hex()
 
 
 def _mode(path: bytes) -> int:

@@ -1,24 +1,29 @@
-"""The one door to git. Whatever passes it runs nothing but git: no hook, filter, monitor, pager or helper.
+"""The only place that runs git. A call runs nothing but git: no hook, filter, monitor, pager or helper.
 
-A call names its git directory, so none is discovered, and its environment is built here from nothing, so
-neither the user's settings nor those of an agent have a say. `reading_user` is the one exception: it reads the
-user's configuration, with the user's own home, and is used only for commands that start no program.
+A call names its git directory, so git never searches for one, and its environment is built here from nothing, so
+neither the user's settings nor an agent's have an effect. `reading_user` is the one exception: it reads the user's
+configuration, with the user's own home, and is used only for commands that start no program.
 """
 
+import contextlib
 import functools
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
 
-OLDEST = (2, 35)
+OLDEST = (2, 36)
 TIMEOUT_S = 300
 NAME, EMAIL = "Flyball", "flyball@localhost"
 
@@ -61,7 +66,7 @@ EXACT: Mapping[str, str] = {
 
 
 class Answer(Struct, frozen=True):
-    """What git said, and how it ended."""
+    """Git's output and exit status."""
 
     code: int
     out: bytes
@@ -69,7 +74,7 @@ class Answer(Struct, frozen=True):
 
 
 class Git(Struct, frozen=True):
-    """Git over one git directory. Calling it gives the output, or raises what git complained about."""
+    """Git for one git directory. Calling it returns the output, or raises with git's error message."""
 
     git_dir: Path
     work_tree: Path | None = None
@@ -88,9 +93,109 @@ class Git(Struct, frozen=True):
         answer = _run(args, _environment(self), self.work_tree or self.git_dir, stdin)
         return _checked(answer, args, self.work_tree or self.git_dir, ok)
 
+    def start(self, *args: str) -> "Running":
+        """A git that keeps running, to be written to and read from."""
+        return Running(args, _environment(self), self.work_tree or self.git_dir)
+
+    def beginning(self, *args: str, most: int) -> bytes:
+        """The first `most` bytes of the output; git is stopped if it has more to say."""
+        git = self.start(*args)
+        out = git.read_up_to(most)
+        if len(out) < most:
+            _checked(git.end(), args, self.work_tree or self.git_dir, (0,))
+        return out
+
     def over(self, *, work_tree: Path | None = None, index: Path | None = None) -> "Git":
         """The same git directory, with other files or another index."""
         return replace(self, work_tree=work_tree or self.work_tree, index=index or self.index)
+
+
+class Running:
+    """A git process with open pipes. It ends when this object is closed or collected, or after `TIMEOUT_S` of silence."""
+
+    def __init__(self, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+        self._what = f"git {args[0]} in {cwd}"
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (a pipe that nobody reads could fill)
+        try:
+            self._process = subprocess.Popen(
+                [_program(), *args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=env,
+                cwd=cwd,
+            )
+        except OSError as err:
+            self._errors.close()
+            raise WorkspaceError(f"git {args[0]} cannot start in {cwd}: {err.strerror}.") from err
+        self._close = weakref.finalize(self, _close, self._process, self._errors)
+
+    def ask(self, requests: bytes) -> None:
+        """Send requests; they are small enough for the pipe, so that git's answers never block them."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        try:
+            stdin.write(requests)
+            stdin.flush()
+        except OSError:
+            raise self._failure() from None
+
+    def line(self) -> bytes:
+        """The next line of the output, without its end."""
+        line = self._read(lambda out: out.readline())
+        if not line.endswith(b"\n"):
+            raise self._failure()
+        return line[:-1]
+
+    def exactly(self, count: int) -> bytes:
+        """The next `count` bytes of the output."""
+        data = self._read(lambda out: out.read(count))
+        if len(data) < count:
+            raise self._failure()
+        return data
+
+    def read_up_to(self, most: int) -> bytes:
+        """The next `most` bytes of the output, or all that come before its end."""
+        return self._read(lambda out: out.read(most))
+
+    def _read(self, how: Callable[[IO[bytes]], bytes]) -> bytes:
+        stdout = self._process.stdout
+        assert stdout is not None
+        timer = threading.Timer(TIMEOUT_S, self._process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            return how(stdout)
+        finally:
+            timer.cancel()
+
+    def end(self) -> Answer:
+        """Close it; its exit status and what it complained about."""
+        _stop(self._process)
+        self._errors.seek(0)
+        complaint = self._errors.read(1 << 16)
+        self._close()
+        return Answer(self._process.returncode, b"", complaint)
+
+    def _failure(self) -> WorkspaceError:
+        return WorkspaceError(f"{self._what} failed: {_complaint(self.end())}.")
+
+
+def _close(process: "subprocess.Popen[bytes]", errors: IO[bytes]) -> None:
+    _stop(process)
+    errors.close()
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):
+            assert pipe is not None
+            pipe.close()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def reading_user(cwd: Path, *args: str, git_dir: Path | None = None, ok: Sequence[int] = (0,)) -> Answer:
@@ -118,7 +223,7 @@ def names(listing: bytes) -> list[bytes]:
 
 
 def require_git() -> tuple[int, int]:
-    """The version of git, or one sentence about the want of it."""
+    """The version of git; refuses one that is missing or too old."""
     version = _version(_program())
     if version < OLDEST:
         raise WorkspaceError(
@@ -129,9 +234,9 @@ def require_git() -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=4)
 def _version(program: str) -> tuple[int, int]:
-    told = subprocess.run([program, "version"], capture_output=True, env=_steady(), timeout=TIMEOUT_S).stdout
-    found = re.search(rb"(\d+)\.(\d+)", told)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    out = subprocess.run([program, "version"], capture_output=True, env=_steady(), timeout=TIMEOUT_S).stdout
+    numbers = re.search(rb"(\d+)\.(\d+)", out)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
 def _program() -> str:
@@ -212,5 +317,5 @@ def _complaint(answer: Answer) -> str:
     """Git's own words: its last error line, or its last line, or its exit status."""
     lines = [text(line).strip() for line in answer.err.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
-    said = (errors or lines or [f"exit status {answer.code}"])[-1]
-    return said.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+    words = (errors or lines or [f"exit status {answer.code}"])[-1]
+    return words.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")

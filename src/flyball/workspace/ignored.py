@@ -31,18 +31,18 @@ class Ignored(Struct, frozen=True):
     files: Files
     index: Path
 
-    def save(self, turn: int) -> None:
-        """Keep the ignored files as they are now."""
-        found = list(_affordable(self.files.root, self.files.ignored()))
-        if not found and not self.index.exists():
+    def save(self, turn: int, ignored: list[bytes]) -> None:
+        """Keep these ignored files as they are now."""
+        kept = list(_affordable(self.files.root, ignored))
+        if not kept and not self.index.exists():
             return
         with draft_of(self.index) as index:
             git = self.files.git.over(work_tree=self.files.root, index=index)
-            wanted = set(found)
+            wanted = set(kept)
             stale = [name for name in names(git("ls-files", "-z", "--cached")) if name not in wanted]
             if stale:
                 git("update-index", "--force-remove", "-z", "--stdin", stdin=b"\0".join(stale) + b"\0")
-            self.files.stage(index, found)
+            self.files.stage(index, kept)
             write_ref(self.files.git.git_dir, _ref(turn), git.line("write-tree"))
 
     def put(self, turn: int) -> None:

@@ -1,4 +1,4 @@
-"""The room in which proofs run: the files of one tree, what setup made there, and nothing left by earlier proofs."""
+"""The checkout in which proofs run: the files of one tree, what setup made, and nothing left by earlier proofs."""
 
 import os
 from collections.abc import Sequence
@@ -42,10 +42,9 @@ class Room(Struct, frozen=True):
         write_whole(self.note, msgspec.json.encode(kept))
         self._drop_strays(kept)
         self._seen().put(tree)
-        self._clear(kept)
-        if self.tree() != tree:
+        if self._clear(kept) and self.tree() != tree:
             raise WorkspaceError(
-                f"{self.root} does not take the files of tree {tree}; see what is kept there."
+                f"The files of tree {tree} cannot be written to {self.root}; look at what setup keeps there."
             )
 
     def tree(self) -> str:
@@ -72,9 +71,12 @@ class Room(Struct, frozen=True):
         for stray in strays:
             remove(self.root / stray.path)
 
-    def _clear(self, kept: Sequence[str]) -> None:
-        for name in self.files.extras():
-            self._clear_path(text(name).rstrip("/"), kept)
+    def _clear(self, kept: Sequence[str]) -> bool:
+        """Remove what is beyond the tree and not kept; whether there was anything."""
+        extras = self.extras()
+        for path in extras:
+            self._clear_path(path, kept)
+        return bool(extras)
 
     def _clear_path(self, path: str, kept: Sequence[str]) -> None:
         """Remove it, but for what is kept in it."""

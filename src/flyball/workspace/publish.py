@@ -1,7 +1,7 @@
-"""The one thing a run gives the user's repository: the branch `flyball/<run>` and the objects it needs.
+"""Publish a run to the user's repository: the branch `flyball/<run>` and the objects it needs.
 
-No hook runs, no log is written, and neither HEAD, index, stash nor configuration is touched. The branch moves
-only from where Flyball left it; before it moves, everything it reaches is there.
+No hook runs, no log is written, and HEAD, index, stash and configuration are not touched. The branch moves only from
+where Flyball left it, and only after everything it reaches is there.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from flyball.errors import WorkspaceError
 from flyball.workspace.git import Git
+from flyball.workspace.objects import Objects
 from flyball.workspace.store import read_ref, write_ref
 
 LOOSE_MAX = 100
@@ -34,35 +35,64 @@ class Branch(Struct, frozen=True):
         return f"refs/heads/{self.name}"
 
     def publish(self, commit: str) -> None:
+        """Send what the repository lacks, then move the branch from where we left it.
+
+        Where the branch really is, git tells when it moves it; it is asked before only where that would say too little.
+        """
+        last = read_ref(self.own.git_dir, PUBLISHED)
+        crashed = read_ref(self.own.git_dir, PUBLISHING) != last
+        if last == commit or crashed or self._may_be_checked_out() or not self._sent(commit, last):
+            self._publish_carefully(commit)
+        write_ref(self.own.git_dir, PUBLISHED, commit)
+
+    def _sent(self, commit: str, last: str) -> bool:
+        write_ref(self.own.git_dir, PUBLISHING, commit)
+        try:
+            self._send(commit, [oid for oid in (self.head, last) if oid])
+            self._move(commit, last)
+        except WorkspaceError:
+            return False
+        return True
+
+    def _may_be_checked_out(self) -> bool:
+        """By the files in which git keeps each worktree's HEAD; only git can read a reftable."""
+        heads = [self.common_dir / "HEAD", *self.common_dir.glob("worktrees/*/HEAD")]
+        try:
+            named = any(self.ref.encode() in head.read_bytes() for head in heads)
+        except OSError:
+            return True
+        return named or (self.common_dir / "reftable").exists()
+
+    def _publish_carefully(self, commit: str) -> None:
         now, place = self._now()
         if now != commit:
             self._refuse(now, place)
             write_ref(self.own.git_dir, PUBLISHING, commit)
-            self._send(commit, now)
+            self._send(commit, self._known([oid for oid in (self.head, now) if oid]))
             self._move(commit, now)
-        write_ref(self.own.git_dir, PUBLISHED, commit)
 
     def _now(self) -> tuple[str, str]:
         """Where the branch is now, and the folder in which it is checked out; empty for none."""
-        told = self.user.line("for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", self.ref)
-        rows = (row.split(" ", 2) for row in told.splitlines())
+        listing = self.user.line(
+            "for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", self.ref
+        )
+        rows = (row.split(" ", 2) for row in listing.splitlines())
         return next(((oid, place) for name, oid, place in rows if name == self.ref), ("", ""))
 
     def _refuse(self, now: str, place: str) -> None:
         ours = {read_ref(self.own.git_dir, name) for name in (PUBLISHED, PUBLISHING)}
         if now and now not in ours:
             raise WorkspaceError(
-                f"The branch {self.name} was moved by someone else to {now[:12]}; rename it, so that "
-                "Flyball can make it again."
+                f"Somebody else moved the branch {self.name} to {now[:12]}; rename it, so that Flyball can "
+                "create it again."
             )
         if place:
             raise WorkspaceError(
                 f"The branch {self.name} is checked out in {place}; check out another there."
             )
 
-    def _send(self, commit: str, now: str) -> None:
+    def _send(self, commit: str, known: Sequence[str]) -> None:
         """The objects the user's store lacks, and then the proof that none is missing."""
-        known = self._known([oid for oid in (self.head, now) if oid])
         revisions = f"{commit}\n" + "".join(f"^{oid}\n" for oid in known)
         pack = self.own("pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode())
         count = int.from_bytes(pack[8:12], "big")
@@ -73,10 +103,7 @@ class Branch(Struct, frozen=True):
 
     def _known(self, oids: Sequence[str]) -> list[str]:
         """Those of the objects that are in our own store."""
-        told = self.own.line(
-            "cat-file", "--batch-check=%(objectname)", stdin="\n".join(oids).encode() + b"\n"
-        )
-        return [oid for oid, found in zip(oids, told.splitlines(), strict=True) if oid == found]
+        return list(Objects(self.own).sizes(oids))
 
     def _move(self, commit: str, now: str) -> None:
         self._drop_stale_lock()
@@ -92,7 +119,7 @@ class Branch(Struct, frozen=True):
 
 
 def missing_objects(git: Git, commit: str) -> list[str]:
-    """Ids of objects of this commit's tree that are not to be found; empty when all is there."""
+    """Ids of objects of this commit's tree that are missing."""
     listed = git.line("rev-list", "--objects", "--missing=print", "--no-walk", commit, ok=(0, 128))
     if not listed:
         return [commit]

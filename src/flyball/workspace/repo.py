@@ -1,7 +1,7 @@
-"""The user's repository, read and never written. What Flyball cannot work with is refused here, in a sentence.
+"""Inspect the user's repository, without writing to it. What Flyball cannot work with is refused here, with the reason.
 
-Whether there are uncommitted changes is found with a git directory of our own over a copy of the user's index:
-no filter, monitor or hook of theirs runs, and their index is not even refreshed.
+Uncommitted changes are found with a git directory of our own and a copy of the user's index: no filter, monitor or hook
+of theirs runs, and their index is not even refreshed.
 """
 
 import contextlib
@@ -70,14 +70,14 @@ def inspect_repo(path: Path) -> Repo:
     settings = _user_settings(root, git_dir)
     _refuse_settings(root, settings)
     git = user_git(git_dir, root)
-    head = _head(git, root)
+    head, tree = _head(git, root)
     _refuse_content(git, root, head)
     repo = Repo(
         root=root,
         git_dir=git_dir,
         common_dir=common_dir,
         head=head,
-        tree=git.line("rev-parse", f"{head}^{{tree}}"),
+        tree=tree,
         branch=git.line("symbolic-ref", "-q", "HEAD", ok=(0, 1)).removeprefix("refs/heads/"),
         dirty=False,
         object_format=object_format,
@@ -134,15 +134,18 @@ def _refuse_settings(root: Path, settings: dict[str, str]) -> None:
         raise WorkspaceError(f"{root} is a partial clone, which lacks objects; use a full clone.")
 
 
-def _head(git: Git, root: Path) -> str:
-    head = git.line("rev-parse", "-q", "--verify", "HEAD^{commit}", ok=(0, 1, 128))
+def _head(git: Git, root: Path) -> tuple[str, str]:
+    """The commit that is checked out, and its tree."""
+    wanted = b"HEAD^{commit}\nHEAD^{tree}\nrefs/heads/flyball\n"
+    rows = git.line("cat-file", "--batch-check=%(objectname)", stdin=wanted).splitlines()
+    head, tree, flyball = ("" if row.endswith(" missing") else row for row in rows)
     if not head:
         raise WorkspaceError(f"{root} has no commit yet; make a first commit, since a run starts from one.")
-    if git.line("rev-parse", "-q", "--verify", "refs/heads/flyball", ok=(0, 1, 128)):
+    if flyball:
         raise WorkspaceError(
-            f"{root} has a branch called 'flyball', so none called 'flyball/<run>' can be made; rename it."
+            f"{root} has a branch 'flyball', so git cannot create a branch 'flyball/<run>'; rename it."
         )
-    return head
+    return head, tree
 
 
 def _refuse_content(git: Git, root: Path, head: str) -> None:

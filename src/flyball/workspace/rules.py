@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from flyball.workspace.git import Git, names
+from flyball.workspace.objects import Objects
 
 BOM = b"\xef\xbb\xbf"
 CONVERSIONS = b"!text !eol !crlf !ident !working-tree-encoding !filter !diff !merge"
@@ -51,8 +52,8 @@ def attribute_rules(git: Git, files: Sequence[Entry]) -> bytes:
 
 
 def uses_lfs(git: Git, files: Sequence[Entry]) -> bool:
-    found = _contents(git, files, b".gitattributes")
-    return any(b"filter=lfs" in rule for _, content in found for rule in _lines(content) if _is_rule(rule))
+    contents = _contents(git, files, b".gitattributes")
+    return any(b"filter=lfs" in rule for _, text in contents for rule in _lines(text) if _is_rule(rule))
 
 
 def _contents(git: Git, files: Sequence[Entry], name: bytes) -> list[tuple[bytes, bytes]]:
@@ -61,7 +62,8 @@ def _contents(git: Git, files: Sequence[Entry], name: bytes) -> list[tuple[bytes
         file for file in files if file.path.rpartition(b"/")[2] == name and file.mode.startswith(b"100")
     ]
     wanted.sort(key=lambda file: (file.path.count(b"/"), file.path))
-    return [(file.path.rpartition(b"/")[0], git("cat-file", "blob", file.oid.decode())) for file in wanted]
+    contents = Objects(git).blobs([file.oid.decode() for file in wanted])
+    return [(file.path.rpartition(b"/")[0], data or b"") for file, data in zip(wanted, contents, strict=True)]
 
 
 def _lines(content: bytes) -> list[bytes]:

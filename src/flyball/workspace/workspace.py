@@ -1,11 +1,11 @@
-"""A run's own checkout, and what Flyball knows of it.
+"""A run's own checkout: its trees, changes and checkpoints.
 
-    <run>/checkout   the agent's files, with a git directory the agent may use, or wreck
-    <run>/git        Flyball's git directory: trees, checkpoints, kept changes; the only one believed
-    <run>/objects    leads to the user's object store; the one thing of the repository the agent can read
+    <run>/checkout   the agent's files, with a git directory that the agent may use or damage
+    <run>/git        Flyball's git directory: trees, checkpoints, kept changes; the only one that Flyball reads
+    <run>/objects    a link to the user's object store, the only part of the repository that the agent can read
     <run>/proof      a second, clean checkout in which proofs run
 
-Nothing here writes to the user's repository but `publish`, and that only its own branch.
+Only `publish` writes to the user's repository, and only to its own branch.
 """
 
 import os
@@ -21,12 +21,12 @@ from flyball.errors import WorkspaceError
 from flyball.guard.change import Change
 from flyball.state_dir import RunDir
 from flyball.workspace import clone, diff, proof_room, special_files
-from flyball.workspace.contents import blobs, contents
-from flyball.workspace.create import build
+from flyball.workspace.create import Record, build, read_record, write_record
 from flyball.workspace.files import Files
 from flyball.workspace.git import Git, raw, require_git, text
 from flyball.workspace.ignored import Ignored
-from flyball.workspace.origin import Record, read_record, write_record
+from flyball.workspace.links import Links
+from flyball.workspace.objects import Objects
 from flyball.workspace.publish import PUBLISHED, PUBLISHING, Branch, missing_objects
 from flyball.workspace.repo import Repo, user_git
 from flyball.workspace.store import (
@@ -43,7 +43,6 @@ from flyball.workspace.store import (
 
 TURN = "refs/flyball/turn/"
 KEPT = re.compile(r"(?:(quarantine|interrupted|by-hand)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")
-LINK = re.compile(rb"(?:^|\0)120000 blob ([0-9a-f]+)\t([^\0]+)")
 MERGE_TREE = (2, 38)
 TOO_DEEP_MOST = 20
 
@@ -78,6 +77,9 @@ class Workspace:
             self._git, self.checkout, self.git_dir / "index", self.git_dir / "rules", record.always
         )
         self._ignored = Ignored(self._files, self.git_dir / "index.ignored")
+        self._listed: list[bytes] | None = None  # the ignored files, as `special_files` last listed them
+        self._objects = Objects(self._git)
+        self._links = Links(self._git, self._objects, self.git_dir / "links.json")
         self._heal()
 
     @classmethod
@@ -99,7 +101,7 @@ class Workspace:
             write_record(dir, record)
         elif (record.run, record.repo_root) != (run, str(repo.root)):
             raise WorkspaceError(
-                f"{dir} is the workspace of {record.run} in {record.repo_root}; choose another."
+                f"{dir} already belongs to run {record.run} of {record.repo_root}; choose another folder."
             )
         return cls(dir, record)
 
@@ -107,13 +109,13 @@ class Workspace:
     def open(cls, dir: Path) -> "Workspace":  # noqa: A002
         record = read_record(dir)
         if record is None:
-            raise WorkspaceError(f"{dir} holds no workspace; start the run again.")
+            raise WorkspaceError(f"There is no checkout in {dir}; start the run again.")
         if not Path(record.common_dir, "objects").is_dir():
-            raise WorkspaceError(f"The repository {record.repo_root} is not there; put it back, then resume.")
+            raise WorkspaceError(f"The repository {record.repo_root} is missing; put it back, then resume.")
         return cls(dir, record)
 
     def _heal(self) -> None:
-        """Our configuration is known to the byte: whatever else stands there goes, with drafts left by a crash."""
+        """Put our own configuration back if it was changed, and remove drafts that a crash left."""
         expected = config_text(self.record.object_format, bare=True).encode()
         if (self.git_dir / "config").read_bytes() != expected:
             write_whole(self.git_dir / "config", expected)
@@ -127,18 +129,25 @@ class Workspace:
 
     def tree(self) -> str:
         """The tree id of the checkout now, by the base's ignore rules."""
+        self._listed = None
         return self._files.tree()
 
     def changes(self, old_tree: str, new_tree: str) -> list[Change]:
-        return diff.changes(self._git, old_tree, new_tree)
+        difference = diff.diff(self._git, old_tree, new_tree)
+        self._links.follow(old_tree, new_tree, difference.rows)
+        return diff.changes(difference, self._objects)
 
     def special_files(self) -> list[Change]:
         """What no tree can show: outside hard links, special files and bits, repositories within."""
         try:
-            return special_files.special_files(self.checkout, self._files.ignored())
+            return self._special_files()
         except (OSError, WorkspaceError):
             unlock(self.checkout)
-            return special_files.special_files(self.checkout, self._files.ignored())
+            return self._special_files()
+
+    def _special_files(self) -> list[Change]:
+        self._listed = self._files.ignored()
+        return special_files.special_files(self.checkout, self._listed)
 
     def diff(self, old_tree: str, new_tree: str, color: bool = False, stat: bool = False) -> str:
         shape = ["--stat=100"] if stat else ["-p"]
@@ -151,18 +160,12 @@ class Workspace:
         return self._git("cat-file", "blob", f"{tree}:{path}")
 
     def read_all(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
-        """The content of each (tree, path), with one call; None for what is no file of that tree."""
-        return contents(self._git, wanted)
+        """The content of each (tree, path); None for what is no file of that tree."""
+        return self._objects.blobs([f"{tree}:{path}" for tree, path in wanted])
 
     def links(self, tree: str) -> dict[str, str]:
         """Every symbolic link of a tree and its target."""
-        found = LINK.findall(self._git("ls-tree", "-r", "-z", "--full-tree", tree))
-        targets = blobs(self._git, [oid.decode() for oid, _ in found])
-        if None in targets:
-            raise WorkspaceError(
-                f"The tree {tree} has a link whose target is lost; roll back to another turn."
-            )
-        return {text(path): text(target or b"") for (_, path), target in zip(found, targets, strict=True)}
+        return self._links.of(tree)
 
     def fsck(self, commit: str) -> list[str]:
         """Ids of objects this commit needs that are missing."""
@@ -182,17 +185,18 @@ class Workspace:
         return stores
 
     def hide_additions(self) -> None:
-        """What is there beyond the base is no part of any tree from now on: setup made it, not the agent."""
-        found = [text(name).strip("/") for name in self._files.untracked() if b"\n" not in name]
+        """Ignore from now on whatever is there beyond the base: setup made it, not the agent."""
+        paths = [text(name).strip("/") for name in self._files.untracked() if b"\n" not in name]
         rules = self.git_dir / "rules"
-        added = b"".join(b"/" + raw(proof_room.literal(path)) + b"\n" for path in found)
+        added = b"".join(b"/" + raw(proof_room.literal(path)) + b"\n" for path in paths)
         write_whole(rules, rules.read_bytes() + added)
 
     # what is kept
 
     def checkpoint(self, tree: str, turn: int, message: str) -> str:
         """The tree as that turn's checkpoint, on the one before; ignored files are kept with it."""
-        self._ignored.save(turn)
+        ignored = self._files.ignored() if self._listed is None else self._listed
+        self._ignored.save(turn, ignored)
         made = read_ref(self.git_dir, f"{TURN}{turn}")
         if made and self._git.line("rev-parse", f"{made}^{{tree}}") == tree:
             return made
@@ -220,7 +224,7 @@ class Workspace:
     def kept(self, ref: str) -> str:
         """The tree kept under a reference."""
         if not read_ref(self.git_dir, ref):
-            raise WorkspaceError(f"Nothing is kept under {ref}.")
+            raise WorkspaceError(f"No change is kept under {ref}.")
         return self._git.line("rev-parse", f"{ref}^{{tree}}")
 
     def commit(self, tree: str, message: str, parents: Sequence[str] | None = None) -> str:
