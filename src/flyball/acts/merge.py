@@ -118,7 +118,8 @@ def _once(run: Run, home: Home, done: e.CommitEnded) -> Merge:
 def _proven(run: Run, proof: e.ProofEnded | None) -> Run:
     if proof is None:
         return run
-    return replace(run, proof=Proof(proof.tree, True, proof.failing, "", proof.commands))
+    proved = Proof(proof.tree, True, proof.failing, "", proof.commands)
+    return replace(run, evidence=replace(run.evidence, proof=proved))
 
 
 def merge(work: Workspace, run: Run, tip: str, commit: str, branch: str) -> str:
@@ -156,7 +157,8 @@ def _severity(ruling: e.Ruling) -> int:
 
 
 def _ruling(run_files: RunFiles, run: Run, work: Workspace, old: str, new: str) -> e.Ruling:
-    fresh = replace(run, changed=(), lines=0, excused=(), excused_lines=0)
+    checkout = replace(run.checkout, changed=(), lines=0, excused=(), excused_lines=0)
+    fresh = replace(run, checkout=checkout)
     changes = work.changes(old, new)
     act = e.Act(key=f"{run.id}-land", do="check", state=run.state, tree=old)
     return judge(run_files, fresh, act, work, new, changes)
