@@ -68,7 +68,7 @@ def test_the_paths(name: str) -> None:
 LIMITS = {
     **{f"{n} fixes": Case(f"plan write (test fix)*{n} test", "limit.fix_attempts", {"test": failing()}, limits={"fix": n}, numbers=f"{n} {n + 1}") for n in (1, 2, 7)},
     "three fixes unless told": Case("plan write (test fix)*3 test", "limit.fix_attempts", {"test": failing(summary="E 1")}, numbers="3 4", turns=5),
-    "no fixes": Case("plan write test", "failed.tests", {"test": failing()}, limits={"fix": 0}),
+    "no fixes": Case("plan write test", "failed.tests", {"test": failing(summary="x" + "y" * 500)}, limits={"fix": 0}, numbers="0 1"),
     "fixes of a loop": Case("plan write (test fix)*2 test", "limit.fix_attempts", {"test": failing()}, limits={"fix": 2}, given=LOOP),
     "fixes count per iteration": Case("plan (write (test fix)*3 test verify)*2 complete", "completed", {"test": [*[failing()] * 3, passing] * 2, "verify": [FAIL, PASS]}),
     **{f"{n} iterations": Case(f"plan (write test verify)*{n}", "limit.iterations", {"verify": FAIL}, limits={"iterations": n}, numbers=f"{n} {n + 1}") for n in (1, 2)},
@@ -97,7 +97,7 @@ def test_a_cancelled_loop_fails_the_build() -> None:
         machine="build",
         settings=check(PATHS["a loop writes"]).run.settings,
     )
-    assert (played.code, played.run.end, played.run.state) == ("cancelled", "failure", "write")  # fmt: skip
+    assert (played.code, played.run.end, played.run.state) == ("cancelled", "failure", "write")
 
 
 GATE = {
@@ -136,6 +136,12 @@ def test_success_is_entered_only_through_the_gate(name: str) -> None:
 def test_a_success_names_its_certificate_and_a_failure_none() -> None:
     ends = [play(Script(**plays)).of(e.Ended)[-1] for plays in ({}, {"verify": FAIL})]
     assert [(end.end, end.certificate) for end in ends] == [("success", "cert"), ("failure", "")]
+
+
+def test_a_failure_is_shown_with_the_end_of_its_error() -> None:
+    for name in ("no fixes", "three fixes unless told"):
+        stop = check(LIMITS[name]).run.stop
+        assert stop and stop.detail == ("y" * 500 if name == "no fixes" else "E 1")
 
 
 def test_what_is_left_out_is_journaled_with_its_reason() -> None:
@@ -214,6 +220,8 @@ BREAKPOINTS = {
     "redirected": Case("plan write", "wait.breakpoint wait.breakpoint", given=AT_WRITE, answers=("redirect otherwise",), does="agent:planner agent:coder*2", hears=(("agent:coder", 1, "otherwise"),)),
     "cancelled": Case("plan write", "wait.breakpoint cancelled", given=AT_WRITE, answers=("cancel",)),
     "a loop's fix": Case("plan write (test fix)*2 test", "wait.breakpoint*2 limit.fix_attempts", {"test": failing()}, limits={"fix": 2}, given={**LOOP, "breakpoints": ("fix",)}, answers=("go-on", "go-on")),
+    "a gate that fails does not pause again": Case("plan (write verify)*2 complete", "wait.breakpoint*2 completed", {"proof__gate": [failing(), passing]}, given={**NO_TESTS, "breakpoints": ("verify",)}, answers=("go-on", "go-on")),
+    "a refused commit does not pause again": Case(TWICE, "wait.breakpoint*2 completed", {"commit": [refused, committed]}, given={"breakpoints": ("verify",)}, answers=("go-on", "go-on")),
     "a skipped phase is not paused": Case("plan write verify complete", "completed_unproven", given={**NO_PROOF, "breakpoints": ("test",)}),
 }  # fmt: skip
 

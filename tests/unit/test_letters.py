@@ -213,7 +213,7 @@ def test_an_approved_change_is_brought_back_before_a_take_over() -> None:
 @pytest.mark.parametrize(
     ("made", "code"), [(asked, "wait.question"), (paused, "wait.paused"), (taken, "wait.take_over")]
 )
-def test_a_rollback_is_done_and_told_while_the_run_waits(made: Made, code: str) -> None:  # fmt: skip
+def test_a_rollback_is_done_and_told_while_the_run_waits(made: Made, code: str) -> None:
     played = made()
     played.write(Rollback(turn=1, tree="base", who="anna")).go_on()
     assert (played.restores()[-1], played.code) == (("rollback", "base"), code)

@@ -69,7 +69,7 @@ def test_a_limit_is_waited_for_exactly(name: str) -> None:
 @pytest.mark.parametrize(
     ("wait", "most"), [(10 * SECOND, SECOND // 10), (MINUTE, 6 * SECOND // 10), (5 * HOUR, 2 * SECOND)]
 )
-def test_a_plan_limit_is_waited_for_with_a_little_jitter(wait: int, most: int) -> None:  # fmt: skip
+def test_a_plan_limit_is_waited_for_with_a_little_jitter(wait: int, most: int) -> None:
     """So that many runs do not come back in the same instant; the same run always waits the same."""
     late = [waits(limited(in_us=wait), f"r{n}") - wait for n in range(40)]
     assert all(0 <= span <= most for span in late) and max(late) > most // 2 and len(set(late)) > 30
@@ -322,7 +322,7 @@ def test_while_an_act_is_in_flight_nothing_is_due() -> None:
 @pytest.mark.parametrize(
     ("uusd", "text"), [(0, "$0.00"), (1, "$0.000001"), (1_500_000, "$1.50"), (12_345_600, "$12.3456")]
 )
-def test_money_is_shown_without_floats(uusd: int, text: str) -> None:  # fmt: skip
+def test_money_is_shown_without_floats(uusd: int, text: str) -> None:
     budget = Budget(**{**NONE, "uusd": uusd})
     played = play(
         Script(**{"agent:worker": costing(99 * DOLLAR)}), machine="loop", settings=settings(budget=budget)

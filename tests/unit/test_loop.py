@@ -78,7 +78,7 @@ def test_done_is_a_whole_claim_on_a_proved_tree(name: str) -> None:
 @pytest.mark.parametrize(
     "claim", [{}, {"indicators": ("all done", "all done")}, {"outcome": "done"}, {"signal": "DONE"}]
 )
-def test_only_who_tried_to_be_done_is_told_what_is_missing(claim: dict[str, Any]) -> None:  # fmt: skip
+def test_only_who_tried_to_be_done_is_told_what_is_missing(claim: dict[str, Any]) -> None:
     assert check(claims("", **claim)).told("agent:worker") == ""
 
 
@@ -191,7 +191,7 @@ def test_a_turn_that_waits_counts_for_nothing(turn: Any) -> None:
     ("calls", "limits", "warned"),
     [(300, {}, 0), (301, {}, 1), (50, {"calls": 100}, 0), (51, {"calls": 100}, 1), (301, {"calls": 2000}, 1)],
 )
-def test_a_warning_is_due_above_half_the_calls(calls: int, limits: dict[str, int], warned: int) -> None:  # fmt: skip
+def test_a_warning_is_due_above_half_the_calls(calls: int, limits: dict[str, int], warned: int) -> None:
     many = e.TurnEnded(verdict="ok", tree="t1", calls=calls)
     played = check(loop("closed*2 complete", "completed", many, DONE, limits=limits))
     assert [w.code for w in played.of(e.Warned)] == ["limit.actions"] * warned
@@ -231,7 +231,7 @@ def test_a_full_context_is_a_fresh_session_that_is_told_what_was_done() -> None:
     assert sessions == [("", False), ("s1", True), ("", False)]
     told = played.told("agent:worker")
     assert all(text in told for text in ("turn 1", "a.py", "b.py", "I began.", "it was context"))
-    assert played.told("agent:worker", 1) == ""  # fmt: skip
+    assert played.told("agent:worker", 1) == ""
 
 
 def test_what_was_told_during_a_turn_that_overflows_is_not_lost() -> None:

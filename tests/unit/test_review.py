@@ -58,7 +58,7 @@ def test_what_the_signals_lead_to(name: str) -> None:
     ("outcome", "code"),
     [("cannot_start", "failed.start"), ("failure", "failed.start"), ("ready", "completed")],
 )
-def test_a_check_that_fails_ends_in_failed(outcome: str, code: str) -> None:  # fmt: skip
+def test_a_check_that_fails_ends_in_failed(outcome: str, code: str) -> None:
     case = Case("init working reviewing complete" if outcome == "ready" else "init failed", code, {"init": e.CheckEnded(outcome=outcome, reason="no agent")}, "review")  # fmt: skip
     assert outcome == "ready" or "no agent" in check(case).run.stop.detail  # type: ignore[union-attr]
 

@@ -215,7 +215,7 @@ def test_a_change_that_is_asked_about_goes_with_a_cancel() -> None:
 @pytest.mark.parametrize(
     ("verb", "grants"), [("approve", ("fp",)), ("grant", ("once:fp",)), ("reject", ()), ("answer", ())]
 )
-def test_a_permission_is_granted_for_the_call_that_asked(verb: str, grants: tuple[str, ...]) -> None:  # fmt: skip
+def test_a_permission_is_granted_for_the_call_that_asked(verb: str, grants: tuple[str, ...]) -> None:
     wants = e.TurnEnded(verdict="needs_approval", error="rm x", wanted="fp")
     plays = {"agent:worker": [wants, finish("t2")]}
     played = play(Script(**plays), machine="loop")

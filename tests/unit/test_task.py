@@ -10,6 +10,7 @@ import pytest
 from flyball.core import events as e
 from flyball.core.letters import Answer, Ask
 from flyball.core.settings import Budget
+from flyball.machines import shipped
 from support import (
     FAIL,
     PASS,
@@ -160,6 +161,12 @@ def test_the_states_of_a_ticket(name: str) -> None:
     check(STATES[name], "task")
 
 
+def test_two_attempts_of_the_cto_are_allowed_where_no_limit_is_set() -> None:
+    table = {**shipped("task").table, "most": {"failures": 3}}
+    case = STATES["two attempts in a life"]
+    check(Case(case.path, case.codes, case.plays, table))
+
+
 def test_counts_begin_anew_after_the_cto_and_after_a_person() -> None:
     played = check(STATES["an answer renews no attempt"], "task")
     assert (counts(played, "planning"), played.done.count("agent:cto")) == ([1, 2, 3] * 4, 2)
@@ -269,7 +276,7 @@ def test_a_childs_tree_is_the_runs() -> None:
 @pytest.mark.parametrize(
     ("end", "code"), [("cancelled", "cancelled"), ("success", "completed"), ("failure", "failed.agent")]
 )
-def test_a_parent_that_is_cancelled_ends_so_whatever_the_child_did(end: str, code: str) -> None:  # fmt: skip
+def test_a_parent_that_is_cancelled_ends_so_whatever_the_child_did(end: str, code: str) -> None:
     played = in_child().write(Ask(what="cancel")).go_on()
     assert played.run.status == "running"
     ended(played, end, code)
