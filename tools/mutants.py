@@ -54,6 +54,7 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
     "views/loop_status": ("unit/test_status.py", "unit/test_views.py", "unit/test_loop.py"),
     "reading/calls": ("unit/test_calls.py", "unit/test_live.py", "unit/test_loop.py"),
     "reading/test_summaries": ("unit/test_failing.py", "unit/test_test_summaries.py"),
+    "core/durations": ("unit/test_durations.py", *CORE),
     "core/faults": MACHINES,
     "core/machine": MACHINES,
     "core/codes": ("unit/test_views.py", *CORE),

@@ -20,6 +20,7 @@ from flyball.core.letters import (
     for_who_works,
     hear,
     refusal,
+    replaces,
     settles,
     wake,
 )
@@ -333,6 +334,22 @@ def test_a_letter_survives_its_record_and_is_known_for_what_it_will_do(name: str
         assert not settles(running().run, body)
     with pytest.raises(AttributeError):
         letter.who = "mallory"  # type: ignore[misc,union-attr]
+
+
+REPLACES: dict[str, tuple[AnyLetter, AnyLetter, bool]] = {  # a later letter, an earlier one
+    "another answer of the same person": (says_("cancel", who="ann"), says_("answer", who="ann"), True),
+    "an answer of another person": (says_(who="bob"), says_(who="ann"), False),
+    "an answer to another question": (says_(question="r1.2"), says_(), False),
+    "a word after an answer": (Tell(text="x"), says_(), False),
+    "an answer after an order": (says_(), Ask(what="pause"), False),
+}
+
+
+@pytest.mark.parametrize("name", REPLACES)
+def test_an_answer_that_was_not_taken_may_be_replaced_by_its_author(name: str) -> None:
+    later, earlier, expected = REPLACES[name]
+    assert replaces(encode(later), encode(earlier)) is expected
+    assert not replaces(b"nonsense", encode(earlier)) and not replaces(encode(later), b"nonsense")
 
 
 RESUMED: dict[str, tuple[Made, str]] = {  # what `flyball resume` leads to
