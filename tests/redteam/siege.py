@@ -177,7 +177,7 @@ class Siege:
             case e.Ruled(key=key, ruling=ruling):
                 for seen in self._of(key):
                     seen.verdict, seen.rule = ruling.verdict, ruling.rule
-            case e.ActFinished(result=e.ProofEnded() as proof) if run.baselined:
+            case e.ActFinished(result=e.ProofEnded() as proof) if run.evidence.baseline is not None:
                 for seen in self._last():
                     seen.proved = proof.passed
             case e.Stopped(stop=stop) if event.question is None or event.question.text != OVER:
