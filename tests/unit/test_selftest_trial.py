@@ -24,7 +24,16 @@ def test_every_search_is_made_and_told_on_one_page(tmp_path: Path) -> None:
     assert (found.good, [part.name for part in found.parts]) == (True, list(SEARCHES))
     text = "\n".join(page(found))
     assert "Self-test passed" in text.splitlines()[0] and len(text.splitlines()) < 60
-    for words in ("30 laws", "2 seeds", "4 faults", "sqlite", "python", "git", "bwrap", "µs to write and sync a page (median)"):
+    for words in (
+        "30 laws",
+        "2 seeds",
+        "4 faults",
+        "sqlite",
+        "python",
+        "git",
+        "bwrap",
+        "µs to write and sync a page (median)",
+    ):
         assert words in text
     assert {line.partition(":")[0] for line in said} >= {"simulate", "journal", "storage"}
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
