@@ -302,7 +302,8 @@ def forge_snapshot(loot: Loot) -> Named:
     ((n, run, seq, rules, body),) = loot.chance.sample(
         loot.ask("SELECT s.n, r.run, s.seq, s.rules, s.body FROM snapshot s JOIN run r ON r.n = s.n"), 1
     )
-    lie = replace(thaw(body), turn=0, waived=("everything",))
+    run_then = thaw(body)
+    lie = replace(run_then, turn=0, evidence=replace(run_then.evidence, waivers=("everything",)))
     head = loot.ask("SELECT hash FROM event WHERE id = ?", n * SEQS + seq)[0][0]
     digest = snapshot_digest(run, seq, head, rules, freeze(lie))
     loot.ask("UPDATE snapshot SET body = ?, hash = ? WHERE n = ?", freeze(lie), digest, n)
