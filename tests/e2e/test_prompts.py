@@ -31,12 +31,14 @@ def test_the_roles_of_build_are_told_what_they_need(yard: Yard) -> None:
     (yard.folder / "good.py").write_text(GOOD)
     write = f"cp {yard.folder}/$([ $FLYBALL_TURN = 2 ] && echo worse || echo good).py calc.py"
     critic = f"git status --short > {yard.folder}/status; echo OUTCOME: accepted"
-    told = prompts(yard, turns={"coder": write, "critic": critic})
+    told = prompts(yard, turns={"planner": "echo 1. Use plus.", "coder": write, "critic": critic})
     assert list(told) == ["planner", "coder", "critic"]
     for texts in told.values():
         assert all("# Task\n\nMake add() add\n" in text and PROOF in text for text in texts)
     first, fix = told["coder"]
     assert "You cannot change files" in told["planner"][0] and "You cannot change files" not in first
+    assert all("# The plan\n\n1. Use plus.\n" in text for text in (first, fix, told["critic"][0]))
+    assert "# The plan" not in told["planner"][0]
     assert "# Failing now" in first and "AssertionError" in first
     assert "The proof failed" in fix and fix.count("AssertionError") == 1
     assert "    OUTCOME: accepted\n    OUTCOME: rejected\n" in told["critic"][0]

@@ -64,6 +64,7 @@ def prompt(run: Run, act: e.Act, instructions: str = "") -> str:
         "Task": run.began.task,
         "Your role": f"You are the {role} in an unattended run: nobody is there to answer while you work. {_duty(run, role)}",
         "Instructions of this repository": instructions.strip(),
+        "The plan": run.talk.plan if role != "planner" else "",
         "What happened before": "\n\n".join(act.told),
         "Failing now": _failing(run, act),
         "Checks": _checks(run),

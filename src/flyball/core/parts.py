@@ -107,6 +107,7 @@ class Talk(Part, frozen=True, kw_only=True):
 
     notes: tuple[str, ...] = ()  # for the next turn
     message: str = ""  # the last turn's final message
+    plan: str = ""  # the planner's, for the turns that carry it out and judge it
     exit_signal: bool = False  # whether the last turn claimed to be done …
     indicators: tuple[str, ...] = ()  # … and by which indicators
     recent: tuple[str, ...] = ()  # the last turns, a line each, for questions and fresh sessions

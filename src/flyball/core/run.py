@@ -50,7 +50,6 @@ class Run(Struct, frozen=True, kw_only=True):
     iteration: int
     tree: str = ""
     spent: e.Usage = e.Usage()
-    plan: dict[str, Any] = {}
     findings: tuple[e.Finding, ...] = ()
     path: Path = Path()
     spending: Spending = Spending()

@@ -141,6 +141,7 @@ def _told_by(run: Run, act: e.Act | None, turn: e.TurnEnded, role: str, key: str
             played={**talk.played, key: talk.played.get(key, 0) + 1},
             sessions=sessions,
             message=turn.message or talk.message,
+            plan=turn.message if role == "planner" and turn.message else talk.plan,
             notes=(*undelivered, *talk.notes, *turn.notes),
             disputes=disputed(talk.disputes, run.findings, role, turn.claim.findings),
         ),

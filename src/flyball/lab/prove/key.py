@@ -19,10 +19,17 @@ from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness
 
 UNREAD = (  # what no decision reads
-    *("id", "machine", "settings", "began", "at", "entered_at", "acts", "questions", "plan", "child"),
+    *("id", "machine", "settings", "began", "at", "entered_at", "acts", "questions", "child"),
     *("path.previous", "path.answered_by", "evidence.baseline", "progress.error_text", "tries.reason"),
     *("checkout.sandbox", "checkout.base_tree", "checkout.changed", "checkout.lines", "checkout.excused"),
-    *("checkout.excused_lines", "checkout.certificate", "talk.sessions", "talk.notes", "talk.message"),
+    *(
+        "checkout.excused_lines",
+        "checkout.certificate",
+        "talk.sessions",
+        "talk.notes",
+        "talk.message",
+        "talk.plan",
+    ),
     *("talk.recent", "talk.exit_signal", "talk.indicators", "talk.played"),
 )
 READ = (  # what the key below holds in its own way
