@@ -123,3 +123,16 @@ def test_the_architecture_lists_the_packages_in_import_order() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     there = [name for name in ORDER if list((ROOT / "src/flyball").glob(f"{name}*"))]
     assert re.findall(r"^\| `(\w+)` \|", text, re.M) == there
+
+
+def test_the_patches_of_the_first_change_apply(tmp_path: Path) -> None:
+    """Each patch of docs/first-change.md fits the files as they are."""
+    patches = re.findall(r"```diff\n(.*?)```", (ROOT / "docs/first-change.md").read_text("utf-8"), re.S)
+    assert len(patches) == 6
+    for patch in patches:
+        for name in re.findall(r"^--- a/(.*)$", patch, re.M):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+        words = ["git", "apply", "--recount", "--unidiff-zero", "-"]
+        done = subprocess.run(words, cwd=tmp_path, input=patch, capture_output=True, text=True)
+        assert done.returncode == 0, f"{done.stderr}\n{patch}"
