@@ -16,7 +16,7 @@ from flyball.guard.commands.substitution import printed_text
 from flyball.guard.commands.walk import DEPTH_MOST, STAGES_MOST
 from flyball.guard.policy import parse
 from flyball.guard.tiers import RANK, exceeds, raise_to
-from flyball.guard.weakening import unlike
+from flyball.guard.weakening import trim_common
 
 TEXT = (Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")
 POLICY = parse(TEXT).get()
@@ -175,7 +175,7 @@ def test_a_second_reading_has_a_limit() -> None:
 def test_only_what_differs_in_the_middle_is_compared(
     before: str, after: str, rest: tuple[str, str, int]
 ) -> None:
-    old, new, start = unlike(list(before), list(after))
+    old, new, start = trim_common(list(before), list(after))
     assert ("".join(old), "".join(new), start) == rest
 
 

@@ -32,7 +32,7 @@ _DOUBTFUL = (
     ),
     *(";", "\\\n"),
 )
-"""By these later code could keep earlier tests from running or failing."""
+"""With these, later code can keep earlier tests from running or failing."""
 
 _REPLACED = re.compile(r"\.(?:assert|test)\w*\s*=(?!=)")
 _FLOW = re.compile(
@@ -56,7 +56,7 @@ def only_grew(old: str, new: str) -> bool:
 
 
 def _plain(lines: list[str], old: str) -> bool:
-    fresh = False  # whether a function or class of the new lines has begun
+    fresh = False  # has a function or class of the new lines begun?
     for line in lines:
         name = _NAMED.match(line)
         if name:
@@ -72,7 +72,7 @@ def _plain(lines: list[str], old: str) -> bool:
 
 
 def _takes_a_name(line: str, old: str) -> bool:
-    """An import after the tests could put something else in the place of a test, or of what is tested."""
+    """An import after the tests can replace a test, or what is tested."""
     if not line.startswith(("import ", "from ")):
         return False
     names = {*re.findall(r"\w+", line)} - {"import", "from", "as"}

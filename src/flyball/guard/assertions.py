@@ -1,4 +1,4 @@
-"""How much an assertion asserts: 3 an exact value, 2 a bound or a kind, 1 that there is something, 0 nothing.
+"""How strong an assertion is: 3 an exact value, 2 a bound or a type, 1 that there is something, 0 nothing.
 
 Read from the syntax tree in Python and from the line in other languages.
 """
@@ -93,7 +93,7 @@ _METHODS = {
 
 
 def strength(node: ast.AST) -> int | None:
-    """What an assertion in the tree is worth; None if the node is no assertion."""
+    """What an assertion in the tree is worth; None if the node is not an assertion."""
     if isinstance(node, ast.Assert):
         return of_test(node.test)
     if isinstance(node, ast.Call):
@@ -162,8 +162,8 @@ def _of_truth(test: ast.expr) -> int:
 
 
 def _mentions(node: ast.AST, *names: str) -> bool:
-    found = names_in(node)
-    return any(name in found for name in names)
+    known = names_in(node)
+    return any(name in known for name in names)
 
 
 def names_in(node: ast.AST) -> set[str]:
@@ -297,5 +297,5 @@ def _python_line(line: str) -> int | None:
 def _python_words(text: str) -> int | None:
     if re.match(r"assert\b", text):
         return STRONG if "==" in text else MIDDLE if re.search(r" in |<|>|!=", text) else WEAK
-    found = re.search(r"\b(assert\w+)\(", text)
-    return _METHODS.get(found.group(1), MIDDLE) if found else None
+    match = re.search(r"\b(assert\w+)\(", text)
+    return _METHODS.get(match.group(1), MIDDLE) if match else None

@@ -1,6 +1,6 @@
 """A change is one file of a diff: what happened to it, how much, and the lines if they are known.
 
-What is not known is None, never an empty list: a judge may then say that it has not seen the text.
+Unknown lines are None, never an empty list, so that the guard can tell the two apart.
 """
 
 import re
@@ -68,7 +68,7 @@ def churn(change: Change) -> int:
 
 
 def read_changes(value: object) -> tuple[Change, ...]:
-    """Changes from decoded JSON; raises msgspec.ValidationError on what is none."""
+    """Changes from decoded JSON; raises msgspec.ValidationError if they are not valid."""
     return msgspec.convert(value, tuple[Change, ...], strict=False)
 
 

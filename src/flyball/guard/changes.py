@@ -38,7 +38,7 @@ def judge_changes(
     existing_symlinks: Mapping[str, str] | None = None,
     texts: Texts | None = None,
 ) -> Verdict:
-    """The worst finding, with all of them. `texts` gives old and new text by path, which tells more than lines."""
+    """The worst finding, with all of them. `texts` gives the old and new text by path, for a closer look."""
     try:
         links = _links(changes, workspace, existing_symlinks or {})
         findings = tuple(
@@ -51,7 +51,7 @@ def judge_changes(
 
 
 def _links(changes: Sequence[Change], workspace: str, existing: Mapping[str, str]) -> Links:
-    """The links after the change: those that were, less the removed, plus the new and the moved."""
+    """The links that exist after the change."""
     after = dict(existing)
     for change in changes:
         if change.op == "delete":
@@ -115,7 +115,7 @@ def _one(change: Change, where: Place, policy: Policy, links: Links, texts: Text
 
 
 def _moved_link(change: Change, links: Links, policy: Policy) -> Iterable[Verdict]:
-    """A relative link leads elsewhere from another folder."""
+    """A relative link points elsewhere from another directory."""
     target = links.targets.get(links.key(change.path))
     if target is not None:
         yield from judge_kind(msgspec.structs.replace(change, op="symlink", target=target), links, policy)
@@ -136,7 +136,7 @@ def _secrets(path: str, lines: Sequence[tuple[int, str]]) -> Iterable[Verdict]:
 
 
 def added_lines(change: Change, text: tuple[str | None, str | None] | None) -> list[tuple[int, str]]:
-    """The added lines with their numbers; 0 where the number is not known."""
+    """The added lines with their numbers; 0 where it is unknown."""
     if text is not None and text[1] is not None:
         return list(difference(text[0] or "", text[1])[1])
     lines = change.added or ()

@@ -21,7 +21,7 @@ Tier = Literal["T0", "T3", "T2", "T1"]
 
 
 class Radius(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a run may reach. Above an `ask` a person is asked; at or above a `deny` it ends."""
+    """How much a run may change. Above an `ask` limit a person is asked; from a `deny` limit on it is denied."""
 
     files_ask: Count
     files_deny: Count
@@ -34,7 +34,7 @@ class Radius(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PathRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Paths that need a person or are refused. `also` adds to an inherited `match`."""
+    """Paths that need approval or are denied. `also` adds to an inherited `match`."""
 
     verdict: Decision
     reason: str
@@ -46,18 +46,18 @@ class PathRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return globs.folded(self.match + self.also)
 
     def covers(self, place: Place) -> bool:
-        """Does any name of the place match? Exemptions count only if the exact name has them."""
+        """Does any name of the place match? An exemption needs the exact name."""
         if self.except_ and place.exact and all(globs.matches(self.except_, name) for name in place.exact):
             return False
         return any(globs.matches(self.patterns(), name) for name in place.folded)
 
     def lies_below(self, place: Place) -> bool:
-        """Would turning this place into a link put other files where the rule looks?"""
+        """Would a link at this place put other files where the rule applies?"""
         return any(globs.leads_into(self.patterns(), name) for name in place.folded)
 
 
 class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Added lines that need a person, in the files named; `lines` are regular expressions."""
+    """Added lines that need approval, in these files; `lines` are regular expressions."""
 
     verdict: Decision
     reason: str
@@ -66,33 +66,33 @@ class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ops: tuple[Op, ...] = ()
     """Only for these kinds of change; all if empty."""
     unseen: bool = False
-    """Also where the lines are not known."""
+    """Also where the lines are unknown."""
 
     def covers(self, place: Place) -> bool:
         return any(globs.matches(globs.folded(self.files), name) for name in place.folded)
 
 
 class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the command guard takes from the project."""
+    """The project's settings for the command guard."""
 
     declared: tuple[str, ...] = ()
     protected_branches: tuple[str, ...] = ("main", "master")
     remotes: tuple[str, ...] = ("origin",)
     critical: tuple[str, ...] = ()
-    """CTO-7: a call that is refused by one of these rules ends the turn at once, and a person is asked."""
+    """CTO-7: a call that is denied by one of these rules ends the turn at once, and a person is asked."""
 
 
 class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What agents' tools get that are neither commands nor file edits; `named` goes by the tool's own name."""
+    """Verdicts on agents' tools that are neither commands nor file edits; `named` lists tools by name."""
 
     network: Decision = "ask"
     unknown: Decision = "ask"
     named: dict[str, Decision] = {}
-    """`*` stands for any letters. An `allow` here counts only for tools of the network and unknown ones."""
+    """`*` matches any text. An `allow` here counts only for network tools and unknown tools."""
 
 
 class TierRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What lifts a task to this tier: paths, rules of this policy by name, words in the plan."""
+    """What raises a task to this tier: paths, rules of this policy by name, words in the plan."""
 
     paths: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class TierRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything the guard goes by."""
+    """All rules of the guard."""
 
     name: str
     radius: Radius
@@ -127,7 +127,7 @@ class Policies(msgspec.Struct, frozen=True):
 
 
 def parse(text: str, base: Policies | None = None) -> Policies:
-    """The policies of a TOML text, over those of `base`. One sentence says what is wrong with it."""
+    """The policies of a TOML text, over those of `base`. A ConfigError says what is wrong."""
     tables = _tables(text)
     raw: dict[str, dict[str, Any]] = {}
     if base is not None:
@@ -153,7 +153,7 @@ def _tables(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _in_order(tables: Mapping[str, dict[str, Any]], known: set[str]) -> list[str]:
-    """Parents before children; a circle or an unknown parent is refused."""
+    """Parents before children; a circle or an unknown parent is an error."""
     order: list[str] = []
     while len(order) < len(tables):
         ready = [

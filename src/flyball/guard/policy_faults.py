@@ -18,7 +18,7 @@ _RULE = ("verdict", "reason", "match")
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """`key` is the way to it, `line` where it stands (0 where nobody can tell)."""
+    """`key` and `line` say where it is (line 0 if unknown)."""
 
     key: str
     line: int
@@ -26,18 +26,18 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 def faults(text: str, base: Policies) -> list[Fault]:
-    """Everything that is wrong with a policy file; empty if `parse` takes it."""
+    """Everything that is wrong with a policy file; empty if `parse` accepts it."""
     try:
         held = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"line (\d+)", str(error))
         return [Fault("", int(line[1]) if line else 0, f"Not valid TOML: {error}.")]
-    found = [Fault(key, line_of(text, key), message) for key, message in _of_file(held, base)]
-    return found or _last(text, base)
+    all_faults = [Fault(key, line_of(text, key), message) for key, message in _of_file(held, base)]
+    return all_faults or _last(text, base)
 
 
 def _last(text: str, base: Policies) -> list[Fault]:
-    """What only shows once everything is put together: a rule of its own that lacks something, a bad pattern."""
+    """Faults that show only when all is put together: an incomplete rule, a bad pattern."""
     try:
         parse(text, base)
     except ConfigError as error:
@@ -71,7 +71,7 @@ def _of_file(held: Mapping[str, Any], base: Policies) -> Iterator[tuple[str, str
 def _incomplete(
     name: str, own: Mapping[str, Any], named: Mapping[str, Any], base: Policies
 ) -> Iterator[tuple[str, str]]:
-    """A rule that no other policy has must say all that a rule needs."""
+    """A rule that no other policy has must be complete."""
     for table, needed in (("paths", _RULE), ("lines", (*_RULE[:2], "files", "lines"))):
         known = {rule for policy in base.named.values() for rule in getattr(policy, table)}
         known |= {rule for other, held in named.items() if other != name for rule in _rules(held, table)}
@@ -210,7 +210,7 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
-# ---- where it stands -------------------------------------------------------------------------------------
+# ---- the line of a key -------------------------------------------------------------------------------------
 
 _HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+\s*(?:#.*)?")
 _KEY = re.compile(r"\s*((?:[\w-]+|\"[^\"]+\"|'[^']+')(?:\s*\.\s*(?:[\w-]+|\"[^\"]+\"|'[^']+'))*)\s*=")

@@ -30,7 +30,7 @@ def judge_paths(change: Change, where: Place, policy: Policy) -> Iterable[Verdic
 
 
 def _is_public(change: Change) -> bool:
-    """A certificate or public key, seen in full: not a secret whatever the file is called."""
+    """A certificate or public key, with its full text: not a secret, whatever the file name."""
     text = "\n".join(change.added or ())
     return bool(_PUBLIC.search(text)) and "PRIVATE" not in text and change.op in ("add", "modify")
 
@@ -84,13 +84,13 @@ def _has_manifest(folder: str, manifests: Sequence[str], known: Iterable[str]) -
 
 
 def judge_collisions(changes: Sequence[Change], files: Sequence[str]) -> Iterable[Verdict]:
-    """Two names that are one name on some disks, though they are written differently."""
-    seen: dict[str, tuple[str, str]] = {}
+    """Two names that are the same on some file systems."""
+    names: dict[str, tuple[str, str]] = {}
     for change, file in zip(changes, files, strict=True):
         if change.op == "delete":
             continue
         name = change.path.replace("\\", "/").rpartition("/")[2]
-        other, as_written = seen.setdefault(fold_path(file), (file, name))
+        other, as_written = names.setdefault(fold_path(file), (file, name))
         if other != file or as_written != name:
             yield Verdict(
                 "ask", "name-collision", f"{file} and {other} are the same name on some disks.", file
@@ -98,7 +98,7 @@ def judge_collisions(changes: Sequence[Change], files: Sequence[str]) -> Iterabl
 
 
 def judge_bare_repos(files: Sequence[str]) -> Iterable[Verdict]:
-    """HEAD beside objects, refs or config is a repository, whatever its folder is called."""
+    """HEAD beside objects, refs or config is a repository, whatever the name of its directory."""
     tails: Mapping[str, str] = {file: fold_path(file) for file in files}
     for file, folded in tails.items():
         folder, _, name = folded.rpartition("/")

@@ -112,7 +112,7 @@ def _ends_at_import(text: str) -> bool:
 
 
 def _at_import(body: Sequence[ast.stmt]) -> Iterable[ast.stmt]:
-    """Statements that run when the module is imported; not what only its own program runs."""
+    """Statements that run when the module is imported; not those under `if __name__ == "__main__"`."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_main(node):
             continue

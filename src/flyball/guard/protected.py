@@ -13,7 +13,7 @@ OWN_FOLDERS = (".local/state/flyball/", ".config/flyball/")
 
 
 def judge_place(where: Place, *, link: bool = False) -> Iterable[Verdict]:
-    """The verdicts on a path as such, whatever is done to it."""
+    """The verdicts on a path, whatever is done to it."""
     odd = oddity(where.shown)
     if odd:
         word: Decision = "deny" if "\0" in where.shown or not where.shown.strip() else "ask"
@@ -85,10 +85,10 @@ def _hardlink(change: Change, links: Links, policy: Policy) -> Iterable[Verdict]
 
 def _through(change: Change, reached: Place, policy: Policy) -> Iterable[Verdict]:
     """A link is judged as a write to what it leads to. Only a deny counts."""
-    for found in judge_place(reached, link=True):
-        if found.verdict == "deny":
-            reason = f"{change.path} links to {change.target or target_of(change)}: {found.reason}"
-            yield Verdict("deny", found.rule, reason, change.path)
+    for verdict in judge_place(reached, link=True):
+        if verdict.verdict == "deny":
+            reason = f"{change.path} links to {change.target or target_of(change)}: {verdict.reason}"
+            yield Verdict("deny", verdict.rule, reason, change.path)
     for name, rule in policy.paths.items():
         if rule.verdict == "deny" and rule.covers(reached):
             yield _about(change, "deny", name, f"links to {change.target}. {rule.reason}")

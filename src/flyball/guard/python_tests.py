@@ -42,7 +42,7 @@ TOLERANCES = frozenset(
 
 
 class Test(msgspec.Struct, frozen=True):
-    """One test, as it matters here. `dodges` are the ways in which it avoids to fail."""
+    """One test, as it matters here. `dodges` are the ways in which it avoids failing."""
 
     name: str
     line: int
@@ -67,14 +67,14 @@ _TELLING = frozenset({ast.Assign, ast.Call, *FUNCTIONS})
 class Module(msgspec.Struct, frozen=True):
     tests: dict[str, Test]
     dodges: dict[str, int]
-    """Ways in which the whole file avoids to fail, with the line."""
+    """Ways in which the whole file avoids failing, with the line."""
 
 
 @lru_cache(maxsize=64)
 def read(text: str) -> Module | None:
     """The tests of a file; None if it is not Python.
 
-    What a turn leaves is what the next one starts from, so the texts read last are remembered.
+    Each turn starts from the text that the last one left, so recent results are cached.
     """
     tree = parsed(text)
     if tree is None:
@@ -103,14 +103,14 @@ def _functions(body: Sequence[ast.stmt], owner: str) -> Iterable[tuple[str, Func
 
 def _helpers(tree: ast.Module, within: Within) -> dict[str, int]:
     """Functions that assert for a test, with what one call of them is worth."""
-    found: dict[str, int] = {}
+    helpers: dict[str, int] = {}
     for _, function in _functions(tree.body, ""):
         if not function.name.startswith("test"):
             asserting = [node for node in within[function] if type(node) in _ASSERTING]
             worth = sum(w for node in asserting if (w := strength(node)) is not None)
             if worth or function.name.startswith(("assert", "check", "verify", "expect")):
-                found[function.name] = worth
-    return found
+                helpers[function.name] = worth
+    return helpers
 
 
 def _tables(tree: ast.Module) -> dict[str, int]:
@@ -284,7 +284,7 @@ _USUAL = {
     "assert_allclose": {"rtol": "0.0000001", "atol": "0"},
     "assertAlmostEqual": {"places": "7", "delta": "0.0000001"},
 }
-"""How exact a comparison is if nothing is said."""
+"""The default tolerances of comparisons."""
 
 
 def _usual(node: ast.Call) -> Iterable[tuple[str, str, Decimal]]:
@@ -341,7 +341,7 @@ def _module_dodges(tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterable[tuple
 
 
 def _overwritten(tree: ast.Module) -> Iterable[tuple[str, int]]:
-    """A test whose name is later given to something else: it is never run."""
+    """A test whose name is later assigned to something else: it never runs."""
     tests: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):

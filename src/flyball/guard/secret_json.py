@@ -1,6 +1,6 @@
-"""What is hidden in a line of JSON is hidden within its strings, so that the line stays JSON.
+"""A secret in a line of JSON is redacted inside its strings, so that the line stays valid JSON.
 
-Law: whatever is replaced in the spans of `within_strings` by letters, a line that was JSON is JSON.
+Law: if only the spans of `within_strings` are replaced, by letters, a line that was JSON stays JSON.
 """
 
 import json
@@ -42,7 +42,7 @@ def within_strings(text: str, spans: Iterable[Span]) -> list[list[Span]]:
 
 
 def _joined(parts: list[Span]) -> bool:
-    """Does nothing stand between the parts? Then no line of them was JSON, and they are one."""
+    """Is there nothing between the parts? Then none of their lines was JSON, and they are one."""
     return len(parts) > 1 and all(a[1] == b[0] for a, b in pairwise(parts))
 
 

@@ -1,6 +1,6 @@
-"""The forms in which a secret stands in a line: after which signs, in which files, in which commands.
+"""Patterns for where a secret can be in a line: after which characters, in which files, in which commands.
 
-The group `value` is what may be the secret; whether it is one, `secret_words` decides.
+The group `value` may be the secret; `secret_values` decides whether it is one.
 """
 
 import re
@@ -52,7 +52,7 @@ _ROUGHLY = (
 
 
 def hints(line: str) -> bool:
-    """Does HINT occur? Asked of every line, so roughly first, then in small letters: that is ten times as fast."""
+    """Does HINT match? Every line is asked, so a rough test comes first: that is ten times as fast."""
     if line.isascii() and not any(map(line.lower().__contains__, _ROUGHLY)):
         return False
     found = _HINT_IN_SMALL.search(line.lower()) if line.isascii() else HINT.search(line)
@@ -77,7 +77,7 @@ ANY_LOGIN = re.compile(r"[\w.@-]{0,60}:(?P<value>[^\s\"'`,;<>\\/:@]{4,200})@")
 ANY_OPTION = re.compile(
     r"(?<![\w-])(?:-[A-Za-z]{0,4}[uUpPak]|--user)[ =]{0,2}\\{0,8}[\"'`]?(?:[\w.@-]{1,60}:)?" + _UNREAD
 )
-"""What could be a secret, by its place or its looks alone, where there is too much to weigh."""
+"""What could be a secret by its place or its form alone, for texts that are too large to check in detail."""
 OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$@.-")
 QUOTED = r"(?:[bBrRuUfFnNlL@$]{0,2})(?P<q>\\?[\"'`])(?P<value>(?:(?!(?P=q))[^\n]){1,4096}?)(?P=q)"
 TYPE = r"(?:\s*:\s*(?:&\s*)?(?:'static\s+)?[A-Za-z][\w\[\]., |?<>&]{0,40}?)?"
@@ -97,7 +97,7 @@ GIVEN = re.compile(
     r"(?:[\"'`]\s*,|\s*\(|[\"'`)\]]{0,3}\s*(?:\|\||\?\?|\bor\b)|[\"'`]?,?\s+value\s*=)\s*" + QUOTED
 )
 BARE = re.compile(r"[\"'\]`]{0,2}\s*(?:=>|:=|=(?!=)|:)\s*(?P<value>[^\s\"'`,;<>]{6,1024})")
-"""Two signs of equality compare. Without quotes that is with another name, and no value."""
+"""`==` compares: without quotes the right side is another name, not a value."""
 OPTION = re.compile(r"[ =]+[\"']?(?P<value>[^\s\"'-][^\s\"']{5,})")
 SPACED = re.compile(r"\s+(?P<value>[A-Za-z0-9+/_-]{20,}={0,2})(?=[\s\"']|$)")
 PAIR = re.compile(r"\s{0,20}(?:=\s{0,20})?[(\[]\s*[\"'][^\"']{0,200}[\"']\s*,\s*" + QUOTED)
@@ -115,7 +115,7 @@ FALLBACK = re.compile(r":?[-=](?P<value>[^}\s]{6,})\}")
 ASKS = re.compile(
     r"(?i)(?:get|fetch|load|read|find|has|is|lookup|validate|check|verify|list|delete|create)_?[A-Z_a-z]"
 )
-"""A function of such a name is given the name of a secret, not the secret."""
+"""A function with such a name takes the name of a secret, not the secret."""
 PHRASE = re.compile(
     r"(?i)(?:mnemonic|seed[_ -]?phrase|"
     r"recovery[_ -]?phrase)\w*[\"']?\s*[:=]\s*[\"']?(?P<value>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})"
@@ -181,7 +181,7 @@ WALLET = re.compile(
 UNNAMED = re.compile(
     r"(?<![\w./-])(?P<prefix>[a-z][a-z0-9]{1,11}(?:[_-][a-z0-9]{2,10}){0,2})[_-](?P<value>[A-Za-z0-9]{30,256})(?![\w])"
 )
-"""The way in which providers of today write tokens: a short word, and a long run of letters and digits."""
+"""The usual form of tokens today: a short word, then a long run of letters and digits."""
 CLIENT = re.compile(r"(?i)(?:client|bot|api|sdk|login|fernet)\(\s*b?[\"'](?P<value>[\w+/-]{32,256}=?)[\"']")
 PUBLIC_PREFIX = re.compile(
     r"^(?:pk|phc|pub\w*|publishable|ids?|msg|toolu|srvtoolu|resp|call|chatcmpl|req|evt|file|user|org|cus|run|thread|"
@@ -196,7 +196,7 @@ KEYSTORE = re.compile(
     r"(?:(?:^\+?|:)_(?:auth|authToken|password)\s*=|npmAuthIdent[\"']?:)\s*[\"']?(?P<value>[^\s\"'$<{]{8,})"
 )
 HEAD = re.compile(r"(?:#define\s+|(?:^|[\s{(]):)$")
-"""What may stand before a setting whose value only a blank sets off."""
+"""What may come before a setting whose value follows after a space."""
 DATA_URL = re.compile(
     r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=]+|\b(?:sha(?:1|256|384|512)|md5)[-:=][A-Za-z0-9+/=]{20,}"
 )
@@ -210,7 +210,7 @@ def has_data(line: str) -> bool:
 JOINED = re.compile(
     r"(?<=[\w-])\\?[\"'`]\s{0,40}(?:(?:\+|\.\.?|<>|&|,)\s{0,40})?[fbru]?\\?[\"'`](?=[\w+/=-])"
 )
-"""Where two literals become one."""
+"""Where two string literals are joined."""
 B64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{24,4096}={0,2}")
 HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}){20,2048}(?![0-9A-Fa-f])|(?:\\x[0-9A-Fa-f]{2}){20,2048}")
 ESCAPED = re.compile(r"\\([\"'/\\ntr])")

@@ -1,4 +1,4 @@
-"""Is this name one that secrets go by, and is this value one that a secret would have?
+"""Does this name suggest a secret, and does this value look like one?
 
 Only integers decide: lengths, kinds of characters, how much of the value reads as words.
 """
@@ -14,7 +14,7 @@ PASSWORDS = word_set("""
     mypass mailpass smtppass rootpass ftppass adminpass passwords kennwort
 """)
 LAST_ONLY = word_set("pass pw psk pat auth sas jwt cookie webhook dsn bearer")
-"""Words that mean a secret only where a name ends with them."""
+"""Words that suggest a secret only at the end of a name."""
 TELLING = word_set("""
     secret token apikey credential credentials bearer jwt authtoken accesstoken secretkey accesskey
     privatekey authkey apitoken pat clientsecret sessionid auth authorization sas dsn creds cred
@@ -33,7 +33,7 @@ PLAIN_KEYS = word_set("""
     dedup registry storage state translation message i18n label feature index unique composite candidate natural
     surrogate hash range routing ordering order search
 """)
-"""Keys that open nothing."""
+"""Keys that are not secret."""
 PASSIVE_ENDINGS = word_set("""
     id ids name names url uri urls path paths file files filename type types count field fields
     label header headers prefix suffix hash hashed length len size ttl expiry expires expiration
@@ -55,7 +55,7 @@ _SAID = re.compile(
     r"insert[-_ ]|redacted|not[-_ ]?(?:a[-_ ]?)?(?:real|secret|set)|x{4,}|\*{3,}|\.{3}|foobar|"
     r"goes[-_ ]?here|^<|<\w[\w -]*>|>$"
 )
-"""Words by which a value says that it is none, however long it is."""
+"""Words that mark a value as a placeholder, however long it is."""
 _DUMMY = re.compile(
     r"(?i)fake|[-_ ]your|\bmy[-_ ]|^my(?:pass|pw|secret|token|key|api|db|app|user)\w*$|replace|todo|fixme|\btbd\b|lorem|dev[-_]?only|\bfoo|\bbar\b|test|mock|stub|"
     r"invalid|unused|"
@@ -82,7 +82,7 @@ _LOOKUP = re.compile(
 )
 _PATH = re.compile(r"^/[\w.~-]*(?:/|$)")
 _PUBLIC = re.compile(r"^(?:0x[0-9a-fA-F]{40}$|pk[._]|phc_|sb_publishable_|age1|AAAA[BCE][23]|ssh-)")
-"""What its provider gives out for everybody to see."""
+"""Values that are public."""
 _HASHED = re.compile(
     r"^(?:\$(?:2[abxy]|argon2\w*|5|6|1|apr1|scrypt)\$|pbkdf2[_:]|scrypt:|bcrypt|sha\d+[-:$]|md5[-:$]|\{S?SHA)"
 )
@@ -105,11 +105,11 @@ def kind_of(name: str) -> str:
         return ""
     if parts[-1] in LAST_ONLY:
         return "password" if parts[-1] in PASSWORDS else "token"
-    told = [part for part in parts if part not in LAST_ONLY]
-    if any(part in PASSWORDS or part.endswith(("password", "passwd", "passphrase")) for part in told):
+    others = [part for part in parts if part not in LAST_ONLY]
+    if any(part in PASSWORDS or part.endswith(("password", "passwd", "passphrase")) for part in others):
         return "password"
     if _is_key(parts) or any(
-        part in TELLING or part.endswith(("secret", "token", "apikey")) for part in told
+        part in TELLING or part.endswith(("secret", "token", "apikey")) for part in others
     ):
         return "token"
     return "key" if parts[-1] == "key" and not PLAIN_KEYS.intersection(parts) else ""
@@ -134,18 +134,18 @@ def is_secret_value(value: str, kind: str) -> bool:
 
 
 def _is_dense(value: str) -> bool:
-    """Small and capital letters and digits, and nowhere for long the same kind: no name is written so."""
+    """Lower and upper case letters and digits, well mixed: no name looks like that."""
     kinds = (any(map(str.islower, value)), any(map(str.isupper, value)), any(map(str.isdigit, value)))
     return all(kinds) and len(_CAMEL.findall(value)) * 7 >= len(value) * 2
 
 
 def is_token_body(value: str) -> bool:
-    """Is this, with nothing but a prefix to go by, a token?"""
+    """Is this a token, judged without a name?"""
     return _is_dense(value) and is_random(value) and not is_stand_in(value)
 
 
 def _is_noise(value: str) -> bool:
-    """Blanks stand in sentences; among as many signs and digits as these they stand in a key."""
+    """Text with spaces is usually a sentence; with this many symbols and digits it is a key."""
     marks = sum(1 for c in value if not c.isalnum() and c not in " ,.'\"()-")
     return len(value) >= 24 and marks * 8 >= len(value) and worded(value) * 4 < len(value)
 
@@ -162,7 +162,7 @@ def is_stand_in(value: str) -> bool:
 
 
 def is_weak(value: str) -> bool:
-    """A password that only stands for one; a word in a place where passwords go is one unless it says so."""
+    """A placeholder password. A plain word in the place of a password counts as one, unless it is a known placeholder."""
     names_itself = re.search(r"(?i)pass|secret|token|key|user|pwd", value) is not None
     plain = value.isalpha() and not names_itself and not _DUMMY.search(value) and len(value) >= 6
     return not plain and is_stand_in(value)

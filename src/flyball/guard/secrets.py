@@ -1,6 +1,6 @@
-"""Secrets in text: the shapes that providers give their credentials, and literals beside a telling name.
+"""Finds secrets in text: credentials of known providers, and literals beside a name that suggests a secret.
 
-What the change guard refuses and what is hidden from journals and screens goes by the same rules.
+The change guard denies by the same rules by which journals and screens are redacted.
 """
 
 import base64
@@ -19,29 +19,29 @@ from flyball.guard.secret_values import is_monotonous, is_secret_value, is_token
 
 WINDOW = 10_000
 OVERLAP = 500
-"""A longer line is read in windows, each of which begins a little before the last one ended."""
+"""A longer line is read in overlapping windows."""
 
 DEEPEST = 120
-"""A name further than this from the beginning of a run without blanks or quotes is not looked at."""
+"""A name further than this from the start of a run without spaces or quotes is ignored."""
 
 MOST_TOIL = 48_000
-"""So much of every million characters is weighed with care (see `toil`); of the rest all that could be is hidden."""
+"""How much of a million characters is checked in detail (see `toil`). In the rest, everything suspicious is redacted."""
 
 AGAIN, AGAIN_AT_LEAST = 2, 2_000
-"""Values that lie in one another are weighed again, for so many times the line's length; then they are secrets."""
+"""Nested values are checked again up to this many times the line's length; beyond that they count as secrets."""
 
 LONGEST_NAME = 200
 
 URLS = ("://", "jdbc:oracle", "@tcp(", "@unix(")
-"""No address with a password is without one of these."""
+"""Every URL with a password contains one of these."""
 
 MOST_ESCAPED = 3
-"""So often may a text have been put into a string of another."""
+"""How often a text may be escaped inside another string."""
 
 BLANKS = {"n": "\n", "r": "\n", "t": "\t"}
 
 LOGIN_FILES = ("netrc", "pgpass", "htpasswd")
-"""Every line of these is a login."""
+"""Every line of these files is a login."""
 
 
 class Secret(NamedTuple):
@@ -53,7 +53,7 @@ class Secret(NamedTuple):
 
 
 def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
-    """The rule by which a line holds a secret, or None. With `diff` a removed line is no new leak."""
+    """The rule by which a line holds a secret, or None. With `diff` a removed line does not count."""
     if diff and line[:1] == "-" and line[:5] != "-----":
         return None
     text = line[1:] if diff and line[:1] in "+ " else line
@@ -64,15 +64,15 @@ def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
 
 
 def find_secrets(text: str, path: str = "", *, most: int = MOST_TOIL) -> list[Secret]:
-    """Every secret in a text, in order; overlapping ones are one, by the rule of the first."""
-    secret = _merged(_everywhere(path, text, _Care(text, most)))
-    parts = within_strings(text, [(one.start, one.end) for one in secret])
-    return _merged(Secret(one.rule, *part) for one, some in zip(secret, parts, strict=True) for part in some)
+    """Every secret in a text, in order. Overlapping ones are one, with the rule of the first."""
+    secrets = _merged(_everywhere(path, text, _Care(text, most)))
+    parts = within_strings(text, [(one.start, one.end) for one in secrets])
+    return _merged(Secret(one.rule, *part) for one, some in zip(secrets, parts, strict=True) for part in some)
 
 
-def _merged(secret: Iterable[Secret]) -> list[Secret]:
+def _merged(secrets: Iterable[Secret]) -> list[Secret]:
     kept: list[Secret] = []
-    for one in sorted(secret, key=lambda f: (f.start, -f.end)):
+    for one in sorted(secrets, key=lambda f: (f.start, -f.end)):
         if not kept or one.start >= kept[-1].end:
             kept.append(one)
         else:
@@ -91,7 +91,7 @@ def redact(text: str, path: str = "", *, most: int = MOST_TOIL) -> str:
 
 
 class _Care:
-    """What is left of the care that a text is given: a text of nothing but names must not hold everything up."""
+    """The budget for checking a text in detail: a text full of names must not block everything."""
 
     def __init__(self, text: str, most: int) -> None:
         self.left = most * max(len(text), 1_000_000) // 1_000_000
@@ -102,13 +102,13 @@ class _Care:
 
 
 def toil(line: str) -> int:
-    """How much there is to weigh in a line: itself, what may be encoded, and above all every telling name."""
+    """The cost of checking a line: itself, what may be encoded, and most of all every name that suggests a secret."""
     names = len(patterns.CORE.findall(line)) + line.count("-u") if patterns.hints(line) else 0
     return 1 + 2 * len(patterns.B64.findall(line)) + 3 * names + 2 * (names > 0)
 
 
 def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[Secret]:
-    """Lines end where a stream's do: other signs that end a line may stand within JSON."""
+    """Lines end at "\\n" only: other line breaks may be part of JSON."""
     yield from _private_keys(text)
     start = 0
     for line in text.split("\n"):
@@ -122,7 +122,7 @@ def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[S
 
 
 def _hastily(text: str, start: int) -> Iterable[Secret]:
-    """From here on, all that could be a secret, unweighed."""
+    """From here on, everything that could be a secret, without a closer check."""
     rest = text[start:]
     for secret in _providers(rest):
         yield Secret(secret.rule, start + secret.start, start + secret.end)
@@ -132,7 +132,7 @@ def _hastily(text: str, start: int) -> Iterable[Secret]:
 
 
 def _as_written(path: str, line: str, care: _Care, depth: int) -> Iterable[Secret]:
-    """In a line as it is, and in what it says if it is escaped: agents speak in lines of JSON."""
+    """In a line as it is, and in its unescaped text: agents write lines of JSON."""
     escaped = depth < MOST_ESCAPED and "\\" in line and patterns.ESCAPED.search(line) is not None
     if escaped:
         yield from _unescaped(path, line, care, depth)
@@ -159,7 +159,7 @@ def _unescaped(path: str, line: str, care: _Care, depth: int) -> Iterable[Secret
 
 
 def could_hold_secret(path: str, line: str) -> bool:
-    """No rule finds anything in a line without one of these; most lines have none."""
+    """A quick test: no rule matches a line without one of these."""
     return (
         patterns.RUN.search(line) is not None
         or any(map(line.__contains__, URLS))
@@ -181,7 +181,7 @@ def _in_line(path: str, line: str) -> Iterable[Secret]:
 
 
 def _only_named(secret: Secret, path: str, line: str) -> bool:
-    """Code that looks for a key's header holds no key."""
+    """Code that searches for a key's header contains no key."""
     bare = "\\n" not in line[secret.end :] and secret.end - secret.start < 60
     return bare and bool(patterns.CODE.search(path)) and bool(patterns.HEADER_CHECK.search(line))
 
@@ -214,10 +214,10 @@ def _providers(line: str) -> Iterable[Secret]:
 
 
 def _is_example(token: str) -> bool:
-    """A token that says of itself that it is none."""
+    """A token that is marked as an example."""
     low = token.lower()
     body = max(re.split(r"[_.-]", token), key=len)
-    said = (
+    marks = (
         "example",
         "xxxx",
         "placeholder",
@@ -230,7 +230,7 @@ def _is_example(token: str) -> bool:
         "fake",
     )
     return (
-        any(word in low for word in said)
+        any(word in low for word in marks)
         or is_monotonous(body, fold=False)
         or patterns.KNOWN_EXAMPLE in token
     )
@@ -269,7 +269,7 @@ def _urls(line: str) -> Iterable[Secret]:
 
 
 def _unnamed(path: str, line: str) -> Iterable[Secret]:
-    """A token of a provider nobody has a rule for."""
+    """A token of an unknown provider."""
     if patterns.LONG_RUN.search(line) is None or patterns.LOCKS.search(path):
         return
     for match in patterns.UNNAMED.finditer(line):
@@ -325,12 +325,12 @@ def _named(path: str, line: str) -> Iterable[Secret]:
 
 
 def _is_near_space(line: str, start: int) -> bool:
-    """Names in the midst of a long run of characters belong to data."""
+    """A name inside a long run of characters is part of data."""
     return start < DEEPEST or patterns.SPACE.search(line, start - DEEPEST, start) is not None
 
 
 class _Again:
-    """How much of a line may still be weighed that was weighed before."""
+    """How much of a line may still be checked twice."""
 
     def __init__(self, length: int) -> None:
         self.left, self.until = AGAIN * length + AGAIN_AT_LEAST, 0
@@ -351,7 +351,7 @@ def _start_of_name(line: str, at: int) -> int:
 def _beside(
     name: str, kind: str, line: str, start: int, end: int, code: bool, again: _Again
 ) -> Iterable[Secret]:
-    """What stands after a telling name, in each of the ways in which a value can."""
+    """What follows a name that suggests a secret, in each form that a value can have."""
     before = line[:start][-2:]
     tails = [patterns.ASSIGNED, patterns.GIVEN, patterns.SET_OFF, patterns.PLIST, patterns.NUMBER]
     if name.lower().endswith(("auth", "credentials", "creds")):
@@ -477,7 +477,7 @@ def _encoded(match: re.Match[str], decoded: str | None) -> Iterable[Secret]:
 
 
 def _in_pieces(line: str) -> Iterable[Secret]:
-    """Each piece of a token that a line puts together: what stands between them stays."""
+    """The pieces of a token that a line joins; the text between them stays."""
     seams = [match.span() for match in patterns.JOINED.finditer(line)]
     if not seams:
         return
@@ -494,7 +494,7 @@ def _in_pieces(line: str) -> Iterable[Secret]:
 
 
 def _pieces(line: str, seams: list[tuple[int, int]]) -> tuple[list[int], list[tuple[int, int]]]:
-    """What stands between the seams, and where each begins once they are gone."""
+    """The pieces between the seams, and where each begins without them."""
     kept = [(a, b) for (_, a), (b, _) in pairwise([(0, 0), *seams, (len(line), 0)]) if a < b]
     return [0, *accumulate(end - start for start, end in kept)][:-1], kept
 

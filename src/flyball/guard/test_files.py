@@ -64,7 +64,7 @@ def is_named(path: str) -> bool:
 
 
 def is_near_test(path: str) -> bool:
-    """A test or code that tests lean on: weakening can hide in either."""
+    """A test, or code that tests use: either can be weakened."""
     return is_test(path) or is_conftest(path) or (bool(_FOLDER.search(path)) and language(path) != "other")
 
 

@@ -31,19 +31,19 @@ def tier_of(
     if over_cost:
         reasons.append(("T2", "The cost estimate is over the threshold."))
     tier: Tier = "T3"
-    for found, _ in reasons:
-        tier = raise_to(tier, found)
-    why = tuple(dict.fromkeys(reason for found, reason in reasons if found == tier))
+    for other, _ in reasons:
+        tier = raise_to(tier, other)
+    why = tuple(dict.fromkeys(reason for other, reason in reasons if other == tier))
     return tier, why or ("Can be undone, and changes nothing sensitive.",)
 
 
 def raise_to(tier: Tier, at_least: Tier) -> Tier:
-    """The higher of two tiers: nothing lowers one but a person."""
+    """The higher of two tiers: only a person can lower one."""
     return max(tier, at_least, key=lambda one: RANK[one])
 
 
 def exceeds(tier: Tier, approved: Tier) -> bool:
-    """Has a run turned out higher than what was approved?"""
+    """Is the tier higher than what was approved?"""
     return RANK[tier] > RANK[approved]
 
 

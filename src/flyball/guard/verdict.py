@@ -25,11 +25,11 @@ class Verdict(msgspec.Struct, frozen=True):
     file: str = ""
     line: int = 0
     findings: tuple[Verdict, ...] = ()
-    """Everything that was found, where this is the worst of several."""
+    """All findings, where this is the worst of several."""
 
     @property
     def waivable(self) -> bool:
-        """Can a person approve it all the same?"""
+        """Can a person approve it?"""
         return not any(v.verdict == "deny" and v.rule in NOT_WAIVABLE for v in (self, *self.findings))
 
 

@@ -53,7 +53,7 @@ _OWNED = Lazy(
 
 
 def config_faults(path: str, removed: Sequence[str] | None, added: Sequence[str] | None) -> Iterable[str]:
-    """What a change of configuration takes from the tests."""
+    """How a change of configuration weakens the tests."""
     known = _FILES.search(path) or _CHECKED.search(path)
     if not known or (removed is None and added is None):
         return
@@ -83,7 +83,7 @@ def _numbers(lines: Sequence[str]) -> dict[str, Decimal]:
 
 
 def _kept(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Every line that went is there again, with nothing taken from it or with a higher threshold."""
+    """Is every removed line there again, complete or with a higher threshold?"""
     return all(any(_covers(after, before) for after in new) for before in old if _OWNED.search(before))
 
 

@@ -22,7 +22,7 @@ def line_faults(
     *,
     is_new: bool = False,
 ) -> Iterable[str]:
-    """What these lines take from the tests of a file; `elsewhere` are the tests that other files gained."""
+    """How these lines weaken the tests of a file; `elsewhere` are tests that other files gained."""
     tongue = language(path)
     removed, added = _code(removed, tongue), _code(added, tongue)
     yield from _switched_off(removed, added, tongue, is_new)
@@ -47,7 +47,7 @@ def _code(lines: Sequence[str], tongue: Language) -> list[str]:
 def _switched_off(
     removed: Sequence[str], added: Sequence[str], tongue: Language, is_new: bool
 ) -> Iterable[str]:
-    """Marks that keep tests from running; in a new file only those that hold whatever happens."""
+    """Marks that keep tests from running; in a new file only unconditional ones."""
     before, after = _without_texts(removed, tongue), _without_texts(added, tongue)
     if patterns.more_lines(patterns.SKIPS[tongue], before, after):
         yield "a test is skipped"
@@ -67,7 +67,7 @@ _TEXT = Lazy(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
 def _without_texts(lines: Sequence[str], tongue: Language) -> list[str]:
-    """What stands in quotes is text, not a mark; but Catch2 writes its marks as text."""
+    """Quoted text is no mark, except in Catch2, which writes its marks as text."""
     return list(lines) if tongue == "cpp" else [_TEXT.sub('""', line) for line in lines]
 
 
@@ -88,12 +88,12 @@ def _idle_catches(lines: Sequence[str]) -> int:
 
 def names_of_tests(lines: Iterable[str], tongue: Language = "other") -> list[str]:
     """The tests that these lines define; Go's have a capital letter."""
-    found: list[str] = []
+    names: list[str] = []
     for line in lines:
         match = patterns.NAMES.search(line)
         if match:
-            found.append(next(name for name in match.groups() if name is not None))
-    return [name for name in found if tongue != "go" or name[:1].isupper()]
+            names.append(next(name for name in match.groups() if name is not None))
+    return [name for name in names if tongue != "go" or name[:1].isupper()]
 
 
 def _lost_tests(
@@ -132,7 +132,7 @@ def _lost_assertions(removed: Sequence[str], added: Sequence[str], tongue: Langu
 
 
 def _became_rows(removed: Sequence[str], added: Sequence[str]) -> bool:
-    """Several tests in one, with a table of cases: at least as many rows as assertions that went."""
+    """Several tests in one, with a table of cases: at least as many rows as removed tests."""
     rows = patterns.count_lines(patterns.ROWS, added)
     return patterns.count_lines(patterns.TABLES, added) > 0 and rows >= len(names_of_tests(removed)) > 0
 
@@ -170,15 +170,15 @@ def _fewer_rows(removed: Sequence[str], added: Sequence[str]) -> Iterable[str]:
 
 def _tables(lines: Sequence[str]) -> dict[str, int]:
     """`@pytest.mark.parametrize("x", [1, 2])` on one line: how many rows it has, by its names."""
-    found: dict[str, int] = {}
+    rows_by_name: dict[str, int] = {}
     for line in lines:
         tree = parsed(line.strip().removeprefix("@")) if "parametrize" in line else None
         for node in walk(tree) if tree else ():
             if isinstance(node, ast.Call) and called(node) == "parametrize" and len(node.args) > 1:
                 rows = node.args[1]
                 if isinstance(rows, ast.List | ast.Tuple | ast.Set):
-                    found[ast.dump(node.args[0])] = len(rows.elts)
-    return found
+                    rows_by_name[ast.dump(node.args[0])] = len(rows.elts)
+    return rows_by_name
 
 
 _LOWER = Lazy(r"(?i)greater|>=?\s*#|_g[te]\(|atleast|at_least|closeto|minimum|be\.above")
@@ -188,7 +188,7 @@ _HIGHER = Lazy(
 
 
 def _looser_numbers(removed: Sequence[str], added: Sequence[str], tongue: Language) -> Iterable[str]:
-    """The same assertion as before but for one number, moved the way that makes it easier."""
+    """The same assertion with one number changed so that it passes more easily."""
     before = {_blank(line): _numbers(line) for line in removed if line_strength(line, tongue) is not None}
     for line in added:
         old, new = before.get(_blank(line)), _numbers(line)
@@ -212,7 +212,7 @@ def _numbers(line: str) -> list[Decimal]:
 
 
 def source_faults(added: Sequence[str]) -> Iterable[str]:
-    """Code outside the tests that behaves otherwise when it is tested, or runs them so that they cannot fail."""
+    """Code outside the tests that detects a test run, or runs tests so that they cannot fail."""
     text = "\n".join(added)
     if not any(word in text for word in patterns.OF_TESTS):
         return

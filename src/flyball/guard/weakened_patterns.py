@@ -1,4 +1,4 @@
-"""How tests are switched off, in the words of each language. One line a way; to add a way, add a line."""
+"""How tests are switched off in each language. To add a way, add a line."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,7 @@ SKIPS: dict[Language, Lazy] = {
     "elixir": _any(r"@(?:module)?tag\s+:?skip", r"@(?:module)?tag\s+skip:"),
     "other": _any(r"@(?:skip|wip|ignore|disabled)\b", r"^\s*skip(?:\s+[\"'$]|\s*$)"),
 }
-"""Marks that switch a test off whatever the circumstances."""
+"""Marks that always switch a test off."""
 
 CONDITIONS: dict[Language, Lazy] = {
     "python": _any(
@@ -77,7 +77,7 @@ CONDITIONS: dict[Language, Lazy] = {
     "js": _any(r"\b(?:it|test|describe)\.(?:skipIf|runIf)\b", r"\bskip\s*:\s*!?\w"),
     "go": _any(r"testing\.Short\(\)"),
 }
-"""Marks that switch a test off under some circumstances: honest in a new test, not in one that ran."""
+"""Marks that switch a test off conditionally: fine in a new test, not in one that ran before."""
 
 FLAKES = _any(
     r"@(?:pytest\.mark\.)?flaky\b",
@@ -128,7 +128,7 @@ IDLES = _any(
     r"^\s*end\b",
     r"^\s*(?:print|log|console|self\.log)\b",
 )
-"""A catch and then one of these: whatever went wrong, nothing happens."""
+"""A catch followed by one of these: the error is swallowed."""
 
 UNREACHED = _any(
     r"\bor\s+True\b",
@@ -153,7 +153,7 @@ NAMES = _any(
 """Lines that begin a test; one group holds its name."""
 
 MARKS = _any(r"^\s*(?:@Test\b|@ParameterizedTest|#\[(?:tokio::|async_std::)?test|\[Fact|\[Theory|\[Test)")
-"""Marks without which a function is no test."""
+"""Marks that make a function a test."""
 
 TABLES = _any(
     r"\bparametrize\b|\.each\b|@ParameterizedTest|\[Theory|#\[(?:case|rstest)|\bsubTest\b|@DataProvider|dataProvider",
@@ -168,7 +168,7 @@ ROWS = _any(
 )
 
 OF_TESTS = ("test", "Test", "TEST", "JEST", "tox", "nox", "mocha", "rspec", "phpunit")
-"""Without one of these a text neither asks for tests nor runs them."""
+"""A text without one of these has nothing to do with tests."""
 
 GAMED = _any(
     r"PYTEST_CURRENT_TEST",
@@ -176,7 +176,7 @@ GAMED = _any(
     r"JEST_WORKER_ID|VITEST_WORKER_ID",
     r"sys\._called_from_test|\btesting\.Testing\(\)",
 )
-"""Code that asks whether it is being tested."""
+"""Code that checks whether it runs in a test."""
 
 _RUNNERS = (
     r"(?:pytest|tox|nox|npm (?:run )?test|yarn test|pnpm test|go test|cargo test|jest|vitest|mocha|make test|rspec|"

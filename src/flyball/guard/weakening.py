@@ -27,7 +27,7 @@ Texts = Mapping[str, tuple[str | None, str | None]]
 _RUST_TEST = re.compile(r"\bassert_(?:eq|ne)!|#\[(?:\w+::)?test\]|#\[should_panic")
 
 
-class Weak(msgspec.Struct, frozen=True):
+class Weakness(msgspec.Struct, frozen=True):
     """One way in which a file weakens the tests."""
 
     reason: str
@@ -52,7 +52,7 @@ def weakenings(
     if word == "allow":
         return
     edits = [_edit(c, f, texts.get(c.path)) for c, f in zip(changes, files, strict=True) if not is_symlink(c)]
-    moved = Arrived(edits)
+    moved = NewTests(edits)
     for edit in edits:
         for weak in _of_edit(edit, edits, moved):
             yield Verdict(word, "test-weakening", f"{edit.path}: {weak.reason}.", edit.path, weak.line)
@@ -78,14 +78,14 @@ def _bare(lines: tuple[str, ...] | None, mark: str) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=64)
 def difference(old: str, new: str) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
-    """The lines that went, and those that came with their numbers."""
-    before, after, skipped = unlike(old.splitlines(), new.splitlines())
+    """The removed lines, and the added lines with their numbers."""
+    before, after, skipped = trim_common(old.splitlines(), new.splitlines())
     gone = _missing(list(enumerate(before)), after)
     return tuple(line for _, line in gone), _missing(list(enumerate(after, skipped + 1)), before)
 
 
-def unlike(before: list[str], after: list[str]) -> tuple[list[str], list[str], int]:
-    """Both lists without what they begin and end with in common, and how much they begin with."""
+def trim_common(before: list[str], after: list[str]) -> tuple[list[str], list[str], int]:
+    """Both lists without their common start and end, and the length of the common start."""
     most = min(len(before), len(after))
     start = next((at for at in range(most) if before[at] != after[at]), most)
     end = next((at for at in range(most - start) if before[-1 - at] != after[-1 - at]), most - start)
@@ -105,8 +105,8 @@ def _missing(lines: Sequence[tuple[int, str]], others: Sequence[str]) -> tuple[t
     return tuple(out)
 
 
-class Arrived:
-    """Python tests that are new to their file: where a missing one may have gone. Read when one is missing."""
+class NewTests:
+    """Python tests that are new to their file: a missing test may have moved there. Parsed only when one is missing."""
 
     def __init__(self, edits: Sequence[Edit]) -> None:
         self.edits = edits
@@ -116,11 +116,11 @@ class Arrived:
 
     @cached_property
     def _by_name(self) -> dict[str, list[Test]]:
-        found: dict[str, list[Test]] = {}
+        tests: dict[str, list[Test]] = {}
         for edit in self.edits:
             for name, test in _new_tests(edit):
-                found.setdefault(_short(name), []).append(test)
-        return found
+                tests.setdefault(_short(name), []).append(test)
+        return tests
 
 
 def _new_tests(edit: Edit) -> Iterable[tuple[str, Test]]:
@@ -135,25 +135,25 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _of_edit(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Weak]:
+def _of_edit(edit: Edit, edits: Sequence[Edit], moved: NewTests) -> Iterable[Weakness]:
     change, path = edit.change, edit.path
     if change.op == "delete":
         if is_test(path) and not _went_elsewhere(edit, edits, moved):
-            yield Weak("a test file is deleted")
+            yield Weakness("a test file is deleted")
         return
     if change.op == "rename" and change.from_ and _no_longer_found(change.from_, path):
-        yield Weak("a test is renamed so that it no longer runs")
-    yield from (Weak(reason) for reason in config_faults(path, edit.removed, edit.added))
+        yield Weakness("a test is renamed so that it no longer runs")
+    yield from (Weakness(reason) for reason in config_faults(path, edit.removed, edit.added))
     if is_conftest(path) and edit.added is None and change.op in ("add", "modify"):
-        yield Weak("it controls how tests run, and its text is unknown")
+        yield Weakness("it controls how tests run, and its text is unknown")
     if is_near_test(path) or _tests_within(edit):
         yield from _of_tests(edit, edits, moved)
     elif edit.added:
-        yield from (Weak(reason) for reason in source_faults(edit.added))
+        yield from (Weakness(reason) for reason in source_faults(edit.added))
 
 
 def _no_longer_found(old: str, new: str) -> bool:
-    """By its name a test runner found the old one, and not the new."""
+    """Did a test runner collect the old name, and not the new one?"""
     named = language(old) == "python" and is_named(old) and not is_named(new)
     return is_test(old) and (named or not is_test(new))
 
@@ -163,11 +163,11 @@ def _tests_within(edit: Edit) -> bool:
     return language(edit.path) == "rust" and any(_RUST_TEST.search(line) for line in edit.removed or ())
 
 
-def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Weak]:
+def _of_tests(edit: Edit, edits: Sequence[Edit], moved: NewTests) -> Iterable[Weakness]:
     change = edit.change
     if edit.added is None and edit.removed is None:
         if change.op == "modify" and is_test(edit.path) and change.lines_deleted > change.lines_added:
-            yield Weak("a test gets shorter, and its text is unknown")
+            yield Weakness("a test gets shorter, and its text is unknown")
         return
     if language(edit.path) == "python" and edit.new is not None:
         if edit.old and only_grew(edit.old, edit.new):
@@ -178,15 +178,15 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> Iterable[Wea
             return
     elsewhere = [name for other in edits if other is not edit for name in names_of_tests(other.added or ())]
     yield from (
-        Weak(r)
+        Weakness(r)
         for r in line_faults(
             edit.path, edit.removed or (), edit.added or (), elsewhere, is_new=change.op == "add"
         )
     )
 
 
-def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> bool:
-    """Do the tests of a deleted file live on in another?"""
+def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: NewTests) -> bool:
+    """Have the tests of a deleted file moved to another one?"""
     module = python_tests.read(edit.old) if edit.old and language(edit.path) == "python" else None
     if module is not None:
         return bool(module.tests) and all(_successor(test, moved) for test in module.tests.values())
@@ -200,69 +200,69 @@ def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: Arrived) -> bool:
     )
 
 
-def _compared(before: Module, after: Module, moved: Arrived) -> Iterable[Weak]:
+def _compared(before: Module, after: Module, moved: NewTests) -> Iterable[Weakness]:
     """What the tests of a file lost between two texts."""
     for dodge, line in after.dodges.items():
         if dodge not in before.dodges:
-            yield Weak(dodge, line)
+            yield Weakness(dodge, line)
     fresh = [test for name, test in after.tests.items() if name not in before.tests]
-    spare = Spare(fresh)
+    spare = SpareAssertions(fresh)
     for name, old in before.tests.items():
         if name in after.tests:
             yield from _weaker(old, after.tests[name], spare)
         elif not _successor(old, moved) and not spare.covers(old, old.weight):
-            yield Weak(f"{old.name} is deleted", old.line)
+            yield Weakness(f"{old.name} is deleted", old.line)
     for test in fresh:
         if "skipped" in test.dodges:
-            yield Weak(f"{test.name} is skipped", test.line)
+            yield Weakness(f"{test.name} is skipped", test.line)
 
 
-class Spare:
-    """What new tests assert, to be set against what old ones lost: a test may be split or merged."""
+class SpareAssertions:
+    """What new tests assert, to make up for what old ones lost: a test may be split or merged."""
 
     def __init__(self, fresh: Sequence[Test]) -> None:
         self.tests = [test for test in fresh if test.weight and not test.dodges]
         self.left = sum(test.weight for test in self.tests)
 
     def covers(self, old: Test, loss: int) -> bool:
-        """Is there enough left, in tests that call what the old one called? If so, it is used up."""
+        """Do new tests that call the same code make up for the loss? If so, that much is used up."""
         enough = self.left >= loss and any(old.calls & test.calls for test in self.tests)
         self.left -= loss if enough else 0
         return enough
 
 
-def _successor(test: Test, moved: Arrived) -> bool:
-    found = moved.named(test.name)
-    return any(other.weight >= test.weight and not other.dodges - test.dodges for other in found)
+def _successor(test: Test, moved: NewTests) -> bool:
+    candidates = moved.named(test.name)
+    return any(other.weight >= test.weight and not other.dodges - test.dodges for other in candidates)
 
 
-def _weaker(old: Test, new: Test, spare: Spare) -> Iterable[Weak]:
+def _weaker(old: Test, new: Test, spare: SpareAssertions) -> Iterable[Weakness]:
     for dodge in sorted(new.dodges - old.dodges):
-        yield Weak(
+        yield Weakness(
             f"{new.name} {dodge}" if dodge.startswith("returns") else f"{new.name} is {dodge}", new.line
         )
     rows = old.rows if new.is_open else new.rows
     if rows < old.rows:
-        yield Weak(f"{new.name} loses cases ({old.rows} to {rows})", new.line)
+        yield Weakness(f"{new.name} loses cases ({old.rows} to {rows})", new.line)
     before = [worth for worth in old.worths if worth]
     after = [worth for worth in new.worths if worth]
     loss = sum(before) * old.rows - sum(after) * rows
     if loss > 0 and not spare.covers(old, loss):
         fewer = len(after) * rows < len(before) * old.rows
         how = f"loses assertions ({len(before)} to {len(after)})" if fewer else "asserts less than before"
-        yield Weak(f"{new.name} {how}", new.line)
+        yield Weakness(f"{new.name} {how}", new.line)
     elif loss <= 0 and _is_outdone(before, after):
-        yield Weak(f"{new.name} asserts less than before", new.line)
+        yield Weakness(f"{new.name} asserts less than before", new.line)
     yield from _wider(old, new)
 
 
 def _is_outdone(old: list[int], new: list[int]) -> bool:
-    """Fewer assertions of the strongest kind, however many weak ones came."""
+    """Are there fewer exact assertions, without more assertions in total?"""
     return sum(1 for w in new if w >= 3) < sum(1 for w in old if w >= 3) and len(new) <= len(old)
 
 
-def _wider(old: Test, new: Test) -> Iterable[Weak]:
-    """Numbers asserted against that were moved out of the way."""
+def _wider(old: Test, new: Test) -> Iterable[Weakness]:
+    """Bounds that were moved so that the test passes more easily."""
     before: dict[str, list[Decimal]] = {}
     for key, _, number in old.bounds:
         before.setdefault(key, []).append(number)
@@ -271,5 +271,5 @@ def _wider(old: Test, new: Test) -> Iterable[Weak]:
         olds = before.get(key, [])
         kept = all((key, bound) in still for bound in olds)
         if not kept and (number > max(olds) if side == "up" else number < min(olds)):
-            yield Weak(f"{new.name} accepts a wider range than before", new.line)
+            yield Weakness(f"{new.name} accepts a wider range than before", new.line)
             return

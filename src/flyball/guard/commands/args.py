@@ -1,4 +1,4 @@
-"""Arguments as the command will get them: expanded, with what nobody can know marked as unknown."""
+"""Arguments as the command gets them: expanded, with unknown parts marked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 VALUE_MOST = 32_000
 """A longer value is not followed: `a=$a$a` doubles it each time."""
 
-HOLE = "\0"  # stands in an argument's text for what nobody can know
+HOLE = "\0"  # stands for an unknown part of an argument's text
 
 _GLOB = re.compile(r"[*?]|\[[^\]]+\]")
 

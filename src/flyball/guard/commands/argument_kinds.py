@@ -1,4 +1,4 @@
-"""What an argument is: a path to read or write, text, a command, a URL. Each kind has its own judgement."""
+"""What an argument is: a path to read or write, text, a command, a URL. Each kind is judged in its own way."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _command(judge: CommandJudge, arg: Arg, context: Context) -> None:
 
 
 def _config(judge: CommandJudge, arg: Arg, context: Context) -> None:
-    """A file or folder that decides what runs: only the workspace's own."""
+    """A file or directory that decides what runs: it must be inside the workspace."""
     if arg.text.lstrip().startswith("{"):
         context.deny("hidden-command", "Passes settings on the command line that can name any program.")
     judge.path("read", arg, context)
@@ -86,7 +86,7 @@ def _config(judge: CommandJudge, arg: Arg, context: Context) -> None:
 
 
 def _away(judge: CommandJudge, arg: Arg, context: Context) -> None:
-    """Text with a path in it that leads out of the workspace."""
+    """Text that contains a path outside the workspace."""
     context.ask("outside", f"'{arg.text.replace(HOLE, '?')}' is outside the workspace.")
     if re.match(r"[/~.]", arg.text):
         _config(judge, arg, context)
@@ -107,7 +107,7 @@ def _script(judge: CommandJudge, arg: Arg, context: Context) -> None:
 
 
 def _test_id(judge: CommandJudge, arg: Arg, context: Context) -> None:
-    """`tests/test_a.py::test_b[c]`: the file must be the workspace's own."""
+    """`tests/test_a.py::test_b[c]`: the file must be inside the workspace."""
     path = re.split(r"::|\[", arg.text, maxsplit=1)[0]
     if path.startswith("@"):
         context.ask("opaque-operand", f"'{path}' contains more arguments.")
@@ -140,13 +140,13 @@ def is_loopback(url: str) -> bool:
 
 
 def _remote(judge: CommandJudge, arg: Arg, context: Context) -> None:
-    """Where git fetches from: never a command in disguise."""
+    """Where git fetches from: it must not be a command."""
     if re.match(r"ext::|fd::|-|.*[/@:]-", arg.text) or "--upload-pack" in arg.text:
         context.deny("hidden-command", f"The remote '{arg.text}' runs a command.")
 
 
 def _suffix(judge: CommandJudge, arg: Arg, context: Context) -> None:
-    """The ending of a backup's name: with a slash it is another place."""
+    """The suffix of a backup file: with a slash it is another directory."""
     if not re.fullmatch(r"[\w.~-]*", arg.text):
         context.deny("path/outside", "The backup suffix contains a path.")
 
@@ -166,7 +166,7 @@ def _revision(judge: CommandJudge, arg: Arg, context: Context) -> None:
 
 
 def _plugin_name(judge: CommandJudge, arg: Arg, context: Context) -> None:
-    """A reporter or formatter: a name is one of the tool's own, a path is code."""
+    """A reporter or formatter: a name is part of the tool, a path is code."""
     if re.search(r"[/\\]|\.\w+$", arg.text) or HOLE in arg.text:
         context.deny("hidden-command", f"Loads '{arg.text.replace(HOLE, '?')}' as code.")
 

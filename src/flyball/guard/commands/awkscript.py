@@ -21,14 +21,14 @@ Hazard = tuple[str, str]
 def hazards(program: str) -> list[Hazard]:
     """("run", …), ("write", path), ("read", path), ("unknown", …) and ("environment", …)."""
     marks = [*_marks(program), "", ""]
-    found: list[Hazard] = []
+    rows: list[Hazard] = []
     printing, level, getting = False, 0, False
     for at, mark in enumerate(marks[:-2]):
         printing = mark in {"print", "printf"} or (printing and mark not in _ENDS)
         getting = mark == "getline" or (getting and mark not in _ENDS)
         level = _level(mark, level, printing)
-        found.extend(_hazard(mark, marks[at + 1 : at + 3], printing and level == 0, getting))
-    return found
+        rows.extend(_hazard(mark, marks[at + 1 : at + 3], printing and level == 0, getting))
+    return rows
 
 
 def _level(mark: str, level: int, printing: bool) -> int:
@@ -55,7 +55,7 @@ def _arguments(mark: str, after: list[str]) -> list[Hazard]:
 
 
 def _file(use: str, after: list[str]) -> Hazard:
-    """A file is known only where one plain text names it, with nothing joined to it."""
+    """The file is known only if a single string names it."""
     plain = _is_text(after[0]) and "\\" not in after[0] and after[1] in _FILE_ENDS
     return (use, after[0][1:-1]) if plain else ("unknown", after[0])
 

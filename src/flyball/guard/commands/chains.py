@@ -1,4 +1,4 @@
-"""Commands in a row, joined by `&&` and `||`: which of them ran decides what the line holds afterwards."""
+"""Commands joined by `&&` and `||`: which of them ran decides the state afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flyball.guard.commands.syntax_tree import Assign, Item, Lit, Simple, Var
 
 
 class Chain:
-    """Where the line may be if the last command went well, and where if it did not; None where it cannot be."""
+    """The state if the last command succeeded, and the state if it failed; None if that is impossible."""
 
     def __init__(self, start: ShellState) -> None:
         self.well: ShellState | None = start
@@ -20,7 +20,7 @@ class Chain:
         self.last = start
 
     def entry(self) -> ShellState:
-        """Where the next command starts; after what never ends there it is judged all the same."""
+        """The state in which the next command starts. A command that cannot be reached is judged all the same."""
         wanted = {"&&": self.well, "||": self.ill}.get(self.joint)
         return wanted.copy() if wanted else self.end()
 
@@ -28,7 +28,7 @@ class Chain:
         return either(self.well, self.ill) or self.last
 
     def went(self, item: Item, before: ShellState, after: ShellState, is_left: bool) -> None:
-        """One more command has been judged: it may have failed before it changed folder."""
+        """Adds a command that was judged. It may have failed before it changed the directory."""
         failed = after.copy()
         failed.may_also(unmoved(after, before))
         well = failed if item.pipe.negated else after.copy()
@@ -43,7 +43,7 @@ class Chain:
 
 
 def unmoved(after: ShellState, before: ShellState) -> ShellState:
-    """Where the line is if a `cd` failed: what else was assigned stays so."""
+    """The state if a `cd` failed: other assignments stay."""
     kept = dict(after.variables)
     kept.pop("OLDPWD", None)
     if "OLDPWD" in before.variables:
@@ -85,7 +85,7 @@ def _is_plain(assign: Assign, state: ShellState) -> bool:
 
 
 def leaver(item: Item) -> str:
-    """`exit`, `return`, `break` or `continue`, written so that it surely does that; otherwise ''."""
+    """`exit`, `return`, `break` or `continue`, if the item surely is one; otherwise ''."""
     stage = item.pipe.stages[0]
     if len(item.pipe.stages) > 1 or item.after == "&" or not isinstance(stage, Simple):
         return ""

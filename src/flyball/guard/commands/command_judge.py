@@ -1,4 +1,4 @@
-"""One command with its arguments: found, unwrapped, and judged by its profile."""
+"""Judges one command with its arguments, by its profile."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _AWAY = re.compile(r"/(?!/|$)|~/|\.\.(?:/|$)")
 _SOUGHT = re.compile(
     r"-[ktgREDUWqm]|--?(?:\w+-)*(?:grep|pattern\w*|filter|run|skip|match|tests?|deselect|ignore)s?|--test\w*"
 )
-"""Options for names to look for, for definitions and for warnings: a slash in them is no path."""
+"""Options whose value is a pattern or a definition: a slash in it is not a path."""
 CALLS_MOST = 300
 
 
 class Call(msgspec.Struct):
-    """One command about to run, for the checks that look deeper than flags and kinds."""
+    """One command, as the checks see it."""
 
     name: str
     profile: Profile
@@ -61,12 +61,12 @@ class Call(msgspec.Struct):
 
 
 class CommandJudge:
-    """Judges commands; the walk above it judges scripts."""
+    """Judges commands. `walk.Judge` adds scripts."""
 
     def __init__(self, policy: CommandPolicy) -> None:
         self.policy = policy
         self.commands = 0
-        self.traps: list[str] = []  # commands that run later, wherever the line is by then
+        self.traps: list[str] = []  # commands of traps, which run at any later time
         self.downloads: set[str] = set()  # files that came over the network
         self.calls: list[tuple[Arg, ...]] = []
 
@@ -88,7 +88,7 @@ class CommandJudge:
         if verdict:
             context.add(verdict)
 
-    def assigned(self, names: list[str], context: Context) -> None:
+    def set_numbers(self, names: list[str], context: Context) -> None:
         """Variables that arithmetic sets: each holds a number now."""
         for name in names:
             self.variable(name, COUNT, False, context)
@@ -113,7 +113,7 @@ class CommandJudge:
             self.known_path(use, arg, context)
 
     def source(self, arg: Arg, context: Context) -> None:
-        """A file for a linter or formatter: a glob of the workspace is as good as its names."""
+        """A file for a linter or formatter: here a glob inside the workspace is fine."""
         if HOLE in arg.text or arg.word or not (arg.glob or arg.many):
             self.path("write", arg, context)
             return
@@ -147,7 +147,7 @@ class CommandJudge:
         return HOLE not in arg.text and places <= {"inside", "delicate"} | also
 
     def check_paths_in(self, args: list[Arg], context: Context) -> None:
-        """Arguments of a command that nobody described: protected paths in them are still refused."""
+        """Denies protected paths in the arguments of a command without a profile."""
         for arg in args:
             if arg.text == "flyball":
                 context.deny("guard", "Runs Flyball itself.")
@@ -156,7 +156,7 @@ class CommandJudge:
                     self.check_path_in_text(text, context)
 
     def check_unknown_arguments(self, args: list[Arg], context: Context) -> None:
-        """Arguments of a command that may be a wrapper: what would be refused alone is refused in them too."""
+        """Arguments of an unknown command, which may run another one: a denied command in them is denied."""
         self.check_paths_in(args, context)
         places = [at for at, arg in enumerate(args) if arg.literal and arg.text.split(" ")[0] in _RUNNABLE]
         for at in places[:3] if context.depth < 4 else ():
@@ -165,7 +165,7 @@ class CommandJudge:
             context.report.verdicts += [v for v in trial.report.verdicts if v.verdict == "deny"]
 
     def try_as_command(self, args: list[Arg], context: Context) -> None:
-        """One argument that begins like a command line, or the beginning of a command."""
+        """Judges arguments as if they were a command."""
         deeper = context.deeper()
         if " " not in args[0].text:
             self.command(args, deeper)
@@ -183,14 +183,14 @@ class CommandJudge:
                 context.add(verdict)
 
     def check_download(self, script: Arg, context: Context) -> None:
-        """A file that this very line brought in is code from the network."""
+        """A file that this line has downloaded must not run."""
         if posixpath.normpath(script.text) in self.downloads:
             context.deny("remote-code", f"Runs '{script.text}', which this command line has just downloaded.")
 
     # --- commands
 
     def command(self, args: list[Arg], context: Context) -> Stream:
-        """Judges one command; the answer is what it puts out."""
+        """Judges one command and returns its output."""
         self.commands += 1
         if self.commands > CALLS_MOST:
             context.ask("too-long", "The command line has too many parts to check. Split it up.")
@@ -202,7 +202,7 @@ class CommandJudge:
         elif re.search(r"\s", head.text):
             context.deny("opaque-command", f"'{head.text}' is not a command name.")
         elif not self.by_rule(args, context):
-            self.named(head.text, args[1:], context)
+            self.by_name(head.text, args[1:], context)
         return self.output(args, context)
 
     def opaque_command(self, head: Arg, rest: list[Arg], context: Context) -> None:
@@ -211,7 +211,7 @@ class CommandJudge:
         context.deny(rule, "The command name is unknown until it runs. Write it out.")
 
     def by_rule(self, args: list[Arg], context: Context) -> bool:
-        """The project's own rules: deny and ask add to the verdict, allow and declared replace the profile's."""
+        """The project's own rules: deny and ask are added, allow and declared replace the profile."""
         texts = [arg.text for arg in args]
         for rule in self.policy.deny:
             if _begins(texts, rule):
@@ -228,7 +228,7 @@ class CommandJudge:
             )
         return True
 
-    def named(self, word: str, rest: list[Arg], context: Context) -> None:
+    def by_name(self, word: str, rest: list[Arg], context: Context) -> None:
         if word in context.functions:
             self.in_function(word, rest, context)
             return
@@ -250,7 +250,7 @@ class CommandJudge:
             self.function(word, rest, context)
 
     def program(self, word: str, context: Context) -> str:
-        """The name a command word stands for, '' if it was refused: a path must lead to a trusted folder."""
+        """The program that a command word names, or '' if it is not allowed: a path must lead to a trusted directory."""
         if "/" not in word or word in _WRAPPER_SCRIPTS:
             return word
         folder, name = posixpath.split(word)
@@ -306,12 +306,12 @@ class CommandJudge:
                 )
 
     def kind(self, profile: Profile, kind: str, arg: Arg, flag: str = "") -> str:
-        """What a tool is pointed at outside the workspace decides what it runs or writes, whatever it is for."""
+        """The kind of an argument. For tools that run code, any text with a path outside the workspace counts."""
         leads_out = kind == "text" and runs_code(profile.name) and not _SOUGHT.fullmatch(flag)
         return "away" if leads_out and any(map(_AWAY.match, _LOOSE_TOO.split(arg.text))) else kind
 
     def globs(self, profile: Profile, given: Arguments, context: Context) -> None:
-        """A file named like an option is one, wherever a glob that begins with a wildcard finds it."""
+        """A file name that starts with a dash becomes an option if a glob matches it."""
         end = given.after_dashes if given.after_dashes >= 0 else len(given.operands)
         if profile.globs != "allow" and any(
             arg.glob and arg.text[:1] in "*?[" for arg in given.operands[:end]
@@ -327,7 +327,7 @@ class CommandJudge:
         if profile.sub:
             self.subcommand(profile, given, context)
         elif profile.wraps >= 0:
-            self.wrapped(profile, given, context)
+            self.wrapped_command(profile, given, context)
         elif profile.verdict == "allow" or profile.operands:
             skip = any(option.name in profile.instead for option in given.options)
             for kind, arg in argument_kinds.operand_kinds(
@@ -357,14 +357,14 @@ class CommandJudge:
         if profile.bare != "allow":
             context.add(Verdict(profile.bare, "bare", f"'{profile.name}' without arguments needs approval."))
 
-    def wrapped(self, profile: Profile, given: Arguments, context: Context) -> None:
+    def wrapped_command(self, profile: Profile, given: Arguments, context: Context) -> None:
         """`timeout 5 cmd …`: the inner command decides."""
         inner = given.operands[profile.wraps :]
         if inner:
-            self.here(inner, context)
+            self.in_this_shell(inner, context)
 
-    def here(self, args: list[Arg], context: Context) -> None:
-        """A command behind `builtin`, `command` or `time`: what it sets, it may set in this shell."""
+    def in_this_shell(self, args: list[Arg], context: Context) -> None:
+        """A command behind `builtin`, `command` or `time`: it may set variables of this shell."""
         if context.depth >= 8:
             context.deny("too-deep", "Commands are nested too deeply to check.")
             return
@@ -379,11 +379,11 @@ class CommandJudge:
     # --- output
 
     def output(self, args: list[Arg], context: Context) -> Stream:
-        """What a command puts out, for whatever reads it next in the pipe."""
+        """The output of a command, for the next command in the pipe."""
         name = args[0].text
         if name in {"echo", "printf"} and all(arg.literal for arg in args):
-            said = printed_text(name, [arg.text for arg in args[1:]])
-            return Stream("decoded") if said is None else Stream("text", said)
+            text = printed_text(name, [arg.text for arg in args[1:]])
+            return Stream("decoded") if text is None else Stream("text", text)
         if name in _DECODERS:
             return Stream("decoded")
         names = file_listing([arg.text for arg in args], context.cwds, self.policy)
@@ -403,7 +403,11 @@ _RUNNABLE = word_set(
     "rm unlink shred dd mv tee chmod chown find git curl wget nc sh bash dash zsh ksh python python3 perl"
     " /bin/rm /usr/bin/rm /bin/sh /bin/bash"
 )
-_ABOUT_ITSELF = (["--version"], ["--help"], ["-version"])  # the only argument: it tells about itself
+_ABOUT_ITSELF = (
+    ["--version"],
+    ["--help"],
+    ["-version"],
+)  # the only argument: it prints information about itself
 _PASSING = word_set("cat tee sort uniq head tail grep sed awk cut")
 
 

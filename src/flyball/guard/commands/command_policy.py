@@ -1,4 +1,4 @@
-"""What the command guard is told: where the workspace is, what is protected, what a project adds."""
+"""Settings of the command guard: where the workspace is, what is protected, what a project adds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A project's own word on commands that begin with these words, e.g. `["./scripts/check.sh"]`."""
+    """A project's own rule for commands that start with these words, e.g. `["./scripts/check.sh"]`."""
 
     words: tuple[str, ...]
     reason: str = ""
 
 
 class CommandPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """All paths absolute and normal. `declared` commands are allowed with literal arguments that stay inside."""
+    """All paths are absolute and normalized. `declared` commands are allowed with known arguments inside the workspace."""
 
     workspace: str
     home: str
@@ -43,7 +43,7 @@ class CommandPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_policy(workspace: str, home: str) -> CommandPolicy:
-    """The policy of a project that configured nothing."""
+    """The policy of a project without configuration."""
     return CommandPolicy(
         workspace=workspace.rstrip("/") or "/",
         home=home.rstrip("/") or "/",

@@ -1,7 +1,7 @@
-"""Where a command of the line runs: the state of its shell, what it reads, and what it stands inside.
+"""Where a command of the line runs: the state of its shell, its input, and the loops and functions around it.
 
 The state of the shell changes as the line goes on. A Context is a value: it is handed down, and a part of the line that
-reads other input or stands deeper gets another one.
+reads other input or is nested deeper gets another one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OWN = word_set(
     "_ RANDOM SRANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS EPOCHREALTIME FUNCNAME GROUPS DIRSTACK PIPESTATUS"
     " PWD OLDPWD OPTARG OPTIND OPTERR COLUMNS LINES HISTCMD COPROC COMP_WORDS COMP_CWORD COMP_LINE COMP_POINT"
 )
-"""Variables that the shell sets by itself, or does not let anybody set."""
+"""Variables that the shell sets by itself, or that cannot be set."""
 
 
 class Stream(msgspec.Struct, frozen=True):
@@ -104,14 +104,14 @@ def _length(value: Value) -> int:
 
 
 class Report(msgspec.Struct):
-    """What judging a part of the line has found: its verdicts, and how often it uses the network."""
+    """The result for a part of the line: its verdicts, and how often it uses the network."""
 
     verdicts: list[Verdict] = []
     network: int = 0
 
 
 class Context(msgspec.Struct, frozen=True):
-    """Where a part of the line stands."""
+    """The surroundings of a part of the line."""
 
     state: ShellState
     report: Report
@@ -137,12 +137,12 @@ class Context(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, state=self.state.copy(), depth=self.depth + 1)
 
     def aside(self) -> Context:
-        """The same place with a report of its own, which does not count unless the judge takes from it."""
+        """The same place with a report of its own, which does not count unless the caller uses it."""
         return msgspec.structs.replace(self, report=Report())
 
     @contextmanager
     def filtered(self, keep: Callable[[Verdict], bool]) -> Generator[Context]:
-        """The same place, of whose verdicts only some are kept."""
+        """The same place; only some of its verdicts are kept."""
         inner = self.aside()
         try:
             yield inner

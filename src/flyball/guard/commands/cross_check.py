@@ -1,4 +1,4 @@
-"""A second reader: allow needs tree-sitter's bash to see the same commands and no error."""
+"""A second parser: a line is allowed only if tree-sitter's bash sees the same commands and no error."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def _parser() -> Parser:
 
 
 def disagreement(text: str, starts: frozenset[int]) -> str:
-    """Why the second reading differs from the first, or '' if it does not.
+    """Why the second parser disagrees with ours, or '' if it does not.
 
-    `starts` are the places where the first reader saw commands begin; every command the second one sees
+    `starts` are the offsets where our parser saw commands begin; every command that the second one sees
     outside heredocs and backticks must be among them.
     """
     source = text.encode("utf-8", "surrogatepass")
     root = _parser().parse(source).root_node
-    if root.has_error:  # it does not know `[ a \\> b ]`: read once more with a comparison it knows
+    if root.has_error:  # it does not know `[ a \\> b ]`: try again with a comparison that it knows
         root = _parser().parse(_COMPARED.sub(_known_comparison, source)).root_node
     if root.has_error:
         return "a second parser cannot read it"
@@ -43,8 +43,8 @@ def disagreement(text: str, starts: frozenset[int]) -> str:
         if text.isascii()
         else frozenset(len(text[:at].encode("utf-8", "surrogatepass")) for at in starts)
     )
-    for seen, node in enumerate(_nodes(root)):
-        if seen > NODES_MOST:
+    for number, node in enumerate(_nodes(root)):
+        if number > NODES_MOST:
             return "it has too many parts"
         if node.is_missing:
             return "a second parser misses something"

@@ -1,4 +1,4 @@
-"""Environment assignments: a short list is harmless, many are ways to run or read something else."""
+"""Environment assignments: a short list is harmless; many can run or read something else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 _.,:/@%+=*-]*")
 
 
 def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolicy) -> Verdict | None:
-    """The verdict on `name=value`; shell variables that nothing else reads are free."""
+    """The verdict on `name=value`; a variable that only the shell reads is always allowed."""
     if _listed(name, "dangerous"):
         return Verdict("deny", "environment", f"'{name}' changes what commands run or read.")
     if _listed(name, "paths"):
@@ -43,7 +43,7 @@ def _harmless(name: str, value: Arg) -> Verdict | None:
 
 
 def _path_list(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
-    """`PYTHONPATH=src`: of the folders where code usually lies a person may say yes, of others nobody."""
+    """`PYTHONPATH=src`: ask for directories that usually hold code, deny for others."""
     entries = [entry or "." for entry in value.text.split(":")]
     places = {place_of(entry, policy.workspace, policy) for entry in entries}
     usual = all(entry == policy.workspace or _USUAL_FOLDER.fullmatch(entry) for entry in entries)
@@ -63,5 +63,5 @@ def looks_secret(name: str) -> bool:
 
 
 def harmless(name: str) -> bool:
-    """Whether a variable may be shown."""
+    """May the variable be shown?"""
     return name in _SHOWN or _listed(name, "harmless")

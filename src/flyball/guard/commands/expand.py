@@ -54,7 +54,7 @@ COUNT = Arg("1", unknown=1)
 
 
 class Host(Protocol):
-    """Whoever expands must be able to judge what an expansion runs."""
+    """What expansion needs from the judge."""
 
     policy: CommandPolicy
 
@@ -83,12 +83,12 @@ def expand(parts: tuple[Part, ...], context: Context, host: Host) -> list[Arg]:
     """The arguments one word becomes: none, one or several."""
     if len(parts) == 2 and parts[0] == _NO_TEXT and isinstance(parts[1], Var) and parts[1].name == "@":
         parts = parts[1:]  # "$@" without arguments is nothing, not an empty argument
-    found: list[Arg] = []
+    args: list[Arg] = []
     for variant in _braces(parts):
-        found.extend(_fields(variant, context, host))
-        if len(found) > WORDS_MOST:
+        args.extend(_fields(variant, context, host))
+        if len(args) > WORDS_MOST:
             raise Unreadable("too-long", "A word expands to too many arguments to check. Write them out.")
-    return found
+    return args
 
 
 def expand_one(parts: tuple[Part, ...] | list[Part], context: Context, host: Host) -> Arg:
@@ -126,14 +126,14 @@ def _variants(atoms: list[Part]) -> list[list[Part]]:
     start, end, commas = span
     if start and isinstance(atoms[start - 1], Var):
         raise Unreadable("unreadable", "Braces right after a variable change its name. Write it out.")
-    found: list[list[Part]] = []
+    variants: list[list[Part]] = []
     tails = _variants(atoms[end + 1 :])
     for choice in _choices(atoms, start, end, commas):
         for inner in _variants(choice):
-            found.extend([*atoms[:start], *inner, *tail] for tail in tails)
-            if len(found) > RANGE_MOST:
+            variants.extend([*atoms[:start], *inner, *tail] for tail in tails)
+            if len(variants) > RANGE_MOST:
                 raise Unreadable("too-long", "A brace expansion is too large to check. Write it out.")
-    return found
+    return variants
 
 
 def _first_brace(atoms: list[Part]) -> tuple[int, int, list[int]] | None:
@@ -178,7 +178,7 @@ def _choices(atoms: list[Part], start: int, end: int, commas: list[int]) -> list
 
 
 def _range(text: str) -> list[Part]:
-    """Every member of `{1..9}`, `{01..10}`, `{a..f}`; of a long one only that it is a number."""
+    """Every member of `{1..9}`, `{01..10}`, `{a..f}`; a long range is just some number."""
     match = _RANGE.fullmatch(text)
     first, last = (match[1] or match[3], match[2] or match[4]) if match else ("", "")
     if first.isalpha():
@@ -219,11 +219,11 @@ def _tilde(parts: tuple[Part, ...], host: Host) -> tuple[Part, ...]:
         return parts
     user, slash, rest = first.text[1:].partition("/")
     if not slash and len(parts) > 1:
-        return parts  # quotes or an expansion in the name: it is no tilde
+        return parts  # quotes or an expansion in the name: the tilde is literal
     if user in {"+", "-"}:
         return (Var("PWD" if user == "+" else "OLDPWD", "", (), True), Lit(slash + rest, False), *parts[1:])
     if user and not _USER.fullmatch(user):
-        return parts  # nobody can be called that, so it stands as it is
+        return parts  # not a user name, so the tilde is literal
     if user and ".." in rest:
         raise Unreadable("unreadable", f"The home directory '~{user}' is unknown. Write the path out.")
     folder = f"/home/{user}" if user else host.policy.home
@@ -243,7 +243,7 @@ def _fields(parts: tuple[Part, ...], context: Context, host: Host) -> list[Arg]:
 
 
 def _part(part: Part, context: Context, host: Host) -> list[list[Arg]]:
-    """The fields one part becomes; the first joins what stands before it, the last what follows."""
+    """The fields of one part. The first joins the text before it, the last the text after it."""
     if isinstance(part, Lit):
         return [[piece(part.text, part.quoted)]]
     if isinstance(part, Var):
@@ -296,9 +296,9 @@ def _held(part: Var, context: Context, host: Host) -> list[list[Arg]]:
     value = _known(part.name, context, host)
     if part.op == "!" and isinstance(value, str) and _NAMES.fullmatch(value):
         return _held(Var(value, "", (), part.quoted), context, host)
-    made = transform(part.op, value, inner.text if inner else "") if isinstance(value, str) else None
-    if made is not None and (inner is None or inner.literal):
-        return [[piece(made, True)]] if part.quoted else _split(made)
+    text = transform(part.op, value, inner.text if inner else "") if isinstance(value, str) else None
+    if text is not None and (inner is None or inner.literal):
+        return [[piece(text, True)]] if part.quoted else _split(text)
     if part.op == "![" and part.name not in context.state.odd:
         return [[SOME_NUMBER]]  # the indexes of an array that is not associative
     return [[COUNT if part.op == "length" else UNKNOWN]]
@@ -325,7 +325,7 @@ def _plain_variable(part: Var, inner: Arg | None, context: Context, host: Host) 
 
 
 def _assigned(part: Var, value: Arg | None, context: Context) -> None:
-    """`${x:=word}` leaves the word in x."""
+    """`${x:=word}` assigns the word to x."""
     if part.op in {":=", "="}:
         context.state.hold(part.name, value.text if value and value.literal else None)
 
@@ -334,16 +334,16 @@ def _default(part: Var, context: Context, host: Host) -> list[list[Arg]]:
     """`${x:-word}` where x is empty: the word, split where it is not quoted."""
     if part.quoted:
         return [[expand_one(part.arg, context, host)]]
-    found: list[list[Arg]] = [[]]
+    fields: list[list[Arg]] = [[]]
     for piece_of_word in part.arg:
         first, *rest = _part(piece_of_word, context, host) or [[]]
-        found[-1].extend(first)
-        found.extend(rest)
-    return found
+        fields[-1].extend(first)
+        fields.extend(rest)
+    return fields
 
 
 def _known(name: str, context: Context, host: Host) -> Value:
-    """What a variable holds; an Arg where only its nature is known."""
+    """The value of a variable; an Arg if it is known only in part."""
     if name in context.variables:
         return context.variables[name]
     if name == "HOME":
@@ -380,7 +380,7 @@ def _sum(part: Sum, context: Context, host: Host) -> Arg:
 def evaluate(value: Arg, context: Context, host: Host) -> list[str]:
     """A text that bash evaluates as arithmetic. Returns the variables that it sets.
 
-    Bash evaluates what each name holds as arithmetic again, and a subscript there can run a command.
+    Bash evaluates the value of each name as arithmetic again, and a subscript there can run a command.
     """
     host.hidden(value.text, context)
     texts, unknown = [value.text], _may_run(value)

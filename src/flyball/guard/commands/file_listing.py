@@ -1,4 +1,4 @@
-"""Commands that print names of files and nothing else: what reads their output reads those files."""
+"""Commands that print only file names: a command that uses their output uses those files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NARROWING = word_set(
 
 
 def file_listing(texts: list[str], cwds: tuple[str, ...], policy: CommandPolicy) -> Stream | None:
-    """What a lister puts out: a path that stands for all the files it names. None if it is no lister."""
+    """The output of a listing command: one path that stands for all its files. None for other commands."""
     if not texts or not _lists(texts) or UNKNOWN in cwds:
         return None
     for text in texts[1:]:
@@ -57,7 +57,7 @@ def _lists(texts: list[str]) -> bool:
 
 
 def _only_names(texts: list[str]) -> bool:
-    """A find that prints anything but names, or runs something, puts out what nobody can know."""
+    """Does a find print only names? If it prints more, or runs something, its output is unknown."""
     if not _PRINTS_MORE.isdisjoint(texts):
         return False
     formats = [texts[at + 1] for at, text in enumerate(texts[:-1]) if text == "-printf"]
@@ -65,7 +65,7 @@ def _only_names(texts: list[str]) -> bool:
 
 
 def stand_in_path(root: str, texts: list[str], policy: CommandPolicy) -> str:
-    """A path that stands for what is listed: a protected name if one is looked for."""
+    """A path that stands for the files listed: a protected one, if the command searches for it."""
     for at, text in enumerate(texts):
         left_out = texts[max(at - 2, 0) : at - 1] in (["!"], ["-not"]) or texts[at + 1 : at + 2] == ["-prune"]
         if left_out or text[:1] in "-!(" or len(text) > 200:
@@ -84,7 +84,7 @@ def _stands_for(text: str) -> str:
 
 
 def is_narrow(words: list[str]) -> bool:
-    """Whether a find looks for something in particular."""
+    """Does a find search for something in particular?"""
     for at, word in enumerate(words):
         value = words[at + 1] if at + 1 < len(words) else ""
         negated = words[at - 1 : at] in (["!"], ["-not"])

@@ -1,7 +1,7 @@
-"""Commands: lists, pipelines, compounds, redirections, heredocs. Bash 5, and only what is surely understood.
+"""Parses commands: lists, pipelines, compounds, redirections, heredocs. Bash 5, and only what is surely understood.
 
-`read(text)` gives the whole line as a Script and the places where its commands begin. Anything else
-(an unknown construct, something left open, something left over) raises Unreadable.
+`read(text)` returns the whole line as a Script and the offsets of its commands. Anything else (an unknown construct,
+something left open or left over) raises Unreadable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FUNCTION = re.compile(r"([^\s;&|<>()$`'\"\\=]+)[ \t]*\([ \t]*\)")
 
 
 def read(text: str) -> tuple[Script, frozenset[int], str]:
-    """The script that `text` is, the offsets of its command words, and what in it only bash reads so."""
+    """The script, the offsets of its command words, and a construct in it that other shells read differently."""
     reader = Grammar(text)
     script = reader.script_until("")
     return script, frozenset(reader.starts), reader.only_bash
@@ -115,7 +115,7 @@ class Grammar(SimpleReader):
         return Pipe(tuple(stages), negated)
 
     def pipe_prefix(self) -> bool:
-        """`!` and `time [-p]` change nothing about what runs; the answer is whether there was a `!`."""
+        """Skips `!` and `time [-p]`, which do not change what runs. Returns whether there was a `!`."""
         negated = False
         while self.keyword() in {"!", "time"}:
             negated = negated or self.keyword() == "!"

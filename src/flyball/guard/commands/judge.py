@@ -1,4 +1,4 @@
-"""One line, one verdict. Whatever goes wrong inside, the answer is deny."""
+"""One line, one verdict. An internal error is a deny."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _safely(command: str, judge: Judge) -> Verdict:
         return _judged(command, judge)
     except Unreadable as unreadable:
         return Verdict("deny", unreadable.rule, str(unreadable))
-    except Exception as error:  # fail closed: a fault of ours must not let a command through
+    except Exception as error:  # fail closed: our own error must not let a command through
         return Verdict(
             "deny", "guard-error", f"Internal error while checking this command ({type(error).__name__})."
         )
@@ -77,5 +77,5 @@ def _of_script(script: Script, judge: Judge) -> Verdict:
 
 
 def _is_mild(verdict: Verdict) -> bool:
-    """Of several refusals the one that means harm is told, not the one that merely looks."""
+    """Of several denies, one that does harm is reported before one that only looks around."""
     return verdict.rule in _MILD or verdict.rule.startswith("path/looks-")

@@ -1,4 +1,4 @@
-"""Commands whose output is a number, a date or a hash: whatever it is, it names no option and leads nowhere."""
+"""Commands whose output is a number, a date or a hash: it is never an option or a path."""
 
 import re
 
@@ -14,7 +14,7 @@ _FORMAT = Lazy(r"\+(?:%[-\w:]|\w)(?:%[-_0^#]?:*\w|[\w:,/.+-])*")
 _DIRECTIVE = Lazy(r"%[-_0^#]?:*[a-mo-su-zA-Y]")
 _DATE_FLAG = Lazy(r"-u|-R|-I\w*|--utc|--universal|--rfc-\w+(?:=\w+)?|--iso-8601(?:=\w+)?|--date=.*")
 _REVISION = Lazy(r"[\w@][\w./@{}~^-]*")
-_SURE = Lazy(  # `git rev-parse` prints what is no revision as it stands, and it could be the name of any file
+_SURE = Lazy(  # `git rev-parse` prints an unknown revision unchanged, and that could be any file name
     r"(?:HEAD|FETCH_HEAD|ORIG_HEAD|MERGE_HEAD|@|@\{(?:u|upstream|push)\}|[0-9a-f]{7,40}|main|master|develop|trunk"
     r"|(?:origin|upstream)/[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)(?:[~^]\d*|\^\{(?:commit|tree)\})*"
 )
@@ -35,7 +35,7 @@ _GIT = {
 
 
 def is_harmless(texts: list[str]) -> bool:
-    """Whether what a literal command prints can do no harm wherever it is put."""
+    """Is the output of this command harmless wherever it is used?"""
     name, rest = texts[0], texts[1:]
     if name == "git":
         return bool(rest) and rest[0] in _GIT and _git(rest[0], rest[1:])
@@ -50,7 +50,7 @@ def is_harmless(texts: list[str]) -> bool:
 
 
 def is_chosen(texts: list[str]) -> bool:
-    """Whether it is a name that somebody chose: a branch, a tag, a word in the format of a date."""
+    """Is the output a name that somebody chose: a branch, a tag, a word in a date format?"""
     if texts[0] == "date":
         return any(_has_a_word(text) for text in texts[1:] if text.startswith("+"))
     named = texts[1:2] in (["describe"], ["symbolic-ref"], ["branch"])
@@ -58,7 +58,7 @@ def is_chosen(texts: list[str]) -> bool:
 
 
 def _has_a_word(form: str) -> bool:
-    """Two letters side by side, where `%p` may be nothing at all."""
+    """Two letters in a row, where `%p` may be empty."""
     left = _DIRECTIVE.sub(lambda match: "" if match[0][-1] in "pP" else "0", form)
     return "%" in left or re.search("[A-Za-z]{2}", left) is not None
 

@@ -1,4 +1,4 @@
-"""Characters that make a line look like something it is not are never allowed."""
+"""Characters that make a line look different from what it does are never allowed."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
 
 
 def odd_character(text: str) -> str:
-    """The name of the first character nobody can see or trust in `text`, or ''."""
+    """The name of the first invisible or misleading character in `text`, or ''."""
     if _ORDINARY.fullmatch(text):
         return ""
     strange = {char for char in set(text) if char not in "\t\n" and _is_strange(char)}

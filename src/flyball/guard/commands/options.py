@@ -24,7 +24,7 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Arguments(msgspec.Struct):
-    """What a command was given. `rest` is the command a wrapper wraps."""
+    """The arguments of a command."""
 
     options: list[Option] = []
     operands: list[Arg] = []
@@ -38,7 +38,7 @@ class Arguments(msgspec.Struct):
 
 
 def parse_arguments(profile: Profile, args: list[Arg]) -> Arguments:
-    """`posix` and `sub` styles stop at the first operand; `none` knows no options at all."""
+    """`posix` and `sub` styles stop at the first operand; `none` has no options at all."""
     given = Arguments()
     queue = list(reversed(args))
     stops = profile.style in {"posix", "go-posix"} or bool(profile.sub) or profile.wraps >= 0
@@ -80,7 +80,7 @@ def _long(profile: Profile, arg: Arg, queue: list[Arg], given: Arguments) -> Non
 
 
 def _lookup(profile: Profile, name: str) -> Flag | None:
-    """The flag of that name, or the one it abbreviates; of several the worst (it is some of them)."""
+    """The flag of that name, or the one it abbreviates; of several matches the worst."""
     exact = profile.flags.get(name)
     if exact or len(name) < 3:
         return exact

@@ -1,4 +1,4 @@
-"""`${x%y}`, `${x#y}`, `${x/y/z}`, `${x:1:2}`, `${x^^}` of a known value and a plain word: what bash makes of it."""
+"""`${x%y}`, `${x#y}`, `${x/y/z}`, `${x:1:2}`, `${x^^}` of a known value and a plain word."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _CASES: dict[str, Callable[[str], str]] = {
 
 
 def transform(operator: str, value: str, word: str) -> str | None:
-    """The new text, or None where patterns or letters beyond ASCII come in and nobody can be sure."""
+    """The new text, or None if a pattern or a letter outside ASCII makes it uncertain."""
     if not value.isascii() or not _PLAIN.fullmatch(word):
         return None
     if operator in _CASES:

@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"(--?[^\s=?]+)(\?)?(?:=(\S+))?")
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """One option: whether it takes a value, of which kind, and what its mere presence means."""
+    """One option: whether it takes a value, of which kind, and the verdict on using it."""
 
     name: str
     takes: Takes = "nothing"
@@ -28,7 +28,7 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """One command or subcommand. `verdict` is for the command as such; flags and operands can make it worse."""
+    """One command or subcommand. `verdict` is for the command itself; flags and operands can make it worse."""
 
     name: str
     verdict: Decision = "allow"
@@ -51,7 +51,7 @@ class Profile(msgspec.Struct, frozen=True):
 
     @property
     def is_service(self) -> bool:
-        """Is it the command line of a service elsewhere, of which no more is known?"""
+        """Is it the command line of a remote service, without a closer description?"""
         return self.plain and self.rule == "network" and " " not in self.name
 
 
@@ -60,7 +60,7 @@ def stop(word: Decision, rule: str, name: str, why: str = "") -> Profile:
 
 
 class Subs(Mapping[str, Profile]):
-    """Subcommands by name, each compiled when it is first asked for: git alone has 180."""
+    """Subcommands by name, each compiled when it is first used: git alone has 180."""
 
     def __init__(self, makers: dict[str, Callable[[], Profile]]) -> None:
         self._makers = makers
@@ -85,7 +85,7 @@ def _load(stem: str) -> dict[str, Any]:
 
 @cache
 def _index() -> dict[str, str]:
-    """Which file speaks of a command."""
+    """Which file describes a command."""
     return {name: stem for stem, names in _load("index").items() for name in cast("str", names).split()}
 
 
@@ -97,14 +97,14 @@ def environment() -> dict[str, list[str]]:
 
 @cache
 def profile_of(name: str) -> Profile | None:
-    """The profile of a command, or None if nobody described it."""
+    """The profile of a command, or None if it has none."""
     stem = _index().get(name)
     return (_described(stem, name) if stem else None) or _stopped(name)
 
 
 @cache
 def runs_code(name: str) -> bool:
-    """Is it a tool of a language (a runner, a linter, a builder): it runs what it is pointed at.
+    """Is it a tool of a language (a runner, a linter, a builder), which runs the code it is given?
 
     Such tools do not take abbreviated options, as GNU's do.
     """
@@ -121,12 +121,12 @@ def _described(stem: str, name: str) -> Profile | None:
 
 @cache
 def _stops() -> dict[str, Profile]:
-    found: dict[str, Profile] = {}
+    profiles: dict[str, Profile] = {}
     for word, rules in _load("stops").items():
         for rule, table in rules.items():
             for name in table["commands"].split():
-                found[name] = stop(cast("Decision", word), rule, name, table["why"])
-    return found
+                profiles[name] = stop(cast("Decision", word), rule, name, table["why"])
+    return profiles
 
 
 def _stopped(name: str) -> Profile | None:
@@ -158,39 +158,39 @@ def _compile(name: str, table: dict[str, Any], sets: dict[str, str], inherited: 
 def _subs(
     name: str, table: dict[str, Any], sets: dict[str, str], worse: dict[str, Flag]
 ) -> Mapping[str, Profile]:
-    found: dict[str, Callable[[], Profile]] = {}
+    makers: dict[str, Callable[[], Profile]] = {}
     for word, rules in table.get("stop", {}).items():
         for rule, names in rules.items():
             entry = {"verdict": word, "rule": rule}
-            found.update(
+            makers.update(
                 (sub, partial(_compile, f"{name} {sub}", entry, sets, worse)) for sub in names.split()
             )
     style = {"style": table["style"]} if "style" in table else {}
     for names, entry in table.get("sub", {}).items():
         whole = {**style, **entry}
-        found.update((sub, partial(_compile, f"{name} {sub}", whole, sets, worse)) for sub in names.split())
-    return Subs(found)
+        makers.update((sub, partial(_compile, f"{name} {sub}", whole, sets, worse)) for sub in names.split())
+    return Subs(makers)
 
 
 def _worse_flags(table: dict[str, Any], sets: dict[str, str], style: str) -> dict[str, Flag]:
-    found: dict[str, Flag] = {}
+    flags: dict[str, Flag] = {}
     for word in ("ask", "deny"):
         for rule, text in table.get(word, {}).items():
             for flag in _flags(text, sets, style).values():
-                found[flag.name] = msgspec.structs.replace(flag, verdict=cast("Decision", word), rule=rule)
-    return found
+                flags[flag.name] = msgspec.structs.replace(flag, verdict=cast("Decision", word), rule=rule)
+    return flags
 
 
 def _flags(text: str, sets: dict[str, str], style: str) -> dict[str, Flag]:
     """`-abc` is three flags; `-n=number` takes a value; `--color?` may; `@name` is a set of the file."""
-    found: dict[str, Flag] = {}
+    flags: dict[str, Flag] = {}
     for token in text.split():
         if token.startswith("@"):
-            found.update(_flags(sets[token[1:]], sets, style))
+            flags.update(_flags(sets[token[1:]], sets, style))
             continue
         for flag in _token(token, style):
-            found[flag.name] = flag
-    return found
+            flags[flag.name] = flag
+    return flags
 
 
 def _token(token: str, style: str) -> list[Flag]:
@@ -206,7 +206,7 @@ def _token(token: str, style: str) -> list[Flag]:
 
 
 def verdict_of(profile: Profile) -> Verdict | None:
-    """What the command as such gets, before its arguments are looked at."""
+    """The verdict on the command itself, without its arguments."""
     if profile.verdict == "allow":
         return None
     why = profile.why or _WHY.get(profile.rule, "needs approval")

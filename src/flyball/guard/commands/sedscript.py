@@ -14,14 +14,14 @@ Hazard = tuple[str, str]  # ("run", ""), ("read", path) or ("write", path)
 
 
 def hazards(script: str) -> list[Hazard] | None:
-    """Everything it touches, or None if the script cannot be read."""
-    found: list[Hazard] = []
+    """Everything it reads, writes and runs, or None if the script cannot be parsed."""
+    rows: list[Hazard] = []
     at = 0
     for _ in range(len(script) + 1):
         at = _blank(script, at)
         if at >= len(script):
-            return found
-        step = _command(script, at, found)
+            return rows
+        step = _command(script, at, rows)
         if step is None or step <= at:
             return None
         at = step
@@ -33,7 +33,7 @@ def _blank(script: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _command(script: str, at: int, found: list[Hazard]) -> int | None:
+def _command(script: str, at: int, rows: list[Hazard]) -> int | None:
     start = _addresses(script, at)
     if start is None or start >= len(script):
         return None
@@ -41,13 +41,13 @@ def _command(script: str, at: int, found: list[Hazard]) -> int | None:
     if letter in "{}":
         return at + 1
     if letter == "s":
-        return _substitute(script, at, found)
+        return _substitute(script, at, rows)
     if letter == "y":
         return _delimited(script, at + 1, 2)
     if letter in "rRwW":
-        return _file(script, at, found, "read" if letter in "rR" else "write")
+        return _file(script, at, rows, "read" if letter in "rR" else "write")
     if letter == "e":
-        found.append(("run", ""))
+        rows.append(("run", ""))
         return len(script)
     for pattern in (_PLAIN, _LABEL, _TEXT):
         match = pattern.match(script, at)
@@ -88,7 +88,7 @@ def _flags(script: str, at: int | None) -> int | None:
 
 
 def _delimited(script: str, at: int, count: int) -> int | None:
-    """The end of `count` parts after the delimiter that stands at `at`."""
+    """The end of `count` parts after the delimiter at `at`."""
     if at >= len(script) or script[at] in "\\\n":
         return None
     mark, at = script[at], at + 1
@@ -109,22 +109,22 @@ def _delimited(script: str, at: int, count: int) -> int | None:
     return None if count else at
 
 
-def _substitute(script: str, at: int, found: list[Hazard]) -> int | None:
+def _substitute(script: str, at: int, rows: list[Hazard]) -> int | None:
     end = _delimited(script, at + 1, 2)
     if end is None:
         return None
     match = re.compile(r"[gpiImM0-9]*").match(script, end)
     end = match.end() if match else end
     if script[end : end + 1] == "e":
-        found.append(("run", ""))
+        rows.append(("run", ""))
         return len(script)
     if script[end : end + 1] == "w":
-        return _file(script, end, found, "write")
+        return _file(script, end, rows, "write")
     return end if script[end : end + 1] in ("", ";", "\n", " ", "}", "\t", "#") else None
 
 
-def _file(script: str, at: int, found: list[Hazard], kind: str) -> int:
+def _file(script: str, at: int, rows: list[Hazard], kind: str) -> int:
     match = _FILE.match(script, at + 1)
     name = match.group().strip() if match else ""
-    found.append((kind, name or "-"))
+    rows.append((kind, name or "-"))
     return match.end() if match else len(script)

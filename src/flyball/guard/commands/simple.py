@@ -154,12 +154,12 @@ class SimpleReader(WordReader):
         return Assign(name, Word((), at), tuple(items), plus, subscript)
 
     def redirects(self) -> tuple[Redirect, ...]:
-        found: list[Redirect] = []
+        redirects: list[Redirect] = []
         self.blanks()
         while redirect := self.redirect():
-            found.append(redirect)
+            redirects.append(redirect)
             self.blanks()
-        return tuple(found)
+        return tuple(redirects)
 
     def redirect(self) -> Redirect | None:
         match = _REDIRECT.match(self.text, self.at)

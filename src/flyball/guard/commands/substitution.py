@@ -18,7 +18,7 @@ _FLAGS = re.compile(r"-[neE]+")
 
 
 def result_of(body: Script, context: Context, host: Host) -> Arg | None:
-    """What a substitution leaves, as far as it is known; None if nothing is."""
+    """The output of a substitution, as far as it is known; None if it is unknown."""
     stages = [item.pipe.stages for item in body.items]
     if len(stages) != 1 or not isinstance(stages[0][-1], Simple):
         return None
@@ -60,8 +60,8 @@ def _answer(texts: list[str], simple: Simple, context: Context, host: Host) -> A
     if names and name != "ls":
         return Arg(names.text, many=True, from_output=True)
     if name in {"echo", "printf"}:
-        said = printed_text(name, rest)
-        return None if said is None else Arg(said.rstrip("\n"))
+        text = printed_text(name, rest)
+        return None if text is None else Arg(text.rstrip("\n"))
     if name == "pwd" and len(context.cwds) == 1:
         return Arg(context.cwds[0])
     if texts == ["git", "rev-parse", "--show-toplevel"]:
@@ -76,7 +76,7 @@ def _answer(texts: list[str], simple: Simple, context: Context, host: Host) -> A
 
 
 def printed_text(name: str, rest: list[str]) -> str | None:
-    """What echo or printf says; None where shells differ (backslashes) and nobody can tell."""
+    """The output of echo or printf; None where shells differ (backslashes)."""
     if any(_DISPUTED.search(text) for text in rest):
         return None
     if name == "echo":
@@ -106,7 +106,7 @@ def _filled(shape: str, values: list[str]) -> str:
 
 
 class _Quiet:
-    """Expands once more without judging again; what is nested deeper stays unknown."""
+    """Expands once more without judging again; nested substitutions stay unknown."""
 
     def __init__(self, host: Host) -> None:
         self.policy = host.policy

@@ -1,4 +1,4 @@
-"""What a command line is made of, once read. Nothing here judges."""
+"""The syntax tree of a command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flyball.errors import UserError
 
 
 class Unreadable(UserError):
-    """The command line is outside what the reader surely understands."""
+    """The command line has something that the parser does not surely understand."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
@@ -18,7 +18,7 @@ class Unreadable(UserError):
 
 
 class Lit(msgspec.Struct, frozen=True, gc=False):
-    """Text that is itself; unquoted text may still hold globs, braces and a tilde."""
+    """Literal text. Unquoted text may still contain globs, braces and a tilde."""
 
     text: str
     quoted: bool
@@ -42,7 +42,7 @@ class Sub(msgspec.Struct, frozen=True):
 
 
 class Sum(msgspec.Struct, frozen=True):
-    """`$((…))` and `((…))`: arithmetic, which can itself run substitutions."""
+    """`$((…))` and `((…))`: arithmetic, which can run substitutions."""
 
     parts: tuple[Part, ...]
     quoted: bool
@@ -123,7 +123,7 @@ Stage = Simple | Block | Loop | Define | Test
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One pipeline and what stands after it: `;`, `&`, `&&`, `||` or nothing."""
+    """One pipeline and what follows it: `;`, `&`, `&&`, `||` or nothing."""
 
     pipe: Pipe
     after: str

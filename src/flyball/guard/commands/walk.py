@@ -1,4 +1,4 @@
-"""Judges every part of a command line where it stands: in its directory, with its variables and its input."""
+"""Judges every part of a command line in its context: its directory, its variables and its input."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ class Judge(CommandJudge):
     # --- compounds
 
     def block(self, block: Block, context: Context) -> None:
-        self.compared(block.words, context)
+        self.comparison_words(block.words, context)
         self.arithmetic(block.words, context)
         inner = context.reading(self.redirects(block.redirects, context))
         if block.kind == "group":
             self.script(block.scripts[0], inner.reading(shared(inner.stdin)))
         elif block.kind == "while":
-            self.repeated(block, inner)
+            self.while_loop(block, inner)
         else:
             self.branches(block, inner)
 
@@ -136,7 +136,7 @@ class Judge(CommandJudge):
             if block.kind not in {"subshell", "coproc"}:
                 context.state.may_also(inner.state)
 
-    def repeated(self, block: Block, context: Context) -> None:
+    def while_loop(self, block: Block, context: Context) -> None:
         """A loop's body runs after its condition, and again after itself. The loop may end after either."""
 
         def once(inner: Context) -> None:
@@ -150,7 +150,7 @@ class Judge(CommandJudge):
         values = expand_words(loop.words, context, self) if loop.words is not None else _arguments(context)
         inner = context.reading(shared(self.redirects(loop.redirects, context)))
         self.variable(loop.name, UNKNOWN, False, context)
-        bodies = [partial(self.turn, loop, value) for value in _loop_values(values)]
+        bodies = [partial(self.with_value, loop, value) for value in _loop_values(values)]
         if len(values) <= LOOP_VALUES_MOST and all(value.literal for value in values):
             inner = inner.copy()
             for body in bodies:
@@ -159,7 +159,7 @@ class Judge(CommandJudge):
         else:
             self.rounds(inner, bodies)
 
-    def turn(self, loop: Loop, value: Arg, context: Context) -> None:
+    def with_value(self, loop: Loop, value: Arg, context: Context) -> None:
         context.state.hold(loop.name, value.text if value.literal else value)
         self.script(loop.body, context)
 
@@ -217,7 +217,7 @@ class Judge(CommandJudge):
             context.state.may_also(state)
 
     def condition(self, test: Test, context: Context) -> None:
-        args = self.compared(test.words, context)
+        args = self.comparison_words(test.words, context)
         for arg in args:
             self.hidden(arg.text, context)
         for left, operator, right in zip(args, args[1:], args[2:], strict=False):
@@ -231,33 +231,33 @@ class Judge(CommandJudge):
         for word in words:
             for part in word.parts:
                 if isinstance(part, Sum):
-                    self.assigned(evaluate(expand_one(part.parts, context, self), context, self), context)
+                    self.set_numbers(evaluate(expand_one(part.parts, context, self), context, self), context)
 
     # --- simple commands
 
-    def expanded(self, words: tuple[Word, ...], context: Context) -> list[Arg]:
+    def arguments(self, words: tuple[Word, ...], context: Context) -> list[Arg]:
         """`export x=$y` is an assignment: the value of y is not split."""
         declares = bool(words) and _plain_text(words[0]) in DECLARING
         return bounded(
-            [self.declared(word, context)]
+            [self.declaration(word, context)]
             if declares and _is_assigned(word)
             else expand(word.parts, context, self)
             for word in words
         )
 
-    def declared(self, word: Word, context: Context) -> Arg:
+    def declaration(self, word: Word, context: Context) -> Arg:
         value = expand_one(word.parts, context, self)
         sure = not context.posix or all(isinstance(part, Lit) or part.quoted for part in word.parts)
         return value if sure else Arg(value.text.partition("=")[0] + "=" + HOLE, unknown=2)
 
-    def compared(self, words: tuple[Word, ...], context: Context) -> list[Arg]:
+    def comparison_words(self, words: tuple[Word, ...], context: Context) -> list[Arg]:
         """Words that are only compared with something: it does not matter what they hold."""
         with context.filtered(lambda verdict: verdict.rule != "opaque-variable") as inner:
             return expand_words(words, inner, self)
 
     def simple(self, simple: Simple, context: Context) -> Stream:
         compares = _first_word(simple) in {"[", "test"}
-        args = (self.compared if compares else self.expanded)(simple.words, context)
+        args = (self.comparison_words if compares else self.arguments)(simple.words, context)
         inner = context.reading(self.redirects(simple.redirects, context))
         local = inner.copy() if simple.words else inner
         for assign in simple.assigns:
@@ -276,7 +276,7 @@ class Judge(CommandJudge):
     def with_variables(
         self, args: list[Arg], assigns: tuple[Assign, ...], context: Context, local: Context
     ) -> Stream:
-        """`x=1 command`: the assignments hold for the command alone; what their values assign (`$((y++))`) stays."""
+        """`x=1 command`: the assignments apply to this command only; what their values assign (`$((y++))`) stays."""
         given = {
             name: value
             for name, value in local.variables.items()
@@ -303,7 +303,7 @@ class Judge(CommandJudge):
         local.variables["IFS"] = value.text if plain else None
 
     def note_downloads(self, simple: Simple, args: list[Arg]) -> None:
-        """Files that now hold what came over the network."""
+        """Remembers files that now contain downloaded data."""
         targets = [
             _plain_text(redirect.target) for redirect in simple.redirects if redirect.op.startswith(">")
         ]
@@ -329,7 +329,7 @@ class Judge(CommandJudge):
     # --- redirections
 
     def redirects(self, redirects: tuple[Redirect, ...], context: Context) -> Stream:
-        """Judges where output goes; the answer is what flows in."""
+        """Judges where output goes, and returns the input."""
         stream = context.stdin
         for redirect in redirects:
             stream = self.redirect(redirect, context) or stream
@@ -337,7 +337,7 @@ class Judge(CommandJudge):
 
     def redirect(self, redirect: Redirect, context: Context) -> Stream | None:
         if redirect.fd.startswith("{"):
-            self.assigned([redirect.fd.strip("{}")], context)
+            self.set_numbers([redirect.fd.strip("{}")], context)
         if redirect.op == "<<":
             return _fed(expand_one(redirect.body, context, self))
         if redirect.op == "<<<":
@@ -345,9 +345,9 @@ class Judge(CommandJudge):
         targets = expand(redirect.target.parts, context, self)
         if len(targets) != 1:
             context.deny("unreadable", "A redirection needs exactly one target.")
-        return self.redirected(redirect, targets, context)
+        return self.open_target(redirect, targets, context)
 
-    def redirected(self, redirect: Redirect, targets: list[Arg], context: Context) -> Stream | None:
+    def open_target(self, redirect: Redirect, targets: list[Arg], context: Context) -> Stream | None:
         for target in targets[:-1]:
             self.open_file(redirect.op, target, context)
         target = targets[-1] if targets else Arg(HOLE, unknown=2)
@@ -370,7 +370,7 @@ class Judge(CommandJudge):
     # --- substitutions
 
     def substitute(self, sub: Sub, context: Context) -> Arg:
-        """Judges what a substitution runs; the answer is what is known of its result."""
+        """Judges what a substitution runs, and returns its result as far as it is known."""
         before = context.report.network
         self.script(sub.body, context.copy().reading(NO_INPUT if sub.form != ">" else Stream("data")))
         remote = context.report.network > before
@@ -412,7 +412,7 @@ def _is_assigned(word: Word) -> bool:
 
 
 def _takes_output(redirect: Redirect) -> bool:
-    """Does what the command puts out go elsewhere than into the pipe?"""
+    """Does the output go somewhere else than into the pipe?"""
     if redirect.op in {"&>", "&>>"}:
         return True
     return redirect.op in {">", ">>", ">|", ">&", "<>"} and redirect.fd in {"", "1"}

@@ -1,4 +1,4 @@
-"""Words: quotes, escapes, expansions. A word is read as bash reads it, or it is Unreadable."""
+"""Parses words: quotes, escapes, expansions. A word is read as bash reads it, or it is Unreadable."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class WordReader:
         return text
 
     def double(self) -> list[Part]:
-        """What stands between double quotes; the opening one is already taken."""
+        """The text up to the closing double quote; the opening one is already taken."""
         parts: list[Part] = []
         while not self.take('"'):
             self.step()

@@ -1,4 +1,4 @@
-"""Names as the most forgiving disk compares them, and names that are odd in themselves.
+"""File names as the most lenient file system compares them, and names that are odd.
 
 Protection compares folded names: composed, case folded, without characters that a file system ignores and without
 trailing dots and spaces. An exemption compares exact names.
@@ -36,7 +36,7 @@ _SHELL_SYNTAX = ("$(", "`", ";", "|", "<", ">")
 
 
 def fold(name: str) -> str:
-    """One name of a path as a forgiving disk sees it."""
+    """One name of a path as a lenient file system sees it."""
     if name.isascii() and name.islower() and name[-1] not in ". " and ":" not in name and "~" not in name:
         return name
     folded = _folded(name, "NFC")
@@ -70,7 +70,7 @@ def ignored(char: str) -> bool:
 
 
 def looks_like(name: str) -> str:
-    """The plain name that a reader would take this one for."""
+    """The plain name that this one looks like."""
     plain = unicodedata.normalize("NFKC", name).casefold().translate(_LOOKALIKES)
     bare = "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
     return fold(bare) if bare else bare

@@ -1,9 +1,9 @@
-"""Path patterns, as people know them from ignore files.
+"""Path patterns, as in ignore files.
 
 `name` is that file at any depth; `name/` that folder and all in it; a pattern with a slash inside counts from
 the root of the workspace; `**/` is any depth; `*` and `?` stay within a name; `{a,b}` is either.
 
-Most patterns are plain names, which are looked up; a regular expression of hundreds takes long to make.
+Most patterns are plain names, which are looked up: compiling hundreds into one regular expression is slow.
 """
 
 import re
@@ -15,7 +15,7 @@ import msgspec
 
 
 class PatternIndex(msgspec.Struct, frozen=True):
-    """Patterns by how they are found."""
+    """Patterns by the way they match."""
 
     names: frozenset[str]  # the last part of a path
     folders: frozenset[str]  # any part of a path

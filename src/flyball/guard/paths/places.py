@@ -296,7 +296,7 @@ def _samples(roots: tuple[str, ...]) -> list[tuple[str, list[str]]]:
 
 
 def _could_match(pieces: list[str], sample: list[str]) -> bool:
-    """A pattern also reaches what lies below what it matches; `*` never matches a leading dot."""
+    """A pattern also covers everything below what it matches; `*` never matches a leading dot."""
     if len(pieces) > len(sample):
         return False
     return all(map(_fits, sample, pieces)) and any(
@@ -313,7 +313,7 @@ def _fits(name: str, piece: str) -> bool:
 
 
 def _names_a_secret(piece: str) -> bool:
-    """Whether a glob finds files that are called like secrets, rather than all files of some kind."""
+    """Does the glob match file names of secrets, rather than all files of some type?"""
     fixed = re.sub(r"\[[^\]]*\]|[*?]", "", piece)
     if fixed == piece or len(fixed) < FIXED_LEAST or _USUAL_KINDS.fullmatch(piece):
         return False

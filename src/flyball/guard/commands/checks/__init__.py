@@ -1,4 +1,4 @@
-"""What flags and kinds cannot say: each check looks at one command as a whole. Named in the profiles."""
+"""Checks that look at a command as a whole, where flags and argument kinds are not enough. Profiles name them."""
 
 from __future__ import annotations
 

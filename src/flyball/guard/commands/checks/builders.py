@@ -1,4 +1,4 @@
-"""Build tools: targets that reach out, and variables that name a program."""
+"""Build tools: targets that publish or install, and variables that name a program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make(call: Call) -> None:
 
 
 def _make_variable(call: Call, name: str, value: str) -> None:
-    """Most variables of a makefile end up in a command line."""
+    """Most variables of a makefile become part of a command line."""
     if _ARGUMENTS.fullmatch(name) and re.fullmatch(r"-[vqxs]{1,3}|--(?:verbose|quiet|lf|ff)", value):
         return
     if _PLAIN_VARIABLE.fullmatch(name) and _PLAIN_VALUE.fullmatch(value):

@@ -1,4 +1,4 @@
-"""Containers, clusters and clouds: what they could touch is far more than the workspace."""
+"""Containers, clusters and clouds: they can change far more than the workspace."""
 
 from __future__ import annotations
 

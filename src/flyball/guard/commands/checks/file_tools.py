@@ -20,7 +20,7 @@ _SETUID = re.compile(r"[ugoa]*[+=][rwxXt]*s.*|[2-7][0-7]{3}|0[2-7][0-7]{3}")
 
 
 def remove(call: Call) -> None:
-    """A glob that means everything, deleted with its folders, is the whole tree."""
+    """`rm -r` with a glob that matches everything deletes the whole tree."""
     recursive = call.given.has("-r", "-R", "--recursive")
     for arg in call.operands:
         if recursive and arg.glob and _EVERYTHING.fullmatch(arg.text):
@@ -41,7 +41,7 @@ def install(call: Call) -> None:
 
 
 def link(call: Call) -> None:
-    """A link must not lead out of the workspace, nor to what is protected."""
+    """A link must not lead out of the workspace or to a protected file."""
     if not call.operands:
         return
     target = call.operands[0]
@@ -89,7 +89,7 @@ def dd(call: Call) -> None:
 
 
 def tar(call: Call) -> None:
-    """Creating reads its operands and writes the archive; extracting writes wherever it is told."""
+    """Creating reads its operands and writes the archive; extracting writes files."""
     first = call.args[0].text if call.args else ""
     if re.fullmatch(r"[A-Za-z]*[ctx][A-Za-z]*", first):
         _old_style(call, first)
@@ -190,7 +190,7 @@ def find(call: Call) -> None:
 
 
 def _secrets_sought(call: Call, roots: list[Arg], args: list[Arg]) -> None:
-    """Looking for keys beyond the workspace is looking for keys."""
+    """Searching for key files outside the workspace is denied."""
     outside = not all(call.judge.is_inside(root, call.context, _WORKSPACE) for root in roots)
     names = [arg.text.strip("*") for arg in args]
     if outside and any(
@@ -227,8 +227,8 @@ def _exec(call: Call, roots: list[Arg], args: list[Arg], at: int) -> int:
     end = next((i for i in range(at, len(args)) if args[i].text in {";", "+"}), len(args))
     name = stand_in_path(roots[0].text, [arg.text for arg in args[: at - 1]], call.judge.policy)
     one_by_one = end < len(args) and args[end].text == ";"
-    found = Arg(name, many=True, quoted=one_by_one)
-    inner = [found if arg.text == "{}" else _with_found(arg) for arg in args[at:end]]
+    match = Arg(name, many=True, quoted=one_by_one)
+    inner = [match if arg.text == "{}" else _with_match(arg) for arg in args[at:end]]
     if not inner:
         call.ask("unreadable", "'find -exec' has no command.")
         return end + 1
@@ -242,7 +242,7 @@ def _exec(call: Call, roots: list[Arg], args: list[Arg], at: int) -> int:
     return end + 1
 
 
-def _with_found(arg: Arg) -> Arg:
+def _with_match(arg: Arg) -> Arg:
     return Arg(arg.text.replace("{}", HOLE), unknown=2, quoted=arg.quoted) if "{}" in arg.text else arg
 
 
@@ -265,15 +265,15 @@ _FD_RUNS = word_set("-x -X --exec --exec-batch")
 
 
 def fd(call: Call) -> None:
-    """`fd pattern -x command …`: the rest is a command, with what is found at its end or for `{}`."""
+    """`fd pattern -x command …`: the rest is a command, with each match at its end or in place of `{}`."""
     at = next((at for at, arg in enumerate(call.args) if arg.text in _FD_RUNS), -1)
     if at < 0:
         return
     call.ask("unlisted", "Runs a command for each file it finds.")
-    found = Arg("./found", many=True)
-    inner = [found if arg.text.startswith("{") else arg for arg in call.args[at + 1 :] if arg.text != ";"]
+    match = Arg("./found", many=True)
+    inner = [match if arg.text.startswith("{") else arg for arg in call.args[at + 1 :] if arg.text != ";"]
     if inner and call.context.depth < 8:
-        call.judge.command(inner if found in inner else [*inner, found], call.context.deeper())
+        call.judge.command(inner if match in inner else [*inner, match], call.context.deeper())
 
 
 def patch(call: Call) -> None:

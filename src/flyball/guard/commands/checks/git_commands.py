@@ -26,7 +26,7 @@ _COMMIT = Lazy(r".*[~^@].*|[0-9a-f]{7,40}|origin/.*|upstream/.*")
 
 
 def git(call: Call) -> None:
-    """`git -c key=value`: only keys that change nothing but looks."""
+    """`git -c key=value`: only keys that change how output looks."""
     for value in call.given.values("-c"):
         key, _, setting = value.text.partition("=")
         if key.lower() == "core.pager" and setting in {"cat", ""}:
@@ -69,7 +69,7 @@ def commit(call: Call) -> None:
 
 
 def checkout(call: Call) -> None:
-    """A branch is safe to go to; a path throws away what was changed there."""
+    """Switching to a branch is safe; with a path, changes to that file are lost."""
     creates = call.given.has("-b", "--orphan", "--track", "-t", "--detach", "-d")
     dashed = call.given.after_dashes >= 0
     if creates and not dashed:
@@ -204,7 +204,7 @@ def foreach(call: Call) -> None:
 
 
 def _through_shell(call: Call) -> None:
-    """A shell within the command that git is given to run: one layer more than anybody needs."""
+    """A shell inside the command that git runs: nobody needs that layer."""
     if any(args[0].text in {"sh", "bash", "dash", "zsh"} for args in call.judge.calls):
         call.deny("hidden-command", "Runs a shell inside a git command.")
 

@@ -1,4 +1,4 @@
-"""Code given on the command line or standard input: a person's word at best, refused where it reaches out."""
+"""Code given on the command line or standard input: ask at best, deny where it uses files, commands or the network."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _quoted_path(call: Call, text: str, use: str) -> None:
 
 
 def from_input(call: Call) -> None:
-    """An interpreter without a script runs what flows in."""
+    """An interpreter without a script runs its standard input."""
     feed = call.context.stdin
     if feed.kind == "text":
         inline(call, Arg(feed.text))
@@ -140,7 +140,7 @@ def java(call: Call) -> None:
 
 
 def other_code(call: Call) -> None:
-    """Interpreters that nothing more is known of: what looks like code among the arguments is read as such."""
+    """Interpreters without a profile of their own: arguments that look like code are judged as code."""
     for arg in call.operands:
         if re.search(r"[\s(){}'\"]", arg.text):
             inline(call, arg)

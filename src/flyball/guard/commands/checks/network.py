@@ -1,4 +1,4 @@
-"""The network: what goes out, where it goes, and what a connection would run."""
+"""The network: what is sent, where it goes, and which commands a connection runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _carried(call: Call, name: str, kind: str, value: Arg) -> None:
 
 
 def _stays_here(call: Call) -> bool:
-    """Does everything go to this machine itself, and by no other way?"""
+    """Does everything go to this machine itself?"""
     ways = call.given.has(*_OTHER_WAYS)
     return bool(call.operands) and not ways and all(is_loopback(arg.text) for arg in call.operands)
 

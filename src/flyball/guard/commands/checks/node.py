@@ -67,7 +67,7 @@ def _reporter(call: Call, option: str, args: list[Arg]) -> None:
 
 
 def script_run(call: Call) -> None:
-    """`npm run build -- args`: a script of the project, unless its name says that it reaches out."""
+    """`npm run build -- args`: a script of the project, unless its name suggests that it publishes."""
     names = [arg for arg in call.operands[:1] if " test" not in call.name]
     for name in names:
         if not name.literal:

@@ -56,7 +56,7 @@ def python(call: Call) -> None:
 
 
 def _switch(call: Call, option: str, args: list[Arg]) -> bool:
-    """Whether there may be a script after this option."""
+    """Can a script follow this option?"""
     if option in {"-V", "-VV", "--version", "-h", "--help"}:
         return False
     if (option == "-X" and args and _X_VALUES.fullmatch(args[0].text)) or (
@@ -203,7 +203,7 @@ def pytest(call: Call) -> None:
 
 
 def tox(call: Call) -> None:
-    """`tox -e deploy` reaches out, `tox exec -- command` runs it; what follows `--` goes to the tests."""
+    """`tox -e deploy` publishes, `tox exec -- command` runs a command; other arguments after `--` go to the tests."""
     sessions = call.given.values("-e", "--env", "-s", "--session", "--sessions", "-t", "--tags")
     if any(re.search(r"deploy|publish|release|upload", value.text) for value in sessions):
         call.ask("publish", "The environment looks like it publishes or deploys.")

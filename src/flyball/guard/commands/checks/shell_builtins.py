@@ -23,7 +23,7 @@ _SET_FLAGS = re.compile(r"[-+][euxfvCn]*o?")
 _SET_NAMES = word_set("pipefail errexit nounset xtrace noglob noclobber verbose")
 _SHOPT_HARMLESS = word_set("nullglob globstar failglob inherit_errexit nocasematch")
 _WHOLE_LINES = ("", "\n", " \t\n")
-"""What IFS may be where one variable gets a whole line."""
+"""Values of IFS with which one variable gets a whole line."""
 
 
 def cd(call: Call) -> None:
@@ -49,7 +49,7 @@ def cd(call: Call) -> None:
 
 
 def _remembered(call: Call) -> Arg | None:
-    """Where `cd -` and `popd` go back to, if this line went away from there."""
+    """Where `cd -` and `popd` go back to, if this line has left it."""
     words = [arg.text for arg in call.operands]
     if call.name == "cd" and words == ["-"]:
         before = call.context.variables.get("OLDPWD")
@@ -62,7 +62,7 @@ def _remembered(call: Call) -> Arg | None:
 
 
 def joined(cwd: str, folder: Arg) -> str:
-    """The directory one gets to; unknown if either is."""
+    """The new directory; unknown if either part is."""
     if not folder.literal or (cwd == UNKNOWN and not folder.text.startswith("/")):
         return UNKNOWN
     return posixpath.normpath(posixpath.join(cwd, folder.text))
@@ -105,12 +105,12 @@ def _declared(call: Call, name: str, value: Arg | None) -> None:
 
 
 def shift(call: Call) -> None:
-    """From here on nobody keeps count of which argument is which."""
+    """After a `shift` the positional arguments are unknown."""
     call.context.variables.update((name, None) for name in POSITIONS)
 
 
 def leave(call: Call) -> None:
-    """`return`, `break`, `continue`: the function or loop may end with all as it is here."""
+    """`return`, `break`, `continue`: the function or loop may end in this state."""
     call.context.exits.append(call.context.state.copy())
 
 
@@ -127,7 +127,7 @@ def unset(call: Call) -> None:
             within = call.context.calls or call.context.depth
             call.context.state.hold(
                 arg.text, None if within else ""
-            )  # another of that name may come to light
+            )  # an outer variable of that name may show again
 
 
 def set_options(call: Call) -> None:
@@ -188,7 +188,7 @@ def source(call: Call) -> None:
 
 def command(call: Call) -> None:
     if call.operands and not call.given.has("-v", "-V"):
-        call.judge.here(call.operands, call.context)
+        call.judge.in_this_shell(call.operands, call.context)
 
 
 def trap(call: Call) -> None:
@@ -210,7 +210,7 @@ def trap_runs(call: Call, text: str) -> None:
 
 
 def _trap_sets(call: Call, text: str) -> None:
-    """What a trap assigns may be so from now on, between any two commands."""
+    """What a trap assigns may hold from now on, between any two commands."""
     state = call.context.state
     start = msgspec.structs.replace(state.copy(), variables={})
     there = msgspec.structs.replace(call.context.aside(), state=start, stdin=NO_INPUT, in_trap=True)
@@ -235,7 +235,7 @@ def read(call: Call) -> None:
 
 
 def _line(feed: Stream) -> Value:
-    """What a whole line that flows in leaves: nobody believes backslashes, which may quote or not."""
+    """The value that `read` takes from the input. With a backslash it is unknown: it may quote or not."""
     if feed.kind == "listed":
         return Arg(feed.text, many=True)
     line = feed.text.removesuffix("\n")
@@ -245,7 +245,7 @@ def _line(feed: Stream) -> Value:
 
 def let(call: Call) -> None:
     for arg in call.operands:
-        call.judge.assigned(evaluate(arg, call.context, call.judge), call.context)
+        call.judge.set_numbers(evaluate(arg, call.context, call.judge), call.context)
     if any("[" in arg.text for arg in call.operands):
         call.ask("opaque-operand", "Evaluates an array subscript, which can run a command.")
 

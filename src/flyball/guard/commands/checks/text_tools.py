@@ -1,4 +1,4 @@
-"""Text tools with a language of their own: sed, awk, jq; and what prints the environment."""
+"""Text tools with their own language (sed, awk, jq), and commands that print the environment."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def printf(call: Call) -> None:
     if len(words) > 1 and words[0].text == "-v":
         call.judge.hidden(words[1].text, call.context)
         call.judge.variable(words[1].text.partition("[")[0], Arg(HOLE, unknown=2), False, call.context)
-        said = [arg.text for arg in words[2:]]
-        known = all(arg.literal for arg in words[2:]) and said[:1] != ["-v"]
-        call.context.state.hold(words[1].text, printed_text("printf", said) if known else None)
+        texts = [arg.text for arg in words[2:]]
+        known = all(arg.literal for arg in words[2:]) and texts[:1] != ["-v"]
+        call.context.state.hold(words[1].text, printed_text("printf", texts) if known else None)
 
 
 def test(call: Call) -> None:
-    """`test -f path` looks; numbers and `-v` are evaluated again."""
+    """`test -f path` looks at a file; `-v` and subscripts are evaluated again."""
     before = ""
     for arg in call.operands:
         if before == "-v" or re.search(r"\[.*[$`]", arg.text):
@@ -61,10 +61,10 @@ def _sed_script(call: Call, script: Arg) -> None:
     if HOLE in script.text or len(script.text) > SCRIPT_MOST:
         call.ask("opaque-operand", "The sed script is too long or unknown until the command runs.")
         return
-    found = sedscript.hazards(script.text)
-    if found is None:
+    hazards = sedscript.hazards(script.text)
+    if hazards is None:
         call.ask("unreadable", "The sed script cannot be parsed.")
-    for kind, value in found or ():
+    for kind, value in hazards or ():
         if kind == "run":
             call.deny("hidden-command", "The sed script runs a command.")
         else:

@@ -1,4 +1,4 @@
-"""Commands that run another command: unwrapped, and the inner command decides."""
+"""Commands that run another command: the inner command decides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SQL = Lazy(
 
 
 def in_shell(call: Call, text: str, given: dict[str, Value] | None = None) -> None:
-    """A shell of its own reads the text."""
+    """The text runs in a new shell."""
     for context in call.context.deeper().in_new_shells():
         context.variables.update(given or {})
         call.judge.text(text, context)
@@ -47,7 +47,7 @@ def run(call: Call, args: list[Arg]) -> None:
 
 
 def shell(call: Call) -> None:
-    """`sh -c text` is judged as text; a script file is not a declared command; stdin is what flows in."""
+    """`sh -c text` is judged as text; a script file is not a declared command; else standard input is judged as text."""
     posix = call.name not in {"bash", "rbash"}
     call = msgspec.structs.replace(call, context=msgspec.structs.replace(call.context.copy(), posix=posix))
     if call.name in {"zsh", "fish", "csh", "tcsh"}:
@@ -99,17 +99,17 @@ def _command_string(call: Call, args: list[Arg]) -> None:
 
 def positional(args: list[Arg]) -> dict[str, Value]:
     """`$0`, `$1`, … as the command string will see them."""
-    found: dict[str, Value] = {}
+    variables: dict[str, Value] = {}
     several = False
     for at, arg in enumerate(args[:10]):
         several = several or arg.glob or (arg.many and not arg.quoted) or arg.loose
-        found[str(at)] = None if several else arg.text if arg.literal else arg
-    found.update((str(at), None if several else "") for at in range(max(len(args), 1), 10))
+        variables[str(at)] = None if several else arg.text if arg.literal else arg
+    variables.update((str(at), None if several else "") for at in range(max(len(args), 1), 10))
     rest = args[1:]
-    found["@"] = rest[0] if len(rest) == 1 and not rest[0].literal else None
+    variables["@"] = rest[0] if len(rest) == 1 and not rest[0].literal else None
     if all(arg.literal for arg in rest):
-        found["@"] = tuple(arg.text for arg in rest)
-    return found
+        variables["@"] = tuple(arg.text for arg in rest)
+    return variables
 
 
 def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
@@ -151,7 +151,7 @@ def xargs(call: Call) -> None:
         call.deny("destruction", "Deletes everything in this directory.")
     call = msgspec.structs.replace(
         call, context=call.context.copy().reading(NO_INPUT)
-    )  # what xargs runs reads nothing
+    )  # a command of xargs has no input
     counted = call.given.has("-n", "--max-args", "-L", "-l", "--max-lines")
     for one in given if marks else ():
         run(call, [part for arg in command for part in _filled(arg, marks[-1], [one])])
@@ -160,11 +160,11 @@ def xargs(call: Call) -> None:
     if not given or not (marks or counted) or (counted and len(given) > 1):
         run(call, [*command, *given])
     if given and not marks and not call.given.has("-r", "--no-run-if-empty"):
-        run(call, command)  # nothing may have come
+        run(call, command)  # xargs also runs it without input
 
 
 def _given(call: Call, by_line: bool) -> list[Arg]:
-    """The arguments that flow in: known words, files some command listed, or unknown."""
+    """The arguments from standard input: known words, files that some command listed, or unknown."""
     feed = call.context.stdin
     if call.given.has("-a", "--arg-file") or feed.kind not in {"text", "listed"}:
         return [Arg(HOLE, unknown=2, remote=feed.kind == "remote", loose=not by_line)]
@@ -238,20 +238,20 @@ def kill(call: Call) -> None:
 
 
 def crontab(call: Call) -> None:
-    """To list what is planned is no plan of one's own."""
+    """Listing scheduled jobs is less serious than changing them."""
     call.judge.check_unknown_arguments(call.operands, call.context)
     lists = [arg.text for arg in call.operands] == ["-l"]
     call.deny("looks-around" if lists else "persistence", "Shows or changes scheduled jobs.")
 
 
 def seek_process(call: Call) -> None:
-    """Who looks for the guard's process by name means to act on it."""
+    """Searching for Flyball's processes by name is a step towards stopping them."""
     if any(re.search(r"flyball|bwrap", arg.text) for arg in call.operands):
         call.deny("guard", "Searches for processes of the run itself.")
 
 
 def line_editor(call: Call) -> None:
-    """`ed` reads its commands from what flows in; `!` among them runs a shell."""
+    """`ed` reads its commands from standard input; `!` runs a shell."""
     for arg in call.operands:
         call.path("write", arg)
     if "!" in call.context.stdin.text or any("!" in arg.text for arg in call.operands):
