@@ -151,7 +151,7 @@ class CommandJudge:
         for arg in args:
             if arg.text == "flyball":
                 context.deny("guard", "Runs Flyball itself.")
-            for text in {arg.text, *_LOOSE.split(arg.text)}:
+            for text in dict.fromkeys((*_LOOSE.split(arg.text), arg.text)):
                 if text and HOLE not in text and ("/" in text or "." in text or "~" in text):
                     self.check_path_in_text(text, context)
 
@@ -298,7 +298,8 @@ class CommandJudge:
                 self.check_paths_in([option.value] if option.value else [], context)
                 continue
             if SEVERITY[flag.verdict]:
-                reason = f"'{profile.name} {flag.name}' needs approval ({flag.rule})."
+                needs = "needs approval" if flag.verdict == "ask" else "is not allowed"
+                reason = f"'{profile.name} {flag.name}' {needs} ({flag.rule})."
                 context.add(Verdict(flag.verdict, flag.rule, reason))
             if option.value is not None:
                 argument_kinds.judge_argument(

@@ -209,7 +209,7 @@ def verdict_of(profile: Profile) -> Verdict | None:
     """The verdict on the command itself, without its arguments."""
     if profile.verdict == "allow":
         return None
-    why = profile.why or _WHY.get(profile.rule, "needs approval")
+    why = profile.why or _WHY.get(profile.rule, "is not on the list of harmless commands")
     return Verdict(profile.verdict, profile.rule, f"'{profile.name}' {why}.")
 
 
