@@ -21,20 +21,20 @@ CROWDED = 0.985  # each further edit of one statement counts a little less: a lo
 NAMED = 4.0  # the error message names what the edit replaces
 
 
-def edits(scenes: Iterable[Scene], scores: Scores, named: Collection[str] = ()) -> list[Edit]:
+def edits(scenes: Iterable[Scene], scores: Scores, complaints: Collection[str] = ()) -> list[Edit]:
     """In the order in which to try them: suspicion of the statement times the weight of the edit.
 
-    `named` are the names that error messages complain of."""
-    every = [edit for scene in scenes for edit in _of_a_file(scene, scores, named)]
+    `complaints` are the names that error messages complain of."""
+    every = [edit for scene in scenes for edit in _of_a_file(scene, scores, complaints)]
     return sorted(every, key=lambda edit: -edit.weight)
 
 
-def _of_a_file(scene: Scene, scores: Scores, named: Collection[str]) -> Iterator[Edit]:
+def _of_a_file(scene: Scene, scores: Scores, complaints: Collection[str]) -> Iterator[Edit]:
     known = set[tuple[Span, ...]]()
     for node in statements(scene.source.tree):
         score = scores.get(node, 0.0)
         changes = list(_changes(scene, node)) if score else []
-        weights = [weight * _hint(scene, spans, named) for _, (_, weight, spans) in changes]
+        weights = [weight * _hint(scene, spans, complaints) for _, (_, weight, spans) in changes]
         for rank, at in enumerate(sorted(range(len(changes)), key=lambda at: -weights[at])):
             line, (kind, _, spans) = changes[at]
             if spans not in known:
@@ -42,9 +42,11 @@ def _of_a_file(scene: Scene, scores: Scores, named: Collection[str]) -> Iterator
                 yield Edit(scene.source.name, line, kind, spans, weights[at] * score * CROWDED**rank)
 
 
-def _hint(scene: Scene, spans: tuple[Span, ...], named: Collection[str]) -> float:
+def _hint(scene: Scene, spans: tuple[Span, ...], complaints: Collection[str]) -> float:
     return (
-        NAMED if named and any(scene.source.between(start, end) in named for start, end, _ in spans) else 1.0
+        NAMED
+        if complaints and any(scene.source.between(start, end) in complaints for start, end, _ in spans)
+        else 1.0
     )
 
 
@@ -83,12 +85,12 @@ def syntax_edits(name: str, data: bytes) -> list[Edit]:
     return [
         Edit(name, n, "syntax", ((starts[n - 1], starts[n] - 1, text),), 1.0 - at * 0.1)
         for at, n in enumerate(lines)
-        for text in _mended(data[starts[n - 1] : starts[n] - 1].decode("utf-8", "replace"))
+        for text in _syntax_repairs(data[starts[n - 1] : starts[n] - 1].decode("utf-8", "replace"))
         if compiles(data[: starts[n - 1]] + text.encode() + data[starts[n] - 1 :])
     ]
 
 
-def _mended(line: str) -> Iterator[str]:
+def _syntax_repairs(line: str) -> Iterator[str]:
     code, comment = (
         (match.group(1), match.group(2)) if (match := re.match(r"(.*?)(\s*#.*|\s*)$", line)) else (line, "")
     )

@@ -27,12 +27,12 @@ COMPARE = {
     "is not": ("is", "!="),
 }
 BINARY = {
-    "+": ("-", "*"),
-    "-": ("+", "*", "/"),
-    "*": ("+", "/", "**", "//", "-"),
-    "/": ("*", "//", "%"),
-    "//": ("/", "*", "%"),
-    "%": ("//", "/", "*"),
+    "+": ("-", "*", "/", "//", "%"),
+    "-": ("+", "*", "/", "//", "%"),
+    "*": ("+", "/", "**", "//", "-", "%"),
+    "/": ("*", "//", "%", "+", "-"),
+    "//": ("/", "*", "%", "-", "+"),
+    "%": ("//", "/", "*", "+", "-"),
     "**": ("*", "+"),
     "<<": (">>",),
     ">>": ("<<",),
@@ -164,14 +164,14 @@ def _operators(scene: Scene, node: ast.BinOp) -> Iterator[Change]:
         yield "swapped operands", 0.5, (*put(source, node.left, right), *put(source, node.right, left))
     yield "operand", 0.35, put(source, node, _alone(source, node, node.left))
     yield "operand", 0.35, put(source, node, _alone(source, node, node.right))
-    yield from _regrouped(source, node)
+    yield from _groupings(source, node)
 
 
 def _alone(source: Source, node: ast.expr, part: ast.expr) -> str:
     return source.text(part) if source.loose(node) else source.atom(part)
 
 
-def _regrouped(source: Source, node: ast.BinOp) -> Iterator[Change]:
+def _groupings(source: Source, node: ast.BinOp) -> Iterator[Change]:
     """`a + b * c` as `(a + b) * c`, and `(a + b) * c` without its parentheses."""
     if isinstance(node.right, ast.BinOp):
         (start, _), (_, end) = source.span(node), source.span(node.right.left)
@@ -315,17 +315,17 @@ def _calls(scene: Scene, node: ast.Call) -> Iterator[Change]:
     for (i, one), (j, other) in combinations(enumerate(args[:5]), 2):
         spans = (*put(source, one, source.text(other)), *put(source, other, source.text(one)))
         yield "swapped arguments", 0.75 if j == i + 1 else 0.4, spans
-    given = [*args, *node.keywords]
-    for at, part in enumerate(given):
-        if at or len(given) > 1:
-            start = source.span(given[at - 1])[1] if at else source.span(part)[0]
-            end = source.span(part)[1] if at else source.span(given[1])[0]
+    parts = [*args, *node.keywords]
+    for at, part in enumerate(parts):
+        if at or len(parts) > 1:
+            start = source.span(parts[at - 1])[1] if at else source.span(part)[0]
+            end = source.span(part)[1] if at else source.span(parts[1])[0]
             yield "argument", 0.35, ((start, end, ""),)
     if len(args) == 1 and not node.keywords and not isinstance(args[0], ast.GeneratorExp | ast.Starred):
         yield "call", 0.3, put(source, node, _alone(source, node, args[0]))
     if isinstance(node.func, ast.Attribute):
         yield "call", 0.3, put(source, node, source.text(node.func.value))
-        if not given:
+        if not parts:
             yield "call", 0.3, put(source, node, source.text(node.func))
     for keyword_, other in combinations(node.keywords[:4], 2):
         one, two = source.text(keyword_.value), source.text(other.value)
@@ -398,8 +398,8 @@ def _slices(scene: Scene, node: ast.Subscript, index: ast.Slice) -> Iterator[Cha
             for other in (f"{bound} + 1", f"{bound} - 1"):
                 bounds.append((other, high) if at == 0 else (low, other))
     steps = [(low, high, step)] + ([(low, high, "")] if step else [("", "", "-1")])
-    written = [(one, two, step) for one, two in dict.fromkeys(bounds[1:])] + steps[1:]
-    for one, two, three in written:
+    slices = [(one, two, step) for one, two in dict.fromkeys(bounds[1:])] + steps[1:]
+    for one, two, three in slices:
         yield "slice", 0.65, ((start, end, f"[{one}:{two}{':' + three if three else ''}]"),)
 
 

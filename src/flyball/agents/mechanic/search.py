@@ -69,7 +69,7 @@ class Partial(NamedTuple):
 class Search:
     def __init__(self, trials: Trials, deadline: float, note: Callable[[str, str], None]) -> None:
         self.trials, self.deadline, self.note = trials, deadline, note
-        self.tried = 0
+        self.tries = 0
         self.places = set[Place]()
         self.skip = 0  # edits that an earlier turn has tried
         self.exhausted = False
@@ -108,7 +108,7 @@ class Search:
 
     def suspects(self, tests: Tests) -> tuple[dict[str, Source], dict[Place, float]]:
         """The source files that failing tests run, and how suspicious each line is. Tests are never among them."""
-        rows = self._traced(tests)
+        rows = self._trace(tests)
         own = {row.file for row in tests.run.tests.values()}
         scores = {p: s for p, s in line_scores(rows).items() if p[0] not in own and not is_near_test(p[0])}
         if not scores and not any(row.loading for row in tests.failing):
@@ -127,18 +127,18 @@ class Search:
         lines = {name: self.trials.read(name).count(b"\n") + 1 for name in own[:FILES_MOST]}
         return {(name, line): 0.5 for name, count in lines.items() for line in range(1, count + 1)}
 
-    def _traced(self, tests: Tests) -> list[Row]:
+    def _trace(self, tests: Tests) -> list[Row]:
         """The failing tests and some passing ones again, watched line by line; tests of the same files first."""
         files = {row.file for row in tests.failing}
         passing = sorted(tests.run.of("passed"), key=lambda row: (row.file not in files, row.cpu))[
             :TRACED_MOST
         ]
-        chosen = [*tests.failing[:FAILING_MOST], *passing]
-        cpu = max(2.0, 20 * max((row.cpu for row in chosen if not row.hung), default=0.0))
+        selection = [*tests.failing[:FAILING_MOST], *passing]
+        cpu = max(2.0, 20 * max((row.cpu for row in selection if not row.hung), default=0.0))
         times = tests.times._replace(
-            cpu_s=cpu, by_test={row.test: 1.0 for row in chosen if row.hung}, wall_s=max(10.0, self.left_s)
+            cpu_s=cpu, by_test={row.test: 1.0 for row in selection if row.hung}, wall_s=max(10.0, self.left_s)
         )
-        run = self.trials.run(times, only=[row.test for row in chosen], trace=True)
+        run = self.trials.run(times, only=[row.test for row in selection], trace=True)
         rows = [
             row
             for row in run.tests.values()
@@ -161,7 +161,7 @@ class Search:
     def _repair(self, tests: Tests, depth: int) -> Repair | None:
         partial = list[Partial]()
         for edit, before in self._candidates(tests):
-            data = _replaced(before, edit)
+            data = _with_edit(before, edit)
             if self.left_s <= 0:
                 return None
             if not compiles(data):
@@ -200,10 +200,10 @@ class Search:
 
     def _try(self, edit: Edit, data: bytes, before: bytes, tests: Tests) -> int:
         """How many of the failing tests pass with the edit; 0 if the first does not, or another test fails."""
-        self.tried += 1
+        self.tries += 1
         self.places.add((edit.file, edit.line))
         self._tell(edit)
-        if self.tried <= self.skip:
+        if self.tries <= self.skip:
             return 0
         self.trials.write(edit.file, data)
         try:
@@ -261,7 +261,7 @@ class Search:
             self._noted = time.monotonic()
             self.note(
                 f"{edit.file}:{edit.line} {edit.kind}",
-                f"{self.tried} edits tried in {len(self.places)} places",
+                f"{self.tries} edits tried in {len(self.places)} places",
             )
 
 
@@ -288,7 +288,7 @@ def _times(run: Run) -> Times:
     )
 
 
-def _replaced(data: bytes, edit: Edit) -> bytes:
+def _with_edit(data: bytes, edit: Edit) -> bytes:
     for start, end, text in sorted(edit.spans, reverse=True):
         data = data[:start] + text.encode() + data[end:]
     return data

@@ -72,12 +72,6 @@ class Source:
     def indent(self, node: ast.stmt) -> str:
         return self.between(self.starts[node.lineno - 1], self.at(node.lineno, node.col_offset))
 
-    def replaced(self, spans: tuple[Span, ...]) -> bytes:
-        data = self.data
-        for start, end, text in sorted(spans, reverse=True):
-            data = data[:start] + text.encode() + data[end:]
-        return data
-
     def atom(self, node: ast.expr) -> str:
         """Its text, in parentheses where something next to it could tear it apart."""
         whole = isinstance(

@@ -58,7 +58,7 @@ def first_on_its_line(source: Source, node: ast.stmt) -> bool:
 # ---- assignments -----------------------------------------------------------------------------------------------
 
 
-def _augmented(scene: Scene, node: ast.AugAssign) -> Iterator[Change]:
+def _augmented_assignments(scene: Scene, node: ast.AugAssign) -> Iterator[Change]:
     source = scene.source
     start, end = source.span(node.target)[1], source.span(node.value)[0]
     match = ASSIGNMENT.search(source.between(start, end))
@@ -67,7 +67,7 @@ def _augmented(scene: Scene, node: ast.AugAssign) -> Iterator[Change]:
             yield "assignment", 1.0 - at * 0.2, ((start + match.start(), start + match.end(), other),)
 
 
-def _assigned(scene: Scene, node: ast.Assign) -> Iterator[Change]:
+def _assignments(scene: Scene, node: ast.Assign) -> Iterator[Change]:
     source, target = scene.source, node.targets[0]
     if len(node.targets) == 1 and isinstance(target, ast.Name | ast.Attribute | ast.Subscript):
         equals = source.data.find(b"=", source.span(target)[1])
@@ -104,7 +104,7 @@ def _one_more(scene: Scene, value: ast.expr, weight: float) -> Iterator[Change]:
 # ---- returns, raises, loops ------------------------------------------------------------------------------------
 
 
-def _returned(scene: Scene, node: ast.Return) -> Iterator[Change]:
+def _returns(scene: Scene, node: ast.Return) -> Iterator[Change]:
     source, value = scene.source, node.value
     names = [*scene.names(node)[:8], *(f"self.{name}" for name in scene.attributes(node)[:5])]
     if value is None:
@@ -117,10 +117,10 @@ def _returned(scene: Scene, node: ast.Return) -> Iterator[Change]:
     if isinstance(value, ast.Constant):
         for text in names:
             yield "return value", 0.35, put(source, value, text)
-    yield from _moved_out(scene, node)
+    yield from _moves(scene, node)
 
 
-def _bare(scene: Scene, node: ast.Expr) -> Iterator[Change]:
+def _dropped_values(scene: Scene, node: ast.Expr) -> Iterator[Change]:
     """A value that is computed and dropped: it was to be returned or raised."""
     if isinstance(node.value, ast.Constant):
         return
@@ -135,7 +135,7 @@ def _bare(scene: Scene, node: ast.Expr) -> Iterator[Change]:
         yield "missing raise", 0.9, ((start, start, "raise "),)
 
 
-def _ends(scene: Scene, node: ast.FunctionDef) -> Iterator[Change]:
+def _missing_returns(scene: Scene, node: ast.FunctionDef) -> Iterator[Change]:
     """A function that ends without a return: the values that it could return."""
     if isinstance(node.body[-1], ast.Return | ast.Raise) or not first_on_its_line(
         scene.source, node.body[-1]
@@ -169,18 +169,18 @@ def _loops(scene: Scene, node: ast.For) -> Iterator[Change]:
             yield "missing call", 0.25, put(scene.source, node.iter, around.format(text))
 
 
-def _raised(scene: Scene, node: ast.Raise) -> Iterator[Change]:
-    raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-    if isinstance(raised, ast.Name):
-        for at, other in enumerate(o for o in scene.errors if o != raised.id):
-            yield "exception", max(0.3, 0.7 - at * 0.05), put(scene.source, raised, other)
+def _raises(scene: Scene, node: ast.Raise) -> Iterator[Change]:
+    exception = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    if isinstance(exception, ast.Name):
+        for at, other in enumerate(o for o in scene.errors if o != exception.id):
+            yield "exception", max(0.3, 0.7 - at * 0.05), put(scene.source, exception, other)
     yield "missing raise", 0.2, put(scene.source, node, "return None")
 
 
-def _caught(scene: Scene, node: ast.Try) -> Iterator[Change]:
+def _handlers(scene: Scene, node: ast.Try) -> Iterator[Change]:
     for handler in node.handlers:
-        caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-        for kind in caught:
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        for kind in kinds:
             if isinstance(kind, ast.Name):
                 for at, other in enumerate(o for o in (*scene.errors, "Exception") if o != kind.id):
                     yield "exception", max(0.3, 0.7 - at * 0.05), put(scene.source, kind, other)
@@ -189,7 +189,7 @@ def _caught(scene: Scene, node: ast.Try) -> Iterator[Change]:
 # ---- conditions and blocks -------------------------------------------------------------------------------------
 
 
-def _decided(scene: Scene, node: ast.If | ast.While) -> Iterator[Change]:
+def _conditions(scene: Scene, node: ast.If | ast.While) -> Iterator[Change]:
     yield from conditions(scene, node.test)
     source, start = scene.source, scene.source.span(node)[0]
     word = source.between(start, start + 6)
@@ -213,7 +213,7 @@ def _lines(source: Source, node: ast.stmt) -> tuple[int, int]:
     )
 
 
-def _moved_out(scene: Scene, node: ast.stmt) -> Iterator[Change]:
+def _moves(scene: Scene, node: ast.stmt) -> Iterator[Change]:
     """The last statement of a block, one level further out, or the one behind a block inside it."""
     source = scene.source
     above = source.parents.get(node)
@@ -227,7 +227,7 @@ def _moved_out(scene: Scene, node: ast.stmt) -> Iterator[Change]:
         and body[-1] is node
     ):
         inner, outer = source.indent(node), source.indent(above)
-        yield "indentation", 0.6, ((start, end, _indented(source.between(start, end), inner, outer)),)
+        yield "indentation", 0.6, ((start, end, _reindent(source.between(start, end), inner, outer)),)
     at = body.index(node) if node in body else 0
     block = body[at - 1] if at else None
     if (
@@ -239,23 +239,23 @@ def _moved_out(scene: Scene, node: ast.stmt) -> Iterator[Change]:
         yield (
             "indentation",
             0.5,
-            ((start, end, _indented(source.between(start, end), source.indent(node), inner)),),
+            ((start, end, _reindent(source.between(start, end), source.indent(node), inner)),),
         )
 
 
-def _indented(text: str, old: str, new: str) -> str:
+def _reindent(text: str, old: str, new: str) -> str:
     return "".join(
         new + line[len(old) :] if line.startswith(old) else line for line in text.splitlines(keepends=True)
     )
 
 
-def _left_out(scene: Scene, node: ast.stmt) -> Iterator[Change]:
+def _deletions(scene: Scene, node: ast.stmt) -> Iterator[Change]:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
     yield "statement", 0.3, put(scene.source, node, "pass")
 
 
-def _guarded(scene: Scene, node: ast.stmt) -> Iterator[Change]:
+def _missing_statements(scene: Scene, node: ast.stmt) -> Iterator[Change]:
     """A condition that the statement lacks, or a statement of the same file that is missing before or behind it."""
     source = scene.source
     if not first_on_its_line(source, node) or scene.function(node) is None:
@@ -274,7 +274,7 @@ def _guarded(scene: Scene, node: ast.stmt) -> Iterator[Change]:
 def _donors(scene: Scene, node: ast.stmt) -> list[str]:
     """Short statements of the same function, then of the same class or file, whose names are in scope."""
     own, above = scene.function(node), scene.class_of(node)
-    known = {
+    in_scope = {
         *scene.names(node),
         *scene.functions,
         *scene.classes,
@@ -303,7 +303,7 @@ def _donors(scene: Scene, node: ast.stmt) -> list[str]:
                 else ""
             )
             names = {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}
-            if text and text.count("\n") <= 1 and names <= known and '"""' not in text:
+            if text and text.count("\n") <= 1 and names <= in_scope and '"""' not in text:
                 donors.append(text)
     counts = [f"{name} {sign}= 1" for name in scene.names(node)[:3] for sign in "+-"]
     return [*list(dict.fromkeys(donors))[:DONORS_MOST], *counts]
@@ -315,9 +315,9 @@ def _donors(scene: Scene, node: ast.stmt) -> list[str]:
 def _defaults(scene: Scene, node: ast.FunctionDef) -> Iterator[Change]:
     """A list or dictionary as a default is shared by all calls."""
     source, args = scene.source, node.args
-    named = [*args.posonlyargs, *args.args]
+    parameters = [*args.posonlyargs, *args.args]
     first = node.body[0]
-    for arg, default in zip(named[len(named) - len(args.defaults) :], args.defaults, strict=True):
+    for arg, default in zip(parameters[len(parameters) - len(args.defaults) :], args.defaults, strict=True):
         if isinstance(default, ast.List | ast.Dict | ast.Set) and first_on_its_line(source, first):
             text = f"if {arg.arg} is None:\n    {arg.arg} = {source.text(default)}"
             docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
@@ -340,16 +340,16 @@ def _defaults(scene: Scene, node: ast.FunctionDef) -> Iterator[Change]:
 KINDS: dict[
     type[ast.stmt] | tuple[type[ast.stmt], ...], tuple[Callable[[Scene, ast.AST], Iterator[Change]], ...]
 ] = {  # pyright: ignore[reportAssignmentType]
-    ast.AugAssign: (_augmented, _moved_out),
-    ast.Assign: (_assigned,),
-    ast.Return: (_returned,),
-    ast.Expr: (_bare, _moved_out),
-    (ast.FunctionDef, ast.AsyncFunctionDef): (_ends, _defaults),
+    ast.AugAssign: (_augmented_assignments, _moves),
+    ast.Assign: (_assignments,),
+    ast.Return: (_returns,),
+    ast.Expr: (_dropped_values, _moves),
+    (ast.FunctionDef, ast.AsyncFunctionDef): (_missing_returns, _defaults),
     (ast.Break, ast.Continue): (_jumps,),
     ast.For: (_loops,),
-    ast.Raise: (_raised,),
-    ast.Try: (_caught,),
-    (ast.If, ast.While): (_decided,),
-    (ast.Expr, ast.Assign, ast.AugAssign, ast.Raise, ast.If): (_left_out,),
-    (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Raise, ast.Pass): (_guarded,),
+    ast.Raise: (_raises,),
+    ast.Try: (_handlers,),
+    (ast.If, ast.While): (_conditions,),
+    (ast.Expr, ast.Assign, ast.AugAssign, ast.Raise, ast.If): (_deletions,),
+    (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Raise, ast.Pass): (_missing_statements,),
 }

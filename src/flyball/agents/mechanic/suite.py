@@ -110,5 +110,5 @@ def _shebang(root: Path, program: str) -> str:
             line = file.readline(500).decode("utf-8", "replace").strip()
     except OSError:
         return ""
-    named = line.removeprefix("#!").strip().split(" ")[0]
-    return named if line.startswith("#!") and "python" in Path(named).name else ""
+    python = line.removeprefix("#!").strip().split(" ")[0]
+    return python if line.startswith("#!") and "python" in Path(python).name else ""

@@ -40,7 +40,7 @@ EXIT_SIGNAL: {signal}
 def take(role: str, root: Path, search: Search, seconds: float, home: Path) -> Iterator[Json]:
     began = time.monotonic()
     tests = search.tests()
-    yield action("test", search.trials.suite.shown, _counted(tests))
+    yield action("test", search.trials.suite.shown, _summary(tests))
     if not tests.run.tests:
         yield from cannot(role, f"{search.trials.suite.runner} found no tests here{_why(tests)}.")
     elif role in ("critic", "quality", "reviewer"):
@@ -51,7 +51,7 @@ def take(role: str, root: Path, search: Search, seconds: float, home: Path) -> I
         yield from _escalation(tests)
     elif not tests.failing:
         yield from cannot(
-            role, f"{_counted(tests)} I only repair what makes a test fail, so I changed nothing."
+            role, f"{_summary(tests)} I only repair what makes a test fail, so I changed nothing."
         )
     else:
         yield from _work(role, root, search, tests, seconds, home, began)
@@ -80,20 +80,20 @@ def cannot(role: str, why: str) -> Rows:
 def _judgement(role: str, tests: Tests) -> Rows:
     good, bad = ("PASS", "") if role == "reviewer" else ("OUTCOME: accepted", "OUTCOME: rejected")
     if tests.failing:
-        return [_message(f"{_counted(tests)} {_list(tests.failing)}\n\n{bad}".rstrip())]
-    return [_message(f"{_counted(tests)} I ran the tests and judge nothing else.\n\n{good}")]
+        return [_message(f"{_summary(tests)} {_list(tests.failing)}\n\n{bad}".rstrip())]
+    return [_message(f"{_summary(tests)} I ran the tests and judge nothing else.\n\n{good}")]
 
 
 def _plan(role: str, search: Search, tests: Tests) -> Rows:
     if not tests.failing:
         verdict = "\n\nOUTCOME: rejected" if role == "validator" else ""
-        return [_message(f"{_counted(tests)} I can only repair what makes a test fail.{verdict}")]
+        return [_message(f"{_summary(tests)} I can only repair what makes a test fail.{verdict}")]
     suspects = top_suspects(*search.suspects(tests))
     lines = (
         "\n".join(f"- {s.file}:{s.line}  {s.text}" for s in suspects)
         or "- no line of the project: they fail before it runs"
     )
-    text = f"{_counted(tests)} {_list(tests.failing)}\n\nI will look first at these lines:\n{lines}"
+    text = f"{_summary(tests)} {_list(tests.failing)}\n\nI will look first at these lines:\n{lines}"
     if role == "validator":
         return [_message(f"{text}\n\nOUTCOME: approved")]
     names = [row.test for row in tests.failing[:NAMED_MOST]]
@@ -109,7 +109,7 @@ def _plan(role: str, search: Search, tests: Tests) -> Rows:
 
 
 def _escalation(tests: Tests) -> Rows:
-    text = f"{_counted(tests)} I cannot judge what went wrong; a person must look."
+    text = f"{_summary(tests)} I cannot judge what went wrong; a person must look."
     return [{"type": "outcome", "name": None, "data": {"kind": "escalate", "guidance": text}}, _message(text)]
 
 
@@ -120,9 +120,9 @@ def _work(
     role: str, root: Path, search: Search, tests: Tests, seconds: float, home: Path, began: float
 ) -> Rows:
     memory = Memory(home / MEMORY, _digest(search, tests))
-    search.skip = memory.tried
+    search.skip = memory.tries
     repair = search.repair(tests)
-    memory.write(search.tried, memory.repairs + bool(repair))
+    memory.write(search.tries, memory.repairs + bool(repair))
     if repair:
         write_repair(root, repair)
         return _success(role, search, tests, repair, time.monotonic() - began)
@@ -141,7 +141,7 @@ def _success(role: str, search: Search, tests: Tests, repair: Repair, took: floa
     text = (
         f"Repaired {where}.\n\n{_diff(repair)}\n\n"
         f"{now_pass}{so_do}. "
-        f"I tried {search.tried} edits in {len(search.places)} places in {took:.1f} s."
+        f"I tried {search.tries} edits in {len(search.places)} places in {took:.1f} s."
     )
     rows = [action("edit", {"path": edit.file, "line": edit.line}, edit.kind) for edit in repair.edits]
     if role in ("worker", "author"):
@@ -164,9 +164,9 @@ def _diff(repair: Repair) -> str:
 
 
 def _failure(search: Search, tests: Tests, seconds: float, repairs: int) -> str:
-    if not search.tried:
+    if not search.tries:
         return f"{_list(tests.failing)} They run no line of the project that I could edit. I changed nothing."
-    tried = f"I tried {search.tried} edits in {len(search.places)} places"
+    tried = f"I tried {search.tries} edits in {len(search.places)} places"
     limit = "" if search.exhausted else f" in my {seconds:.0f} s, and there are more that I did not get to"
     none = "no other than before" if repairs else "none"
     return f"{tried}{limit}; {none} makes the failing tests pass. I changed nothing. {_list(tests.failing)}"
@@ -190,16 +190,16 @@ class Memory:
     def __init__(self, file: Path, key: str) -> None:
         self.file, self.key = file, key
         self.turn = int(os.environ.get("FLYBALL_TURN", "0"))
-        self.tried = self.repairs = 0
+        self.tries = self.repairs = 0
         try:
-            known = json.loads(file.read_text("utf-8"))
-            if known["key"] == key and (known["turn"] < self.turn or not self.turn):
-                self.tried, self.repairs = int(known["tried"]), int(known["repairs"])
+            row = json.loads(file.read_text("utf-8"))
+            if row["key"] == key and (row["turn"] < self.turn or not self.turn):
+                self.tries, self.repairs = int(row["tried"]), int(row["repairs"])
         except (OSError, ValueError, KeyError, TypeError):
             return  # then the search starts from the beginning
 
-    def write(self, tried: int, repairs: int) -> None:
-        row = {"key": self.key, "turn": self.turn, "tried": tried, "repairs": repairs}
+    def write(self, tries: int, repairs: int) -> None:
+        row = {"key": self.key, "turn": self.turn, "tried": tries, "repairs": repairs}
         with contextlib.suppress(OSError):
             self.file.write_text(json.dumps(row), "utf-8")
 
@@ -229,7 +229,7 @@ def _tests(count: int) -> str:
     return f"{count} test{'' if count == 1 else 's'}"
 
 
-def _counted(tests: Tests) -> str:
+def _summary(tests: Tests) -> str:
     count, failing = len(tests.run.tests), len(tests.failing)
     if not count:
         return "No test ran."

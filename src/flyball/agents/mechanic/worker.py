@@ -104,11 +104,11 @@ class Parent:
                     resource.setrlimit(getattr(resource, kind), (job["bounds"][kind], job["bounds"][kind]))
                 return Report(self.setup, job, writing)
             os.close(writing)
-            self.reply(_attended(pid, reading, time.monotonic() + job["wall_s"]))
+            self.reply(_attend(pid, reading, time.monotonic() + job["wall_s"]))
         os._exit(0)
 
 
-def _attended(pid: int, reading: int, deadline: float) -> dict[str, Any]:
+def _attend(pid: int, reading: int, deadline: float) -> dict[str, Any]:
     """The rows that the child wrote, and whether it came to its end."""
     data, ended = _read_rows(reading, deadline)
     os.close(reading)
