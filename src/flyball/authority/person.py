@@ -160,7 +160,7 @@ class Seals:
         try:
             fresh = self._fresh(self.state_dir / USED / letter.run / nonce, str(letter.id), use)
         except OSError as problem:
-            return f"its seal cannot be marked as used: {problem.strerror}. Put that right, then say it again"
+            return f"its seal cannot be marked as used: {problem.strerror}. Fix this, then send it again"
         return "" if fresh else "its seal was used before: a letter counts once"
 
     def _fresh(self, place: Path, number: str, use: bool) -> bool:

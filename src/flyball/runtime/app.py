@@ -1,4 +1,4 @@
-"""Everything a command needs, put together: the journal, the keys, a driver, performer. Nothing is decided here."""
+"""Puts together what a command needs: journal, keys, driver, performer. It decides nothing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class App(Records):
         return drivers.alive(self.state_dir, holder) and drivers.ring(self.state_dir, holder)
 
     def require_person(self, what: str) -> None:
-        """The one door for all that speaks for a person: no agent passes, and its run hears of the try."""
+        """Refuse a command that speaks for a person if an agent runs it, and record the attempt in its run."""
         found = person.agent_above(self.state_dir, self.env, self._is_run)
         if found is None:
             return
@@ -86,7 +86,7 @@ class App(Records):
         )
 
     def _has_heard(self, run_id: str, tried: bytes) -> bool:
-        """One record of an act's tries of one kind is enough: who tries without end fills no journal."""
+        """Whether this attempt is recorded already: repeated attempts must not fill the journal."""
         if any(letter.body == tried for letter in self.journal.mail(run_id)):
             return True
         refused = (e.decode(entry.body) for entry in self.journal.read(run_id) if entry.kind == REFUSED)

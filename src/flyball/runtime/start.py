@@ -115,7 +115,7 @@ def _check_breakpoints(machine: Machine, settings: Settings) -> None:
     for name in settings.breakpoints:
         if name not in phases:
             raise ConfigError(
-                f"'{name}' is no phase of '{machine.name}', so no breakpoint can be set there. Phases: {', '.join(phases)}."
+                f"'{name}' is not a phase of '{machine.name}', so it cannot be a breakpoint. Phases: {', '.join(phases)}."
             )
 
 

@@ -1,7 +1,7 @@
-"""Ask what is due, write the intent, do it, write what came of it. One loop for many runs; only it appends.
+"""One loop drives many runs: ask what is due, write that it begins, do it, write the result. Only the loop appends.
 
-Nothing is done before the fact that it was begun is durable, so a crash anywhere leaves a true sentence and
-`adopt` goes on from there. The loop sleeps until an act finishes, a letter comes or a time is reached.
+An act starts only after its ActStarted event is durable, so after a crash `adopt` continues from the journal.
+The loop sleeps until an act finishes, a letter arrives or a time is reached.
 """
 
 from __future__ import annotations
