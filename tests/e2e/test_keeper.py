@@ -142,6 +142,42 @@ def test_stdin_is_empty_or_the_named_file(tmp_path: Path) -> None:
     assert (process.read_out(tmp_path / "a"), process.read_out(tmp_path / "b")) == (b"do it", b"end\n")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_stdin_leads_to_no_file_that_could_be_written(tmp_path: Path) -> None:
+    (tmp_path / "prompt").write_text("the task")
+    for n, redirect in enumerate((">", ">>", "1<>")):
+        tries = f"cat; echo more {redirect} /proc/self/fd/0; cat /proc/self/fd/0"
+        ended = kept(tmp_path / f"act{n}", shell(tries, stdin_file=str(tmp_path / "prompt")))
+        assert process.read_out(tmp_path / f"act{n}").startswith(b"the task"), ended
+        assert b"more" not in process.read_out(tmp_path / f"act{n}")
+    assert (tmp_path / "prompt").read_text() == "the task"
+
+
+FIND_KEY = "import ctypes; print(ctypes.CDLL(None).syscall(250, 10, -3, b'user', b'flyball-test', 0) > 0)"
+WITH_A_KEY = """
+import ctypes, subprocess, sys
+from pathlib import Path
+from flyball.agents import process
+libc = ctypes.CDLL(None)
+libc.syscall(250, 1, None)
+libc.syscall(248, b"user", b"flyball-test", b"secret", 6, -3)
+print(subprocess.run([sys.executable, "-c", sys.argv[1]], capture_output=True, text=True).stdout.strip())
+where = Path(sys.argv[2])
+process.begin(where, process.Spec(argv=(sys.executable, "-c", sys.argv[1]), cwd="/", env={}))
+process.attend(where)
+print(process.read_out(where).decode().strip())
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the system call numbers are those of x86_64")
+def test_the_persons_session_keyring_is_not_inherited(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", WITH_A_KEY, FIND_KEY, str(tmp_path / "act")]
+    found = subprocess.run(argv, capture_output=True, text=True).stdout.split()
+    if found[:1] != ["True"]:
+        pytest.skip("this kernel or container has no session keyrings")
+    assert found == ["True", "False"]
+
+
 def test_a_held_stdin_is_written_by_the_driver(tmp_path: Path) -> None:
     where, long = tmp_path / "act", "x" * 300_000
     process.begin(where, shell("cat", stdin_held=True))

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-    from flyball.agents.streams import CHUNK, OUT_MOST, Copy, Held
+    from flyball.agents.streams import CHUNK, OUT_MOST, Copy, Held, sealed
 else:
-    from streams import CHUNK, OUT_MOST, Copy, Held
+    from streams import CHUNK, OUT_MOST, Copy, Held, sealed
 
 LINE_MOST = 16 << 20  # a driver's line longer than this is no line
 REPORT_EVERY_S = 0.1
@@ -47,11 +47,19 @@ REASONS = ("stopped", "wall", "idle", "orphaned")
 STATUS_FD = 200  # where the process tells what became of it, if the spec says so
 STATUS_MOST = 4096
 DEPTH_MOST = 1000  # of a process's ancestors
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "ppc64le": 271, "s390x": 280}
 
 
 def prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def join_new_keyring() -> None:
+    """Leave the person's session keyring (tickets, disk keys), which every child would inherit."""
+    number = KEYCTL.get(os.uname().machine) if sys.platform == "linux" else None
+    if number:
+        ctypes.CDLL(None).syscall(number, 1, None)  # KEYCTL_JOIN_SESSION_KEYRING, without a name
 
 
 def sync_directory() -> None:
@@ -121,10 +129,10 @@ class Keeper:
         self.reason = "cannot_start" if self.error else ""
 
     def become(self, say: int) -> NoReturn:
-        name = self.spec.get("stdin_file") or os.devnull
+        name = self.spec.get("stdin_file") or ""
         try:
             self.leave_home()
-            stdin = self.held.theirs if self.held else os.open(name, os.O_RDONLY)
+            stdin = self.held.theirs if self.held else sealed(name) if name else os.open(os.devnull, 0)
             for fd, ours in enumerate((stdin, self.out.theirs, self.err.theirs)):
                 os.dup2(ours, fd)
             if self.tells >= 0:
@@ -145,6 +153,7 @@ class Keeper:
         prctl(DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() != keeper:
             os._exit(127)
+        join_new_keyring()
         for number in (*DEAF, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.umask(self.mask)

@@ -1,9 +1,31 @@
 """What goes in and out of a kept process: streams copied to files, and a stdin that a driver speaks on."""
 
 import os
+import sys
 
 CHUNK = 1 << 16
 OUT_MOST = 64 << 20
+
+
+def sealed(name: str) -> int:
+    """A file's content to read from, as a descriptor that leads to no file.
+
+    /proc/self/fd/0 opens again whatever stdin is, also for writing and past every mount: were it the file itself, the
+    process could write into the state directory. A sealed copy in memory takes no writing.
+    """
+    if sys.platform != "linux":
+        return os.open(name, os.O_RDONLY)
+    import fcntl
+
+    copy, source = os.memfd_create("stdin", os.MFD_ALLOW_SEALING), os.open(name, os.O_RDONLY)
+    while data := os.read(source, CHUNK):
+        while data:
+            data = data[os.write(copy, data) :]
+    os.close(source)
+    os.lseek(copy, 0, os.SEEK_SET)
+    seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, seals)
+    return copy
 
 
 class Copy:
