@@ -182,7 +182,7 @@ def test_a_turn_is_told_what_happened_before(yard: Yard) -> None:
     prompts = f"cat > {yard.folder}/prompt-$FLYBALL_TURN.txt"
     ran = yard.run(f"command:{prompts}; exit 0", "--set", "limits.fix=1", "--set", "guard.sandbox=none")
     assert ran.code == "limit.fix_attempts"
-    told = (yard.folder / "prompt-3.txt").read_text()
+    told = (yard.folder / "prompt-4.txt").read_text()  # after a planner that is asked twice
     assert (
         "Make add() add" in told and "The proof failed" in told and "AssertionError" in told and PROOF in told
     )

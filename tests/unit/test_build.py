@@ -158,6 +158,14 @@ def test_the_tree_that_a_loop_left_is_what_is_proved() -> None:
 # ---- claims ----------------------------------------------------------------------------------------------
 
 
+PLAIN = {"agents": {"default": "command:agent"}}
+
+
+def says_tree(run: Any, act: e.Act) -> e.TurnEnded:
+    """Writes the same files in every turn."""
+    return ok("same")
+
+
 def judge(ends: str, **claim: Any) -> Case:
     path = {"accepted": WAY, "rejected": "plan write test verify"}[ends]
     code = {"accepted": "completed", "rejected": "limit.iterations"}[ends]
@@ -190,6 +198,16 @@ CLAIMS = {
     "only a tier": plan(False, {"tier": "T1"}),
     "others may say anything": Case(WAY, "completed", {"write": writes(data={"steps": "all"})}, does="agent:planner agent:coder proof:test agent:critic commit"),
     "a turn limit claims nothing": Case("plan write test fix test verify complete", "completed", {**FIXES, "fix": e.TurnEnded(verdict="turn_limit", tree="t9", claim=e.Claim(outcome="rewrite"))}),
+    "a critic without a verdict is asked again": Case(WAY, "completed", {"verify": [says(), PASS]}, turns=4, hears=(("agent:critic", 1, "no verdict"),)),
+    "a critic without a verdict twice rejects": Case(TWICE, "completed", {"write": writes(), "verify": [says(), says(message="hm"), PASS]}, turns=6, hears=(("agent:coder", 1, "hm"),)),
+    "each visit may be asked again": Case(TWICE, "completed", {"write": writes(), "verify": [says(), FAIL, says(), PASS]}, turns=7),
+    "a planner that says nothing is asked again": Case(WAY, "completed", {"plan": [says(), says(message="A plan.")]}, given=PLAIN, turns=4, hears=(("agent:planner", 1, "no plan"),)),
+    "a planner that says nothing twice": Case(WAY, "completed", {"plan": says()}, given=PLAIN, turns=4),
+    "a script's silent planner": Case(WAY, "completed", {"plan": says()}, turns=3),
+    "the same tree is rejected twice": Case("plan (write test verify)*2 complete", "wait.question completed", {"write": says_tree, "verify": [FAIL, FAIL, PASS]}, answers=("answer it is fine",), hears=(("agent:critic", 2, "it is fine"),)),
+    "… with a new finding": Case("plan (write test verify)*3 complete", "completed", {"write": says_tree, "verify": [FAIL, says("FAIL", findings=(e.Finding(text="and this"),)), PASS]}),
+    "… after a change": Case("plan (write test verify)*3 complete", "completed", {"write": writes(), "verify": [FAIL, FAIL, PASS]}),
+    "… the base, with nothing done": Case("plan (write test verify)*3 complete", "completed", {"write": says(), "verify": [FAIL, FAIL, PASS]}),
     "an unknown end is a failed turn": Case(WAY, "completed", {"write": [e.TurnEnded(verdict="banana"), writes()]}, turns=4),
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyball.reading.signals import Reading, Runtime, claimed_verdict, read_outcome, read_output, red_ci
+from flyball.reading.signals import Reading, Runtime, read_outcome, read_output, read_verdict, red_ci
 
 PROVED = Runtime(tests_ran=True, tests_failed=0)
 TWO = "Task complete. All done."
@@ -433,20 +433,56 @@ def test_a_claim_without_proof_keeps_its_signal() -> None:
     assert (read.reading, read.signal) == ("not_complete", "DONE")
 
 
+NAMES = ("accepted", "rejected")
+
+
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
-        ("Fine.\nPASS", "PASS"),
-        ("Broken.\nFAIL", "FAIL"),
-        ("FAIL\nPASS", "FAIL"),
+        ("Fine.\nPASS", "pass"),
+        ("Broken.\n**Fail.**", "fail"),
+        ("PASS: it does what was asked", "pass"),
+        ("Verdict: PASS", "pass"),
+        ("FAIL\nPASS", "pass"),
+        ("--- PASS: TestAdd (0.00s)\nPASS", None),
+        ("All tests pass.", None),
+        ("2 tests fail", None),
         ("DONE", None),
         ("The word PASS is in this line", None),
         ("```\nPASS\n```", None),
         ("", None),
+        ("Fine.\nOUTCOME: Accepted.", "accepted"),
+        ("Fine.\nOutcome: accepted", "accepted"),
+        ("Fine.\n`OUTCOME: accepted`", "accepted"),
+        ("Fine.\n- **Outcome:** `accepted`", "accepted"),
+        ("OUTCOME: **Rejected** – the test is missing", "rejected"),
+        ("Verdict: accepted, all tests pass", "accepted"),
+        ("It was rejected before.\nOUTCOME: accepted", "accepted"),
+        ("accepted: all tests pass", "accepted"),
+        ("Accepted.", "accepted"),
+        ("**Rejected** – `add` still subtracts", "rejected"),
+        ("I read the diff and ran the tests. The change is accepted.", "accepted"),
+        ("My verdict is “rejected”.\n\nThe test is missing.", "rejected"),
+        ("The change is rejected.\n\na\n\nb\n\nc", None),
+        ("The change is not accepted.", None),
+        ("The change can be accepted.", None),
+        ("Accepted if the tests pass.", None),
+        ("OUTCOME: accepted if the tests pass", None),
+        ("OUTCOME: accepted | rejected", None),
+        ("OUTCOME: accepted\nOUTCOME: rejected", None),
+        ("OUTCOME: rejected – it cannot be accepted as it is", "rejected"),
+        ("OUTCOME: accepted / rejected", None),
+        ("Accepted or rejected?", None),
+        ("It was rejected.\nNow it is accepted.", None),
+        ("OUTCOME: great\nIt is accepted.", None),
+        ("> The change is accepted.", None),
+        ("- [ ] accepted\n- [ ] rejected", None),
+        ("- [x] accepted\n- [ ] rejected", "accepted"),
+        ("The accepted criteria are met", None),
     ],
 )
-def test_a_judge_claims_with_the_last_line(text: str, verdict: str | None) -> None:
-    assert claimed_verdict(text) == verdict
+def test_a_verdict_is_read_as_people_write_it(text: str, verdict: str | None) -> None:
+    assert read_verdict(text, NAMES) == verdict
 
 
 @pytest.mark.parametrize(
@@ -455,22 +491,23 @@ def test_a_judge_claims_with_the_last_line(text: str, verdict: str | None) -> No
         ("Started over.\nOUTCOME: rewrite", "rewrite"),
         ("**OUTCOME:** Rewrite", "rewrite"),
         ("- OUTCOME: needs_work", "needs_work"),
-        ("OUTCOME: a\nOUTCOME: a", "a"),
-        ("OUTCOME: a\nOUTCOME: b", None),
-        ("outcome: rewrite", None),
+        ("OUTCOME: rewrite\nOUTCOME: rewrite", "rewrite"),
+        ("OUTCOME: rewrite\nOUTCOME: needs_work", None),
+        ("outcome: rewrite", "rewrite"),
+        ("OUTCOME: rewrite it all", "rewrite"),
+        ("`OUTCOME: rewrite`", "rewrite"),
         ("OUTCOME = rewrite", None),
-        ("The OUTCOME: rewrite", None),
-        ("OUTCOME: rewrite it all", None),
+        ("This needs a rewrite.", None),
+        ("OUTCOME: passed", None),
         ("OUTCOME:", None),
         ("```\nOUTCOME: rewrite\n```", None),
         ("> OUTCOME: rewrite", None),
-        ("`OUTCOME: rewrite`", None),
         ("If it is bad I will print\nOUTCOME: rewrite", None),
         ("", None),
     ],
 )
 def test_an_outcome_is_claimed_by_one_line_of_its_own(text: str, name: str | None) -> None:
-    assert read_outcome(text) == name
+    assert read_outcome(text, ("rewrite", "needs_work")) == name
 
 
 @pytest.mark.parametrize(

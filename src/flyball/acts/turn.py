@@ -24,9 +24,9 @@ from flyball.agents.registry import adapter as find_adapter
 from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.judgement import judgement
-from flyball.core.machine import READ_ONLY_ROLES
+from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.core.run import Run
-from flyball.core.turns import call_limits
+from flyball.core.turns import call_limits, claimable
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.policy import Policy, policy_hash
@@ -383,10 +383,14 @@ def claim(run: Run, role: str, heard: AgentResult) -> e.Claim:
         return replace(said, indicators=named(said.indicators, run.settings.indicators), missing=red)
     if role == "worker":
         return _loop_claim(said, heard.message, run.settings.indicators)
-    if role in ("author", "reviewer"):
+    if role == "author" or (role == "reviewer" and "passed" in run.here.on):
         return replace(said, signal=_review_signal(run, role, said, heard.message))
-    outcome = said.outcome or signals.read_outcome(heard.message) or ""
-    return replace(said, outcome=outcome, signal=said.signal or signals.claimed_verdict(heard.message) or "")
+    if said.outcome or said.signal:
+        return said
+    read = signals.read_verdict if role in JUDGING_ROLES else signals.read_outcome
+    outcome = read(heard.message, claimable(run)) or ""
+    signal = outcome.upper() if outcome in ("pass", "fail") else ""
+    return replace(said, outcome="" if signal else outcome, signal=signal)
 
 
 def _loop_claim(said: e.Claim, message: str, extra: tuple[str, ...]) -> e.Claim:

@@ -72,6 +72,7 @@ class Evidence(Part, frozen=True, kw_only=True):
     fewest: int | None = None  # failing tests, in any proof
     proof: Proof | None = None
     done_tree: str = ""  # the tree of which the author last said DONE
+    rejected: str = ""  # the tree that was last rejected though its proof passes
     ruling: e.Ruling | None = None
     waivers: tuple[str, ...] = ()  # changes that a person let stand, by diff
     grants: tuple[str, ...] = ()  # calls that a person allowed, by fingerprint; `once:` is for the next turn
@@ -99,6 +100,7 @@ class Tries(Part, frozen=True, kw_only=True):
     limited: dict[str, int] = {}  # agent -> until when a limit holds it, where others stand in
     interruptions: int = 0  # acts in a row
     reason: str = ""  # of the last interruption
+    unclear: bool = False  # in this state a turn was asked again for its verdict or plan
     gone: bool = False  # something is missing that no act can do without
 
 

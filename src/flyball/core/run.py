@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from flyball.core import agenda, tally
 from flyball.core import events as e
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Prepare, Prove, Restore
-from flyball.core.machine import FAILING, Machine, State, parse
+from flyball.core.machine import FAILING, JUDGING_ROLES, Machine, State, parse
 from flyball.core.old_tables import as_it_was
 from flyball.core.parts import Checkout, Evidence, Path, Progress, Spending, Talk, Tries
 from flyball.core.settings import Settings
@@ -240,8 +240,24 @@ def _moved(run: Run, event: e.Moved) -> Run:
         agenda=agenda.without(run.agenda, *agenda.TO_FOLLOW),
         iteration=run.iteration + again,
         path=path,
-        tries=replace(run.tries, retries=0) if run.tries.retries else run.tries,
+        tries=_new_tries(run.tries),
+        evidence=_rejected(run, event.outcome),
     )
+
+
+def _new_tries(tries: Tries) -> Tries:
+    """Each state has retries of its own, and its own second asking."""
+    return replace(tries, retries=0, unclear=False) if tries.retries or tries.unclear else tries
+
+
+def _rejected(run: Run, outcome: str) -> Evidence:
+    """A validator judges an approach, not the files; and where nothing was done there is nothing to accept."""
+    evidence, proof = run.evidence, run.evidence.proof
+    if outcome != "rejected" or run.here.of not in JUDGING_ROLES or run.here.of == "validator":
+        return evidence
+    proved = proof is not None and proof.passed and proof.tree == run.tree != run.checkout.base_tree
+    tree = run.tree if proved else ""
+    return replace(evidence, rejected=tree) if tree != evidence.rejected else evidence
 
 
 def _interventions(run: Run) -> int:
@@ -273,7 +289,7 @@ def _dropped(run: Run, event: e.Dropped) -> Run:
     """`@back` begins the act anew: its retries too, and after a stall the turns without progress."""
     run = replace(run, at=event.at, agenda=agenda.without(run.agenda, *agenda.TO_FOLLOW))
     run = _unstalled(run) if event.why == "@back stalled" else run
-    return replace(run, tries=replace(run.tries, retries=0)) if event.why.startswith("@back") else run
+    return replace(run, tries=_new_tries(run.tries)) if event.why.startswith("@back") else run
 
 
 def _unstalled(run: Run) -> Run:
@@ -314,6 +330,8 @@ def _answered(run: Run, event: e.Answered) -> Run:
         evidence = replace(evidence, grants=(*evidence.grants, *stop.grants(event.verb)))
     if _proved_anew(run, event.verb):
         evidence = replace(evidence, proof=None)
+    if evidence.rejected:
+        evidence = replace(evidence, rejected="")
     path = replace(run.path, answered_by=event.who)
     if stop and stop.rule == "third_failure":  # TASK-2: that state's count begins anew
         path = replace(path, failures={**path.failures, run.state: 0})
@@ -336,7 +354,7 @@ def _renewed(run: Run) -> Run:
         return replace(run, spending=fresh)
     if code.startswith("limit.budget"):
         return replace(run, spending=replace(run.spending, base=run.spent, turn_costs=(), turn_tokens=()))
-    tries = replace(run.tries, retries=0, contexts=0, interruptions=0, gone=False)
+    tries = replace(run.tries, retries=0, contexts=0, interruptions=0, unclear=False, gone=False)
     return _renewed_limit(_unstalled(replace(run, tries=tries)), rule if code.startswith(INSTEAD) else "")
 
 
@@ -432,6 +450,12 @@ def _ruled(run: Run, event: e.Ruled) -> Run:
     return replace(run, at=event.at, evidence=replace(run.evidence, ruling=event.ruling))
 
 
+def _warned(run: Run, event: e.Warned) -> Run:
+    unclear = run.tries.unclear or event.code == tally.UNCLEAR
+    tries = replace(run.tries, unclear=True) if unclear else run.tries
+    return replace(run, at=event.at, tries=tries)
+
+
 def _only_noticed(run: Run, event: e.AnyEvent) -> Run:
     return replace(run, at=event.at)
 
@@ -457,7 +481,8 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.ChildStopped: _child_stopped,
     e.ChildWentOn: _child_went_on,
     e.Ended: _ended,
-    **dict.fromkeys((e.Skipped, e.Warned, e.LetterRefused, e.Landed), _only_noticed),
+    e.Warned: _warned,
+    **dict.fromkeys((e.Skipped, e.LetterRefused, e.Landed), _only_noticed),
 }
 
 _pack = msgspec.msgpack.Encoder()

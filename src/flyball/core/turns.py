@@ -14,7 +14,7 @@ from flyball.core.machine import JUDGING_ROLES
 from flyball.core.run import Facts, Run
 from flyball.core.settings import INDICATORS, CallLimits
 from flyball.core.stops import ask, cancel, stop
-from flyball.core.tally import CONTEXTS, FAILED, FREE, WAITS, waits_for_answer
+from flyball.core.tally import CONTEXTS, FAILED, FREE, UNCLEAR, WAITS, waits_for_answer
 from flyball.core.transition import follow
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
@@ -153,7 +153,9 @@ def stopped_by(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | N
         return _blocked(facts, act, turn, ruling, f"blocked.guard.{ruling.rule}")
     if ruling and asks:
         return _asked_about(facts, act, turn, ruling)
-    return _process_failure(facts, act, turn) or _halted(facts, turn) or _asks(facts, turn)
+    if _process_failure(facts, act, turn) or _halted(facts, turn) or _asks(facts, turn):
+        return True
+    return _asked_again(facts, act, turn) or _stuck(facts, act, turn)
 
 
 def _put_back(facts: Facts, act: e.Act) -> Facts:
@@ -193,7 +195,7 @@ def _blocked(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, code
 def _pend(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, until: str) -> None:
     """The outcome to follow once the change may stand; a turn that failed, was halted or asks has none."""
     run = facts.run
-    asks = waits_for_answer(turn) or _disputed(run)
+    asks = waits_for_answer(turn) or _disputed(run) or _says_nothing(run, act, turn)
     outcome, data = "", dict[str, Any]()
     if turn.verdict in ("ok", "turn_limit") and not turn.halted and not asks:
         outcome, data, _ = outcome_of(_as_if_it_stood(run, ruling), act, turn)
@@ -291,6 +293,54 @@ def _asks(facts: Facts, turn: e.TurnEnded) -> bool:
     elif text:
         ask(facts, stop(run, "wait.question", "the agent asks", detail=text), "clarification", text)
     return turn.verdict == "needs_approval" or bool(twice or text)
+
+
+# ---- a turn without the word that it owes ------------------------------------------------------------------
+
+
+def _asked_again(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
+    """AGENT-8: a judge without a verdict, or a planner without a plan, is told so and asked again once."""
+    missing = _says_nothing(facts.run, act, turn)
+    if not missing:
+        return False
+    again = facts.run.tries.unclear
+    then = f"The next step follows as '{outcome_of(facts.run, act, turn)[0]}'." if again else "Asking again."
+    role = act.do.partition(":")[2]
+    facts.add(e.Warned(at=facts.now, code=UNCLEAR, text=f"The {role} gave no {missing}. {then}"))
+    if not again:
+        facts.add(e.Told(at=facts.now, text=_reminder(facts.run, missing), who="flyball"))
+    return not again
+
+
+def _says_nothing(run: Run, act: e.Act, turn: e.TurnEnded) -> str:
+    """What is missing from an ended turn. A script's silence is meant (AGENT-7)."""
+    role, claim = act.do.partition(":")[2], turn.claim
+    if role in JUDGING_ROLES and not (role == "reviewer" and "passed" in run.here.on):
+        return "" if claim.signal in ("PASS", "FAIL") or claim.outcome in claimable(run) else "verdict"
+    silent = not (turn.message.strip() or claim.outcome or claim.data)
+    return "plan" if role == "planner" and silent and not act.agent.startswith("script:") else ""
+
+
+def _reminder(run: Run, missing: str) -> str:
+    if missing == "plan":
+        return "Your last turn ended without a message, so there is no plan. End this turn with the plan."
+    names = " or ".join(f"`OUTCOME: {name}`" for name in claimable(run))
+    return f"Your last message gave no verdict that could be read. Decide now, and end with the line {names}."
+
+
+def _stuck(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
+    """AGENT-8: who rejects the same proved tree again, with nothing new against it, would do so for ever."""
+    run, role = facts.run, act.do.partition(":")[2]
+    if not run.tree or run.evidence.rejected != run.tree or turn.claim.findings:
+        return False
+    if outcome_of(run, act, turn)[0] != "rejected":
+        return False
+    cause = stop(run, "wait.question", "rejected twice", 2, 2, detail=turn.message[-500:])
+    text = (
+        f"The {role} rejected the same files twice although the proof passes, and nothing was changed in between. "
+        f"It says: {turn.message[-500:] or 'nothing'}\nIs it right? Your answer goes to the {role}."
+    )
+    return bool(ask(facts, cause, "clarification", text))
 
 
 # ---- what a turn amounts to ------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ complete > not_complete. Limits are never read from prose. Whatever is missing i
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -258,23 +258,81 @@ def _last_word(lines: tuple[Line, ...], role: str, done_word: str) -> Signal | N
     return "DONE" if role == "worker" else "PASS"
 
 
-def claimed_verdict(text: str) -> Literal["PASS", "FAIL"] | None:
-    """The verdict of a judging role: PASS or FAIL alone on the last line."""
-    word = _last_word(prose.read(spoken(plain(text)).message), "reviewer", "")
-    return word if word in ("PASS", "FAIL") else None
-
-
 # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────────────
 
-_OUTCOME = Lazy(rf"{_MARK}OUTCOME(?:{_MARK}:|:{_MARK})\s*{_MARK}([A-Za-z][A-Za-z0-9_-]*?){_MARK}")
+LAST_LINES = 3  # a verdict without its label is looked for in so many of the last lines
+_MARKUP = Lazy(r"[*`]+|(?<!\w)_+|_+(?!\w)")
+_LABEL = Lazy(r"(?:my |the )?(?:final )?(?:outcome|verdict|decision) ?: ?(.*)", re.I)
+_HEDGE = Lazy(
+    r"\b(?:not|never|cannot|no longer|nor|neither|if|when|once|unless|until|provided|would|could|should|must|may"
+    r"|might|or|either|whether|pending|almost|nearly|can be|to be)\b|n['’]t\b|\?",
+    re.I,
+)
+_NAME = Lazy(r"[a-z][\w-]*")
+_CONDITIONS = ("if", "once", "when", "unless", "until", "only", "after", "provided", "or", "pending")
+_SENTENCE = Lazy(r"(?<=[.!?;])\s+")
+_OF_TESTS = ("passed", "failed", "done", "fixed")  # at the end of a sentence these are said of tests
 
 
-def read_outcome(text: str) -> str | None:
-    """The outcome claimed by a line `OUTCOME: name`, in lower case; None where there is none or they differ."""
-    lines = prose.read(spoken(plain(text)).message)
-    claims = {
-        claim.group(1).lower()
-        for line in _statements(lines, "OUTCOME")
-        if line.box != " " and (claim := _OUTCOME.fullmatch(line.text))
-    }
+def read_outcome(text: str, names: Sequence[str]) -> str | None:
+    """The one of `names` that a line `OUTCOME: name` claims; None where there is none or two of them differ.
+
+    Case, markup, a full stop and words after the name do not matter.
+    """
+    return _labelled(_own_words(text), names)
+
+
+def read_verdict(text: str, names: Sequence[str]) -> str | None:
+    """What a judging role claims: one of `names`, `pass` or `fail`. A label is not needed on the last lines.
+
+    There a name counts where it begins or ends a sentence, and PASS or FAIL alone on the very last line.
+    """
+    lines = _own_words(text)
+    if any(_LABEL.fullmatch(line) for line in lines):
+        return _labelled(lines, (*names, "pass", "fail"))
+    parts = (part for line in lines[-LAST_LINES:] for part in _SENTENCE.split(line))
+    return _one(name for part in parts for name in _stated(part, names)) or _last_signal(lines)
+
+
+def _own_words(text: str) -> list[str]:
+    """The agent's own lines without markup, except empty ones and boxes that are not ticked."""
+    lines = _statements(prose.read(spoken(plain(text)).message), "")
+    own = (line for line in lines if line.text and line.box != " " and "<!--" not in line.raw)
+    bare = (line.raw.strip().lstrip("#>-+ ") if CODE in line.text else line.text for line in own)
+    return [" ".join(_MARKUP.sub("", words).split()) for words in bare]
+
+
+def _labelled(lines: list[str], names: Sequence[str]) -> str | None:
+    labels = (label for line in lines if (label := _LABEL.fullmatch(line)))
+    return _one(name for label in labels for name in _first_name(label.group(1), names))
+
+
+def _last_signal(lines: list[str]) -> str | None:
+    """A test runner's log that ends in PASS is no verdict."""
+    signal = re.fullmatch(r"(pass|fail)(?:\W.*)?", lines[-1], re.I) if lines else None
+    logged = len(lines) > 1 and _TEST_LOG.match(lines[-2])
+    return signal.group(1).lower() if signal and not logged else None
+
+
+def _one(names: Iterator[str]) -> str | None:
+    """The name, if all are the same one."""
+    claims = set(names)
     return claims.pop() if len(claims) == 1 else None
+
+
+def _first_name(words: str, names: Sequence[str]) -> list[str]:
+    """The name that the words begin with, unless a condition or another name follows at once."""
+    said = _NAME.findall(words.lower())
+    if not said or not words.lower().startswith(said[0]) or said[0] not in names:
+        return []
+    return [] if said[1:2] and (said[1] in names or said[1] in _CONDITIONS) else [said[0]]
+
+
+def _stated(sentence: str, names: Sequence[str]) -> list[str]:
+    """The names that a sentence begins or ends with; where it hedges, none."""
+    bare = sentence.rstrip(" .!:;,)")
+    begins = re.match(r"([A-Za-z][\w-]*)(?:$|\s*[.:;,!–—(]|\s+[-–—])", bare)
+    ends = re.search(r"(?:^|[\s:\"'“‘(])([A-Za-z][\w-]*)[\"'”’]?$", bare)
+    last = ends.group(1).lower() if ends else ""
+    stated = {begins.group(1).lower() if begins else "", "" if last in _OF_TESTS else last} & set(names)
+    return [] if stated and _HEDGE.search(sentence) else sorted(stated)
