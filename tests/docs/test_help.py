@@ -43,6 +43,8 @@ FILES = {
     "lines.jsonl": '{"id": 1, "path": "a.py", "line": "x = 1"}\n',
     "output.jsonl": '{"id": 1, "dialect": "loop", "role": "worker", "text": "done", "runtime": {"exit_code": 0}}\n',
     "limits.jsonl": '{"id": 1, "agent": "claude", "text": "usage limit reached", "now": "2026-01-01T00:00:00Z"}\n',
+    "stream.jsonl": '{"type": "thread.started", "thread_id": "t"}\n{"type": "turn.completed", "usage": {}}\n',
+    "stderr.txt": "",
     ".flyball/machines/mine.toml": """
 name  = "mine"
 start = "draft"

@@ -61,6 +61,13 @@ class AgentResult(Struct, frozen=True, kw_only=True):
     reset_at: int | None = None
     plan_percent: int | None = None  # how much of the plan's window is used up
     plan_reset_in_us: int | None = None
+    plan_reset_at: int | None = None
+    priced: str = ""  # reported | estimated | "" if nobody knows what it cost
+    total_tokens: Usage | None = None  # of the whole session, where the agent reports running totals
+    total_uusd: int | None = None
+    models: dict[str, Usage] = {}
+    model: str = ""
+    lost_session: bool = False  # the session that was to be resumed is gone
     error: str = ""
     calls: tuple[Call, ...] = ()
     actions: tuple[Action, ...] = ()  # those that the guard was asked about

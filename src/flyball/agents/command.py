@@ -1,5 +1,8 @@
 """Any command line as an agent: judged by its exit code and by what it left in the tree.
 
+A stream of JSON lines that Claude Code, Codex, Gemini or opencode writes is recognised on its standard output and read
+for cost, limits, session and tool calls.
+
 `{prompt}` in the command is replaced by the prompt as one word, `{prompt_file}` by a file that holds it; with
 neither, the prompt is on standard input. `{hooks}` is replaced by a folder with configurations that let a CLI with
 hooks ask the guard before each tool call (`claude --settings {hooks}/claude.json`); a turn in which it never did
@@ -11,12 +14,12 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
-from flyball.agents.adapter import AgentResult, Call, Launch, TurnRequest, ended_badly
+from flyball.agents.adapter import AgentResult, Call, Launch, TurnRequest
+from flyball.agents.outcome import call_of, read_result
 from flyball.agents.process import Exit
-
-CANNOT_RUN = (126, 127)
-MESSAGE_MOST = 20_000
+from flyball.reading.streams import Transcript
 
 
 def _filled(command: str, names: Sequence[str]) -> str:
@@ -43,6 +46,7 @@ def _filled(command: str, names: Sequence[str]) -> str:
 class CommandAgent:
     def __init__(self, command: str) -> None:
         self.command = command
+        self.transcript = Transcript()
 
     def missing(self) -> str:
         words = self._words()
@@ -78,12 +82,9 @@ class CommandAgent:
         )
 
     def doing(self, line: str) -> Call | None:
-        return None
+        call = self.transcript.take(line)
+        return call_of(call) if call else None
 
     def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
-        verdict = ended_badly(exit)
-        if not verdict:
-            verdict = "ok" if exit.code == 0 else "cannot_start" if exit.code in CANNOT_RUN else "unknown"
-        tail = (err.strip() or out.strip()).splitlines()
-        error = "" if verdict == "ok" else exit.error or (tail[-1] if tail else f"exit code {exit.code}")
-        return AgentResult(verdict=verdict, message=out.strip()[-MESSAGE_MOST:], error=error)
+        words = self._words()
+        return read_result(Path(words[0]).name if words else "", out, err, exit)

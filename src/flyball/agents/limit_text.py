@@ -50,8 +50,9 @@ def _first(kinds: Iterable[Kind | None]) -> Kind | None:
 
 
 def _about_the_limit(text: str) -> str:
-    """A spend limit may add when another, the session's, resets: that is not when this one lifts."""
-    return re.sub(r"your session limit resets [^\n]*", "", text)
+    """A spend limit may add when another, the session's, resets; an event says when it was written. Neither is when
+    this one lifts."""
+    return re.sub(r'your session limit resets [^\n]*|"(?:date|timestamp)"\s*:\s*(?:"[^"]*"|\d+)', "", text)
 
 
 # ── what of the text is a report ────────────────────────────────────────────────────────────────────────────

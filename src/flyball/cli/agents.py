@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +25,7 @@ from flyball.errors import AgentMissing
 from flyball.views.text import agent_name, iso, one_line
 
 if TYPE_CHECKING:
+    from flyball.agents.adapter import AgentResult
     from flyball.journal.records import Records
     from flyball.views.busy import Assignment
 
@@ -119,6 +121,82 @@ def _limit(row: dict[str, Any], zone: str) -> dict[str, Any]:
     return {"id": row.get("id"), "kind": kind, "reset_at": iso(reset) if reset is not None else None}
 
 
+@click.command(
+    epilog=examples(
+        "flyball agents read claude stream.jsonl --exit 1",
+        "flyball agents read codex stream.jsonl --stderr stderr.txt --exit 0 --json",
+    )
+)
+@click.argument("name", metavar="NAME")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.option(
+    "--stderr",
+    "err",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What it wrote there.",
+)
+@click.option(
+    "--exit", "code", default=0, show_default=True, help="Its exit code; a signal as a negative number."
+)
+@click.option("--now", help="When it ended, for reset times such as 3pm; now if not given.")
+@click.option("--zone", default="UTC", show_default=True, help="The time zone of times that name none.")
+@JSON
+def read(
+    name: str, file: Path, err: Path | None, code: int, now: str | None, zone: str, as_json: bool
+) -> None:
+    """Read the recorded output FILE of the agent NAME and print its result.
+
+    NAME is claude, codex, gemini, opencode, acp, or the program of a command agent (aider, mini …).
+    """
+    from flyball.agents.outcome import read_result
+    from flyball.agents.process import Exit
+
+    ended = Exit(reason="exit", signal=-code) if code < 0 else Exit(reason="exit", code=code)
+    out = click.open_file(str(file), errors="replace").read() if str(file) == "-" else _text(file)
+    facts = _result(read_result(name, out, _text(err) if err else "", ended, _instant(now), zone))
+    if as_json:
+        print_json(facts)
+    else:
+        cost = "–" if facts["cost_usd"] is None else f"${facts['cost_usd']:.4f}"
+        rows = {
+            **facts,
+            "cost_usd": cost,
+            "actions": len(facts["actions"]),
+            "message": one_line(facts["message"], 200),
+        }
+        used = ", ".join(f"{key.replace('_', ' ')} {n}" for key, n in facts["usage"].items())
+        print_table(
+            [
+                (key, "–" if value in (None, "") else str(value))
+                for key, value in {**rows, "usage": used}.items()
+            ]
+        )
+
+
+def _text(file: Path) -> str:
+    return file.read_text("utf-8", "replace")
+
+
+def _result(result: AgentResult) -> dict[str, Any]:
+    used = result.usage
+    return {
+        "kind": result.verdict,
+        "reset_at": iso(result.reset_at) if result.reset_at is not None else None,
+        "message": result.message,
+        "session_id": result.session or None,
+        "model": result.model or None,
+        "usage": {
+            "input_tokens": used.input_tokens,
+            "cache_write_tokens": used.cache_write_tokens,
+            "cache_read_tokens": used.cache_read_tokens,
+            "output_tokens": used.output_tokens,
+        },
+        "cost_usd": used.cost_uusd / 1_000_000 if result.priced else None,
+        "actions": [msgspec.to_builtins(call) for call in result.calls],
+        "error": result.error or None,
+    }
+
+
 def _instant(value: Any) -> int:
     """Microseconds UTC from ISO text or seconds; now if there is no value."""
     if value is None:
@@ -130,4 +208,6 @@ def _instant(value: Any) -> int:
     return int(moment.timestamp()) * SECOND
 
 
-agents = group_of("agents", "List agents and what they are working on.", "flyball agents ls", ls, busy, limit)
+agents = group_of(
+    "agents", "List agents and what they are working on.", "flyball agents ls", ls, busy, read, limit
+)

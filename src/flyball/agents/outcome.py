@@ -1,0 +1,155 @@
+"""What came of an agent's process, in the one result that all agents share (AGENT-2).
+
+Laws:
+- Facts that its command line states come first, then how the process ended, then words that the command line itself
+  wrote. What the agent said, and what its tools printed, decides nothing here.
+- Success needs both: the closing event that says so, and exit code 0.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from msgspec.structs import replace
+
+from flyball.agents.adapter import AgentResult, Call, ended_badly
+from flyball.agents.limit_text import read_limit
+from flyball.agents.process import Exit
+from flyball.reading import calls as watching
+from flyball.reading.stream import Event
+from flyball.reading.streams import Facts, read_stream
+
+MESSAGE_MOST = 20_000
+CANNOT_RUN = (126, 127)
+ENDED_BY_SIGNAL = (130, 137, 143)
+LOST_SESSION = ("no conversation found with session id", "no rollout found for thread", "session not found")
+TAIL_LINES = 12
+TALKERS = ("aider", "mini")  # they end with exit code 0, and say only in text that nothing was done
+
+
+def read_result(
+    name: str,
+    out: str,
+    err: str,
+    exit: Exit,  # noqa: A002
+    now_us: int | None = None,
+    zone: str = "UTC",
+) -> AgentResult:
+    """The result of one turn of the agent `name`, from all that it wrote."""
+    now_us = int(time.time() * 1_000_000) if now_us is None else now_us
+    facts = read_stream(out)
+    if facts is None:
+        return _from_text(name, out, err, exit, now_us, zone)
+    kind, reset = _kind(facts, err, exit, now_us, zone)
+    error = "" if kind == "ok" else facts.problem or exit.error or _last_line(err) or _how(exit)
+    return AgentResult(
+        verdict=kind,
+        message=facts.message,
+        session=facts.session,
+        usage=replace(facts.usage, cost_uusd=facts.cost_uusd or 0),
+        priced="" if facts.cost_uusd is None else "reported",
+        total_tokens=facts.total_tokens,
+        total_uusd=facts.total_uusd,
+        models=facts.models,
+        model=facts.model,
+        reset_at=reset,
+        plan_percent=facts.plan_percent,
+        plan_reset_at=facts.plan_reset_s * 1_000_000 if facts.plan_reset_s else None,
+        error=error,
+        calls=tuple(call_of(call) for call in (*facts.calls, *facts.running.values())),
+        lost_session=_lost(facts.problem) or _lost(err),
+    )
+
+
+def call_of(call: watching.Call) -> Call:
+    return Call(tool=call.tool, input=call.input, result=call.result, error=call.error, writes=call.writes)
+
+
+# ---- a known stream ------------------------------------------------------------------------------------------
+
+
+def _kind(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> tuple[str, int | None]:  # noqa: A002
+    forced = ended_badly(exit)
+    if forced in ("timeout", "cannot_start") or exit.reason == "swarm":
+        return forced, None
+    if facts.end == "ok":
+        return _claimed_success(exit, forced), None
+    if facts.end:
+        limit, reset = _reported(facts, now_us, zone)
+        stated = facts.end if facts.end != "error" else ""
+        return (stated or limit or "unknown"), (reset if not stated else None)
+    if facts.retry is not None:  # it was waiting for the provider when it ended, or was ended
+        limit, reset = read_limit(facts.dialect, _line(facts.retry), now_us, zone)
+        if limit:
+            return limit, reset
+    limit, reset = read_limit(facts.dialect, err, now_us, zone)
+    if limit:
+        return limit, reset
+    return (forced or "killed"), None
+
+
+def _claimed_success(exit: Exit, forced: str) -> str:  # noqa: A002
+    if forced == "hung" or exit.code == 0:
+        return "ok"  # it had said its last word, and only did not leave
+    return "killed" if forced or exit.code in ENDED_BY_SIGNAL else "unknown"
+
+
+def _reported(facts: Facts, now_us: int, zone: str) -> tuple[str | None, int | None]:
+    """The limit that the closing event reports, and those before it that explain it."""
+    lines = "\n".join(_line(event) for event in facts.reports)
+    return read_limit(facts.dialect, lines, now_us, zone)
+
+
+def _line(event: Event) -> str:
+    return json.dumps(event, ensure_ascii=False)
+
+
+def _lost(words: str) -> bool:
+    return any(phrase in words.lower() for phrase in LOST_SESSION)
+
+
+# ---- plain text ----------------------------------------------------------------------------------------------
+
+
+def _from_text(name: str, out: str, err: str, exit: Exit, now_us: int, zone: str) -> AgentResult:  # noqa: A002
+    verdict, reset = ended_badly(exit), None
+    talks = name in TALKERS
+    if verdict in ("", "hung") or (talks and verdict == "killed"):
+        limit, reset = (
+            read_limit(name, _last_words(out, err) if talks else err, now_us, zone)
+            if talks or exit.code
+            else (None, None)
+        )
+        verdict = limit or verdict or _by_code(exit)
+    error = "" if verdict == "ok" else exit.error or _last_line(err) or _last_line(out) or _how(exit)
+    message = out.strip()[-MESSAGE_MOST:]
+    return AgentResult(verdict=verdict, message=message, error=error, reset_at=reset, lost_session=_lost(err))
+
+
+def _last_words(out: str, err: str) -> str:
+    """The end of both streams: what stands before it may be an open block of code."""
+    return "\n".join(line for text in (out, err) for line in text.strip().splitlines()[-TAIL_LINES:])
+
+
+def _by_code(exit: Exit) -> str:  # noqa: A002
+    if exit.code == 0:
+        return "ok"
+    if exit.code in ENDED_BY_SIGNAL:
+        return "killed"
+    return "cannot_start" if exit.code in CANNOT_RUN else "unknown"
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def _how(exit: Exit) -> str:  # noqa: A002
+    if exit.signal is not None:
+        return f"ended by signal {exit.signal}"
+    return (
+        f"ended with exit code {exit.code} and without a closing event"
+        if exit.code == 0
+        else f"exit code {exit.code}"
+    )

@@ -1,0 +1,88 @@
+"""Agent Client Protocol: JSON-RPC lines, the agent's side. What an error holds besides its message is up to the agent."""
+
+from __future__ import annotations
+
+from flyball.core.events import Usage
+from flyball.reading.calls import Call
+from flyball.reading.streams.facts import Event, Facts, number, rows, summed, table, text, uusd
+
+ENDS = {
+    "end_turn": "ok", "max_tokens": "context", "max_turn_requests": "turn_limit", "refusal": "refused",
+    "cancelled": "killed",
+}  # fmt: skip
+ENDED = ("completed", "failed", "cancelled")
+
+
+def take(facts: Facts, event: Event) -> Call | None:
+    result, params = table(event.get("result")), table(event.get("params"))
+    facts.session = text(result.get("sessionId")) or text(params.get("sessionId")) or facts.session
+    if event.get("method") == "session/update":
+        return _update(facts, table(params.get("update")))
+    if "stopReason" in result:
+        _stopped(facts, result)
+    elif isinstance(event.get("error"), dict):
+        error = table(event["error"])
+        words = text(table(error.get("data")).get("message")) or text(error.get("message"))
+        facts.end = "error"
+        facts.report(event, words)
+    elif "result" in event:  # of another request: what came before it was an old session, played again
+        facts.message, facts.part = "", ""
+        facts.calls.clear()
+    return None
+
+
+def _update(facts: Facts, update: Event) -> Call | None:
+    kind = update.get("sessionUpdate")
+    if kind == "agent_message_chunk":
+        facts.say(text(table(update.get("content")).get("text")), part=f"{update.get('messageId')}")
+    elif kind == "user_message_chunk":
+        facts.message, facts.part = "", ""
+    elif kind in ("tool_call", "tool_call_update"):
+        return _call(facts, update)
+    elif kind == "usage_update":
+        facts.total_uusd = facts.cost_uusd = _cost(update, facts.cost_uusd)
+    return None
+
+
+def _cost(update: Event, before: int | None) -> int | None:
+    cost = table(update.get("cost"))
+    amount = uusd(cost.get("amount")) if cost.get("currency", "USD") == "USD" else None
+    return before if amount is None else amount
+
+
+def _call(facts: Facts, update: Event) -> Call | None:
+    name = text(update.get("toolCallId"))
+    if name not in facts.running and update.get("status") not in ENDED:
+        facts.begin_call(name, text(update.get("kind")) or text(update.get("title")), update.get("rawInput"))
+    elif update.get("rawInput") and name in facts.running:
+        facts.begin_call(name, facts.running[name].tool, update.get("rawInput"))
+    if update.get("status") not in ENDED:
+        return None
+    return facts.end_call(
+        name, update.get("rawOutput") or update.get("content"), update.get("status") != "completed"
+    )
+
+
+def _stopped(facts: Facts, result: Event) -> None:
+    facts.end = ENDS.get(text(result.get("stopReason")), "error")
+    quota = table(table(result.get("_meta")).get("quota"))
+    models = {
+        text(row.get("model")): _usage(table(row.get("token_count")))
+        for row in rows(quota.get("model_usage"))
+    }
+    facts.usage = (
+        summed(models) if models else _usage(table(result.get("usage")) or table(quota.get("token_count")))
+    )
+    facts.model = next(iter(models), facts.model)
+
+
+def _usage(row: Event) -> Usage:
+    def first(*names: str) -> int:
+        return next((number(row[name]) for name in names if name in row), 0)
+
+    return Usage(
+        input_tokens=first("inputTokens", "input_tokens"),
+        cache_write_tokens=first("cachedWriteTokens"),
+        cache_read_tokens=first("cachedReadTokens", "cachedInputTokens"),
+        output_tokens=first("outputTokens", "output_tokens"),
+    )

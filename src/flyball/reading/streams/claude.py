@@ -1,0 +1,131 @@
+"""Claude Code: `--output-format stream-json` or `json`.
+
+An API failure comes as `subtype: success` with `is_error: true`. An assistant message is repeated for each of its
+blocks, with the same id and the same usage. `total_cost_usd` and `modelUsage` count the whole session.
+"""
+
+from __future__ import annotations
+
+from flyball.core.events import Usage
+from flyball.reading.calls import Call
+from flyball.reading.streams.facts import Event, Facts, number, rows, summed, table, text, uusd
+
+TYPES = frozenset({
+    "system", "assistant", "user", "result", "rate_limit_event", "stream_event",
+    "control_request", "control_response", "control_cancel_request", "tool_progress", "tool_use_summary", "keep_alive",
+})  # fmt: skip
+ENDS = {
+    "max_turns": "turn_limit", "error_max_turns": "turn_limit", "budget_exhausted": "budget_limit",
+    "error_max_budget_usd": "budget_limit", "tool_deferred": "needs_approval", "prompt_too_long": "context",
+    "aborted_streaming": "killed", "aborted_tools": "killed", "hook_stopped": "refused", "refusal": "refused",
+}  # fmt: skip
+
+
+def take(facts: Facts, event: Event) -> Call | None:
+    match event.get("type"):
+        case "system":
+            _system(facts, event)
+        case "assistant":
+            _assistant(facts, event)
+        case "user":
+            return _user(facts, event)
+        case "rate_limit_event":
+            _plan(facts, event)
+        case "result":
+            _result(facts, event)
+        case _:
+            pass
+    return None
+
+
+def _system(facts: Facts, event: Event) -> None:
+    if event.get("subtype") == "init":
+        facts.session, facts.model = text(event.get("session_id")), text(event.get("model"))
+    elif event.get("subtype") == "api_retry":
+        facts.retry = event
+
+
+def _assistant(facts: Facts, event: Event) -> None:
+    message = table(event.get("message"))
+    facts.session = facts.session or text(event.get("session_id"))
+    blocks = rows(message.get("content"))
+    words = "\n".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
+    if event.get("error") or event.get("api_error") or event.get("isApiErrorMessage"):
+        facts.report(event, words)
+        return
+    _count(facts, message)
+    if not event.get("parent_tool_use_id"):
+        facts.say(words)
+    for block in blocks:
+        if block.get("type") == "tool_use":
+            facts.begin_call(text(block.get("id")), text(block.get("name")), block.get("input"))
+
+
+def _count(facts: Facts, message: Event) -> None:
+    """What is known while the turn goes on: under the message's id, so that a repeated line counts once."""
+    facts.model = text(message.get("model")) or facts.model
+    known, fresh = facts.messages.get(str(message.get("id")), Usage()), _usage(table(message.get("usage")))
+    if fresh.tokens >= known.tokens:
+        facts.messages[str(message.get("id"))] = fresh
+        facts.usage = summed(facts.messages)
+
+
+def _usage(usage: Event) -> Usage:
+    return Usage(
+        input_tokens=number(usage.get("input_tokens")),
+        cache_write_tokens=number(usage.get("cache_creation_input_tokens")),
+        cache_read_tokens=number(usage.get("cache_read_input_tokens")),
+        output_tokens=number(usage.get("output_tokens")),
+    )
+
+
+def _user(facts: Facts, event: Event) -> Call | None:
+    call = None
+    for block in rows(table(event.get("message")).get("content")):
+        if block.get("type") == "tool_result":
+            content = block.get("content")
+            words = "\n".join(text(part.get("text")) for part in rows(content))
+            call = facts.end_call(
+                text(block.get("tool_use_id")), words or content, block.get("is_error") is True
+            )
+    return call
+
+
+def _plan(facts: Facts, event: Event) -> None:
+    info = table(event.get("rate_limit_info"))
+    if info.get("status") == "rejected":
+        facts.report(event)
+    share = info.get("utilization")
+    if isinstance(share, int | float) and not isinstance(share, bool) and share >= 0:
+        facts.plan_percent = min(100, round(share * 100 if share <= 1 else share))
+        facts.plan_reset_s = number(info.get("resetsAt")) or None
+
+
+def _result(facts: Facts, event: Event) -> None:
+    facts.session = text(event.get("session_id")) or facts.session
+    facts.retry = None
+    facts.usage = _usage(table(event.get("usage")))
+    facts.total_uusd = facts.cost_uusd = uusd(event.get("total_cost_usd"))
+    facts.models = {name: _of_model(table(row)) for name, row in table(event.get("modelUsage")).items()}
+    facts.total_tokens = summed(facts.models) if facts.models else None
+    facts.deferred = table(event.get("deferred_tool_use")) or None
+    words = (event.get("terminal_reason"), event.get("subtype"), event.get("stop_reason"))
+    facts.end = next((ENDS[word] for word in words if isinstance(word, str) and word in ENDS), "")
+    errors = event.get("errors")
+    said = text(event.get("result")) or "; ".join(map(str, errors) if isinstance(errors, list) else ())  # pyright: ignore[reportUnknownArgumentType]
+    if event.get("is_error") or facts.end:
+        facts.report(event, said)
+        facts.end = facts.end or "error"
+    else:
+        facts.say(said)
+        facts.end = "ok" if event.get("is_error") is False and event.get("subtype") == "success" else "error"
+
+
+def _of_model(row: Event) -> Usage:
+    return Usage(
+        input_tokens=number(row.get("inputTokens")),
+        cache_write_tokens=number(row.get("cacheCreationInputTokens")),
+        cache_read_tokens=number(row.get("cacheReadInputTokens")),
+        output_tokens=number(row.get("outputTokens")),
+        cost_uusd=uusd(row.get("costUSD")) or 0,
+    )

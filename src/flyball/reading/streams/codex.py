@@ -1,0 +1,71 @@
+"""Codex: `exec --json`. It states no cost; usage counts the whole session and its input includes what was cached.
+
+An item of type `error` may be a mere warning: only `turn.failed` counts. `error` lines before it announce retries.
+"""
+
+from __future__ import annotations
+
+from flyball.core.events import Usage
+from flyball.reading.calls import Call
+from flyball.reading.streams.facts import Event, Facts, number, table, text
+
+TYPES = frozenset({
+    "thread.started", "turn.started", "turn.completed", "turn.failed", "item.started", "item.updated",
+    "item.completed", "error",
+})  # fmt: skip
+WORDS = ("agent_message", "reasoning", "todo_list", "error", "plan")
+INPUTS = ("command", "changes", "arguments", "query")
+RESULTS = ("aggregated_output", "result", "error")
+
+
+def take(facts: Facts, event: Event) -> Call | None:
+    match event.get("type"):
+        case "thread.started":
+            facts.session = text(event.get("thread_id"))
+        case "item.started":
+            _begun(facts, table(event.get("item")))
+        case "item.completed":
+            return _done(facts, table(event.get("item")))
+        case "turn.completed":
+            facts.end, facts.retry, facts.problem = "ok", None, ""
+            facts.usage = _usage(table(event.get("usage")))
+            facts.total_tokens = facts.usage
+        case "turn.failed":
+            facts.end, facts.retry = "error", None
+            facts.report(event, text(table(event.get("error")).get("message")))
+        case "error":
+            facts.retry = event
+            facts.problem = text(event.get("message"))
+        case _:
+            pass
+    return None
+
+
+def _begun(facts: Facts, item: Event) -> None:
+    if item.get("type") not in WORDS:
+        given = next((item[name] for name in INPUTS if item.get(name) is not None), None)
+        facts.begin_call(text(item.get("id")), text(item.get("tool")) or text(item.get("type")), given)
+
+
+def _done(facts: Facts, item: Event) -> Call | None:
+    if item.get("type") == "agent_message":
+        facts.say(text(item.get("text")))
+    if item.get("type") in WORDS:
+        return None
+    if text(item.get("id")) not in facts.running:
+        _begun(facts, item)
+    failed = (
+        item.get("status") == "failed" or item.get("exit_code") not in (0, None) or bool(item.get("error"))
+    )
+    result = next((item[name] for name in RESULTS if item.get(name)), "")
+    return facts.end_call(text(item.get("id")), result, failed)
+
+
+def _usage(usage: Event) -> Usage:
+    cached, written = number(usage.get("cached_input_tokens")), number(usage.get("cache_write_input_tokens"))
+    return Usage(
+        input_tokens=max(0, number(usage.get("input_tokens")) - cached - written),
+        cache_write_tokens=written,
+        cache_read_tokens=cached,
+        output_tokens=number(usage.get("output_tokens")),
+    )

@@ -1,0 +1,60 @@
+"""Gemini CLI: `-o stream-json` or `-o json`. It states no cost; its input tokens include what was cached."""
+
+from __future__ import annotations
+
+from flyball.core.events import Usage
+from flyball.reading.calls import Call
+from flyball.reading.streams.facts import Event, Facts, number, summed, table, text
+
+TYPES = frozenset({"init", "message", "tool_use", "tool_result", "result", "error"})
+
+
+def take(facts: Facts, event: Event) -> Call | None:
+    match event.get("type"):
+        case "init":
+            facts.session, facts.model = text(event.get("session_id")), text(event.get("model"))
+        case "message" if event.get("role") == "assistant":
+            facts.say(text(event.get("content")), part="delta" if event.get("delta") else "")
+        case "tool_use":
+            facts.begin_call(
+                text(event.get("tool_id")), text(event.get("tool_name")), event.get("parameters")
+            )
+        case "tool_result":
+            result = event.get("output") or table(event.get("error")).get("message")
+            return facts.end_call(text(event.get("tool_id")), result, event.get("status") == "error")
+        case "result":
+            _result(facts, event, event.get("status") == "success")
+        case "error":
+            facts.report(event, text(event.get("message")))
+        case _:
+            pass
+    return None
+
+
+def take_whole(facts: Facts, event: Event) -> None:
+    """The one object of `-o json`."""
+    facts.session = text(event.get("session_id"))
+    facts.say(text(event.get("response")))
+    _result(facts, event, not event.get("error"))
+
+
+def _result(facts: Facts, event: Event, well: bool) -> None:
+    stats = table(event.get("stats"))
+    facts.end, facts.retry = "ok" if well else "error", None
+    models = {name: _usage(table(row)) for name, row in table(stats.get("models")).items()}
+    facts.usage = summed(models) if models else _usage(stats)
+    facts.model = next(iter(models), facts.model)
+    if not well:
+        error = table(event.get("error"))
+        facts.report(event, text(error.get("message")))
+        facts.end = "turn_limit" if error.get("type") == "FatalTurnLimitedError" else "error"
+
+
+def _usage(row: Event) -> Usage:
+    tokens = table(row.get("tokens")) or row
+    cached = number(tokens.get("cached"))
+    given = number(tokens.get("input_tokens")) or number(tokens.get("prompt"))
+    out = number(tokens.get("output_tokens")) or number(tokens.get("candidates")) + number(
+        tokens.get("thoughts")
+    )
+    return Usage(input_tokens=max(0, given - cached), cache_read_tokens=cached, output_tokens=out)

@@ -1,0 +1,107 @@
+"""Recorded streams of real command lines, read to the right result (AGENT-2, AGENT-4)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flyball.agents.outcome import read_result
+from flyball.agents.process import Exit
+
+FOLDER = Path(__file__).parents[1] / "recordings"
+ROWS: list[tuple[str, dict[str, Any]]] = [
+    (file.stem, json.loads(line))
+    for file in sorted(FOLDER.glob("*.jsonl"))
+    for line in file.read_text("utf-8").splitlines()
+]
+FAULTS = (
+    "auth", "forbidden", "rate_limit_forever", "usage_limit", "overloaded_forever", "server_error", "quota", "context",
+    "killed_kill", "killed_term", "killed_int", "orphan", "not_found", "html", "connection_refused", "max_", "hang_cancel",
+    "defer", "not_logged_in", "unknown", "retry_after_600",
+)  # fmt: skip
+
+
+def ended(code: int) -> Exit:
+    return Exit(reason="exit", signal=-code) if code < 0 else Exit(reason="exit", code=code)
+
+
+@pytest.mark.parametrize(("agent", "row"), ROWS, ids=[f"{agent}-{row['name']}" for agent, row in ROWS])
+def test_a_recording_is_read_to_its_kind_tokens_and_cost(agent: str, row: dict[str, Any]) -> None:
+    result = read_result(agent, row["out"], row["err"], ended(row["exit"]))
+    used = result.usage
+    assert {
+        "kind": result.verdict,
+        "tokens": [used.input_tokens, used.cache_read_tokens, used.output_tokens],
+        "uusd": used.cost_uusd if result.priced else None,
+        "calls": len(result.calls),
+    } == {name: row[name] for name in ("kind", "tokens", "uusd", "calls")}
+    assert bool(result.error) == (result.verdict != "ok")
+
+
+@pytest.mark.parametrize("kind", ["ok", "rate_limited", "plan_limit", "overloaded", "auth", "billing", "context",
+                                  "network", "killed", "turn_limit", "needs_approval", "refused", "unknown"])  # fmt: skip
+def test_every_kind_is_seen_in_a_recording(kind: str) -> None:
+    assert any(row["kind"] == kind for _, row in ROWS)
+
+
+@pytest.mark.parametrize(("agent", "row"), ROWS, ids=[f"{agent}-{row['name']}" for agent, row in ROWS])
+def test_no_failure_is_taken_for_success(agent: str, row: dict[str, Any]) -> None:
+    failed = any(fault in row["name"] for fault in FAULTS) and "resume" not in row["name"].removesuffix(
+        "_unknown"
+    )
+    recovered = "_x1" in row["name"] or "_x2" in row["name"] or row["name"].startswith("oauth_ok")
+    if failed and not recovered:
+        assert row["kind"] != "ok"
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "opencode"])
+def test_a_stream_cut_anywhere_is_never_success(agent: str) -> None:
+    """Without its closing event a stream says nothing of success, whatever the exit code."""
+    row = next(row for name, row in ROWS if name == agent and row["kind"] == "ok" and row["calls"])
+    lines = row["out"].split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    assert read_result(agent, "\n".join(lines), "", ended(0)).verdict == "ok"
+    for length in range(1, len(lines)):
+        assert read_result(agent, "\n".join(lines[:length]), "", ended(0)).verdict != "ok"
+
+
+@pytest.mark.parametrize("words", ["API Error: 429 rate limit", "You've hit your usage limit. Try again at 3 PM.",
+                                   '{"type":"result","is_error":true,"api_error_status":429}'])  # fmt: skip
+def test_what_an_agent_or_its_tools_say_is_no_limit(words: str) -> None:
+    said = {
+        "type": "assistant",
+        "session_id": "s",
+        "message": {"id": "m", "content": [{"type": "text", "text": words}]},
+    }
+    use = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": f"echo '{words}'"}}
+    call = {"type": "assistant", "session_id": "s", "message": {"id": "n", "content": [use]}}
+    came = {"type": "tool_result", "tool_use_id": "t", "content": words, "is_error": True}
+    result = {"type": "user", "session_id": "s", "message": {"content": [came]}}
+    end = {"type": "result", "subtype": "success", "is_error": False, "session_id": "s", "result": words}
+    out = "\n".join(map(json.dumps, (call, result, said, end)))
+    assert read_result("claude", out, "", ended(0)).verdict == "ok"
+    assert read_result("claude", "\n".join(out.split("\n")[:-1]), "", ended(1)).verdict == "killed"
+
+
+def test_a_known_stream_is_read_behind_any_command() -> None:
+    row = next(row for name, row in ROWS if name == "codex" and row["name"] == "usage_limit")
+    result = read_result("command", f"starting up\n{row['out']}", "", ended(1))
+    assert (result.verdict, bool(result.session), result.reset_at is not None) == ("plan_limit", True, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "verdict"),
+    [
+        ("", 0, "ok"), ("", 1, "unknown"), ("", 127, "cannot_start"), ("", 143, "killed"), ("[1, 2]", 0, "ok"),
+        ('{"type": 7}', 0, "ok"), ('{"type": "result", "session_id": []}', 0, "unknown"),
+        ('{"type": "system", "session_id": {}, "message": 3}', 0, "killed"),
+        ('{"type": "assistant", "session_id": "s", "message": {"content": {"a": [1]}, "usage": {"input_tokens": -5}}}', 0, "killed"),
+        ('{"type": "thread.started"}\n{"type": "turn.completed", "usage": {"input_tokens": 1e300}}', 0, "ok"),
+    ],
+)  # fmt: skip
+def test_odd_lines_are_survived(line: str, code: int, verdict: str) -> None:
+    assert read_result("command", line, "", ended(code)).verdict == verdict
