@@ -19,7 +19,7 @@ from flyball.config.schema import KEYS, LIMITS, limits_of
 from flyball.config.values import Money, dollars
 from flyball.core.events import RunBegan, decode
 from flyball.core.run import fold
-from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Settings
+from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Lent, Settings
 from flyball.errors import ConfigError
 from flyball.machines import shipped
 
@@ -157,6 +157,13 @@ fallback = ["codex", "acp:gemini --acp"]
 policy  = "strict"
 sandbox = "required"
 network = { agent = "loopback", proof = "none" }
+hosts = ["docs.python.org", "*.Example.com:8443", "[::1]:80"]
+view = "strict"
+pass_env = ["NPM_TOKEN"]
+[agents.aider]
+env = ["MY_KEY"]
+reads = ["~/.aider.conf.yml"]
+writes = ["/srv/cache"]
 """
 
 
@@ -187,12 +194,16 @@ def test_the_whole_file_becomes_settings(home: Path) -> None:
         sandbox="required",
         network_agent="loopback",
         network_proof="none",
+        hosts=("docs.python.org", "*.example.com:8443", "[::1]:80"),
+        view="strict",
+        pass_env=("NPM_TOKEN",),
+        lent={"aider": Lent(env=("MY_KEY",), reads=("~/.aider.conf.yml",), writes=("/srv/cache",))},
     )
 
 
 def test_every_field_of_settings_has_a_key() -> None:
     fields = {entry.field.split(".")[0] for entry in KEYS.values() if entry.field}
-    made = {"agents", "limits", "timeouts_us", "policy_hash"}
+    made = {"agents", "lent", "limits", "timeouts_us", "policy_hash"}
     assert fields | made == set(Settings.__struct_fields__)
 
 
@@ -410,8 +421,15 @@ def test_the_rows_show_each_value_as_it_is_written_and_where_it_is_from(home: Pa
         ("[guard]\nnetwork = 'all'", "'guard.network' is a table of settings"),
         (
             "[guard.network]\nagent = 'wifi'",
-            "guard.network.agent is 'wifi', but must be one of none, loopback, all",
+            "guard.network.agent is 'wifi', but must be one of none, loopback, model, all",
         ),
+        ("[guard]\nhosts = ['user@example.com']", "must be a list of hosts"),
+        ("[guard]\nhosts = ['example.com:99999']", "must be a list of hosts"),
+        ("[guard]\nhosts = ['https://example.com']", "must be a list of hosts"),
+        ("[guard]\npass_env = ['HOME']", "must be a list of names of environment variables"),
+        ("[agents.aider]\nreads = ['~']", "must be a list of absolute paths"),
+        ("[agents.aider]\nreads = ['/']", "must be a list of absolute paths"),
+        ("[agents.aider]\nwrites = ['~/../x']", "must be a list of absolute paths"),
         ("budget = 5", "'budget' is a table of settings"),
         ("[budget.usd]\nmost = 5", "budget.usd is"),
         (

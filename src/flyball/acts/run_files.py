@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from flyball.agents import process, sandbox
-from flyball.agents.sandbox import Sandbox, View
+from flyball.agents import installed, process, sandbox
+from flyball.agents.sandbox import Bind, Sandbox, View
 from flyball.core import events as e
 from flyball.core.run import Run
 from flyball.core.settings import Settings
@@ -118,6 +118,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         kept = {name: self.environment[name] for name in PASSED_ON if name in self.environment}
         return {
             **kept,
+            **installed.manager_roots(self.environment),
             "HOME": str(home),
             "FLYBALL_RUN": run.id,
             "TMPDIR": "/tmp" if self.mounted(run) else str(home / "tmp"),
@@ -163,11 +164,14 @@ class RunFiles(msgspec.Struct, frozen=True):
         home: Path,
         network: str,
         reads: tuple[str, ...] = (),
-        env: dict[str, str] | None = None,
         *,
+        programs: tuple[str, ...] = (),
+        lent: tuple[tuple[Bind, ...], tuple[Bind, ...]] = ((), ()),
         read_only: bool = False,
     ) -> tuple[str, ...]:
-        """The command inside its sandbox: the checkout at the repository's own path, all else out of reach."""
+        """The command inside its sandbox: the checkout at the repository's own path, all else out of reach.
+
+        `lent` is what the user lends an agent of their own, to be read and to be written."""
         found = self.sandbox_of(run)
         if found.kind == "none":
             return argv
@@ -179,17 +183,18 @@ class RunFiles(msgspec.Struct, frozen=True):
         shares = tuple(
             (f"{repo}/{name}", f"{repo}/{name}") for name in run.settings.share if Path(repo, name).exists()
         )
+        tools = installed.needed(self.environment, programs, (repo, str(self.state_dir)))
         view = View(
             checkout=str(files),
             at=repo,
             home=str(home),
             user_home=self.environment.get("HOME"),
-            ro_binds=(*stores, *self._same(str(work.objects), *reads, *tool_folders(self.environment, repo))),
+            ro_binds=(*stores, *self._same(str(work.objects), *tools, *reads), *lent[0]),
+            rw_binds=lent[1],
             hidden=(str(self.state_dir),),
             shares=shares,
-            network="all" if network == "all" else "none" if network == "none" else "loopback",
+            network="none" if network == "none" else "loopback" if network == "loopback" else "all",
             read_only=read_only,
-            env=env or {},
         )
         return tuple(sandbox.enclose(found, argv, view))
 
@@ -199,30 +204,6 @@ def _sha256(file: Path) -> str:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError:
         return ""
-
-
-def tool_folders(environment: dict[str, str], repo: str) -> list[str]:
-    """Where the tools on PATH live, if the sandbox would hide it: temporary folders and the user's home."""
-    veiled = [Path(p) for p in ("/tmp", "/var/tmp", "/run", environment.get("HOME", "/nowhere"))]
-    found: list[str] = []
-    for entry in environment.get("PATH", "").split(os.pathsep):
-        for folder in _prefixes(Path(entry)):
-            hidden = any(folder.is_relative_to(place) for place in veiled)
-            if hidden and not folder.is_relative_to(repo) and not Path(repo).is_relative_to(folder):
-                found.append(str(folder))
-    return list(dict.fromkeys(found))
-
-
-def _prefixes(entry: Path) -> list[Path]:
-    """A folder of programs, or the whole environment it belongs to and that one's own base."""
-    if not entry.is_absolute() or not entry.is_dir():
-        return []
-    marker = entry.parent / "pyvenv.cfg"
-    if not marker.is_file():
-        return [entry.resolve()]
-    lines = (line.partition("=") for line in marker.read_text("utf-8", "replace").splitlines())
-    bases = [Path(value.strip()).parent for key, _, value in lines if key.strip() == "home"]
-    return [entry.parent, *(base for base in bases if base.is_dir() and str(base) != "/usr")]
 
 
 def require(settings: Settings) -> Sandbox:

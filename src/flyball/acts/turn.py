@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from flyball.acts import tool_hooks
+from flyball.acts.access import access_of
 from flyball.acts.confined import interruption, scrub
 from flyball.acts.prompt import prompt
 from flyball.acts.run_files import RunFiles, share_links
@@ -131,17 +132,29 @@ def _spec(
     )
     launch = agent.launch(request)
     briefed = (str(tool_hooks.brief(run_files, run, role, work, home, folder)),) if launch.hooked else ()
-    env = {**run_files.env(run, home), "FLYBALL_TURN": str(act.turn), "FLYBALL_ROLE": role, **launch.env}
+    lent = access_of(run_files, run, act.agent, home, launch.env)
+    own = {"FLYBALL_TURN": str(act.turn), "FLYBALL_ROLE": role}
+    env = {**run_files.env(run, home), **lent.env, **own, **launch.env}
     if not run_files.mounted(run):
         share_links(run, work.repo_root, work.checkout)
     reads = (*launch.reads, *briefed)
-    network, only_reads = run.settings.network_agent, role in READ_ONLY_ROLES
-    argv = run_files.enclosed(run, launch.argv, work.checkout, home, network, reads, read_only=only_reads)
+    argv = run_files.enclosed(
+        run,
+        launch.argv,
+        work.checkout,
+        home,
+        run.settings.network_agent,
+        reads,
+        programs=lent.programs,
+        lent=(lent.reads, lent.writes),
+        read_only=role in READ_ONLY_ROLES,
+    )
     return process.Spec(
         argv=argv,
         cwd=str(work.checkout),
         env=env,
         stdin_file=launch.stdin_file,
+        login=lent.login,
         status=run_files.confined(run),
         processes=run.settings.processes,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,

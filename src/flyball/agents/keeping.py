@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
+    from flyball.agents.login import Login
     from flyball.agents.streams import CHUNK, OUT_MOST, Copy, Held, sealed
 else:
+    from login import Login
     from streams import CHUNK, OUT_MOST, Copy, Held, sealed
 
 LINE_MOST = 16 << 20  # a driver's line longer than this is no line
@@ -75,6 +77,7 @@ class Keeper:
         self.spec, self.door, self.mark, self.mask = spec, door, mark, mask
         self.out, self.err = (Copy(name, spec.get("out_limit") or OUT_MOST) for name in ("out", "err"))
         self.held = Held() if spec.get("stdin_held") else None
+        self.login = Login(spec["login"]) if spec.get("login") else None
         self.clients: dict[int, tuple[socket.socket, bytearray]] = {}
         self.began_us, self.began = time.time_ns() // 1000, time.monotonic()
         self.at, self.wall, self.idle, self.alone, self.hold = self.began, 0.0, 0.0, 0.0, False
@@ -96,9 +99,18 @@ class Keeper:
                 self.judge()
                 self.press()
                 self.report()
+                if self.login and self.login.due():
+                    self.share_login(self.login)
         except Exception as fault:  # a fault of ours must not leave the tree behind
             self.fail(fault)
         self.leave()
+
+    def share_login(self, login: Login) -> None:
+        """A disk that is full or a folder that is gone must not end the agent: what is not done now is done later."""
+        try:
+            login.share()
+        except OSError as fault:
+            self.error = f"the login could not be brought back: {fault}"
 
     def watch_signals(self) -> None:
         self.wake, write = os.pipe()
@@ -281,6 +293,8 @@ class Keeper:
         waits = [limit - used for _, limit, used in self.clocks() if limit is not None]
         if self.told != self.out.kept:
             waits.append(self.told_at + REPORT_EVERY_S - time.monotonic())
+        if self.login:
+            waits.append(self.login.next - time.monotonic())
         if not self.reason:
             return min(*waits, self.crowd_at - time.monotonic(), 60.0)
         if not self.termed:
@@ -355,6 +369,8 @@ class Keeper:
     def leave(self) -> None:
         self.out.finish()
         self.err.finish()
+        if self.login:
+            self.share_login(self.login)
         self.write_down()
         self.tell({"done": True})
         os.unlink("sock")

@@ -55,6 +55,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     out_limit: int = 64 << 20
     processes: int | None = None  # more than this at once, and it is ended
     status: bool = False  # the program tells on STATUS_FD whether it began
+    login: dict[str, Any] | None = None  # what login.Login is given: files that are lent and brought back
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):

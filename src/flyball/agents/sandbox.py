@@ -23,6 +23,7 @@ from typing import Literal
 import msgspec
 
 from flyball.agents import reach
+from flyball.agents.installed import TOOLCHAINS
 from flyball.agents.process import STATUS_FD, Exit
 from flyball.errors import AgentError
 
@@ -34,84 +35,6 @@ LEAKS = Path(__file__).with_name("leaks.py")
 PROBE_S = 10
 LEAKS_S = 60
 
-# Of the user's home: every folder without a dot but these, and of the others only toolchains.
-PERSONAL = ("Desktop", "Documents", "Downloads", "Mail", "Music", "Pictures", "Public", "Templates", "Videos")
-TOOLCHAINS = (
-    *(
-        [
-            ".asdf",
-            ".bun",
-            ".conda",
-            ".deno",
-            ".dotnet",
-            ".ghcup",
-            ".goenv",
-            ".jenv",
-            ".juliaup",
-            ".mise",
-            ".nodenv",
-            ".npm-global",
-            ".nvm",
-        ]
-    ),
-    *(
-        [
-            ".opam",
-            ".pixi",
-            ".poetry",
-            ".pyenv",
-            ".rbenv",
-            ".rustup",
-            ".rvm",
-            ".rye",
-            ".sdkman",
-            ".venv",
-            ".venvs",
-            ".virtualenvs",
-            ".volta",
-        ]
-    ),
-    *(
-        [
-            ".cargo/bin",
-            ".cargo/registry",
-            ".gem/ruby",
-            ".gradle/wrapper",
-            ".julia/juliaup",
-            ".m2/repository",
-            ".m2/wrapper",
-        ]
-    ),
-    *(
-        [
-            ".local/bin",
-            ".local/lib",
-            ".local/pipx",
-            ".local/share/fnm",
-            ".local/share/hatch",
-            ".local/share/mise",
-        ]
-    ),
-    *(
-        [
-            ".local/share/pdm",
-            ".local/share/pipx",
-            ".local/share/pnpm",
-            ".local/share/uv",
-            ".local/share/virtualenvs",
-        ]
-    ),
-    *(
-        [
-            ".cache/ms-playwright",
-            ".cache/pre-commit",
-            ".cache/pypoetry",
-            ".cache/uv",
-            ".yarn/berry",
-            ".yarn/releases",
-        ]
-    ),
-)
 RUN_KEPT = ("systemd/resolve", "resolvconf", "NetworkManager/resolv.conf", "current-system")  # names, and Nix
 SCRATCH = ("/tmp", "/var/tmp")
 # The kernel's own switches: to root's own user they are open also without any capability.
@@ -275,9 +198,7 @@ def _user_home(user_home: str | None) -> list[str]:
 
 
 def _kept(home: Path) -> list[str]:
-    plain = [entry for entry in sorted(home.iterdir()) if not entry.name.startswith(".") and entry.is_dir()]
-    tools = [home / name for name in TOOLCHAINS if (home / name).is_dir()]
-    return [str(path) for path in (*plain, *tools) if path.name not in PERSONAL]
+    return [str(home / name) for name in TOOLCHAINS if (home / name).is_dir()]
 
 
 def _hidden(view: View, at: str) -> list[str]:

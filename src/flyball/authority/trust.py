@@ -121,7 +121,7 @@ ALWAYS: dict[str, int] = {"retries": 3, "idle_timeout": 10 * MINUTE, "cooldown":
 def _bound(key: str, loaded: Loaded) -> Value:
     """What a limit is when nobody sets it: the machine's own."""
     if not key.startswith("limits."):
-        return None if key.startswith("agents.") else UNKNOWN
+        return (() if key.count(".") == 2 else None) if key.startswith("agents.") else UNKNOWN
     name, limit = split_limit(key, loaded.machines)
     machine = loaded.table(name)
     within = {f"within.{state}": length for state, length in machine.within_us.items()}

@@ -49,6 +49,7 @@ from flyball.workspace import Repo
 @REPO
 @SET
 @click.option("--breakpoint", "breakpoints", multiple=True, metavar="PHASE", help="Pause after this phase.")
+@click.option("--pass-env", multiple=True, metavar="NAME", help="Give agents this environment variable.")
 @TRUST
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON summary; progress goes to stderr.")
 @click.option("--detach", is_flag=True, help="Run in the background and print the run's id.")
@@ -61,6 +62,7 @@ def run(
     repo: Path,
     sets: tuple[str, ...],
     breakpoints: tuple[str, ...],
+    pass_env: tuple[str, ...],
     trusted: bool,
     as_json: bool,
     detach: bool,
@@ -82,6 +84,7 @@ def run(
         agents=agents,
         sets=sets,
         breakpoints=breakpoints,
+        pass_env=pass_env,
         trusted=trusted,
         with_changes=with_changes,
     )

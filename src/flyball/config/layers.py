@@ -69,7 +69,7 @@ def fold(assigned: Iterable[Assigned], machine: str, machines: Collection[str]) 
     held: dict[str, Assigned] = {}
     for one in assigned:
         if one.clears:
-            held = {key: kept for key, kept in held.items() if not key.startswith(one.clears)}
+            held = {key: kept for key, kept in held.items() if key.rpartition(".")[0] + "." != one.clears}
         held[settled(one.key, machine, machines)] = one
     return held
 
@@ -220,7 +220,7 @@ def _assigned(key: str, data: object, source: Source, *, as_text: bool) -> Assig
 
 
 def _misplaced(key: str, source: Source) -> str:
-    if is_table(key, source.machines):
+    if is_table(key, source.machines) and not key.startswith("agents."):
         return (
             f"{source.where}: '{key}' is a table of settings and takes no value of its own; name a key in it."
         )
@@ -255,9 +255,9 @@ def _anchored(row: Key, value: Value, base: Path) -> Value:
     return agents if isinstance(value, tuple) else agents[0]
 
 
-def with_more(breakpoints: Sequence[str], held: Assigned, cwd: Path) -> Assigned:
-    """`--breakpoint` adds to what is configured; it takes none away."""
-    more = from_flag("run.breakpoints", ",".join(breakpoints), "--breakpoint", cwd, ())
+def with_more(key: str, flag: str, items: Sequence[str], held: Assigned, cwd: Path) -> Assigned:
+    """A flag such as `--breakpoint` adds to what is configured; it takes none away."""
+    more = from_flag(key, ",".join(items), flag, cwd, ())
     both = (*cast("tuple[str, ...]", held.value), *cast("tuple[str, ...]", more.value))
     return replace(more, value=tuple(dict.fromkeys(both)))
 

@@ -127,7 +127,10 @@ def _nested(held: Mapping[str, Assigned], machines: Sequence[str]) -> dict[str, 
             found[table][name] = value
         else:
             found[field] = value
-    found["agents"] = {key[7:]: one.value for key, one in held.items() if key.startswith("agents.")}
+    roles = {key[7:]: one.value for key, one in held.items() if key.startswith("agents.")}
+    found["agents"] = {role: agent for role, agent in roles.items() if "." not in role}
+    for name, _, field in (key.partition(".") for key in roles if "." in key):
+        found.setdefault("lent", {}).setdefault(name, {})[field] = roles[f"{name}.{field}"]
     for key, one in held.items():
         if key.startswith("limits."):
             _put_limit(found, key, one, machines)
@@ -153,6 +156,7 @@ def load(
     agents: Sequence[str] = (),
     machine: str = "",
     breakpoints: Sequence[str] = (),
+    pass_env: Sequence[str] = (),
     cwd: Path | None = None,
 ) -> Loaded:
     """Everything that is configured here. Relative files in flags and environment are taken from `cwd`."""
@@ -165,9 +169,13 @@ def load(
     assigned += layers.from_sets(sets, cwd, machines) + layers.from_agents(agents, cwd)
     if machine:
         assigned.append(layers.from_flag("run.machine", machine, "--machine", cwd, machines))
-    if breakpoints:
-        held = layers.fold(assigned, "", machines)["run.breakpoints"]
-        assigned.append(layers.with_more(breakpoints, held, cwd))
+    for key, flag, more in (
+        ("run.breakpoints", "--breakpoint", breakpoints),
+        ("guard.pass_env", "--pass-env", pass_env),
+    ):
+        if more:
+            held = layers.fold(assigned, "", machines)[key]
+            assigned.append(layers.with_more(key, flag, more, held, cwd))
     return Loaded(tuple(assigned), files, machines)
 
 

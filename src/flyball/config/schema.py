@@ -23,6 +23,8 @@ from flyball.core.settings import Settings
 
 NAMES = "made of letters, digits, '_' and '-'"
 NETWORKS = ("none", "loopback", "all")  # each wider than the one before
+AGENT_NETWORKS = ("none", "loopback", "model", "all")
+VIEWS = ("strict", "normal")
 
 
 class Key(Struct, frozen=True):
@@ -63,6 +65,18 @@ DONE_WORD = matching(
 )
 TOKENS = Count(most=10**12, none=True)
 SANDBOXES = Choice(("auto", "bwrap", "landlock", "none", "required"))
+
+VARIABLES = Texts(values.variable, "names of environment variables", comma=True)
+PLACES = Texts(values.place, "absolute paths or paths beginning with ~/")
+LENT: dict[str, Key] = {  # of [agents.NAME]
+    "env": Key("", VARIABLES, "Environment variables that this agent gets.", loosening.extended),
+    "reads": Key(
+        "", PLACES, "Files and folders outside the checkout that this agent may read.", loosening.extended
+    ),
+    "writes": Key(
+        "", PLACES, "Files and folders outside the checkout that this agent may write.", loosening.extended
+    ),
+}
 
 KEYS: dict[str, Key] = {
     "proof.commands": Key(
@@ -191,15 +205,34 @@ KEYS: dict[str, Key] = {
     ),
     "guard.network.agent": Key(
         "network_agent",
-        Choice(NETWORKS),
-        "What agents may reach in the sandbox: all, loopback or none.",
-        loosening.later(NETWORKS),
+        Choice(AGENT_NETWORKS),
+        "What agents may reach in the sandbox. model: the agent's own provider and guard.hosts, through a proxy; "
+        "all where its provider is not known.",
+        loosening.later(AGENT_NETWORKS),
     ),
     "guard.network.proof": Key(
         "network_proof",
         Choice(NETWORKS),
         "What proof commands may reach in the sandbox.",
         loosening.later(NETWORKS),
+    ),
+    "guard.hosts": Key(
+        "hosts",
+        Texts(values.host, "hosts", comma=True),
+        "Further hosts that agents may reach with network model, such as docs.python.org or *.example.com:8443.",
+        loosening.extended,
+    ),
+    "guard.view": Key(
+        "view",
+        Choice(VIEWS),
+        "What agents and proofs may read. strict: only the checkout, the system's programs, toolchains and the login.",
+        loosening.later(VIEWS),
+    ),
+    "guard.pass_env": Key(
+        "pass_env",
+        VARIABLES,
+        "Environment variables that every agent gets; --pass-env adds one.",
+        loosening.extended,
     ),
 }
 
@@ -243,8 +276,13 @@ def key_of(key: str, machines: Collection[str]) -> Key | None:
         return KEYS[key]
     section, _, rest = key.partition(".")
     if section == "agents":
-        return AGENT if rest in ROLES else None
+        return AGENT if rest in ROLES else _lent(rest)
     return _limit(split_limit(key, machines)[1]) if section == "limits" else None
+
+
+def _lent(rest: str) -> Key | None:
+    name, _, field = rest.partition(".")
+    return LENT.get(field) if NAME.fullmatch(name) and name not in ROLES else None
 
 
 def _limit(name: str) -> Key | None:
@@ -289,6 +327,9 @@ def is_table(name: str, machines: Collection[str]) -> bool:
     """Whether keys may stand below this name."""
     if name.startswith("limits."):
         return split_limit(name + ".", machines)[1] in ("", "within.")
+    section, _, agent = name.partition(".")
+    if section == "agents" and agent:
+        return agent not in ROLES and bool(NAME.fullmatch(agent))
     return name in SECTIONS or name == "guard.network"
 
 
@@ -319,6 +360,7 @@ def documentation() -> list[tuple[str, str, str]]:
     plain = defaults()
     rows = [("agents.default", "", "The agent for every role that has none of its own. There is no default.")]
     rows += [("agents.ROLE", "agents.default", f"The agent for one role: {', '.join(ROLES[:-1])}.")]
+    rows += [(f"agents.NAME.{field}", "[]", row.doc) for field, row in LENT.items()]
     rows += [(key, written(row.kind, plain[key]), row.doc) for key, row in KEYS.items()]
     rows += [(f"limits.{name}", "from the machine", row.doc) for name, row in LIMITS.items()]
     return [*rows, ("limits.within.STATE", "from the machine", WITHIN.doc)]

@@ -256,6 +256,39 @@ def command(text: str) -> str:
     return text
 
 
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+HOST = re.compile(r"(?:(?:\*\.)?[a-z0-9][a-z0-9._-]{0,252}|\[[0-9a-f:.]{2,45}\])(?::([0-9]{1,5}))?")
+
+
+def variable(text: str) -> str:
+    """The name of an environment variable that an agent may get: not one that Flyball sets itself."""
+    if not VARIABLE.fullmatch(text) or text in ("HOME", "PATH", "TMPDIR") or text.startswith("FLYBALL_"):
+        raise Wrong("a list of names of environment variables, without HOME, PATH, TMPDIR and FLYBALL_…")
+    return text
+
+
+def place(text: str) -> str:
+    """A path outside the checkout, without '..'; never a whole home or the whole disk."""
+    parts = text.rstrip("/").split("/")
+    if (
+        "\0" in text
+        or parts[0] not in ("", "~")
+        or len(parts) < 2
+        or any(p in ("", ".", "..") for p in parts[1:])
+    ):
+        raise Wrong("a list of absolute paths or paths beginning with ~/, without '..'")
+    return "/".join(parts)
+
+
+def host(text: str) -> str:
+    """A host, with a port where it is not 443 or 80; `*.` before a domain means every host in it."""
+    name = text.lower()
+    match = HOST.fullmatch(name)
+    if match is None or ".." in name or not 1 <= int(match[1] or 1) <= 65535:
+        raise Wrong("a list of hosts such as example.com, *.example.com or example.com:8443")
+    return name
+
+
 def inside(text: str) -> str:
     """A path that stays in the repository, without a trailing slash."""
     parts = text.rstrip("/").split("/")

@@ -58,6 +58,14 @@ INDICATORS = (  # what an agent may say to claim that it is done (LOOP-1); `read
 )
 
 
+class Lent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one agent gets of the user's beyond what Flyball knows of it."""
+
+    env: tuple[str, ...] = ()  # names of variables, never their values
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of one run, pinned at its start (defaults < user < repository < environment < flags)."""
 
@@ -85,8 +93,14 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy_hash: str = ""
     sandbox: str = "auto"  # auto | bwrap | landlock | none | required
     processes: int = 4_096  # at once, in one act: more is no work but a fork bomb
-    network_agent: str = "all"
+    network_agent: str = "model"  # none | loopback | model | all
     network_proof: str = "loopback"
+    hosts: tuple[str, ...] = ()  # that agents may reach besides their model's
+    view: str = (
+        "normal"  # or "strict": nothing is readable but the checkout, system and toolchains, and the login
+    )
+    pass_env: tuple[str, ...] = ()  # names of variables that every agent gets
+    lent: dict[str, Lent] = {}  # by the agent's name: claude, codex, gemini, aider …
 
     def agent_for(self, role: str) -> str:
         return self.agents.get(role) or self.agents.get("default", "")

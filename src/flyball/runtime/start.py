@@ -36,6 +36,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
     breakpoints: tuple[str, ...] = ()
+    pass_env: tuple[str, ...] = ()
     trusted: bool = False
     with_changes: bool = False
 
@@ -67,6 +68,7 @@ def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
         agents=request.agents,
         machine=request.machine,
         breakpoints=request.breakpoints,
+        pass_env=request.pass_env,
     )
     machine = loaded.table(loaded.machine)
     settings = loaded.settings(machine)

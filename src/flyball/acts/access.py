@@ -1,0 +1,172 @@
+"""What an agent gets of the user's for one turn: its login, its variables, its program, and what `[agents.NAME]` adds.
+
+Nothing else of the user's home is to be seen. A login is lent as a copy (`agents/login.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from flyball.acts.run_files import RunFiles
+from flyball.agents.accounts import Account, LoginFile, account_of, name_of, variables, words_of
+from flyball.agents.installed import VERSIONS
+from flyball.agents.login import Login
+from flyball.agents.sandbox import Bind
+from flyball.core.run import Run
+from flyball.core.settings import Lent
+from flyball.errors import Gone
+
+HELPER_S = 30
+KEY_MOST = 10_000
+
+
+class Access(Struct, frozen=True, kw_only=True):
+    env: dict[str, str] = {}
+    programs: tuple[str, ...] = ()
+    reads: tuple[Bind, ...] = ()
+    writes: tuple[Bind, ...] = ()
+    login: dict[str, Any] | None = None
+
+
+def access_of(run_files: RunFiles, run: Run, agent: str, home: Path, given: Mapping[str, str]) -> Access:
+    """For a turn of this agent in that private home; `given` is the environment that its adapter sets."""
+    user, account = run_files.environment, account_of(agent)
+    more = run.settings.lent.get(name_of(agent), Lent())
+    mounted = run_files.mounted(run)
+    return Access(
+        env=_env(account, user, (*run.settings.pass_env, *more.env), given),
+        programs=tuple(words_of(agent)),
+        reads=tuple(_binds(more.reads, user, home, mounted)),
+        writes=tuple(_binds(more.writes, user, home, mounted)),
+        login=_lend(run_files, account, home, given),
+    )
+
+
+# ---- variables -----------------------------------------------------------------------------------------------
+
+
+def _env(
+    account: Account | None, user: Mapping[str, str], names: tuple[str, ...], given: Mapping[str, str]
+) -> dict[str, str]:
+    named = {name: user[name] for name in names if name in user}
+    if account is None:
+        return named
+    known = variables(account, {**_of_files(account, user), **user})
+    return {**_from_helper(account, user, {**known, **named, **given}), **known, **named}
+
+
+def _of_files(account: Account, user: Mapping[str, str]) -> dict[str, str]:
+    """Variables that the user has set in the agent's own settings file (`env` of Claude's settings.json)."""
+    if account.helper is None:
+        return {}
+    env: object = _settings(account.helper[0], user).get("env")
+    return (
+        {k: v for k, v in cast("dict[str, Any]", env).items() if isinstance(v, str)}
+        if isinstance(env, dict)
+        else {}
+    )
+
+
+def _from_helper(account: Account, user: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """An API key that a command of the user's prints, as the agent itself would ask it to. It runs outside the sandbox:
+    it may need a password manager."""
+    if account.helper is None or any(
+        name in known for name in account.env if name.endswith(("_KEY", "_TOKEN"))
+    ):
+        return {}
+    file, key, variable = account.helper
+    command = _settings(file, user).get(key)
+    if not isinstance(command, str) or not command.strip():
+        return {}
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            env=dict(user),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=HELPER_S,
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as problem:
+        raise Gone(f"{key} in ~/{file} could not be run: {type(problem).__name__}") from None
+    answer = done.stdout.strip()
+    if done.returncode != 0 or not answer or len(answer) > KEY_MOST:
+        raise Gone(f"{key} in ~/{file} printed no key (exit code {done.returncode})")
+    return {variable: answer}
+
+
+def _settings(path: str, user: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        value: object = msgspec.json.decode(Path(user.get("HOME", "/nowhere"), path).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+# ---- files ---------------------------------------------------------------------------------------------------
+
+
+def _binds(paths: tuple[str, ...], user: Mapping[str, str], home: Path, mounted: bool) -> Iterator[Bind]:
+    """Each path where it is, and what is in the user's home also in the private one, where the agent looks for it."""
+    whole = user.get("HOME", "/nowhere")
+    for text in paths:
+        real = Path(whole, text[2:]) if text.startswith("~/") else Path(text)
+        if not real.exists():
+            continue
+        yield str(real), str(real)
+        if not real.is_relative_to(whole):
+            continue
+        place = home / real.relative_to(whole)
+        if mounted:
+            yield str(real), str(place)
+        elif not os.path.lexists(place):
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.symlink_to(real)
+
+
+def _lend(
+    run_files: RunFiles, account: Account | None, home: Path, given: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Lend the login, and say how the keeper brings it back; None if there is none."""
+    user = run_files.environment
+    files = [*(account.files if account else ()), *(LoginFile(path=path) for path in VERSIONS)]
+    lent = [
+        [str(_theirs(file, user)), ours, file.rotates, list(file.only)]
+        for file in files
+        if (ours := _ours(file, home, given)) and _theirs(file, user).exists()
+    ]
+    if not lent:
+        return None
+    ledger = home.with_name(f"{home.name}.lent.json")
+    login = {
+        "home": str(home),
+        "ledger": str(ledger),
+        "lock": str(run_files.state_dir / "login.lock"),
+        "files": lent,
+    }
+    try:
+        Login(login).share(lend=True)
+    except OSError as problem:
+        raise Gone(f"the login cannot be lent to the agent: {problem}") from None
+    return login if any(file.rotates for file in files) else None
+
+
+def _theirs(file: LoginFile, user: Mapping[str, str]) -> Path:
+    moved = user.get(file.moved) if file.moved else None
+    return Path(moved, file.rest) if moved else Path(user.get("HOME", "/nowhere"), file.path)
+
+
+def _ours(file: LoginFile, home: Path, given: Mapping[str, str]) -> str:
+    """The path below the private home; "" if the adapter has put the agent's folder elsewhere."""
+    moved = given.get(file.moved) if file.moved else None
+    if not moved:
+        return file.path
+    place = Path(moved, file.rest)
+    return str(place.relative_to(home)) if place.is_relative_to(home) else ""

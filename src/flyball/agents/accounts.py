@@ -1,0 +1,185 @@
+"""What each agent CLI needs of the user's: its login, its variables, and the hosts of its model.
+
+A row is found by the name of the program, so that `claude`, `acp:gemini --acp` and `command:aider …` are all known.
+What a row does not name stays out of the sandbox; `[agents.NAME]` adds to it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+NAMED = ("claude", "codex")  # agents whose name is their program's
+
+
+class LoginFile(Struct, frozen=True, kw_only=True):
+    """A file in the user's home that is lent to the agent as a copy in its private home.
+
+    `rotates`: what the agent writes to it goes back to the user's file. A folder named by the variable `moved`
+    takes the place of the path's first part. Of a JSON file with `only`, nothing but these keys is lent.
+    """
+
+    path: str
+    rotates: bool = False
+    moved: str = ""
+    only: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """The part of the path that `moved` stands for."""
+        depth = 2 if self.moved == "XDG_DATA_HOME" else 1
+        return "/".join(self.path.split("/")[:-1][:depth])
+
+    @property
+    def rest(self) -> str:
+        return self.path.removeprefix(f"{self.folder}/")
+
+
+class Account(Struct, frozen=True, kw_only=True):
+    programs: tuple[str, ...]
+    env: tuple[str, ...] = ()  # passed on where they are set; `*` at the end matches any rest
+    urls: tuple[
+        str, ...
+    ] = ()  # variables that hold the model's address: passed on, and their host may be reached
+    files: tuple[LoginFile, ...] = ()
+    helper: tuple[str, str, str] | None = None  # file, key in it, variable: a command that prints an API key
+    hosts: tuple[str, ...] = ()
+    proxied: bool = True  # it goes through HTTPS_PROXY
+
+
+ANTHROPIC = ("api.anthropic.com", "console.anthropic.com", "platform.claude.com")
+OPENAI = ("api.openai.com", "auth.openai.com", "chatgpt.com")
+GOOGLE = ("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com")
+KEYS = (
+    *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
+    *("DEEPSEEK_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "XAI_API_KEY"),
+)
+BASES = (
+    *("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_HOST"),
+    *("GOOGLE_GEMINI_BASE_URL", "OLLAMA_HOST", "OLLAMA_API_BASE"),
+)
+ANY_PROVIDER = (
+    *("api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "openrouter.ai"),
+    *("api.deepseek.com", "api.groq.com", "api.mistral.ai", "api.x.ai"),
+)
+
+CLAUDE = Account(
+    programs=("claude", "claude-agent-acp", "claude-code-acp"),
+    env=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_*MODEL*"),
+    urls=("ANTHROPIC_BASE_URL",),
+    files=(
+        LoginFile(path=".claude/.credentials.json", rotates=True, moved="CLAUDE_CONFIG_DIR"),
+        LoginFile(
+            path=".claude.json",
+            moved="CLAUDE_CONFIG_DIR",
+            only=(
+                *("oauthAccount", "userID", "primaryApiKey", "customApiKeyResponses"),
+                *("hasCompletedOnboarding", "hasAvailableSubscription"),
+            ),
+        ),
+    ),
+    helper=(".claude/settings.json", "apiKeyHelper", "ANTHROPIC_API_KEY"),
+    hosts=ANTHROPIC,
+)
+CODEX = Account(
+    programs=("codex", "codex-acp"),
+    env=("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_ORGANIZATION", "OPENAI_PROJECT"),
+    urls=("OPENAI_BASE_URL",),
+    files=(
+        LoginFile(path=".codex/auth.json", rotates=True, moved="CODEX_HOME"),
+        LoginFile(path=".codex/config.toml", moved="CODEX_HOME"),
+    ),
+    hosts=OPENAI,
+)
+GEMINI = Account(
+    programs=("gemini",),
+    env=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GEMINI_MODEL", "GOOGLE_CLOUD_*", "GOOGLE_GENAI_USE_*"),
+    urls=("GOOGLE_GEMINI_BASE_URL",),
+    files=(
+        LoginFile(path=".gemini/oauth_creds.json", rotates=True),
+        LoginFile(path=".gemini/google_accounts.json", rotates=True),
+        LoginFile(path=".gemini/.env"),
+        LoginFile(path=".gemini/installation_id"),
+        LoginFile(path=".gemini/settings.json", only=("security", "selectedAuthType", "model", "privacy")),
+    ),
+    hosts=GOOGLE,
+)
+OPENCODE = Account(
+    programs=("opencode",),
+    env=(*KEYS, "OPENCODE_API_KEY", "OPENCODE_CONFIG_CONTENT"),
+    urls=BASES,
+    files=(
+        LoginFile(path=".local/share/opencode/auth.json", rotates=True, moved="XDG_DATA_HOME"),
+        LoginFile(path=".config/opencode/opencode.json", moved="XDG_CONFIG_HOME"),
+        LoginFile(path=".config/opencode/opencode.jsonc", moved="XDG_CONFIG_HOME"),
+    ),
+    hosts=(*ANY_PROVIDER, *ANTHROPIC, *OPENAI, "opencode.ai", "models.dev"),
+)
+SEVERAL = Account(  # CLIs for any provider, by an API key
+    programs=("aider", "goose", "mini", "mini-swe-agent", "llm", "crush", "qwen"),
+    env=(*KEYS, "AIDER_MODEL", "GOOSE_PROVIDER", "GOOSE_MODEL", "MSWEA_*"),
+    urls=BASES,
+    hosts=ANY_PROVIDER,
+)
+ACCOUNTS = (CLAUDE, CODEX, GEMINI, OPENCODE, SEVERAL)
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
+
+def words_of(agent: str) -> list[str]:
+    """The command line of an agent, as words; none for those without a program of their own."""
+    kind, _, rest = agent.partition(":")
+    if kind in NAMED:
+        return [kind]
+    if kind not in ("acp", "command"):
+        return []
+    try:
+        return shlex.split(rest)
+    except ValueError:
+        return rest.split()
+
+
+def name_of(agent: str) -> str:
+    """The name by which `[agents.NAME]` means this agent: its program's, or its kind."""
+    for word in words_of(agent):
+        name = PurePath(word).name
+        if not ASSIGNMENT.match(word) and name not in ("env", "exec", "npx", "uvx", "nice", "timeout"):
+            return name
+    return agent.partition(":")[0]
+
+
+def account_of(agent: str) -> Account | None:
+    """The account that an agent uses, by the first program of its command line that is known."""
+    names = [PurePath(word).name for word in words_of(agent)]
+    return next((a for name in names for a in ACCOUNTS if name in a.programs), None)
+
+
+def variables(account: Account, environment: Mapping[str, str]) -> dict[str, str]:
+    """The account's own variables, where the user has set them."""
+    patterns = [re.compile(re.escape(name).replace(r"\*", ".*")) for name in (*account.env, *account.urls)]
+    return {name: value for name, value in environment.items() if any(p.fullmatch(name) for p in patterns)}
+
+
+def addresses(account: Account | None, agent: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """HOST:PORT of each model address that a variable or the command line itself names."""
+    named = dict(word.split("=", 1) for word in words_of(agent) if ASSIGNMENT.match(word))
+    for name in account.urls if account else BASES:
+        value = named.get(name) or environment.get(name, "")
+        if value:
+            yield from address(value)
+
+
+def address(url: str) -> Iterator[str]:
+    """HOST:PORT of a URL, or of a bare host with a port; nothing if it is neither."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        return
+    if parts.hostname and port:
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        yield f"{host}:{port}"

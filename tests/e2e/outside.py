@@ -1,0 +1,16 @@
+"""A place outside /tmp, which is private in the sandbox: there nothing of a home would need to be hidden."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+
+def folder_outside_tmp(request: pytest.FixtureRequest) -> Path:
+    places = (request.config.cache.mkdir("sandbox"), Path.home())  # type: ignore[union-attr]
+    roomy = [place.resolve() for place in places if place.resolve().parts[1] not in ("tmp", "var", "run")]
+    if not roomy:
+        pytest.skip("no folder outside /tmp to try it in")
+    return Path(tempfile.mkdtemp(prefix="flyball-test-", dir=roomy[0]))
