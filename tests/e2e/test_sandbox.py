@@ -5,12 +5,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import venv
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from outside import folder_outside_tmp
 
 from flyball.agents import player, process, sandbox
 from flyball.agents.sandbox import View, editable_leaks, probe, wrap
@@ -22,12 +22,7 @@ needs_bwrap = pytest.mark.skipif(FOUND.kind != "bwrap", reason=FOUND.why)
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Outside /tmp, which is private inside: there nothing would need to be hidden."""
-    places = (request.config.cache.mkdir("sandbox"), Path.home())  # type: ignore[union-attr]
-    roomy = [place.resolve() for place in places if place.resolve().parts[1] not in ("tmp", "var", "run")]
-    if not roomy:
-        pytest.skip("no folder outside /tmp to try it in")
-    world = Path(tempfile.mkdtemp(prefix="flyball-test-", dir=roomy[0]))
+    world = folder_outside_tmp(request)
     for folder in (
         "checkout",
         "repo/.git",
