@@ -261,6 +261,9 @@ class Script:
                 return e.ProofEnded(tree=act.tree, passed=True, failing=0)
             case "commit":
                 return e.CommitEnded(outcome="committed", tree=act.tree, commit="c", certificate="cert")
+            case "land":
+                assert run.checkout.commit
+                return replace(run.checkout.commit, landed="main")
             case "check":
                 return e.CheckEnded(outcome="ready")
             case do if do.startswith("run:"):

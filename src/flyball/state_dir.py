@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -100,6 +102,20 @@ class RunDir(Struct, frozen=True):
     def home(self, name: str) -> Path:
         """A private home for the processes of one role."""
         return self.path / "homes" / name
+
+
+def sha256_of(file: Path) -> str:
+    """The hash of a file's content; "" if it cannot be read."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def changed_files(folder: Path, known: Mapping[str, str]) -> list[str]:
+    """Files in a folder that are new, gone or not what `known` (name -> hash) says, by name."""
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+    return [name for name in sorted(there | set(known)) if sha256_of(folder / name) != known.get(name)]
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:

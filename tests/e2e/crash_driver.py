@@ -1,4 +1,4 @@
-"""Drives a run like `flyball run`, but kills its own process -9 just before or just after its Nth append."""
+"""Drives a run like `flyball run` or `flyball land`, but kills its own process -9 just before or just after its Nth append."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from flyball.core.letters import Land
 from flyball.journal import Entry, Write
 from flyball.journal.driver import Driver
 from flyball.journal.sqlite import SqliteJournal
@@ -37,6 +38,11 @@ def main() -> None:
     app._journal = journal
     driver = Driver(app.state_dir)
     supervisor = app.supervisor(driver)
+    if machine == "land":
+        run = app.read(app.find("@last"))
+        app.send(run, Land(branch="main"))
+        supervisor.run_errands(run.id)
+        return
     if app.journal.rows():
         run = supervisor.adopt(app.find("@last"))
     else:

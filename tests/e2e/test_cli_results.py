@@ -114,7 +114,7 @@ def test_a_branch_that_moved_makes_it_stale(done: Done) -> None:
     assert told.stdout.startswith("stale: ")
     refused = done.flyball("land", done.run)
     assert (refused.returncode, git(done.root, "rev-parse", "main")) == (2, done.base)
-    assert "what was added is not proved" in refused.stderr
+    assert "the new commits are not proved" in refused.stderr
 
 
 def test_a_branch_that_is_gone_is_stale_until_another_holds_the_commit(done: Done) -> None:

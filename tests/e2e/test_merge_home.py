@@ -1,7 +1,9 @@
-"""`commit = "merge"`: the user's branch takes the work by itself, moved or not, crashed in the middle or not."""
+"""The user's branch takes a run's work, by `commit = "merge"` or `flyball land`: moved or not, crashed in the middle or not."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import signal
 import subprocess
 import sys
@@ -9,7 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.yard import ACCEPT, GOOD, Ran, Yard
+from helpers import eventually
+from tests.e2e.yard import ACCEPT, GOOD, PROOF, Ran, Yard
+
+from flyball.core import events as e
+from flyball.core.run import fold
+from flyball.journal.sqlite import SqliteJournal
+from flyball.lab.prove.after_end import may_follow_end
 
 CRASHING = Path(__file__).with_name("crash_driver.py")
 
@@ -79,8 +87,8 @@ def test_changes_of_the_user_ask_before_anything_is_merged(yard: Yard) -> None:
 
 
 @pytest.mark.parametrize(
-    ("when", "at"), [("after", 2), ("before", 3), ("after", 3)]
-)  # 2: it starts; 3: it has ended
+    ("when", "at"), [("after", 2), ("before", 3), ("after", 3), ("before", 4), ("after", 4)]
+)  # 2: the commit starts; 3: it has ended and the landing starts; 4: that has ended
 def test_killed_around_the_landing_it_lands_once(yard: Yard, when: str, at: int) -> None:
     ran = paused(yard)
     yard.make({"notes.txt": "meanwhile\n"})
@@ -105,10 +113,75 @@ def test_what_the_user_has_already_is_not_merged_again(yard: Yard) -> None:
     """Killed just after the branch took it; the user goes on from there; the run is resumed."""
     ran = paused(yard)
     assert yard.flyball("answer", ran.question, "go-on").returncode == 0
-    words = [sys.executable, str(CRASHING), "before", "3", str(yard.repo), "", ""]
+    words = [sys.executable, str(CRASHING), "before", "4", str(yard.repo), "", ""]
     subprocess.run(words, cwd=yard.repo, env=yard.env, capture_output=True, timeout=60)
     assert (yard.repo / "calc.py").read_text() == GOOD, "it had landed"
     yard.make({"notes.txt": "on top\n"})
     assert yard.flyball("resume", ran.run).returncode == 0
     assert yard.git("rev-list", "--merges", "--count", "HEAD") == "0"
     assert yard.flyball("verify", ran.run).returncode == 0
+
+
+# ---- after the end ------------------------------------------------------------------------------------------------
+
+
+def ended(yard: Yard, proof: str = PROOF) -> str:
+    """A run that has ended in success; its target has moved since."""
+    agent = yard.script(coder=[{"write": {"calc.py": GOOD}}], critic=ACCEPT)
+    ran = yard.run(agent, proof=proof)
+    assert ran.code == "completed", ran.err
+    yard.make({"notes.txt": "meanwhile\n"})
+    return ran.run
+
+
+def events_of(yard: Yard, run: str) -> list[e.AnyEvent]:
+    with contextlib.closing(SqliteJournal(yard.state / "journal.db")) as journal:
+        return [e.decode(entry.body) for entry in journal.read(run)]
+
+
+def landed_once(yard: Yard, run: str) -> None:
+    home(yard, run)
+    assert yard.git("rev-list", "--merges", "--count", "HEAD") == "1"
+    findings = json.loads(yard.flyball("check", run, "--json").stdout)["findings"]
+    assert not [one for one in findings if one["grave"]], findings
+    events = events_of(yard, run)
+    assert sum(isinstance(event, e.Landed) for event in events) == 1
+    end = next(n for n, event in enumerate(events) if isinstance(event, e.Ended))
+    for n in range(end + 1, len(events)):
+        assert may_follow_end(fold(None, events[:n]), events[n]), (
+            f"HUMAN-3: {e.kind(events[n])} after the end"
+        )
+
+
+def test_an_ended_run_lands_by_an_act_and_nothing_else_follows_its_end(yard: Yard) -> None:
+    run = ended(yard)
+    told = yard.flyball("land", run)
+    assert told.returncode == 0, told.stderr
+    landed_once(yard, run)
+    acts = [event.act.do for event in events_of(yard, run) if isinstance(event, e.ActStarted)]
+    assert acts[-2:] == ["commit", "land"]
+    assert "already" in yard.flyball("land", run).stdout
+
+
+@pytest.mark.parametrize(
+    ("when", "at"), [("before", 1), ("after", 1), ("after", 2), ("before", 3), ("after", 3)]
+)  # 1: it is ordered; 2: it starts; 3: it has landed
+def test_killed_at_any_step_of_a_landing_it_is_completed_once(yard: Yard, when: str, at: int) -> None:
+    run = ended(yard)
+    words = [sys.executable, str(CRASHING), when, str(at), str(yard.repo), "", "land"]
+    killed = subprocess.run(words, cwd=yard.repo, env=yard.env, capture_output=True, timeout=60)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    told = yard.flyball("land", run)
+    assert told.returncode == 0, told.stderr
+    landed_once(yard, run)
+
+
+def test_killed_while_the_merge_is_proved_it_is_completed_once(yard: Yard) -> None:
+    run = ended(yard, proof=f"{PROOF}; test ! -e notes.txt || sleep 3")
+    process = yard.start("land", run)
+    eventually(lambda: list((yard.state / "acts").glob(f"{run}-*-*/0/claim")))
+    process.kill()
+    process.communicate()
+    told = yard.flyball("land", run)
+    assert told.returncode == 0, told.stderr
+    landed_once(yard, run)

@@ -36,13 +36,20 @@ def committed(run: Any, act: e.Act) -> e.CommitEnded:
 
 
 def merged(proof: e.ProofEnded | None, of: str = "t1") -> e.CommitEnded:
-    """A commit of the merge `m` with a target that had moved."""
-    return e.CommitEnded(outcome="committed", tree="m", of=of, proof=proof)
+    """A commit of the merge `m` with a target that had moved; the target took it."""
+    return e.CommitEnded(outcome="committed", tree="m", of=of, proof=proof, landed="main")
+
+
+def landed(run: Any, act: e.Act) -> e.CommitEnded:
+    return e.CommitEnded(outcome="committed", tree=act.tree, landed="main")
 
 
 PROVED = e.ProofEnded(tree="m", passed=True)
 NO_TESTS = {"require_test_pass": False}
 NO_PROOF = {"proof": ()}
+MERGE = {"commit": "merge"}
+CONFLICT = "wait.conflict completed"
+DOES = "agent:planner agent:coder proof:test agent:critic commit"
 LOOP = {"write": "loop"}
 FIXES = {"test": [failing(), passing]}
 
@@ -114,15 +121,19 @@ GATE = {
     "no checkout, no code": Case("plan", "error.config", {"prepare": e.Prepared(error="No space.")}, turns=0),
     "a refused commit": Case(TWICE, "completed", {"commit": [refused, committed]}, hears=(("agent:coder", 1, "hook says no"),)),
     "a commit of another tree": Case("plan write test verify", "failed.tests", {"commit": e.CommitEnded(outcome="committed", tree="other")}, limits={"iterations": 1}),
-    "a proved merge": Case(WAY, "completed", {"commit": merged(PROVED)}),
-    "an unproved merge": Case(TWICE, "completed", {"commit": [merged(None), committed]}),
-    "a merge with a failing proof": Case(TWICE, "completed", {"commit": [merged(e.ProofEnded(tree="m", passed=False)), committed]}),
-    "a merge, its proof of another tree": Case(TWICE, "completed", {"commit": [merged(e.ProofEnded(tree="t1", passed=True)), committed]}),
-    "a merge of another tree": Case(TWICE, "completed", {"commit": [merged(PROVED, of="other"), committed]}),
-    "a merge where nothing proves": Case("plan write verify complete", "completed_unproven", {"commit": merged(None)}, given=NO_PROOF),
-    "another's merge where nothing proves": Case("plan (write verify)*2 complete", "completed_unproven", {"commit": [merged(None, of="other"), committed]}, given=NO_PROOF),
-    "a conflict, retried": Case(WAY, "wait.conflict completed", {"commit": [conflict, committed]}, answers=("retry",)),
-    "a conflict, go on": Case(WAY, "wait.conflict completed", {"commit": [conflict, committed]}, answers=("go-on",)),
+    "it lands": Case(WAY, "completed", given=MERGE, does=f"{DOES} land"),
+    "a proved merge": Case(WAY, "completed", {"land": merged(PROVED)}, given=MERGE, does=f"{DOES} land"),
+    "an unproved merge": Case(WAY, CONFLICT, {"land": [merged(None), landed]}, given=MERGE, answers=("retry",), does=f"{DOES} land*2"),
+    "a merge with a failing proof": Case(WAY, CONFLICT, {"land": [merged(e.ProofEnded(tree="m", passed=False)), landed]}, given=MERGE, answers=("retry",)),
+    "a merge, its proof of another tree": Case(WAY, CONFLICT, {"land": [merged(e.ProofEnded(tree="t1", passed=True)), landed]}, given=MERGE, answers=("retry",)),
+    "a merge of another tree": Case(WAY, CONFLICT, {"land": [merged(PROVED, of="other"), landed]}, given=MERGE, answers=("go-on",)),
+    "a merge where nothing proves": Case("plan write verify complete", "completed_unproven", {"land": merged(None)}, given={**NO_PROOF, **MERGE}),
+    "another's merge where nothing proves": Case("plan write verify complete", "wait.conflict completed_unproven", {"land": [merged(None, of="other"), landed]}, given={**NO_PROOF, **MERGE}, answers=("retry",)),
+    "a conflict, retried": Case(WAY, CONFLICT, {"land": [conflict, landed]}, given=MERGE, answers=("retry",), does=f"{DOES} land*2"),
+    "a conflict, cancelled": Case("plan write test verify", "wait.conflict cancelled", {"land": conflict}, given=MERGE, answers=("cancel",)),
+    "a landing, interrupted": Case(WAY, "completed", {"land": ["killed", landed]}, given=MERGE, does=f"{DOES} land*2"),
+    "a child does not land": Case(WAY, "completed", given=MERGE, event={"owner": False, "tree": "base"}, does="agent:planner agent:coder proof:test agent:critic"),
+    "a breakpoint before it": Case(WAY, "wait.breakpoint completed", given={**MERGE, "breakpoints": ("verify",)}, answers=("go-on",), does=f"{DOES} land"),
     "a loop's tree is proved": Case(WAY, "completed", given=LOOP, does="agent:planner run:loop proof:test agent:critic commit"),
     "another's checkout": Case(WAY, "completed", event={"owner": False, "tree": "base"}, does="agent:planner agent:coder proof:test agent:critic"),
 }  # fmt: skip

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from flyball.core import events as e
+from flyball.core.decide import Finished
 from flyball.core.letters import (
     Answer,
     AnyLetter,
     Ask,
     HandBack,
+    Land,
     Rollback,
     Tell,
     decode,
@@ -24,6 +26,7 @@ from flyball.core.letters import (
     settles,
     wake,
 )
+from flyball.core.run import Run
 from support import Played, Script, begun, finish, ok, play, ruled, says, settings, start, writes
 
 # ---- runs in every kind of rest ------------------------------------------------------------------------------
@@ -94,9 +97,60 @@ def ended() -> Played:
     return play(Script())
 
 
+Made = Callable[[], Played]
+
+# ---- landing after the end -------------------------------------------------------------------------------------
+
+
+def declined(run: Run, act: e.Act) -> Finished:
+    result = e.CommitEnded(outcome="conflict", tree="t1", reason="It does not merge.")
+    return Finished(key=act.key, result=result, ruling=e.Ruling(verdict="deny", rule="protected"))
+
+
+LANDINGS: dict[str, tuple[list[Any], dict[str, str], str]] = {  # plays, landings, facts after the end
+    "it lands": ([], {"main": "c"}, "LandOrdered ActStarted ActFinished Landed"),
+    "it does not": ([declined], {}, "LandOrdered ActStarted ActFinished Ruled Dropped"),
+    "it is interrupted": (["killed"], {}, "LandOrdered ActStarted ActInterrupted"),
+}
+
+
+@pytest.mark.parametrize("name", LANDINGS)
+def test_an_ended_run_lands_when_told_and_does_nothing_else(name: str) -> None:
+    plays, landings, kinds = LANDINGS[name]
+    played = play(Script(**({"land": plays} if plays else {})))
+    before, count = played.run, len(played.events)
+    played.write(Land(branch="main", who="anna")).go_on()
+    after, facts = played.run, played.events[count:]
+    assert [e.kind(fact) for fact in facts] == kinds.split()
+    assert after.checkout.landings == landings
+    assert (after.status, after.end, after.state, after.stop) == (
+        "ended",
+        "success",
+        before.state,
+        before.stop,
+    )
+    again = played.write(Land(branch="other")).go_on()
+    assert again.acts[-1].branch == "other"
+
+
+UNLANDABLE: dict[str, tuple[Made, str]] = {
+    "it has not ended": (running, "has not ended"),
+    "it failed": (lambda: play(Script(verify=says("FAIL"))), "limit.iterations"),
+    "it was cancelled": (lambda: asked().write(Ask(what="cancel")).go_on(), "cancelled"),
+    "it lands already": (lambda: ended().write(Land(branch="main")), "already being landed on 'main'"),
+    "it is another's": (lambda: play(Script(), begun(owner=False, tree="base", root="r0")), "checkout of r0"),
+}
+
+
+@pytest.mark.parametrize("name", UNLANDABLE)
+def test_what_cannot_land_says_why(name: str) -> None:
+    made, reason = UNLANDABLE[name]
+    played = made().write(Land(branch="main", who="anna"))
+    assert reason in played.of(e.LetterRefused)[-1].reason
+
+
 # ---- orders ----------------------------------------------------------------------------------------------------
 
-Made = Callable[[], Played]
 ORDERS: dict[str, tuple[Made, str, str, str]] = {  # run, order, code, the code after `flyball resume`
     "pause": (running, "pause", "wait.paused", "completed"),
     "stop": (running, "stop", "wait.paused", "completed"),

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from flyball.acts.confined import attend, interruption, log_of, spec
-from flyball.acts.merge import bring_home
+from flyball.acts.land import certify
 from flyball.acts.proof import made_by_setup
 from flyball.acts.run_files import RunFiles
 from flyball.agents import process
@@ -15,9 +15,7 @@ from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.errors import Gone
-from flyball.evidence import certificate
 from flyball.guard.secrets import redact
-from flyball.journal.signing import load_or_create
 from flyball.reading.terminal import plain
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
@@ -36,15 +34,9 @@ def commit(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Fin
         return Finished(key=act.key, result=e.CommitEnded(outcome="refused", tree=act.tree, reason=refused))
     made = _committed(work, folder, act.tree, message)
     work.publish(made)
-    signer = load_or_create(run_files.state_dir)
-    told = run_files.story(run, act)
-    statement = certificate.statement(run, act, made, work.repo_root.name, told)
-    digest = certificate.write(work.places.certificate, statement, signer)
+    digest = certify(run_files, run, act, act.tree, made, act.tree)
     done = e.CommitEnded(outcome="committed", tree=act.tree, commit=made, certificate=digest)
-    if run.settings.commit != "merge":
-        return Finished(key=act.key, result=done)
-    landed = bring_home(run_files, run, act, done, stop)
-    return landed if isinstance(landed, Interrupted) else Finished(key=act.key, result=landed)
+    return Finished(key=act.key, result=done)
 
 
 def _committed(work: Workspace, folder: Path, tree: str, message: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from flyball.acts.commit import commit
 from flyball.acts.confined import SetupStopped
+from flyball.acts.land import land
 from flyball.acts.prepare import prepare, restore
 from flyball.acts.proof import prove
 from flyball.acts.run_files import RunFiles
@@ -18,6 +19,7 @@ from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.errors import FlyballError, Gone
+from flyball.evidence import certificate
 from flyball.reading.terminal import whole, whole_text
 from flyball.state_dir import RunDir
 from flyball.workspace import Workspace
@@ -43,19 +45,23 @@ class Performer:
 
     def tidy(self, run: Run) -> None:
         """A run has ended: its checkout goes, unless something in it would be lost."""
-        self._tidy(self.run_files.run_dir(run))
+        folder = self.run_files.run_dir(run)
+        with contextlib.suppress(OSError):
+            certificate.settle(folder, run.checkout.certificate)
+        self._tidy(folder)
 
     def sweep(self, ended: Callable[[str], bool]) -> None:
         """What a kill between an end and its tidying has left; a checkout that was kept once is left alone."""
         for folder in self.run_files.dirs.runs():
-            if folder.checkout.exists() and not folder.why_kept.exists() and ended(folder.path.name):
+            left = folder.checkout.exists() and not folder.why_kept.exists()
+            if (left or folder.proof.exists()) and ended(folder.path.name):
                 self._tidy(folder)
 
     def _tidy(self, folder: RunDir) -> None:
         with contextlib.suppress(FlyballError, OSError):
             work = Workspace.open(folder.path)
             try:
-                why = work.close(remove_checkout=True)
+                why = work.close(remove_checkout=not folder.why_kept.exists())
             except FlyballError as problem:
                 why = str(problem)
             if why:
@@ -85,6 +91,8 @@ class Performer:
                 return prove(self.run_files, run, act, stop)
             case "commit":
                 return commit(self.run_files, run, act, stop)
+            case "land":
+                return land(self.run_files, run, act, stop)
             case "prepare":
                 return prepare(self.run_files, run, act, stop)
             case "restore":

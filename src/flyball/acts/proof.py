@@ -52,6 +52,8 @@ def _make_ready(
 ) -> Interrupted | Finished | None:
     """The clean checkout, with what `setup` makes there (once); one in which setup has begun is not cleared again."""
     folder, kept = run_files.act_folder(act.key), work.places.setup_made
+    if not work.places.proof.exists():
+        kept.unlink(missing_ok=True)  # what setup made went with the checkout
     begun = not kept.exists() and process.look(folder / "setup-0") != "unclaimed"
     files = work.places.proof if begun else work.proof_checkout(act.tree, made_by_setup(work))
     if not run_files.mounted(run):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import closing
 from functools import cache
@@ -21,7 +20,7 @@ from flyball.evidence.certificate import Story, story
 from flyball.guard import policy as policies
 from flyball.guard.secrets import redact
 from flyball.journal.sqlite import SqliteJournal
-from flyball.state_dir import RunDir, StateDir
+from flyball.state_dir import RunDir, StateDir, changed_files
 from flyball.workspace import Workspace
 from flyball.workspace.git_hooks import GIT_HOOKS
 
@@ -94,12 +93,10 @@ class RunFiles(msgspec.Struct, frozen=True):
 
         After a turn only the events that are new since the last look are verified; with `whole`, all are.
         """
-        folder, known = self.run_dir(run).pinned, run.began.pinned
-        if run.began.parent and not known:
+        if run.began.parent and not run.began.pinned:
             return ""  # it began before children knew
-        there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
-        touched = (name for name in sorted(there | set(known)) if _sha256(folder / name) != known.get(name))
-        return next(touched, "") or self._journal_touched(run, whole)
+        changed = changed_files(self.run_dir(run).pinned, run.began.pinned)
+        return changed[0] if changed else self._journal_touched(run, whole)
 
     def _journal_touched(self, run: Run, whole: bool) -> str:
         seq, head = (0, "") if whole else self.verified.get(run.id, (0, ""))
@@ -197,13 +194,6 @@ class RunFiles(msgspec.Struct, frozen=True):
             read_only=read_only,
         )
         return tuple(sandbox.enclose(found, argv, view))
-
-
-def _sha256(file: Path) -> str:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:
-        return ""
 
 
 def require(settings: Settings) -> Sandbox:

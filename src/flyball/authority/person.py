@@ -175,7 +175,7 @@ class Seals:
             return True
 
     def sweep(self, over: Callable[[str], bool]) -> None:
-        """Forget the seals of runs that are over: these take no letters any more."""
+        """Forget the seals of runs that take no letters any more."""
         for folder in sorted((self.state_dir / USED).glob("*")):
             if over(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)

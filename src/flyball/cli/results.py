@@ -10,14 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
+from flyball.cli.screen import Screen
+from flyball.cli.session import Session
 from flyball.cli.shared import JSON, RUN, examples, open_app, print_json, repository_of, write_new
+from flyball.core import events as e
+from flyball.core.letters import Land
 from flyball.core.run import Run
-from flyball.errors import FlyballError, WorkspaceError
+from flyball.errors import FlyballError, UserError, WorkspaceError
 from flyball.evidence.verify import Finding, Said, read, verify_file, verify_run
 from flyball.runtime.app import App
 from flyball.views.text import clean, one_line
-from flyball.workspace import Workspace, inspect_repo
+from flyball.workspace import Repo, Workspace, inspect_repo
+from flyball.workspace.land import is_ancestor, tip_of
 
 EXIT = {"good": 0, "stale": 1, "bad": 1, "none": 1}
 
@@ -186,26 +192,37 @@ def _rulings(claims: Said) -> str:
 # ---- land -----------------------------------------------------------------------------------------------
 
 
-@click.command(epilog=examples("flyball land @last"))
+class Landing(Struct, frozen=True):
+    """What came of it. `already`: the branch had it before; `merged`: the branch had new commits."""
+
+    run: str
+    branch: str
+    commit: str
+    before: str
+    already: bool = False
+    merged: bool = False
+
+
+@click.command(epilog=examples("flyball land @last", "flyball land @last --into release"))
 @RUN
 @click.option(
-    "--onto", default="", metavar="BRANCH", help="The branch to merge into (default: the one checked out)."
+    "--into",
+    "--onto",
+    default="",
+    metavar="BRANCH",
+    help="The branch to merge into (default: the current one).",
 )
 @JSON
-def land(run_name: str, onto: str, as_json: bool) -> None:
+def land(run_name: str, into: str, as_json: bool) -> None:
     """Merge a completed run into your branch.
 
     The branch is fast-forwarded. If it has moved since the run started, the two are merged in the run's checkout and
     checked, proved and certified again first.
     """
-    from flyball.runtime.landing import land_run
-
     with open_app() as app:
         run_id = app.find(run_name)
         _refuse_bad(verify_run(app, run_id))
-        landing = land_run(
-            app, run_id, onto, app.env.get("USER", ""), lambda text: click.echo(text, err=True)
-        )
+        landing = _land(app, run_id, into)
     if as_json:
         print_json(landing)
     elif landing.already:
@@ -223,3 +240,68 @@ def _refuse_bad(finding: Finding) -> None:
         raise WorkspaceError(
             f"Run {finding.run} was not merged: {finding.reason} See `flyball verify {finding.run}`."
         )
+
+
+def _land(app: App, run_id: str, into: str) -> Landing:
+    """Order the landing and perform it here, unless another process drives the run. One cut off before is completed."""
+    run = app.read(run_id)
+    repo = inspect_repo(Path(run.began.repo))
+    branch = into or repo.branch
+    if not branch:
+        raise UserError(
+            f"{repo.root} has no branch checked out. Check one out, or name it with --into BRANCH."
+        )
+    before, seq = tip_of(repo, branch), app.journal.head(run_id)[0]
+    pending = run.act is not None or run.landing is not None
+    if pending:
+        _run_errands(app, run_id)
+    already = _is_in(app.read(run_id), repo, branch)
+    if not already:
+        app.send(app.read(run_id), Land(branch=branch, who=app.env.get("USER", "")))
+        _run_errands(app, run_id)
+    after = app.read(run_id)
+    if not _is_in(after, repo, branch):
+        raise WorkspaceError(_why_not(app, run_id, seq))
+    merged = _commit_of(run) != _commit_of(after)
+    return Landing(run_id, branch, after.checkout.landings[branch], before, already and not pending, merged)
+
+
+def _commit_of(run: Run) -> str:
+    return run.checkout.commit.commit if run.checkout.commit else ""
+
+
+def _is_in(run: Run, repo: Repo, branch: str) -> bool:
+    """Whether the branch has the run's commit, and the journal says so."""
+    tip, done = tip_of(repo, branch), run.checkout.commit
+    return (
+        done is not None
+        and bool(run.checkout.landings.get(branch) and tip)
+        and is_ancestor(repo, done.commit, tip)
+    )
+
+
+def _run_errands(app: App, run_id: str) -> None:
+    if app.driven(run_id):
+        raise UserError(
+            f"Run {run_id} is driven by another process, which lands it. See `flyball log {run_id}`."
+        )
+    with Session(app, Screen(), stay=False) as session:
+        session.run_errands(run_id)
+
+
+def _why_not(app: App, run_id: str, seq: int) -> str:
+    """Why a landing came to nothing: the last reason that the journal gives since then."""
+    reason = f"Run {run_id} was not landed."
+    for entry in app.journal.read(run_id, seq):
+        match e.decode(entry.body):
+            case e.ActFinished(result=e.CommitEnded() as done) if done.reason:
+                reason = done.reason
+            case e.ActInterrupted() as cut:
+                reason = (
+                    f"Landing run {run_id} was interrupted ({cut.reason}). Run `flyball land {run_id}` again."
+                )
+            case e.LetterRefused() as refused:
+                reason = refused.reason
+            case _:
+                pass
+    return reason

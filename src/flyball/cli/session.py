@@ -91,7 +91,7 @@ class Session:
         if run.status == "running":
             return False
         if run.status == "ended":
-            return True
+            return run.act is None and run.landing is None
         if self._asks(run):
             return not self.stay or self.presses > 0
         return run.until is None

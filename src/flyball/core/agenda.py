@@ -45,6 +45,13 @@ class Commit(Step, frozen=True, tag=True):
     """The proved tree must be committed."""
 
 
+class Land(Step, frozen=True, tag=True):
+    """A branch of the user's must take the commit; "" is the one that the run began from."""
+
+    branch: str = ""
+    who: str = ""  # the person who ordered it, after the end
+
+
 class Follow(Step, frozen=True, tag=True):
     """An outcome is reached and will be followed; "" is that of a turn that came to nothing."""
 
@@ -55,9 +62,9 @@ class Follow(Step, frozen=True, tag=True):
     past_breakpoint: bool = False
 
 
-AnyStep = Halt | Restore | Prepare | Baseline | Prove | Commit | Follow
-ORDER = (Prepare, Baseline, Prove, Commit, Follow)  # a step that lands the commit would stand after Commit
-TO_FOLLOW = (Prove, Commit, Follow)  # one outcome, and what stands before its transition
+AnyStep = Halt | Restore | Prepare | Baseline | Prove | Commit | Land | Follow
+ORDER = (Prepare, Baseline, Prove, Commit, Land, Follow)
+TO_FOLLOW = (Prove, Commit, Land, Follow)  # one outcome, and what stands before its transition
 GUARDED = ("approval", "block")  # what a Follow waits for where the guard asked or refused
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core import limits, stops, turns
-from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Prepare, Prove, Restore
+from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
 from flyball.core.durations import MINUTE, SECOND, show
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.machine import duration_us
@@ -66,10 +66,10 @@ class Interrupted(Struct, frozen=True):
 
 def due(run: Run, now: int) -> Do | Note | Rest:
     """What to do next: the first step of the agenda, else the act of the state."""
-    if run.status == "ended":
-        return Rest()
     if run.act is not None:
         return Rest(run.until)
+    if run.status == "ended":  # HUMAN-3: it does nothing more, but land
+        return _first(run, run.landing, now) if run.landing else Rest()
     step = run.agenda[0] if run.agenda else None
     waits = run.status != "running" and not (run.status == "waiting" and run.question is None and run.asked)
     always = step == Halt("cancel") or (isinstance(step, Restore) and step.why == "rollback")
@@ -101,6 +101,8 @@ def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
             return Do(_act(run, "proof", why="gate"))
         case Commit():
             return Do(_act(run, "commit"))
+        case Land(branch):
+            return Do(_act(run, "land", branch=branch))
         case Follow(""):  # the turn came to nothing, though its change may stand
             return Note(let_go(Facts(run, now), "the turn had no outcome"))
         case Follow():
@@ -255,11 +257,17 @@ def react(run: Run, finished: Finished, now: int) -> Facts:
         turns.warn_of_calls(facts, result)
     if ruling:
         facts.add(e.Ruled(at=now, key=act.key, ruling=ruling))
+    if isinstance(result, e.CommitEnded) and result.outcome == "committed" and result.landed:
+        who = run.landing.who if run.landing else ""
+        facts.add(e.Landed(at=now, commit=result.commit, branch=result.landed, who=who))
     return _following(facts, act, result, ruling)
 
 
 def _following(facts: Facts, act: e.Act, result: e.AnyResult, ruling: e.Ruling | None) -> Facts:
     match result:
+        case _ if facts.run.status == "ended":
+            again = e.Dropped(at=facts.now, why="not landed")  # who wants it to land orders it again
+            return facts.add(again) if facts.run.landing else facts
         case e.TurnEnded():
             return facts if turns.stopped_by(facts, act, result, ruling) else _follow_turn(facts, act, result)
         case _ if facts.run.agenda and facts.run.asked == "cancel":

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from flyball.core.settings import Settings
 
-RULES = "2"  # the version of the deciding rules; a snapshot of another version is not used
+RULES = "3"  # the version of the deciding rules; a snapshot of another version is not used
 
 
 class Fact(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -248,7 +248,7 @@ class Act(Fact, frozen=True, kw_only=True):
     """Something to do, with a key by which nothing is done twice."""
 
     key: str
-    do: str  # agent:ROLE, run:MACHINE, proof, check, commit, prepare, restore
+    do: str  # agent:ROLE, run:MACHINE, proof, check, commit, land, prepare, restore
     state: str
     why: str = ""  # baseline | test | gate | putback | quarantine | …
     tree: str = ""  # the tree when it began (restore: the tree to bring back)
@@ -262,6 +262,7 @@ class Act(Fact, frozen=True, kw_only=True):
     told: tuple[str, ...] = ()
     since: str = ""  # restore: the tree before an approved change
     head: str = ""  # the journal's head just before, for a certificate
+    branch: str = ""  # land: the branch that takes the commit
     wall_us: int = 0
     idle_us: int = 0
 
@@ -327,7 +328,7 @@ class Held(Event, frozen=True, kw_only=True):
     """An outcome is reached, but something stands before its transition."""
 
     outcome: str
-    until: str  # gate | commit | breakpoint | approval | block
+    until: str  # gate | commit | land | breakpoint | approval | block
     data: dict[str, Any] = {}
 
 
@@ -452,6 +453,13 @@ class Ended(Event, frozen=True, kw_only=True):
     certificate: str = ""
 
 
+class LandOrdered(Event, frozen=True, kw_only=True):
+    """A person wants the result of an ended run on this branch of theirs."""
+
+    branch: str
+    who: str = ""
+
+
 class Landed(Event, frozen=True, kw_only=True):
     commit: str
     branch: str
@@ -483,6 +491,7 @@ AnyEvent = (
     | ChildStopped
     | ChildWentOn
     | Ended
+    | LandOrdered
     | Landed
 )
 

@@ -52,7 +52,14 @@ class Rollback(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
     who: str = ""
 
 
-AnyLetter = Answer | Tell | Ask | HandBack | Rollback
+class Land(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
+    """The result of an ended run is to go to this branch."""
+
+    branch: str
+    who: str = ""
+
+
+AnyLetter = Answer | Tell | Ask | HandBack | Rollback | Land
 ASKS = ("pause", "stop", "cancel", "interrupt", "take-over")
 _decoder = msgspec.json.Decoder(AnyLetter)
 
@@ -90,6 +97,8 @@ def hear(run: Run, body: bytes, number: int, now: int) -> Facts:
             return _hand_back(facts, letter)
         case Rollback():
             return _rollback(facts, letter)
+        case Land():
+            return facts.add(e.LandOrdered(at=now, branch=letter.branch, who=letter.who))
 
 
 def for_who_works(body: bytes) -> bool:
@@ -102,6 +111,8 @@ def for_who_works(body: bytes) -> bool:
 
 def refusal(run: Run, letter: AnyLetter) -> str:
     """Why a letter cannot be used now, as a sentence; "" if it can."""
+    if isinstance(letter, Land):
+        return _unlandable(run)
     if run.status == "ended":
         return f"Run {run.id} has ended ({run.stop.code if run.stop else run.end})."
     match letter:
@@ -118,6 +129,17 @@ def refusal(run: Run, letter: AnyLetter) -> str:
             return f"Run {run.id} is working. Use `flyball pause {run.id}` first." if run.act else ""
         case Answer():
             return _unanswerable(run, letter)
+
+
+def _unlandable(run: Run) -> str:
+    if not run.owner:
+        return f"Run {run.id} works in the checkout of {run.began.root}; land that one."
+    if run.status != "ended":
+        return f"Run {run.id} has not ended ({run.status} in '{run.state}'), so it cannot land yet; see `flyball why {run.id}`."
+    if run.end != "success" or run.checkout.commit is None:
+        code = run.stop.code if run.stop else run.end
+        return f"Run {run.id} did not end in success ({code}), so there is nothing to land; see `flyball why {run.id}`."
+    return f"Run {run.id} is already being landed on '{run.landing.branch}'." if run.landing else ""
 
 
 def _unanswerable(run: Run, letter: Answer) -> str:

@@ -53,6 +53,7 @@ class Checkout(Part, frozen=True, kw_only=True):
     excused_lines: int = 0
     commit: e.CommitEnded | None = None
     certificate: str = ""
+    landings: dict[str, str] = {}  # branch of the user's -> the commit of this run that it took last
 
 
 class Proof(Struct, frozen=True):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from flyball.core import agenda, tally
 from flyball.core import events as e
-from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Prepare, Prove, Restore
+from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
 from flyball.core.machine import FAILING, JUDGING_ROLES, Machine, State, parse
 from flyball.core.old_tables import as_it_was
 from flyball.core.parts import Checkout, Evidence, Path, Progress, Spending, Talk, Tries
@@ -86,6 +86,11 @@ class Run(Struct, frozen=True, kw_only=True):
     def pending(self) -> Follow | None:
         """The outcome that is reached, but not followed yet."""
         return next((step for step in self.agenda if isinstance(step, Follow)), None)
+
+    @property
+    def landing(self) -> Land | None:
+        """What a branch of the user's must take."""
+        return next((step for step in self.agenda if isinstance(step, Land)), None)
 
     @property
     def prepared(self) -> bool:
@@ -207,6 +212,8 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
         note = f"Your last turn was interrupted ({event.reason}) and its changes were undone. Start it again."
         talk = replace(talk, notes=(*act.told, *talk.notes, note))
         steps = agenda.put(steps, Restore(act.tree, "putback"))
+    if run.status == "ended":  # who wants it to land orders it again
+        steps = agenda.without(steps, Land)
     return replace(run, at=event.at, act=None, child="", tries=tries, talk=talk, agenda=steps)
 
 
@@ -278,9 +285,13 @@ def _failure_counted(run: Run, event: e.FailureCounted) -> Run:
 def _held(run: Run, event: e.Held) -> Run:
     data = {key: value for key, value in event.data.items() if key != "before"}
     waits = event.until if event.until in (*agenda.GUARDED, "breakpoint") else ""
-    passed = event.until in ("gate", "commit", "passed")
+    passed = event.until in ("gate", "commit", "land", "passed")
     follow = Follow(event.outcome, data, waits, str(event.data.get("before", "")), passed)
-    first: dict[str, tuple[AnyStep, ...]] = {"gate": (Prove(),), "commit": (Commit(),)}
+    first: dict[str, tuple[AnyStep, ...]] = {
+        "gate": (Prove(),),
+        "commit": (Commit(),),
+        "land": (Land(),),
+    }
     steps = agenda.without(run.agenda, *agenda.TO_FOLLOW)
     return replace(run, at=event.at, agenda=agenda.put(steps, *first.get(event.until, ()), follow))
 
@@ -384,6 +395,15 @@ def _ended(run: Run, event: e.Ended) -> Run:
     )
 
 
+def _land_ordered(run: Run, event: e.LandOrdered) -> Run:
+    return replace(run, at=event.at, agenda=agenda.put(run.agenda, Land(event.branch, event.who)))
+
+
+def _landed(run: Run, event: e.Landed) -> Run:
+    checkout = replace(run.checkout, landings={**run.checkout.landings, event.branch: event.commit})
+    return replace(run, at=event.at, agenda=agenda.without(run.agenda, Land), checkout=checkout)
+
+
 # ---- other runs and other news ---------------------------------------------------------------------------
 
 
@@ -481,8 +501,10 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.ChildStopped: _child_stopped,
     e.ChildWentOn: _child_went_on,
     e.Ended: _ended,
+    e.LandOrdered: _land_ordered,
+    e.Landed: _landed,
     e.Warned: _warned,
-    **dict.fromkeys((e.Skipped, e.LetterRefused, e.Landed), _only_noticed),
+    **dict.fromkeys((e.Skipped, e.LetterRefused), _only_noticed),
 }
 
 _pack = msgspec.msgpack.Encoder()

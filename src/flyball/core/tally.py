@@ -54,7 +54,7 @@ def after_commit(run: Run, done: e.CommitEnded) -> Run:
     checkout = replace(run.checkout, certificate=done.certificate or run.checkout.certificate)
     if done.outcome == "committed":
         checkout = replace(checkout, commit=done)
-    else:
+    elif done.outcome == "refused":
         note = f"The commit was refused:\n{done.reason}"
         run = replace(run, talk=replace(run.talk, notes=(*run.talk.notes, note)))
     steps = run.agenda if done.outcome == "conflict" else without(run.agenda, Commit)

@@ -88,7 +88,7 @@ def _target(run: Run, outcome: str, data: dict[str, Any], cause: e.Stop | None) 
 
 
 def _gate(facts: Facts, outcome: str, data: dict[str, Any]) -> bool:
-    """SYS-8: a success end needs a proof of exactly this tree, and a commit of it. True: it is not open yet."""
+    """SYS-8: a success end needs a proof of exactly this tree, a commit of it, and its landing. True: it is not open yet."""
     run, commit = facts.run, facts.run.checkout.commit
     if unproved(run):
         until = "gate"
@@ -98,6 +98,8 @@ def _gate(facts: Facts, outcome: str, data: dict[str, Any]) -> bool:
         return True
     elif commit is None or commit.work != run.tree:
         until = "commit"
+    elif run.settings.commit == "merge" and not commit.landed:
+        until = "land"
     else:
         return False
     facts.add(e.Held(at=facts.now, outcome=outcome, until=until, data=data))

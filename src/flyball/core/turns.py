@@ -58,7 +58,7 @@ def fitted(run: Run, act: e.Act, result: e.AnyResult) -> e.AnyResult:
             return replace(result, passed=False, invalid=result.invalid or "It proved another tree.")
         case e.CommitEnded(outcome="committed") if not _holds(run, act, result):
             reason = result.reason or "The commit holds another tree."
-            return replace(result, outcome="refused", reason=reason)
+            return replace(result, outcome="conflict" if act.do == "land" else "refused", reason=reason)
         case _:
             return result
 

@@ -18,7 +18,7 @@ from flyball.core.run import Run
 from flyball.errors import UserError
 from flyball.journal import Journal
 from flyball.journal.signing import Signer, verify
-from flyball.state_dir import RunDir, write_whole
+from flyball.state_dir import RunDir, sha256_of, write_whole
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://flyball.dev/completion/v1"
@@ -107,12 +107,17 @@ def write(path: Path, body: dict[str, Any], signer: Signer) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def current(folder: RunDir, digest: str) -> Path:
-    """The certificate in force, which the journal names; one that was journaled just before a crash takes its place."""
-    file, following = folder.certificate, folder.next_certificate
-    if following.exists() and hashlib.sha256(following.read_bytes()).hexdigest() == digest:
-        following.replace(file)
-    return file
+def in_force(folder: RunDir, digest: str) -> Path:
+    """The certificate that the journal names: after a landing, until the run is tidied up, it is the next one."""
+    following = folder.next_certificate
+    return following if sha256_of(following) == digest else folder.certificate
+
+
+def settle(folder: RunDir, digest: str) -> None:
+    """The certificate in force gets its usual name."""
+    file = in_force(folder, digest)
+    if file != folder.certificate:
+        file.replace(folder.certificate)
 
 
 def _signed(payload: bytes) -> bytes:

@@ -9,9 +9,7 @@ an older copy, journal and signed heads alike, has a state that once was true. L
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -19,12 +17,13 @@ from msgspec import Struct
 from flyball.core import events as e
 from flyball.core.run import Run, fold, freeze, thaw
 from flyball.errors import FlyballError, JournalError
+from flyball.evidence import certificate
 from flyball.journal import Checkpoint, Entry
 from flyball.journal.history import row_of
 from flyball.journal.records import Records
 from flyball.journal.signing import NAME as KEY_FILE
 from flyball.journal.types import REGISTRY
-from flyball.state_dir import RunDir
+from flyball.state_dir import RunDir, changed_files, sha256_of
 
 FIRST = ("RunBegan", "Told")  # what a run's first transaction may hold
 
@@ -228,8 +227,8 @@ def _certificate(records: Records, told: Told) -> Iterator[Finding]:
     busy = run.act is not None and run.act.do == "commit"
     if not run.checkout.certificate or not run.owner or busy:
         return
-    file = records.dirs.run(run.id).certificate
-    digest = _sha256(file)
+    file = certificate.in_force(records.dirs.run(run.id), run.checkout.certificate)
+    digest = sha256_of(file)
     if digest == run.checkout.certificate or records.journal.head(run.id)[0] != told.seq:
         return
     what = f"is not the certificate that event {told.seq} and those before it name" if digest else "is gone"
@@ -243,22 +242,16 @@ def _pinned(records: Records, told: Told) -> Iterator[Finding]:
         return
     folder = records.dirs.run(told.run.id).pinned
     known = told.run.began.pinned
-    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
-    for name in sorted(there | set(known)):
-        digest = _sha256(folder / name)
-        if digest != known.get(name, ""):
-            what = "was put there later" if name not in known else "is not the file" if digest else "is gone"
-            text = (
-                f"Run {told.run.id}: {folder / name} {what}: event 1 pinned {known.get(name, 'none')[:16]}."
-            )
-            yield Finding("pinned", told.run.id, 1, text)
-
-
-def _sha256(file: Path) -> str:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:
-        return ""
+    for name in changed_files(folder, known):
+        what = (
+            "was added later"
+            if name not in known
+            else "was changed"
+            if (folder / name).exists()
+            else "is gone"
+        )
+        text = f"Run {told.run.id}: {folder / name} {what}: event 1 pinned {known.get(name, 'none')[:16]}."
+        yield Finding("pinned", told.run.id, 1, text)
 
 
 # ---- loose ends -------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def verify_run(records: Records, run_id: str) -> Finding:
         return Finding("bad", str(broken), run=run_id)
     if why := _without(run):
         return Finding("none", why, run=run_id)
-    file = certificate.current(records.dirs.run(run_id), run.checkout.certificate)
+    file = certificate.in_force(records.dirs.run(run_id), run.checkout.certificate)
     return _verified(records, run, file, read(file), records.signer.public_key_hex)
 
 

@@ -130,7 +130,7 @@ class App(Records):
 
         performer = Performer(self.run_files(), show)
         performer.sweep(self._is_over)
-        self.seals.sweep(self._is_over)
+        self.seals.sweep(self._takes_no_letters)
         made = Supervisor(
             self.journal,
             performer,
@@ -148,8 +148,17 @@ class App(Records):
         return made
 
     def _is_over(self, run_id: str) -> bool:
+        """Whether a run has ended, and nothing is under way any more: no driver, no landing that was cut off."""
         row = self.journal.row(run_id)
-        return row is not None and row.status == "ended" and not self.driven(run_id)
+        if row is None or row.status != "ended" or self.driven(run_id):
+            return False
+        run = self.read(run_id)
+        return run.act is None and run.landing is None
+
+    def _takes_no_letters(self, run_id: str) -> bool:
+        """A run that ended in success still takes the order to land."""
+        row = self.journal.row(run_id)
+        return row is not None and row.status == "ended" and row.end != "success"
 
     def require_whole(self, run_id: str) -> None:
         """Before a run goes on: the journal still has the head that this run once had."""

@@ -122,7 +122,7 @@ class Supervisor:
         return below
 
     def _go_on(self, run: Run) -> None:
-        if run.act is not None and not run.act.child and run.status != "ended":
+        if run.act is not None and not run.act.child:
             self._start(run, run.act)
 
     def release(self, run_id: str) -> None:
@@ -173,7 +173,7 @@ class Supervisor:
     def _advance(self, batch: Batch, run_id: str) -> e.Act | None:
         now = self.clock.now()
         match due(batch.run(run_id), now):
-            case step if self.errands_only and not _is_errand(step):
+            case step if self.errands_only and not _is_errand(batch.run(run_id), step):
                 pass
             case Note(events) if _by_window(events) and self._see_windows(batch, run_id, now):
                 pass  # what was known is old; due again, with what is so now
@@ -207,7 +207,7 @@ class Supervisor:
         if act.do.startswith("run:"):
             act = replace(act, child=self.new_id())
             self._begin_child(batch, run, act)
-        if act.do == "commit":
+        if act.do in ("commit", "land"):
             act = replace(act, head=self.journal.head(run_id)[1])
         if act.do.startswith("agent:"):
             act = replace(act, turn=self._top(batch, run).turns + 1)
@@ -393,11 +393,11 @@ class Supervisor:
         os.close(self._wake_out)
 
 
-def _is_errand(step: Do | Note | Rest) -> bool:
+def _is_errand(run: Run, step: Do | Note | Rest) -> bool:
     """Whether a person ordered this, so that it is done also where the run itself does not continue."""
     match step:
         case Do(act):
-            return act.do == "restore"
+            return act.do == "restore" or run.status == "ended"
         case Note(events):
             last = events[-1]
             return isinstance(last, e.Stopped) and last.status == "paused"

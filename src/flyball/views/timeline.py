@@ -113,6 +113,8 @@ def _from_outside(event: e.AnyEvent) -> Words:
             return f"{event.what or 'continue'} requested{_by(event.who)}", 2, "warn"
         case e.Ended():
             return f"ended: {event.stop.code}", 1, "good" if event.end == "success" else "bad"
+        case e.LandOrdered():
+            return f"merge into {event.branch} requested{_by(event.who)}", 2, ""
         case e.Landed():
             return f"merged into {event.branch} as {event.commit[:10]}{_by(event.who)}", 2, "good"
         case e.ChildStopped():
@@ -169,7 +171,8 @@ def _subject(act: e.Act | None) -> str:
         return f"{name} run {act.child}"
     if kind == "proof" and act.why:
         return "proof" if act.why == "test" else f"{act.why} proof"
-    return {"prepare": "preparing the checkout", "restore": "restoring the checkout"}.get(kind, kind)
+    names = {"prepare": "preparing the checkout", "restore": "restoring the checkout", "land": "merge"}
+    return names.get(kind, kind)
 
 
 def _started(act: e.Act) -> Words:
@@ -184,7 +187,7 @@ def _finished(act: e.Act | None, event: e.ActFinished) -> Words:
         case e.ProofEnded() as proof:
             return _proof(_subject(act), proof, event.took_us, act is not None and act.why == "baseline")
         case e.CommitEnded() as commit:
-            return _commit(commit)
+            return _commit(_subject(act), commit)
         case e.Prepared() as prepared:
             return _prepared(prepared)
         case e.ChildEnded() as child:
@@ -231,10 +234,12 @@ def _proof(name: str, proof: e.ProofEnded, took_us: int, baseline: bool) -> Word
     return f"{name} failed{count} ({elapsed(took_us)})", 2, "" if baseline else "bad"
 
 
-def _commit(commit: e.CommitEnded) -> Words:
+def _commit(name: str, commit: e.CommitEnded) -> Words:
+    if commit.landed:
+        return f"{name} done", 0, "dim"  # the next event says more
     if commit.outcome == "committed":
         return f"committed {commit.commit[:10]}", 2, "good"
-    return f"commit {commit.outcome}: {one_line(commit.reason)}", 2, "warn"
+    return f"{name} {commit.outcome}: {one_line(commit.reason)}", 2, "warn"
 
 
 def _prepared(prepared: e.Prepared) -> Words:

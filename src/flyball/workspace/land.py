@@ -53,6 +53,11 @@ def tip_of(repo: Repo, branch: str) -> str:
     return repo.git.line("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}", ok=(0, 1, 128))
 
 
+def is_ancestor(repo: Repo, commit: str, tip: str) -> bool:
+    """Whether the history of `tip` holds the commit."""
+    return repo.git.ask("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).code == 0
+
+
 def _landing_git(repo: Repo) -> Git:
     settings = {key: repo.settings[key] for key in INERT if key in repo.settings}
     return Git(repo.git_dir, work_tree=repo.root, settings=settings)

@@ -49,6 +49,8 @@ def results(run: Run, act: e.Act, premise: Premise) -> Iterator[Came]:
             made = _proofs(run, act, premise)
         case "commit":
             made = _commits(act, premise)
+        case "land":
+            made = _landings(run)
         case "check":
             made = ((f"check: {o}", e.CheckEnded(outcome=o, reason=o)) for o in _checks(premise))
         case "prepare":
@@ -115,10 +117,15 @@ def _commits(act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
     done = e.CommitEnded(outcome="committed", tree=act.tree, commit="c1", certificate="k")
     yield "committed", done
     yield "the commit is refused", replace(done, outcome="refused", reason="a hook says no")
-    if premise.results != "onward":
-        yield "the merge conflicts", replace(done, outcome="conflict", reason="it does not merge")
     if premise.results == "all":
         yield "another tree is committed", replace(done, tree="t-other")
+
+
+def _landings(run: Run) -> Iterator[tuple[str, e.AnyResult]]:
+    done = run.checkout.commit
+    assert done is not None
+    yield "the branch takes it", replace(done, landed="main")
+    yield "it does not merge", replace(done, outcome="conflict", reason="it does not merge")
 
 
 # ---- runs below ----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from flyball.core import codes
 from flyball.core import events as e
 from flyball.core.run import WORKERS, Run
 from flyball.errors import FlyballError
+from flyball.lab.prove.after_end import may_follow_end
 from flyball.lab.prove.observed import Seen
 
 UNCHANGED = (  # what an interruption leaves alone
@@ -116,7 +117,8 @@ def asks_after_crashes(seen: Seen) -> str:
 
 
 def idle_when_ended(seen: Seen) -> str:
-    return "a fact about a run that has ended" if seen.before.status == "ended" else ""
+    done = seen.before.status == "ended" and not may_follow_end(seen.before, seen.event)
+    return "a fact about a run that has ended" if done else ""
 
 
 def interruption_is_free(seen: Seen) -> str:

@@ -14,6 +14,7 @@ from flyball.core.decide import Rest
 from flyball.core.run import Run
 from flyball.errors import UserError
 from flyball.lab.prove import graphs, laws
+from flyball.lab.prove.after_end import wrong_landing
 from flyball.lab.prove.key import key
 from flyball.lab.prove.moves import Move, facts, moves
 from flyball.lab.prove.premises import Premise
@@ -139,6 +140,8 @@ def _expand(graph: Graph, node: int) -> Broken | None:
     try:
         if run.status == "ended":
             _rests(run)
+            if wrong := wrong_landing(run):
+                raise _Breach("HUMAN-3", wrong)
             return None
         for move in moves(run, graph.premise):
             step = take(graph.premise, run, witness, move)

@@ -25,6 +25,7 @@ UNREAD = (  # what no decision reads
     *(
         "checkout.excused_lines",
         "checkout.certificate",
+        "checkout.landings",
         "talk.sessions",
         "talk.notes",
         "talk.message",
@@ -129,7 +130,7 @@ def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
     return (
         *(now, base, ruled, proof),
         run.evidence.proof.passed if run.evidence.proof and proof >= 0 else None,
-        trees.known(run.checkout.commit.tree) if run.checkout.commit else -1,
+        (trees.known(run.checkout.commit.tree), run.checkout.commit.landed) if run.checkout.commit else -1,
         trees.known(run.evidence.rejected),
         trees.known(run.evidence.done_tree) if premise.settings.consensus else -1,
         bool(run.evidence.waivers),

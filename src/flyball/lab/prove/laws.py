@@ -21,7 +21,7 @@ LAWS = {
     "SYS-3": "the rules always have an answer",
     "SYS-5": "an interruption costs nothing, and its tree is put back; five in a row ask",
     "SYS-7": "every stop has a known reason and the status that goes with it",
-    "SYS-8": "an owner succeeds only with a proof and a commit of exactly this tree",
+    "SYS-8": "an owner succeeds only with a proof and a commit of exactly this tree, landed where it must",
     "SYS-10": "an act begins on the tree that its run knows",
     "HUMAN-2": "an answer renews what ran out, and is bound to what was shown",
     "HUMAN-3": "a cancel ends, an ended run does nothing",

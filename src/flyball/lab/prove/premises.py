@@ -125,6 +125,9 @@ def premises(
             settings=_with(plain, fallback=("b",), retry_every_us=SOON),
             results="onward",
         ),
+        replace(
+            plain, name="merge", settings=_with(plain, commit="merge"), letters=("cancel",), results="onward"
+        ),
         *_by_table(plain),
         *_nested(plain, parents),
     ]

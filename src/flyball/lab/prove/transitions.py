@@ -88,9 +88,10 @@ def through_the_gate(seen: Seen) -> str:
         return ""
     if seen.premise.proves and was.proved != was.checkout:
         return f"'{moved.target}' is entered without a passing proof of this tree"
-    return (
-        "" if was.committed == was.checkout else f"'{moved.target}' is entered without a commit of this tree"
-    )
+    if was.committed != was.checkout:
+        return f"'{moved.target}' is entered without a commit of this tree"
+    lands = seen.premise.settings.commit == "merge" and was.landed != was.checkout
+    return f"'{moved.target}' is entered before the commit has landed" if lands else ""
 
 
 def truly_done(seen: Seen) -> str:

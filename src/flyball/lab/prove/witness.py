@@ -35,6 +35,7 @@ class Witness(Struct, frozen=True, kw_only=True):
     proved: str = ""  # the last tree of which a proof truly passed
     disproved: bool = False  # the last proof or commit of this tree failed
     committed: str = ""
+    landed: str = ""  # the tree that a branch of the user's took
     done: str = ""  # the tree of which the author said DONE
 
     turned: str = ""  # the key of the last turn here
@@ -66,6 +67,7 @@ class Witness(Struct, frozen=True, kw_only=True):
         """As far as a law reads it; trees by the names that the run's own key gives them."""
         return (
             *(tree(self.checkout), tree(self.wanted), known(self.proved), known(self.committed)),
+            known(self.landed),
             known(self.done) if premise.settings.consensus else -1,
             self.disproved and premise.machine.name == "review",
             tree(self.before) if self.judged in ("ask", "deny") else -1,
@@ -188,6 +190,8 @@ def _finished(seen: Witness, run: Run, act: e.Act, truth: e.AnyResult, premise: 
             return _proved(seen, run, act, truth)
         case e.CommitEnded():
             true = truth.outcome == "committed" and truth.tree == seen.checkout
+            if act.do == "land":
+                return replace(seen, landed=seen.checkout if true and truth.landed else seen.landed)
             return replace(seen, committed=seen.checkout if true else seen.committed, disproved=not true)
         case e.Prepared():
             return replace(seen, checkout=truth.base_tree)

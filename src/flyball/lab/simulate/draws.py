@@ -65,6 +65,7 @@ def _settings(rng: random.Random, machine: Machine) -> Settings:
         timeouts_us={name: _timeouts(rng) for name in SHIPPED},
         budget=_budget(rng),
         fallback=rng.choice(((), (), ("b",), ("b", "c"))),
+        commit=rng.choice(("branch", "branch", "branch", "merge")),
     )
 
 

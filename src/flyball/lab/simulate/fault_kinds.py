@@ -15,7 +15,13 @@ from flyball.core.run import BY_A_PERSON, WORKERS, Run
 from flyball.core.turns import INDICATORS_MIN, claimable
 
 ALONE = INTERRUPTIONS["orphaned"]  # why a keeper ends an act for want of a driver
-KEPT = ("agent", "proof", "commit", "prepare")  # acts with a process; the others are simply done again
+KEPT = (
+    "agent",
+    "proof",
+    "commit",
+    "land",
+    "prepare",
+)  # acts with a process; the others are simply done again
 
 AGENTS = {  # read from a turn's end and the guard's ruling on it
     "dies": "the agent's process is killed, cannot start, or ends in no known way",

@@ -132,7 +132,7 @@ class Keepers:
             case e.ProofEnded() as proof if proof.passed and not proof.invalid and proof.tree == act.tree:
                 trees.proved.add(proof.tree)
             case e.CommitEnded(outcome="committed") as done if done.tree == act.tree:
-                trees.committed.add((kept.root, done.tree))
+                (trees.landed if act.do == "land" else trees.committed).add((kept.root, done.tree))
             case e.Prepared() as made if not made.error:
                 trees.stands(kept.root, made.tree)
             case e.Restored() as back:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from flyball.core import events as e
 from flyball.core.run import Run, apply, begin
 from flyball.journal import Entry
+from flyball.lab.prove.after_end import may_follow_end
 from flyball.lab.prove.conduct import COUNTS, UNCHANGED, differences
 from flyball.lab.simulate.counts import Breach, Counts, Family
 from flyball.lab.simulate.trees import Trees
@@ -110,7 +111,7 @@ class Onlooker:
 
     def _always(self, watched: Watched, before: Run, event: e.AnyEvent) -> None:
         run = watched.run
-        if before.status == "ended" and not isinstance(event, e.LetterRefused | e.Landed):
+        if before.status == "ended" and not may_follow_end(before, event):
             raise Breach("HUMAN-3", f"{run.id} has ended, then {e.kind(event)}")
         if run.tree in self.denied and run.tree != before.tree:
             raise Breach("ALO-9", f"{run.id} takes the refused tree {run.tree} for its own")
@@ -178,6 +179,8 @@ def _gate(onlooker: Onlooker, run: Run) -> None:
         raise Breach("SYS-8", f"{run.id} succeeds, but no proof of {run.tree} ever passed")
     if (run.id, run.tree) not in trees.committed:
         raise Breach("SYS-8", f"{run.id} succeeds, but {run.tree} was not committed")
+    if run.settings.commit == "merge" and (run.id, run.tree) not in trees.landed:
+        raise Breach("SYS-8", f"{run.id} succeeds, but {run.tree} has not landed")
 
 
 def _started(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActStarted) -> None:

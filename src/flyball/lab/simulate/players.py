@@ -133,6 +133,8 @@ class Players:
                 return self.proof(run, act)
             case "commit":
                 return self._within(act, self._commit(run, act))
+            case "land":
+                return self._within(act, self._land(run))
             case "prepare":
                 return self._within(act, self.prepared())
             case "restore":
@@ -286,10 +288,20 @@ class Players:
     def _commit(self, run: Run, act: e.Act) -> e.CommitEnded:
         done = e.CommitEnded(outcome="committed", tree=act.tree, commit=f"c-{act.key}", certificate="k")
         bad = not self.calm and self.rng.random() < self.unwelcome
-        fate = self.rng.choice(("refused", "refused", "conflict", "other")) if bad else ""
+        fate = self.rng.choice(("refused", "refused", "other")) if bad else ""
         if fate == "other":
             return replace(done, tree=self.trees.fresh(good=True))
         return replace(done, outcome=fate, reason="a hook says no") if fate else done
+
+    def _land(self, run: Run) -> e.CommitEnded:
+        done = run.checkout.commit
+        assert done is not None
+        bad = not self.calm and self.rng.random() < self.unwelcome
+        return (
+            replace(done, outcome="conflict", reason="it does not merge")
+            if bad
+            else replace(done, landed="main")
+        )
 
     def prepared(self) -> e.Prepared:
         if not self.calm and self.rng.random() < 0.02:

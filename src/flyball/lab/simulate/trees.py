@@ -25,6 +25,7 @@ class Trees:
         self.refused: dict[str, str] = {}  # top-level run -> the tree the guard refused last
         self.proved: set[str] = set()  # a proof of it truly passed
         self.committed: set[tuple[str, str]] = set()  # top-level run, tree
+        self.landed: set[tuple[str, str]] = set()  # the same
 
     def fresh(self, good: bool, flaky: bool = False) -> str:
         name = f"t{len(self.truth)}"
