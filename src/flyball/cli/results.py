@@ -203,7 +203,7 @@ class Landing(Struct, frozen=True):
     merged: bool = False
 
 
-@click.command(epilog=examples("flyball land @last", "flyball land @last --into release"))
+@click.command(epilog=examples("flyball land @last", "flyball land @last --into main"))
 @RUN
 @click.option(
     "--into",
