@@ -178,11 +178,11 @@ class _Explored:
 
 
 def _may_be(run: Run, move: Move) -> bool:
-    """An act without a process cannot be lost: a new driver does it again."""
-    lost = move.kind == "interrupted" and not any(
-        isinstance(fact, e.ActInterrupted) and fact.reason == BY_A_PERSON for fact in move.given
-    )
-    return not lost or (run.act is not None and run.act.do.partition(":")[0] in KEPT)
+    """An act without a process cannot be lost: a new driver does it again. No world loses what acts stand on."""
+    cut = next((fact for fact in move.given if isinstance(fact, e.ActInterrupted)), None)
+    if cut is None or cut.reason == BY_A_PERSON:
+        return True
+    return not cut.gone and run.act is not None and run.act.do.partition(":")[0] in KEPT
 
 
 def written(run: Run, move: Move) -> list[e.AnyEvent]:
