@@ -371,7 +371,7 @@ def test_a_critical_call_that_no_driver_saw_blocks_when_one_comes_back(place: Pl
 
 def test_what_needs_a_person_is_asked_and_a_grant_lets_it_pass_once(place: Place) -> None:
     step = "mkdir deep && rm -rf deep *.tmp"
-    done = run(place, hooked("claude", step))
+    done = run(place, hooked("claude", step), "--set", "guard.sandbox=none")
     assert done.code == 3, done.err
     (one,) = place.fb("inbox", "--json").json
     assert (one["kind"], one["code"]) == ("permission", "wait.permission") and "rm -rf" in one["asked"]
@@ -381,6 +381,18 @@ def test_what_needs_a_person_is_asked_and_a_grant_lets_it_pass_once(place: Place
     messages = [result["message"] for result in results if result.get("actions")]
     assert ["blocked" in messages[0], "ran" in messages[1]] == [True, True]
     assert "A person allowed once" in place.fb("log", "@last").out
+
+
+@pytest.mark.parametrize("box", ["bwrap", "landlock"])
+def test_in_its_sandbox_what_stays_in_the_checkout_is_not_asked(place: Place, box: str) -> None:
+    if sandbox.probe(box).kind != box:
+        pytest.skip(f"{box} does not work here")
+    coder = hooked(
+        "claude", "mkdir deep && rm -rf deep *.tmp", "git push --force origin main", "touch made.txt"
+    )
+    done = run(place, coder, "--set", f"guard.sandbox={box}")
+    assert done.code == 0, done.err
+    assert [action["verdict"] for action in turn_of(place)["actions"]] == ["allow", "deny", "allow"]
 
 
 def test_an_agent_whose_hooks_are_never_heard_has_failed(place: Place) -> None:

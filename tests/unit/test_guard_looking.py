@@ -18,7 +18,8 @@ CRITICAL = shipped_policies().get().commands.critical
             (line, "environment-listing")
             for line in ("env", "env | grep -i path", "set", "printenv", "export -p")
         ),
-        *((line, "environment-listing") for line in ("ps auxe", "declare -p", "env > out.txt")),
+        *((line, "environment-listing") for line in ("declare -p", "env > out.txt")),
+        ("ps auxe", "process-environment"),
         *((line, "looks-around") for line in ("history", "history 5", "gh auth status", "crontab -l", "atq")),
         ("ls .flyball", "path/looks-guard"),
         ("ls ~/.ssh", "path/looks-secret"),

@@ -40,6 +40,7 @@ def brief(run_files: RunFiles, run: Run, role: str, work: Workspace, home: Path,
         network="all" if run.settings.network_agent == "model" else run.settings.network_agent,
         read_only=role in READ_ONLY_ROLES,
         confined=mounted,
+        sandbox=run_files.sandbox_of(run).kind,
         late=str(home / f".flyball-late-{folder.name}.jsonl"),
         imports=briefs.imports(),
     )

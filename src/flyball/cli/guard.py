@@ -62,8 +62,14 @@ def _text(row: Row, key: str) -> str:
 @guard.command(epilog=examples("flyball guard command --json --workspace . < commands.jsonl"))
 @WORKSPACE
 @HOME
+@click.option(
+    "--sandbox",
+    type=click.Choice(["none", "bwrap", "landlock"]),
+    default="none",
+    help="Judge as inside this sandbox: what it contains is allowed (default: none).",
+)
 @JSON_LINES
-def command(workspace: Path, home: str, as_json: bool) -> None:
+def command(workspace: Path, home: str, sandbox: str, as_json: bool) -> None:
     """Check shell commands: {id, command}."""
     from flyball.guard.commands import judge_command, project_policy
 
@@ -72,6 +78,7 @@ def command(workspace: Path, home: str, as_json: bool) -> None:
         home or environment().get("HOME", "/"),
         _policy(workspace).commands,
         (str(paths(environment()).state_dir),),
+        sandbox,
     )
 
     def judge(row: Row) -> Row:

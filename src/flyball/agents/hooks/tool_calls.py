@@ -101,7 +101,7 @@ def _named(tool: str, brief: Brief) -> Verdict | None:
 
 
 def command_policy(brief: Brief) -> CommandPolicy:
-    return project_policy(brief.workspace, brief.home, brief.policy.commands, brief.state_dirs)
+    return project_policy(brief.workspace, brief.home, brief.policy.commands, brief.state_dirs, brief.sandbox)
 
 
 def _command(what: ToolUse, call: HookCall, brief: Brief) -> Verdict:
@@ -142,7 +142,9 @@ def _edit(what: ToolUse, brief: Brief, real: Real) -> Verdict:
     findings = judge_changes(changes, brief.policy, workspace=brief.workspace).findings
     verdict = worst(finding for finding in findings if finding.rule != "name-collision")
     if verdict.rule == "outside" and all(_is_scratch(change.path, brief) for change in changes):
-        return Verdict("deny", "temporary", f"{verdict.reason} Write only to the workspace.")
+        if brief.sandbox == "none":
+            return Verdict("deny", "temporary", f"{verdict.reason} Write only to the workspace.")
+        verdict = worst(finding for finding in findings if finding.rule not in ("name-collision", "outside"))
     if severity(verdict) == 1:
         return Verdict(
             "allow", verdict.rule, f"{verdict.reason} A person will be asked at the end of the turn."

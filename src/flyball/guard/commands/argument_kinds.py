@@ -17,7 +17,7 @@ _PATHS = frozenset({"look", "read", "create", "write", "delete"})
 _METADATA = re.compile(r"169\.254\.\d+\.\d+|metadata\.google\.internal|100\.100\.100\.200|\[?fd00:ec2::254")
 
 _LOOPBACK = re.compile(
-    r"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?(?:[/?#].*)?",
+    r"(?:(?:https?|wss?|tcp)://)?(?:localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1\])(?::\d{1,5})?(?:[/?#].*)?",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -85,9 +85,19 @@ def _config(judge: CommandJudge, arg: Arg, context: Context) -> None:
             context.deny("foreign-code", f"'{arg.text}' decides what runs and is outside the workspace.")
 
 
+def _loaded(judge: CommandJudge, arg: Arg, context: Context) -> None:
+    """Code or settings that a tool loads, in a sandbox: from the checkout, the private home or /tmp."""
+    path = arg.text.rpartition("=")[2]
+    if path.startswith(("/", "~", "../")):
+        _config(judge, Arg(path), context)
+    else:
+        judge.check_paths_in([arg], context)
+
+
 def _away(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """Text that contains a path outside the workspace."""
     context.ask("outside", f"'{arg.text.replace(HOLE, '?')}' is outside the workspace.")
+    judge.check_paths_in([arg], context)
     if re.match(r"[/~.]", arg.text):
         _config(judge, arg, context)
 
@@ -189,6 +199,9 @@ def _cmake_variable(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if re.search(
         r"COMPILER|LAUNCHER|LINKER|PROGRAM|EXECUTABLE|COMMAND|TOOLCHAIN|INCLUDE|MODULE_PATH|PREFIX", name
     ):
+        if judge.policy.contained and re.fullmatch(r"[\w./+-]*", value):
+            judge.check_paths_in([Arg(value)], context)
+            return
         plain = re.fullmatch(r"gcc|g\+\+|clang|clang\+\+|cc|c\+\+|ccache|sccache|ON|OFF", value)
         if not plain:
             context.deny("hidden-command", f"'{name}' decides which program runs.")
@@ -210,6 +223,7 @@ _KINDS = {
     "command": _command,
     "config": _config,
     "away": _away,
+    "loaded": _loaded,
     "folder": _config,
     "script": _script,
     "added": _added,

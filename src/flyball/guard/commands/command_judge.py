@@ -7,14 +7,14 @@ import re
 
 import msgspec
 
-from flyball.guard.commands import argument_kinds, environment
+from flyball.guard.commands import argument_kinds, containment, environment
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.checks import CHECKS
+from flyball.guard.commands.checks import CHECKS, contained_code
 from flyball.guard.commands.command_policy import CommandPolicy, Rule
 from flyball.guard.commands.context import Context, Stream
 from flyball.guard.commands.expand import COUNT
 from flyball.guard.commands.file_listing import file_listing
-from flyball.guard.commands.options import Arguments, parse_arguments
+from flyball.guard.commands.options import Arguments, Option, parse_arguments
 from flyball.guard.commands.profiles import Profile, profile_of, runs_code, verdict_of
 from flyball.guard.commands.substitution import printed_text
 from flyball.guard.commands.syntax_tree import Sub, Unreadable
@@ -33,6 +33,19 @@ _SOUGHT = re.compile(
     r"-[ktgREDUWqm]|--?(?:\w+-)*(?:grep|pattern\w*|filter|run|skip|match|tests?|deselect|ignore)s?|--test\w*"
 )
 """Options whose value is a pattern or a definition: a slash in it is not a path."""
+_TOOLS = re.compile(r"(?:.*/)?(?:bin|\.bin|Scripts)")
+_SYSTEM_FOLDER = re.compile(r"/(?:usr|opt|nix)/(?:[\w.@+-]+/)*s?bin")
+_CODE = ("python", "node", "perl", "ruby", "php")
+_OWN_NAMES = word_set("test install start split watch task")
+_AT_HOME = frozenset({"temporary", "home-file", "home-cache", "home-settings"})
+_LEAVING = frozenset({"network", "install", "publish"})
+_SENDS = re.compile(
+    r"upload|publish|push|deploy|registry|proxy|pastebin|share|send|telemetry|report-url|webhook|exec|plugin"
+)
+_DECODES = word_set("base64 base32 xxd rev uudecode openssl gpg")
+_SECRETIVE = re.compile(
+    r"\benv\b|secret|cred|passw|token|id_[rde]|\.ssh|aws|netrc|pem\b|\.key", re.IGNORECASE
+)
 CALLS_MOST = 300
 
 
@@ -68,6 +81,7 @@ class CommandJudge:
         self.commands = 0
         self.traps: list[str] = []  # commands of traps, which run at any later time
         self.downloads: set[str] = set()  # files that came over the network
+        self.written: dict[str, str] = {}  # files that this line writes with known text
         self.calls: list[tuple[Arg, ...]] = []
 
     def text(self, command: str, context: Context) -> Context:
@@ -124,7 +138,16 @@ class CommandJudge:
         prefix = posixpath.dirname(start if arg.word else start + "x")
         if prefix:
             self.known_path(use, Arg(prefix), context)
-        context.ask("opaque-operand", f"The file to {use} is unknown until the command runs.")
+        stays = use in {"look", "read"} and not self.seeks_secrets()
+        rule = "opaque-operand" if stays else "opaque-path"
+        context.ask(rule, f"The file to {use} is unknown until the command runs.")
+
+    def seeks_secrets(self) -> bool:
+        """Does the line decode something or search for names of secrets? Then an unknown file may be one."""
+        return any(
+            call[0].text in _DECODES or any(_SECRETIVE.search(arg.text) for arg in call[1:])
+            for call in self.calls
+        )
 
     def known_path(self, use: str, arg: Arg, context: Context) -> None:
         text = self.policy.home + arg.text[1:] if re.match(r"~(?:/|$)", arg.text) else arg.text
@@ -137,7 +160,8 @@ class CommandJudge:
     def use_path(self, use: str, text: str, shown: str, context: Context, globbing: bool) -> None:
         """The path is judged from every directory that the line may be in."""
         for cwd in context.cwds:
-            verdict = ruling((glob_place if globbing else place_of)(text, cwd, self.policy), use, shown)
+            place = (glob_place if globbing else place_of)(text, cwd, self.policy)
+            verdict = ruling(place, use, shown, self.policy.contained)
             if verdict:
                 context.add(verdict)
 
@@ -145,6 +169,22 @@ class CommandJudge:
         """Is it surely a path inside the workspace (or one of these other places)?"""
         places = {place_of(arg.text, cwd, self.policy) for cwd in context.cwds}
         return HOLE not in arg.text and places <= {"inside", "delicate"} | also
+
+    def run_written(self, script: Arg, context: Context, interpreter: str = "") -> None:
+        """In a sandbox a script that this very line has written is judged by its text."""
+        text = self.written.get(posixpath.normpath(script.text), "")
+        if not text or not self.policy.contained:
+            return
+        first, _, _ = text.partition("\n")
+        name = interpreter or next((name for name in _CODE if first.startswith("#!") and name in first), "")
+        if name:
+            contained_code.judge(Call(name, Profile(name), [], Arguments(), context, self), text)
+        else:
+            self.try_as_command([Arg(text + " ")], context)
+
+    def own_places(self) -> frozenset[str]:
+        """Where a script may stand besides the workspace: in a sandbox also the private home and /tmp."""
+        return _AT_HOME if self.policy.contained else frozenset()
 
     def check_paths_in(self, args: list[Arg], context: Context) -> None:
         """Denies protected paths in the arguments of a command without a profile."""
@@ -162,7 +202,11 @@ class CommandJudge:
         for at in places[:3] if context.depth < 4 else ():
             trial = context.aside()
             self.try_as_command(args[at:], trial)
-            context.report.verdicts += [v for v in trial.report.verdicts if v.verdict == "deny"]
+            verdicts = trial.report.verdicts
+            if self.policy.contained:
+                context.report.verdicts += containment.remaining(verdicts)
+            else:
+                context.report.verdicts += [verdict for verdict in verdicts if verdict.verdict == "deny"]
 
     def try_as_command(self, args: list[Arg], context: Context) -> None:
         """Judges arguments as if they were a command."""
@@ -178,7 +222,7 @@ class CommandJudge:
     def check_path_in_text(self, text: str, context: Context) -> None:
         path = self.policy.home + text[1:] if text.startswith("~") else text
         for cwd in context.cwds:
-            verdict = ruling(place_of(path, cwd, self.policy), "read", text)
+            verdict = ruling(place_of(path, cwd, self.policy), "read", text, self.policy.contained)
             if verdict and verdict.verdict == "deny":
                 context.add(verdict)
 
@@ -232,15 +276,30 @@ class CommandJudge:
         if word in context.functions:
             self.in_function(word, rest, context)
             return
-        name = self.program(word, context)
+        name = self.program(word, rest, context)
         if not name:
             return
         profile = profile_of(name)
         if profile is None:
             self.check_unknown_arguments(rest, context)
-            context.ask("unknown-command", f"Unknown command '{name}'.")
+            if self.policy.contained and containment.is_program(name):
+                self.check_destinations(name, rest, context)
+            else:
+                context.ask("unknown-command", f"Unknown command '{name}'.")
             return
         self.by_profile(profile, rest, context)
+
+    def check_destinations(self, name: str, args: list[Arg], context: Context) -> None:
+        """A program that a sandbox contains must not be pointed at another machine."""
+        if not self.policy.contained:
+            return
+        host = containment.away(name, args)
+        if host:
+            context.ask("network", f"'{name}' is given an address outside this machine ({host}).")
+        script = posixpath.splitext(posixpath.basename(name))[0]
+        word = containment.leaving_word([Arg(script), *args] if "/" in name or "." in name else args)
+        if word:
+            context.ask("publish", f"'{name} {word}' looks like it publishes, deploys or destroys something.")
 
     def in_function(self, word: str, rest: list[Arg], context: Context) -> None:
         self.check_paths_in(rest, context)
@@ -249,17 +308,21 @@ class CommandJudge:
         else:
             self.function(word, rest, context)
 
-    def program(self, word: str, context: Context) -> str:
+    def program(self, word: str, args: list[Arg], context: Context) -> str:
         """The program that a command word names, or '' if it is not allowed: a path must lead to a trusted directory."""
         if "/" not in word or word in _WRAPPER_SCRIPTS:
             return word
         folder, name = posixpath.split(word)
         if folder in self.policy.trusted_dirs:
             return name
+        if self.policy.contained and _SYSTEM_FOLDER.fullmatch(folder):
+            return name
         self.path("read", Arg(word), context)
         self.check_download(Arg(word), context)
         if name == "flyball":
             context.deny("guard", "Runs Flyball's own command line.")
+        if self.policy.contained and self.is_inside(Arg(word), context, _AT_HOME):
+            return self.own_program(word, args, context)
         if self.is_inside(Arg(word), context) and (not profile_of(name) or _TOOL_FOLDER.fullmatch(folder)):
             context.ask(
                 "unlisted-program", f"'{word}' is a file in the workspace and not a declared command."
@@ -268,22 +331,40 @@ class CommandJudge:
             context.deny("untrusted-program", f"'{word}' is not in a trusted directory.")
         return ""
 
+    def own_program(self, word: str, args: list[Arg], context: Context) -> str:
+        """A program of the checkout, the private home or /tmp. In a folder of tools its name says what it is."""
+        folder, name = posixpath.split(word)
+        if _TOOLS.fullmatch(folder) and (profile_of(name) or containment.is_program(name)):
+            return name
+        if profile_of(name) and name not in _OWN_NAMES:
+            context.deny("untrusted-program", f"'{word}' is not in a trusted directory.")
+        self.check_unknown_arguments(args, context)
+        self.check_destinations(word, args, context)
+        self.run_written(Arg(word), context)
+        return ""
+
     # --- profiles
 
     def by_profile(self, profile: Profile, args: list[Arg], context: Context) -> None:
         verdict = verdict_of(profile)
         if profile.verdict == "ask" and [arg.text for arg in args] in _ABOUT_ITSELF:
             return
+        given = parse_arguments(profile, args)
+        if verdict and self.policy.contained and containment.stays_here(profile, args, given):
+            (self.check_unknown_arguments if profile.plain else self.check_paths_in)(args, context)
+            verdict = None
         if verdict:
             context.add(verdict)
+            if self.policy.contained and profile.plain:
+                self.check_destinations(profile.name, args, context)
             (self.check_unknown_arguments if profile.plain else self.check_paths_in)(args, context)
-        if profile.rule in {"network", "install", "publish"}:
+        if profile.rule in _LEAVING:
             context.report.network += 1
         if profile.is_service and any(_DESTROYS.fullmatch(arg.text) for arg in args[:3]):
             context.deny("destruction", f"'{profile.name}' deletes something on a remote service.")
         if any(arg.loose for arg in args) and profile.name not in _TAKES_ANYTHING:
-            context.ask("opaque-operand", "An unknown value without quotes can turn into options. Quote it.")
-        given = parse_arguments(profile, args)
+            rule = "opaque-options" if profile.rule in _LEAVING else "opaque-operand"
+            context.ask(rule, "An unknown value without quotes can turn into options. Quote it.")
         self.globs(profile, given, context)
         self.options(profile, given, context)
         self.operands(profile, given, context)
@@ -294,8 +375,11 @@ class CommandJudge:
         for option in given.options:
             flag = option.flag
             if flag is None:
-                self.unknown_flag(profile, option.name, context)
+                self.unknown_flag(profile, option, context)
                 self.check_paths_in([option.value] if option.value else [], context)
+                continue
+            if self.policy.contained and containment.loads_own_code(profile.name, option):
+                argument_kinds.judge_argument(self, "loaded", option.value or Arg(""), context)
                 continue
             if SEVERITY[flag.verdict]:
                 needs = "needs approval" if flag.verdict == "ask" else "is not allowed"
@@ -320,9 +404,11 @@ class CommandJudge:
             reason = f"A file name could be read as an option of '{profile.name}'. Use './*' instead of '*'."
             context.add(Verdict(profile.globs, "glob-option", reason))
 
-    def unknown_flag(self, profile: Profile, name: str, context: Context) -> None:
+    def unknown_flag(self, profile: Profile, option: Option, context: Context) -> None:
         if profile.verdict == "allow":
-            context.ask("unknown-flag", f"Unknown option '{profile.name} {name}'.")
+            away = option.value and containment.other_machine(option.value.text)
+            rule = "unknown-flag" if not away and not _SENDS.search(option.name) else "network"
+            context.ask(rule, f"Unknown option '{profile.name} {option.name}'.")
 
     def operands(self, profile: Profile, given: Arguments, context: Context) -> None:
         if profile.sub:
@@ -331,6 +417,8 @@ class CommandJudge:
             self.wrapped_command(profile, given, context)
         elif profile.verdict == "allow" or profile.operands:
             skip = any(option.name in profile.instead for option in given.options)
+            if self.policy.contained and _fills_template(profile.name, given.operands):
+                given = Arguments(given.options, given.operands[:1], given.after_dashes)
             for kind, arg in argument_kinds.operand_kinds(
                 profile.operands[1:] if skip else profile.operands, given.operands
             ):
@@ -350,7 +438,9 @@ class CommandJudge:
         inner = inner or (profile.sub.get("*") if head.literal else None)
         if inner is None:
             self.check_unknown_arguments(rest, context)
-            context.ask("unlisted", f"Unknown command '{profile.name} {head.text.replace(HOLE, '?')}'.")
+            context.ask(
+                "unknown-command", f"Unknown command '{profile.name} {head.text.replace(HOLE, '?')}'."
+            )
         else:
             self.by_profile(inner, rest if inner is not profile.sub.get("*") else given.operands, context)
 
@@ -410,6 +500,15 @@ _ABOUT_ITSELF = (
     ["-version"],
 )  # the only argument: it prints information about itself
 _PASSING = word_set("cat tee sort uniq head tail grep sed awk cut")
+
+
+def _fills_template(name: str, operands: list[Arg]) -> bool:
+    """`cp .env.example .env`: there is no secret in it yet."""
+    words = " ".join(arg.text for arg in operands)
+    return (
+        name == "cp"
+        and re.fullmatch(r"\S*\.env\.(?:example|sample|template|dist)\S* \S*\.env", words) is not None
+    )
 
 
 def _begins(texts: list[str], rule: Rule) -> bool:

@@ -40,6 +40,13 @@ class CommandPolicy(msgspec.Struct, frozen=True, kw_only=True):
     ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     length_most: int = 32_000
+    sandbox: str = "none"
+    """Where the command runs: `bwrap`, `landlock` or `none`."""
+
+    @property
+    def contained(self) -> bool:
+        """Does a sandbox keep what the command does in the checkout, the private home and /tmp?"""
+        return self.sandbox != "none"
 
 
 def default_policy(workspace: str, home: str) -> CommandPolicy:
@@ -56,7 +63,7 @@ def default_policy(workspace: str, home: str) -> CommandPolicy:
 
 
 def project_policy(
-    workspace: str, home: str, commands: Commands, state_dirs: tuple[str, ...] = ()
+    workspace: str, home: str, commands: Commands, state_dirs: tuple[str, ...] = (), sandbox: str = "none"
 ) -> CommandPolicy:
     """The default policy with what the project's policy file says about commands."""
     plain = default_policy(workspace, home)
@@ -66,4 +73,5 @@ def project_policy(
         protected_branches=tuple(dict.fromkeys([*plain.protected_branches, *commands.protected_branches])),
         remotes=commands.remotes,
         state_dirs=tuple(dict.fromkeys([*plain.state_dirs, *state_dirs])),
+        sandbox=sandbox,
     )

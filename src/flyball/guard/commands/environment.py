@@ -5,21 +5,32 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from flyball.guard.commands.args import Arg
+from flyball.guard.commands.addresses import other_machine
+from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.profiles import environment as lists
-from flyball.guard.paths.places import place_of
+from flyball.guard.paths.places import place_of, ruling
 from flyball.guard.verdict import Verdict
 from flyball.guard.word_set import word_set
 
 _USUAL_FOLDER = re.compile(
     r"(?:/[\w./-]+/|\./)?(?:(?:packages|apps|libs|services|modules)/[\w.-]+/?)?(?:src|lib|libs|tests?|python|app|backend|node_modules|\.)?/?"
 )
+_NO_PROGRAM = re.compile(
+    r"|:|cat|true|false|echo|less(?: -\w+)?|more|vim?|nano|(?:ccache )?(?:gcc|g\+\+|clang(?:\+\+)?|cc|c\+\+|tcc)(?:-\d+)?|ld|ar|make"
+)
+_TOOL_FOLDER = re.compile(rf"{HOLE}|.*/(?:s?bin|\.bin|Scripts|shims)/?|\.bin|bin")
+_LOADS = re.compile(
+    r"(?:^|[\s=-])-?-?(?:require|import|loader|experimental-loader|javaagent|agentlib|agentpath|toolexec|exec|eval|plugin|fplugin|wrapper)\b"
+    r"|linker=|^-p\b| -p |^-[rcI]\s|\$\(|`|;|\|"
+)
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 _.,:/@%+=*-]*")
 
 
 def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolicy) -> Verdict | None:
     """The verdict on `name=value`; a variable that only the shell reads is always allowed."""
+    if policy.contained and not _listed(name, "escaping"):
+        return _in_sandbox(name, value, policy)
     if _listed(name, "dangerous"):
         return Verdict("deny", "environment", f"'{name}' changes what commands run or read.")
     if _listed(name, "paths"):
@@ -29,6 +40,26 @@ def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolic
     if name in policy.harmless_env or _listed(name, "harmless"):
         return _harmless(name, value)
     return Verdict("ask", "environment", f"Sets '{name}', which is not on the list of harmless variables.")
+
+
+def _in_sandbox(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
+    """Stays there: any value that names no other machine, no protected file and no command."""
+    if _listed(name, "programs") and not _NO_PROGRAM.fullmatch(value.text):
+        return Verdict("deny", "environment", f"'{name}' decides which program runs.")
+    if name == "PATH" and not all(_TOOL_FOLDER.fullmatch(entry) for entry in value.text.split(":")):
+        return Verdict("deny", "environment", "'PATH' decides which program a name means.")
+    if _LOADS.search(value.text):
+        return Verdict("deny", "environment", f"'{name}' makes programs load or run something else.")
+    host = other_machine(value.text)
+    if host:
+        return Verdict("ask", "environment", f"'{name}' names another machine ({host}).")
+    for entry in () if "://" in value.text else value.text.split(":"):
+        if entry.startswith(("/", "~", ".")) and HOLE not in entry:
+            path = policy.home + entry[1:] if entry.startswith("~") else entry
+            verdict = ruling(place_of(path, policy.workspace, policy), "read", entry, contained=True)
+            if verdict:
+                return verdict
+    return None
 
 
 def _listed(name: str, which: str) -> bool:

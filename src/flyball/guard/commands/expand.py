@@ -24,6 +24,7 @@ ATOMS_MOST = 300
 NAMES_MOST = 8
 
 _USER = re.compile(r"[A-Za-z0-9_][\w.$-]*")
+_SUFFIX = re.compile(r"[\w.-]+")
 _COUNTS = word_set("? # $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS COLUMNS LINES")
 _HARMLESS = word_set(
     "USER LOGNAME HOSTNAME SHELL LANG TERM PATH OSTYPE HOSTTYPE MACHTYPE BASH_VERSION CI EDITOR "
@@ -296,6 +297,15 @@ def _held(part: Var, context: Context, host: Host) -> list[list[Arg]]:
     value = _known(part.name, context, host)
     if part.op == "!" and isinstance(value, str) and _NAMES.fullmatch(value):
         return _held(Var(value, "", (), part.quoted), context, host)
+    if (
+        isinstance(value, Arg)
+        and value.many
+        and part.op in {"%", "%%"}
+        and inner
+        and _SUFFIX.fullmatch(inner.text)
+    ):
+        folder, slash, _ = value.text.rpartition("/")
+        return [[msgspec.structs.replace(value, text=f"{folder}{slash}*")]]  # a file of the same folder
     text = transform(part.op, value, inner.text if inner else "") if isinstance(value, str) else None
     if text is not None and (inner is None or inner.literal):
         return [[piece(text, True)]] if part.quoted else _split(text)
@@ -346,6 +356,8 @@ def _known(name: str, context: Context, host: Host) -> Value:
     """The value of a variable; an Arg if it is known only in part."""
     if name in context.variables:
         return context.variables[name]
+    if name == "TMPDIR" and host.policy.contained:
+        return "/tmp"
     if name == "HOME":
         return host.policy.home
     if name in _XDG:
@@ -395,7 +407,7 @@ def evaluate(value: Arg, context: Context, host: Host) -> list[str]:
                 host.hidden(text, context)
                 texts.append(text)
     if texts or unknown:
-        context.ask("opaque-operand", "Evaluates an unknown value as arithmetic, which can run a command.")
+        context.ask("opaque-arithmetic", "Evaluates an unknown value as arithmetic, which can run a command.")
     return [one or other for one, other in _COUNTERS.findall(value.text)]
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
+from flyball.guard.commands.containment import remaining
 from flyball.guard.commands.context import Context, Report, ShellState
 from flyball.guard.commands.cross_check import disagreement
 from flyball.guard.commands.grammar import read
@@ -15,7 +16,7 @@ from flyball.guard.commands.walk import Judge
 from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
 from flyball.guard.word_set import word_set
 
-_MILD = word_set("environment-listing looks-around local-upload")
+_MILD = word_set("environment-listing process-environment looks-around local-upload")
 
 
 def judge_command(command: str, policy: CommandPolicy) -> Verdict:
@@ -72,8 +73,9 @@ def _of_script(script: Script, judge: Judge) -> Verdict:
         judge.script(script, context)
     except Unreadable as unreadable:
         context.deny(unreadable.rule, str(unreadable))
-    top = worst([*sorted(report.verdicts, key=_is_mild), ORDINARY])
-    return msgspec.structs.replace(top, findings=tuple(report.verdicts))
+    verdicts = remaining(report.verdicts) if judge.policy.contained else report.verdicts
+    top = worst([*sorted(verdicts, key=_is_mild), ORDINARY])
+    return msgspec.structs.replace(top, findings=tuple(verdicts))
 
 
 def _is_mild(verdict: Verdict) -> bool:

@@ -232,6 +232,7 @@ _WHY = {
     "mode": "changes modes or owners",
     "git-internals": "changes git's own data",
     "guard": "belongs to Flyball",
+    "containers": "stops or removes containers outside this run",
     "interactive": "is interactive",
     "unlisted": "is not on the list of harmless commands",
     "agent-settings": "starts or changes an agent outside this run",

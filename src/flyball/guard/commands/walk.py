@@ -9,8 +9,8 @@ from functools import partial
 
 import msgspec
 
-from flyball.guard.commands import substitution
-from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands import endless, substitution
+from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg
 from flyball.guard.commands.chains import Chain, leaver
 from flyball.guard.commands.checks.wrappers import positional
 from flyball.guard.commands.command_judge import DECLARING, CommandJudge
@@ -73,18 +73,24 @@ class Judge(CommandJudge):
         for item in script.items:
             state.become(chain.entry())
             before = state.copy()
-            self.item(item, context)
+            self.item(item, context, ends=endless.ends_jobs(script))
             chain.went(item, before, state, _leaves(item, context))
         state.become(chain.end())
 
-    def item(self, item: Item, context: Context) -> None:
+    def item(self, item: Item, context: Context, ends: bool = False) -> None:
+        """`ends`: does the line itself end its background jobs?"""
         if item.after == "&":
-            context.ask("background", "Starts a background job.")
+            if not (ends and self.policy.contained):
+                context.ask("background", "Starts a background job.")
             self.pipe(item.pipe, context.copy())
         else:
             self.pipe(item.pipe, context)
 
     def pipe(self, pipe: Pipe, context: Context) -> None:
+        if self.policy.contained and endless.fills_disk(pipe):
+            context.deny("unbounded", "Writes without end, which fills the disk. Limit it with 'head -c'.")
+        if endless.seeks_secret_variables(pipe):
+            context.deny("secret", "Searches the environment for secrets.")
         stream = context.stdin
         for stage in pipe.stages:
             inner = context if len(pipe.stages) == 1 else context.copy().reading(stream)
@@ -138,6 +144,8 @@ class Judge(CommandJudge):
 
     def while_loop(self, block: Block, context: Context) -> None:
         """A loop's body runs after its condition, and again after itself. The loop may end after either."""
+        if self.policy.contained and endless.never_ends(block):
+            context.deny("unbounded", "The loop never ends. Give it a limit.")
 
         def once(inner: Context) -> None:
             for script in block.scripts:
@@ -271,6 +279,8 @@ class Judge(CommandJudge):
             context.ask("opaque-command", "The name of the command comes from another command's output.")
         if context.report.network > before or context.stdin.kind == "remote":
             self.note_downloads(simple, args)
+        elif stream.kind == "text":
+            self.note_text(simple, args, stream.text)
         return Stream("data") if any(_takes_output(redirect) for redirect in simple.redirects) else stream
 
     def with_variables(
@@ -304,11 +314,13 @@ class Judge(CommandJudge):
 
     def note_downloads(self, simple: Simple, args: list[Arg]) -> None:
         """Remembers files that now contain downloaded data."""
-        targets = [
-            _plain_text(redirect.target) for redirect in simple.redirects if redirect.op.startswith(">")
-        ]
-        targets += [arg.text for arg in args[1:] if args[0].text == "tee"]
-        self.downloads.update(posixpath.normpath(target) for target in targets if target)
+        self.downloads.update(_targets(simple, args))
+
+    def note_text(self, simple: Simple, args: list[Arg], text: str) -> None:
+        """Remembers what a file holds that this line writes."""
+        appends = any(redirect.op == ">>" for redirect in simple.redirects)
+        for target in _targets(simple, args):
+            self.written[target] = (self.written.get(target, "") + text)[-VALUE_MOST:] if appends else text
 
     def assign(self, assign: Assign, context: Context, exported: bool) -> None:
         if assign.subscript and assign.name not in context.state.odd:
@@ -389,6 +401,13 @@ class Judge(CommandJudge):
             context.deny("hidden-command", "Hides a command in text that bash evaluates again.")
 
 
+def _targets(simple: Simple, args: list[Arg]) -> list[str]:
+    """The files that a command writes its output to."""
+    targets = [_plain_text(redirect.target) for redirect in simple.redirects if redirect.op.startswith(">")]
+    targets += [arg.text for arg in args[1:] if args[0].text == "tee"]
+    return [posixpath.normpath(target) for target in targets if target]
+
+
 def _leaves(item: Item, context: Context) -> bool:
     """Does nothing after the item run? (`return` outside of a function only prints an error.)"""
     where = {
@@ -401,7 +420,9 @@ def _leaves(item: Item, context: Context) -> bool:
 
 
 def _is_about_arguments(verdict: Verdict) -> bool:
-    return verdict.verdict != "deny" and verdict.rule in {"opaque-operand", "opaque-variable"}
+    return (
+        verdict.verdict != "deny" and verdict.rule.startswith("opaque-") and verdict.rule != "opaque-command"
+    )
 
 
 def _is_assigned(word: Word) -> bool:

@@ -140,6 +140,26 @@ _TABLE: dict[str, tuple[Decision, Decision, Decision, Decision, Decision]] = {
     "guard": ("deny", "deny", "deny", "deny", "deny"),
     "network-device": ("deny", "deny", "deny", "deny", "deny"),
 }
+# In a working sandbox: what stays in the checkout, the private home and /tmp is ordinary (EVID-6).
+_IN_SANDBOX: dict[str, tuple[Decision, Decision, Decision, Decision, Decision]] = {
+    "delicate": ("allow", "allow", "allow", "allow", "allow"),
+    "temporary": ("allow", "allow", "allow", "allow", "allow"),
+    "unknown": ("allow", "allow", "ask", "ask", "ask"),
+    "outside": ("allow", "ask", "ask", "deny", "deny"),
+    "home": ("allow", "deny", "allow", "deny", "deny"),
+    "home-file": ("allow", "allow", "allow", "allow", "deny"),
+    "home-cache": ("allow", "allow", "allow", "allow", "allow"),
+    "home-settings": ("allow", "allow", "deny", "deny", "deny"),
+    "system": ("allow", "allow", "deny", "deny", "deny"),
+    "git-internals": ("allow", "allow", "deny", "deny", "deny"),
+    "git-config": ("allow", "ask", "deny", "deny", "deny"),
+    "package-settings": ("allow", "allow", "ask", "ask", "ask"),
+}
+_CACHE = Lazy(r"\.(?:cache|npm|cargo|rustup|gradle|m2|nuget|pyenv|nvm|local/lib|virtualenvs|bun|yarn)/.+")
+_READABLE = Lazy(
+    r"/(?:bin|sbin|lib\w*|usr|opt|proc(?!/(?:\d|self|thread))|sys|nix|var/(?:lib|log|cache))(?:/.*)?|/etc/(?!(?:passwd|group)-?$).+"
+)
+"""System files that a sandbox shows read-only and that hold nothing private."""
 _USES = ("look", "read", "create", "write", "delete")
 _WHY = {
     "delicate": "decides what runs or what agents are told",
@@ -147,10 +167,14 @@ _WHY = {
     "temporary": "is outside the workspace",
     "unknown": "is not known before the command runs",
     "outside": "is outside the workspace",
+    "home-file": "is in the home directory",
+    "home-cache": "is in the home directory",
     "home": "is the home directory",
     "system": "is a system file or directory",
     "home-settings": "is a personal setting, which stays after the run",
     "git-internals": "is inside git's own directory",
+    "git-config": "is git's configuration, which may hold credentials",
+    "package-settings": "decides where packages come from",
     "agent-settings": "is a setting of an agent",
     "secret": "may contain secrets",
     "workspace-secret": "may contain secrets",
@@ -163,9 +187,10 @@ _WHY = {
 _DOES = {"look": "Looks at", "read": "Reads", "create": "Creates", "write": "Writes to", "delete": "Deletes"}
 
 
-def ruling(place: str, use: str, path: str) -> Verdict | None:
+def ruling(place: str, use: str, path: str, contained: bool) -> Verdict | None:
     """The verdict on using a path of that place, or None where it is ordinary."""
-    word = _TABLE[place][_USES.index(use)]
+    table = _IN_SANDBOX if contained and place in _IN_SANDBOX else _TABLE
+    word = table[place][_USES.index(use)]
     if word == "allow":
         return None
     looks = "looks-" if use == "look" and word == "deny" else ""
@@ -179,9 +204,11 @@ def place_of(text: str, cwd: str, policy: CommandPolicy) -> str:
         return "unknown"
     path = _absolute(text, cwd)
     inside = _inside(path, policy)
-    return _protected(path, inside, policy) or (
-        _inner_place(inside) if inside is not None else _outer_place(path, policy)
+    outer = _place_in_sandbox if policy.contained else _outer_place
+    place = _protected(path, inside, policy) or (
+        _inner_place(inside) if inside is not None else outer(path, policy)
     )
+    return _finer_place(place, path) if policy.contained else place
 
 
 def is_foreign(text: str, cwd: str, policy: CommandPolicy) -> bool:
@@ -189,6 +216,8 @@ def is_foreign(text: str, cwd: str, policy: CommandPolicy) -> bool:
     path = posixpath.normpath(posixpath.join(cwd, text))
     if not posixpath.isabs(path) or _HARMLESS_DEVICES.fullmatch(path):
         return False
+    if policy.contained:
+        return place_of(path, cwd, policy) in {"outside", "system"}
     return _inside(_absolute(path, cwd), policy) is None
 
 
@@ -262,6 +291,29 @@ def _outer_place(path: str, policy: CommandPolicy) -> str:
     if tops[1] == "tmp" or tops[1:3] == ["var", "tmp"]:
         return "temporary"
     return "system" if tops[1] in _SYSTEM_TOPS else "outside"
+
+
+def _place_in_sandbox(path: str, policy: CommandPolicy) -> str:
+    """The home is private there, system files are read-only, and nothing else is in sight."""
+    place = _outer_place(path, policy)
+    rest = _folded_below(path, policy.home)
+    if place in {"outside", "home-settings"} and rest is not None:
+        kept = "home-settings" if place == "home-settings" else "home-file"
+        return "home-cache" if _CACHE.fullmatch(rest) else kept
+    if place == "temporary" and path.count("/") < path.startswith("/var/") + 2:
+        return "workspace"  # /tmp itself: anything but deleted
+    return "outside" if place == "system" and not _READABLE.fullmatch(path) else place
+
+
+def _finer_place(place: str, path: str) -> str:
+    """Of places that a sandbox contains, those that hold credentials or lead elsewhere."""
+    name = posixpath.basename(path).lower()
+    if place == "git-internals" and name == "config":
+        return "git-config"
+    return "package-settings" if place == "delicate" and _PACKAGE_SETTINGS.fullmatch(name) else place
+
+
+_PACKAGE_SETTINGS = Lazy(r"\.npmrc|\.yarnrc(?:\.yml)?|sitecustomize\.py|usercustomize\.py|.*\.pth|pip\.conf")
 
 
 @lru_cache(maxsize=2048)

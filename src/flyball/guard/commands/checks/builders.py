@@ -6,13 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands import argument_kinds
-from flyball.guard.commands.args import HOLE
+from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.node import RISKY
 from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
-    from flyball.guard.commands.args import Arg
     from flyball.guard.commands.command_judge import Call
 
 _INSTALLS = Lazy(r".*(?:install|uninstall|upgrade).*", re.IGNORECASE)
@@ -21,6 +20,9 @@ _PLAIN_VARIABLE = Lazy(
 )
 _ARGUMENTS = Lazy(r"(?:\w+_)?(?:ARGS|OPTS|FLAGS|OPTIONS|ADDOPTS)")
 _PLAIN_VALUE = Lazy(r"[\w.,:/@%+*=-]*")
+_OWN_VALUE = Lazy(
+    r"(?!.*://)[\w ./,:@%+=*-]*"
+)  # in a sandbox: no other machine, nothing that a shell would run
 _SHELLY = Lazy(r"[$`;|&<>()\n]")
 _NAMES_PROGRAM = Lazy(r"[./~]|(?:ba|da|z|k)?sh\b|env\b")
 _PROGRAMS = Lazy(r"[A-Z]*SHELL|.*FLAGS|CC|CXX|CPP|LD|AR|RM|PYTHON|NODE|NPM|GIT|MAKE\w*|[.]\w+")
@@ -35,8 +37,10 @@ def make(call: Call) -> None:
             continue  # `make -j "$(nproc)"`
         elif not arg.literal:
             call.ask("opaque-operand", "The target is unknown until the command runs.")
-        elif RISKY.fullmatch(arg.text) or _INSTALLS.fullmatch(arg.text):
-            call.ask("publish", f"The target '{arg.text}' looks like it publishes or installs.")
+        elif RISKY.fullmatch(arg.text):
+            call.ask("publish", f"The target '{arg.text}' looks like it publishes or destroys something.")
+        elif _INSTALLS.fullmatch(arg.text):
+            call.ask("install-here", f"The target '{arg.text}' looks like it installs something.")
 
 
 def _make_variable(call: Call, name: str, value: str) -> None:
@@ -46,6 +50,13 @@ def _make_variable(call: Call, name: str, value: str) -> None:
     if _PLAIN_VARIABLE.fullmatch(name) and _PLAIN_VALUE.fullmatch(value):
         if value.startswith(("/", "~")) or ".." in value:
             call.ask("outside", f"'{value}' is outside the workspace.")
+    elif (
+        call.judge.policy.contained
+        and _OWN_VALUE.fullmatch(value)
+        and not name.endswith("SHELL")
+        and " -c" not in value
+    ):
+        call.judge.check_paths_in([Arg(value)], call.context)
     elif HOLE in value or _SHELLY.search(value) or _NAMES_PROGRAM.match(value) or _PROGRAMS.fullmatch(name):
         call.deny("hidden-command", f"The variable '{name}' can change which commands run.")
     else:
@@ -84,6 +95,7 @@ def go(call: Call) -> None:
             if arg is not call.operands[0] and not arg.text.endswith(".go"):
                 break
             argument_kinds.judge_argument(call.judge, "config", arg, call.context)
+        call.judge.check_destinations(first, call.operands[1:], call.context)
     if any(value.text == "mod" for value in call.given.values("-mod")):
         call.ask("install", "May download modules and change go.mod.")
 
@@ -109,14 +121,22 @@ def maven(call: Call) -> None:
     for value in call.given.values("-D"):
         _property(call, value)
     for arg in call.operands:
-        if arg.text in {"deploy", "install", "site-deploy", "release:perform", "release:prepare"}:
-            call.ask("publish", f"'{arg.text}' publishes or installs.")
+        if (
+            arg.text in {"deploy", "site-deploy", "release:perform", "release:prepare"}
+            or "deploy" in arg.text
+        ):
+            call.ask("publish", f"'{arg.text}' publishes.")
+        elif arg.text == "install":
+            call.ask("install-here", "'install' copies the build to the local repository.")
         elif ":" in arg.text and arg.text not in _PLUGIN_GOALS:
             call.ask("unlisted", f"Unknown goal '{arg.text}'.")
 
 
 def _property(call: Call, value: Arg) -> None:
-    if re.match(r"exec\.|maven\.ext|jvm|argLine|maven\.repo|wagon|altDeploy", value.text):
+    own = call.judge.policy.contained and re.fullmatch(
+        r"exec\.(?:mainClass|args)=[\w.$ -]*|argLine=-[\w:=.+-]*", value.text
+    )
+    if re.match(r"exec\.|maven\.ext|jvm|argLine|maven\.repo|wagon|altDeploy", value.text) and not own:
         call.deny("hidden-command", f"'-D{value.text}' can run or download other code.")
     elif not re.match(
         r"(?:skipTests|skipITs|maven\.test\.skip|test|it\.test|groups|checkstyle\.skip|style\.color|failIfNoTests)\b",
@@ -134,8 +154,10 @@ _PLUGIN_GOALS = word_set(
 def gradle(call: Call) -> None:
     for arg in call.operands:
         task = arg.text.rsplit(":", 1)[-1]
-        if RISKY.fullmatch(task) or re.match(r"install|bootRun|wrapper|init$", task):
-            call.ask("publish", f"The task '{task}' looks like it publishes or installs.")
+        if RISKY.fullmatch(task) and task != "publishToMavenLocal":
+            call.ask("publish", f"The task '{task}' looks like it publishes or destroys something.")
+        elif re.match(r"install|bootRun|wrapper|init$|publish", task):
+            call.ask("install-here", f"The task '{task}' installs or starts something.")
 
 
 def rustc(call: Call) -> None:

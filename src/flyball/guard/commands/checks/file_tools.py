@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
 
 _EVERYTHING = re.compile(r"(?:\./|\.\./)*(?:\*|\.\*|\{,\.\}\*|\*\*(?:/\*)?)")
+_LINKABLE = frozenset({"inside", "workspace", "delicate"})
 _WORKSPACE = frozenset({"workspace"})
 _SETUID = re.compile(r"[ugoa]*[+=][rwxXt]*s.*|[2-7][0-7]{3}|0[2-7][0-7]{3}")
 
@@ -58,7 +59,7 @@ def link(call: Call) -> None:
 
 def _link_target(call: Call, target: str) -> None:
     for cwd in call.context.cwds:
-        if place_of(target, cwd, call.judge.policy) not in {"inside", "workspace", "delicate"}:
+        if place_of(target, cwd, call.judge.policy) not in _LINKABLE | call.judge.own_places():
             call.path("write", Arg(target))
             call.ask("link-outside", f"Creates a link to '{target}', which is outside the workspace.")
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.checks.wrappers import as_text, run
+from flyball.guard.commands.checks.wrappers import as_text, in_shell, run
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _refspec(call: Call, spec: Arg) -> None:
 def remote_show(call: Call) -> None:
     if not call.given.has("-n"):
         call.context.report.network += 1
-        call.ask("network", "Contacts the remote. Use '-n' to stay offline.")
+        call.ask("remote-read", "Contacts the remote. Use '-n' to stay offline.")
 
 
 def symbolic_ref(call: Call) -> None:
@@ -173,7 +173,8 @@ def config(call: Call) -> None:
     if reads or len(names) < 2:
         _secret_setting(call, names)
         return
-    outside = call.given.has("--global", "--system", "-f", "--file")
+    outside = call.given.has("--system", "-f", "--file")
+    outside = outside or (call.given.has("--global") and not call.judge.policy.contained)
     if outside or not _HARMLESS_KEYS.fullmatch(names[0]) or "!" in names[1]:
         call.deny("git-internals", f"Sets '{names[0]}', which stays after the run and can run commands.")
     else:
@@ -227,6 +228,17 @@ def maintenance(call: Call) -> None:
         call.deny("persistence", "Installs a schedule that stays after the run.")
 
 
+def exec_steps(call: Call) -> None:
+    """`git rebase -x 'make test'`: in a sandbox the command decides, as it would by itself."""
+    for step in call.given.values(
+        "-x", "--exec", "--index-filter", "--tree-filter", "--msg-filter", "--env-filter"
+    ):
+        if call.judge.policy.contained and HOLE not in step.text:
+            in_shell(call, step.text)
+        else:
+            call.deny("hidden-command", f"'{call.name}' runs '{step.text.replace(HOLE, '?')}'.")
+
+
 def gh_api(call: Call) -> None:
     methods = {value.text.upper() for value in call.given.values("-X", "--method")}
     address = " ".join(arg.text for arg in call.operands)
@@ -234,6 +246,8 @@ def gh_api(call: Call) -> None:
     fields = " ".join(value.text for value in call.given.values("-f", "-F", "--field", "--raw-field"))
     if re.search(r"\bmutation\b", fields):
         call.deny("review-bypass", "Changes data on the server through a GraphQL mutation.")
+    if writes:
+        call.ask("publish", "Changes data on the server.")
     if "DELETE" in methods:
         call.deny("destruction", "Deletes data on the server.")
     if writes and re.search(r"merge|review|protection|secrets|keys|hooks|collaborators|rulesets", address):
@@ -261,4 +275,5 @@ CHECKS = {
     "git_clean": clean,
     "git_maintenance": maintenance,
     "gh_api": gh_api,
+    "git_steps": exec_steps,
 }

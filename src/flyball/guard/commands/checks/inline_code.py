@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.checks import contained_code
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ _REACHES_OUT = Lazy(
 )
 SCANNED_MOST = 6_000
 _QUOTED = Lazy(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+_CHANGES = Lazy(
+    r"open\s*\([^)]*,\s*['\"][rb]*[waxr]\+?b?\+?['\"]|write|unlink|\bremove\b|rmtree|rmdir|rename|chmod|truncate|mkdir|copy|move|\brm\b|delete",
+    re.IGNORECASE,
+)
 _WRITES = Lazy(r"open\s*\([^)]*,\s*['\"][rb]*[waxr]\+?b?\+?['\"]|write_text|write_bytes|\.write\(")
 
 
@@ -34,18 +39,21 @@ def inline(call: Call, code: Arg) -> None:
         call.deny(rule, "The code is unknown until the command runs.")
         return
     text = code.text[:SCANNED_MOST]
-    if _REACHES_OUT.search(text):
+    if call.judge.policy.contained:
+        contained_code.judge(call, code.text)
+    elif _REACHES_OUT.search(text):
         call.deny(
             "hidden-command",
             "The code on the command line can run commands, delete files or use the network.",
         )
-    use = "write" if _WRITES.search(text) else "read"
+    contained = call.judge.policy.contained
+    use = "write" if (_CHANGES if contained else _WRITES).search(text) else "read"
     for match in _QUOTED.finditer(text):
         _quoted_path(call, match[1] or match[2] or "", use)
 
 
 def _quoted_path(call: Call, text: str, use: str) -> None:
-    if re.fullmatch(r"[~.\w/-]*[/.~][~.\w/-]*", text):
+    if re.fullmatch(r"[~.\w/*-]*[/.~][~.\w/*-]*", text):
         call.path(use, Arg(text))
 
 
@@ -66,7 +74,9 @@ def run_script(call: Call, script: Arg, rest: list[Arg]) -> None:
     """A script of the workspace is the project's own code."""
     argument_kinds.judge_argument(call.judge, "script", script, call.context)
     call.judge.check_download(script, call.context)
+    call.judge.run_written(script, call.context, call.name)
     call.judge.check_paths_in(rest, call.context)
+    call.judge.check_destinations(script.text, rest, call.context)
     if any(arg.unknown == 2 for arg in rest):
         call.ask("opaque-operand", "An argument is unknown until the command runs.")
 
@@ -111,7 +121,7 @@ def _artisan(call: Call, words: list[str]) -> None:
 def _code_option(call: Call, option: str) -> bool:
     if call.name == "php":
         return option in {"-r", "-R", "-B", "-E", "--run"}
-    return re.match(r"-[a-zA-Z0-9]*[eE]", option) is not None and not re.match(r"-[CEKIMTUWFx]\S+", option)
+    return re.match(r"-[a-zA-Z0-9]*[eE]", option) is not None and not re.match(r"-[CEKIMTUWFxrm]\S+", option)
 
 
 def _option(call: Call, option: str, args: list[Arg]) -> None:
@@ -120,6 +130,14 @@ def _option(call: Call, option: str, args: list[Arg]) -> None:
     if re.match(r"-I\S*", option):
         folder = Arg(option[2:]) if option[2:] else args.pop(0) if args else Arg(".")
         argument_kinds.judge_argument(call.judge, "config", folder, call.context)
+    elif call.judge.policy.contained and re.fullmatch(
+        r"-[rMm](?!.*(?:socket|net|http|lwp|cpan|uri|ftp|smtp|^-run))[\w:/=,.-]*|-[dSt]",
+        option,
+        re.IGNORECASE,
+    ):
+        if (call.name == "ruby" and option == "-r") or (call.name == "php" and option in {"-d", "-S", "-t"}):
+            value = args.pop(0) if args else Arg("")
+            call.judge.check_destinations(call.name, [value], call.context)
     elif re.match(r"-[rMmdSt]", option):
         call.deny("hidden-command", f"'{call.name} {option}' loads other code or serves files.")
     else:

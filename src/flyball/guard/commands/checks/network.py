@@ -23,8 +23,15 @@ _OTHER_WAYS = word_set(
 _REMOTE = re.compile(r"[^/]*:.*|\w+://.*")
 
 
+_GUARD = re.compile(
+    r":8765\b|/(?:api/)?(?:approv|answer|grant|trust|land|runs?/[^/]+/(?:approve|answer))", re.IGNORECASE
+)
+
+
 def curl(call: Call) -> None:
     call.context.report.network += 1
+    if any(_GUARD.search(arg.text) for arg in call.operands if is_loopback(arg.text)):
+        call.deny("guard", "Calls Flyball's own web page.")
     for option in call.given.options:
         kind = option.flag.kind if option.flag else ""
         if option.value and kind in {"data", "upload", "header"}:

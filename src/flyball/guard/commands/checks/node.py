@@ -9,6 +9,7 @@ from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.inline_code import from_input, inline, run_script
 from flyball.guard.commands.checks.wrappers import run
+from flyball.guard.commands.containment import is_installed
 from flyball.guard.commands.profiles import profile_of
 from flyball.reading.lazy import Lazy
 
@@ -41,7 +42,7 @@ def node(call: Call) -> None:
             r"-r|--require|--import|--loader|--experimental-loader|--env-file|--openssl|--inspect|--experimental-config",
             option,
         ):
-            call.deny("hidden-command", f"'node {option}' loads other code or settings.")
+            _loader(call, option, args)
         elif option.startswith("--test-reporter"):
             _reporter(call, option, args)
         elif not _HARMLESS.fullmatch(option):
@@ -52,6 +53,27 @@ def node(call: Call) -> None:
         run_script(call, args[0], args[1:])
     elif not any(arg.text.startswith("--test") for arg in call.operands):
         from_input(call)
+
+
+def _loader(call: Call, option: str, args: list[Arg]) -> None:
+    """`-r dotenv/config`, `--import=tsx`: in a sandbox a module of the project may be loaded."""
+    if not call.judge.policy.contained or option.startswith("--openssl"):
+        call.deny("hidden-command", f"'node {option}' loads other code or settings.")
+        return
+    name, equals, value = option.partition("=")
+    if not option.startswith("--inspect"):
+        module = (
+            Arg(value)
+            if equals
+            else Arg(option[2:])
+            if name[:2] == "-r" and name[2:]
+            else args.pop(0)
+            if args
+            else Arg("")
+        )
+        if re.match(r"data:|https?:", module.text):
+            call.deny("remote-code", "Loads code that is not in a file of the workspace.")
+        argument_kinds.judge_argument(call.judge, "loaded", module, call.context)
 
 
 def _reporter(call: Call, option: str, args: list[Arg]) -> None:
@@ -99,11 +121,13 @@ def yarn_workspace(call: Call) -> None:
 
 
 def npx(call: Call) -> None:
-    """Without `--no-install` a package may be fetched and run."""
-    if not call.given.has("--no-install", "--no", "--offline"):
+    """Without `--no-install` a package may be fetched and run. In a sandbox the tools of everyday count as installed."""
+    tool = call.operands[0].text if call.operands else ""
+    installed = call.judge.policy.contained and is_installed(tool)
+    if not installed and not call.given.has("--no-install", "--no", "--offline"):
         call.context.report.network += 1
         call.ask("install", "May download a package and run it.")
-    if call.operands and profile_of(call.operands[0].text):
+    if profile_of(tool) or installed:
         run(call, call.operands)
     else:
         call.judge.check_paths_in(call.operands, call.context)
@@ -111,7 +135,15 @@ def npx(call: Call) -> None:
 
 
 def npm_exec(call: Call) -> None:
-    call.judge.check_unknown_arguments(call.operands, call.context)
+    """`npm exec eslint` is `npx eslint`."""
+    tool = call.operands[0].text if call.operands else ""
+    installed = call.judge.policy.contained and is_installed(tool) and not call.given.options
+    if installed:
+        run(call, call.operands)
+    else:
+        call.judge.check_unknown_arguments(call.operands, call.context)
+        call.context.report.network += 1
+        call.ask("install", "May download a package and run it.")
 
 
 def npm_config(call: Call) -> None:

@@ -32,7 +32,13 @@ _PLUGINS = Lazy(
 _HARMLESS_SETTING = Lazy(
     r"(?:log_\w+|console_output_style|junit_\w+|xfail_strict|faulthandler_timeout|asyncio_mode|verbosity_\w+|timeout)=[\w .%:()-]*"
 )
+_own_setting = Lazy(r"\w+=[\w ./,:%()*-]*")  # in a sandbox: settings and plugins of the checkout
+_own_plugin = Lazy(r"(?:no:)?[\w.-]+")
 _READERS = word_set("json.tool py_compile compileall tabnanny ast dis tokenize pyclbr inspect")
+_CONNECTS = word_set(
+    "easy_install webbrowser telnetlib ftplib smtplib poplib imaplib nntplib smtpd httpx httpie requests wget youtube_dl yt_dlp gdown"
+    " awscli gsutil huggingface_hub antigravity turtledemo idlelib xmlrpc.client asyncssh paramiko scapy pexpect pty"
+)
 _INFO = word_set("this platform sysconfig site calendar locale")
 
 
@@ -72,23 +78,22 @@ def _script(call: Call, script: Arg, rest: list[Arg]) -> None:
     run_script(call, script, rest)
     words = {arg.text for arg in rest}
     if script.text.endswith("setup.py") and words & {
-        "install",
-        "develop",
         "upload",
         "register",
         "easy_install",
     }:
-        call.ask("install", "Installs or publishes the package.")
+        call.ask("publish", "Installs or publishes the package.")
+    elif script.text.endswith("setup.py") and words & {"install", "develop"}:
+        call.ask("install-here", "Installs the package.")
     if script.text.endswith("manage.py") and words & {
-        "flush",
-        "reset_db",
-        "sqlflush",
         "dbshell",
         "shell",
         "migrate",
         "runserver",
     }:
         call.ask("work-loss", "Changes the database, starts a server or an interactive shell.")
+    if script.text.endswith("manage.py") and words & {"flush", "reset_db", "sqlflush", "drop_test_database"}:
+        call.ask("database-loss", "Empties the database.")
 
 
 def module(call: Call, name: Arg, rest: list[Arg]) -> None:
@@ -107,7 +112,9 @@ def module(call: Call, name: Arg, rest: list[Arg]) -> None:
         _read_only(call, rest)
     elif text not in _INFO:
         call.judge.check_paths_in(rest, call.context)
-        call.ask("unlisted", f"Unknown module '{text}'.")
+        call.judge.check_destinations(text, rest, call.context)
+        rule = "network" if text in _CONNECTS else "unlisted"
+        call.ask(rule, f"Unknown module '{text}'.")
 
 
 def _read_only(call: Call, rest: list[Arg]) -> None:
@@ -155,7 +162,7 @@ def _doctest(call: Call, rest: list[Arg]) -> None:
 
 def _serves(call: Call, rest: list[Arg]) -> None:
     call.judge.check_paths_in(rest, call.context)
-    call.ask("network", "Serves files to the network.")
+    call.ask("serves", "Serves files to the network.")
 
 
 def _timed(call: Call, rest: list[Arg]) -> None:
@@ -183,7 +190,7 @@ _STANDARD = {
     "pdb": _asks("interactive", "Starts an interactive session."),
     "code": _asks("interactive", "Starts an interactive session."),
     "ensurepip": _asks("install", "Installs packages."),
-    "build": _asks("install", "May download what the build needs."),
+    "build": _asks("install-here", "May download what the build needs."),
 }
 
 
@@ -192,10 +199,10 @@ _STANDARD = {
 
 def pytest(call: Call) -> None:
     for value in call.given.values("-p"):
-        if not _PLUGINS.fullmatch(value.text):
+        if not (_own_plugin if call.judge.policy.contained else _PLUGINS).fullmatch(value.text):
             call.deny("hidden-command", f"Loads the plugin '{value.text}' into pytest.")
     for value in call.given.values("-o", "--override-ini"):
-        if not _HARMLESS_SETTING.fullmatch(value.text):
+        if not (_own_setting if call.judge.policy.contained else _HARMLESS_SETTING).fullmatch(value.text):
             call.deny("hidden-command", f"The setting '{value.text}' can change what pytest runs.")
     for value in call.given.values("--cov-report"):
         if ":" in value.text:
@@ -225,6 +232,8 @@ def coverage_run(call: Call) -> None:
 
 
 def pip_install(call: Call) -> None:
+    if call.judge.policy.contained:
+        return
     if any(re.search(r"https?://|git\+|\.whl|\.tar\.gz", arg.text) for arg in call.operands):
         call.ask("install", "Installs from a URL or a file.")
 

@@ -180,8 +180,9 @@ def source(call: Call) -> None:
         return
     call.path("read", script)
     call.judge.check_download(script, call.context)
-    if call.judge.is_inside(script, call.context):
+    if call.judge.is_inside(script, call.context, call.judge.own_places()):
         call.ask("unlisted-program", f"'{script.text}' runs in this shell and is not a declared command.")
+        call.judge.run_written(script, call.context)
     else:
         call.deny("foreign-code", "Runs commands from outside the workspace in this shell.")
 
@@ -247,7 +248,7 @@ def let(call: Call) -> None:
     for arg in call.operands:
         call.judge.set_numbers(evaluate(arg, call.context, call.judge), call.context)
     if any("[" in arg.text for arg in call.operands):
-        call.ask("opaque-operand", "Evaluates an array subscript, which can run a command.")
+        call.ask("opaque-arithmetic", "Evaluates an array subscript, which can run a command.")
 
 
 CHECKS = {

@@ -90,7 +90,7 @@ def _awk_program(call: Call, program: Arg) -> None:
         if kind == "run":
             call.deny("hidden-command", "The awk program runs a command.")
         elif kind == "unknown":
-            call.ask("opaque-operand", "The awk program uses a file that is unknown until it runs.")
+            call.ask("opaque-path", "The awk program uses a file that is unknown until it runs.")
         elif kind == "environment":
             call.deny("secret", "The awk program reads the environment.")
         else:
@@ -103,7 +103,7 @@ def jq(call: Call) -> None:
     if re.search(r"\$ENV|\$__prog|(?<![.\w$@])(?:str)?env(?:subst)?\b", bare):
         call.deny("secret", f"The {call.name} program reads the environment.")
     if re.search(r"(?<![.\w$])(?:import|include|load\w*|input_filename)\b", bare):
-        call.ask("opaque-operand", f"The {call.name} program reads other files.")
+        call.ask("opaque-path", f"The {call.name} program reads other files.")
 
 
 def date(call: Call) -> None:
@@ -113,7 +113,7 @@ def date(call: Call) -> None:
 
 def ps(call: Call) -> None:
     if any(re.fullmatch(r"[a-df-zA-Z]*e[a-zA-Z]*", arg.text) for arg in call.operands):
-        call.deny("environment-listing", "Shows the environment of processes.")
+        call.deny("process-environment", "Shows the environment of processes.")
 
 
 def printenv(call: Call) -> None:

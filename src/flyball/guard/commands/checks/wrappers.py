@@ -122,8 +122,10 @@ def _script(call: Call, args: list[Arg], checks_only: bool) -> None:
     call.judge.check_paths_in(args[1:], call.context)
     if checks_only:
         return
-    if call.judge.is_inside(script, call.context) and not script.glob:
+    if call.judge.is_inside(script, call.context, call.judge.own_places()) and not script.glob:
         call.ask("unlisted-program", f"'{script.text}' is not a declared command.")
+        call.judge.run_written(script, call.context)
+        call.judge.check_destinations(script.text, args[1:], call.context)
     else:
         call.deny("foreign-code", "The shell runs a script from outside the workspace.")
 
@@ -147,6 +149,8 @@ def xargs(call: Call) -> None:
     marks = [value.text for value in call.given.values("-I", "--replace", "-i")]
     marks += ["{}"] if call.given.has("-i", "--replace") and not marks else []
     given = _given(call, bool(marks))
+    if call.judge.policy.contained and command[0].text not in {"echo", "printf"} and _hides_names(call):
+        call.ask("opaque-path", "Reads names from its input that could be any file.")
     if call.context.stdin.whole and command[0].text in {"rm", "shred", "unlink"}:
         call.deny("destruction", "Deletes everything in this directory.")
     call = msgspec.structs.replace(
@@ -161,6 +165,18 @@ def xargs(call: Call) -> None:
         run(call, [*command, *given])
     if given and not marks and not call.given.has("-r", "--no-run-if-empty"):
         run(call, command)  # xargs also runs it without input
+
+
+def _hides_names(call: Call) -> bool:
+    """Text that xargs unquotes, or a listing with hidden files: a secret may be among the names."""
+    feed = call.context.stdin
+    quoted = feed.kind == "text" and re.search(r"['\"\\]", feed.text) is not None
+    hidden = any(
+        args[0].text == "ls" and re.search(r"-\w*[aA]", args[1].text)
+        for args in call.judge.calls
+        if len(args) > 1
+    )
+    return quoted or feed.kind == "decoded" or hidden
 
 
 def _given(call: Call, by_line: bool) -> list[Arg]:

@@ -1,0 +1,199 @@
+"""EVID-6: commands are judged by where they run. In a working sandbox the checkout, the private home and /tmp are all that
+a command can touch, so only what leaves the box is stopped: other machines, packages nobody declared, credentials,
+Flyball and the sandbox themselves, and use of disk or processes without bound.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pkgutil import get_data
+from typing import Any
+
+from flyball.guard.commands.addresses import HERE, other_machine
+from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.argument_kinds import is_loopback
+from flyball.guard.commands.options import Arguments, Option
+from flyball.guard.commands.profiles import Profile
+from flyball.guard.verdict import Verdict
+from flyball.guard.word_set import word_set
+from flyball.reading.lazy import Lazy
+
+_HOST_OPTION = re.compile(r"--(?:host|hostname|server|url|uri|remote|endpoint|registry|proxy)(?:=(.*))?")
+_DATABASES = word_set(
+    "psql mysql mariadb redis-cli mongosh mongo createdb pg_dump pg_restore pg_isready mysqldump mysqladmin mongodump"
+)
+_HOSTS = word_set("-h --host --uri -H --url")
+_CLIENTS = _DATABASES | word_set(
+    "curl wget http https xh httpie nc ncat netcat telnet ping ping6 wscat websocat grpcurl ab wrk hey k6 siege vegeta curlie"
+)
+_OTHER_WAYS = word_set(
+    "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve -K --config --interface"
+    " --unix-socket --abstract-unix-socket --execute --input-file -n --netrc"
+)
+_METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS")
+_PLAIN = Lazy(r"(?!.*://)[\w@.,:/=+~%*-]*")
+_LEAVES = Lazy(
+    r"(?:.*[:_-])?(?:deploy|publish|release|upload|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
+    r"|(?:migrate|db):(?:reset|drop|fresh|wipe)",
+)
+_LOCAL_PACKAGE = Lazy(r"\.{1,2}(?:/.*|\[.*)?|[/~].*|file:.*|[\w./*-]+\.(?:whl|tgz|tar\.gz|nupkg|gem)")
+_TAKES_VALUE = word_set(
+    "-r -c -e -w -F -C -p --requirement --constraint --editable --group --extra --only-group --path --prefix --cache-dir --omit"
+    " --include --workspace --filter --python --upgrade-strategy --only-binary --no-binary --cwd --dir --deployment --jobs -j"
+    " --log-level --loglevel --only --with --without --target-dir --root --features --profile -o --package"
+)
+_FILES = word_set("-r -c -e --requirement --constraint --editable --path --root")
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads((get_data("flyball.guard", "profiles/sandbox.toml") or b"").decode())
+
+
+@cache
+def _rules() -> frozenset[str]:
+    return frozenset(_tables()["rules"].split())
+
+
+@cache
+def _programs() -> frozenset[str]:
+    return frozenset(_tables()["programs"].split()) | _installed()
+
+
+@cache
+def _installed() -> frozenset[str]:
+    return frozenset(_tables()["installed"].split())
+
+
+@cache
+def _listed_calls(which: str) -> frozenset[str]:
+    """`"git pr: list view"` stands for `git pr list` and `git pr view`."""
+    rows = [row.partition(": ") for row in _tables()[which]]
+    return frozenset(
+        f"{name} {word}" for names, _, words in rows for name in names.split(", ") for word in words.split()
+    )
+
+
+def remaining(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts that the sandbox does not answer for."""
+    return [verdict for verdict in verdicts if verdict.rule not in _rules()]
+
+
+def is_program(name: str) -> bool:
+    """Is it a program that works on this machine only?"""
+    return name in _programs()
+
+
+def is_installed(name: str) -> bool:
+    """Is it a tool that JavaScript projects declare, so that `npx` need not download it?"""
+    return name in _installed()
+
+
+def stays_here(profile: Profile, args: list[Arg], given: Arguments) -> bool:
+    """Does this call need no approval in a sandbox, although it would without one?"""
+    words = [arg.text for arg in args]
+    if profile.verdict != "ask":
+        return False
+    if profile.name in {"kill", "pkill", "killall"}:
+        return _stops_own(profile.name, args)
+    if profile.name in _CLIENTS:
+        return _calls_itself(profile.name, given)
+    if profile.name in _listed_calls("installs"):
+        return undeclared(args) is None
+    if not _is_listed(profile.name, words):
+        return False
+    word = leaving_word(args)
+    return away(profile.name, args) is None and (word is None or word == profile.name.partition(" ")[2])
+
+
+def leaving_word(args: Iterable[Arg]) -> str | None:
+    """An argument that says it publishes, deploys or destroys."""
+    return next((arg.text for arg in args if _LEAVES.fullmatch(arg.text)), None)
+
+
+def _stops_own(name: str, args: list[Arg]) -> bool:
+    """Are these jobs of the line or processes that the agent has started? Not the parent, nor whatever is called node."""
+    targets = [
+        arg for at, arg in enumerate(args) if arg.text[:1] != "-" and not (at == 1 and args[0].text == "-s")
+    ]
+    if name != "kill":
+        return bool(targets) and all(arg.literal and _OWN_PROCESS.fullmatch(arg.text) for arg in targets)
+    return all(re.fullmatch(r"%[\w+-]*|[2-9]|[1-9]\d+", arg.text) or arg.from_output for arg in targets)
+
+
+_OWN_PROCESS = Lazy(
+    r"(?!(?:node|nodejs|python[\d.]*|bash|sh|zsh|ssh|tmux|systemd|init|claude|codex|gemini|npm|java|ruby)$)[\w./: -]{3,}"
+)
+
+
+def _calls_itself(name: str, given: Arguments) -> bool:
+    """Does a network tool only connect to this machine?"""
+    texts = [arg.text for arg in (*given.operands, *given.values("--url")) if arg.text[:1] != "-"]
+    if name not in _DATABASES and (given.has(*_OTHER_WAYS) or (name == "wget" and given.has("-e", "-i"))):
+        return False
+    if away(name, given.operands):
+        return False
+    if name in _DATABASES:
+        values = [option.value for option in given.options if option.value and option.name in _HOSTS]
+        return all(HERE.fullmatch(value.text) or re.fullmatch(r"[\w-]+", value.text) for value in values)
+    addressed = [text for text in texts if not text.isdecimal() and text not in _METHODS]
+    if name in {"http", "https", "xh"}:
+        addressed = addressed[:1]  # the rest are headers and fields
+    return bool(addressed) and all(is_loopback(text) for text in addressed)
+
+
+def loads_own_code(name: str, option: Option) -> bool:
+    """An option that loads code or settings of the checkout: any script of the workspace may run there anyway."""
+    listed = f"{name} {option.name}" in _listed_calls("loaders")
+    return listed and _PLAIN.fullmatch(option.value.text if option.value else "") is not None
+
+
+def _is_listed(name: str, words: list[str]) -> bool:
+    listed = _listed_calls("reads") | _listed_calls("local")
+    if name in listed or name in _programs():
+        return True
+    return bool(words) and f"{name} {words[0]}" in listed
+
+
+def away(name: str, args: Iterable[Arg]) -> str | None:
+    """What the arguments name on another machine, if anything."""
+    before = ""
+    for arg in args:
+        host = _given_host(name, before, arg.text)
+        if host and not is_loopback(host) and not HERE.fullmatch(host.partition(":")[0]):
+            return host.replace(HOLE, "?")
+        other = other_machine(arg.text)
+        if other:
+            return other
+        before = arg.text
+    return None
+
+
+def _given_host(name: str, before: str, text: str) -> str:
+    """The value of `--host`, in one word or two. A name without a dot is a neighbour in a test set-up."""
+    attached = _HOST_OPTION.fullmatch(text)
+    follows = _HOST_OPTION.fullmatch(before) or (before == "-h" and name in _DATABASES)
+    value = attached[1] if attached and attached[1] else text if follows else ""
+    return value if value[:1] != "-" and re.search(rf"[.:{HOLE}]", value) else ""
+
+
+def undeclared(args: Iterable[Arg]) -> str | None:
+    """The first package that an install names itself, instead of leaving it to a manifest or lock file."""
+    before = ""
+    for arg in args:
+        text = arg.text
+        if HOLE in text or other_machine(text) or "git+" in text:
+            return text.replace(HOLE, "?")
+        if before in _FILES and not _is_file(text):
+            return text
+        if text[:1] != "-" and before not in _TAKES_VALUE and not _LOCAL_PACKAGE.fullmatch(text):
+            return text
+        before = text
+    return None
+
+
+def _is_file(text: str) -> bool:
+    return re.fullmatch(r"[\w./~\[\],+-]+", text) is not None

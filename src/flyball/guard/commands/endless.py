@@ -1,0 +1,150 @@
+"""What never ends by itself: loops without a way out, and pipes that write endless data to the disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from flyball.guard.commands.syntax_tree import (
+    Block,
+    Define,
+    Lit,
+    Loop,
+    Pipe,
+    Script,
+    Simple,
+    Stage,
+    Sum,
+    Test,
+    Word,
+)
+
+BYTES_MOST = 2 << 30
+_TRUE = frozenset({"true", ":", "/bin/true"})
+_SOURCES = re.compile(r"/dev/(?:zero|u?random|full)")
+_SECRET = re.compile(r"key|token|secret|passw|cred|aws|anthropic|openai|github", re.IGNORECASE)
+_LIMITS = frozenset({"head", "dd", "timeout"})
+_FACTORS = {"": 1, "c": 1, "b": 512, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60, "z": 70, "y": 80}
+
+
+def never_ends(block: Block) -> bool:
+    """`while true`, `for ((;;))`: the condition always holds, and nothing in the body leaves the loop."""
+    condition = _words(block.scripts[0]) if len(block.scripts) == 2 else [_sum_text(block.words)]
+    always = condition in ([word] for word in _TRUE) or condition in (["[", "1", "]"], ["1"])
+    if len(block.scripts) == 1:
+        always = bool(re.fullmatch(r"[^;]*;\s*(?:1|true)?\s*;.*", condition[0], re.DOTALL))
+    return always and not _names(block.scripts[-1]) & {"break", "exit", "return"}
+
+
+def ends_jobs(script: Script) -> bool:
+    """Does the line wait for its background jobs, or stop them?"""
+    return bool(_names(script) & {"wait", "kill", "fg"})
+
+
+def fills_disk(pipe: Pipe) -> bool:
+    """Does an endless source, or one of many gigabytes, end in a file?"""
+    stages = [[_text(word) for word in stage.words] for stage in pipe.stages if isinstance(stage, Simple)]
+    if any(_is_huge(words) for words in stages):
+        return True
+    reads = [
+        _text(r.target) for s in pipe.stages if isinstance(s, Simple) for r in s.redirects if r.op == "<"
+    ]
+    endless = any(words[:1] == ["yes"] for words in stages) or any(
+        _SOURCES.fullmatch(word.removeprefix("if=")) for words in (*stages, reads) for word in words
+    )
+    limited = any(words and (words[0] in _LIMITS or _counts(words)) for words in stages)
+    return endless and not limited and (len(pipe.stages) == 1 or _is_kept(pipe.stages[-1]))
+
+
+def seeks_secret_variables(pipe: Pipe) -> bool:
+    """`env | grep TOKEN`"""
+    stages = [[_text(word) for word in stage.words] for stage in pipe.stages if isinstance(stage, Simple)]
+    listing = bool(stages) and stages[0][:1] in (["env"], ["printenv"], ["set"], ["export"], ["declare"])
+    return listing and any(_SECRET.search(word) for words in stages[1:] for word in words[1:])
+
+
+def _counts(words: list[str]) -> bool:
+    """Does it read only so much? (`od -N 4`, `xxd -l 16`, `sed 5q`)"""
+    return words[0] in {"od", "xxd", "sed", "cut", "read"} and any(
+        re.match(r"-[Nln]|\d*q", word) for word in words[1:]
+    )
+
+
+def _is_kept(stage: Stage) -> bool:
+    if not isinstance(stage, Simple):
+        return False
+    targets = [_text(redirect.target) for redirect in stage.redirects if ">" in redirect.op]
+    kept = any(target != "/dev/null" and not target.isdecimal() for target in targets)
+    return kept or (bool(stage.words) and _text(stage.words[0]) == "tee")
+
+
+def _is_huge(words: list[str]) -> bool:
+    """`dd`, `fallocate`, `truncate` and `head -c` of more than any test needs."""
+    name = words[0].rpartition("/")[2] if words else ""
+    if name == "dd":
+        pairs = [word.partition("=") for word in words[1:]]
+        given = {key: value for key, _, value in pairs}
+        blocks = size_of(given.get("count", "")) if "count" in given else None
+        endless = (
+            bool(_SOURCES.fullmatch(given.get("if", ""))) and given.get("of", "/dev/null") != "/dev/null"
+        )
+        if blocks is None:
+            return endless and size_of(given.get("seek", "0")) >= 0
+        return blocks * max(size_of(given.get(key, "512")) for key in ("bs", "ibs", "obs")) > BYTES_MOST
+    if name in {"fallocate", "truncate", "mkfile", "head"}:
+        sizes = re.findall(r"(?:^| )(?:-[lsc]|--(?:length|size|bytes))[ =]?\+?(\d+\w*)", " ".join(words))
+        return any(size_of(size) > BYTES_MOST for size in sizes)
+    return False
+
+
+def size_of(text: str) -> int:
+    """`4G`, `512`, `1MiB` in bytes; what cannot be read counts as nothing."""
+    match = re.fullmatch(r"(\d{1,18})\s*([a-z]?)i?b?", text.lower())
+    if not match:
+        return 0
+    factor = _FACTORS.get(match[2], 0)
+    return int(match[1]) * (factor if match[2] in {"", "c", "b"} else 1 << factor)
+
+
+# --- the words of a script
+
+
+def _names(script: Script) -> set[str]:
+    """The first words of all commands in it."""
+    return {_text(simple.words[0]) for simple in _simples(script) if simple.words}
+
+
+def _words(script: Script) -> list[str]:
+    """The words of a script that is one plain command."""
+    simples = list(_simples(script))
+    return [_text(word) for word in simples[0].words] if len(simples) == 1 else []
+
+
+def _simples(script: Script) -> Iterator[Simple]:
+    for item in script.items:
+        for stage in item.pipe.stages:
+            yield from _within(stage)
+
+
+def _within(stage: Stage) -> Iterator[Simple]:
+    match stage:
+        case Simple():
+            yield stage
+        case Block():
+            for script in stage.scripts:
+                yield from _simples(script)
+        case Loop():
+            yield from _simples(stage.body)
+        case Define():
+            yield from _within(stage.body)
+        case Test():
+            return
+
+
+def _text(word: Word) -> str:
+    return "".join(part.text if isinstance(part, Lit) else "\0" for part in word.parts)
+
+
+def _sum_text(words: tuple[Word, ...]) -> str:
+    parts = [part for word in words for part in word.parts if isinstance(part, Sum)]
+    return "".join(inner.text for part in parts for inner in part.parts if isinstance(inner, Lit))
