@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check bench simulate reach chaos redteam tamper fuzz selftest storage mutants docs recording lock clean
+.PHONY: help setup demo test again check bench simulate reach chaos redteam tamper fuzz selftest storage mutants firsthour docs recording lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -79,6 +79,9 @@ storage: setup   ## let every write and sync of a run fail, tear, get lost or fi
 
 mutants: setup   ## put small faults into the code and see which tests notice (COUNT=200 SEED=0)
 	@$(BIN)/python tools/mutants.py --count $(or $(COUNT),200) --seed $(or $(SEED),0)
+
+firsthour: setup ## init and run on real projects from PyPI and npm (PROJECTS="humanize minimist")
+	@$(BIN)/python tools/firsthour.py $(PROJECTS)
 
 docs: setup      ## write the generated parts of the documentation
 	@$(BIN)/python tools/docs.py

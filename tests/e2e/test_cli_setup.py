@@ -184,3 +184,36 @@ def test_an_unknown_shell_or_command_is_one_sentence(env: dict[str, str], tmp_pa
     for words in (["completion", "tcsh"], ["nonsense"], ["config", "--nonsense"]):
         done = flyball(env, *words, cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_init_finds_the_ignored_files_that_the_tests_need(env: dict[str, str], tmp_path: Path) -> None:
+    files = {
+        "test_a.py": "import unittest\nfrom made import VERSION\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        assert VERSION\n",
+        ".gitignore": "made.py\nsecret.key\n",
+    }
+    repo = make_repo(tmp_path / "generated", files)
+    (repo / "made.py").write_text("VERSION = '1'\n")
+    (repo / "secret.key").write_text("x\n")
+    found = facts(flyball(env, "init", "--json", cwd=repo))
+    assert (found["agree"], found["share"], found["advice"]) == (True, ["made.py"], [])
+    ran = flyball(
+        env, "run", "x", "--agent", "command:true", "--machine", "loop", "--set", "limits.turns=1", cwd=repo
+    )
+    assert "baseline proof passed" in flyball(env, "log", "@last", cwd=repo).stdout, ran.stdout
+
+
+def test_init_says_what_to_do_where_the_tests_cannot_run(env: dict[str, str], tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "bare", {"test_a.py": "import unittest\nimport nosuchpackage\n"})
+    done = flyball(env, "init", cwd=repo)
+    assert "nosuchpackage" in done.stdout
+    assert "flyball init --force" in done.stdout
+
+
+def test_init_in_a_subfolder_configures_that_subfolder(env: dict[str, str], tmp_path: Path) -> None:
+    test = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        pass\n"
+    repo = make_repo(
+        tmp_path / "mono", {"packages/a/test_a.py": test, "packages/b/Makefile": "test:\n\tfalse\n"}
+    )
+    found = facts(flyball(env, "init", "--json", cwd=repo / "packages" / "a"))
+    assert found["tests"][0].startswith("cd packages/a && ")
+    assert (found["agree"], found["file"]) == (True, str(repo / ".flyball/flyball.toml"))

@@ -652,6 +652,14 @@ def put(root: Path, files: dict[str, str]) -> Path:
         ({"tests/test_a.py": "import unittest"}, ["python -m unittest discover -q -s tests"]),
         ({"tests/test_a.py": "import unittest", "tests/__init__.py": ""}, ["python -m unittest discover -q"]),
         ({"test_a.py": "import unittest"}, ["python -m unittest discover -q"]),
+        ({"tests/a_test.py": "import unittest"}, ["python -m unittest discover -q -s tests -p '*_test.py'"]),
+        ({"tests/a_test.py": "def test_a(): ..."}, ["python -m pytest -q"]),
+        (
+            {"pytest.ini": "", "tests/test_a.py": "import unittest"},
+            ["python -m pytest -q", "python -m unittest discover -q -s tests"],
+        ),
+        ({"src/a/tests/test_a.py": "def test_a(): ..."}, ["python -m pytest -q"]),
+        ({"manage.py": "", "shop/tests.py": "from django.test import TestCase"}, ["python manage.py test"]),
         ({"pytest.ini": "", ".venv/bin/python": ""}, [".venv/bin/python -m pytest -q"]),
         ({"package.json": '{"scripts": {"test": "vitest"}}'}, ["npm test"]),
         ({"package.json": '{"scripts": {"test": "vitest"}}', "pnpm-lock.yaml": ""}, ["pnpm test"]),
@@ -668,13 +676,20 @@ def test_the_test_command_is_found(tmp_path: Path, files: dict[str, str], comman
     assert [found.command for found in detect(put(tmp_path, files)).tests] == commands
 
 
-def test_only_ignored_folders_are_lent(tmp_path: Path) -> None:
+def test_environments_that_git_does_not_track_are_shared(tmp_path: Path) -> None:
+    put(tmp_path, {".venv/.gitignore": "*\n", "venv/x": "", "env/pyvenv.cfg": "", "virtualenv/x": "", "packages/a/node_modules/b/node_modules/x": ""})  # fmt: skip
+    assert detect(tmp_path).share == (".venv", "venv", "env", "packages/a/node_modules")
+    assert detect(tmp_path, tracked=["venv"]).share == (".venv", "env", "packages/a/node_modules")
+    assert detect(tmp_path, folder="packages/b").share == (".venv", "venv", "env")
+
+
+def test_a_folder_of_a_repository_has_its_own_tests(tmp_path: Path) -> None:
     put(
         tmp_path,
-        {".venv/.gitignore": "*\n", "venv/x": "", "node_modules/x": "", ".gitignore": "/node_modules/\n"},
+        {".git/HEAD": "", ".venv/bin/python": "", "a b/pytest.ini": "", "c/x": "", "Makefile": "test:\n"},
     )
-    assert detect(tmp_path).share == (".venv", "node_modules")
-    assert detect(tmp_path, ignored={"venv"}).share == ("venv",)
+    assert detect(tmp_path, folder="a b").tests[0].command == "cd 'a b' && ../.venv/bin/python -m pytest -q"
+    assert detect(tmp_path, folder="c").tests[0].command == "make test"
 
 
 def test_agents_are_found_on_the_path_given(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -24,7 +25,18 @@ from flyball.state_dir import RunDir, StateDir, changed_files
 from flyball.workspace import Workspace
 from flyball.workspace.git_hooks import GIT_HOOKS
 
-PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
+PASSED_ON = (
+    "PATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TERM",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
 UNSANDBOXED = "unsandboxed"
 CALM = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-p no:cacheprovider", "CI": "1", "NO_COLOR": "1"}
 
@@ -112,14 +124,19 @@ class RunFiles(msgspec.Struct, frozen=True):
         return "" if seq else "the journal"
 
     def env(self, run: Run, home: Path) -> dict[str, str]:
-        kept = {name: self.environment[name] for name in PASSED_ON if name in self.environment}
+        known = self.known(run)
+        kept = {name: known[name] for name in PASSED_ON if name in known}
         return {
             **kept,
-            **installed.manager_roots(self.environment),
+            **installed.manager_roots(known),
             "HOME": str(home),
             "FLYBALL_RUN": run.id,
             "TMPDIR": "/tmp" if self.mounted(run) else str(home / "tmp"),
         }
+
+    def known(self, run: Run) -> dict[str, str]:
+        """The environment, with what was pinned when the run began: `resume` may come from another shell."""
+        return {**self.environment, **run.began.environment}
 
     def sandbox_of(self, run: Run) -> Sandbox:
         """The sandbox that the run has had from its start. Where that is gone, nothing is done without it."""
@@ -180,7 +197,9 @@ class RunFiles(msgspec.Struct, frozen=True):
         shares = tuple(
             (f"{repo}/{name}", f"{repo}/{name}") for name in run.settings.share if Path(repo, name).exists()
         )
-        tools = installed.needed(self.environment, programs, (repo, str(self.state_dir)))
+        tools = installed.needed(self.known(run), programs, (repo, str(self.state_dir)))
+        if found.mounts:
+            make_mount_points(files, Path(repo), run.settings.share)
         view = View(
             checkout=str(files),
             at=repo,
@@ -194,6 +213,22 @@ class RunFiles(msgspec.Struct, frozen=True):
             read_only=read_only,
         )
         return tuple(sandbox.enclose(found, argv, view))
+
+
+def make_mount_points(files: Path, repo: Path, share: Sequence[str]) -> None:
+    """What is shared is mounted over something: a checkout that may only be read cannot be given it later.
+
+    An agent may have put a link in the way; nothing is made through one.
+    """
+    for name in share:
+        places = [files / part for part in (*reversed(Path(name).parents), Path(name))]
+        if not (repo / name).exists() or any(place.is_symlink() for place in places):
+            continue
+        place = files / name
+        with suppress(OSError):  # something of the agent's is in the way: the sandbox says so
+            folder = place if (repo / name).is_dir() else place.parent
+            folder.mkdir(parents=True, exist_ok=True)
+            place.touch()
 
 
 def require(settings: Settings) -> Sandbox:

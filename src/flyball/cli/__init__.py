@@ -16,7 +16,7 @@ from flyball.errors import FlyballError
 # Section of `flyball --help` -> command -> the module of this package that has it. The command is the function of
 # the same name, with "_" for "-".
 SECTIONS: dict[str, dict[str, str]] = {
-    "Start": {"init": "setup", "demo": "demo", "run": "drive", "resume": "drive", "retry": "again"},
+    "Start": {"init": "init", "demo": "demo", "run": "drive", "resume": "drive", "retry": "again"},
     "Look": {"ls": "look", "show": "look", "why": "look", "log": "look", "watch": "drive"},
     "Answer": {
         **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Commands that a user runs once or seldom: init, config, trust, completion."""
+"""Commands that a user runs once or seldom: config, trust, completion."""
 
 from __future__ import annotations
 
@@ -19,80 +19,12 @@ from flyball.cli.shared import (
     repository_of,
     require_repository,
 )
-from flyball.config.detect import SHAREABLE, Detected, detect, render_config
-from flyball.config.load import FOLDER, REPO_FILE, Loaded, Row, load
+from flyball.config.load import Loaded, Row, load
 from flyball.config.paths import environment, paths
 from flyball.core.machine import Machine
 from flyball.errors import ConfigError, UserError
 from flyball.runtime.start import loosened, tracked_files
 from flyball.views.text import plural
-from flyball.workspace.git import reading_user
-
-# ---- init -----------------------------------------------------------------------------------------------
-
-
-@click.command(epilog=examples("flyball init"))
-@REPO
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
-@JSON
-def init(repo: Path, force: bool, as_json: bool) -> None:
-    """Set up Flyball in this repository.
-
-    Writes .flyball/flyball.toml with the test command and agents that were detected, and trusts it.
-    """
-    root, env = require_repository(repo), environment()
-    file = root / REPO_FILE
-    if file.exists() and not force:
-        raise UserError(f"{REPO_FILE} already exists. Edit it, or overwrite it with --force.")
-    detected = detect(root, path=env.get("PATH", ""), ignored=_ignored(root))
-    _write(file, render_config(detected))
-    _write(root / FOLDER / "out" / ".gitignore", "*\n")
-    loaded = load(root, env)
-    trusting.TrustStore(paths(env).state_dir).trust(root, REPO_FILE, loaded.files[REPO_FILE].sha256)
-    if as_json:
-        print_json(
-            {
-                "file": str(file),
-                "agent": detected.agent or None,
-                "tests": [test.command for test in detected.tests],
-                "share": detected.share,
-                "installed": detected.agents,
-            }
-        )
-    else:
-        _print_detected(detected)
-
-
-def _ignored(root: Path) -> list[str]:
-    """Those of the shareable folders that git ignores."""
-    output = reading_user(root, "check-ignore", *SHAREABLE, ok=(0, 1)).out
-    return output.decode("utf-8", "replace").split()
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f".{file.name}.draft")
-        draft.write_text(text, "utf-8")
-        draft.replace(file)
-    except OSError as problem:
-        raise ConfigError(f"Cannot write {file}: {problem.strerror}. Make the folder writable.") from None
-
-
-def _print_detected(detected: Detected) -> None:
-    click.echo(f"Wrote {REPO_FILE}.")
-    if detected.tests:
-        click.echo(f"  proof   {detected.tests[0].command}   ({detected.tests[0].why})")
-    else:
-        click.echo("  proof   none found; set [proof] commands, or results will be unproven")
-    installed = ", ".join(detected.agents) or "none"
-    agent = detected.agent or "none set; pass --agent or set [agents] default"
-    click.echo(f"  agent   {agent} (installed: {installed})")
-    if detected.share:
-        click.echo(f"  share   {', '.join(detected.share)}, read-only in every checkout")
-    flag = "" if detected.agent else ' --agent "command:my-agent {prompt}"'
-    click.echo(f'\nReview and commit {FOLDER}/, then run: flyball run "Describe the task"{flag}')
-
 
 # ---- config ---------------------------------------------------------------------------------------------
 

@@ -6,7 +6,9 @@ Everything detected is a guess for the user to check, so the file says why each 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -19,13 +21,13 @@ from flyball.config.schema import KEYS, LIMITS, defaults, written
 from flyball.machines import shipped
 
 AGENTS = ("claude", "codex", "gemini", "opencode")
-SHAREABLE = (".venv", "venv", "node_modules")
+ENVIRONMENTS = (".venv", "venv", "env", ".env", "virtualenv", "node_modules")
 LOOK_AT = 50  # test files that are read for a hint
 READ_AT_MOST = 200_000
 
 
 class ProofCommand(Struct, frozen=True):
-    """A test command and why it is likely to be one."""
+    """A test command, from the top of the repository, and why it is likely to be one."""
 
     command: str
     why: str
@@ -35,6 +37,9 @@ class Detected(Struct, frozen=True):
     tests: tuple[ProofCommand, ...] = ()  # the likeliest first
     share: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()  # programs on the PATH
+    needed: tuple[
+        str, ...
+    ] = ()  # those of `share` that are no environment: files that git ignores and tests need
 
     @property
     def agent(self) -> str:
@@ -42,35 +47,63 @@ class Detected(Struct, frozen=True):
         return "mechanic" if any("python" in test.command for test in self.tests) else ""
 
 
-def detect(root: Path, *, path: str = "", ignored: Collection[str] | None = None) -> Detected:
-    """What is there; `path` is the PATH to look for programs on, `ignored` those of SHAREABLE that git ignores."""
-    share = tuple(name for name in SHAREABLE if (root / name).is_dir() and _ignored(root, name, ignored))
-    tests = tuple(found for look in LOOKS if (found := look(root, path)))
+def detect(root: Path, *, folder: str = "", path: str = "", tracked: Collection[str] = ()) -> Detected:
+    """What is there, in the whole repository or in one folder of it.
+
+    `path` is the PATH to look for programs on; `tracked` are environments that git tracks, so that they are not shared.
+    """
+    share = tuple(name for name in environments(root, folder) if name not in tracked)
+    place = root / folder
+    tests = tuple(_from_top(test, folder) for look in LOOKS if (test := look(place, path)))
+    if place != root and not tests:  # a folder without tests of its own belongs to the whole
+        tests = tuple(test for look in LOOKS if (test := look(root, path)))
     return Detected(tests, share, tuple(name for name in AGENTS if shutil.which(name, path=path)))
 
 
-def _ignored(root: Path, name: str, ignored: Collection[str] | None) -> bool:
-    """Without git's own answer, only what is plain: a line in .gitignore, or the folder ignoring itself."""
-    if ignored is not None:
-        return name in ignored
-    lines = {line.strip().strip("/") for line in _text(root / ".gitignore").splitlines()}
-    return name in lines or "*" in _text(root / name / ".gitignore").split()
+def _from_top(test: ProofCommand, folder: str) -> ProofCommand:
+    return ProofCommand(f"cd {shlex.quote(folder)} && {test.command}", test.why) if folder else test
+
+
+def environments(root: Path, folder: str = "") -> list[str]:
+    """Installed dependencies in this folder, in those above it and in the packages of a workspace."""
+    above = [root / folder, *(root / folder).parents]
+    places = [place for place in above if place.is_relative_to(root)]
+    packages = [] if folder else [*root.glob("*/node_modules"), *root.glob("*/*/node_modules")]
+    found = [place / name for place in reversed(places) for name in ENVIRONMENTS] + sorted(packages)
+    real = (str(path.relative_to(root)) for path in found if _is_environment(path))
+    return [name for name in dict.fromkeys(real) if name.count("node_modules") < 2]
+
+
+def _is_environment(path: Path) -> bool:
+    usual = path.name in (".venv", "venv", "node_modules")
+    return path.is_dir() and (usual or (path / "pyvenv.cfg").is_file())
 
 
 # ---- test commands --------------------------------------------------------------------------------------
 
 
 def _python_tests(root: Path, path: str) -> ProofCommand | None:
-    why = _pytest_sign(root)
+    why, files = _pytest_sign(root), list(_test_files(root))
     if why:
         return ProofCommand(f"{_python(root, path)} -m pytest -q", why)
+    if (root / "manage.py").is_file():
+        return ProofCommand(f"{_python(root, path)} manage.py test", "there is manage.py")
+    return None if not files else _unittests(root, path) or _pytest(root, path)
+
+
+def _unittests(root: Path, path: str) -> ProofCommand | None:
+    files = [file for file in _test_files(root) if re.search(r"\bunittest\b", _text(file))]
+    if not files:
+        return None
+    return ProofCommand(
+        f"{_python(root, path)} -m unittest {_discovery(root, files)}", "its tests use unittest"
+    )
+
+
+def _pytest(root: Path, path: str) -> ProofCommand | None:
     files = list(_test_files(root))
     if not files:
         return None
-    if any("unittest" in _text(file) for file in files):
-        return ProofCommand(
-            f"{_python(root, path)} -m unittest {_discovery(root, files)}", "its tests use unittest"
-        )
     return ProofCommand(f"{_python(root, path)} -m pytest -q", f"there is {files[0].relative_to(root)}")
 
 
@@ -90,29 +123,35 @@ def _pytest_sign(root: Path) -> str:
 
 
 def _test_files(root: Path) -> Iterator[Path]:
-    """Some test files: in the root and in the usual folders, no deeper than three levels."""
-    found: list[Path] = []
-    for pattern in ("test_*.py", "*/test_*.py", "tests/*/test_*.py"):
-        plain = (f for f in root.glob(pattern) if not _hidden(f.relative_to(root)))
-        found += sorted(plain)
-    yield from list(dict.fromkeys(found))[:LOOK_AT]
+    """Some test files: in the root and in the usual folders, no deeper than four levels."""
+    files: list[Path] = []
+    for folder in ("", "*/", "tests/*/", "*/tests/", "*/*/tests/"):
+        for name in ("test_*.py", "*_test.py", "test.py", "tests.py"):
+            plain = (f for f in root.glob(folder + name) if not _hidden(f.relative_to(root)))
+            files += sorted(plain)
+    yield from list(dict.fromkeys(files))[:LOOK_AT]
 
 
 def _hidden(file: Path) -> bool:
-    return any(part.startswith(".") or part in SHAREABLE for part in file.parts)
+    return any(part.startswith(".") or part in (*ENVIRONMENTS, "site-packages") for part in file.parts)
 
 
 def _discovery(root: Path, files: list[Path]) -> str:
-    """How unittest finds them: by itself in the root and in packages, else in the folder named."""
-    folder = files[0].parent
+    """How unittest finds them: by itself in the root and in packages, else in the folder and by the name told."""
+    file, folder = files[0], files[0].parent
     plain = folder == root or (folder / "__init__.py").is_file()
-    return "discover -q" if plain else f"discover -q -s {folder.relative_to(root)}"
+    where = "discover -q" if plain else f"discover -q -s {folder.relative_to(root)}"
+    return where if file.name.startswith("test") else f"{where} -p '*_test.py'"
 
 
 def _python(root: Path, path: str) -> str:
-    for name in (".venv", "venv"):
-        if (root / name / "bin" / "python").exists():
-            return f"{name}/bin/python"
+    """The interpreter of the environment that is in the folder or in one above it, else the one on the PATH."""
+    for place in (root, *root.parents):
+        for name in ENVIRONMENTS:
+            if (place / name / "bin" / "python").exists():
+                return str(Path(os.path.relpath(place, root), name, "bin", "python"))
+        if (place / ".git").exists():
+            break
     return (
         "python3"
         if shutil.which("python3", path=path) and not shutil.which("python", path=path)
@@ -152,8 +191,15 @@ def _make_tests(root: Path, path: str) -> ProofCommand | None:
     return None
 
 
+def _other_python_tests(root: Path, path: str) -> ProofCommand | None:
+    """The runner that is always there, where the other one may be missing."""
+    first, other = _python_tests(root, path), _unittests(root, path)
+    return other if first and other and first.command != other.command else None
+
+
 LOOKS: tuple[Callable[[Path, str], ProofCommand | None], ...] = (
     _python_tests,
+    _other_python_tests,
     _node_tests,
     _by_file("Cargo.toml", "cargo test"),
     _by_file("go.mod", "go test ./..."),
@@ -225,7 +271,9 @@ def _detected(key: str, detected: Detected) -> list[str]:
         more = [f"# also found: {_quoted(other.command)} ({other.why})" for other in others]
         return [f"# {KEYS[key].doc}", f"commands = [{_quoted(first.command)}]   # {first.why}", *more]
     if key == "workspace.share" and detected.share:
-        return [_line(f"share = [{', '.join(map(_quoted, detected.share))}]", KEYS[key].doc)]
+        lines = [_line(f"share = [{', '.join(map(_quoted, detected.share))}]", KEYS[key].doc)]
+        needed = ", ".join(detected.needed)
+        return [f"# Not in git, but needed by the tests: {needed}", *lines] if needed else lines
     return []
 
 

@@ -298,6 +298,7 @@ class RunBegan(Event, frozen=True, kw_only=True):
     version: str = ""
     pinned: dict[str, str] = {}  # sha256 of each file of the repository as the run uses it
     sandbox: str = ""  # a child's is its parent's
+    environment: dict[str, str] = {}  # PATH and virtual environment, for every process of the run
 
 
 class ActStarted(Event, frozen=True, kw_only=True):

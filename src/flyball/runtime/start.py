@@ -19,6 +19,7 @@ from flyball.core.settings import Settings
 from flyball.errors import AgentMissing, ConfigError, UserError
 from flyball.guard import policy as policies
 from flyball.reading.terminal import whole
+from flyball.runtime import pinned_env
 from flyball.runtime.app import App, new_id
 from flyball.workspace import Repo, inspect_repo
 from flyball.workspace.git import reading_user
@@ -99,6 +100,7 @@ def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
         branch=repo.branch,
         version=__version__,
         pinned=pinned,
+        environment=pinned_env.pinned(app.state_dir, repo.root, app.env),
     )
     return began, repo
 

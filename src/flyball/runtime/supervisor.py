@@ -251,6 +251,7 @@ class Supervisor:
             version=parent.began.version,
             pinned=parent.began.pinned,
             sandbox=parent.checkout.sandbox,
+            environment=parent.began.environment,
         )
         batch.begin(child, self.journal.acquire(act.child, self.driver, self.alive))
         told = [e.Told(at=child.at, text=text, who="parent") for text in parent.talk.notes]

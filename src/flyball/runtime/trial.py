@@ -1,0 +1,147 @@
+"""Try a test command before any run: in the user's folder as it is, and in a clean checkout as a proof would run it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from flyball.acts.confined import log_of
+from flyball.acts.prepare import prepare
+from flyball.acts.proof import prove
+from flyball.acts.run_files import CALM, RunFiles
+from flyball.agents import process, sandbox
+from flyball.core import events as e
+from flyball.core.decide import Do, Finished, due, react
+from flyball.core.run import apply, begin
+from flyball.core.settings import Settings
+from flyball.errors import FlyballError
+from flyball.machines import shipped
+from flyball.reading.environment import Lack, lack
+from flyball.reading.test_summaries import failing, failing_names
+from flyball.workspace import inspect_repo
+
+LOG_MOST = 1 << 20
+ID = "trial"
+
+
+class Trial(Struct, frozen=True):
+    """How the tests ended. `problem`: Flyball could not even try, as a sentence."""
+
+    code: int
+    log: str = ""
+    took_s: float = 0.0
+    problem: str = ""
+
+    @property
+    def lack(self) -> Lack | None:
+        return lack(self.log, self.code)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the failing tests, as far as the runner tells them."""
+        return failing_names(self.log) if self.code else ()
+
+    @property
+    def ran(self) -> bool:
+        return not self.problem and self.lack is None
+
+    def agrees(self, other: Trial) -> bool:
+        """The same tests fail in both, or none."""
+        if not (self.ran and other.ran) or bool(self.code) != bool(other.code):
+            return False
+        return set(self.names) == set(other.names)
+
+    @property
+    def says(self) -> str:
+        if self.problem:
+            return self.problem
+        if missing := self.lack:
+            return f"the tests cannot run: {missing.says}"
+        count = failing(self.log)
+        result = "passes" if not self.code else f"{count} failing" if count else f"fails (exit {self.code})"
+        return f"{result}, {self.took_s:.1f} s"
+
+
+def in_folder(folder: Path, command: str, env: dict[str, str], timeout_s: float) -> Trial:
+    """The command as the user would run it. It gets no terminal, and its processes are ended with it."""
+    began = time.monotonic()
+    with subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        cwd=folder,
+        env={**env, **CALM},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as child:
+        try:
+            output, _ = child.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return Trial(124, problem=f"it took longer than {timeout_s:.0f} s")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+    text = output[-LOG_MOST:].decode("utf-8", "replace")
+    return Trial(child.returncode, text, time.monotonic() - began)
+
+
+def in_clean_checkout(root: Path, settings: Settings, env: dict[str, str], state_dir: Path) -> Trial:
+    """As the first proof of a run: HEAD in a checkout of its own, set up and confined as configured."""
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix=f"{ID}-", dir=state_dir))
+    try:
+        return _proof(RunFiles(place, sandbox.probe(settings.sandbox), env), root, settings)
+    except FlyballError as problem:
+        return Trial(1, problem=str(problem))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _proof(run_files: RunFiles, root: Path, settings: Settings) -> Trial:
+    repo, now = inspect_repo(root), time.time_ns() // 1000
+    began = e.RunBegan(
+        at=now,
+        run=ID,
+        root=ID,
+        machine="build",
+        table=shipped("build").table,
+        settings=settings,
+        task=ID,
+        rules=e.RULES,
+        repo=str(repo.root),
+        commit=repo.head,
+        branch=repo.branch,
+    )
+    run, stop = begin(began), process.Stop()
+    for deed in (prepare, prove):
+        step = due(run, now)
+        if not isinstance(step, Do):
+            break
+        run = apply(run, e.ActStarted(at=now, act=step.act))
+        news = deed(run_files, run, step.act, stop)
+        if not isinstance(news, Finished):
+            return Trial(1, problem=f"The trial was interrupted: {news.reason}.")
+        result = news.result
+        run = react(run, news, now).run
+        if isinstance(result, e.Prepared) and result.error:
+            return Trial(1, problem=result.error)
+        if isinstance(result, e.ProofEnded):
+            return _read(run_files, step.act, result, news.took_us)
+    return Trial(0)
+
+
+def _read(run_files: RunFiles, act: e.Act, proof: e.ProofEnded, took_us: int) -> Trial:
+    log = log_of(run_files.act_folder(act.key) / "0") or proof.summary or proof.cannot_start
+    codes = [row.exit for row in proof.commands if row.exit]
+    if proof.invalid and not codes:
+        return Trial(1, log, took_us / 1e6, problem=proof.invalid)
+    code = codes[0] if codes else 127 if proof.cannot_start else 0
+    return Trial(code, log[-LOG_MOST:], took_us / 1e6)

@@ -1,0 +1,77 @@
+"""What a test run's output says about its environment, and which ignored files cure it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flyball.config.cures import needed, shareable
+from flyball.reading.environment import Lack, lack, missing_names, wants_network
+from flyball.runtime.pinned_env import pinned, remember
+
+COLLECTING = "_ ERROR collecting tests/test_a.py _\nE   {}\n1 error in 0.1s\n"
+LACKS: dict[str, tuple[str, int, Lack | None]] = {
+    "passes": ("3 passed in 0.1s", 0, None),
+    "fails": ("FAILED tests/test_a.py::test_a - ModuleNotFoundError: No module named 'x'\n1 failed in 0.1s", 1, None),
+    "no runner": ("/usr/bin/python3: No module named pytest\n", 1, Lack("runner", ("pytest",))),
+    "no command": ("/bin/sh: 1: tox: not found\n", 127, Lack("command", ("/bin/sh: 1: tox: not found",))),
+    "a module": (COLLECTING.format("ModuleNotFoundError: No module named 'numpy.linalg'"), 2, Lack("module", ("numpy.linalg",))),
+    "a name": (COLLECTING.format("ImportError: cannot import name '_version' from 'pkg' (/w/pkg/__init__.py)"), 2, Lack("module", ("pkg._version",))),
+    "a syntax error": (COLLECTING.format("SyntaxError: invalid syntax"), 2, None),
+    "metadata": (COLLECTING.format("importlib.metadata.PackageNotFoundError: No package metadata was found for my-pkg"), 2, Lack("metadata", ("my-pkg",))),
+    "unittest": ("ERROR: test_a\nImportError: Failed to import test module: test_a\nModuleNotFoundError: No module named 'attr'\n\nRan 1 test in 0.0s\n\nFAILED (errors=1)", 1, Lack("module", ("attr",))),
+    "node": ("Error: Cannot find module 'tape'\nRequire stack:\n- /w/test.js", 1, Lack("module", ("tape",))),
+    "no tests": ("no tests ran in 0.01s", 5, Lack("tests", ())),
+    "no tests of unittest": ("\nRan 0 tests in 0.000s\n\nOK", 0, Lack("tests", ())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LACKS)
+def test_what_kept_the_tests_from_running(name: str) -> None:
+    output, code, expected = LACKS[name]
+    assert lack(output, code) == expected
+
+
+def test_names_of_what_is_missing_are_found_wherever_they_are() -> None:
+    log = "E FileNotFoundError: [Errno 2] No such file or directory: '/w/data/a.json'\nE   ModuleNotFoundError: No module named 'a.b'\n"
+    assert missing_names(log) == ("a.b", "/w/data/a.json")
+    assert wants_network("socket.gaierror: [Errno -3] Temporary failure in name resolution")
+    assert not wants_network("AssertionError: no network")
+
+
+IGNORED = ["src/pkg/_version.py", "src/pkg/_fast.cpython-311-x86_64-linux-gnu.so", "gen/", "my_pkg.egg-info/", "dist/",
+           ".env", "a/__pycache__/", "id_rsa", ".pytest_cache/"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("missing", "paths"),
+    [
+        (["pkg._version"], ["src/pkg/_version.py"]),
+        (["pkg._fast"], ["src/pkg/_fast.cpython-311-x86_64-linux-gnu.so"]),
+        (["gen.api"], ["gen"]),
+        (["my-pkg"], ["my_pkg.egg-info"]),
+        (["../dist/index.js"], ["dist"]),
+        (["numpy"], []),
+        ([".env"], []),
+    ],
+)
+def test_ignored_files_that_hold_what_is_missing(missing: list[str], paths: list[str]) -> None:
+    assert needed(IGNORED, missing) == paths
+
+
+def test_caches_and_secrets_are_never_shared() -> None:
+    assert shareable(IGNORED) == [path.strip("/") for path in IGNORED[:5]]
+
+
+def test_a_run_keeps_the_virtual_environment_that_init_saw(tmp_path: Path) -> None:
+    venv, root, state = tmp_path / "venv", tmp_path / "repo", tmp_path / "state"
+    (venv / "bin").mkdir(parents=True)
+    plain = {"PATH": "/usr/bin", "SECRET": "x"}
+    assert pinned(state, root, plain) == {"PATH": "/usr/bin"}
+    remember(state, root, {**plain, "VIRTUAL_ENV": str(venv)})
+    assert pinned(state, root, plain) == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
+    assert pinned(state, root, {**plain, "VIRTUAL_ENV": "/other"})["VIRTUAL_ENV"] == "/other"
+    assert pinned(state, tmp_path, plain) == {"PATH": "/usr/bin"}
+    remember(state, root, plain)
+    assert pinned(state, root, plain) == {"PATH": "/usr/bin"}

@@ -1,0 +1,296 @@
+"""`make firsthour`: real projects as people have them, a bug put in, then `flyball init && flyball run`.
+
+Each project is fetched with the ordinary client of its registry, given the shape that its row names (an editable
+install, generated files, an environment elsewhere, …), broken in one line and handed to an agent that knows the fix.
+The table says whether the run ended certified, and if not, what `init` said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+TOP = Path(__file__).resolve().parents[1]
+FLYBALL = TOP / ".venv" / "bin" / "flyball"
+WORK = Path(os.environ.get("FIRSTHOUR_DIR", TOP / ".firsthour"))
+GIT = ("-c", "user.name=First Hour", "-c", "user.email=first@hour.invalid", "-c", "commit.gpgsign=false")
+
+
+class Place(NamedTuple):
+    """A project on disk: its repository, the folder to work in, and the environment of the shell."""
+
+    repo: Path
+    folder: Path
+    env: dict[str, str]
+
+
+class Project(NamedTuple):
+    name: str
+    shape: str
+    source: str  # pypi:NAME==VERSION or npm:NAME@VERSION
+    bug: tuple[str, str, str]  # the file, what stands in it, and what is put there instead
+    ready: Callable[[Place], Place]
+    sub: str = ""  # the folder of the repository that the project is put into
+    ignore: tuple[str, ...] = ()
+
+
+def sh(
+    *argv: str | Path, cwd: Path, env: dict[str, str], may_fail: bool = False
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([str(word) for word in argv], cwd=cwd, env=env, capture_output=True, text=True)
+    if done.returncode and not may_fail:
+        raise SystemExit(
+            f"{' '.join(map(str, argv))} failed in {cwd}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+    return done
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------
+
+
+def venv(place: Place, where: Path, *packages: str) -> Path:
+    sh(sys.executable, "-m", "venv", where, cwd=place.folder, env=place.env)
+    pip = (where / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    sh(*pip, *packages, cwd=place.folder, env=place.env)
+    return where
+
+
+def editable(name: str = ".venv", *packages: str) -> Callable[[Place], Place]:
+    def ready(place: Place) -> Place:
+        venv(place, place.folder / name, "-e", ".", "pytest", *packages)
+        return place
+
+    return ready
+
+
+def ignoring_itself(*packages: str) -> Callable[[Place], Place]:
+    """As `uv venv`, virtualenv and newer Pythons make it: the repository does not ignore it, the folder does."""
+
+    def ready(place: Place) -> Place:
+        (venv(place, place.folder / "venv", "-e", ".", "pytest", *packages) / ".gitignore").write_text("*\n")
+        return place
+
+    return ready
+
+
+def outside(*packages: str) -> Callable[[Place], Place]:
+    """An environment elsewhere, active in the shell."""
+
+    def ready(place: Place) -> Place:
+        where = venv(place, place.repo.parent / f"{place.repo.name}-env", "-e", ".", "pytest", *packages)
+        path = f"{where / 'bin'}{os.pathsep}{place.env['PATH']}"
+        return place._replace(env={**place.env, "VIRTUAL_ENV": str(where), "PATH": path})
+
+    return ready
+
+
+def compiled(place: Place) -> Place:
+    python = venv(place, place.folder / ".venv", "pytest", "setuptools", "-e", ".") / "bin" / "python"
+    sh(python, "setup.py", "-q", "build_ext", "--inplace", cwd=place.folder, env=place.env)
+    return place
+
+
+def plain(place: Place) -> Place:
+    return place
+
+
+def node(*packages: str) -> Callable[[Place], Place]:
+    def ready(place: Place) -> Place:
+        sh(
+            "npm",
+            "install",
+            "--no-save",
+            "--no-audit",
+            "--no-fund",
+            *packages,
+            cwd=place.folder,
+            env=place.env,
+        )
+        return place
+
+    return ready
+
+
+def networked(place: Place) -> Place:
+    """One test fetches a page from this machine's own address, which a proof cannot reach."""
+    ready = editable(".venv", "freezegun", "pytest-cov")(place)
+    address = serve()
+    test = "import urllib.request\n\n\ndef test_page():\n    assert urllib.request.urlopen({!r}, timeout=5).status == 200\n"
+    (place.folder / "tests" / "test_network.py").write_text(test.format(address))
+    sh("git", "add", "-A", cwd=place.repo, env=place.env)
+    sh("git", *GIT, "commit", "-qm", "A test that uses the network", cwd=place.repo, env=place.env)
+    return ready
+
+
+def serve() -> str:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    host = socket.gethostbyname(socket.gethostname())
+    server = HTTPServer((host, 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://{host}:{server.server_port}/"
+
+
+PROJECTS = (
+    Project("humanize", "src layout, editable install, generated _version.py", "pypi:humanize==4.11.0",
+            ("src/humanize/lists.py", "len(items) == 1", "len(items) == 2"), editable(".venv", "freezegun", "pytest-cov"),
+            ignore=("src/humanize/_version.py",)),
+    Project("pluggy", "a venv that ignores itself, generated _version.py", "pypi:pluggy==1.5.0",
+            ("src/pluggy/_hooks.py", "self.argnames = ", "self.argnames = () and "), ignoring_itself(),
+            ignore=("src/pluggy/_version.py",)),
+    Project("markupsafe", "compiled extension", "pypi:markupsafe==3.0.2",
+            ("src/markupsafe/__init__.py", "return self.__class__(super().__mul__(n))", "return self.__class__(super().__mul__(n + 1))"),
+            compiled, ignore=("*.so", "build/")),
+    Project("itsdangerous", "an environment outside the repository", "pypi:itsdangerous==2.2.0",
+            ("src/itsdangerous/encoding.py", 'return string.rstrip(b"=")', "return string"), outside("freezegun")),
+    Project("more-itertools", "no environment, unittest", "pypi:more-itertools==10.5.0",
+            ("more_itertools/recipes.py", "return list(islice(iterable, n))", "return list(islice(iterable, n + 1))"), plain),
+    Project("pyrsistent", "*_test.py", "pypi:pyrsistent==0.20.0",
+            ("pyrsistent/_plist.py", "return self._list[0]" , "return self._list[1]"),
+            editable(".venv", "hypothesis")),
+    Project("wcwidth", "subfolder of a monorepo", "pypi:wcwidth==0.2.13",
+            ("wcwidth/wcwidth.py", "return 0", "return 1"), editable(".venv"), sub="packages/wcwidth"),
+    Project("minimist", "JavaScript with node_modules", "npm:minimist@1.2.8",
+            ("index.js", "if (!opts) { opts = {}; }", "opts = {};"), node("tape@5", "nyc", "eslint@8", "@ljharb/eslint-config@21", "aud", "npmignore", "safe-publish-latest", "in-publish", "auto-changelog")),
+    Project("humanize-net", "a test that needs the network", "pypi:humanize==4.11.0",
+            ("src/humanize/lists.py", "len(items) == 1", "len(items) == 2"), networked, ignore=("src/humanize/_version.py",)),
+)  # fmt: skip
+
+
+# ---- making a project -----------------------------------------------------------------------------------
+
+
+def fetch(source: str) -> Path:
+    """The archive, from the cache or the registry."""
+    kind, _, name = source.partition(":")
+    cache = WORK / "archives" / name.replace("/", "-")
+    cache.mkdir(parents=True, exist_ok=True)
+    if not any(cache.iterdir()):
+        pip = (
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "-d",
+            ".",
+            name,
+        )
+        sh(*(pip if kind == "pypi" else ("npm", "pack", name)), cwd=cache, env=dict(os.environ))
+    return next(cache.iterdir())
+
+
+def make(project: Project, env: dict[str, str]) -> tuple[Place, str]:
+    """The project in its shape with the bug committed, and the right text of the file."""
+    repo = WORK / "projects" / project.name
+    shutil.rmtree(repo.parent / f"{repo.name}-env", ignore_errors=True)
+    shutil.rmtree(repo, ignore_errors=True)
+    folder = repo / project.sub
+    unpacked = WORK / "unpacked"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    with tarfile.open(fetch(project.source)) as archive:
+        archive.extractall(unpacked, filter="data")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(next(unpacked.iterdir()), folder)
+    ignored = ("__pycache__/", "*.egg-info/", ".venv/", "node_modules/", ".pytest_cache/", *project.ignore)
+    (repo / ".gitignore").write_text("\n".join(ignored) + "\n")
+    sh("git", "init", "-q", ".", cwd=repo, env=env)
+    place = project.ready(_committed(Place(repo, folder, env), "Base"))
+    name, good, bad = project.bug
+    file = folder / name
+    right = file.read_text()
+    if good not in right:
+        raise SystemExit(f"{project.name}: '{good}' is not in {name}")
+    file.write_text(right.replace(good, bad, 1))
+    return _committed(place, "A small change"), right
+
+
+def _committed(place: Place, subject: str) -> Place:
+    sh("git", "add", "-A", cwd=place.repo, env=place.env)
+    sh("git", *GIT, "commit", "-qm", subject, cwd=place.repo, env=place.env)
+    return place
+
+
+# ---- the first hour -------------------------------------------------------------------------------------
+
+
+def run(project: Project, env: dict[str, str]) -> dict[str, Any]:
+    place, right = make(project, env)
+    began = time.monotonic()
+    started = sh(FLYBALL, "init", "--json", cwd=place.folder, env=place.env, may_fail=True)
+    if started.returncode:
+        return {"result": "init failed", "says": started.stderr.strip()[-200:], "s": time.monotonic() - began}
+    facts = json.loads(started.stdout)
+    cured = _follow(facts, place)
+    script = WORK / f"{project.name}.json"
+    write = {str((place.folder / project.bug[0]).relative_to(place.repo)): right}
+    turns = {"coder": [{"write": write, "say": "Put it right."}], "critic": [{"outcome": "accepted"}]}
+    script.write_text(json.dumps({"roles": turns}))
+    again = (
+        {name: value for name, value in place.env.items() if name != "VIRTUAL_ENV"} if cured else place.env
+    )
+    done = sh(FLYBALL, "run", "Make the tests pass", "--agent", f"script:{script}", "--json", "--no-wait",
+              cwd=place.folder, env=again, may_fail=True)  # fmt: skip
+    summary = json.loads(done.stdout or "{}")
+    return {
+        "result": (summary.get("stop_reason") or {}).get("code", done.stderr.strip()[-200:]),
+        "certificate": bool(summary.get("certificate")),
+        "says": " ".join(facts["advice"]),
+        "proof": (facts["tests"] or ["none"])[0],
+        "share": ", ".join(facts["share"]),
+        "s": time.monotonic() - began,
+    }
+
+
+def _follow(facts: dict[str, Any], place: Place) -> bool:
+    """Do what init advised, where it can be done without thinking."""
+    advice = " ".join(facts["advice"])
+    if 'set network.proof = "all"' not in advice:
+        return False
+    file = Path(facts["file"])
+    file.write_text(file.read_text().replace("[guard]\n", '[guard]\nnetwork.proof = "all"\n', 1))
+    sh(FLYBALL, "trust", "--yes", cwd=place.folder, env=place.env, may_fail=True)
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="only these projects")
+    wanted = parser.parse_args().names
+    env = {**os.environ, "XDG_STATE_HOME": str(WORK / "state"), "SETUPTOOLS_SCM_PRETEND_VERSION": "1.0"}
+    env.pop("VIRTUAL_ENV", None)
+    rows = [(p, run(p, env)) for p in PROJECTS if not wanted or p.name in wanted]
+    for project, row in rows:
+        good = "certified" if row.get("certificate") and row["result"] == "completed" else row["result"]
+        print(f"{project.name:<15} {good:<22} {row['s']:5.1f} s  {project.shape}")
+        for key in ("proof", "share", "says"):
+            if row.get(key):
+                print(f"{'':<15} {key}: {row[key]}")
+    certified = sum(row["result"] == "completed" for _, row in rows)
+    print(f"{certified} of {len(rows)} ended certified")
+    return int(certified < len(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
