@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from flyball.acts.run_files import RunFiles
-from flyball.agents.adapter import AgentResult
+from flyball.agents.adapter import AgentResult, Ask
 from flyball.agents.hooks import action_log, cli_settings
 from flyball.agents.hooks import brief as briefs
 from flyball.agents.hooks.brief import Brief
@@ -27,8 +27,12 @@ UNHEARD = (
 )
 
 
-def brief(run_files: RunFiles, run: Run, role: str, work: Workspace, home: Path, folder: Path) -> Path:
-    """Write down what the hooks of this act go by; the folder, to be shown to the agent read-only."""
+def brief(
+    run_files: RunFiles, run: Run, act: e.Act, work: Workspace, home: Path, folder: Path
+) -> tuple[Path, tuple[str, ...]]:
+    """Write down what the hooks of this act go by.
+
+    The folder, to be shown to the agent read-only, and the options that tell Codex of it."""
     place = folder / briefs.FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
     mounted = run_files.mounted(run)  # in bubblewrap, which has a PID namespace too
@@ -38,15 +42,17 @@ def brief(run_files: RunFiles, run: Run, role: str, work: Workspace, home: Path,
         policy=run_files.policy(run),
         state_dirs=(str(run_files.state_dir),),
         network="all" if run.settings.network_agent == "model" else run.settings.network_agent,
-        read_only=role in READ_ONLY_ROLES,
+        read_only=act.do.partition(":")[2] in READ_ONLY_ROLES,
         confined=mounted,
         sandbox=run_files.sandbox_of(run).kind,
+        defers=act.agent == "claude",
         late=str(home / f".flyball-late-{folder.name}.jsonl"),
         imports=briefs.imports(),
     )
-    cli_settings.write(place, place / briefs.NAME, briefs.write(place, told))
+    sha256 = briefs.write(place, told)
+    cli_settings.write(place, place / briefs.NAME, sha256)
     (folder / PINNED).write_text(_digest(place))
-    return place
+    return place, cli_settings.codex_options(place / cli_settings.PROGRAM.name, place / briefs.NAME, sha256)
 
 
 def tampered(folder: Path) -> str:
@@ -68,16 +74,20 @@ def _digest(place: Path) -> str:
 @contextlib.contextmanager
 def attended(
     folder: Path, run: Run, work: Workspace, show: Callable[[str], None], alarm: Callable[[], None]
-) -> Generator[None]:
-    """While this is open, the act's hooks have a driver. An act without hooks needs none."""
+) -> Generator[Ask | None]:
+    """While this is open, the act's hooks have a driver. An act without hooks needs none.
+
+    What is given asks the same driver about calls that an agent asks about over its protocol."""
     place = folder / briefs.FOLDER
     if not (place / briefs.NAME).exists():
-        yield
+        yield None
         return
     from flyball.agents.hooks.server import HookServer
 
-    with HookServer(place, action_log.Record(folder), work.checkout, run.evidence.grants, show, alarm):
-        yield
+    with HookServer(
+        place, action_log.Record(folder), work.checkout, run.evidence.grants, show, alarm
+    ) as server:
+        yield server.ask
 
 
 def alarming(folder: Path) -> e.Action | None:
@@ -86,16 +96,18 @@ def alarming(folder: Path) -> e.Action | None:
     return action_log.read(folder, told.late).refused_by(told.policy.commands.critical) if told else None
 
 
-def witnessed(heard: AgentResult, folder: Path) -> AgentResult:
-    """What the agent left, and what its hooks saw. A hooked agent of which no hook was heard has failed."""
+def witnessed(heard: AgentResult, folder: Path, agent: str) -> AgentResult:
+    """What the agent left, and what its hooks saw. A hooked agent of which no hook was heard has failed.
+
+    Over ACP it is the protocol itself that asks, and an agent that changes nothing asks nothing."""
     told = _told(folder)
     if told is None:
         return heard
     seen = action_log.read(folder, told.late)
     heard = replace(heard, actions=seen.actions)
-    if not seen.spoke and heard.verdict == "ok":
+    if not seen.spoke and heard.verdict == "ok" and not agent.startswith("acp:"):
         return replace(heard, verdict="unknown", error=UNHEARD)
-    if seen.wanted and heard.verdict == "ok":
+    if seen.wanted and heard.verdict in ("ok", "needs_approval"):
         wanted, asked = (str(seen.wanted.get(name, "")) for name in ("fingerprint", "question"))
         return replace(heard, verdict="needs_approval", error=asked, wanted=wanted)
     return heard

@@ -17,17 +17,20 @@ from msgspec.structs import replace
 from flyball.acts import tool_hooks
 from flyball.acts.access import access_of
 from flyball.acts.confined import interruption, scrub
+from flyball.acts.dialogue import Dialogue
+from flyball.acts.live_stream import Live
 from flyball.acts.prompt import prompt
 from flyball.acts.run_files import RunFiles, share_links
 from flyball.agents import process
-from flyball.agents.adapter import Adapter, AgentResult, Call, TurnRequest
+from flyball.agents.adapter import Adapter, AgentResult, Ask, Talks, TurnRequest, refuse_all
 from flyball.agents.registry import adapter as find_adapter
+from flyball.agents.totals import charged
 from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.judgement import judgement
 from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.core.run import Run
-from flyball.core.turns import call_limits, claimable
+from flyball.core.turns import claimable
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.policy import Policy, policy_hash
@@ -38,50 +41,14 @@ from flyball.reading import calls as watching
 from flyball.reading import signals
 from flyball.reading.fingerprint import error_fingerprint, message_fingerprint
 from flyball.reading.indicators import named
-from flyball.reading.terminal import whole, whole_text
+from flyball.reading.terminal import whole_text
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
 
 TEXT_MOST = 1 << 20
 TEXTS_MOST = 2_000  # files read whole; beyond it their lines are judged, and their number asks by itself
 MESSAGE_MOST = 20_000
-LINE_MOST = 1 << 20  # what is longer is no tool call
-
-
-class Live:
-    """Watches a stream as it comes: shows what the agent does, and halts one that goes in circles (CTO-9)."""
-
-    def __init__(
-        self,
-        adapter: Adapter,
-        stop: process.Stop,
-        show: Callable[[str], None],
-        limits: watching.CallLimits,
-    ) -> None:
-        self.adapter, self.stop, self.show, self.limits = adapter, stop, show, limits
-        self.rest, self.watch = b"", watching.CallWatch()
-        self.fired: watching.Fired | None = None
-
-    def __call__(self, data: bytes) -> None:
-        *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0], self.rest = self.rest + lines[0], b""
-        self.rest = (self.rest + rest)[:LINE_MOST]
-        for line in lines:
-            call = self.adapter.doing(line.decode("utf-8", "replace"))
-            if call:
-                self.observe(call)
-
-    def observe(self, call: Call) -> None:
-        self.show(whole(f"{call.tool} {call.input}"[:200]))
-        seen = watching.Call(
-            tool=call.tool, input=call.input, result=call.result, error=call.error, writes=call.writes
-        )
-        self.watch = watching.observe(self.watch, seen)
-        fired = watching.fired(self.watch, self.limits)
-        if fired is not None and fired.level == "halt" and self.fired is None:
-            self.fired = fired
-            self.stop.set(now=True)
+SESSIONS = "sessions.json"  # what each session had used, beside the run's other files
 
 
 def take_turn(
@@ -90,35 +57,52 @@ def take_turn(
     work = run_files.workspace(run)
     agent = find_adapter(act.agent)
     folder = run_files.act_folder(act.key)
-    live = Live(agent, stop, show, call_limits(run))
-    if process.look(folder) == "unclaimed":
+    live = Live(agent, run, stop, show)
+    begins = process.look(folder) == "unclaimed"
+    if begins:
         process.begin(folder, _spec(run_files, run, act, agent, work, folder))
     if tool_hooks.alarming(folder):  # and the driver before us did not live to end it
         stop.set(now=True)
-    with tool_hooks.attended(folder, run, work, show, alarm=lambda: stop.set(now=True)):
-        ended = process.attend(folder, on_output=live, stop=stop)
+    with tool_hooks.attended(folder, run, work, show, alarm=lambda: stop.set(now=True)) as ask:
+        ended = _attended(live, folder, _request(run_files, run, act, agent, work, folder), begins, ask)
     alarming = tool_hooks.alarming(folder)
-    halted = live.fired is not None and ended.reason == "stopped"
-    if interruption(ended) and not halted and not alarming:
+    over = (live.ending and ended.reason == "stopped") or (live.dialogue is not None and live.dialogue.closed)
+    if interruption(ended) and not over and not alarming:
         scrub(folder)
-        return _interrupted(work, act, folder, ended)
+        return _interrupted(work, act, folder, ended, agent)
     run_files.never_began(folder, ended)
-    heard = whole_text(tool_hooks.witnessed(_heard(agent, folder, ended), folder))
-    heard = _halted(heard, live) if live.fired else heard
+    heard = charged(run_files.run_dir(run).path / SESSIONS, act.key, _heard(agent, folder, ended))
+    heard = whole_text(tool_hooks.witnessed(heard, folder, act.agent))
+    heard = _ended_early(heard, live) if live.ending else _resumable(heard)
     done = _judged(run_files, run, act, work, folder, heard, live, ended, alarming)
     scrub(folder)
     return done
 
 
-def _spec(
+def _attended(live: Live, folder: Path, request: TurnRequest, begins: bool, ask: Ask | None) -> process.Exit:
+    """A conversation that another driver began cannot be taken up: its agent is ended, and its session resumed."""
+    agent = live.agent
+    if isinstance(agent, Talks):
+        if not begins:
+            process.end(folder)
+        else:
+            live.dialogue = Dialogue(folder, agent.converse(request, ask or refuse_all))
+            live.dialogue.open()
+    try:
+        return process.attend(folder, on_output=live, stop=live.stop)
+    finally:
+        if live.dialogue:
+            live.dialogue.close()
+
+
+def _request(
     run_files: RunFiles, run: Run, act: e.Act, agent: Adapter, work: Workspace, folder: Path
-) -> process.Spec:
-    role = act.do.partition(":")[2]
-    home = run_files.home(run, f"agent-{role}")
+) -> TurnRequest:
+    role, asked = act.do.partition(":")[2], folder / "prompt"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    asked = folder / "prompt"
-    asked.write_text(prompt(run, act, run_files.instructions(run, role)), encoding="utf-8")
-    request = TurnRequest(
+    if not asked.exists():
+        asked.write_text(prompt(run, act, run_files.instructions(run, role)), encoding="utf-8")
+    return TurnRequest(
         prompt=asked.read_text("utf-8"),
         prompt_file=asked,
         role=role,
@@ -128,10 +112,25 @@ def _spec(
         resume=act.resume,
         proof=run.settings.proof,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
-        hooks=folder / tool_hooks.briefs.FOLDER,
+        hooks=folder / tool_hooks.briefs.FOLDER if agent.hooked else None,
+        key=act.key,
+        cwd=str(work.repo_root if run_files.mounted(run) else work.checkout),
+        confined=run_files.confined(run),
+        read_only=role in READ_ONLY_ROLES,
     )
+
+
+def _spec(
+    run_files: RunFiles, run: Run, act: e.Act, agent: Adapter, work: Workspace, folder: Path
+) -> process.Spec:
+    role = act.do.partition(":")[2]
+    home = run_files.home(run, f"agent-{role}")
+    request = _request(run_files, run, act, agent, work, folder)
+    briefed = ()
+    if agent.hooked:
+        place, options = tool_hooks.brief(run_files, run, act, work, home, folder)
+        briefed, request = (str(place),), replace(request, hook_options=options)
     launch = agent.launch(request)
-    briefed = (str(tool_hooks.brief(run_files, run, role, work, home, folder)),) if launch.hooked else ()
     lent = access_of(run_files, run, act.agent, home, launch.env)
     own = {"FLYBALL_TURN": str(act.turn), "FLYBALL_ROLE": role}
     env = {**run_files.env(run, home), **lent.env, **own, **launch.env}
@@ -155,6 +154,7 @@ def _spec(
         env=env,
         stdin_file=launch.stdin_file,
         login=lent.login,
+        stdin_held=launch.talks,
         status=run_files.confined(run),
         processes=run.settings.processes,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
@@ -176,10 +176,12 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _interrupted(work: Workspace, act: e.Act, folder: Path, ended: process.Exit) -> Interrupted:
+def _interrupted(
+    work: Workspace, act: e.Act, folder: Path, ended: process.Exit, agent: Adapter
+) -> Interrupted:
     tree = left_tree(work, folder)
     kept = work.keep(tree, f"interrupted/{act.key}") if tree != act.tree else ""
-    return Interrupted(act.key, interruption(ended), kept)
+    return Interrupted(act.key, interruption(ended), kept, session=_heard(agent, folder, ended).session)
 
 
 def left_tree(work: Workspace, folder: Path) -> str:
@@ -190,8 +192,16 @@ def left_tree(work: Workspace, folder: Path) -> str:
     return note.read_text()
 
 
-def _halted(heard: AgentResult, live: Live) -> AgentResult:
-    return replace(heard, verdict="ok") if heard.verdict in ("killed", "unknown") else heard
+def _ended_early(heard: AgentResult, live: Live) -> AgentResult:
+    """Ended by us: what it did counts, and what it did not come to say is no failure of its own."""
+    if heard.verdict not in ("killed", "unknown", "ok"):
+        return heard
+    return replace(heard, verdict="turn_limit" if live.over_budget else "ok", error=live.over_budget)
+
+
+def _resumable(heard: AgentResult) -> AgentResult:
+    """A session that is gone is like one that is full: the agent goes on in a fresh one, told what was done."""
+    return replace(heard, verdict="context") if heard.lost_session and heard.verdict == "unknown" else heard
 
 
 # ---- judging what it left ------------------------------------------------------------------------------------
@@ -349,7 +359,8 @@ def _turn(run: Run, act: e.Act, heard: AgentResult, live: Live, ended: process.E
         claim=_redacted(claim(run, act.do.partition(":")[2], heard)),
         reset_at=reset_at,
         plan_percent=heard.plan_percent,
-        plan_reset_at=now + heard.plan_reset_in_us if heard.plan_reset_in_us is not None else 0,
+        plan_reset_at=heard.plan_reset_at
+        or (now + (heard.plan_reset_in_us or 0)) * bool(heard.plan_reset_in_us),
         error=redact(error if heard.verdict == "ok" else heard.error)[-2000:],
         fingerprint=error_fingerprint(error) if error else "",
         said=message_fingerprint(heard.message),

@@ -5,8 +5,9 @@ An adapter never decides. It says what the agent said; exit 0 alone is never tru
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -26,7 +27,12 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     resume: bool = False
     proof: tuple[str, ...] = ()  # the commands that will prove the tree
     wall_s: float | None = None  # how long the turn may take
-    hooks: Path | None = None  # where the hooks' configurations will stand (hook/settings.py)
+    hooks: Path | None = None  # where the hooks' configurations stand (hooks/cli_settings.py)
+    hook_options: tuple[str, ...] = ()  # the same for Codex, which takes them on its command line
+    key: str = ""  # of the act: no other turn has it
+    cwd: str = ""  # the checkout, as the agent sees it
+    confined: bool = False  # Flyball's own sandbox is around it
+    read_only: bool = False
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -36,7 +42,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     stdin_file: str | None = None
     reads: tuple[str, ...] = ()  # files outside the checkout that it must see
-    hooked: bool = False  # it was told to ask the guard through hooks; one that never does has failed
+    talks: bool = False  # its protocol speaks on its standard input, which the driver holds (see Talks)
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -75,6 +81,11 @@ class AgentResult(Struct, frozen=True, kw_only=True):
 
 
 class Adapter(Protocol):
+    @property
+    def hooked(self) -> bool:
+        """It asks the guard about its tool calls; a turn in which it never did has failed."""
+        ...
+
     def missing(self) -> str:
         """Why it cannot be used at all (not installed, unreadable script), as a sentence; "" if it can."""
         ...
@@ -86,6 +97,47 @@ class Adapter(Protocol):
     def doing(self, line: str) -> Call | None:
         """A line of its stream as a tool call, for those who watch."""
         ...
+
+    def spent(self) -> tuple[Usage, str]:
+        """Tokens of the turn so far, as far as its stream tells, and the model that used them."""
+        ...
+
+
+class Answer(Struct, frozen=True):
+    """The guard's word on a tool call that is asked about over the agent's protocol."""
+
+    allowed: bool
+    why: str = ""
+
+
+Ask = Callable[[str, dict[str, Any], str], Answer]  # tool, input, the agent's name for the call
+
+
+def refuse_all(tool: str, given: dict[str, Any], call: str) -> Answer:
+    return Answer(False, "Flyball cannot check this call.")
+
+
+class Conversation(Protocol):
+    """The driver's side of a protocol on the agent's standard input and output, a line at a time."""
+
+    done: bool  # the turn has ended: standard input is to be closed
+
+    def opening(self) -> list[dict[str, Any]]: ...
+
+    def reply(self, line: str) -> list[dict[str, Any]]:
+        """What to say to this line of the agent's."""
+        ...
+
+    def interrupt(self) -> list[dict[str, Any]]:
+        """What ends the turn early, in an orderly way."""
+        ...
+
+
+@runtime_checkable
+class Talks(Protocol):
+    """An adapter whose agent is spoken with while it works."""
+
+    def converse(self, request: TurnRequest, ask: Ask) -> Conversation: ...
 
 
 def ended_badly(exit: Exit) -> str:  # noqa: A002

@@ -16,10 +16,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from flyball.agents.adapter import AgentResult, Call, Launch, TurnRequest
-from flyball.agents.outcome import call_of, read_result
-from flyball.agents.process import Exit
-from flyball.reading.streams import Transcript
+from flyball.agents.adapter import Launch, TurnRequest
+from flyball.agents.stream_agent import StreamAgent
 
 
 def _filled(command: str, names: Sequence[str]) -> str:
@@ -43,10 +41,16 @@ def _filled(command: str, names: Sequence[str]) -> str:
     return "".join(out)
 
 
-class CommandAgent:
+class CommandAgent(StreamAgent):
     def __init__(self, command: str) -> None:
+        super().__init__()
         self.command = command
-        self.transcript = Transcript()
+        words = self._words()
+        self.name = Path(words[0]).name if words else ""
+
+    @property
+    def hooked(self) -> bool:
+        return "{hooks}" in self.command
 
     def missing(self) -> str:
         words = self._words()
@@ -78,13 +82,4 @@ class CommandAgent:
             argv=("/bin/sh", "-c", line),
             stdin_file=None if silent else str(request.prompt_file),
             reads=(str(request.prompt_file),),
-            hooked="hooks" in named and request.hooks is not None,
         )
-
-    def doing(self, line: str) -> Call | None:
-        call = self.transcript.take(line)
-        return call_of(call) if call else None
-
-    def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
-        words = self._words()
-        return read_result(Path(words[0]).name if words else "", out, err, exit)

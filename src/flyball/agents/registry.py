@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flyball.agents.adapter import Adapter
-from flyball.errors import AgentMissing, NotFound
+from flyball.errors import NotFound
 
 
 def adapter(agent: str) -> Adapter:
@@ -21,10 +21,18 @@ def adapter(agent: str) -> Adapter:
         from flyball.agents.mechanic import MechanicAgent
 
         return MechanicAgent()
-    if kind in ("claude", "codex", "acp"):
-        raise AgentMissing(
-            f"The agent '{kind}' cannot be used in this version. Use mechanic, script:FILE or command:COMMAND."
-        )
+    if agent == "claude":
+        from flyball.agents.claude import ClaudeAgent
+
+        return ClaudeAgent()
+    if agent == "codex":
+        from flyball.agents.codex import CodexAgent
+
+        return CodexAgent()
+    if kind == "acp":
+        from flyball.agents.acp import AcpAgent
+
+        return AcpAgent(rest)
     raise NotFound(
         f"There is no agent '{agent}'. Agents: claude, codex, acp:…, command:…, script:FILE, mechanic."
     )

@@ -16,6 +16,8 @@ WRITERS = ("write", "edit", "delete", "bash")
 
 
 class ScriptAgent:
+    hooked = False
+
     def __init__(self, file: str) -> None:
         self.file = Path(file)
 
@@ -43,6 +45,9 @@ class ScriptAgent:
     def doing(self, line: str) -> Call | None:
         row = _row(line)
         return _call(row) if row.get("type") == "action" else None
+
+    def spent(self) -> tuple[Usage, str]:
+        return Usage(), ""
 
     def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
         rows = [_row(line) for line in out.splitlines()]

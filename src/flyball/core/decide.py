@@ -59,6 +59,7 @@ class Interrupted(Struct, frozen=True):
     reason: str
     kept: str = ""
     gone: bool = False
+    session: str = ""  # the agent's, to be resumed
 
 
 # ---- what is due -----------------------------------------------------------------------------------------

@@ -318,6 +318,7 @@ class ActInterrupted(Event, frozen=True, kw_only=True):
     reason: str
     kept: str = ""
     gone: bool = False  # what acts stand on is not there: none is begun until a person says so
+    session: str = ""  # the agent's, to be resumed
 
 
 class Ruled(Event, frozen=True, kw_only=True):

@@ -210,7 +210,8 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
     tries = replace(tries, interruptions=tries.interruptions + crashed, gone=event.gone, reason=event.reason)
     if act is not None and act.do.startswith("agent:"):
         note = f"Your last turn was interrupted ({event.reason}) and its changes were undone. Start it again."
-        talk = replace(talk, notes=(*act.told, *talk.notes, note))
+        sessions = {**talk.sessions, tally.played_key(act): event.session} if event.session else talk.sessions
+        talk = replace(talk, notes=(*act.told, *talk.notes, note), sessions=sessions)
         steps = agenda.put(steps, Restore(act.tree, "putback"))
     if run.status == "ended":  # who wants it to land orders it again
         steps = agenda.without(steps, Land)

@@ -271,7 +271,12 @@ class Supervisor:
             now = self.clock.now()
             if isinstance(news, Interrupted):
                 fact = e.ActInterrupted(
-                    at=now, key=news.key, reason=news.reason, kept=news.kept, gone=news.gone
+                    at=now,
+                    key=news.key,
+                    reason=news.reason,
+                    kept=news.kept,
+                    gone=news.gone,
+                    session=news.session,
                 )
                 batch.add(run_id, [fact])
             else:

@@ -28,6 +28,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     read_only: bool = False
     confined: bool = False  # in a PID namespace of its own, where the driver is a stranger without a number
     sandbox: str = "none"  # bwrap, landlock or none: commands are judged by where they run (EVID-6)
+    defers: bool = False  # what a person must be asked about ends the turn, and the agent keeps the call
     late: str = ""  # where a ruling is noted that nobody was there to write down
     imports: tuple[str, ...] = ()  # where the guard's code is found
 

@@ -14,10 +14,14 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-Agent = Literal["claude", "codex", "gemini"]
+Agent = Literal["claude", "codex", "gemini", "acp"]
 Moment = Literal["pre", "post", "note"]
 
-AGENTS: tuple[Agent, ...] = ("claude", "codex", "gemini")
+AGENTS: tuple[Agent, ...] = (
+    "claude",
+    "codex",
+    "gemini",
+)  # whose hooks send payloads; "acp" asks over its protocol
 PRE = ("PreToolUse", "PermissionRequest", "BeforeTool")
 POST = ("PostToolUse", "PostToolUseFailure", "AfterTool")
 REFUSED = 2
@@ -60,7 +64,7 @@ class Reply(Struct, frozen=True):
 
 def read(data: bytes, agent: str, moment: str) -> HookCall:
     """The payload as a HookCall; BadPayload if that agent cannot send it at that moment."""
-    if agent not in AGENTS:
+    if agent not in (*AGENTS, "acp"):
         raise BadPayload(f"unknown agent '{agent}'")
     row = _row(data)
     event = str(row.get("hook_event_name", ""))
@@ -117,7 +121,13 @@ def allow(word: HookCall) -> Reply:
     """Allow, in the form that this CLI expects. Codex takes an empty answer as yes."""
     if word.agent == "claude":
         return Reply(0, json.dumps(_claude_yes(word)) + "\n")
-    return Reply(0, '{"decision": "allow"}\n' if word.agent == "gemini" else "")
+    return Reply(0, "" if word.agent == "codex" else '{"decision": "allow"}\n')
+
+
+def defer(word: HookCall) -> Reply:
+    """Claude Code ends its process and keeps the call; resumed, it asks about the same call again."""
+    said = {"hookEventName": word.event, "permissionDecision": "defer"}
+    return Reply(0, json.dumps({"hookSpecificOutput": said}) + "\n")
 
 
 def _claude_yes(word: HookCall) -> dict[str, Any]:

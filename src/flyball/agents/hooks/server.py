@@ -12,6 +12,7 @@ Laws:
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import struct
@@ -19,10 +20,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from flyball.agents.adapter import Answer
 from flyball.agents.hooks.action_log import Record, shortened
 from flyball.agents.hooks.brief import NAME, Brief, parse
-from flyball.agents.hooks.payload import BadPayload, HookCall, Reply, allow, read, refuse
+from flyball.agents.hooks.payload import BadPayload, HookCall, Reply, allow, defer, read, refuse
 from flyball.agents.hooks.question import question
 from flyball.agents.hooks.real_paths import real
 from flyball.agents.hooks.tool_calls import GRANTED, fingerprint, is_critical, judge
@@ -116,6 +119,13 @@ class HookServer:
             return Reply()
         return self._ruled(word)
 
+    def ask(self, tool: str, given: dict[str, Any], call: str = "", cwd: str = "") -> Answer:
+        """The same for a call that is asked about over the agent's protocol."""
+        row = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": given, "tool_use_id": call}
+        payload = json.dumps({**row, "cwd": cwd or self.brief.workspace}).encode("utf-8", "replace")
+        reply = self.answer("pre", "acp", payload)
+        return Answer(reply.code == 0, reply.err.strip())
+
     def _unread(self, odd: BadPayload, moment: str) -> Reply:
         if moment != "pre":
             return Reply()
@@ -136,6 +146,8 @@ class HookServer:
             return allow(word)
         if self.alarm and is_critical(verdict, self.brief):
             self.alarm()
+        if verdict.verdict == "ask" and self.brief.defers and word.agent == "claude":
+            return defer(word)
         more = f" {ASKED}" if verdict.verdict == "ask" else ""
         return refuse(f"{verdict.reason} ({verdict.rule}).{more}")
 

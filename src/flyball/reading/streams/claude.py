@@ -13,6 +13,7 @@ from flyball.reading.streams.facts import Event, Facts, number, rows, summed, ta
 TYPES = frozenset({
     "system", "assistant", "user", "result", "rate_limit_event", "stream_event",
     "control_request", "control_response", "control_cancel_request", "tool_progress", "tool_use_summary", "keep_alive",
+    "command_lifecycle", "attachment",
 })  # fmt: skip
 ENDS = {
     "max_turns": "turn_limit", "error_max_turns": "turn_limit", "budget_exhausted": "budget_limit",

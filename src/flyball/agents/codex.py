@@ -1,0 +1,41 @@
+"""Codex, run once a turn with `exec --json`; its hooks, given on the command line, ask the guard.
+
+Inside Flyball's sandbox Codex's own is off (one would not start within the other); without one, Codex's is on.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+from flyball.agents.adapter import Launch, TurnRequest
+from flyball.agents.stream_agent import StreamAgent
+
+OPTIONS = (
+    *("--json", "--skip-git-repo-check", "--disable", "plugins", "--dangerously-bypass-hook-trust"),
+    *(
+        "-c",
+        "check_for_update_on_startup=false",
+        "-c",
+        "analytics.enabled=false",
+        "-c",
+        'otel.exporter="none"',
+    ),
+)
+
+
+class CodexAgent(StreamAgent):
+    name = "codex"
+    hooked = True
+
+    def missing(self) -> str:
+        if shutil.which("codex"):
+            return ""
+        return "Codex is not installed: there is no program 'codex'. Install it, or use another agent."
+
+    def launch(self, request: TurnRequest) -> Launch:
+        own = ("-s", "read-only" if request.read_only else "workspace-write")
+        sandbox = ("--dangerously-bypass-approvals-and-sandbox",) if request.confined else own
+        resume = ("resume", request.session) if request.resume else ()
+        argv = ("codex", "exec", *OPTIONS, *request.hook_options, *sandbox, *resume, "-")
+        prompt = str(request.prompt_file)
+        return Launch(argv=argv, stdin_file=prompt, reads=(prompt,))

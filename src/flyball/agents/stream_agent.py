@@ -1,0 +1,30 @@
+"""What all agents share that write a stream of JSON lines: how it is read, while it comes and at its end."""
+
+from __future__ import annotations
+
+from flyball.agents.adapter import AgentResult, Call
+from flyball.agents.outcome import call_of, read_result
+from flyball.agents.process import Exit
+from flyball.core.events import Usage
+from flyball.reading.streams import Transcript
+
+
+class StreamAgent:
+    """`name` is the program's, for words that only it uses."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self.transcript = Transcript()
+
+    def doing(self, line: str) -> Call | None:
+        call = self.transcript.take(line)
+        return call_of(call) if call else None
+
+    def spent(self) -> tuple[Usage, str]:
+        """Tokens of this turn so far, and the model that used them."""
+        facts = self.transcript.facts
+        return facts.usage, facts.model
+
+    def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
+        return read_result(self.name, out, err, exit)
