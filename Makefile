@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check bench simulate reach chaos redteam tamper fuzz selftest storage mutants firsthour docs recording lock clean
+.PHONY: help setup demo test again check agents bench simulate reach chaos redteam tamper fuzz selftest storage mutants firsthour docs recording lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -41,6 +41,16 @@ check: setup     ## lint, type check, house rules
 	@$(BIN)/ruff format --check src tests bench
 	@$(BIN)/basedpyright --level error
 	@$(BIN)/python -m pytest -n 0 tests/test_tidy.py
+
+agents: setup .agents/.ready  ## drive the real agent CLIs against a scripted model (ONLY=claude)
+	@$(BIN)/python -m pytest -n 2 --timeout 300 --real-agents $(if $(ONLY),-k $(ONLY)) tests/agents
+
+.agents/.ready: tests/agents/package.json
+	@echo "Installing Claude Code, Codex, Gemini CLI and opencode into .agents …"
+	@mkdir -p .agents && cp $< .agents/
+	@cd .agents && npm install --no-audit --no-fund --no-package-lock --ignore-scripts >npm.log 2>&1 \
+		&& npm rebuild @anthropic-ai/claude-code opencode-ai >>npm.log 2>&1 || { cat npm.log; exit 1; }
+	@touch $@
 
 bench: setup bench/.venv/.ready  ## measure speed, next to limits and other tools (QUICK=1)
 	@$(BIN)/python -m bench $(if $(QUICK),--quick)

@@ -104,7 +104,7 @@ def witnessed(heard: AgentResult, folder: Path, agent: str) -> AgentResult:
     if told is None:
         return heard
     seen = action_log.read(folder, told.late)
-    heard = replace(heard, actions=seen.actions)
+    heard = replace(heard, actions=seen.actions, model=heard.model or seen.model)
     if not seen.spoke and heard.verdict == "ok" and not agent.startswith("acp:"):
         return replace(heard, verdict="unknown", error=UNHEARD)
     if seen.wanted and heard.verdict in ("ok", "needs_approval"):

@@ -33,7 +33,7 @@ def summary(run: Run) -> dict[str, Any]:
         "end": run.end or None,
         "stop_reason": _reason(run),
         "turns": run.turns,
-        "cost_usd": run.spent.cost_uusd / 1_000_000,
+        "cost_usd": run.spent.cost_uusd / 1_000_000 if run.spent.cost_uusd or not run.spent.tokens else None,
         "tokens": run.spent.tokens,
         "tree": run.tree,
         "certificate": run.checkout.certificate or None,

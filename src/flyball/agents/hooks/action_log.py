@@ -40,8 +40,8 @@ class Record:
         self._add({**_row(word), **ruled, **({"question": question} if question else {})})
 
     def told(self, word: HookCall) -> None:
-        came = {"result": redact(word.result), "failed": word.failed, "session": word.session[:NAME_MOST]}
-        self._add({**_row(word), **came})
+        names = {"session": word.session[:NAME_MOST], "model": word.model[:NAME_MOST]}
+        self._add({**_row(word), **names, "result": redact(word.result), "failed": word.failed})
 
     def _add(self, row: dict[str, Any]) -> None:
         line = (json.dumps(row) + "\n").encode("utf-8", "replace")
@@ -72,6 +72,7 @@ class Seen:
 
     def __init__(self, rows: list[dict[str, Any]], late: list[dict[str, Any]]) -> None:
         self.spoke = bool(rows)  # a note in the agent's reach is no heartbeat
+        self.model = next((str(row["model"]) for row in rows if row.get("model")), "")
         pairs = _bounded([*_paired(rows, late=False), *_paired(late, late=True)])
         self.actions = tuple(_action(*pair) for pair in pairs)
         self.wanted = next((row for row in rows if row.get("verdict") == "ask"), None)

@@ -45,6 +45,7 @@ class HookCall(Struct, frozen=True, kw_only=True):
     call: str = ""  # the CLI's own name for the call, if it has one
     cwd: str = ""
     session: str = ""
+    model: str = ""  # where the CLI names it
     result: str = ""
     failed: bool = False
 
@@ -83,6 +84,7 @@ def read(data: bytes, agent: str, moment: str) -> HookCall:
         call=str(row.get("tool_use_id", "")),
         cwd=str(row.get("cwd", "")),
         session=str(row.get("session_id", "")),
+        model=str(row.get("model") or ""),
         result=_result(row),
         failed=event == "PostToolUseFailure" or _failed(row.get("tool_response")),
     )

@@ -16,6 +16,8 @@ ENDED = ("completed", "failed", "cancelled")
 def take(facts: Facts, event: Event) -> Call | None:
     result, params = table(event.get("result")), table(event.get("params"))
     facts.session = text(result.get("sessionId")) or text(params.get("sessionId")) or facts.session
+    if event.get("method") == "session/request_permission":
+        facts.part = ""
     if event.get("method") == "session/update":
         return _update(facts, table(params.get("update")))
     if "stopReason" in result:

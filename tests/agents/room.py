@@ -1,0 +1,155 @@
+"""A room for one real agent: its command line, a repository with a bug, a private home, and a scripted model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flyball.testing.model import ScriptedModel
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / ".agents" / "node_modules" / ".bin"
+BROKEN, FIXED = "def add(a, b):\n    return a - b\n", "def add(a, b):\n    return a + b\n"
+TEST = "from calc import add\n\nassert add(1, 2) == 3, f'{add(1, 2)} is not 3'\n"
+KEY = "sk-scripted-0000"
+DONE = """All done.
+
+## Loop Status
+
+**Task Status**: complete
+
+### Completion Indicators
+- [x] Task complete
+- [x] All tests passing
+
+### Exit Decision
+EXIT_SIGNAL: true
+"""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Vendor:
+    name: str
+    agent: str  # as `--agent` takes it
+    env: Callable[[str], dict[str, str]]  # of the model's address
+    files: Callable[[str], dict[str, str]] = lambda url: {}  # in the user's home
+    priced: bool = True  # the command line says or the model's name tells what it cost
+
+
+def _codex(url: str) -> dict[str, str]:
+    provider = f'base_url = "{url}/v1"\nwire_api = "responses"\nenv_key = "OPENAI_API_KEY"\n'
+    bounds = "request_max_retries = 1\nstream_max_retries = 1\nstream_idle_timeout_ms = 60000\n"
+    head = 'model = "gpt-5-codex"\nmodel_provider = "scripted"\n\n[model_providers.scripted]\nname = "scripted"\n'
+    return {".codex/config.toml": f"{head}{provider}{bounds}"}
+
+
+def _opencode(url: str) -> dict[str, str]:
+    options = {"baseURL": f"{url}/v1", "apiKey": KEY}
+    cost = {"input": 3, "output": 15, "cache_read": 0.3}
+    models = {"m1": {"name": "m1", "cost": cost, "limit": {"context": 200000, "output": 8000}}}
+    provider = {"npm": "@ai-sdk/openai-compatible", "name": "s", "options": options, "models": models}
+    config = {"provider": {"scripted": provider}, "model": "scripted/m1", "small_model": "scripted/m1"}
+    return {"OPENCODE_CONFIG_CONTENT": json.dumps({**config, "share": "disabled", "autoupdate": False})}
+
+
+def _gemini(_url: str) -> dict[str, str]:
+    auth = {"auth": {"selectedType": "gemini-api-key"}}
+    return {
+        ".gemini/settings.json": json.dumps({"security": auth, "privacy": {"usageStatisticsEnabled": False}})
+    }
+
+
+VENDORS = {
+    vendor.name: vendor
+    for vendor in (
+        Vendor("claude", "claude", lambda url: {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_MODEL": "claude-sonnet-4-5"}),
+        Vendor("codex", "codex", lambda url: {"OPENAI_API_KEY": KEY}, _codex, priced=False),
+        Vendor("gemini", "acp:gemini --acp -m gemini-2.5-flash",
+               lambda url: {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": KEY}, _gemini),
+        Vendor("opencode", "acp:opencode acp", _opencode),
+    )
+}  # fmt: skip
+
+
+class Room:
+    def __init__(self, folder: Path, vendor: Vendor, model: ScriptedModel) -> None:
+        self.folder, self.vendor, self.model = folder, vendor, model
+        self.repo, self.home, self.state = folder / "repo", folder / "home", folder / "state"
+        for name, text in vendor.files(model.url).items():
+            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / name).write_text(text)
+        self.home.mkdir(exist_ok=True)
+        path = f"{PROGRAMS}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.env = {
+            "PATH": path,
+            "LANG": "C.UTF-8",
+            "HOME": str(self.home),
+            "FLYBALL_STATE_DIR": str(self.state),
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            **vendor.env(model.url),
+        }
+        self._repo({"calc.py": BROKEN, "test_calc.py": TEST})
+
+    def _repo(self, files: Mapping[str, str]) -> None:
+        self.repo.mkdir()
+        for name, text in files.items():
+            (self.repo / name).write_text(text)
+        who = ("-c", "user.name=Ann", "-c", "user.email=ann@localhost")
+        for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-qm", "As it was")):
+            subprocess.run(["git", *words], cwd=self.repo, env=self.env, check=True)
+
+    def play(self, *steps: Json, **more: Any) -> None:
+        """What the model does from now on."""
+        self.model.load({"steps": list(steps), "usage": {"input": 1000, "output": 100}, **more})
+
+    def fb(self, *words: str, timeout: float = 150) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "flyball", *words]
+        streams: Json = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
+        return subprocess.run(command, cwd=self.repo, env=self.env, timeout=timeout, check=False, **streams)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "flyball", *words]
+        return subprocess.Popen(
+            command, cwd=self.repo, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+
+    def words(self, *more: str) -> tuple[str, ...]:
+        """`run` with this agent in one loop, proved by the test."""
+        proof = 'proof.commands=["python3 -S test_calc.py"]'
+        return ("run", "Repair add", "--machine", "loop", "--agent", self.vendor.agent, "--set", proof, *more, "--json", "--trust")  # fmt: skip
+
+    def run(self, *more: str, timeout: float = 150) -> Json:
+        done = self.fb(*self.words(*more), timeout=timeout)
+        assert done.stdout.strip(), done.stderr
+        return json.loads(done.stdout)
+
+    def show(self, run: str = "@last") -> Json:
+        return json.loads(self.fb("show", run, "--json").stdout)
+
+    def left(self) -> list[str]:
+        """Processes that are still there and belong to this room."""
+        found: list[str] = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                environ, line = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if f"FLYBALL_STATE_DIR={self.state}".encode() in environ or str(self.folder).encode() in line:
+                found.append(line.replace(b"\0", b" ").decode("utf-8", "replace")[:200])
+        return found
+
+    def empty(self, seconds: float = 8) -> list[str]:
+        """The same, after they have had time to leave."""
+        until = time.monotonic() + seconds
+        while (left := self.left()) and time.monotonic() < until:
+            time.sleep(0.2)
+        return left
