@@ -174,9 +174,7 @@ def _act_started(run: Run, event: e.ActStarted) -> Run:
     act, talk = event.act, run.talk
     delivers = act.do.startswith(("agent:", "run:"))  # what was noted is delivered, once
     if (delivers and talk.notes) or act.session:
-        key = tally.played_key(act)
-        sessions = {**talk.sessions, key: act.session} if act.session else talk.sessions
-        talk = replace(talk, notes=() if delivers else talk.notes, sessions=sessions)
+        talk = tally.in_session(replace(talk, notes=() if delivers else talk.notes), act, act.session)
     return replace(run, at=event.at, act=act, acts=run.acts + 1, child=act.child, talk=talk)
 
 
@@ -210,8 +208,7 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
     tries = replace(tries, interruptions=tries.interruptions + crashed, gone=event.gone, reason=event.reason)
     if act is not None and act.do.startswith("agent:"):
         note = f"Your last turn was interrupted ({event.reason}) and its changes were undone. Start it again."
-        sessions = {**talk.sessions, tally.played_key(act): event.session} if event.session else talk.sessions
-        talk = replace(talk, notes=(*act.told, *talk.notes, note), sessions=sessions)
+        talk = tally.in_session(replace(talk, notes=(*act.told, *talk.notes, note)), act, event.session)
         steps = agenda.put(steps, Restore(act.tree, "putback"))
     if run.status == "ended":  # who wants it to land orders it again
         steps = agenda.without(steps, Land)

@@ -13,7 +13,7 @@ from flyball.core import events as e
 from flyball.core.agenda import Baseline, Commit, Prepare, Prove, Restore, without
 from flyball.core.ledger import disputed, entered
 from flyball.core.machine import READ_ONLY_ROLES
-from flyball.core.parts import Checkout, Proof
+from flyball.core.parts import Checkout, Proof, Talk
 from flyball.core.settings import HOUR
 
 if TYPE_CHECKING:
@@ -198,6 +198,11 @@ def _progress(run: Run, role: str, turn: e.TurnEnded) -> Run:
 def played_key(act: e.Act) -> str:
     """Under which an agent's sessions and finished turns are kept."""
     return f"{act.agent}|{act.do.partition(':')[2]}"
+
+
+def in_session(talk: Talk, act: e.Act, session: str) -> Talk:
+    """The session, if it is known, is the one that this agent and role go on in."""
+    return replace(talk, sessions={**talk.sessions, played_key(act): session}) if session else talk
 
 
 # ---- proofs ----------------------------------------------------------------------------------------------
