@@ -73,16 +73,7 @@ def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
     )
     machine = loaded.table(loaded.machine)
     settings = loaded.settings(machine)
-    _check_breakpoints(machine, settings)
-    _check_nesting(loaded, machine, settings)
-    _check_agents(loaded, machine, settings)
-    policies_of(loaded).get(settings.policy)
-    _check_trust(app, loaded, repo, machine.name, request.trusted)
-    require(settings)
-    if machine.standing:
-        raise UserError(
-            f"'{machine.name}' is a standing machine: it waits for triggers. Use build, loop, review or task here."
-        )
+    _check(app, request, loaded, repo, machine, settings)
     run_id = new_id()
     pinned = _pin(app, run_id, loaded, repo)
     began = e.RunBegan(
@@ -103,6 +94,21 @@ def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
         environment=pinned_env.pinned(app.state_dir, repo.root, app.env),
     )
     return began, repo
+
+
+def _check(
+    app: App, request: RunRequest, loaded: Loaded, repo: Repo, machine: Machine, settings: Settings
+) -> None:
+    _check_breakpoints(machine, settings)
+    _check_nesting(loaded, machine, settings)
+    _check_agents(loaded, machine, settings)
+    policies_of(loaded).get(settings.policy)
+    _check_trust(app, loaded, repo, machine.name, request.trusted)
+    require(settings)
+    if machine.standing:
+        raise UserError(
+            f"'{machine.name}' is a standing machine: it waits for triggers. Use build, loop, review or task here."
+        )
 
 
 def _check_place(app: App, repo: Repo) -> None:

@@ -390,46 +390,24 @@ class JournalSuite:
         assert all(f.message.endswith(".") for f in found)
 
 
+SHARED = {"root": "a", "parent": "a", "state": "testing", "status": "waiting"}
+MANY: dict[str, dict[str, Any]] = {  # runs that differ in every column that is asked for
+    "a": {"root": "a", "repo": "/one", "machine": "task", "state": "done", "status": "ended"},
+    "b": {**SHARED, "repo": "/one", "machine": "build", "question": "q1", "failures": 1, "alert_at": 50},
+    "c": {**SHARED, "repo": "/two", "machine": "task", "failures": 2, "alert_at": 70},
+    "d": {
+        "root": "d",
+        "repo": "/one",
+        "machine": "task",
+        "state": "cto_intervention",
+        "question": "q2",
+        "failures": 3,
+    },
+    "e": {"root": "e", "repo": "/three", "machine": "loop"},
+}
+
+
 def _many(journal: Journal) -> None:
-    """Five runs that differ in every column that is asked for."""
-    begin(journal, "a", root="a", repo="/one", machine="task", state="done", status="ended", created_at=10)
-    begin(
-        journal,
-        "b",
-        root="a",
-        parent="a",
-        repo="/one",
-        machine="build",
-        state="testing",
-        status="waiting",
-        question="q1",
-        failures=1,
-        alert_at=50,
-        created_at=20,
-    )
-    begin(
-        journal,
-        "c",
-        root="a",
-        parent="a",
-        repo="/two",
-        machine="task",
-        state="testing",
-        status="waiting",
-        failures=2,
-        alert_at=70,
-        created_at=30,
-    )
-    begin(
-        journal,
-        "d",
-        root="d",
-        repo="/one",
-        machine="task",
-        state="cto_intervention",
-        status="running",
-        question="q2",
-        failures=3,
-        created_at=40,
-    )
-    begin(journal, "e", root="e", repo="/three", machine="loop", status="running", created_at=50)
+    for number, (run, columns) in enumerate(MANY.items(), 1):
+        row: dict[str, Any] = {"status": "running", **columns, "created_at": 10 * number}
+        begin(journal, run, **row)

@@ -98,11 +98,8 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
         case e.ActStarted():
             return replace(seen, answered=None, wanted=seen.wanted if event.act.do == "restore" else "")
         case e.ActFinished():
-            assert run.act is not None and truth is not None
-            seen = replace(seen, cut=seen.cut if isinstance(truth, e.Restored) else 0)
-            if isinstance(truth, e.TurnEnded):
-                seen = _spent(seen, truth.usage, event.took_us, premise)
-            return _finished(seen, run, run.act, _as_read(truth, event.result), premise)
+            assert truth is not None
+            return _finished(seen, run, event, truth, premise)
         case e.ActInterrupted():
             return _interrupted(seen, run, event.reason)
         case e.Ruled():
@@ -180,24 +177,29 @@ def _interrupted(seen: Witness, run: Run, reason: str) -> Witness:
 # ---- what came of an act ---------------------------------------------------------------------------------------
 
 
-def _finished(seen: Witness, run: Run, act: e.Act, truth: e.AnyResult, premise: Premise) -> Witness:
+def _finished(seen: Witness, run: Run, event: e.ActFinished, truth: e.AnyResult, premise: Premise) -> Witness:
+    act = run.act
+    assert act is not None
     own = act.do == run.here.do or act.why == "write"
-    seen = replace(seen, broke=seen.broke and not own)
-    match truth:
-        case e.TurnEnded():
+    cut = seen.cut if isinstance(truth, e.Restored) else 0
+    seen = replace(seen, cut=cut, broke=seen.broke and not own)
+    if isinstance(truth, e.TurnEnded):
+        seen = _spent(seen, truth.usage, event.took_us, premise)
+    match _as_read(truth, event.result):
+        case e.TurnEnded() as truth:
             return _turned(seen, run, act, truth, premise)
-        case e.ProofEnded():
+        case e.ProofEnded() as truth:
             return _proved(seen, run, act, truth)
-        case e.CommitEnded():
+        case e.CommitEnded() as truth:
             true = truth.outcome == "committed" and truth.tree == seen.checkout
             if act.do == "land":
                 return replace(seen, landed=seen.checkout if true and truth.landed else seen.landed)
             return replace(seen, committed=seen.checkout if true else seen.committed, disproved=not true)
-        case e.Prepared():
+        case e.Prepared() as truth:
             return replace(seen, checkout=truth.base_tree)
-        case e.Restored():
+        case e.Restored() as truth:
             return replace(seen, checkout=truth.tree, wanted="")
-        case e.ChildEnded():
+        case e.ChildEnded() as truth:
             below = replace(seen, checkout=truth.tree or seen.checkout, turned=act.key, judged="below")
             return below if truth.turns else replace(below, turns=_to_limit(seen.turns + 1, premise, "turns"))
         case e.CheckEnded():
