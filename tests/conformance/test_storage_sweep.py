@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flyball.journal.sqlite import SqliteJournal
-from flyball.lab.selftest.faulty_disk import FAULTS
+from flyball.lab.faulty_disk import FAULTS
 from flyball.lab.selftest.storage import Bench, Swept, points, sweep, together
 from flyball.lab.selftest.story import EVENTS, folded, story
 

@@ -176,14 +176,20 @@ class Turn(Struct, frozen=True):
         turn = e.TurnEnded(
             verdict=verdict, tree=tree, claim=claim, usage=self.usage, message="said", changed=changed, **more
         )
-        return Finished(key=self.act.key, result=turn, ruling=_ruling("allow", self.act.tree, tree))
+        return Finished(key=self.act.key, result=turn, ruling=ruling("allow", self.act.tree, tree))
 
     def ruled(self, verdict: str, rule: str, waivable: bool, base: Finished) -> Finished:
         """The guard refuses or asks: what it refuses is put back and kept."""
         turn, left = base.result, fresh(self.run)
         assert isinstance(turn, e.TurnEnded)
-        ruling = _ruling(verdict, self.act.tree, left, rule, waivable)
-        word = judgement(self.run, self.act, turn.verdict, ruling, left, changed=True)
+        word = judgement(
+            self.run,
+            self.act,
+            turn.verdict,
+            ruling(verdict, self.act.tree, left, rule, waivable),
+            left,
+            changed=True,
+        )
         result = replace(turn, tree=word.tree, changed=())  # it does not count yet
         return replace(base, result=result, ruling=word.ruling)
 
@@ -193,7 +199,7 @@ def fresh(run: Run) -> str:
     return f"t{run.id}{run.acts}"
 
 
-def _ruling(verdict: str, old: str, new: str, rule: str = "", waivable: bool = True) -> e.Ruling:
+def ruling(verdict: str, old: str, new: str, rule: str = "", waivable: bool = True) -> e.Ruling:
     return e.Ruling(
         verdict=verdict,
         rule=rule,
@@ -252,7 +258,7 @@ def _again(turn: Turn, best: e.Claim) -> Finished:
     """The very change that a person let stand: the shell leaves it."""
     ended = turn.ended(best)
     return replace(
-        ended, ruling=replace(_ruling("deny", "", turn.fresh, "radius"), diff=turn.run.evidence.waivers[-1])
+        ended, ruling=replace(ruling("deny", "", turn.fresh, "radius"), diff=turn.run.evidence.waivers[-1])
     )
 
 

@@ -19,6 +19,7 @@ from flyball.lab.prove.key import key
 from flyball.lab.prove.moves import Move, facts, moves
 from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness, first, saw
+from flyball.views.timeline import Timeline
 
 LARGEST = 200_000  # states; a machine that has more is not small enough to be explored
 
@@ -295,14 +296,14 @@ def _replayed(graph: Graph, path: list[Move]) -> list[Step]:
 
 
 def _line(run: Run, move: Move) -> tuple[Run, Step]:
-    said: list[e.AnyEvent] = []
+    words: list[str] = []
     try:
         for fact in facts(run, move):
-            said.append(fact)
+            words.append(brief(run, fact))
             run = runs.apply(run, fact)
     except Exception as problem:  # the breach itself
-        return run, Step(move.says, (*map(brief, said), f"({type(problem).__name__})"), run.state, run.status)
-    return run, Step(move.says, tuple(brief(fact) for fact in said), run.state, run.status)
+        words.append(f"({type(problem).__name__})")
+    return run, Step(move.says, tuple(words), run.state, run.status)
 
 
 def _round(graph: Graph, node: int, way: Iterable[int]) -> list[Step]:
@@ -320,24 +321,8 @@ def _leads(graph: Graph, run: Run, witness: Witness, move: Move, there: int) -> 
     return step is not None and graph.index.get(key(step[0], step[1], graph.premise)) == there
 
 
-def brief(fact: e.AnyEvent) -> str:
-    """A fact in a few words."""
-    match fact:
-        case e.Moved():
-            return f"{fact.source} → {fact.target} ({fact.outcome})"
-        case e.Stopped() | e.ChildStopped():
-            return f"{fact.status}: {fact.stop.code}"
-        case e.Ended():
-            return f"ended {fact.end}: {fact.stop.code}"
-        case e.Held():
-            return f"held '{fact.outcome}' until {fact.until}"
-        case e.Ruled():
-            return f"ruled {fact.ruling.verdict} {fact.ruling.rule}".rstrip()
-        case e.Answered():
-            return f"answered {fact.verb}"
-        case e.ActStarted():
-            return f"started {fact.act.do}"
-        case e.FailureCounted():
-            return f"failure {fact.count} in {fact.state}"
-        case _:
-            return e.kind(fact)
+def brief(run: Run, fact: e.AnyEvent) -> str:
+    """A fact in words; `run` is as it was before it."""
+    timeline = Timeline()
+    timeline.add(run)
+    return timeline.line(run.id, fact).text

@@ -400,6 +400,8 @@ def _replayed(graph: Graph, node: int) -> Step:
 
 
 def _step(happened: Happened) -> Step:
-    facts = [f"{name}: {brief(fact)}" for name, told in happened.facts.items() for fact in told]
+    facts = [
+        f"{name}: {brief(happened.family[0], fact)}" for name, told in happened.facts.items() for fact in told
+    ]
     state = " > ".join(run.state for run in happened.family)
     return Step(happened.says, tuple(facts), state, happened.family[0].status)

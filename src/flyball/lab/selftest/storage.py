@@ -21,7 +21,7 @@ from flyball.core.run import thaw
 from flyball.errors import JournalError
 from flyball.journal import Entry
 from flyball.journal.sqlite import SqliteJournal
-from flyball.lab.selftest.faulty_disk import FAULTS, Platter, Trouble
+from flyball.lab.faulty_disk import FAULTS, FaultyDisk, Trouble
 from flyball.lab.selftest.story import RUN, Story, folded, row_at, story
 
 CHECKPOINT_PAGES = 48  # often enough that the file itself is written, too
@@ -61,7 +61,7 @@ class Bench:
     def __init__(self, folder: Path, told: Story | None = None) -> None:
         self.story = told or story()
         self.path = folder / "journal.db"
-        self.disk = Platter(f"platter-{next(_names)}")
+        self.disk = FaultyDisk(f"faulty-{next(_names)}")
 
     def close(self) -> None:
         self._clear()
@@ -79,7 +79,7 @@ class Bench:
         self.disk.begin(Trouble())
         lived = self._live()
         assert (lived.said, lived.told) == ("", len(self.story.entries)), lived
-        return list(self.disk.deeds)
+        return list(self.disk.operations)
 
     def trial(self, trouble: Trouble, whole: bool = False) -> tuple[str, str]:
         """("kept" | "unharmed" | "shorter" | "refused" | "wrong", why)."""

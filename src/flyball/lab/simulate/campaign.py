@@ -9,11 +9,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from flyball.core import events as e
-from flyball.lab.prove.explore import brief
 from flyball.lab.simulate.coverage import Coverage
 from flyball.lab.simulate.goals import goals_of
 from flyball.lab.simulate.onlooker import Line
 from flyball.lab.simulate.world import Aim, Told, World
+from flyball.views.timeline import Timeline
 
 HOUR_US = 3_600_000_000
 BY_LOT = 8  # each eighth seed
@@ -89,44 +89,19 @@ def simulate(
 
 def traced(lines: Iterable[Line]) -> Iterator[str]:
     """A line each: the hour, the run, the fact; or what happened in the world."""
+    timeline = Timeline()
     for line in lines:
-        says = f"* {line.says}" if line.event is None else f"{brief(line.event)}{_more(line.event)}"
+        says = f"* {line.says}"
+        if line.event is not None:
+            says = f"{timeline.line(line.run, line.event).text}{_trees(line.event)}"
         yield f"{line.true / HOUR_US:10.3f} h  {line.run:<6} {says}"
 
 
-def _more(event: e.AnyEvent) -> str:
+def _trees(event: e.AnyEvent) -> str:
     match event:
         case e.ActStarted():
-            return f" {event.act.key} {event.act.why} on {event.act.tree}".replace("  ", " ")
+            return f" [{event.act.key} {event.act.why} on {event.act.tree}]".replace("  ", " ")
         case e.ActFinished():
-            return f" {event.key} {_result(event.result)}"
-        case e.ActInterrupted():
-            return f" {event.key}: {event.reason}"
-        case e.RestoreOrdered():
-            return f" {event.why} {event.tree}"
-        case e.Asked():
-            return f" {event.what}"
-        case e.LetterRefused():
-            return f": {event.reason}"
-        case e.Stopped() if event.question:
-            return f", asks {event.question.id} ({event.question.kind})"
+            return f" [{event.key}: {getattr(event.result, 'tree', '')}]"
         case _:
             return ""
-
-
-def _result(result: e.AnyResult) -> str:
-    match result:
-        case e.TurnEnded():
-            return f"{result.verdict}, leaves {result.tree} ({result.message})"
-        case e.ProofEnded():
-            return (
-                f"proof of {result.tree} {'passes' if result.passed else 'fails'} {result.invalid}".rstrip()
-            )
-        case e.CommitEnded() | e.CheckEnded():
-            return result.outcome
-        case e.ChildEnded():
-            return f"{result.run} ended {result.end}, {result.tree}"
-        case e.Restored():
-            return f"{result.tree} is there"
-        case e.Prepared():
-            return result.error or result.tree

@@ -1,6 +1,6 @@
 """Who plays the acts of a simulated world: agents that work, lie, hang, die and hit limits; proofs by the hidden truth.
 
-What the real performer do with a turn (put a refused change back, undo what a read-only role changed) is done here too.
+What the real performer does with a turn (put a refused change back, undo what a read-only role changed) is done here too.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from flyball.core import events as e
 from flyball.core.decide import Finished
+from flyball.core.judgement import judgement
 from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.run import Run
 from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND
-from flyball.core.tally import FAILED
+from flyball.lab.prove.act_results import ruling
 from flyball.lab.simulate.claims import lie, truth
 from flyball.lab.simulate.trees import Trees
 
@@ -181,20 +182,15 @@ class Players:
         return self.trees.fresh(skilled, manner == "flaky")
 
     def _judged(self, run: Run, act: e.Act, manner: str, verdict: str, tree: str) -> Finished:
-        """As the performer do: what the guard refuses is put back, and so is what a read-only role changed."""
+        """As the performer does: what the guard refuses is put back, and so is what a read-only role changed."""
         root = run.began.root or run.id
-        ruling = self._ruling(act, manner, tree, root)
-        waived = ruling.diff in run.evidence.waivers
-        stands = ruling.verdict == "allow" or waived or (ruling.verdict == "ask" and verdict not in FAILED)
-        if act.do.partition(":")[2] in READ_ONLY_ROLES and tree != act.tree and ruling.verdict != "deny":
-            stands, ruling = False, replace(ruling, verdict="allow", rule="read-only")
-        if ruling.verdict == "deny" and not waived:
+        word = judgement(run, act, verdict, self._ruling(act, manner, tree, root), tree, changed=False)
+        if word.ruling.verdict == "deny" and word.ruling.diff not in run.evidence.waivers:
             self.trees.refused[root] = tree
-        left = tree if stands else act.tree
-        counts = stands and (ruling.verdict == "allow" or waived) and tree != act.tree
-        ended = self._ended(run, act, manner, verdict, left)
+        counts = word.counts and tree != act.tree
+        ended = self._ended(run, act, manner, verdict, word.tree)
         result = replace(ended, changed=(f"{tree}.py",) if counts else (), lines=int(counts))
-        return Finished(key=act.key, result=result, ruling=ruling)
+        return Finished(key=act.key, result=result, ruling=word.ruling)
 
     def _ruling(self, act: e.Act, manner: str, tree: str, root: str) -> e.Ruling:
         verdict, rule, waivable = RULED.get(manner, ("allow", "", True))
@@ -202,17 +198,7 @@ class Players:
             verdict, rule = "deny", "radius"
         if tree == act.tree and manner != "tamper":
             verdict, rule, waivable = "allow", "", True
-        return e.Ruling(
-            verdict=verdict,
-            rule=rule,
-            reason=rule,
-            policy="default",
-            policy_hash="h",
-            diff=f"{act.tree}>{tree}",
-            waivable=waivable,
-            tree=tree,
-            kept="" if verdict == "allow" else "ref",
-        )
+        return ruling(verdict, act.tree, tree, rule, waivable)
 
     def _ended(self, run: Run, act: e.Act, manner: str, verdict: str, tree: str) -> e.TurnEnded:
         role = act.do.partition(":")[2]

@@ -1,7 +1,7 @@
-"""A disk that does one thing wrong: it fails, tears, loses or refuses its n-th deed, under a real SQLite.
+"""A disk under a real SQLite that does one thing wrong: it fails, tears, loses or refuses one of its operations.
 
-Beside each file it keeps what a power cut would leave of it: what was synced, and what was written since. A deed is a
-write, a cut-off or a sync. Nothing is really synced: the power goes only in here.
+Beside each file it keeps what a power cut would leave of it: what was synced, and what was written since. An operation
+is a write, a truncation or a sync. Nothing is really synced: the power goes only in here.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ FAULTS = ("fail", "tear", "lose", "fill")
 
 
 class Trouble(Struct, frozen=True):
-    """What goes wrong at deed `at`. `cut`: the power goes at that deed (0: only if the fault is a tear)."""
+    """What goes wrong at operation `at`. `cut`: the power goes at that one (0: only if the fault is a tear)."""
 
-    kind: str = ""
+    kind: str = ""  # one of FAULTS, or "refuse": the disk is full, for this once
     at: int = 0
     cut: int = 0
     seed: int = 0
+    on: str = ""  # instead of `at`: the next write, or the next sync
 
 
 class Pending(Struct, frozen=True):
@@ -33,7 +34,7 @@ class Pending(Struct, frozen=True):
     fate: str = ""  # "lost": it never arrives; "stays": it does
 
 
-class Platter(apsw.VFS):
+class FaultyDisk(apsw.VFS):
     """An APSW file system over the usual one. `begin` makes it a new disk."""
 
     def __init__(self, name: str) -> None:
@@ -43,8 +44,9 @@ class Platter(apsw.VFS):
 
     def begin(self, trouble: Trouble) -> None:
         self.trouble, self.rng = trouble, random.Random(trouble.seed)
-        self.deeds: list[str] = []  # what each was
+        self.operations: list[str] = []  # what each was
         self.off = self.full = False
+        self.failed = ""  # what went wrong last
         self.durable: dict[str, bytearray] = {}
         self.since: dict[str, list[Pending]] = {}
 
@@ -52,8 +54,8 @@ class Platter(apsw.VFS):
         """From here on nothing goes wrong."""
         self.trouble, self.off, self.full = Trouble(), False, False
 
-    def xOpen(self, name: Any, flags: list[int]) -> PlatterFile:  # noqa: N802
-        return PlatterFile(self, name, flags)
+    def xOpen(self, name: Any, flags: list[int]) -> FaultyFile:  # noqa: N802
+        return FaultyFile(self, name, flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
         if self.off:
@@ -62,23 +64,28 @@ class Platter(apsw.VFS):
         self.durable.pop(filename, None)
         self.since.pop(filename, None)
 
-    def deed(self, what: str) -> str:
-        """Number the deed; raise, or say how it goes wrong: "tear", "lose" or "" for not at all."""
-        self.deeds.append(what)
-        number, trouble = len(self.deeds), self.trouble
+    def operation(self, what: str) -> str:
+        """Number the operation; raise, or say how it goes wrong: "tear", "lose" or "" for not at all."""
+        self.operations.append(what)
+        number, trouble, kind = len(self.operations), self.trouble, "sync" if what == "sync" else "write"
         if self.off or (trouble.cut and number >= trouble.cut):
             self.off = True
             raise apsw.IOError("the power is off")
-        if self.full and what != "sync":
+        if self.full and kind != "sync":
             raise apsw.FullError("the disk is full")
-        if number != trouble.at:
+        if kind != trouble.on if trouble.on else number != trouble.at:
             return ""
-        if trouble.kind == "fail":
+        self.trouble = Trouble() if trouble.on else trouble
+        return self._go_wrong(trouble.kind, kind)
+
+    def _go_wrong(self, how: str, kind: str) -> str:
+        self.failed = "disk full" if how in ("fill", "refuse") else f"{kind} fails"
+        if how == "fail":
             raise apsw.IOError("a fault of the disk")
-        if trouble.kind == "fill":
-            self.full = True
+        if how in ("fill", "refuse"):
+            self.full = how == "fill"
             raise apsw.FullError("the disk is full")
-        return trouble.kind
+        return how
 
     def sync(self, name: str) -> None:
         image = self.durable[name]
@@ -86,14 +93,13 @@ class Platter(apsw.VFS):
             _arrive(image, pending, "all" if pending.fate != "lost" else "nothing", self.rng)
         self.since[name] = []
 
-    def power_cut(self) -> None:
+    def power_cut(self, rng: random.Random | None = None) -> None:
         """Of each write since a file's last sync remains all, nothing, or its beginning."""
+        rng = rng or self.rng
         for name, image in sorted(self.durable.items()):
             for pending in self.since[name]:
-                chance = self.rng.choice(("all", "nothing", "torn"))
-                _arrive(
-                    image, pending, {"lost": "nothing", "stays": "all"}.get(pending.fate, chance), self.rng
-                )
+                chance = rng.choice(("all", "nothing", "torn"))
+                _arrive(image, pending, {"lost": "nothing", "stays": "all"}.get(pending.fate, chance), rng)
             self.since[name] = []
             Path(name).write_bytes(image)
         self.off = False
@@ -111,8 +117,8 @@ def _arrive(image: bytearray, pending: Pending, fate: str, rng: random.Random) -
     image[offset : offset + len(kept)] = kept
 
 
-class PlatterFile(apsw.VFSFile):
-    def __init__(self, disk: Platter, name: Any, flags: list[int]) -> None:
+class FaultyFile(apsw.VFSFile):
+    def __init__(self, disk: FaultyDisk, name: Any, flags: list[int]) -> None:
         self.disk = disk
         self.name: str = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
         if self.name not in disk.durable:
@@ -123,7 +129,7 @@ class PlatterFile(apsw.VFSFile):
         self._underneath: Any = super()
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        wrong = self.disk.deed("write")
+        wrong = self.disk.operation("write")
         if wrong == "tear":
             self._tear(bytes(data), offset)
         self._underneath.xWrite(data, offset)
@@ -139,7 +145,7 @@ class PlatterFile(apsw.VFSFile):
         self.disk.since[self.name].append(pending)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
-        wrong = self.disk.deed("truncate")
+        wrong = self.disk.operation("truncate")
         if wrong == "tear":
             self.disk.off = True
             raise apsw.IOError("the power is off")
@@ -147,7 +153,7 @@ class PlatterFile(apsw.VFSFile):
         self._pend(Pending(newsize, None, "lost" if wrong == "lose" else ""))
 
     def xSync(self, flags: int) -> None:  # noqa: N802
-        wrong = self.disk.deed("sync")
+        wrong = self.disk.operation("sync")
         if wrong == "tear":
             self.disk.off = True
             raise apsw.IOError("the power is off")
