@@ -20,6 +20,7 @@ from flyball.guard.policy_rules import (
 from flyball.guard.proof_bypass import judge_tricks
 from flyball.guard.protected import judge_kind, judge_place, target_of
 from flyball.guard.radius import judge_radius
+from flyball.guard.runner_lookup import judge_lookups
 from flyball.guard.secrets import could_hold_secret, find_in_name, find_secret, redact
 from flyball.guard.verdict import Verdict, worst
 from flyball.guard.weakening import difference, weakenings
@@ -83,6 +84,7 @@ def _findings(
     yield from judge_collisions(changes, files)
     yield from judge_bare_repos(files)
     yield from judge_tricks(changes, files, texts)
+    yield from judge_lookups(changes, files, [added_lines(c, texts.get(c.path)) for c in changes])
     yield from weakenings(changes, files, policy.test_weakening, texts)
     counted = prior_files if isinstance(prior_files, int) else prior
     yield from judge_radius(

@@ -11,59 +11,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from flyball.guard.change import Change
 from flyball.guard.paths.folding import fold_path
 from flyball.guard.python_syntax import parsed
+from flyball.guard.test_files import is_near_test, language
 from flyball.guard.verdict import Verdict
+from flyball.guard.word_set import word_set
 
 ROOTS = ("", "src/", "lib/", "test/", "tests/")  # what runners put on their path
-RUNNERS = (
-    *("unittest", "pytest", "_pytest", "pluggy", "iniconfig", "xdist", "pytest_cov", "coverage", "doctest"),
-    *("nose", "nose2", "tox", "nox", "trial", "twisted", "hypothesis", "mock", "pip", "setuptools"),
+SHADOWED = word_set(  # the runners, and what Python and they import before any test
+    "unittest pytest _pytest pluggy iniconfig xdist pytest_cov coverage doctest nose nose2 tox nox trial twisted hypothesis mock"
+    " pip setuptools packaging pygments exceptiongroup"
+    " abc argparse array ast asyncio atexit base64 bdb binascii bisect builtins bz2 calendar cmd code codecs codeop collections"
+    " contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis email encodings enum fcntl fnmatch"
+    " fractions functools gc genericpath getopt getpass gettext glob gzip hashlib heapq html importlib inspect io ipaddress"
+    " itertools json keyword linecache locale logging lzma math ntpath numbers opcode operator os pathlib pdb pkgutil platform"
+    " posixpath pprint pyexpat queue quopri random re readline reprlib runpy select selectors shlex shutil signal site socket"
+    " sre_compile stat string struct subprocess sys sysconfig tempfile textwrap threading token tokenize traceback types typing"
+    " unicodedata urllib uuid warnings weakref xml zipfile zipimport zlib zoneinfo"
 )
-STANDARD = (  # imported by Python and the runners themselves before any test
-    *(
-        "abc",
-        "argparse",
-        "ast",
-        "asyncio",
-        "atexit",
-        "bdb",
-        "builtins",
-        "codecs",
-        "collections",
-        "contextlib",
-    ),
-    *("copy", "dataclasses", "difflib", "dis", "encodings", "enum", "fnmatch", "functools", "gc", "getopt"),
-    *(
-        "glob",
-        "heapq",
-        "importlib",
-        "inspect",
-        "io",
-        "itertools",
-        "keyword",
-        "linecache",
-        "locale",
-        "numbers",
-    ),
-    *(
-        "opcode",
-        "operator",
-        "os",
-        "pathlib",
-        "pdb",
-        "pkgutil",
-        "posixpath",
-        "pprint",
-        "re",
-        "reprlib",
-        "runpy",
-    ),
-    *("shlex", "shutil", "site", "sre_compile", "stat", "subprocess", "sys", "sysconfig", "tempfile"),
-    *("textwrap", "threading", "tokenize", "traceback", "typing", "warnings", "weakref"),
-)
-SHADOWED = frozenset((*RUNNERS, *STANDARD))
 ENDS = re.compile(r"\b_exit\s*\(|\bos\.abort\s*\(|\bkill\s*\(\s*(?:os\.)?getpid\b|\braise_signal\s*\(")
 MAY_END = re.compile(r"\b(?:exit|quit|SystemExit)\b")
 NEEDED = ("exit", "abort", "kill", "raise_signal", "quit", "SystemExit")  # one of these is in every match
+EXITS = re.compile(r"^(?:globalThis\.)?process\.(?:exit|reallyExit|abort|kill)\s*\(", re.MULTILINE)
+PROGRAM = re.compile(
+    r"(?:^|/)(?:bin|scripts?|tools?)/|(?:^|/)(?:cli|main|index|server|app|build|gulpfile|[\w-]*\.config)\.\w+$"
+)
 ENDING = ("exit", "quit", "_exit")
 
 Texts = Mapping[str, tuple[str | None, str | None]]
@@ -80,6 +50,8 @@ def judge_tricks(changes: Sequence[Change], files: Sequence[str], texts: Texts) 
             )
         if file.endswith(".py"):
             yield from _early_end(file, change, texts.get(change.path, (None, None)))
+        elif language(file) == "js" and _script_end(file, change, texts.get(change.path, (None, None))):
+            yield Verdict("ask", "early-end", f"{file} ends the process as soon as it is loaded.", file)
 
 
 def _shadows(folded: str) -> bool:
@@ -104,6 +76,15 @@ def _early_end(file: str, change: Change, text: tuple[str | None, str | None]) -
         yield Verdict("ask", "early-end", f"{file} can end a test run early.", file)
     elif MAY_END.search(added) and _ends_at_import(added) and not _ends_at_import(old or ""):
         yield Verdict("ask", "early-end", f"{file} ends the process as soon as it is imported.", file)
+
+
+def _script_end(file: str, change: Change, text: tuple[str | None, str | None]) -> bool:
+    """A module that exits when it is loaded. Programs (`bin/`, `cli.js`, a `#!` line) may."""
+    old, new = text
+    added = new if new is not None else "\n".join(change.added or ())
+    if added.startswith("#!") or PROGRAM.search(file) or is_near_test(file):
+        return False
+    return len(EXITS.findall(added)) > len(EXITS.findall(old or ""))
 
 
 def _ends_at_import(text: str) -> bool:

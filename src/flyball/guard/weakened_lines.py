@@ -212,11 +212,9 @@ def _numbers(line: str) -> list[Decimal]:
 
 
 def source_faults(added: Sequence[str]) -> Iterable[str]:
-    """Code outside the tests that detects a test run, or runs tests so that they cannot fail."""
+    """Code outside the tests that runs tests so that they cannot fail."""
     text = "\n".join(added)
     if not any(word in text for word in patterns.OF_TESTS):
         return
-    if patterns.GAMED.search(text):
-        yield "the code checks whether it runs in a test"
     if patterns.RUN_ANYWAY.search(text):
         yield "tests are run so that they cannot fail"

@@ -170,14 +170,6 @@ ROWS = _any(
 OF_TESTS = ("test", "Test", "TEST", "JEST", "tox", "nox", "mocha", "rspec", "phpunit")
 """A text without one of these has nothing to do with tests."""
 
-GAMED = _any(
-    r"PYTEST_CURRENT_TEST",
-    r"[\"'](?:pytest|unittest)[\"']\s+in\s+sys\.modules",
-    r"JEST_WORKER_ID|VITEST_WORKER_ID",
-    r"sys\._called_from_test|\btesting\.Testing\(\)",
-)
-"""Code that checks whether it runs in a test."""
-
 _RUNNERS = (
     r"(?:pytest|tox|nox|npm (?:run )?test|yarn test|pnpm test|go test|cargo test|jest|vitest|mocha|make test|rspec|"
     r"phpunit|ctest|mvn\b.*test|gradlew?\b.*test)\b"
