@@ -140,7 +140,7 @@ def serve() -> str:
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *words: Any) -> None:
             return
 
     host = socket.gethostbyname(socket.gethostname())
@@ -149,29 +149,29 @@ def serve() -> str:
     return f"http://{host}:{server.server_port}/"
 
 
+LISTS = ("src/humanize/lists.py", "len(items) == 1", "len(items) == 2")
 PROJECTS = (
     Project("humanize", "src layout, editable install, generated _version.py", "pypi:humanize==4.11.0",
-            ("src/humanize/lists.py", "len(items) == 1", "len(items) == 2"), editable(".venv", "freezegun", "pytest-cov"),
-            ignore=("src/humanize/_version.py",)),
+            LISTS, editable(".venv", "freezegun", "pytest-cov"), ignore=("src/humanize/_version.py",)),
     Project("pluggy", "a venv that ignores itself, generated _version.py", "pypi:pluggy==1.5.0",
-            ("src/pluggy/_hooks.py", "self.argnames = ", "self.argnames = () and "), ignoring_itself(),
+            ("src/pluggy/_manager.py", "        return plugin_name", "        return None"), ignoring_itself(),
             ignore=("src/pluggy/_version.py",)),
     Project("markupsafe", "compiled extension", "pypi:markupsafe==3.0.2",
-            ("src/markupsafe/__init__.py", "return self.__class__(super().__mul__(n))", "return self.__class__(super().__mul__(n + 1))"),
+            ("src/markupsafe/__init__.py", "return self.__class__(super().__mul__(value))", "return self.__class__(self)"),
             compiled, ignore=("*.so", "build/")),
     Project("itsdangerous", "an environment outside the repository", "pypi:itsdangerous==2.2.0",
-            ("src/itsdangerous/encoding.py", 'return string.rstrip(b"=")', "return string"), outside("freezegun")),
+            ("src/itsdangerous/encoding.py", '.rstrip(b"=")', ""), outside("freezegun")),
     Project("more-itertools", "no environment, unittest", "pypi:more-itertools==10.5.0",
             ("more_itertools/recipes.py", "return list(islice(iterable, n))", "return list(islice(iterable, n + 1))"), plain),
-    Project("pyrsistent", "*_test.py", "pypi:pyrsistent==0.20.0",
-            ("pyrsistent/_plist.py", "return self._list[0]" , "return self._list[1]"),
+    Project("pyrsistent", "*_test.py, tests next to a C module", "pypi:pyrsistent==0.20.0",
+            ("pyrsistent/_plist.py", "return sum(1 for _ in self)", "return sum(2 for _ in self)"),
             editable(".venv", "hypothesis")),
     Project("wcwidth", "subfolder of a monorepo", "pypi:wcwidth==0.2.13",
-            ("wcwidth/wcwidth.py", "return 0", "return 1"), editable(".venv"), sub="packages/wcwidth"),
-    Project("minimist", "JavaScript with node_modules", "npm:minimist@1.2.8",
-            ("index.js", "if (!opts) { opts = {}; }", "opts = {};"), node("tape@5", "nyc", "eslint@8", "@ljharb/eslint-config@21", "aud", "npmignore", "safe-publish-latest", "in-publish", "auto-changelog")),
+            ("wcwidth/wcwidth.py", "        return -1", "        return 1"), editable(".venv", "pytest-cov"), sub="packages/wcwidth"),
+    Project("shell-quote", "JavaScript with node_modules", "npm:shell-quote@1.6.1",
+            ("index.js", "}).join(' ');", "}).join('');"), node()),
     Project("humanize-net", "a test that needs the network", "pypi:humanize==4.11.0",
-            ("src/humanize/lists.py", "len(items) == 1", "len(items) == 2"), networked, ignore=("src/humanize/_version.py",)),
+            LISTS, networked, ignore=("src/humanize/_version.py",)),
 )  # fmt: skip
 
 
@@ -280,16 +280,22 @@ def main() -> int:
     wanted = parser.parse_args().names
     env = {**os.environ, "XDG_STATE_HOME": str(WORK / "state"), "SETUPTOOLS_SCM_PRETEND_VERSION": "1.0"}
     env.pop("VIRTUAL_ENV", None)
-    rows = [(p, run(p, env)) for p in PROJECTS if not wanted or p.name in wanted]
-    for project, row in rows:
-        good = "certified" if row.get("certificate") and row["result"] == "completed" else row["result"]
-        print(f"{project.name:<15} {good:<22} {row['s']:5.1f} s  {project.shape}")
-        for key in ("proof", "share", "says"):
-            if row.get(key):
-                print(f"{'':<15} {key}: {row[key]}")
-    certified = sum(row["result"] == "completed" for _, row in rows)
-    print(f"{certified} of {len(rows)} ended certified")
-    return int(certified < len(rows))
+    chosen = [project for project in PROJECTS if not wanted or project.name in wanted]
+    certified = sum(_show(project, run(project, env)) for project in chosen)
+    print(f"{certified} of {len(chosen)} ended certified")
+    return int(certified < len(chosen))
+
+
+def _show(project: Project, row: dict[str, Any]) -> bool:
+    certified = bool(row.get("certificate")) and row["result"] == "completed"
+    print(
+        f"{project.name:<15} {'certified' if certified else row['result']:<22} {row['s']:5.1f} s  {project.shape}"
+    )
+    for key in ("proof", "share", "says"):
+        if row.get(key):
+            print(f"{'':<15} {key}: {row[key]}")
+    sys.stdout.flush()
+    return certified
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from support import (
 WAY = "plan write test verify complete"
 TWICE = "plan (write test verify)*2 complete"
 broken = e.ProofEnded(tree="t1", passed=False, cannot_start="'prove' is gone.")
+LACKING = e.ProofEnded(tree="base", passed=False, lacks="A module is not installed.")
 refused = e.CommitEnded(outcome="refused", tree="t1", reason="hook says no")
 conflict = e.CommitEnded(outcome="conflict", tree="t1", reason="main moved.")
 
@@ -116,6 +117,10 @@ GATE = {
     "it proved another tree": Case("plan write test", "failed.tests", {"test": e.ProofEnded(tree="other", passed=True)}, limits={"fix": 0}),
     "it cannot start at first": Case("plan", "error.config", {"proof__baseline": broken}, turns=0),
     "it cannot start later": Case(WAY, "error.config completed", {"test": [broken, passing]}, answers=("retry",)),
+    "its tests cannot run at first": Case("plan", "wait.infrastructure", {"proof__baseline": LACKING}, turns=0),
+    "… and run after a retry": Case(WAY, "wait.infrastructure completed", {"proof__baseline": [LACKING, failing()]}, answers=("retry",)),
+    "… and still do not": Case("plan", "wait.infrastructure*2", {"proof__baseline": LACKING}, answers=("retry",), turns=0),
+    "… and the work starts without": Case(WAY, "wait.infrastructure completed", {"proof__baseline": LACKING}, answers=("go-on",)),
     "an invalid baseline is only noted": Case(WAY, "completed", {"proof__baseline": e.ProofEnded(tree="base", passed=False, invalid="It changed the tree.")}),
     "no checkout": Case("plan", "error.git", {"prepare": e.Prepared(error="No space.", code="error.git")}, turns=0),
     "no checkout, no code": Case("plan", "error.config", {"prepare": e.Prepared(error="No space.")}, turns=0),

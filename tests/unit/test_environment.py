@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flyball.acts.environment import what_is_missing
 from flyball.config.cures import needed, shareable
 from flyball.reading.environment import Lack, lack, missing_names, wants_network
 from flyball.runtime.pinned_env import pinned, remember
@@ -62,6 +63,33 @@ def test_ignored_files_that_hold_what_is_missing(missing: list[str], paths: list
 
 def test_caches_and_secrets_are_never_shared() -> None:
     assert shareable(IGNORED) == [path.strip("/") for path in IGNORED[:5]]
+
+
+FOREIGN = {
+    "declared": ({"requirements.txt": "my-lib>=1\n"}, {}, "my_lib", True),
+    "not declared: to be written": ({"requirements.txt": "other\n"}, {}, "calc", False),
+    "in the user's folder only": ({}, {"made.py": ""}, "made", True),
+    "there, but not importable": ({"src/calc/__init__.py": ""}, {}, "calc", True),
+    "a new module of the project": ({"calc/__init__.py": ""}, {"calc/__init__.py": ""}, "calc.new", False),
+    "a generated module of the project": ({"calc/__init__.py": ""}, {"calc/_version.py": ""}, "calc._version", True),
+    "a file of the project": ({"package.json": "{}"}, {}, "./lib/x.js", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_missing_module_is_no_failing_test_unless_the_agent_is_to_write_it(
+    tmp_path: Path, name: str
+) -> None:
+    tracked, untracked, module, foreign = FOREIGN[name]
+    repo, files = tmp_path / "repo", tmp_path / "files"
+    for folder, contents in ((files, tracked), (repo, untracked)):
+        folder.mkdir()
+        for path, words in contents.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(words)
+    log = COLLECTING.format(f"ModuleNotFoundError: No module named '{module}'")
+    log = log if "/" not in module else f"Error: Cannot find module '{module}'"
+    assert bool(what_is_missing(repo, files, log, 1)) == foreign
 
 
 def test_a_run_keeps_the_virtual_environment_that_init_saw(tmp_path: Path) -> None:

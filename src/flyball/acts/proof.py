@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from flyball.acts.confined import attend, how, interruption, last_line, log_of, run_setup, spec
+from flyball.acts.environment import what_is_missing
 from flyball.acts.run_files import RunFiles, share_links
 from flyball.agents import process
 from flyball.core import events as e
@@ -113,6 +114,7 @@ def _result(
         summary=summary,
         invalid=invalid,
         cannot_start=_cannot_start(run, exits, logs) if act.why == "baseline" else "",
+        lacks=_lacks(work, bad, exits, logs) if act.why == "baseline" else "",
         sandbox=run.checkout.sandbox,
     )
 
@@ -147,6 +149,12 @@ def _failing(bad: list[int], logs: list[str]) -> int:
     counts = [failing(logs[number]) for number in bad]
     known = [count for count in counts if count]
     return sum(known) if known else len(bad)
+
+
+def _lacks(work: Workspace, bad: list[int], exits: list[process.Exit], logs: list[str]) -> str:
+    files = work.places.proof
+    missing = (what_is_missing(work.repo_root, files, logs[n], exits[n].code or 0) for n in bad)
+    return next((sentence for sentence in missing if sentence), "")
 
 
 def _cannot_start(run: Run, exits: list[process.Exit], logs: list[str]) -> str:

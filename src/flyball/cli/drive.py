@@ -97,19 +97,28 @@ def run(
 
 def run_here(app: App, began: RunBegan, repo: Repo, screen: Screen, wait: bool | None, as_json: bool) -> int:
     """Run a new run in this process, until it has ended or waits for a person."""
-    if repo.dirty and not began.with_changes:
-        screen.say(_ignores_changes(began.commit))
+    for line in notices(began, repo):
+        screen.alert(line)
     with Session(app, screen, is_terminal() if wait is None else wait) as session:
         session.begin(began)
         session.drive()
         return _finish(app, session, as_json)
 
 
-def _ignores_changes(commit: str) -> str:
-    return (
-        f"You have uncommitted changes. The run starts from HEAD ({commit[:10]}) without them; "
-        "use --with-changes to include them."
-    )
+def notices(began: RunBegan, repo: Repo) -> list[str]:
+    """What a person should know before the run starts."""
+    lines: list[str] = []
+    if not began.settings.proof:
+        lines.append(
+            "NO PROOF: no test command is configured, so nothing checks the result; the run ends as unproven. "
+            "Set [proof] commands in .flyball/flyball.toml, or run `flyball init`."
+        )
+    if repo.dirty and not began.with_changes:
+        lines.append(
+            f"You have uncommitted changes. The run starts from HEAD ({began.commit[:10]}) without them; "
+            "use --with-changes to include them."
+        )
+    return lines
 
 
 def _finish(app: App, session: Session, as_json: bool) -> int:
@@ -127,8 +136,8 @@ def _finish(app: App, session: Session, as_json: bool) -> int:
 
 def _detach(app: App, request: RunRequest, as_json: bool) -> int:
     began, repo = launch(app, request)
-    if repo.dirty and not request.with_changes:
-        click.echo(_ignores_changes(began.commit), err=True)
+    for line in notices(began, repo):
+        click.echo(line, err=True)
     with Session(app, Screen(), stay=False) as session:
         run = session.begin(began)
     log = _start_driver(app, run)

@@ -63,6 +63,10 @@ class Screen:
 
     def warn(self, text: str) -> None: ...
 
+    def alert(self, text: str) -> None:
+        """Something that nobody should overlook."""
+        self.say(text)
+
     def ask(self, lines: list[str]) -> None:
         """Print a question."""
         self.say("\n".join(lines))
@@ -124,6 +128,9 @@ class Terminal(Screen):
 
     def say(self, text: str) -> None:
         self._print(text)
+
+    def alert(self, text: str) -> None:
+        self._print(self._hanging([("●", "yellow"), (text, "bold yellow")]))
 
     def ask(self, lines: list[str]) -> None:
         self._block("ask", ["", *lines, ""])

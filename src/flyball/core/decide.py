@@ -17,11 +17,15 @@ from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, P
 from flyball.core.durations import MINUTE, SECOND, show
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.machine import duration_us
-from flyball.core.run import WORKERS, Facts, Run, most_interventions
+from flyball.core.run import ENVIRONMENT, WORKERS, Facts, Run, most_interventions
 from flyball.core.stops import INTERRUPTIONS, ask, cancel, end, infrastructure, let_go, pause, spent_up, stop
 from flyball.core.transition import disproved, follow, unproved, unproven
 from flyball.errors import FlyballError
 
+ENVIRONMENT_HELP = (
+    "Fix this (`flyball init --force` tries the tests and says how), then answer retry to run them again. "
+    "go-on starts the work without."
+)
 PAUSES = {"interrupt": "interrupted", "take-over": "wait.take_over"}
 
 
@@ -308,6 +312,9 @@ def _after_proof(facts: Facts, act: e.Act, proof: e.ProofEnded) -> Facts:
         if act.why == "baseline":
             return end(facts, "failure", cause)
         return ask(facts, cause, "infrastructure", proof.cannot_start)
+    if act.why == "baseline" and proof.lacks:
+        cause = stop(run, "wait.infrastructure", ENVIRONMENT, detail=proof.lacks)
+        return ask(facts, cause, "infrastructure", f"{proof.lacks} {ENVIRONMENT_HELP}")
     if act.why == "baseline":
         warning = e.Warned(at=facts.now, code="proof.invalid", text=proof.invalid)
         return facts.add(warning) if proof.invalid else facts

@@ -185,6 +185,7 @@ class ProofEnded(Result, frozen=True, kw_only=True, tag="proof"):
     summary: str = ""  # the tail of the first failing log, to show the next turn
     invalid: str = ""  # it changed the tree, or could not be made
     cannot_start: str = ""
+    lacks: str = ""  # what the environment of the tests lacks, as a sentence; only of a baseline
     sandbox: str = ""
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from flyball.core import agenda, tally
 from flyball.core import events as e
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
-from flyball.core.machine import FAILING, JUDGING_ROLES, Machine, State, parse
+from flyball.core.machine import FAILING, Machine, State, parse
 from flyball.core.old_tables import as_it_was
 from flyball.core.parts import Checkout, Evidence, Path, Progress, Spending, Talk, Tries
 from flyball.core.settings import Settings
@@ -26,6 +26,7 @@ NOT_FORWARDS = (*FAILING, "error", "timeout")  # by these a state's failures are
 INSTEAD = ("wait.escalation", "blocked.table.")  # codes whose rule may be the code of what ran out
 ENTRIES = ("limit.turns", "limit.fix_attempts", "limit.iterations", "failed.tests")  # renewed together
 BY_A_PERSON = "a person stopped it"
+ENVIRONMENT = "environment"  # the rule of a stop for tests that cannot run
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -246,23 +247,13 @@ def _moved(run: Run, event: e.Moved) -> Run:
         iteration=run.iteration + again,
         path=path,
         tries=_new_tries(run.tries),
-        evidence=_rejected(run, event.outcome),
+        evidence=tally.rejected(run, event.outcome),
     )
 
 
 def _new_tries(tries: Tries) -> Tries:
     """Each state has retries of its own, and its own second asking."""
     return replace(tries, retries=0, unclear=False) if tries.retries or tries.unclear else tries
-
-
-def _rejected(run: Run, outcome: str) -> Evidence:
-    """A validator judges an approach, not the files; and where nothing was done there is nothing to accept."""
-    evidence, proof = run.evidence, run.evidence.proof
-    if outcome != "rejected" or run.here.of not in JUDGING_ROLES or run.here.of == "validator":
-        return evidence
-    proved = proof is not None and proof.passed and proof.tree == run.tree != run.checkout.base_tree
-    tree = run.tree if proved else ""
-    return replace(evidence, rejected=tree) if tree != evidence.rejected else evidence
 
 
 def _interventions(run: Run) -> int:
@@ -347,6 +338,8 @@ def _answered(run: Run, event: e.Answered) -> Run:
     run = _renewed(replace(run, at=event.at, evidence=evidence, path=path))
     if run.talk.disputes:
         run = replace(run, talk=replace(run.talk, disputes={}))
+    if stop and stop.rule == ENVIRONMENT and event.verb == "retry":
+        run = replace(run, agenda=agenda.put(run.agenda, Baseline()))
     return _resumed(noted(run, event.text), event)
 
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from flyball.core import events as e
 from flyball.core.agenda import Baseline, Commit, Prepare, Prove, Restore, without
 from flyball.core.ledger import disputed, entered
-from flyball.core.machine import READ_ONLY_ROLES
-from flyball.core.parts import Checkout, Proof, Talk
+from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES
+from flyball.core.parts import Checkout, Evidence, Proof, Talk
 from flyball.core.settings import HOUR
 
 if TYPE_CHECKING:
@@ -222,6 +222,16 @@ def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
     if fewer:
         run = replace(run, progress=replace(run.progress, advanced=True, idle=0, wanders=False))
     return run if proof.passed else disproved(run, proof.fingerprint, proof.summary)
+
+
+def rejected(run: Run, outcome: str) -> Evidence:
+    """A validator judges an approach, not the files; and where nothing was done there is nothing to accept."""
+    evidence, proof = run.evidence, run.evidence.proof
+    if outcome != "rejected" or run.here.of not in JUDGING_ROLES or run.here.of == "validator":
+        return evidence
+    proved = proof is not None and proof.passed and proof.tree == run.tree != run.checkout.base_tree
+    tree = run.tree if proved else ""
+    return replace(evidence, rejected=tree) if tree != evidence.rejected else evidence
 
 
 def disproved(run: Run, fingerprint: str, summary: str) -> Run:

@@ -175,13 +175,17 @@ def _content(path: Path) -> bytes:
 
 
 def is_dirty(repo: Repo, *, untracked: bool = True, against: str | None = None) -> bool:
-    """Whether anything differs from HEAD: staged, changed, deleted, unmerged, or new and not ignored."""
+    """Whether anything differs from HEAD: staged, changed, deleted, unmerged, or new and not ignored.
+
+    A new `.flyball/`, as `init` makes it, is no change: runs read it from the user's folder.
+    """
     with _probe(repo) as files:
         git = files.git.over(work_tree=repo.root, index=files.index)
         if git.ask("diff-index", "--cached", "--quiet", against or repo.head, "--", ok=(0, 1)).code:
             return True
-        kinds = ["--modified", "--deleted", "--unmerged", *(["--others"] if untracked else [])]
-        return bool(git("ls-files", "-z", *kinds, *_ignoring(files)))
+        changed = git("ls-files", "-z", "--modified", "--deleted", "--unmerged", *_ignoring(files))
+        others = git("ls-files", "-z", "--others", *_ignoring(files)) if untracked else b""
+        return bool(changed) or any(not name.startswith(b".flyball/") for name in names(others))
 
 
 def snapshot_changes(repo: Repo, objects: Path) -> str:

@@ -95,6 +95,7 @@ def _proofs(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.Any
         yield "the baseline fails", failed
         if premise.results == "all":
             yield "no proof can start", replace(failed, cannot_start="no such program")
+            yield "the tests cannot run", replace(failed, lacks="a module is not installed")
         return
     passed = replace(failed, passed=True, failing=0 if premise.counts else None, summary="", fingerprint="")
     yield "the proof passes", passed

@@ -1,0 +1,60 @@
+"""Whether the first proof could run at all: a module that is not installed is no failing test."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from pathlib import Path
+
+from flyball.reading.environment import lack
+
+MANIFESTS = (
+    *("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "tox.ini", "package.json", "environment.yml"),
+    *("requirements*.txt", "requirements/*.txt", "*-requirements.txt"),
+)
+MOST_MANIFESTS = 20
+READ_AT_MOST = 200_000
+
+
+def what_is_missing(repo: Path, files: Path, log: str, code: int) -> str:
+    """A sentence about what the environment of the tests lacks; "" where they ran, or where the project's own code is
+    what is missing: that is the agent's to write.
+
+    `repo` is the user's folder, `files` the checkout in which the tests ran.
+    """
+    missing = lack(log, code)
+    if missing is None or missing.kind == "tests":
+        return ""
+    if missing.kind == "module" and not all(_is_foreign(repo, files, name) for name in missing.names):
+        return ""
+    return f"The tests cannot run in a clean checkout: {missing.says}."
+
+
+def _is_foreign(repo: Path, files: Path, name: str) -> bool:
+    """It is not for the agent to write: declared as a dependency, or there in the user's folder and not in git."""
+    if "/" in name or name.startswith("."):
+        return False
+    top, *rest = name.split(".")
+    if _holds(files, top):
+        return not rest or _holds(repo, "/".join((top, *rest)))
+    return _is_declared(files, top) or _holds(repo, top)
+
+
+def _holds(folder: Path, module: str) -> bool:
+    """A module or package of this name is in the folder or in one of the usual places below it."""
+    patterns = (f"{up}{module}{end}" for up in ("", "*/", "*/*/") for end in ("", ".py", ".*.so", ".so"))
+    return any(True for pattern in patterns for _ in islice(folder.glob(pattern), 1))
+
+
+def _is_declared(files: Path, name: str) -> bool:
+    word = re.compile(rf"(?<![\w-]){re.escape(name).replace('_', '[-_]')}(?![\w-])", re.I)
+    manifests = (path for pattern in MANIFESTS for path in islice(files.glob(pattern), MOST_MANIFESTS))
+    return any(word.search(_text(path)) for path in manifests)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(READ_AT_MOST)
+    except OSError:
+        return ""
