@@ -11,9 +11,9 @@ import pytest
 
 from flyball.cli.selftest import page
 from flyball.errors import FlyballError
-from flyball.lab.selftest import trial as module
+from flyball.lab.selftest import searches as module
 from flyball.lab.selftest.conforming import conform
-from flyball.lab.selftest.trial import SEARCHES, Part, Size, Trial, facts, trial
+from flyball.lab.selftest.searches import SEARCHES, Part, Size, Trial, facts, trial
 
 TINY = Size(machines=(), seeds=2, kills=0, points=4)
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from flyball.acts.confined import attend, interruption, log_of, spec
-from flyball.acts.land import certify
+from flyball.acts.landing import certify
 from flyball.acts.proof import made_by_setup
 from flyball.acts.run_files import RunFiles
 from flyball.agents import process

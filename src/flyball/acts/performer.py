@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from flyball.acts.commit import commit
 from flyball.acts.confined import SetupStopped
-from flyball.acts.land import land
+from flyball.acts.landing import land
 from flyball.acts.prepare import prepare, restore
 from flyball.acts.proof import prove
 from flyball.acts.run_files import RunFiles

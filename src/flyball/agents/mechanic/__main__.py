@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flyball.agents.mechanic import turns
+from flyball.agents.mechanic import roles
 from flyball.agents.mechanic.search import Search
 from flyball.agents.mechanic.suite import Suite, suite_of
 from flyball.agents.mechanic.trials import CannotTry, Trials
@@ -42,16 +42,16 @@ def _turn(root: Path, role: str, proofs: list[str], seconds: float) -> Iterator[
     deadline = time.monotonic() + seconds
     suite = _suite(root, proofs)
     if suite is None:
-        yield from turns.cannot(
+        yield from roles.cannot(
             role, "I repair Python projects that have pytest or unittest tests, and found no tests here."
         )
         return
     try:
         with Trials(root, suite) as trials:
-            search = Search(trials, deadline, lambda where, what: emit(turns.action("try", where, what)))
-            yield from turns.take(role, root, search, seconds, Path(os.environ.get("HOME", "/nowhere")))
+            search = Search(trials, deadline, lambda where, what: emit(roles.action("try", where, what)))
+            yield from roles.take(role, root, search, seconds, Path(os.environ.get("HOME", "/nowhere")))
     except CannotTry as problem:
-        yield from turns.cannot(role, f"I cannot run the tests. {problem}")
+        yield from roles.cannot(role, f"I cannot run the tests. {problem}")
 
 
 def _suite(root: Path, proofs: list[str]) -> Suite | None:
