@@ -44,6 +44,7 @@ class Attack(Struct, frozen=True, kw_only=True):
     outcome: str = ""
     claims: bool = False  # it says that all is done
     reports: str = ""  # what the turn's record must say of it
+    last: bool = False  # the attacks after it would find no git of their own
 
     def end_in(self, sandbox: str) -> str:
         return (self.landlock if sandbox == "landlock" else "") or self.ends
@@ -128,6 +129,7 @@ class Siege:
 
     def play(self, attacks: list[Attack]) -> dict[str, Seen]:
         """Each attack in its turn; a person rejects whatever stops."""
+        attacks = sorted(attacks, key=lambda attack: attack.last)
         turns = [*(attack.turn(self.places) for attack in attacks), {"ask": OVER}]
         file = self.yard.folder / "agent.json"
         file.write_text(json.dumps({"roles": {"worker": turns}, "repeat": "none"}))
