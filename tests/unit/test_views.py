@@ -88,7 +88,7 @@ def test_there_is_no_code_beside_the_table_but_the_trigger_of_up() -> None:
 
 
 def test_an_unknown_code_is_an_error() -> None:
-    with pytest.raises(FlyballError, match="'nonsense' is no stop code"):
+    with pytest.raises(FlyballError, match="'nonsense' is not a stop code"):
         codes.of("nonsense")
 
 
