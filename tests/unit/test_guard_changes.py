@@ -290,7 +290,7 @@ def test_a_lock_file_goes_with_its_manifest() -> None:
         ("pyproject.toml", 'build-backend = "own"', "build-backend"),
         ("requirements.txt", "--index-url http://somewhere/simple", "package-source"),
         (".gitattributes", "*.c filter=own", "git-attributes"),
-        ("src/x.py", "access = 'user\u202e'", "bidi"),
+        ("src/x.py", "access = 'user\u202e'", "hidden-character"),
     ],
 )
 def test_lines_that_need_a_person(path: str, line: str, rule: str) -> None:

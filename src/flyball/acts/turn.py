@@ -35,6 +35,7 @@ from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.policy import Policy, policy_hash
 from flyball.guard.secrets import redact
+from flyball.guard.source_text import text_of
 from flyball.guard.tiers import tier_of
 from flyball.guard.verdict import Verdict
 from flyball.reading import calls as watching
@@ -284,17 +285,19 @@ def _texts(
 ) -> dict[str, tuple[str | None, str | None]]:
     seen = [change for change in changes if _readable(change)][:TEXTS_MOST]
     places = [(old, c.from_ or c.path) for c in seen] + [(new, c.path) for c in seen]
-    texts = [None if data is None else _text(data) for data in work.read_all(places)]
+    binary = [change.binary for change in seen] * 2
+    texts = [
+        None if data is None else text_of(data) if odd else _text(data)
+        for data, odd in zip(work.read_all(places), binary, strict=True)
+    ]
     pairs = zip(texts[: len(seen)], texts[len(seen) :], strict=True)
-    return {change.path: pair for change, pair in zip(seen, pairs, strict=True)}
+    return {
+        change.path: pair for change, pair in zip(seen, pairs, strict=True) if any(pair) or not change.binary
+    }
 
 
 def _readable(change: Change) -> bool:
-    return (
-        change.op in ("add", "modify", "delete", "rename")
-        and not change.binary
-        and (change.bytes or 0) <= TEXT_MOST
-    )
+    return change.op in ("add", "modify", "delete", "rename") and (change.bytes or 0) <= TEXT_MOST
 
 
 def _as_fact(verdict: Verdict, policy: Policy, old: str, new: str) -> e.Ruling:

@@ -20,6 +20,7 @@ from flyball.core.letters import Land
 from flyball.core.run import Run
 from flyball.errors import FlyballError, UserError, WorkspaceError
 from flyball.evidence.verify import Finding, Said, read, verify_file, verify_run
+from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
 from flyball.views.text import clean, one_line
 from flyball.workspace import Repo, Workspace, inspect_repo
@@ -43,7 +44,7 @@ def diff(run_name: str, stat: bool, color: bool | None) -> None:
     if not changes:
         click.echo(f"Run {run.id} has not changed any files.", err=True)
     elif color or (color is None and sys.stdout.isatty() and not app.env.get("NO_COLOR")):
-        for line in clean(changes).splitlines():
+        for line in spelled_out(changes).split("\n"):
             click.echo(_coloured(line), color=True)
     else:
         click.echo(changes, nl=False)

@@ -174,7 +174,7 @@ def _asked_about(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling) 
     _pend(facts, act, turn, ruling, "approval")
     more = {"otherwise": _otherwise(facts.run), "detail": ruling.reason}
     cause = stop(facts.run, "wait.approval", ruling.rule, f"policy {ruling.policy}", ruling.file, **more)
-    text = f"The guard asks about a change: {ruling.reason} ({ruling.file or 'the whole change'}). Accept it?"
+    text = f"The guard asks about a change: {_with_place(ruling)} Accept it?"
     return bool(ask(facts, cause, "approval", text, bound=ruling.diff))
 
 
@@ -183,13 +183,17 @@ def _blocked(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, code
     where, policy = f"{ruling.file}{f':{ruling.line}' if ruling.line else ''}", f"policy {ruling.policy}"
     more = {"otherwise": _otherwise(facts.run), "detail": ruling.reason}
     cause = stop(facts.run, code, ruling.rule, policy, where, **more)
-    text = (
-        f"The guard refused a change: {ruling.reason} ({ruling.file or 'the whole change'}). It was undone."
-    )
+    text = f"The guard refused a change: {_with_place(ruling)} It was undone."
     if ruling.call:
         text = f"The guard ended the turn. {ruling.reason} The changes of that turn were undone."
     bound, waivable = ruling.diff, ruling.waivable
     return bool(ask(facts, cause, "block", text, status="blocked", waivable=waivable, bound=bound))
+
+
+def _with_place(ruling: e.Ruling) -> str:
+    """The reason as a sentence, with the file if it does not name it yet."""
+    reason = ruling.reason.rstrip(". ")
+    return f"{reason}." if ruling.file in reason else f"{reason} ({ruling.file})."
 
 
 def _pend(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, until: str) -> None:

@@ -21,7 +21,9 @@ from flyball.guard.proof_bypass import judge_tricks
 from flyball.guard.protected import judge_kind, judge_place, target_of
 from flyball.guard.radius import judge_radius
 from flyball.guard.runner_lookup import judge_lookups
-from flyball.guard.secrets import could_hold_secret, find_in_name, find_secret, redact
+from flyball.guard.secret_pieces import INVISIBLE
+from flyball.guard.secrets import below_name, could_hold_secret, find_in_name, find_secret, redact
+from flyball.guard.source_text import judge_source
 from flyball.guard.verdict import Verdict, worst
 from flyball.guard.weakening import difference, weakenings
 
@@ -113,6 +115,7 @@ def _one(change: Change, where: Place, policy: Policy, links: Links, texts: Text
         yield from _moved_link(change, links, policy)
     lines = added_lines(change, texts.get(change.path))
     yield from judge_lines(change, where, lines, policy)
+    yield from judge_source(change, where.shown, lines)
     yield from _secrets(change.path, lines)
 
 
@@ -127,10 +130,13 @@ def _secrets(path: str, lines: Sequence[tuple[int, str]]) -> Iterable[Verdict]:
     named = find_in_name(path)
     if named:
         yield Verdict("deny", "secret", f"The file name looks like a secret ({named}).", redact(path))
-    if not could_hold_secret(path, "\n".join(line for _, line in lines)):
+    text = "\n".join(line for _, line in lines)
+    if not could_hold_secret(path, INVISIBLE.sub("", text)):
         return
+    before = ""
     for number, line in lines:
-        rule = find_secret(path, line)
+        rule = find_secret(path, line) or next((one.rule for one in below_name(before, line)), None)
+        before = line
         if rule:
             yield Verdict(
                 "deny", "secret", f"{path}: contains what looks like a secret ({rule}).", path, number

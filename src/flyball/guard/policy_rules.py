@@ -11,11 +11,6 @@ from flyball.guard.paths.links import Place
 from flyball.guard.policy import Policy
 from flyball.guard.verdict import Verdict
 
-BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
-CODE = re.compile(
-    r"\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs|swift|sh|bash|sql|scala|"
-    r"lua|pl)$"
-)
 _PUBLIC = re.compile(r"-----BEGIN (?:CERTIFICATE|(?:RSA |EC )?PUBLIC KEY|SSH2 PUBLIC KEY)")
 
 
@@ -49,17 +44,6 @@ def judge_lines(
         for number, line in rows:
             if pattern.search(line):
                 yield Verdict(rule.verdict, name, f"{where.shown}: {rule.reason}", where.shown, number)
-                break
-    if CODE.search(where.shown) and not all(line.isascii() for _, line in rows):
-        for number, line in rows:
-            if BIDI.search(line):
-                yield Verdict(
-                    "ask",
-                    "bidi",
-                    f"{where.shown}: a line has characters that change the reading direction.",
-                    where.shown,
-                    number,
-                )
                 break
 
 

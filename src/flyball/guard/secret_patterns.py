@@ -128,6 +128,16 @@ PROSE = re.compile(
 URL = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,30})://(?P<user>[^\s:/@\"'<>]{0,100}):(?P<value>[^\s/\"'<>]{2,200})@(?P<host>[^\s\"'/@:]+)"
 )
+EXAMPLE = re.compile(r"(?i)example|xxxx|placeholder|your|dummy|redacted|changeme|000000|notreal|fake")
+SLASHED_URL = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@\"'<>]{1,100}:(?!\d{1,5}/)(?P<value>[^\s/\"'<>?#@]{1,60}/[^\s\"'<>?#@]{1,100})@[\w.-]+(?=[:/\s]|$)"
+)
+"""A password with a slash, which should have been encoded."""
+OPENS = re.compile(
+    r"(?P<indent>[\s+-]*)[\"']?(?P<name>[\w.-]{2,80})[\"']?\s*:\s*(?:[|>][+-]?\d?[+-]?)?\s*", re.ASCII
+)
+BELOW = re.compile(r"(?P<indent>[\s+]*)(?P<q>[\"']?)(?P<value>[^\s\"'#:,{}\[\]][^\s\"']{5,4000})(?P=q)\s*")
+"""A name that ends its line, and a value alone on the next one."""
 TOKEN_URL = re.compile(r"https?://(?P<value>[A-Za-z0-9_-]{20,200})(?::x-oauth-basic)?@(?P<host>[\w.-]+)/")
 HEADER = re.compile(
     r"(?i)\b(?P<scheme>bearer|basic|token|apikey|negotiate)\s+(?P<value>[A-Za-z0-9_.~+/:=-]{8,4096})"

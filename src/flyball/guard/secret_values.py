@@ -155,10 +155,15 @@ def is_stand_in(value: str) -> bool:
     return (
         bool(_LOOKUP.search(value))
         or bool(_SAID.search(value))
-        or (not _is_long_random(value) and bool(_DUMMY.search(value) or _PATH.match(value)))
+        or (not _is_long_random(value) and bool(_DUMMY.search(value) or _is_path(value)))
         or (_IDENTIFIER.match(value) is not None and not _mixed(value) and not _unspoken(value))
         or is_monotonous(value)
     )
+
+
+def _is_path(value: str) -> bool:
+    """Does it start with a folder? A slash before random characters does not make a path."""
+    return _PATH.match(value) is not None and not ("/" not in value[1:] and is_random(value[1:]))
 
 
 def is_weak(value: str) -> bool:
@@ -260,3 +265,17 @@ def _unspoken(value: str) -> bool:
     letters = [c for c in value if c.isalpha()]
     vowels = sum(1 for c in letters if c in "aeiouAEIOU")
     return len(letters) >= 20 and vowels * 6 < len(letters)
+
+
+def is_template(value: str) -> bool:
+    """A value that something else is filled into."""
+    return (
+        value[0] == "$"
+        or value[0] == value[-1] == "%"
+        or any(mark in value for mark in ("${", "$(", "{", "}", "%s", "%(", "<", "***", "..."))
+    )
+
+
+def is_expression(value: str) -> bool:
+    """A call, a lookup or a member rather than a literal."""
+    return re.search(r"^[\w.$]+[(\[{]|^[a-z:-]+=$|^\$|\w\(|[)}\]]\.\w", value) is not None

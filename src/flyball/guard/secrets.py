@@ -6,16 +6,24 @@ The change guard denies by the same rules by which journals and screens are reda
 import base64
 import binascii
 import re
-from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import accumulate, chain, pairwise
+from itertools import chain
 from typing import NamedTuple
 
 from flyball.guard import secret_patterns as patterns
 from flyball.guard.secret_json import within_strings
+from flyball.guard.secret_pieces import INVISIBLE, Pieces, visible
 from flyball.guard.secret_providers import PRIVATE_KEYS, PROVIDERS
-from flyball.guard.secret_values import is_monotonous, is_secret_value, is_token_body, is_weak, kind_of
+from flyball.guard.secret_values import (
+    is_expression,
+    is_monotonous,
+    is_secret_value,
+    is_template,
+    is_token_body,
+    is_weak,
+    kind_of,
+)
 
 WINDOW = 10_000
 OVERLAP = 500
@@ -57,6 +65,7 @@ def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
     if diff and line[:1] == "-" and line[:5] != "-----":
         return None
     text = line[1:] if diff and line[:1] in "+ " else line
+    text = INVISIBLE.sub("", text)
     if not could_hold_secret(path, text):
         return None
     secret = next(iter(_in_line(path, text)), None)
@@ -65,6 +74,13 @@ def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
 
 def find_secrets(text: str, path: str = "", *, most: int = MOST_TOIL) -> list[Secret]:
     """Every secret in a text, in order. Overlapping ones are one, with the rule of the first."""
+    seen = visible(text)
+    if seen is None:
+        return _secrets_of(text, path, most)
+    return [Secret(one.rule, *seen.span(one.start, one.end)) for one in _secrets_of(seen.text, path, most)]
+
+
+def _secrets_of(text: str, path: str, most: int) -> list[Secret]:
     secrets = _merged(_everywhere(path, text, _Care(text, most)))
     parts = within_strings(text, [(one.start, one.end) for one in secrets])
     return _merged(Secret(one.rule, *part) for one, some in zip(secrets, parts, strict=True) for part in some)
@@ -110,8 +126,11 @@ def toil(line: str) -> int:
 def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[Secret]:
     """Lines end at "\\n" only: other line breaks may be part of JSON."""
     yield from _private_keys(text)
-    start = 0
+    start, before = 0, ""
     for line in text.split("\n"):
+        for secret in below_name(before, line):
+            yield Secret(secret.rule, start + secret.start, start + secret.end)
+        before = line
         if could_hold_secret(path, line):
             if care.left < 0:
                 yield from _hastily(text, start)
@@ -119,6 +138,15 @@ def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[S
             for secret in _as_written(path, line, care, depth):
                 yield Secret(secret.rule, start + secret.start, start + secret.end)
         start += len(line) + 1
+
+
+def below_name(before: str, line: str) -> Iterable[Secret]:
+    """A value on the line after its name, as YAML allows."""
+    name = patterns.OPENS.fullmatch(before) if before.rstrip()[-1:] in ":|>-+" else None
+    value = patterns.BELOW.fullmatch(line) if name else None
+    kind = kind_of(name["name"]) if name and value and len(value["indent"]) > len(name["indent"]) else ""
+    if value and kind and is_secret_value(value["value"], kind):
+        yield Secret(f"generic-{kind}", *value.span("value"))
 
 
 def _hastily(text: str, start: int) -> Iterable[Secret]:
@@ -149,13 +177,13 @@ def _weighed(path: str, line: str, care: _Care) -> Iterable[Secret]:
 
 
 def _unescaped(path: str, line: str, care: _Care, depth: int) -> Iterable[Secret]:
-    begins, kept = _pieces(line, [(m.start(), m.start() + 1) for m in patterns.ESCAPED.finditer(line)])
     plain = patterns.ESCAPED.sub(lambda m: "\\" + BLANKS.get(m.group(1), m.group(1)), line)
-    for secret in _everywhere(path, "".join(plain[start:end] for start, end in kept), care, depth + 1):
-        first, last = bisect_right(begins, secret.start) - 1, bisect_right(begins, secret.end - 1) - 1
-        start = kept[first][0] + secret.start - begins[first]
-        whole = secret.start == begins[first] and start > 0 and line[start - 1] == "\\"
-        yield Secret(secret.rule, start - whole, kept[last][0] + secret.end - begins[last])
+    pieces = Pieces(plain, [(m.start(), m.start() + 1) for m in patterns.ESCAPED.finditer(line)])
+    for secret in _everywhere(path, pieces.text, care, depth + 1):
+        start, end = pieces.span(secret.start, secret.end)
+        first = secret.start == pieces.begins[pieces.at(secret.start)]
+        whole = first and start > 0 and line[start - 1] == "\\"
+        yield Secret(secret.rule, start - whole, end)
 
 
 def could_hold_secret(path: str, line: str) -> bool:
@@ -215,25 +243,9 @@ def _providers(line: str) -> Iterable[Secret]:
 
 def _is_example(token: str) -> bool:
     """A token that is marked as an example."""
-    low = token.lower()
     body = max(re.split(r"[_.-]", token), key=len)
-    marks = (
-        "example",
-        "xxxx",
-        "placeholder",
-        "your",
-        "dummy",
-        "redacted",
-        "changeme",
-        "000000",
-        "notreal",
-        "fake",
-    )
-    return (
-        any(word in low for word in marks)
-        or is_monotonous(body, fold=False)
-        or patterns.KNOWN_EXAMPLE in token
-    )
+    named = patterns.EXAMPLE.search(token) is not None or patterns.KNOWN_EXAMPLE in token
+    return named or is_monotonous(body, fold=False)
 
 
 def _beside_names(path: str, line: str) -> Iterable[Secret]:
@@ -256,9 +268,12 @@ def _in_window(path: str, line: str) -> Iterable[Secret]:
 
 
 def _urls(line: str) -> Iterable[Secret]:
+    for match in patterns.SLASHED_URL.finditer(line):
+        if is_secret_value(match.group("value"), "password"):
+            yield Secret("url-credentials", match.start("value"), match.end("value"))
     for match in patterns.URL.finditer(line):
         user, value = match.group("user").lower(), match.group("value")
-        if value.lower() != user and not is_weak(value) and not _is_template(value):
+        if value.lower() != user and not is_weak(value) and not is_template(value):
             yield Secret("url-credentials", match.start("value"), match.end("value"))
     for match in chain(patterns.ORACLE.finditer(line), patterns.DSN.finditer(line)):
         if match.group("value") != match.group("user") and not is_weak(match.group("value")):
@@ -278,14 +293,6 @@ def _unnamed(path: str, line: str) -> Iterable[Secret]:
     for match in patterns.CLIENT.finditer(line):
         if is_token_body(match.group("value")):
             yield Secret("client-key", match.start("value"), match.end("value"))
-
-
-def _is_template(value: str) -> bool:
-    return (
-        value[0] == "$"
-        or value[0] == value[-1] == "%"
-        or any(mark in value for mark in ("${", "$(", "{", "}", "%s", "%(", "<", "***", "..."))
-    )
 
 
 def _headers(line: str) -> Iterable[Secret]:
@@ -382,7 +389,7 @@ def _if_secret(match: re.Match[str], name: str, kind: str) -> Iterable[Secret]:
     value, start = match.group("value"), match.start("value")
     bare = "q" not in match.re.groupindex
     value = value.rstrip(").]}\\") if bare else value
-    if name.lower() == value.lower() or (bare and _is_expression(value)) or _is_spoken_in_base64(value):
+    if name.lower() == value.lower() or (bare and is_expression(value)) or _is_spoken_in_base64(value):
         return
     if is_secret_value(value, kind) or _is_hidden(value):
         yield Secret(f"generic-{kind}", start, start + len(value))
@@ -392,11 +399,6 @@ def _is_spoken_in_base64(value: str) -> bool:
     """Base64 of a sentence that says it is no password."""
     decoded = _decoded(value) if len(value) >= 12 and len(value) % 4 == 0 else None
     return decoded is not None and decoded.isprintable() and is_weak(decoded.rpartition(":")[2])
-
-
-def _is_expression(value: str) -> bool:
-    """A call, a lookup or a member rather than a literal."""
-    return re.search(r"^[\w.$]+[(\[{]|^[a-z:-]+=$|^\$|\w\(|[)}\]]\.\w", value) is not None
 
 
 def _is_hidden(value: str) -> bool:
@@ -481,22 +483,17 @@ def _in_pieces(line: str) -> Iterable[Secret]:
     seams = [match.span() for match in patterns.JOINED.finditer(line)]
     if not seams:
         return
-    begins, kept = _pieces(line, seams)
-    joined = list(_providers("".join(line[start:end] for start, end in kept)))
+    pieces = Pieces(line, seams)
+    joined = list(_providers(pieces.text))
     whole = {secret.start for secret in _providers(line)} if joined else ()
     for secret in joined:
-        for at in range(bisect_right(begins, secret.start) - 1, bisect_right(begins, secret.end - 1)):
-            start, end = kept[at]
-            if start + secret.start - begins[at] in whole:
+        for at in range(pieces.at(secret.start), pieces.at(secret.end - 1) + 1):
+            start, end = pieces.kept[at]
+            offset = start - pieces.begins[at]
+            if offset + secret.start in whole:
                 break
-            first, last = start + secret.start - begins[at], start + secret.end - begins[at]
+            first, last = offset + secret.start, offset + secret.end
             yield Secret(secret.rule, max(start, first), min(end, last))
-
-
-def _pieces(line: str, seams: list[tuple[int, int]]) -> tuple[list[int], list[tuple[int, int]]]:
-    """The pieces between the seams, and where each begins without them."""
-    kept = [(a, b) for (_, a), (b, _) in pairwise([(0, 0), *seams, (len(line), 0)]) if a < b]
-    return [0, *accumulate(end - start for start, end in kept)][:-1], kept
 
 
 def _decoded(value: str) -> str | None:

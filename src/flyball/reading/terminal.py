@@ -14,10 +14,15 @@ Said = TypeVar("Said", bound=msgspec.Struct)
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links
-    r"|\x1b[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC
+    r"|\x1b\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)"  # OSC: titles, links; no line ends in one
+    r"|\x1b[PX^_][^\x1b\n]{0,4096}\x1b\\"  # DCS, SOS, PM, APC
     r"|\x1b[@-Z\\-_]|\x9b[0-?]*[ -/]*[@-~]"
 )
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""Characters that control a terminal, cannot be seen, or change the reading order."""
 _BREAKS = re.compile(r"\r\n|\n|\r")
 
 
@@ -25,6 +30,12 @@ def plain(text: str) -> str:
     """The text without escape sequences and without a byte order mark at its start."""
     text = text.removeprefix("\ufeff")
     return _ESCAPES.sub("", text) if "\x1b" in text or "\x9b" in text else text
+
+
+def spelled_out(text: str) -> str:
+    """The text with every hidden character written as its code. Nothing is left out: a diff must show all of it."""
+    text = whole(text).replace("\r\n", "\n").replace("\r", "\\x0d")
+    return HIDDEN.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def whole(text: str) -> str:
