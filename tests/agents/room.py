@@ -42,7 +42,7 @@ class Vendor:
     agent: str  # as `--agent` takes it
     env: Callable[[str], dict[str, str]]  # of the model's address
     files: Callable[[str], dict[str, str]] = lambda url: {}  # in the user's home
-    priced: bool = True  # the command line says or the model's name tells what it cost
+    gives_up: tuple[str, ...] = ("rate_limit", "overloaded", "usage_limit")  # after few tries of its own
 
 
 def _codex(url: str) -> dict[str, str]:
@@ -72,10 +72,10 @@ VENDORS = {
     vendor.name: vendor
     for vendor in (
         Vendor("claude", "claude", lambda url: {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_MODEL": "claude-sonnet-4-5"}),
-        Vendor("codex", "codex", lambda url: {"OPENAI_API_KEY": KEY}, _codex, priced=False),
+        Vendor("codex", "codex", lambda url: {"OPENAI_API_KEY": KEY}, _codex),
         Vendor("gemini", "acp:gemini --acp -m gemini-2.5-flash",
-               lambda url: {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": KEY}, _gemini),
-        Vendor("opencode", "acp:opencode acp", _opencode),
+               lambda url: {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": KEY}, _gemini, ("usage_limit",)),
+        Vendor("opencode", "acp:opencode acp", _opencode, gives_up=("rate_limit",)),
     )
 }  # fmt: skip
 
@@ -131,6 +131,17 @@ class Room:
         done = self.fb(*self.words(*more), timeout=timeout)
         assert done.stdout.strip(), done.stderr
         return json.loads(done.stdout)
+
+    def resume(self, run: str) -> Json:
+        done = self.fb("resume", run, "--json")
+        assert done.stdout.strip(), done.stderr
+        return json.loads(done.stdout)
+
+    def wait_for(self, there: Callable[[], object], seconds: float = 60) -> None:
+        until = time.monotonic() + seconds
+        while not there():
+            assert time.monotonic() < until, "it did not happen in time"
+            time.sleep(0.1)
 
     def show(self, run: str = "@last") -> Json:
         return json.loads(self.fb("show", run, "--json").stdout)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -14,6 +17,9 @@ FIX = {
     "reply": [{"text": "Fixing."}, {"tool": "@bash", "input": {"command": "sed -i 's/a - b/a + b/' calc.py"}}]
 }
 CLAIM = {"reply": DONE}
+QUIET = "sleep 0 & echo yes > asked.txt"  # a background job: the guard asks a person
+ASK = {"reply": [{"text": "May I?"}, {"tool": "@bash", "input": {"command": QUIET}}]}
+WAIT = {"reply": "I wait for the answer."}
 
 
 @pytest.fixture(params=list(VENDORS))
@@ -35,3 +41,83 @@ def test_a_task_is_done_and_certified(room: Room) -> None:
     assert ended["certificate"] and ended["changed"] == ["calc.py"]
     assert ended["tokens"] >= 1100 and ended["cost_usd"]
     assert room.fb("verify", ended["run"]).returncode == 0
+
+
+def test_a_permission_is_asked_answered_later_and_carried_out(room: Room) -> None:
+    room.play(ASK, WAIT)
+    asked = room.run()
+    assert asked["stop_reason"]["code"] == "wait.permission"
+    assert QUIET in asked["question"]["text"]
+    assert room.empty() == [], "no process waits for a person"
+    assert room.fb("approve", asked["question"]["id"]).returncode == 0
+    room.play(
+        *(() if room.vendor.name == "claude" else (ASK,)), FIX, CLAIM
+    )  # Claude Code kept the call itself
+    ended = room.resume(asked["run"])
+    assert ended["stop_reason"]["code"] == "completed"
+    assert sorted(ended["changed"]) == ["asked.txt", "calc.py"]
+
+
+@pytest.mark.parametrize("fault", ["rate_limit", "overloaded", "usage_limit"])
+def test_a_limit_is_waited_out_and_costs_no_turn(room: Room, fault: str) -> None:
+    """By Flyball where the command line gives up soon; some rather wait for minutes by themselves."""
+    gives_up = fault in room.vendor.gives_up
+    room.play({"fault": fault, "times": 8 if gives_up else 2, "resets_in": 3, "retry_after": 1}, FIX, CLAIM)
+    ended = room.run("--set", "rate_limit.retry_every=1s")
+    assert (ended["stop_reason"]["code"], ended["turns"]) == ("completed", 1)
+    assert ("wait.rate_limit" in room.fb("log", ended["run"]).stdout) == gives_up
+
+
+def test_a_refused_login_is_asked_about_at_once(room: Room) -> None:
+    room.play({"fault": "auth", "times": 99})
+    began = time.monotonic()
+    asked = room.run()
+    assert asked["stop_reason"]["code"] == "wait.auth"
+    assert time.monotonic() - began < 15 * (2 + (room.vendor.name == "opencode")), (
+        "15 s, and slack for a busy machine"
+    )
+
+
+def test_silence_is_ended_by_the_idle_watchdog(room: Room) -> None:
+    room.play({"fault": "hang", "after": "headers", "times": 99})
+    ended = room.run("--set", "limits.idle_timeout=8s", "--set", "limits.retries=0")
+    assert ended["stop_reason"]["code"] == "timeout.idle"
+
+
+def test_a_driver_killed_in_a_tool_is_resumed(room: Room) -> None:
+    slow = {
+        "reply": [
+            {
+                "tool": "@bash",
+                "input": {"command": "echo begun > begun.txt; python3 -c 'import time; time.sleep(15)'"},
+            }
+        ]
+    }
+    room.play(slow, FIX, CLAIM)
+    driver = room.start(*room.words())
+    room.wait_for(lambda: list(room.state.rglob("begun.txt")))
+    driver.send_signal(signal.SIGKILL)
+    driver.communicate()
+    room.play(FIX, CLAIM)
+    ended = room.resume("@last")
+    assert (ended["stop_reason"]["code"], ended["turns"]) == ("completed", 1)
+    adopted = (
+        room.vendor.name == "codex"
+    )  # nobody has to speak with it: the new driver takes up the same process
+    assert ended["changed"] == (["begun.txt", "calc.py"] if adopted else ["calc.py"])
+    first, last = room.model.requests()[0]["body"], room.model.requests()[-1]["body"]
+    assert len(json.dumps(last)) > len(json.dumps(first)), "the session was resumed"
+
+
+def test_a_turn_ends_when_the_budget_does(room: Room) -> None:
+    looks = [{"reply": [{"tool": "@bash", "input": {"command": f"cat calc.py # {n}"}}]} for n in range(6)]
+    room.play(*looks, FIX, CLAIM)
+    counted = (
+        room.vendor.name != "opencode"
+    )  # over ACP it names the tokens of its last step only, but the whole cost
+    budget, code = ("tokens=2500", "limit.budget_tokens") if counted else ("usd=0.01", "limit.budget_usd")
+    stopped = room.run("--set", f"budget.{budget}")
+    assert stopped["stop_reason"]["code"] == code
+    assert stopped["turns"] == 1
+    told = room.vendor.name == "claude"  # the others say only at the end what they have used
+    assert (room.model.state()["played"] < 6) == told

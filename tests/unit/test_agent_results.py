@@ -105,3 +105,11 @@ def test_a_known_stream_is_read_behind_any_command() -> None:
 )  # fmt: skip
 def test_odd_lines_are_survived(line: str, code: int, verdict: str) -> None:
     assert read_result("command", line, "", ended(code)).verdict == verdict
+
+
+def test_a_session_that_is_gone_is_known_by_its_answer() -> None:
+    error = {"code": -32603, "message": "Internal error", "data": {"details": "No previous sessions found."}}
+    out = json.dumps({"jsonrpc": "2.0", "id": "session/load", "error": error})
+    assert read_result("acp", out, "", ended(0)).lost_session
+    row = next(row for name, row in ROWS if name == "claude" and row["name"] == "session_resume_unknown")
+    assert read_result("claude", row["out"], row["err"], ended(1)).lost_session

@@ -1,6 +1,10 @@
 """Limits as agents' command lines word them: the kind, and the instant at which they lift."""
 
+import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +33,7 @@ ROWS: list[Row] = [
     ("claude", "plan_limit", "You've hit your weekly limit · resets Mon", "2026-08-24T00:00"),
     ("claude", "plan_limit", "You've hit your weekly limit · resets Tuesday 9am (UTC)", "2026-08-25T09:00"),
     ("claude", "plan_limit", "5-hour limit reached ∙ resets 3pm", "2026-08-20T15:00"),
+    ("codex", "plan_limit", "You've hit your usage limit. Upgrade to Pro or try again at 10:00 AM.", "2026-08-20T10:00"),
     ("claude", "plan_limit", "5-hour limit reached ∙ resets 3pm\n     /upgrade to increase your usage limit.", "2026-08-20T15:00"),
     ("claude", "plan_limit", "Weekly limit reached ∙ resets Oct 3 at 5pm", "2026-10-03T17:00"),
     ("claude", "plan_limit", "Opus weekly limit reached ∙ resets Nov 3 at 5pm", "2026-11-03T17:00"),
@@ -248,3 +253,17 @@ def test_what_a_wait_does_not_cure_comes_first() -> None:
 def test_hostile_text_is_read_in_time() -> None:
     text = "you've hit your " * 5_000 + "[(" * 5_000 + '{"error":' * 2_000
     assert read_limit("claude", text, micros(NOW)) == (None, None)
+
+
+def test_a_user_adds_wordings_of_their_own(tmp_path: Path) -> None:
+    """In a process of its own: the file is read once."""
+    (tmp_path / "flyball").mkdir()
+    (tmp_path / "flyball" / "limits.toml").write_text('plan_limit = ["Your seat has no tokens left"]\n')
+    row = '{"id": 1, "agent": "x", "text": "Error: your seat has no tokens left, try again in 2 hours", "now": 0}\n'
+    words = [sys.executable, "-m", "flyball", "agents", "limit", "--json"]
+    env = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(words, input=row, env=env, capture_output=True, text=True)
+    assert json.loads(done.stdout) == {"id": 1, "kind": "plan_limit", "reset_at": "1970-01-01T02:00:00Z"}
+    (tmp_path / "flyball" / "limits.toml").write_text('plan = ["x"]\n')
+    done = subprocess.run(words, input=row, env=env, capture_output=True, text=True)
+    assert done.returncode == 2 and "there is no kind 'plan'" in done.stderr

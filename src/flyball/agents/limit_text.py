@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 from flyball.agents import limit_patterns
 from flyball.agents.limit_patterns import Kind
+from flyball.agents.own_wordings import own_wordings
 from flyball.agents.reset_times import reset_at
 from flyball.reading.stream import Event, as_object
 from flyball.reading.terminal import lines_of, plain
@@ -118,6 +119,9 @@ def _peeled(statement: str) -> Iterator[str]:
 
 
 def _by_wording(agent: str, words: str, statement: str) -> Kind | None:
+    for own, beginning in own_wordings():
+        if words.lower().startswith(beginning):
+            return own
     for kind, pattern in _WORDINGS:
         if pattern.match(words):
             return _quota(agent, statement) if kind == "quota" else _refined(kind, words)

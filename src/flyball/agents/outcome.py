@@ -37,7 +37,7 @@ def read_result(
     zone: str = "UTC",
 ) -> AgentResult:
     """The result of one turn of the agent `name`, from all that it wrote."""
-    now_us = int(time.time() * 1_000_000) if now_us is None else now_us
+    now_us = now_us or exit.started_at_us + exit.took_us or int(time.time() * 1_000_000)
     facts = read_stream(out)
     if facts is None:
         return _from_text(name, out, err, exit, now_us, zone)
@@ -58,7 +58,7 @@ def read_result(
         plan_reset_at=facts.plan_reset_s * 1_000_000 if facts.plan_reset_s else None,
         error=error,
         calls=tuple(call_of(call) for call in (*facts.calls, *facts.running.values())),
-        lost_session=_lost(facts.problem) or _lost(err),
+        lost_session=facts.lost_session or _lost(facts.problem) or _lost(err),
     )
 
 

@@ -1,7 +1,7 @@
 """When a limit lifts, in whatever form it is written.
 
 An instant that is written out (an epoch, an ISO time, a date with its year) is taken as it stands, past or not. A clock
-time without a date is the next such instant; a date without a year is the one nearest to now; a duration counts from
+time without a date is the next such instant, or this very minute (seconds are not written); a date without a year is the one nearest to now; a duration counts from
 now. A clock without a zone is read in the given zone, UTC unless told. Zone names are looked up in the inert zone data;
 an unknown one is UTC.
 """
@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _US = timedelta(microseconds=1)
+_MINUTE = timedelta(minutes=1)
 
 _KEY = r"(?:resets?[_ -]?(?:at|on|time)?|resetsAt|resetAt|reset_at|until|unlocks?_at|retry_at)"
 _STAMP = re.compile(
@@ -210,7 +211,7 @@ def _clocked(text: str, now: datetime, zone: tzinfo) -> datetime | None:
         return None
     here = now.astimezone(zone)
     moment = here.replace(hour=clock[0], minute=clock[1], second=0, microsecond=0, fold=0)
-    if moment < now:
+    if moment <= now - _MINUTE:
         day = here + timedelta(days=1)
         moment = datetime(day.year, day.month, day.day, *clock, tzinfo=zone)
     return moment.astimezone(UTC)

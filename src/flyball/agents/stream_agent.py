@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+
 from flyball.agents.adapter import AgentResult, Call
 from flyball.agents.outcome import call_of, read_result
 from flyball.agents.process import Exit
 from flyball.core.events import Usage
 from flyball.reading.streams import Transcript
+
+
+def local_zone() -> str:
+    """The zone in which a program here writes a clock time."""
+    name = os.environ.get("TZ", "").lstrip(":")
+    if not name:
+        with contextlib.suppress(OSError):
+            name = os.readlink("/etc/localtime").rpartition("zoneinfo/")[2]  # noqa: PTH115
+    return name or "UTC"
 
 
 class StreamAgent:
@@ -27,4 +39,4 @@ class StreamAgent:
         return facts.usage, facts.model
 
     def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
-        return read_result(self.name, out, err, exit)
+        return read_result(self.name, out, err, exit, zone=local_zone())

@@ -106,8 +106,13 @@ def _cells(row: Assignment) -> tuple[str, ...]:
 def limit(zone: str, as_json: bool) -> None:
     """Read limit messages of agents from standard input.
 
-    Each line is {id, agent, text, now}; each answer is {id, kind, reset_at}.
+    Each line is {id, agent, text, now}; each answer is {id, kind, reset_at}. Add wordings of your own in limits.toml
+    beside the user configuration: plan_limit = ["your seat has no tokens left"].
     """
+    from flyball.agents import own_wordings
+
+    if own_wordings.file().exists():
+        own_wordings.parse(own_wordings.file().read_text("utf-8"))
     answer_lines(
         lambda row: _limit(row, zone), lambda name, _problem: {"id": name, "kind": None, "reset_at": None}
     )

@@ -10,6 +10,7 @@ ENDS = {
     "end_turn": "ok", "max_tokens": "context", "max_turn_requests": "turn_limit", "refusal": "refused",
     "cancelled": "killed",
 }  # fmt: skip
+RESUMES = ("session/load", "session/resume")  # Flyball's requests have their method as id
 ENDED = ("completed", "failed", "cancelled")
 
 
@@ -26,6 +27,7 @@ def take(facts: Facts, event: Event) -> Call | None:
         error = table(event["error"])
         words = text(table(error.get("data")).get("message")) or text(error.get("message"))
         facts.end = "error"
+        facts.lost_session = event.get("id") in RESUMES
         facts.report(event, words)
     elif "result" in event:  # of another request: what came before it was an old session, played again
         facts.message, facts.part = "", ""

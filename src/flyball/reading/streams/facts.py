@@ -44,6 +44,7 @@ class Facts:
     running: dict[str, Call] = field(default_factory=dict[str, Call])  # calls without a result yet, by id
     plan_percent: int | None = None
     plan_reset_s: int | None = None
+    lost_session: bool = False  # the session that was to be resumed is gone
     deferred: Event | None = None  # the call that waits for a permission
     unknown: dict[str, int] = field(default_factory=dict[str, int])  # kinds of event that nobody here knows
 
