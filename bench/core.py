@@ -5,9 +5,9 @@ from __future__ import annotations
 from bench.figure import Beside, Figure
 from bench.timing import Taken, rate
 from bench.yard import began, finished
-from flyball.core import events as e
 from flyball.core.decide import Do, due, react
 from flyball.core.run import Run, apply, begin
+from flyball.domain import events as e
 
 GOAL = 300_000
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from bench.figure import Beside, Figure
 from bench.timing import median, seconds
 from bench.yard import DRIVER, Instant, began, close, finished, supervisor
-from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Interrupted, due, react
 from flyball.core.run import Run, fold
+from flyball.domain import events as e
 from flyball.journal.sqlite import SqliteJournal
 from flyball.runtime.batch import SNAPSHOT_EVERY, Batch, Driven
 from flyball.runtime.supervisor import Supervisor

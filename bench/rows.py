@@ -9,7 +9,7 @@ import apsw
 
 from bench.figure import Beside, Figure
 from bench.timing import Taken, both, median
-from flyball.core import events as e
+from flyball.domain import events as e
 from flyball.journal import Draft, Row, Write
 from flyball.journal.sqlite import SqliteJournal
 

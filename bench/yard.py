@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
-from flyball.core.settings import Budget, Settings
+from flyball.domain import events as e
+from flyball.domain.settings import Budget, Settings
 from flyball.journal import Entry
 from flyball.journal.heads import Heads
 from flyball.journal.signing import load_or_create

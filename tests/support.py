@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import codes
-from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Note, due, react
 from flyball.core.letters import Answer, AnyLetter, encode, hear, wake
-from flyball.core.machine import Machine, parse
 from flyball.core.run import Run, apply, begin
-from flyball.core.settings import Settings
+from flyball.domain import codes
+from flyball.domain import events as e
+from flyball.domain.machine import Machine, parse
+from flyball.domain.settings import Settings
 from flyball.machines import shipped
 
 BASE = "base"

@@ -15,13 +15,13 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 # The rooms, lowest first: a room imports from itself and from those before it.
 ORDER = (
-    *("errors", "core", "reading", "views", "guard"),  # pure
+    *("errors", "domain", "core", "reading", "views", "guard"),  # pure
     *("state_dir", "machines", "config", "journal", "workspace", "agents"),
     *("authority", "evidence", "acts", "runtime"),
     *("testing", "lab", "cli", "web"),
 )
 RANK = {name: rank for rank, name in enumerate(ORDER)}
-PURE = ("core", "reading", "views", "guard")
+PURE = ("domain", "core", "reading", "views", "guard")
 INERT = {
     *(
         "__future__",

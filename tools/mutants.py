@@ -54,10 +54,10 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
     "views/loop_status": ("unit/test_status.py", "unit/test_views.py", "unit/test_loop.py"),
     "reading/calls": ("unit/test_calls.py", "unit/test_live.py", "unit/test_loop.py"),
     "reading/test_summaries": ("unit/test_failing.py", "unit/test_test_summaries.py"),
-    "core/durations": ("unit/test_durations.py", *CORE),
-    "core/faults": MACHINES,
-    "core/machine": MACHINES,
-    "core/codes": ("unit/test_views.py", *CORE),
+    "domain/durations": ("unit/test_durations.py", *CORE),
+    "domain/faults": MACHINES,
+    "domain/machine": MACHINES,
+    "domain/codes": ("unit/test_views.py", *CORE),
     **{
         f"guard/{name}": CHANGES
         for name in (
@@ -81,8 +81,9 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
 
 
 def _plan() -> dict[str, tuple[str, ...]]:
-    """Every module of the core as the folder holds it, and those others that are there."""
-    core = sorted(f"core/{path.stem}" for path in (SRC / "flyball" / "core").glob("[!_]*.py"))
+    """Every module of core and domain as the folders hold them, and those others that are there."""
+    files = (path for room in ("core", "domain") for path in (SRC / "flyball" / room).glob("[!_]*.py"))
+    core = sorted(f"{path.parent.name}/{path.stem}" for path in files)
     there = {name: tests for name, tests in OTHERS.items() if (SRC / "flyball" / f"{name}.py").exists()}
     return {**dict.fromkeys(core, CORE), **there}
 

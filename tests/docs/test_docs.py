@@ -12,9 +12,9 @@ import pytest
 from tests.test_tidy import ORDER
 
 from flyball.cli import COMMANDS
-from flyball.core.codes import CODES, NOT_EMITTED
-from flyball.core.faults import faults
-from flyball.core.machine import parse
+from flyball.domain.codes import CODES, NOT_EMITTED
+from flyball.domain.faults import faults
+from flyball.domain.machine import parse
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -83,7 +83,7 @@ def test_the_machine_shown_in_the_docs_has_no_fault() -> None:
 
 
 def test_the_readmes_diagram_is_the_machines_own() -> None:
-    from flyball.core.machine import edges
+    from flyball.domain.machine import edges
     from flyball.machines import shipped
 
     shown = re.search(r"```mermaid\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import apsw
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.run import freeze, thaw
+from flyball.domain import events as e
 from flyball.journal.chain import event_digest, registry_digest, snapshot_digest
 from flyball.journal.queries import COLUMNS
 from flyball.journal.types import REGISTRY

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from results_helpers import environment, facts, flyball, make_repo
 
-from flyball.core.machine import Machine, edges, parse
+from flyball.domain.machine import Machine, edges, parse
 from flyball.machines import SHIPPED, shipped
 from flyball.views import diagram, drawing
 from flyball.views.layout import LETTER, LINE, Box, laid_out

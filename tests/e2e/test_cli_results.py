@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from results_helpers import SCRIPT, commit_all, environment, facts, flyball, git, make_repo, run_to_end
 
-from flyball.core import events as e
+from flyball.domain import events as e
 from flyball.runtime.app import App
 
 

@@ -14,8 +14,8 @@ import pytest
 from helpers import eventually
 from tests.e2e.yard import ACCEPT, GOOD, PROOF, Ran, Yard
 
-from flyball.core import events as e
 from flyball.core.run import fold
+from flyball.domain import events as e
 from flyball.journal.sqlite import SqliteJournal
 from flyball.lab.prove.after_end import may_follow_end
 

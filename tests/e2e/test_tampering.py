@@ -21,10 +21,10 @@ from tests.e2e.forger import DEEDS, Loot, Named
 from tests.e2e.yard import ACCEPT, GOOD, WORSE, Yard
 from tests.support import Script, begun, finish, judged, ok
 
-from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.errors import JournalError
 from flyball.evidence.consistency import Checked, check
 from flyball.journal.driver import Driver

@@ -19,9 +19,9 @@ from stored import FOLDER, ending, folded, read, write
 
 from flyball import __version__
 from flyball.agents import process
-from flyball.core import events as e
 from flyball.core.decide import trigger
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.journal import Draft, Entry
 from flyball.journal.chain import extend
 from flyball.lab.selftest.place import Place

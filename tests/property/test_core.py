@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from flyball.core import events as e
 from flyball.core.decide import Finished, Rest, due
-from flyball.core.faults import faults
 from flyball.core.letters import Answer, Ask, Tell, encode, hear, wake
-from flyball.core.machine import edges, parse
 from flyball.core.run import Run, fold, freeze, thaw
-from flyball.core.settings import Budget, Settings
+from flyball.domain import events as e
+from flyball.domain.faults import faults
+from flyball.domain.machine import edges, parse
+from flyball.domain.settings import Budget, Settings
 from flyball.machines import shipped
 from flyball.views.reasons import why
 from flyball.views.run_view import exit_code, summary

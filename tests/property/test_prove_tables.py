@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flyball.core.faults import faults
-from flyball.core.machine import Machine, parse
+from flyball.domain.faults import faults
+from flyball.domain.machine import Machine, parse
 from flyball.lab.prove import explore, premises
 
 OUTCOMES = {

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from test_core import machines
 
-from flyball.core.faults import faults
-from flyball.core.machine import FAILING, WAITING_ACTS, edges, parse
+from flyball.domain.faults import faults
+from flyball.domain.machine import FAILING, WAITING_ACTS, edges, parse
 from flyball.errors import FlyballError
 from flyball.testing import rehearse
 

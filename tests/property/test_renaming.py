@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 from test_core import Chance, holds, lived, tuned
 
-from flyball.core import events as e
-from flyball.core.faults import faults
-from flyball.core.machine import parse
 from flyball.core.run import Run, begin
+from flyball.domain import events as e
+from flyball.domain.faults import faults
+from flyball.domain.machine import parse
 from flyball.machines import SHIPPED, shipped
 from flyball.views.loop_status import circuit
 from flyball.views.run_view import summary

@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 from tests.e2e.yard import BUG, TEST, Yard
 
-from flyball.core import events as e
 from flyball.core.letters import Answer
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.evidence.consistency import check
 from flyball.journal.driver import Driver
 from flyball.runtime.app import App

@@ -16,12 +16,12 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core import decide, letters, tally, turns
-from flyball.core import events as e
 from flyball.core import run as runs
 from flyball.core import transition as onwards
 from flyball.core.agenda import Restore, without
 from flyball.core.decide import Note
 from flyball.core.run import Facts, Run
+from flyball.domain import events as e
 from flyball.journal.database import Database
 from flyball.journal.memory import MemoryJournal
 from flyball.lab.simulate.campaign import simulate

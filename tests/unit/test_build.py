@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flyball.core import events as e
+from flyball.domain import events as e
 from flyball.views.run_view import summary
 from support import (
     FAIL,

@@ -12,10 +12,10 @@ import pytest
 from flyball.acts.performer import News, Performer
 from flyball.acts.run_files import RunFiles
 from flyball.agents.sandbox import Sandbox
-from flyball.core import events as e
 from flyball.core.decide import Do, Finished, due
 from flyball.core.run import apply, begin
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.machines import shipped
 from support import begun
 

@@ -17,9 +17,9 @@ from flyball.config.load import Loaded, load
 from flyball.config.paths import environment, paths
 from flyball.config.schema import KEYS, LIMITS, limits_of
 from flyball.config.values import Money, dollars
-from flyball.core.events import RunBegan, decode
 from flyball.core.run import fold
-from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Lent, Settings
+from flyball.domain.events import RunBegan, decode
+from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Lent, Settings
 from flyball.errors import ConfigError
 from flyball.machines import shipped
 

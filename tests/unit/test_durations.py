@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flyball.config.values import Duration, Wrong
-from flyball.core import durations
-from flyball.core.durations import DAY, HOUR, MAX_US, MINUTE, SECOND
-from flyball.core.machine import duration_us
+from flyball.domain import durations
+from flyball.domain.durations import DAY, HOUR, MAX_US, MINUTE, SECOND
+from flyball.domain.machine import duration_us
 from flyball.errors import MachineFault
 
 READ = {

@@ -18,8 +18,8 @@ from flyball.agents.hooks.brief import Brief
 from flyball.agents.hooks.payload import AGENTS, POST, PRE, BadPayload, HookCall, allow, read, refuse
 from flyball.agents.hooks.tool_calls import fingerprint, is_critical, judge
 from flyball.agents.hooks.tools import tool_use
-from flyball.core import events as e
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.guard.policy import Tools, looser
 from support import Script, failing, ok, passing, play
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.judgement import judgement
 from flyball.core.run import Run, begin
+from flyball.domain import events as e
 from support import begun
 
 ALARM = e.Action(tool="Bash", input="cat key", verdict="deny", rule="commands/secrets", reason="It is a key.")

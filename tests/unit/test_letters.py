@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.letters import (
     Answer,
@@ -27,6 +26,7 @@ from flyball.core.letters import (
     wake,
 )
 from flyball.core.run import Run
+from flyball.domain import events as e
 from support import Played, Script, begun, finish, ok, play, ruled, says, settings, start, writes
 
 # ---- runs in every kind of rest ------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Do, Rest, due
 from flyball.core.run import begin
-from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget
+from flyball.domain import events as e
+from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget
 from flyball.journal import Draft, Row, Write
 from flyball.journal.history import DAY_US, windows
 from flyball.journal.memory import MemoryJournal

@@ -7,7 +7,7 @@ import json
 from flyball.acts.turn import LINE_MOST, Live
 from flyball.agents.process import Stop
 from flyball.agents.script import ScriptAgent
-from flyball.core.settings import CallLimits
+from flyball.domain.settings import CallLimits
 
 
 def watched(*pieces: bytes) -> tuple[Live, list[str]]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flyball.core import events as e
 from flyball.core.letters import Tell
-from flyball.core.settings import MINUTE
+from flyball.domain import events as e
+from flyball.domain.settings import MINUTE
 from support import (
     Case,
     Played,

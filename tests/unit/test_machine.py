@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from flyball.core import events as e
-from flyball.core.faults import faults
-from flyball.core.machine import Machine, edges, parse
 from flyball.core.run import apply, begin
+from flyball.domain import events as e
+from flyball.domain.faults import faults
+from flyball.domain.machine import Machine, edges, parse
 from flyball.errors import InvalidTransition, MachineFault, NotFound
 from flyball.machines import SHIPPED, find, from_text, names, shipped
 from flyball.testing import rehearse

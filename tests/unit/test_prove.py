@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from flyball.cli.prove import as_text, facts
 from flyball.cli.prove import prove as command
-from flyball.core.machine import Machine, edges, parse
 from flyball.core.run import Run
+from flyball.domain.machine import Machine, edges, parse
 from flyball.errors import MachineFault
 from flyball.lab.prove import Broken, Proof, Step, explore, premises, prove
 from flyball.lab.prove.key import FIELDS, READ, UNREAD

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import events as e
+from flyball.domain import events as e
 from flyball.lab.prove import family
 from flyball.lab.prove.explore import Broken, Explored
 from flyball.lab.prove.family import explore, pair

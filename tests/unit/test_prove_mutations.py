@@ -13,12 +13,12 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core import decide, letters, stops, tally, turns
-from flyball.core import events as e
 from flyball.core import run as runs
 from flyball.core import transition as onwards
 from flyball.core.agenda import Halt, Restore, without
-from flyball.core.machine import parse
 from flyball.core.run import Facts, Run
+from flyball.domain import events as e
+from flyball.domain.machine import parse
 from flyball.lab.prove import Broken, prove
 from flyball.machines import shipped
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flyball.core import events as e
+from flyball.domain import events as e
 from support import Case, bad, check, failing, passing, says, writes
 
 AGENTS = {"default": "script:x", "author": "script:a", "reviewer": "script:r"}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Finished
-from flyball.core.settings import Budget
+from flyball.domain import events as e
+from flyball.domain.settings import Budget
 from support import (
     ALLOW,
     Case,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flyball.core import events as e
+from flyball.domain import events as e
 from flyball.journal import Entry
 from flyball.lab.selftest.outside_witness import Effects, effects
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flyball.core import events as e
 from flyball.core.letters import Answer, Ask
-from flyball.core.settings import Budget
+from flyball.domain import events as e
+from flyball.domain.settings import Budget
 from flyball.machines import shipped
 from support import (
     FAIL,

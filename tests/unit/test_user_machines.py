@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Finished, Note, Rest, due, react
 from flyball.core.run import apply, begin, fold, freeze, thaw
-from flyball.core.settings import SECOND, Budget
+from flyball.domain import events as e
+from flyball.domain.settings import SECOND, Budget
 from flyball.errors import FlyballError, InvalidTransition
 from support import (
     FAIL,

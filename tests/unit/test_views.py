@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import codes
-from flyball.core import events as e
 from flyball.core.run import Run, begin
-from flyball.core.settings import Settings
+from flyball.domain import codes
+from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.views import reasons, run_view
 from flyball.views.live import Live, call_text

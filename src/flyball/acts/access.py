@@ -20,7 +20,7 @@ from flyball.agents.installed import VERSIONS
 from flyball.agents.login import Login
 from flyball.agents.sandbox import Bind
 from flyball.core.run import Run
-from flyball.core.settings import Lent
+from flyball.domain.settings import Lent
 from flyball.errors import Gone
 
 HELPER_S = 30

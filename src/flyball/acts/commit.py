@@ -11,9 +11,9 @@ from flyball.acts.landing import certify
 from flyball.acts.proof import made_by_setup
 from flyball.acts.run_files import RunFiles
 from flyball.agents import process
-from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import Gone
 from flyball.guard.secrets import redact
 from flyball.reading.terminal import plain

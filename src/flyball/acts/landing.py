@@ -16,10 +16,10 @@ from flyball.acts.proof import prove
 from flyball.acts.run_files import RunFiles
 from flyball.acts.turn import judge
 from flyball.agents import process
-from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.parts import Proof
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import LandConflict, UserError, WorkspaceError
 from flyball.evidence import certificate
 from flyball.journal.signing import load_or_create

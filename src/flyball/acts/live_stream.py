@@ -9,9 +9,9 @@ from flyball.acts.dialogue import Dialogue
 from flyball.agents import process
 from flyball.agents.adapter import Adapter, Call
 from flyball.agents.prices import price_uusd
-from flyball.core.events import Usage
 from flyball.core.run import Run
 from flyball.core.turns import call_limits
+from flyball.domain.events import Usage
 from flyball.reading import calls as watching
 from flyball.reading.terminal import whole
 

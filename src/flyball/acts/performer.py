@@ -15,9 +15,9 @@ from flyball.acts.run_files import RunFiles
 from flyball.acts.turn import take_turn
 from flyball.agents import process
 from flyball.agents.registry import adapter
-from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import FlyballError, Gone
 from flyball.evidence import certificate
 from flyball.reading.terminal import whole, whole_text

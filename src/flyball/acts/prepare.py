@@ -12,9 +12,9 @@ from flyball.acts.confined import SetupStopped, run_setup
 from flyball.acts.run_files import RunFiles, share_links
 from flyball.acts.turn import left_tree, plain
 from flyball.agents import process, sandbox
-from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import FlyballError, WorkspaceError
 from flyball.workspace import Workspace, inspect_repo
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flyball.core import events as e
-from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.core.run import Run
 from flyball.core.turns import claimable
+from flyball.domain import events as e
+from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 
 SIGNALLING_ROLES = ("worker", "author", "reviewer")  # they report by other means than an OUTCOME line
 

@@ -11,9 +11,9 @@ from flyball.acts.confined import attend, how, interruption, last_line, log_of, 
 from flyball.acts.environment import what_is_missing
 from flyball.acts.run_files import RunFiles, share_links
 from flyball.agents import process
-from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.guard.secrets import redact
 from flyball.reading.fingerprint import error_fingerprint
 from flyball.reading.test_summaries import failing

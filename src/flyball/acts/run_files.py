@@ -13,9 +13,9 @@ import msgspec
 
 from flyball.agents import installed, process, sandbox
 from flyball.agents.sandbox import Bind, Sandbox, View
-from flyball.core import events as e
 from flyball.core.run import Run
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.errors import Corrupt, Gone, UserError
 from flyball.evidence.certificate import Story, story
 from flyball.guard import policy as policies

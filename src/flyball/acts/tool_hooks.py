@@ -15,9 +15,9 @@ from flyball.agents.adapter import AgentResult, Ask
 from flyball.agents.hooks import action_log, cli_settings
 from flyball.agents.hooks import brief as briefs
 from flyball.agents.hooks.brief import Brief
-from flyball.core import events as e
-from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.run import Run
+from flyball.domain import events as e
+from flyball.domain.machine import READ_ONLY_ROLES
 from flyball.workspace import Workspace
 
 PINNED = "hooks.sha256"

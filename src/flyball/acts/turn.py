@@ -25,12 +25,12 @@ from flyball.agents import process
 from flyball.agents.adapter import Adapter, AgentResult, Ask, Talks, TurnRequest, refuse_all
 from flyball.agents.registry import adapter as find_adapter
 from flyball.agents.totals import charged
-from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.judgement import judgement
-from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.core.run import Run
 from flyball.core.turns import claimable
+from flyball.domain import events as e
+from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.policy import Policy, policy_hash

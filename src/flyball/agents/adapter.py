@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from flyball.agents.process import Exit
-from flyball.core.events import Action, Claim, Usage
+from flyball.domain.events import Action, Claim, Usage
 
 
 class TurnRequest(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from flyball.core.events import Usage
+from flyball.domain.events import Usage
 
 
 def price_uusd(model: str, usage: Usage) -> int | None:

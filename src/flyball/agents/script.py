@@ -9,7 +9,7 @@ from typing import Any, cast
 from flyball.agents import player
 from flyball.agents.adapter import AgentResult, Call, Launch, TurnRequest, ended_badly
 from flyball.agents.process import Exit
-from flyball.core.events import Claim, Finding, Usage
+from flyball.domain.events import Claim, Finding, Usage
 from flyball.errors import FlyballError
 
 WRITERS = ("write", "edit", "delete", "bash")

@@ -8,7 +8,7 @@ import os
 from flyball.agents.adapter import AgentResult, Call
 from flyball.agents.outcome import call_of, read_result
 from flyball.agents.process import Exit
-from flyball.core.events import Usage
+from flyball.domain.events import Usage
 from flyball.reading.streams import Transcript
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from flyball.agents.adapter import AgentResult
 from flyball.agents.prices import price_uusd
-from flyball.core.events import Usage
+from flyball.domain.events import Usage
 from flyball.state_dir import write_whole
 
 ENTRIES_MOST = 3  # of a session: the last one of another act is enough

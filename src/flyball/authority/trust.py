@@ -20,7 +20,7 @@ from flyball.config.load import FOLDER, POLICY_FILE, REPO_FILE, Loaded
 from flyball.config.loosening import UNKNOWN, added
 from flyball.config.schema import Key, key_of, split_limit
 from flyball.config.values import Value
-from flyball.core.settings import MINUTE
+from flyball.domain.settings import MINUTE
 from flyball.errors import ConfigError, Untrusted
 from flyball.machines import SHIPPED
 from flyball.state_dir import write_whole

@@ -16,10 +16,10 @@ from flyball.cli.screen import Screen, open_screen
 from flyball.cli.session import Session
 from flyball.cli.shared import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json
 from flyball.config.load import load
-from flyball.core import events as e
 from flyball.core.letters import AnyLetter, Ask, HandBack, Rollback
 from flyball.core.run import Run
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.errors import UserError
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch

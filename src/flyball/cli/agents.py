@@ -20,7 +20,7 @@ from flyball.cli.shared import (
     print_json,
     print_table,
 )
-from flyball.core.durations import SECOND
+from flyball.domain.durations import SECOND
 from flyball.errors import AgentMissing
 from flyball.views.text import agent_name, iso, one_line
 

@@ -13,10 +13,10 @@ import click
 
 from flyball.cli.runs import family, pending_answer, root_of
 from flyball.cli.shared import JSON, RUN, examples, headline, open_app, print_json, terminal_width
-from flyball.core.durations import rough
 from flyball.core.letters import Answer, AnyLetter, Ask, Tell, decode
 from flyball.core.run import Run
 from flyball.core.stops import VERBS
+from flyball.domain.durations import rough
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.runtime.app import App

@@ -25,9 +25,9 @@ from flyball.cli.shared import (
     print_json,
     repository_of,
 )
-from flyball.core import codes
-from flyball.core.events import RunBegan
 from flyball.core.run import Run
+from flyball.domain import codes
+from flyball.domain.events import RunBegan
 from flyball.errors import AlreadyRunning, Corrupt, NotFound, NotPaused, UserError
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch, task_text

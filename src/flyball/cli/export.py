@@ -15,8 +15,8 @@ from flyball import __version__
 from flyball.cli.results import diff_of
 from flyball.cli.runs import summary, why
 from flyball.cli.shared import RUN, examples, open_app, write_new
-from flyball.core import events as e
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import FlyballError
 from flyball.evidence.certificate import check
 from flyball.guard.secrets import find_secret, redact

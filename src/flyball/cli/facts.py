@@ -9,11 +9,11 @@ import msgspec
 
 from flyball.cli.runs import asking, certificate_file, question_lines, summary, why
 from flyball.cli.shared import terminal_width
-from flyball.core import durations
-from flyball.core import events as e
-from flyball.core.durations import elapsed, rough
-from flyball.core.money import dollars
 from flyball.core.run import Run
+from flyball.domain import durations
+from flyball.domain import events as e
+from flyball.domain.durations import elapsed, rough
+from flyball.domain.money import dollars
 from flyball.views.text import agent_name, clean, cost, day_and_clock, fields, first_few, one_line, plural
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from flyball.agents import process
 from flyball.agents.registry import adapter
 from flyball.cli.runs import asking
 from flyball.cli.screen import Screen
-from flyball.core import events as e
 from flyball.core.run import Run, fold
+from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
 from flyball.journal import Entry
 from flyball.journal.records import Records

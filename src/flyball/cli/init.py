@@ -18,7 +18,7 @@ from flyball.config import cures
 from flyball.config.detect import Detected, ProofCommand, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load
 from flyball.config.paths import environment, paths
-from flyball.core.settings import Settings
+from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, UserError
 from flyball.machines import shipped
 from flyball.reading.environment import missing_names, wants_network

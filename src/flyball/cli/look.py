@@ -25,7 +25,7 @@ from flyball.cli.shared import (
     repository_of,
     tone_of,
 )
-from flyball.core.durations import rough
+from flyball.domain.durations import rough
 from flyball.views.text import columns, cost, day_and_clock, iso, one_line
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def log(run_name: str, as_json: bool, follow: bool, output: bool) -> None:
 
 
 def _print_event(records: Records, timeline: Timeline, entry: Entry, output: bool, only: str) -> None:
-    from flyball.core import events as e
+    from flyball.domain import events as e
 
     event = e.decode(entry.body)
     line = timeline.line(entry.run, event)

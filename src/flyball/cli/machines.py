@@ -18,7 +18,7 @@ from flyball.cli.shared import (
     repository_of,
     terminal_width,
 )
-from flyball.core.machine import NAME, Machine
+from flyball.domain.machine import NAME, Machine
 from flyball.errors import MachineFault, NotFound
 from flyball.machines import SHIPPED, find, from_file, names
 from flyball.views import diagram

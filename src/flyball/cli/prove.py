@@ -12,7 +12,7 @@ import click
 
 from flyball.cli.machines import machine_folder
 from flyball.cli.shared import JSON, REPO, examples, print_json
-from flyball.core.machine import NAME, Machine, edges
+from flyball.domain.machine import NAME, Machine, edges
 from flyball.errors import NotFound
 from flyball.lab.prove import LAWS, Broken, Find, Proof
 from flyball.lab.prove.many import proofs

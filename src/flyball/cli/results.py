@@ -15,9 +15,9 @@ from msgspec import Struct
 from flyball.cli.screen import Screen
 from flyball.cli.session import Session
 from flyball.cli.shared import JSON, RUN, examples, open_app, print_json, repository_of, write_new
-from flyball.core import events as e
 from flyball.core.letters import Land
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError, WorkspaceError
 from flyball.evidence.verify import Finding, Said, read, verify_file, verify_run
 from flyball.reading.terminal import spelled_out

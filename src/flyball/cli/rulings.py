@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from flyball.cli.runs import root_of
 from flyball.cli.shared import JSON, RUN, examples, open_records, print_json
-from flyball.core import events as e
+from flyball.domain import events as e
 from flyball.guard.policy import json_schema
 from flyball.guard.policy_faults import line_of
 from flyball.journal.records import Records

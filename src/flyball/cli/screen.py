@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, TextIO
 
 from flyball.cli.runs import question_lines
 from flyball.cli.shared import MARKS, is_fancy, tone_of
-from flyball.core import events as e
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.views.live import Live
 from flyball.views.text import clock
 from flyball.views.timeline import Line, Timeline

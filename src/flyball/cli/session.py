@@ -14,8 +14,8 @@ from collections.abc import Generator
 from types import FrameType
 
 from flyball.cli.screen import Screen
-from flyball.core import events as e
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import AlreadyRunning, Fenced, FlyballError, JournalError
 from flyball.journal.driver import Driver
 from flyball.runtime.app import App

@@ -21,7 +21,7 @@ from flyball.cli.shared import (
 )
 from flyball.config.load import Loaded, Row, load
 from flyball.config.paths import environment, paths
-from flyball.core.machine import Machine
+from flyball.domain.machine import Machine
 from flyball.errors import ConfigError, UserError
 from flyball.runtime.start import loosened, tracked_files
 from flyball.views.text import plural
@@ -83,7 +83,7 @@ def _default(key: str, loaded: Loaded) -> Row:
 
 def _own(machine: Machine, limit: str) -> int | str:
     """The machine's own value of a limit."""
-    from flyball.core import durations
+    from flyball.domain import durations
 
     state = limit.removeprefix("within.")
     if state != limit and state in machine.within_us:

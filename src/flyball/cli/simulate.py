@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from flyball.cli.shared import JSON, examples, print_json
-from flyball.core.durations import elapsed
+from flyball.domain.durations import elapsed
 from flyball.lab.simulate.campaign import Campaign, aimed, traced
 from flyball.lab.simulate.campaign import simulate as play
 from flyball.lab.simulate.coverage import Reached, reach

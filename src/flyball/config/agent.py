@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flyball.core.machine import ROLES as PLAYED
+from flyball.domain.machine import ROLES as PLAYED
 from flyball.errors import ConfigError
 
 NAMED = ("claude", "codex", "mechanic")

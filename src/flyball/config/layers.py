@@ -29,7 +29,7 @@ from flyball.config.schema import (
     split_limit,
 )
 from flyball.config.values import Value, Wrong
-from flyball.core.machine import Machine
+from flyball.domain.machine import Machine
 from flyball.errors import ConfigError
 
 PREFIX = "FLYBALL_"

@@ -16,8 +16,8 @@ from flyball.config.layers import Assigned, Layer, Source
 from flyball.config.paths import paths
 from flyball.config.schema import key_of, split_limit
 from flyball.config.values import Duration, Shown
-from flyball.core.machine import Machine
-from flyball.core.settings import Settings
+from flyball.domain.machine import Machine
+from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, NotFound
 from flyball.machines import SHIPPED, from_text, shipped
 

@@ -1,6 +1,6 @@
 """Every setting: what it takes, what it does, and when a change of it loosens a rule. A key not listed is refused.
 
-To add a setting, write a row here, a field with its default in `core/settings.py`, and the code that reads it.
+To add a setting, write a row here, a field with its default in `domain/settings.py`, and the code that reads it.
 `flyball config`, `flyball init`, `flyball trust`, the environment variables and the table in docs/configuration.md
 all follow from the row.
 """
@@ -17,9 +17,9 @@ from flyball.config import loosening, values
 from flyball.config.agent import ROLES, parse_agent
 from flyball.config.loosening import Looser, never
 from flyball.config.values import Choice, Count, Duration, Flag, Kind, Money, Text, Texts, Value, matching
-from flyball.core.machine import NAME, Machine
 from flyball.core.run import WORKERS
-from flyball.core.settings import Settings
+from flyball.domain.machine import NAME, Machine
+from flyball.domain.settings import Settings
 
 NAMES = "made of letters, digits, '_' and '-'"
 NETWORKS = ("none", "loopback", "all")  # each wider than the one before

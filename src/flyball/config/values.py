@@ -14,9 +14,9 @@ from typing import Protocol, cast
 
 from msgspec import Struct
 
-from flyball.core import durations
-from flyball.core.durations import SECOND
-from flyball.core.settings import DOLLAR
+from flyball.domain import durations
+from flyball.domain.durations import SECOND
+from flyball.domain.settings import DOLLAR
 
 Value = int | str | tuple[str, ...] | None
 Shown = int | str | list[str]

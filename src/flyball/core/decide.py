@@ -11,15 +11,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core import limits, stops, turns
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
-from flyball.core.durations import MINUTE, SECOND, show
 from flyball.core.ledger import SHOWN, shown
-from flyball.core.machine import duration_us
 from flyball.core.run import ENVIRONMENT, WORKERS, Facts, Run, most_interventions
 from flyball.core.stops import INTERRUPTIONS, ask, cancel, end, infrastructure, let_go, pause, spent_up, stop
 from flyball.core.transition import disproved, follow, unproved, unproven
+from flyball.domain import events as e
+from flyball.domain.durations import MINUTE, SECOND, show
+from flyball.domain.machine import duration_us
 from flyball.errors import FlyballError
 
 ENVIRONMENT_HELP = (

@@ -7,10 +7,10 @@ import hashlib
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import events as e
-from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.run import Run
 from flyball.core.tally import FAILED
+from flyball.domain import events as e
+from flyball.domain.machine import READ_ONLY_ROLES
 
 
 class Judgement(Struct, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from flyball.core.events import Finding
-from flyball.core.machine import JUDGING_ROLES
+from flyball.domain.events import Finding
+from flyball.domain.machine import JUDGING_ROLES
 
 CLOSED = ("fixed", "accepted")
 DISPUTES = 2  # so many of the same finding go to a person

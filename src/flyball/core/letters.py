@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from flyball.core import events as e
 from flyball.core.agenda import GUARDED, Follow
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ALIASES, cancel, let_go, pause
 from flyball.core.transition import follow
+from flyball.domain import events as e
 
 TEXT_MAX = 20_000
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
-from flyball.core import events as e
 from flyball.core.run import Facts, Run
-from flyball.core.settings import SECOND
 from flyball.core.stops import stop, wait
 from flyball.core.tally import FRESH
+from flyball.domain import events as e
+from flyball.domain.settings import SECOND
 
 SHORT_US = 10 * SECOND  # a shorter wait needs no jitter
 JITTER_MOST_US = 2 * SECOND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from flyball.core import events as e
+from flyball.domain import events as e
 
 
 class Part(Struct, frozen=True, kw_only=True):

@@ -13,12 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import agenda, tally
-from flyball.core import events as e
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
-from flyball.core.machine import FAILING, Machine, State, parse
-from flyball.core.old_tables import as_it_was
 from flyball.core.parts import Checkout, Evidence, Path, Progress, Spending, Talk, Tries
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.machine import FAILING, Machine, State, parse
+from flyball.domain.old_tables import as_it_was
+from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 
 WORKERS = ("coder", "worker", "author", "developer")

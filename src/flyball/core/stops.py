@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from flyball.core import codes
-from flyball.core import events as e
 from flyball.core.agenda import GUARDED
-from flyball.core.durations import show
-from flyball.core.machine import OURS
-from flyball.core.money import dollars
 from flyball.core.run import Facts, Run
+from flyball.domain import codes
+from flyball.domain import events as e
+from flyball.domain.durations import show
+from flyball.domain.machine import OURS
+from flyball.domain.money import dollars
 
 VERBS: dict[str, tuple[str, ...]] = {
     "approval": ("approve", "reject", "retry", "redirect", "cancel"),

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.agenda import Baseline, Commit, Prepare, Prove, Restore, without
 from flyball.core.ledger import disputed, entered
-from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.core.parts import Checkout, Evidence, Proof, Talk
-from flyball.core.settings import HOUR
+from flyball.domain import events as e
+from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
+from flyball.domain.settings import HOUR
 
 if TYPE_CHECKING:
     from flyball.core.run import Run

@@ -6,16 +6,16 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core import limits, stops
-from flyball.core.durations import show
 from flyball.core.ledger import DISPUTES, settled
-from flyball.core.machine import JUDGING_ROLES
 from flyball.core.run import Facts, Run
-from flyball.core.settings import INDICATORS, CallLimits
 from flyball.core.stops import ask, cancel, stop
 from flyball.core.tally import CONTEXTS, FAILED, FREE, UNCLEAR, WAITS, waits_for_answer
 from flyball.core.transition import follow
+from flyball.domain import events as e
+from flyball.domain.durations import show
+from flyball.domain.machine import JUDGING_ROLES
+from flyball.domain.settings import INDICATORS, CallLimits
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
     *("untested", "unproven", "approval", "stalled", "progressed", "success", "failure", "third_failure"),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flyball.core import events as e
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import FlyballError
 from flyball.journal import Journal, Row
 from flyball.journal.history import load

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from flyball.core import events as e
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import UserError
 from flyball.journal import Journal
 from flyball.journal.signing import Signer, verify

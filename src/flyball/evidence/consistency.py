@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
-from flyball.core import events as e
 from flyball.core.run import Run, fold, freeze, thaw
+from flyball.domain import events as e
 from flyball.errors import FlyballError, JournalError
 from flyball.evidence import certificate
 from flyball.journal import Checkpoint, Entry

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from flyball.core import events as e
 from flyball.core.run import Run, fold, thaw
-from flyball.core.settings import HOUR
+from flyball.domain import events as e
+from flyball.domain.settings import HOUR
 from flyball.errors import NotFound
 from flyball.journal.types import Journal, Row
 

@@ -6,8 +6,8 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from flyball.core.faults import faults
-from flyball.core.machine import Machine, parse
+from flyball.domain.faults import faults
+from flyball.domain.machine import Machine, parse
 from flyball.errors import MachineFault, NotFound
 
 SHIPPED = ("build", "loop", "review", "task", "cto")

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from flyball.core.settings import CallLimits
+from flyball.domain.settings import CallLimits
 from flyball.reading.fingerprint import digest, normalise
 from flyball.reading.lazy import Lazy
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.authority import person
 from flyball.config.paths import Paths, environment, paths
-from flyball.core import events as e
 from flyball.core.letters import AnyLetter, encode, refusal
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import Corrupt, NotFound, UserError
 from flyball.evidence.artifacts import Artifacts
 from flyball.journal import Entry

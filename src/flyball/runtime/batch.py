@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from flyball.core import events as e
 from flyball.core.decide import Finished, react
 from flyball.core.run import Facts, Run, begin, fold, freeze
+from flyball.domain import events as e
 from flyball.journal import Draft, Write
 from flyball.journal.history import row_of
 

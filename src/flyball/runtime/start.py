@@ -13,9 +13,9 @@ from flyball.acts.run_files import require, shipped_policies
 from flyball.agents.registry import adapter
 from flyball.authority import trust
 from flyball.config.load import POLICY_FILE, Loaded, load
-from flyball.core import events as e
-from flyball.core.machine import Machine, State
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.machine import Machine, State
+from flyball.domain.settings import Settings
 from flyball.errors import AgentMissing, ConfigError, UserError
 from flyball.guard import policy as policies
 from flyball.reading.terminal import whole

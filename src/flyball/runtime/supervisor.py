@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, phase_us, react
 from flyball.core.letters import for_who_works, hear, replaces, settles, wake
 from flyball.core.run import BY_A_PERSON, Run
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.errors import JournalError
 from flyball.journal import Entry, Journal, Letter
 from flyball.journal.history import load, windows

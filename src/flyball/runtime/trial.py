@@ -18,10 +18,10 @@ from flyball.acts.prepare import prepare
 from flyball.acts.proof import prove
 from flyball.acts.run_files import CALM, RunFiles
 from flyball.agents import process, sandbox
-from flyball.core import events as e
 from flyball.core.decide import Do, Finished, due, react
 from flyball.core.run import apply, begin
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.machines import shipped
 from flyball.reading.environment import Lack, lack

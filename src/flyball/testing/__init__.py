@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from flyball.core.decide import trigger
-from flyball.core.events import RULES, RunBegan
-from flyball.core.machine import Machine
 from flyball.core.run import begin
-from flyball.core.settings import Settings
+from flyball.domain.events import RULES, RunBegan
+from flyball.domain.machine import Machine
+from flyball.domain.settings import Settings
 
 __all__ = ["rehearse"]
 

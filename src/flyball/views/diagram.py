@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.core import durations
-from flyball.core.machine import Machine, State, edges
+from flyball.domain import durations
+from flyball.domain.machine import Machine, State, edges
 
 ARROW = "→"
 MEANINGS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from flyball.core import durations
-from flyball.core.machine import WAITING_ACTS, Machine, State
+from flyball.domain import durations
+from flyball.domain.machine import WAITING_ACTS, Machine, State
 from flyball.views.diagram import MEANINGS, leads
 from flyball.views.layout import HEAD, LETTER, LINE, MARGIN, Box, Down, Layout, Port, laid_out
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from flyball.core.machine import Machine
+from flyball.domain.machine import Machine
 from flyball.views.diagram import Way, folded
 
 LETTER = 7  # pixels a letter, generously: fonts differ

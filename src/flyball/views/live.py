@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from flyball.core.durations import SECOND, rough
 from flyball.core.run import Run
+from flyball.domain.durations import SECOND, rough
 from flyball.views.reasons import happened, how_to_answer
 from flyball.views.text import UNKNOWN, agent_name, clock, cost, one_line
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flyball.core.run import Run
-from flyball.core.settings import INDICATORS
+from flyball.domain.settings import INDICATORS
 from flyball.views import reasons
 
 

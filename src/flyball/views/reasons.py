@@ -9,10 +9,10 @@ import re
 
 from msgspec.structs import replace
 
-from flyball.core import codes, durations
-from flyball.core import events as e
-from flyball.core.durations import elapsed
 from flyball.core.run import Run
+from flyball.domain import codes, durations
+from flyball.domain import events as e
+from flyball.domain.durations import elapsed
 from flyball.views.text import clean, clock, cost, first_few, one_line, plural
 
 QUOTE_WIDTH = 300

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Note, due, react
 from flyball.core.letters import Answer, answer
 from flyball.core.run import Run, apply, begin, fold
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 
 DECIDED = (e.Moved, e.Stopped, e.Ended, e.Held, e.Skipped, e.FailureCounted)

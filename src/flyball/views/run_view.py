@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flyball.core import codes
-from flyball.core.machine import Machine
 from flyball.core.run import Run
+from flyball.domain import codes
+from flyball.domain.machine import Machine
 from flyball.errors import FlyballError
 
 

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from flyball.core.durations import SECOND
-from flyball.core.money import dollars
+from flyball.domain.durations import SECOND
+from flyball.domain.money import dollars
 from flyball.reading.terminal import plain, whole
 
 UNKNOWN = "–"

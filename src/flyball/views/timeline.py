@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from flyball.core import events as e
-from flyball.core.durations import elapsed, rough
-from flyball.core.money import dollars
 from flyball.core.run import Run
+from flyball.domain import events as e
+from flyball.domain.durations import elapsed, rough
+from flyball.domain.money import dollars
 from flyball.views.reasons import happened
 from flyball.views.text import agent_name, clock, first_few, one_line
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core.machine import Machine, State
+from flyball.domain.machine import Machine, State
 from flyball.lab.prove import family
 from flyball.lab.prove.explore import Broken, Explored, Step, explore
 from flyball.lab.prove.laws import LAWS, laws_of

@@ -13,12 +13,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.judgement import judgement
-from flyball.core.machine import JUDGING_ROLES, READ_ONLY_ROLES, WRITING_ROLES
 from flyball.core.run import Run
 from flyball.core.turns import RECOVERIES
+from flyball.domain import events as e
+from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES, WRITING_ROLES
 from flyball.lab.prove.premises import SOON, Premise
 
 FAILING_TESTS = 2  # of the base tree

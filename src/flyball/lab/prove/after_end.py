@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from flyball.core import decide, letters
-from flyball.core import events as e
 from flyball.core.run import Run, apply
+from flyball.domain import events as e
 
 WAYS = ("landed", "conflict", "interrupted")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import attrgetter
 
-from flyball.core import codes
-from flyball.core import events as e
 from flyball.core.run import WORKERS, Run
+from flyball.domain import codes
+from flyball.domain import events as e
 from flyball.errors import FlyballError
 from flyball.lab.prove.after_end import may_follow_end
 from flyball.lab.prove.observed import Seen

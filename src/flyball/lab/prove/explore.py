@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Struct
 
 from flyball.core import decide, letters
-from flyball.core import events as e
 from flyball.core import run as runs
 from flyball.core.decide import Rest
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.errors import UserError
 from flyball.lab.prove import graphs, laws
 from flyball.lab.prove.after_end import wrong_landing

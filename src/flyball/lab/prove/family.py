@@ -13,12 +13,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core import letters
 from flyball.core.decide import Do, Note, Rest, due, phase_us, react, trigger
-from flyball.core.machine import Machine, State
 from flyball.core.run import Run, begin
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.machine import Machine, State
+from flyball.domain.settings import Settings
 from flyball.errors import UserError
 from flyball.lab.prove import graphs
 from flyball.lab.prove.act_results import results, usage_of

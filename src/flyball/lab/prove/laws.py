@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flyball.core import events as e
-from flyball.core.machine import Machine
 from flyball.core.run import Run
+from flyball.domain import events as e
+from flyball.domain.machine import Machine
 from flyball.lab.prove import conduct, transitions
 from flyball.lab.prove.moves import STALE, Move
 from flyball.lab.prove.observed import Seen

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from flyball.core.machine import Machine
+from flyball.domain.machine import Machine
 from flyball.lab.prove import Find, Proof, prove
 
 Proved = tuple[Machine, Proof, float]  # how long it took, in seconds

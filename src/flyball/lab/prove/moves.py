@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import decide, letters
-from flyball.core import events as e
 from flyball.core import run as runs
 from flyball.core.decide import Do, Finished, Note, Rest
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.lab.prove.act_results import results, usage_of
 from flyball.lab.prove.premises import Premise
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from flyball.core import events as e
-from flyball.core.machine import OURS
 from flyball.core.run import Run
+from flyball.domain import events as e
+from flyball.domain.machine import OURS
 from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness
 

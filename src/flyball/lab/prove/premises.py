@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import events as e
-from flyball.core.machine import Machine, State
-from flyball.core.settings import SECOND, Budget, Settings
+from flyball.domain import events as e
+from flyball.domain.machine import Machine, State
+from flyball.domain.settings import SECOND, Budget, Settings
 
 SOON = 4  # microseconds, a step each, after which a limit has cleared
 SMALL = 2  # what a limit is set to; larger ones only repeat what two show

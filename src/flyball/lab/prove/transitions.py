@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flyball.core import events as e
+from flyball.domain import events as e
 from flyball.lab.prove.observed import OF_THE_RULES, Seen
 
 # ---- transitions -----------------------------------------------------------------------------------------------

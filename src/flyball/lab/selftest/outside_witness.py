@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from flyball.core import events as e
+from flyball.domain import events as e
 from flyball.journal import Entry
 
 

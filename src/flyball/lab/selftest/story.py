@@ -11,11 +11,11 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Do, Finished, Note, due, react
 from flyball.core.letters import Tell, encode, hear
 from flyball.core.run import Run, fold
-from flyball.core.settings import Settings
+from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.journal import Entry, Row, Write
 from flyball.journal.chain import extend
 from flyball.machines import shipped

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.run import Run
-from flyball.core.settings import HOUR, SECOND
+from flyball.domain import events as e
+from flyball.domain.settings import HOUR, SECOND
 from flyball.lab.simulate.cues import Cue
 from flyball.lab.simulate.players import Played, Players
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from flyball.core import events as e
+from flyball.domain import events as e
 from flyball.lab.simulate.coverage import Coverage
 from flyball.lab.simulate.goals import goals_of
 from flyball.lab.simulate.onlooker import Line

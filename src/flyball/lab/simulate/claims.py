@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from flyball.core import events as e
 from flyball.core.run import Run
+from flyball.domain import events as e
 
 BOTH = ("task complete", "all done")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flyball.core import events as e
 from flyball.core.run import BY_A_PERSON, Run
+from flyball.domain import events as e
 
 FAILED = ("killed", "hung", "unknown", "refused", "cannot_start", "context")
 FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "context")

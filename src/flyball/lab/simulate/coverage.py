@@ -9,8 +9,8 @@ from collections import Counter
 
 from msgspec import Struct, field
 
-from flyball.core import events as e
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.lab.simulate.fault_kinds import faults_of, outcome_of
 from flyball.lab.simulate.goals import reach_of
 

@@ -11,9 +11,9 @@ from itertools import islice
 
 from msgspec import Struct
 
-from flyball.core import events as e
 from flyball.core import run as runs
 from flyball.core.run import BY_A_PERSON, Run
+from flyball.domain import events as e
 from flyball.lab.prove.moves import Move, moves
 from flyball.lab.prove.premises import Premise, premises
 from flyball.lab.simulate.goals import Goal

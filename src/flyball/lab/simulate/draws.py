@@ -6,9 +6,9 @@ import random
 
 from msgspec.structs import replace
 
-from flyball.core import events as e
-from flyball.core.machine import Machine
-from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Settings
+from flyball.domain import events as e
+from flyball.domain.machine import Machine
+from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Settings
 from flyball.lab.prove.premises import Premise
 from flyball.machines import SHIPPED, shipped
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from flyball.acts.confined import INTERRUPTIONS
-from flyball.core import events as e
 from flyball.core.run import BY_A_PERSON, WORKERS, Run
 from flyball.core.turns import INDICATORS_MIN, claimable
+from flyball.domain import events as e
 
 ALONE = INTERRUPTIONS["orphaned"]  # why a keeper ends an act for want of a driver
 KEPT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from flyball.core.settings import HOUR, MINUTE
+from flyball.domain.settings import HOUR, MINUTE
 from flyball.errors import AlreadyRunning, Fenced
 from flyball.journal import Entry, Write
 from flyball.lab.simulate.counts import Breach

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from flyball.core import events as e
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import BY_A_PERSON, Run
-from flyball.core.settings import SECOND
+from flyball.domain import events as e
+from flyball.domain.settings import SECOND
 from flyball.lab.simulate.fault_kinds import ALONE, KEPT
 from flyball.lab.simulate.players import Played, Players
 from flyball.lab.simulate.trees import Trees

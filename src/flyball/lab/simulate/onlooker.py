@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.core import events as e
 from flyball.core.run import Run, apply, begin
+from flyball.domain import events as e
 from flyball.journal import Entry
 from flyball.lab.prove.after_end import may_follow_end
 from flyball.lab.prove.conduct import COUNTS, UNCHANGED, differences

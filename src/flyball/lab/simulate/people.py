@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from flyball.core import events as e
 from flyball.core.letters import Answer, AnyLetter, Ask, HandBack, Rollback, Tell, encode
 from flyball.core.run import Run
-from flyball.core.settings import HOUR, MINUTE, SECOND
+from flyball.domain import events as e
+from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.lab.simulate.onlooker import TELLER
 from flyball.lab.simulate.trees import Trees
 

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.decide import Finished
 from flyball.core.judgement import judgement
-from flyball.core.machine import READ_ONLY_ROLES
 from flyball.core.run import Run
-from flyball.core.settings import DOLLAR, HOUR, MINUTE, SECOND
+from flyball.domain import events as e
+from flyball.domain.machine import READ_ONLY_ROLES
+from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND
 from flyball.lab.prove.act_results import ruling
 from flyball.lab.simulate.claims import lie, truth
 from flyball.lab.simulate.trees import Trees

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core import letters
 from flyball.core import run as runs
-from flyball.core.machine import Machine
 from flyball.core.run import BY_A_PERSON, Run
+from flyball.domain import events as e
+from flyball.domain.machine import Machine
 from flyball.lab.prove.key import key
 from flyball.lab.prove.moves import Move, facts, moves
 from flyball.lab.prove.premises import Premise, premises

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from flyball.core import events as e
 from flyball.core.letters import Answer, Ask
 from flyball.core.run import Run
-from flyball.core.settings import HOUR, MINUTE, SECOND
+from flyball.domain import events as e
+from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.journal import Entry
 from flyball.lab.prove.moves import STALE
 from flyball.lab.simulate.acting import Acting

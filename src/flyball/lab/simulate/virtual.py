@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from flyball.core import events as e
 from flyball.core.decide import trigger
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.journal import Journal
 from flyball.lab.simulate.keepers import Keepers, SimulatedPerformer
 from flyball.machines import shipped

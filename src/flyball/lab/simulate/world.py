@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from flyball.core import events as e
 from flyball.core.run import Run, fold
-from flyball.core.settings import HOUR, MINUTE, SECOND
+from flyball.domain import events as e
+from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.errors import Conflict, Corrupt, Fenced, JournalError
 from flyball.journal import Entry, Journal
 from flyball.journal.history import load

@@ -6,7 +6,7 @@ blocks, with the same id and the same usage. `total_cost_usd` and `modelUsage` c
 
 from __future__ import annotations
 
-from flyball.core.events import Usage
+from flyball.domain.events import Usage
 from flyball.reading.calls import Call
 from flyball.reading.streams.facts import Event, Facts, number, rows, summed, table, text, uusd
 

@@ -5,7 +5,7 @@ An item of type `error` may be a mere warning: only `turn.failed` counts. `error
 
 from __future__ import annotations
 
-from flyball.core.events import Usage
+from flyball.domain.events import Usage
 from flyball.reading.calls import Call
 from flyball.reading.streams.facts import Event, Facts, number, table, text
 

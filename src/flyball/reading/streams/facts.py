@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from flyball.core.events import Usage
+from flyball.domain.events import Usage
 from flyball.reading.calls import Call
 
 Event = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flyball.core.events import Usage
+from flyball.domain.events import Usage
 from flyball.reading.calls import Call
 from flyball.reading.streams.facts import Event, Facts, number, summed, table, text
 

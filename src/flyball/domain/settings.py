@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from flyball.core.durations import HOUR, MINUTE, SECOND
+from flyball.domain.durations import HOUR, MINUTE, SECOND
 
 DOLLAR = 1_000_000
 

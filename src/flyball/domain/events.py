@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from flyball.core.settings import Settings
+from flyball.domain.settings import Settings
 
 RULES = "3"  # the version of the deciding rules; a snapshot of another version is not used
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from flyball.core import durations
+from flyball.domain import durations
 from flyball.errors import InvalidTransition, MachineFault
 
 SPECIAL = ("@ask", "@blocked", "@fail", "@cancel", "@back")

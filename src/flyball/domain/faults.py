@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from flyball.core.codes import CODES
-from flyball.core.machine import (
+from flyball.domain.codes import CODES
+from flyball.domain.machine import (
     CHECKS,
     CIRCUIT,
     HEARING_ACTS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flyball.core.machine import CIRCUIT, Machine
+from flyball.domain.machine import CIRCUIT, Machine
 
 ACTORS = {
     "pending": "build orchestrator",
