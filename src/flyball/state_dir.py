@@ -86,6 +86,16 @@ class RunDir(Struct, frozen=True):
         return self.path / "proof.kept"
 
     @property
+    def setup_layer(self) -> Path:
+        """What `[workspace] setup` made, as it was: every proof gets a copy."""
+        return self.path / "setup"
+
+    @property
+    def baseline_report(self) -> Path:
+        """Which tests ran on the base, before the first turn."""
+        return self.path / "baseline.json"
+
+    @property
     def runners_counted(self) -> Path:
         """Which proof commands said how many tests they ran, at the baseline."""
         return self.path / "proof.told"

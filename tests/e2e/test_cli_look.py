@@ -61,7 +61,7 @@ def test_show_tells_settings_proofs_rulings_and_where_the_work_is(seen: Place) -
     told = seen.fb("show", run, "--json").json
     assert (told["run"], told["end"], told["changed"]) == (run, "success", ["calc.py"])
     assert told["events"] == len([e for e in seen.fb("log", run, "--json").lines if e["run"] == run])
-    assert [proof["passed"] for proof in told["proofs"]] == [False, False, True]
+    assert [proof["passed"] for proof in told["proofs"]] == [False, False, True, True]
     assert len(told["children"]) == 2 and told["settings"]["write"] == "loop"
     said = seen.fb("show", run).out
     for part in (told["branch"], told["certificate_file"], "python3 -m unittest -q", "$0.25 of $5.00"):

@@ -44,7 +44,7 @@ def test_a_bug_is_fixed_proved_and_left_on_its_branch(place: Place) -> None:
     assert last["certificate_file"] in said.out and Path(last["certificate_file"]).is_file()
     assert place.git("show", f"{last['branch']}:calc.py") == FIXED.strip()
     assert (place.repo / "calc.py").read_text() == BROKEN
-    assert [proof["passed"] for proof in last["proofs"]] == [False, False, True]
+    assert [proof["passed"] for proof in last["proofs"]] == [False, False, True, True]
 
 
 def test_json_prints_one_summary_object_and_progress_goes_to_stderr(place: Place) -> None:

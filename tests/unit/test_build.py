@@ -50,18 +50,18 @@ NO_TESTS = {"require_test_pass": False}
 NO_PROOF = {"proof": ()}
 MERGE = {"commit": "merge"}
 CONFLICT = "wait.conflict completed"
-DOES = "agent:planner agent:coder proof:test agent:critic commit"
+DOES = "agent:planner agent:coder proof:test agent:critic proof:gate commit"
 LOOP = {"write": "loop"}
 FIXES = {"test": [failing(), passing]}
 
 PATHS = {
-    "straight": Case(WAY, "completed", does="agent:planner agent:coder proof:test agent:critic commit", turns=3),
+    "straight": Case(WAY, "completed", does="agent:planner agent:coder proof:test agent:critic proof:gate commit", turns=3),
     "repaired": Case("plan write (test fix)*2 test verify complete", "completed", {"test": [failing(2), failing(1), passing]}),
     "rejected once": Case(TWICE, "completed", {"verify": [FAIL, PASS]}, hears=(("agent:coder", 1, "not yet"),)),
     "rewritten": Case("plan write test fix write test verify complete", "completed", {**FIXES, "fix": writes(outcome="rewrite")}),
     "no tests required": Case("plan write verify complete", "completed", given=NO_TESTS, does="agent:planner agent:coder agent:critic proof:gate commit"),
     "no proof command": Case("plan write verify complete", "completed_unproven", given=NO_PROOF, does="agent:planner agent:coder agent:critic commit"),
-    "a loop writes": Case("plan write test fix test verify complete", "completed", FIXES, given=LOOP, does="agent:planner run:loop proof:test run:loop proof:test agent:critic commit"),
+    "a loop writes": Case("plan write test fix test verify complete", "completed", FIXES, given=LOOP, does="agent:planner run:loop proof:test run:loop proof:test agent:critic proof:gate commit"),
     "a parent's loop writes": Case(WAY, "completed", event={"options": LOOP, "owner": False, "tree": "base"}, does="agent:planner run:loop proof:test agent:critic"),
     "a loop writes, no proof": Case("plan write verify complete", "completed_unproven", given={**LOOP, **NO_PROOF}),
     "begun in the middle": Case("write test verify complete", "completed", limits={"iterations": 1}, event={"start": "write"}),
@@ -110,7 +110,7 @@ def test_a_cancelled_loop_fails_the_build() -> None:
 
 GATE = {
     "shown and written again": Case("plan (write verify)*2 complete", "completed", {"proof__gate": [failing(summary="E boom"), passing]}, given=NO_TESTS, hears=(("agent:coder", 1, "E boom"),)),
-    "a tree is proved once": Case(WAY, "completed", {"verify": PASS}, does="agent:planner agent:coder proof:test agent:critic commit"),
+    "a tree is proved once": Case(WAY, "completed", {"verify": PASS}, does="agent:planner agent:coder proof:test agent:critic proof:gate commit"),
     "a critic that moves the tree": Case(WAY, "completed", {"verify": ok("moved", signal="PASS")}, does="agent:planner agent:coder proof:test agent:critic proof:gate commit"),
     "the base fails and nothing changes": Case("plan write verify", "failed.tests", {"write": says(), "proof__baseline": failing()}, limits={"iterations": 1}, given=NO_TESTS, does="agent:planner agent:coder agent:critic"),
     "it changed the tree": Case("plan write test", "failed.tests", {"test": lambda r, a: e.ProofEnded(tree=a.tree, passed=True, invalid="It changed the tree.")}, limits={"fix": 0}),
@@ -139,7 +139,7 @@ GATE = {
     "a landing, interrupted": Case(WAY, "completed", {"land": ["killed", landed]}, given=MERGE, does=f"{DOES} land*2"),
     "a child does not land": Case(WAY, "completed", given=MERGE, event={"owner": False, "tree": "base"}, does="agent:planner agent:coder proof:test agent:critic"),
     "a breakpoint before it": Case(WAY, "wait.breakpoint completed", given={**MERGE, "breakpoints": ("verify",)}, answers=("go-on",), does=f"{DOES} land"),
-    "a loop's tree is proved": Case(WAY, "completed", given=LOOP, does="agent:planner run:loop proof:test agent:critic commit"),
+    "a loop's tree is proved": Case(WAY, "completed", given=LOOP, does="agent:planner run:loop proof:test agent:critic proof:gate commit"),
     "another's checkout": Case(WAY, "completed", event={"owner": False, "tree": "base"}, does="agent:planner agent:coder proof:test agent:critic"),
 }  # fmt: skip
 
@@ -168,7 +168,12 @@ def test_what_is_left_out_is_journaled_with_its_reason() -> None:
 
 
 def test_the_tree_that_a_loop_left_is_what_is_proved() -> None:
-    assert [a.tree for a in check(PATHS["a loop writes"]).acts if a.do == "proof"] == ["base", "t1", "t2"]
+    assert [a.tree for a in check(PATHS["a loop writes"]).acts if a.do == "proof"] == [
+        "base",
+        "t1",
+        "t2",
+        "t2",
+    ]
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
@@ -190,7 +195,7 @@ def judge(ends: str, **claim: Any) -> Case:
 
 def plan(fits: bool, data: dict[str, Any]) -> Case:
     """Data that do not fit make a failed turn, and the agent is told."""
-    does = f"agent:planner*{1 if fits else 2} agent:coder proof:test agent:critic commit"
+    does = f"agent:planner*{1 if fits else 2} agent:coder proof:test agent:critic proof:gate commit"
     hears = () if fits else (("agent:planner", 1, "could not be used"),)
     return Case(WAY, "completed", {"plan": [says(data=data), says()]}, does=does, hears=hears)
 
@@ -212,7 +217,7 @@ CLAIMS = {
     "a step has no title": plan(False, {"steps": [{}]}),
     "there is no such tier": plan(False, {"steps": [], "tier": "T9"}),
     "only a tier": plan(False, {"tier": "T1"}),
-    "others may say anything": Case(WAY, "completed", {"write": writes(data={"steps": "all"})}, does="agent:planner agent:coder proof:test agent:critic commit"),
+    "others may say anything": Case(WAY, "completed", {"write": writes(data={"steps": "all"})}, does="agent:planner agent:coder proof:test agent:critic proof:gate commit"),
     "a turn limit claims nothing": Case("plan write test fix test verify complete", "completed", {**FIXES, "fix": e.TurnEnded(verdict="turn_limit", tree="t9", claim=e.Claim(outcome="rewrite"))}),
     "a critic without a verdict is asked again": Case(WAY, "completed", {"verify": [says(), PASS]}, turns=4, hears=(("agent:critic", 1, "no verdict"),)),
     "a critic without a verdict twice rejects": Case(TWICE, "completed", {"write": writes(), "verify": [says(), says(message="hm"), PASS]}, turns=6, hears=(("agent:coder", 1, "hm"),)),
@@ -247,7 +252,7 @@ def test_a_breakpoint_pauses_in_every_phase_at_every_visit(phase: str) -> None:
 
 
 AT_WRITE = {"breakpoints": ("write",)}
-AFTER = "agent:coder proof:test agent:critic commit"
+AFTER = "agent:coder proof:test agent:critic proof:gate commit"
 BREAKPOINTS = {
     "approved": Case(WAY, "wait.breakpoint completed", given=AT_WRITE, answers=("approve",), does=f"agent:planner {AFTER}"),
     "rejected": Case("plan write", "wait.breakpoint wait.breakpoint", given=AT_WRITE, answers=("reject otherwise",), does="agent:planner agent:coder*2", hears=(("agent:coder", 1, "otherwise"),)),

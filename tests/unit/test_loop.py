@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from flyball.core.letters import Tell
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import MINUTE
 from support import (
@@ -44,6 +45,11 @@ def high(status: str = "open", severity: str = "high", **more: Any) -> e.Finding
     return e.Finding(id="F1", severity=severity, status=status, text="It subtracts.", **more)
 
 
+def doubtful(run: Run, act: e.Act) -> e.ProofEnded:
+    evidence = e.Evidence(doubts=("test_a: it was removed",), doubts_key=f"doubts of {act.tree}")
+    return e.ProofEnded(tree=act.tree, passed=True, failing=0, evidence=evidence)
+
+
 def claims(told: str, **claim: Any) -> Case:
     """One turn claims this; then a whole claim completes. `told` is what the agent must hear between."""
     case = loop(
@@ -65,6 +71,11 @@ CLAIMS = {
     "an open high finding": loop("closed*3 complete", "completed", writes(findings=(high(),)), writes(**WHOLE), writes(**WHOLE, findings=(high("fixed", evidence="seen"),)), hears=(("agent:worker", 2, "high finding"),)),
     "a low finding": loop("closed complete", "completed", writes(**WHOLE, findings=(high(severity="low"),))),
     "the gate fails": loop("closed*2 complete", "completed", finish("t1"), DONE, plays={"proof:gate": [failing(summary="E boom"), passing]}, hears=(("agent:worker", 1, "E boom"),)),
+    "doubts, accepted": loop("closed complete", "wait.approval completed", finish("t1"), plays={"proof:gate": doubtful}, answers=("approve",), does="agent:worker proof:gate commit"),
+    "doubts, rejected": loop("closed*2 complete", "wait.approval completed", finish("t1"), DONE, plays={"proof:gate": [doubtful, passing]}, answers=("reject",), hears=(("agent:worker", 1, "test_a: it was removed"),)),
+    "doubts, redirected": loop("closed*2 complete", "wait.approval completed", finish("t1"), DONE, plays={"proof:gate": [doubtful, passing]}, answers=("redirect keep test_a",), hears=(("agent:worker", 1, "keep test_a"),)),
+    "the same doubts about another tree": loop("closed*2", "wait.approval wait.approval", finish("t1"), DONE, plays={"proof:gate": doubtful}, answers=("reject",)),
+    "doubts, cancelled": loop("closed", "wait.approval cancelled", finish("t1"), plays={"proof:gate": doubtful}, answers=("cancel",)),
     "another's checkout": loop("closed complete", "completed", finish("t1"), event={"owner": False, "tree": "base"}, does="agent:worker"),
     "no proof command": loop("closed complete", "completed_unproven", finish("t1"), given={"proof": ()}, does="agent:worker commit"),
 }  # fmt: skip

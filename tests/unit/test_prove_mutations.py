@@ -137,9 +137,14 @@ def _nothing_put_back(before: Run, after: Run, event: Any) -> Run:
     return replace(after, agenda=without(after.agenda, Restore))
 
 
-def _any_tree_proved(before: Run, after: Run, event: Any) -> Run:
+def _any_tree_proved(run: Run) -> bool:
+    known = run.evidence.proof
+    return run.owner and bool(run.settings.proof) and not (known and known.passed and known.examined)
+
+
+def _examined_at_once(before: Run, after: Run, event: Any) -> Run:
     known = after.evidence.proof
-    proof = replace(known, tree=after.tree) if known else None
+    proof = replace(known, examined=True) if known else None
     return replace(after, evidence=replace(after.evidence, proof=proof))
 
 
@@ -226,11 +231,23 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "SYS-8",
         lambda: instead(onwards, "_gate", _no_gate_for("done")),
     ),
-    "a proof of another tree passes the gate": (
+    "doubts about a proof are not asked about": (
+        "loop",
+        "every result",
+        "SYS-8",
+        lambda: instead(onwards, "doubted", lambda run: False),
+    ),
+    "a proof counts before it is examined": (
         "build",
         "every result",
         "SYS-8",
-        lambda: folded(e.ActFinished, _any_tree_proved),
+        lambda: folded(e.ActFinished, _examined_at_once),
+    ),
+    "a proof of another tree passes the gate": (
+        "loop",
+        "every result",
+        "SYS-8",
+        lambda: instead(onwards, "unproved", _any_tree_proved),
     ),
     "a breakpoint is skipped on the second visit": (
         "build",

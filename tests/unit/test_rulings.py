@@ -34,9 +34,9 @@ WAY = "plan write test verify complete"
 ASK, DENY = ruled("ask", "t1"), ruled("deny", "t1")
 BLOCKED = "blocked.guard.protected"
 SAID = "not there"
-ONCE = "agent:planner agent:coder restore:approved proof:test agent:critic commit"
-AGAIN = "agent:planner agent:coder*2 proof:test agent:critic commit"
-BACK = "agent:planner agent:coder restore:putback agent:coder proof:test agent:critic commit"
+ONCE = "agent:planner agent:coder restore:approved proof:test agent:critic proof:gate commit"
+AGAIN = "agent:planner agent:coder*2 proof:test agent:critic proof:gate commit"
+BACK = "agent:planner agent:coder restore:putback agent:coder proof:test agent:critic proof:gate commit"
 KILLED = bad("killed")
 
 
@@ -63,9 +63,9 @@ RULED = {
     "waived, another change does not": Case("plan write test fix", f"{BLOCKED}*2", {"write": DENY, "fix": ruled("deny", "t2"), "test": failing()}, answers=("approve",)),
     "put back, it is not waived": Case("plan write", f"{BLOCKED}*2", {"write": DENY}, answers=("retry",)),
     "deny, tests off": Case("plan write", BLOCKED, {"write": DENY}, given={"require_test_pass": False}),
-    "a failed turn, denied and approved": Case(WAY, f"{BLOCKED} completed", {"write": [ruled("deny", "t1", turn=KILLED), writes()]}, answers=("approve",), does="agent:planner agent:coder restore:approved agent:coder proof:test agent:critic commit", restores="approved:t1"),
-    "a question, denied and approved": Case(WAY, f"{BLOCKED} completed", {"write": [ruled("deny", "t1", ask="What now?"), writes()]}, answers=("approve",), does="agent:planner agent:coder restore:approved agent:coder proof:test agent:critic commit"),
-    "a halted turn, asked about and approved": Case(WAY, "wait.approval completed", {"write": [ruled("ask", "t1", turn=e.TurnEnded(verdict="ok", halted="loop.same_action")), writes()]}, answers=("approve",), does="agent:planner agent:coder restore:approved agent:coder proof:test agent:critic commit"),
+    "a failed turn, denied and approved": Case(WAY, f"{BLOCKED} completed", {"write": [ruled("deny", "t1", turn=KILLED), writes()]}, answers=("approve",), does="agent:planner agent:coder restore:approved agent:coder proof:test agent:critic proof:gate commit", restores="approved:t1"),
+    "a question, denied and approved": Case(WAY, f"{BLOCKED} completed", {"write": [ruled("deny", "t1", ask="What now?"), writes()]}, answers=("approve",), does="agent:planner agent:coder restore:approved agent:coder proof:test agent:critic proof:gate commit"),
+    "a halted turn, asked about and approved": Case(WAY, "wait.approval completed", {"write": [ruled("ask", "t1", turn=e.TurnEnded(verdict="ok", halted="loop.same_action")), writes()]}, answers=("approve",), does="agent:planner agent:coder restore:approved agent:coder proof:test agent:critic proof:gate commit"),
     "a failed turn, its change put back": Case(WAY, "completed", {"write": [ruled("ask", "t1", turn=bad("killed", tree="base")), writes()]}, does=AGAIN),
     "a failed turn, asked about": Case(WAY, "wait.approval completed", {"write": [ruled("ask", "t1", turn=KILLED), writes()]}, answers=("reject",), restores="putback:base"),
     "a limited turn, asked about": Case(WAY, "wait.approval completed", {"write": [ruled("ask", "t1", turn=bad("rate_limited")), writes()]}, answers=("reject",), restores="putback:base"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flyball.acts.confined import attend, interruption, log_of, spec
 from flyball.acts.landing import certify
-from flyball.acts.proof import made_by_setup
+from flyball.acts.proof_tree import made_by_setup
 from flyball.acts.run_files import RunFiles
 from flyball.agents import process
 from flyball.core.decide import Finished, Interrupted

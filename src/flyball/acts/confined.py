@@ -9,9 +9,12 @@ from flyball.agents import process
 from flyball.core.run import BY_A_PERSON, Run
 from flyball.errors import FlyballError
 from flyball.guard.secrets import redact
+from flyball.runners import observe
 from flyball.state_dir import write_whole
 
 LOG_MOST = 8 << 20
+PROOF = "proof"  # the home of proofs
+OBSERVED = ".observe"  # in that home: probes, and the reports they write
 INTERRUPTIONS = {
     "stopped": BY_A_PERSON,
     "orphaned": "no process drove it",
@@ -33,11 +36,23 @@ def spec(
     limit_us: int,
     network: str,
     reads: tuple[str, ...] = (),
+    *,
+    observed: bool = False,
 ) -> process.Spec:
-    """A shell command in a checkout, with a private home and a time limit."""
-    private = run_files.home(run, home)
+    """A shell command in a checkout, with a private home and a time limit.
+
+    A proof's home is new each time and its environment names neither Flyball nor the run (EVID-1). `observed`: the
+    test runners in it are asked for a report.
+    """
+    proving = home == PROOF
+    private = run_files.fresh_home(run, home) if proving else run_files.home(run, home)
     argv = run_files.enclosed(run, ("/bin/sh", "-c", command), files, private, network, reads)
     env = {**run_files.env(run, private), **CALM}
+    if proving:
+        env = {name: value for name, value in env.items() if not name.startswith("FLYBALL_")}
+    if observed:
+        observe.lay(private / OBSERVED)
+        env |= observe.environment(private / OBSERVED, env)
     confined = run_files.confined(run)
     return process.Spec(
         argv=argv,
@@ -57,14 +72,16 @@ def attend(place: Path, stop: process.Stop) -> process.Exit:
 
 
 class SetupStopped(FlyballError):
-    """The setup was stopped before it had finished."""
+    """A setup or a proof was stopped before it had finished."""
 
 
 def run_setup(run_files: RunFiles, run: Run, folder: Path, files: Path, home: str, stop: process.Stop) -> str:
     """`[workspace] setup` in a new checkout; what went wrong as a sentence, "" if nothing."""
     for number, command in enumerate(run.settings.setup):
         place = folder / f"setup-{number}"
-        process.begin(place, spec(run_files, run, command, files, home, run.settings.proof_timeout_us, "all"))
+        if process.look(place) == "unclaimed":
+            limit = run.settings.proof_timeout_us
+            process.begin(place, spec(run_files, run, command, files, home, limit, "all"))
         ended = attend(place, stop)
         if why := interruption(ended):
             raise SetupStopped(why)

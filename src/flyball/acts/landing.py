@@ -173,7 +173,7 @@ def _prove(
 ) -> e.ProofEnded | Interrupted | None:
     if not run.settings.proof:
         return None
-    done = prove(run_files, run, replace(act, do="proof", why="gate"), stop)
+    done = prove(run_files, run, replace(act, do="proof", why="merge"), stop)
     if isinstance(done, Interrupted):
         return done
     assert isinstance(done.result, e.ProofEnded)

@@ -24,6 +24,7 @@ from flyball.journal.sqlite import SqliteJournal
 from flyball.state_dir import RunDir, StateDir, changed_files
 from flyball.workspace import Workspace
 from flyball.workspace.git_hooks import GIT_HOOKS
+from flyball.workspace.store import remove
 
 PASSED_ON = (
     "PATH",
@@ -169,6 +170,11 @@ class RunFiles(msgspec.Struct, frozen=True):
         home = self.run_dir(run).home(name)
         (home / "tmp").mkdir(mode=0o700, parents=True, exist_ok=True)
         return home
+
+    def fresh_home(self, run: Run, name: str) -> Path:
+        """The same home, with nothing in it."""
+        remove(self.run_dir(run).home(name))
+        return self.home(run, name)
 
     def enclosed(
         self,

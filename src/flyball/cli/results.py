@@ -22,6 +22,7 @@ from flyball.errors import FlyballError, UserError, WorkspaceError
 from flyball.evidence.verify import Finding, Said, read, verify_file, verify_run
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
+from flyball.views.evidence_text import evidence_lines
 from flyball.views.text import clean, one_line
 from flyball.workspace import Repo, Workspace, inspect_repo
 from flyball.workspace.land import is_ancestor, tip_of
@@ -166,6 +167,7 @@ def _as_text(finding: Finding) -> Iterator[str]:
     yield f"  task     {one_line(claims.task, 80)}"
     yield f"  commit   {statement.commit[:12]} (tree {statement.tree[:12]})"
     yield from (f"  proof    {line}" for line in _proofs(claims))
+    yield from (f"  tests    {line}" for line in evidence_lines(claims.evidence, claims.evidence.accepted_by))
     yield f"  guard    {_rulings(claims)}"
     yield f"  review   {claims.review or 'none'}"
     yield f"  sandbox  {claims.sandbox}"

@@ -39,6 +39,11 @@ def more(new: Value, old: Value) -> bool:
     return not isinstance(old, int) or cast("int", new) > old
 
 
+def fewer(new: Value, old: Value) -> bool:
+    """A smaller number."""
+    return isinstance(new, int) and isinstance(old, int) and new < old
+
+
 def sooner(new: Value, old: Value) -> bool:
     """A shorter wait, or one where there was none (0)."""
     if not isinstance(old, int):

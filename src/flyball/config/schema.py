@@ -89,6 +89,31 @@ KEYS: dict[str, Key] = {
     "proof.timeout": Key(
         "proof_timeout_us", Duration(), "A proof command that takes longer has failed.", loosening.more
     ),
+    "proof.require": Key(
+        "proof_require",
+        Choice(("all", "no-worse")),
+        'What a proof needs: "all" commands exit 0; "no-worse" is for projects that are red at the start: every test '
+        "that passed before passes, and at least one that failed passes now.",
+        loosening.only(loose="no-worse"),
+    ),
+    "proof.tests": Key(
+        "proof_tests",
+        Texts(values.inside, "patterns", comma=True),
+        "Further files that belong to the tests (patterns, such as checks/**): support files, data, scripts.",
+    ),
+    "proof.bite": Key(
+        "proof_bite",
+        Choice(("always", "auto", "never")),
+        "Break the change on purpose before a run ends, to see whether the proof notices: always, never, or (auto) "
+        "where a proof takes under two minutes or no test is known to need the change.",
+        loosening.later(("always", "auto", "never")),
+    ),
+    "proof.repeat": Key(
+        "proof_repeat",
+        Count(least=1, most=20),
+        "How often a test that failed before the change must pass after it.",
+        loosening.fewer,
+    ),
     "workspace.setup": Key(
         "setup",
         COMMANDS,

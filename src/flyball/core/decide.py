@@ -16,7 +16,15 @@ from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, P
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.run import ENVIRONMENT, WORKERS, Facts, Run, most_interventions
 from flyball.core.stops import INTERRUPTIONS, ask, cancel, end, infrastructure, let_go, pause, spent_up, stop
-from flyball.core.transition import disproved, follow, unproved, unproven
+from flyball.core.transition import (
+    ask_about_evidence,
+    disproved,
+    doubted,
+    follow,
+    refuse_claim,
+    unproved,
+    unproven,
+)
 from flyball.domain import events as e
 from flyball.domain.durations import MINUTE, SECOND, show
 from flyball.domain.machine import duration_us
@@ -103,7 +111,7 @@ def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
         case Baseline():
             return Do(_act(run, "proof", why="baseline"))
         case Prove():
-            return Do(_act(run, "proof", why="gate"))
+            return Do(_gate_proof(run))
         case Commit():
             return Do(_act(run, "commit"))
         case Land(branch):
@@ -146,9 +154,7 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
                 follow(Facts(run, now).add(skipped), "passed", past_breakpoint=True)
             )  # no act was done
         case "commit":
-            if unproved(run):
-                return Do(_act(run, "proof", why="gate"))
-            return Note(_uncommitted(Facts(run, now))) if disproved(run) else Do(_act(run, "commit"))
+            return _commit(run, now)
         case "check":
             return Do(_act(run, "check"))
         case "ask":
@@ -160,9 +166,19 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
             return Rest()
 
 
-def _uncommitted(facts: Facts) -> Facts:
-    placed = facts.run.machine.place(facts.run.state, "unproven")
-    return follow(facts, "unproven" if placed else "refused")
+def _commit(run: Run, now: int) -> Do | Note:
+    if unproved(run):
+        return Do(_gate_proof(run))
+    if disproved(run):
+        return Note(refuse_claim(Facts(run, now)))
+    return Note(ask_about_evidence(Facts(run, now))) if doubted(run) else Do(_act(run, "commit"))
+
+
+def _gate_proof(run: Run) -> e.Act:
+    """A proof that passed on this very tree is examined, not run again."""
+    proof = run.evidence.proof
+    known = proof is not None and proof.passed and proof.tree == run.tree
+    return _act(run, "proof", why="gate", since=proof.key if proof is not None and known else "")
 
 
 def _turn(run: Run, now: int) -> Do | Note:
@@ -326,9 +342,7 @@ def _after_proof(facts: Facts, act: e.Act, proof: e.ProofEnded) -> Facts:
     facts.add(e.Told(at=facts.now, text=f"The proof failed:\n{proof.invalid or proof.summary}", who="proof"))
     if act.why != "gate":
         return follow(facts, "failed")
-    if run.pending is None:
-        return _uncommitted(facts)
-    return follow(facts, unproven(facts.run), past_breakpoint=True)
+    return refuse_claim(facts)
 
 
 def _after_commit(facts: Facts, done: e.CommitEnded) -> Facts:

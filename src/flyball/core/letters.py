@@ -10,7 +10,7 @@ from msgspec import Struct
 from flyball.core.agenda import GUARDED, Follow
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ALIASES, cancel, let_go, pause
-from flyball.core.transition import follow
+from flyball.core.transition import follow, refuse_claim
 from flyball.domain import events as e
 
 TEXT_MAX = 20_000
@@ -227,11 +227,23 @@ def _consequences(facts: Facts, run: Run, letter: Answer) -> Facts:
         return follow(facts, pending.outcome, pending.data, past_breakpoint=True)
     if pending and pending.waits in GUARDED and kind in GUARDED:
         return _let_stand(facts, pending) if yes else _put_back(facts, pending, letter)
+    if kind == "evidence":
+        return _about_evidence(facts, pending, letter)
     if kind == "permission" and letter.verb in ("approve", "grant", "reject"):
         return facts.add(e.Told(at=facts.now, text=_permission(run, letter.verb), who=letter.who))
     if pending is None and run.here.act == "ask" and kind in ("escalation", "loop"):
         return _state_answer(facts, letter)
     return facts  # what was to be followed, or the act of the state, is done again
+
+
+def _about_evidence(facts: Facts, pending: Follow | None, letter: Answer) -> Facts:
+    """Approved: the outcome is followed. Otherwise the agent is told what was doubted and works on."""
+    if letter.verb == "approve":
+        return follow(facts, pending.outcome, pending.data, past_breakpoint=True) if pending else facts
+    proof = facts.run.evidence.proof
+    doubts = "\n".join(proof.evidence.doubts) if proof else ""
+    text = f"Your work was not accepted as done:\n{doubts}"
+    return refuse_claim(facts.add(e.Told(at=facts.now, text=text, who=letter.who)))
 
 
 def _permission(run: Run, verb: str) -> str:

@@ -64,6 +64,10 @@ class Proof(Struct, frozen=True):
     commands: tuple[e.ProofCommand, ...] = ()
     at: int = 0
     fingerprint: str = ""
+    failing_tests: tuple[str, ...] = ()
+    key: str = ""  # the act that proved it
+    examined: bool = False  # at the gate: both sides of the change, repeated, broken on purpose
+    evidence: e.Evidence = e.Evidence()  # what came of that
 
 
 class Evidence(Part, frozen=True, kw_only=True):
@@ -76,6 +80,7 @@ class Evidence(Part, frozen=True, kw_only=True):
     rejected: str = ""  # the tree that was last rejected though its proof passes
     ruling: e.Ruling | None = None
     waivers: tuple[str, ...] = ()  # changes that a person let stand, by diff
+    accepted: str = ""  # the doubts about a proof that a person said yes to last, by key
     grants: tuple[str, ...] = ()  # calls that a person allowed, by fingerprint; `once:` is for the next turn
 
 

@@ -25,6 +25,7 @@ WORKERS = ("coder", "worker", "author", "developer")
 NOT_FORWARDS = (*FAILING, "error", "timeout")  # by these a state's failures are not forgotten
 INSTEAD = ("wait.escalation", "blocked.table.")  # codes whose rule may be the code of what ran out
 ENTRIES = ("limit.turns", "limit.fix_attempts", "limit.iterations", "failed.tests")  # renewed together
+FIRST: dict[str, AnyStep] = {"gate": Prove(), "commit": Commit(), "land": Land()}  # before an outcome
 BY_A_PERSON = "a person stopped it"
 ENVIRONMENT = "environment"  # the rule of a stop for tests that cannot run
 
@@ -273,16 +274,12 @@ def _failure_counted(run: Run, event: e.FailureCounted) -> Run:
 
 def _held(run: Run, event: e.Held) -> Run:
     data = {key: value for key, value in event.data.items() if key != "before"}
-    waits = event.until if event.until in (*agenda.GUARDED, "breakpoint") else ""
+    waits = event.until if event.until in agenda.ASKED else ""
     passed = event.until in ("gate", "commit", "land", "passed")
     follow = Follow(event.outcome, data, waits, str(event.data.get("before", "")), passed)
-    first: dict[str, tuple[AnyStep, ...]] = {
-        "gate": (Prove(),),
-        "commit": (Commit(),),
-        "land": (Land(),),
-    }
+    first = [FIRST[event.until]] if event.until in FIRST else []
     steps = agenda.without(run.agenda, *agenda.TO_FOLLOW)
-    return replace(run, at=event.at, agenda=agenda.put(steps, *first.get(event.until, ()), follow))
+    return replace(run, at=event.at, agenda=agenda.put(steps, *first, follow))
 
 
 def _dropped(run: Run, event: e.Dropped) -> Run:
@@ -326,9 +323,12 @@ def _answered(run: Run, event: e.Answered) -> Run:
     stop, pending, evidence = run.stop, run.pending, run.evidence
     if pending and pending.waits in agenda.GUARDED and evidence.ruling and event.verb == "approve":
         evidence = replace(evidence, waivers=(*evidence.waivers, evidence.ruling.diff))
+    accepted = run.question is not None and run.question.kind == "evidence" and event.verb == "approve"
+    if accepted and evidence.proof:
+        evidence = replace(evidence, accepted=evidence.proof.evidence.doubts_key)
     if stop and stop.grants(event.verb):
         evidence = replace(evidence, grants=(*evidence.grants, *stop.grants(event.verb)))
-    if _proved_anew(run, event.verb):
+    if _proved_anew(run, event.verb) and not accepted:
         evidence = replace(evidence, proof=None)
     if evidence.rejected:
         evidence = replace(evidence, rejected="")

@@ -15,6 +15,7 @@ from flyball.domain.money import dollars
 
 VERBS: dict[str, tuple[str, ...]] = {
     "approval": ("approve", "reject", "retry", "redirect", "cancel"),
+    "evidence": ("approve", "reject", "redirect", "cancel"),
     "block": ("approve", "reject", "retry", "redirect", "cancel"),
     "clarification": ("answer", "redirect", "cancel"),
     "permission": ("approve", "grant", "reject", "answer", "cancel"),

@@ -210,8 +210,19 @@ def in_session(talk: Talk, act: e.Act, session: str) -> Talk:
 
 def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
     evidence, why = run.evidence, act.why if act else ""
-    summary, commands = proof.invalid or proof.summary, proof.commands
-    known = Proof(proof.tree, proof.passed, proof.failing, summary, commands, run.at, proof.fingerprint)
+    known = Proof(
+        tree=proof.tree,
+        passed=proof.passed,
+        failing=proof.failing,
+        summary=proof.invalid or proof.summary,
+        commands=proof.commands,
+        at=run.at,
+        fingerprint=proof.fingerprint,
+        failing_tests=proof.failing_tests,
+        key=act.key if act else "",
+        examined=why == "gate",
+        evidence=proof.evidence or e.Evidence(),
+    )
     if why == "baseline":
         evidence = replace(evidence, baseline=proof.failing, fewest=proof.failing, proof=known)
         return replace(run, agenda=without(run.agenda, Baseline), evidence=evidence)

@@ -19,6 +19,7 @@ from flyball.domain.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, counts_
 from flyball.errors import FlyballError
 
 UNTESTED = "untested"
+DOUBTS_SHOWN = 20
 
 
 def follow(
@@ -97,6 +98,10 @@ def _gate(facts: Facts, outcome: str, data: dict[str, Any]) -> bool:
         _tell_again(facts)
         follow(facts, unproven(facts.run), past_breakpoint=True)
         return True
+    elif doubted(run):
+        facts.add(e.Held(at=facts.now, outcome=outcome, until="evidence", data=data))
+        ask_about_evidence(facts)
+        return True
     elif commit is None or commit.work != run.tree:
         until = "commit"
     elif run.settings.commit == "merge" and not commit.landed:
@@ -108,13 +113,47 @@ def _gate(facts: Facts, outcome: str, data: dict[str, Any]) -> bool:
 
 
 def unproved(run: Run) -> bool:
+    """The tree was not proved, or its proof was not examined yet (EVID-3)."""
     proof = run.evidence.proof
-    return run.owner and bool(run.settings.proof) and (proof is None or proof.tree != run.tree)
+    if not run.owner or not run.settings.proof:
+        return False
+    return proof is None or proof.tree != run.tree or (proof.passed and not proof.examined)
 
 
 def disproved(run: Run) -> bool:
     proof = run.evidence.proof
     return run.owner and bool(run.settings.proof) and proof is not None and not proof.passed
+
+
+def doubted(run: Run) -> bool:
+    """The proof passed, but a person has to say whether it proves this change."""
+    proof = run.evidence.proof
+    if proof is None or not proof.passed or not proof.evidence.doubts:
+        return False
+    return proof.tree == run.tree and proof.evidence.doubts_key != run.evidence.accepted
+
+
+def ask_about_evidence(facts: Facts) -> Facts:
+    proof = facts.run.evidence.proof
+    assert proof is not None
+    doubts = proof.evidence.doubts
+    lines = [f"- {doubt}" for doubt in doubts[:DOUBTS_SHOWN]]
+    if len(doubts) > DOUBTS_SHOWN:
+        lines.append(f"- and {len(doubts) - DOUBTS_SHOWN} more")
+    text = "The tests pass, but that may not prove this change:\n" + "\n".join(
+        (*lines, *proof.evidence.versions)
+    )
+    then = "the run would have completed"
+    cause = stop(facts.run, "wait.approval", "evidence", 0, len(doubts), otherwise=then, detail=doubts[0])
+    return ask(facts, cause, "evidence", f"{text}\nAccept it?", bound=proof.evidence.doubts_key)
+
+
+def refuse_claim(facts: Facts) -> Facts:
+    """A claim did not pass the gate; a state whose own act is the commit has an outcome for that."""
+    run = facts.run
+    if run.pending is None and run.here.act == "commit":
+        return follow(facts, "unproven" if run.machine.place(run.state, "unproven") else "refused")
+    return follow(facts, unproven(run), past_breakpoint=True)
 
 
 def _tell_again(facts: Facts) -> None:

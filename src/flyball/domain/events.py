@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from flyball.domain.examined import Evidence
 from flyball.domain.settings import Settings
 
 RULES = "3"  # the version of the deciding rules; a snapshot of another version is not used
@@ -187,6 +188,8 @@ class ProofEnded(Result, frozen=True, kw_only=True, tag="proof"):
     cannot_start: str = ""
     lacks: str = ""  # what the environment of the tests lacks, as a sentence; only of a baseline
     sandbox: str = ""
+    failing_tests: tuple[str, ...] = ()
+    evidence: Evidence | None = None  # at the gate
 
 
 class CheckEnded(Result, frozen=True, kw_only=True, tag="check"):

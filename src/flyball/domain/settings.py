@@ -72,6 +72,10 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agents: dict[str, str] = {}  # role -> agent, e.g. {"default": "script:agent.yaml"}
     proof: tuple[str, ...] = ()  # the commands that prove a tree
     proof_timeout_us: int = 10 * MINUTE
+    proof_require: str = "all"  # or "no-worse": nothing that passed before fails now, and something is mended
+    proof_tests: tuple[str, ...] = ()  # further paths on the test side
+    proof_bite: str = "auto"  # auto | always | never: break the change on purpose at the gate
+    proof_repeat: int = 3  # how often a test that failed before must pass
     setup: tuple[str, ...] = ()  # run once in each new checkout
     share: tuple[str, ...] = ()  # read-only folders of the repository
     write: str = "turn"  # or "loop": each write and fix of build is a loop run

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from flyball.core.run import Run
 from flyball.domain import events as e
@@ -26,17 +27,24 @@ REVIEWING = ("critic", "quality", "reviewer")
 PAYLOAD = "application/vnd.in-toto+json"
 
 
+class Examined(e.Evidence, frozen=True, kw_only=True, omit_defaults=True):
+    """What the gate found out about the proof, and who said yes to its doubts."""
+
+    accepted_by: str = ""
+
+
 class Story(msgspec.Struct, frozen=True):
     """What the journal adds to the fold: every ruling of the run and of those below it, and what a reviewer said."""
 
     rulings: tuple[dict[str, Any], ...] = ()
     review: str = ""
+    evidence: Examined = Examined()
 
 
 def story(journal: Journal, run: Run, act: e.Act) -> Story:
     """Up to the act that makes the certificate, so that who is asked again after a crash says the same again."""
     rulings: list[dict[str, Any]] = []
-    review = ""
+    review, evidence = "", Examined()
     for run_id in [row.run for row in reversed(journal.rows(root=run.id))]:
         judging: e.Act | None = None
         for entry in journal.read(run_id):
@@ -49,9 +57,15 @@ def story(journal: Journal, run: Run, act: e.Act) -> Story:
                     judging = begun if begun.do.removeprefix("agent:") in REVIEWING else None
                 case e.ActFinished(result=e.TurnEnded() as turn) if judging and judging.tree == act.tree:
                     review = _verdict(judging, turn) or review
+                case e.ActFinished(result=e.ProofEnded(evidence=e.Evidence() as examined)) if (
+                    run_id == run.id
+                ):
+                    evidence = Examined(**msgspec.structs.asdict(examined))
+                case e.Answered(verb="approve") as answer if evidence.doubts and not evidence.accepted_by:
+                    evidence = replace(evidence, accepted_by=answer.who or "a person")
                 case _:
                     pass
-    return Story(tuple(rulings), review)
+    return Story(tuple(rulings), review, evidence)
 
 
 def _verdict(judging: e.Act, turn: e.TurnEnded) -> str:
@@ -77,6 +91,7 @@ def statement(run: Run, act: e.Act, commit: str, project: str, told: Story) -> d
             "base": {"gitTree": run.checkout.base_tree, "gitCommit": run.began.commit},
             "proven": bool(run.settings.proof),
             "proofs": [msgspec.to_builtins(command) for command in (proof.commands if proof else ())],
+            "evidence": msgspec.to_builtins(told.evidence),
             "baseline_failing": run.evidence.baseline,
             "rulings": list(told.rulings),
             "policy": {

@@ -46,6 +46,7 @@ class Said(Struct, frozen=True):
     task: str = ""
     proven: bool = False
     proofs: tuple[Proved, ...] = ()
+    evidence: certificate.Examined = certificate.Examined()
     rulings: tuple[dict[str, Any], ...] = ()
     policy: Rules = Rules()
     waived: tuple[str, ...] = ()
@@ -181,8 +182,9 @@ def _unproved(told: Statement) -> Iterator[str]:
         return
     if not told.predicate.proofs:
         yield "The certificate calls the tree proven, but names no proof."
+    no_worse = told.predicate.evidence.require == "no-worse"
     for proof in told.predicate.proofs:
-        if proof.exit != 0:
+        if proof.exit != 0 and not no_worse:
             yield f"The certificate calls the tree proven, but '{proof.command}' ended with exit code {proof.exit}."
 
 

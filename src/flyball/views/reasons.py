@@ -13,6 +13,7 @@ from flyball.core.run import Run
 from flyball.domain import codes, durations
 from flyball.domain import events as e
 from flyball.domain.durations import elapsed
+from flyball.views.evidence_text import evidence_lines
 from flyball.views.text import clean, clock, cost, first_few, one_line, plural
 
 QUOTE_WIDTH = 300
@@ -171,7 +172,8 @@ def _proved(run: Run) -> str:
     tree, names = proof.tree[:10], first_few([f"`{command}`" for command in commands])
     passed = "Proof passed" if len(commands) == 1 else f"All {len(commands)} proof commands passed"
     before = f"; {plural(run.evidence.baseline, 'failure')} before the run" if run.evidence.baseline else ""
-    return f"{passed} on this exact tree ({tree}): {names}{before}."
+    about = "".join(f" {line[0].upper()}{line[1:]}." for line in evidence_lines(proof.evidence)[1:2])
+    return f"{passed} on this exact tree ({tree}): {names}{before}.{about}"
 
 
 def _evidence(run: Run, stop: e.Stop) -> str:
@@ -184,6 +186,9 @@ def _evidence(run: Run, stop: e.Stop) -> str:
     elif stop.rule and stop.code in ("wait.escalation", "wait.take_over", "wait.conflict"):
         parts.append(one_line(stop.rule, 120))
     is_error = stop.code.startswith(("limit.", "failed.", "timeout.", "loop."))
+    proof = run.evidence.proof
+    if is_error and proof is not None and not proof.passed and proof.failing_tests:
+        parts.append(f"failing: {first_few(proof.failing_tests, 3)}")
     label = "; last error" if is_error else ""
     quote = key_line(stop.detail).removeprefix(
         f"{stop.observed.partition(':')[0]}: "

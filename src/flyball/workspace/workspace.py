@@ -10,7 +10,7 @@ Only `publish` writes to the user's repository, and only to its own branch.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from flyball.errors import WorkspaceError
 from flyball.guard.change import Change
 from flyball.state_dir import RunDir
-from flyball.workspace import clone, diff, proof_room, special_files
+from flyball.workspace import clone, diff, edits, proof_room, special_files
 from flyball.workspace.create import Record, build, read_record, write_record
 from flyball.workspace.files import Files
 from flyball.workspace.git import Git, raw, require_git, text
@@ -162,6 +162,14 @@ class Workspace:
     def read_all(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
         """The content of each (tree, path); None for what is no file of that tree."""
         return self._objects.blobs([f"{tree}:{path}" for tree, path in wanted])
+
+    def paths(self, tree: str) -> list[str]:
+        """Every plain file of a tree."""
+        return edits.paths(self._git, tree)
+
+    def edited(self, tree: str, changes: Mapping[str, bytes | None]) -> str:
+        """The tree with these files replaced, added or (None) removed."""
+        return edits.edited(self._git, tree, changes, like=self.base_tree)
 
     def links(self, tree: str) -> dict[str, str]:
         """Every symbolic link of a tree and its target."""

@@ -15,6 +15,7 @@ from msgspec.structs import fields
 from flyball.core.agenda import GUARDED, AnyStep, Follow, Halt, Restore
 from flyball.core.parts import Part
 from flyball.core.run import Run
+from flyball.core.transition import doubted
 from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness
 
@@ -39,7 +40,7 @@ READ = (  # what the key below holds in its own way
     *("spending.idle_children", "spending.turns_base", "spending.iteration_base", "spending.base"),
     *("spending.turn_costs", "spending.turn_tokens", "spending.wall_us", "spending.wall_base"),
     *("checkout.commit", "evidence.fewest", "evidence.proof", "evidence.done_tree", "evidence.ruling"),
-    "evidence.rejected",
+    *("evidence.rejected", "evidence.accepted"),
     *("evidence.waivers", "evidence.grants", "progress.trees", "progress.wanders", "progress.idle"),
     *("progress.advanced", "progress.error", "progress.errors", "progress.error_before", "tries.retries"),
     *("tries.contexts", "tries.limits", "tries.limited"),
@@ -129,13 +130,18 @@ def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
     proof = (trees.of if returns else trees.known)(run.evidence.proof.tree) if run.evidence.proof else -1
     return (
         *(now, base, ruled, proof),
-        run.evidence.proof.passed if run.evidence.proof and proof >= 0 else None,
+        _proof(run) if proof >= 0 else None,
         (trees.known(run.checkout.commit.tree), run.checkout.commit.landed) if run.checkout.commit else -1,
         trees.known(run.evidence.rejected),
         trees.known(run.evidence.done_tree) if premise.settings.consensus else -1,
         bool(run.evidence.waivers),
         any(call.startswith("once:") for call in run.evidence.grants),
     )
+
+
+def _proof(run: Run) -> tuple[Any, ...] | None:
+    proof = run.evidence.proof
+    return (proof.passed, proof.examined, bool(proof.evidence.doubts), doubted(run)) if proof else None
 
 
 def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:

@@ -88,6 +88,8 @@ def through_the_gate(seen: Seen) -> str:
         return ""
     if seen.premise.proves and was.proved != was.checkout:
         return f"'{moved.target}' is entered without a passing proof of this tree"
+    if seen.premise.proves and was.accepted != was.checkout:
+        return f"'{moved.target}' is entered though nobody said yes to the doubts about its proof"
     if was.committed != was.checkout:
         return f"'{moved.target}' is entered without a commit of this tree"
     lands = seen.premise.settings.commit == "merge" and was.landed != was.checkout

@@ -33,6 +33,7 @@ class Witness(Struct, frozen=True, kw_only=True):
     wanted: str = ""  # the tree that must be there before the next act; "" the one that is
     before: str = ""  # the tree at the start of the last turn
     proved: str = ""  # the last tree of which a proof truly passed
+    accepted: str = ""  # the last tree whose proof the gate examined without a doubt, or with a person's yes
     disproved: bool = False  # the last proof or commit of this tree failed
     committed: str = ""
     landed: str = ""  # the tree that a branch of the user's took
@@ -68,6 +69,7 @@ class Witness(Struct, frozen=True, kw_only=True):
         return (
             *(tree(self.checkout), tree(self.wanted), known(self.proved), known(self.committed)),
             known(self.landed),
+            known(self.accepted),
             known(self.done) if premise.settings.consensus else -1,
             self.disproved and premise.machine.name == "review",
             tree(self.before) if self.judged in ("ask", "deny") else -1,
@@ -210,7 +212,14 @@ def _proved(seen: Witness, run: Run, act: e.Act, proof: e.ProofEnded) -> Witness
     true = proof.passed and not proof.invalid and proof.tree == seen.checkout
     fewer = proof.failing is not None and (run.evidence.fewest is None or proof.failing < run.evidence.fewest)
     idle = 0 if fewer and act.why != "baseline" else seen.idle
-    return replace(seen, proved=seen.checkout if true else seen.proved, disproved=not true, idle=idle)
+    examined = true and act.why == "gate" and not (proof.evidence and proof.evidence.doubts)
+    return replace(
+        seen,
+        proved=seen.checkout if true else seen.proved,
+        accepted=seen.checkout if examined else seen.accepted,
+        disproved=not true,
+        idle=idle,
+    )
 
 
 def _turned(seen: Witness, run: Run, act: e.Act, turn: e.TurnEnded, premise: Premise) -> Witness:
@@ -321,6 +330,9 @@ def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
         seen = replace(seen, turns=0, iteration=0, entries={})
     if stop is not None and stop.rule == "third_failure":
         seen = replace(seen, failures={k: n for k, n in seen.failures.items() if k != run.state})
+    if run.question is not None and run.question.kind == "evidence":
+        yes = event.verb == "approve"
+        seen = replace(seen, accepted=seen.checkout) if yes else replace(seen, disproved=True)
     if held is not None and held.waits in ("approval", "block") and run.question is not None:
         return _ruled_by_a_person(seen, event)
     return seen

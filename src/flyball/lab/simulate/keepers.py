@@ -131,6 +131,8 @@ class Keepers:
                 trees.stands(kept.root, turn.tree, ruling is None or ruling.verdict == "allow")
             case e.ProofEnded() as proof if proof.passed and not proof.invalid and proof.tree == act.tree:
                 trees.proved.add(proof.tree)
+                if proof.evidence and proof.evidence.doubts:
+                    trees.doubted.add(proof.tree)
             case e.CommitEnded(outcome="committed") as done if done.tree == act.tree:
                 (trees.landed if act.do == "land" else trees.committed).add((kept.root, done.tree))
             case e.Prepared() as made if not made.error:

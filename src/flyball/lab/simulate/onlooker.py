@@ -177,6 +177,8 @@ def _gate(onlooker: Onlooker, run: Run) -> None:
         raise Breach("SYS-8", f"{run.id} succeeds with {run.tree}, but {there} is in the checkout")
     if run.settings.proof and run.tree not in trees.proved:
         raise Breach("SYS-8", f"{run.id} succeeds, but no proof of {run.tree} ever passed")
+    if run.tree in trees.doubted - trees.accepted:
+        raise Breach("EVID-3", f"{run.id} succeeds, but nobody said yes to the doubts about {run.tree}")
     if (run.id, run.tree) not in trees.committed:
         raise Breach("SYS-8", f"{run.id} succeeds, but {run.tree} was not committed")
     if run.settings.commit == "merge" and (run.id, run.tree) not in trees.landed:
@@ -257,6 +259,8 @@ def _answered(onlooker: Onlooker, watched: Watched, before: Run, event: e.Answer
         ruled = {before.evidence.ruling.tree} if before.evidence.ruling else set[str]()
         onlooker.denied -= ruled
         onlooker.unsure -= ruled
+    if event.verb == "approve" and question.kind == "evidence":
+        onlooker.trees.accepted.add(before.tree)
 
 
 def _stopped(onlooker: Onlooker, watched: Watched, before: Run, event: e.Stopped) -> None:

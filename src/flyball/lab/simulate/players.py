@@ -268,6 +268,9 @@ class Players:
             cannot_start="no such program" if oddly == "cannot" else "",
         )
         made = replace(made, passed=False) if made.cannot_start else made
+        if act.why == "gate" and not self.calm and known.doubtful:
+            doubts = e.Evidence(doubts=("test_a: it was removed",), doubts_key=f"doubts of {act.tree}")
+            made = replace(made, evidence=doubts)
         lasts = min(lasts, act.wall_us) if act.wall_us else lasts
         return Played(Finished(key=act.key, result=made, took_us=lasts), lasts, oddly and f"proof_{oddly}")
 

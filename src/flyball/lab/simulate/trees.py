@@ -14,6 +14,7 @@ class Truth(Struct, frozen=True):
 
     failing: int
     flaky: bool = False
+    doubtful: bool = False  # its proof passes, but the gate has doubts
 
 
 class Trees:
@@ -24,12 +25,14 @@ class Trees:
         self.left: dict[str, list[str]] = {}  # top-level run -> the trees that stood in it
         self.refused: dict[str, str] = {}  # top-level run -> the tree the guard refused last
         self.proved: set[str] = set()  # a proof of it truly passed
+        self.doubted: set[str] = set()  # the gate doubted that proof …
+        self.accepted: set[str] = set()  # … and a person said yes
         self.committed: set[tuple[str, str]] = set()  # top-level run, tree
         self.landed: set[tuple[str, str]] = set()  # the same
 
     def fresh(self, good: bool, flaky: bool = False) -> str:
         name = f"t{len(self.truth)}"
-        self.truth[name] = Truth(0 if good else 1 + self.rng.randrange(TESTS), flaky)
+        self.truth[name] = Truth(0 if good else 1 + self.rng.randrange(TESTS), flaky, self.rng.random() < 0.1)
         return name
 
     def good(self, tree: str) -> bool:

@@ -1,0 +1,230 @@
+"""Code broken on purpose, to see whether a proof notices. Text in, text out; a file that cannot be broken stays as it is.
+
+Three ways: every function raises, only the changed functions raise, and the expected values of tests are made wrong.
+A proof that passes all the same did not look at what it says it proved.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator
+from difflib import SequenceMatcher
+
+from msgspec import Struct
+
+WORDS = "broken on purpose"
+_BRACES = {  # endings -> what is put at the start of each function's body
+    **dict.fromkeys(
+        ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts"), f'if (true) throw new Error("{WORDS}");'
+    ),
+    **dict.fromkeys(("java", "kt", "scala", "cs"), f'if (true) throw new RuntimeException("{WORDS}");'),
+    "cs": f'if (true) throw new System.Exception("{WORDS}");',
+    "kt": f'if (true) throw RuntimeException("{WORDS}");',
+    "php": f'if (true) throw new \\RuntimeException("{WORDS}");',
+    "go": f'if true {{ panic("{WORDS}") }};',
+    "rs": f'if true {{ panic!("{WORDS}"); }}',
+}
+_FUNCTION_HEADS = {
+    "js": r"\bfunction\b\s*\*?\s*\w*\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*(?::[^={;]+)?\{|=>\s*\{"
+    r"|^[ \t]*(?:(?:static|async|get|set|public|private|protected)\s+)*\*?#?(?!if\b|for\b|while\b|switch\b|catch\b|with\b|function\b|return\b)\w+"
+    r"\s*\([^()]*\)\s*(?::[^={;]+)?\{",
+    "go": r"\bfunc\b[^{}\n]*\)[^{}\n]*\{$",
+    "rs": r"\bfn\s+\w+[^{};]*\{",
+    "java": r"^[ \t]*(?:[\w@<>\[\],.?]+\s+)+(?!if\b|for\b|while\b|switch\b|catch\b)\w+\s*\([^()]*\)\s*(?:throws [\w., ]+)?\{",
+    "php": r"\bfunction\b[^{};]*\{",
+}
+_HEAD_OF = {**dict.fromkeys(("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts"), "js"),
+            **dict.fromkeys(("java", "kt", "scala", "cs"), "java"), "go": "go", "rs": "rs", "php": "php"}  # fmt: skip
+Lines = Collection[int]
+
+
+def can_break(path: str) -> bool:
+    return _ending(path) in ("py", "sh", "bash", "rb", *_HEAD_OF)
+
+
+def is_watched(path: str) -> bool:
+    """Whether a proof that executes this file is seen to do so (`runners/probes`)."""
+    return _ending(path) == "py" or _HEAD_OF.get(_ending(path)) == "js"
+
+
+def functions_raise(path: str, text: str, lines: Lines | None = None) -> str:
+    """Every function raises, or only those that have one of these lines (counted from 1)."""
+    ending = _ending(path)
+    if ending == "py":
+        return _python(text, lines)
+    if ending in ("sh", "bash"):
+        return _shell(text)
+    if ending == "rb":
+        return _ruby(text, lines)
+    return _braces(text, ending, lines) if ending in _HEAD_OF else text
+
+
+def changed_lines(old: str, new: str) -> list[int]:
+    """The lines of the new text (counted from 1) that are not in the old one, or next to what is gone."""
+    matcher = SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
+    spans = [(start, end) for tag, _, _, start, end in matcher.get_opcodes() if tag != "equal"]
+    return [line + 1 for start, end in spans for line in range(start, max(end, start + 1))]
+
+
+def _ending(path: str) -> str:
+    return path.rpartition(".")[2].lower() if "." in path else ""
+
+
+def _python(text: str, lines: Lines | None) -> str:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return text
+    broken = text.splitlines(keepends=True)
+    for node in sorted(_functions(tree, lines), key=lambda node: -node.body[0].lineno):
+        first = node.body[1] if _is_docstring(node.body[0]) and len(node.body) > 1 else node.body[0]
+        number, indent = first.lineno - 1, first.col_offset
+        raising = f'raise RuntimeError("{WORDS}")'
+        head = broken[number].encode()[:indent].decode("utf-8", "ignore")
+        if head.strip():  # `def f(): return 1`, or a docstring and more on one line
+            broken[number] = f"{head}{raising}; {broken[number].encode()[indent:].decode('utf-8', 'ignore')}"
+        else:
+            broken.insert(_above_decorators(first) - 1, f"{head}{raising}\n")
+    return "".join(broken)
+
+
+def _above_decorators(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
+
+
+def _functions(tree: ast.Module, lines: Lines | None) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
+            lines is None or any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines)
+        ):
+            yield node
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _shell(text: str) -> str:
+    head, newline, rest = text.partition("\n") if text.startswith("#!") else ("", "", text)
+    return f"{head}{newline}echo '{WORDS}' >&2; exit 97\n{rest}"
+
+
+def _ruby(text: str, lines: Lines | None) -> str:
+    return _after(text, re.compile(r"^[ \t]*def [^\n=;]+$", re.M), f'\nraise "{WORDS}"', lines)
+
+
+def _braces(text: str, ending: str, lines: Lines | None) -> str:
+    pattern = re.compile(_FUNCTION_HEADS[_HEAD_OF[ending]], re.M)
+    return _after(text, pattern, f" {_BRACES[ending]} ", lines)
+
+
+def _after(text: str, head: re.Pattern[str], words: str, lines: Lines | None) -> str:
+    """The words after each function's head. With `lines`: after the last head above each of them."""
+    ends = [match.end() for match in head.finditer(_masked(text))]
+    if lines is not None:
+        starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        places = [starts[min(line, len(starts)) - 1] for line in lines]
+        line_ends = [text.find("\n", place) if text.find("\n", place) >= 0 else len(text) for place in places]
+        ends = sorted({max((end for end in ends if end <= stop), default=-1) for stop in line_ends} - {-1})
+    for end in reversed(ends):
+        text = text[:end] + words + text[end:]
+    return text
+
+
+_NOT_CODE = re.compile(
+    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`", re.S
+)
+
+
+def _masked(text: str) -> str:
+    """The text with comments and strings blanked out, as long as before."""
+    return _NOT_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+# ---- expectations ----
+
+_JS_EXPECTED = re.compile(
+    r"(?P<before>\b(?:toBe|toEqual|toStrictEqual|equal|eql|strictEqual|deepEqual|deepStrictEqual|is)\s*\((?:[^()\n]*(?:\([^()\n]*\)[^()\n]*)*,)?\s*)"
+    r"(?P<value>-?\d+(?:\.\d+)?|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")(?P<after>\s*\))"
+)
+
+
+class Wrong(Struct, frozen=True):
+    """Tests whose assertions were made wrong."""
+
+    text: str
+    tests: frozenset[str] | None = None  # the names of their functions; None where they are not known
+
+
+def expectations_wrong(path: str, text: str) -> Wrong:
+    """What assertions compare with is equal to nothing; other assertions are negated."""
+    if _ending(path) == "py":
+        return _python_expectations(text)
+    if _HEAD_OF.get(_ending(path)) == "js":
+        return Wrong(_JS_THROWS.sub(_js_no_throw, _JS_EXPECTED.sub(_js_wrong, text)))
+    return Wrong(text)
+
+
+_JS_THROWS = re.compile(r"\bassert\.(?P<assert>throws|rejects)\s*\(|\)\.(?P<expect>toThrow\w*)\s*\(")
+
+
+def _js_no_throw(match: re.Match[str]) -> str:
+    negated = {"throws": "doesNotThrow", "rejects": "doesNotReject"}
+    return f"assert.{negated[match['assert']]}(" if match["assert"] else f").not.{match['expect']}("
+
+
+def _js_wrong(match: re.Match[str]) -> str:
+    value = match["value"]
+    wrong = f"{value}7" if value[0] not in "'\"" else f"{value[:-1]} {WORDS}{value[-1]}"
+    return f"{match['before']}{wrong}{match['after']}"
+
+
+def _python_expectations(text: str) -> Wrong:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return Wrong(text)
+    data = text.encode()
+    starts = [0, *(match.end() for match in re.finditer(b"\n", data))]
+    spots: set[tuple[int, int, str, str]] = set()
+    tests: set[str] = set()
+    for function in _functions(tree, None):
+        for node in ast.walk(function):
+            for expression, before, after in _asserted(node):
+                begin = starts[expression.lineno - 1] + expression.col_offset
+                end = starts[(expression.end_lineno or 1) - 1] + (expression.end_col_offset or 0)
+                spots.add((begin, end, before, after))
+                tests.add(function.name)
+    for begin, end, before, after in sorted(spots, reverse=True):
+        kept = data[begin:end] if after else b""
+        data = data[:begin] + before.encode() + kept + after.encode() + data[end:]
+    return Wrong(data.decode("utf-8", "replace"), frozenset(tests))
+
+
+NOTHING_EQUALS = "object()"
+NEGATED = ("not (", ")")
+_SAME = ("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertSequenceEqual")
+Spot = tuple[
+    ast.expr, str, str
+]  # an expression, and what is put before and after it (no after: in its place)
+
+
+def _asserted(node: ast.AST) -> Iterator[Spot]:
+    if isinstance(node, ast.Assert):
+        test = node.test
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+            yield test.comparators[0], NOTHING_EQUALS, ""
+        else:
+            yield test, *NEGATED
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        name = node.func.attr
+        if name in _SAME and len(node.args) >= 2:
+            yield node.args[1], NOTHING_EQUALS, ""
+        elif name in ("assertTrue", "assertFalse") and node.args:
+            yield node.args[0], *NEGATED

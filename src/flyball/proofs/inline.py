@@ -1,0 +1,166 @@
+"""Tests that stand inside other files: doctests, Rust test modules, and a runner's sections of a shared configuration.
+
+Each function takes one text and the same file of another tree, and gives the first with the tests of the second.
+A text that cannot be read stays as it is: the proof then says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+_PYTEST_SECTIONS = re.compile(
+    r"(?:tool:pytest|tool\.pytest.*|tool\.tox.*|tool\.nox.*|tool\.coverage.*|coverage:.*|tool\.hatch\.envs.*)"
+)
+_PACKAGE_KEYS = ("jest", "mocha", "ava", "vitest", "nyc", "c8", "tap")
+
+
+# ---- doctests ----
+
+
+def doctests(text: str, other: str) -> str:
+    """The docstrings with examples are the other's, where both have the same function, class or module."""
+    theirs, ours = _docstrings(other), _docstrings(text)
+    edits = [
+        (ours[name][0], ours[name][1], theirs[name][2])
+        for name in ours
+        if name in theirs and ">>>" in theirs[name][2] and theirs[name][2] != ours[name][2]
+    ]
+    for start, end, literal in sorted(edits, reverse=True):
+        text = text[:start] + literal + text[end:]
+    return text
+
+
+def _docstrings(text: str) -> dict[str, tuple[int, int, str]]:
+    """Qualified name -> where its docstring's literal stands, and the literal."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    starts = _line_starts(text)
+    docs: dict[str, tuple[int, int, str]] = {}
+    for name, node in _named(tree, ""):
+        first = node.body[0] if node.body else None
+        if (
+            isinstance(first, ast.Expr)
+            and isinstance(first.value, ast.Constant)
+            and isinstance(first.value.value, str)
+        ):
+            start = _offset(text, starts, first.value.lineno, first.value.col_offset)
+            end = _offset(text, starts, first.value.end_lineno or 0, first.value.end_col_offset or 0)
+            docs[name] = (start, end, text[start:end])
+    return docs
+
+
+Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _named(node: Definition, name: str) -> Iterator[tuple[str, Definition]]:
+    yield name, node
+    for child in node.body:
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _named(child, f"{name}.{child.name}")
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in re.finditer("\n", text))]
+
+
+def _offset(text: str, starts: list[int], line: int, column: int) -> int:
+    """ast counts columns in UTF-8 bytes."""
+    start = starts[line - 1]
+    head = text[start : start + column].encode()[:column]
+    return start + len(head.decode("utf-8", "ignore"))
+
+
+# ---- Rust ----
+
+_CFG_TEST = re.compile(
+    r"^[ \t]*#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))? )?mod \w+ \{", re.M
+)
+
+
+def rust_tests(text: str, other: str) -> str:
+    """The `#[cfg(test)]` modules are the other's."""
+    ours, theirs = list(_test_modules(text)), list(_test_modules(other))
+    if not theirs or [text[a:b] for a, b in ours] == [other[a:b] for a, b in theirs]:
+        return text
+    for start, end in reversed(ours):
+        text = text[:start] + text[end:]
+    return text.rstrip("\n") + "\n\n" + "\n\n".join(other[a:b] for a, b in theirs) + "\n"
+
+
+def _test_modules(text: str) -> Iterator[tuple[int, int]]:
+    for match in _CFG_TEST.finditer(text):
+        end = _closing_brace(text, match.end())
+        if end:
+            yield match.start(), end
+
+
+def _closing_brace(text: str, start: int) -> int:
+    """Where the block ends that was opened just before `start`; 0 if it does not. Strings and comments are passed over."""
+    depth = 1
+    for token in re.finditer(
+        r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'|[{}]', text[start:], re.S
+    ):
+        depth += {"{": 1, "}": -1}.get(token.group(), 0)
+        if depth == 0:
+            return start + token.end()
+    return 0
+
+
+# ---- shared configuration ----
+
+
+def config_sections(path: str) -> Callable[[str, str], str]:
+    return _package_json if path.endswith("package.json") else _ini_sections
+
+
+def _package_json(text: str, other: str) -> str:
+    try:
+        ours, theirs = json.loads(text), json.loads(other)
+    except ValueError:
+        return text
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return text
+    mixed = _with_tests_of(cast("dict[str, Any]", ours), cast("dict[str, Any]", theirs))
+    return text if mixed == ours else json.dumps(mixed, indent=2, ensure_ascii=False) + "\n"
+
+
+def _with_tests_of(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    mixed = {key: value for key, value in ours.items() if key not in _PACKAGE_KEYS}
+    mixed.update({key: theirs[key] for key in _PACKAGE_KEYS if key in theirs})
+    scripts, others = ours.get("scripts"), theirs.get("scripts")
+    if isinstance(scripts, dict) and isinstance(others, dict):
+        kept = {key: value for key, value in cast("dict[str, Any]", scripts).items() if not _tests(key)}
+        kept.update({key: value for key, value in cast("dict[str, Any]", others).items() if _tests(key)})
+        mixed["scripts"] = kept
+    return {key: mixed[key] for key in (*ours, *mixed) if key in mixed}
+
+
+def _tests(script: str) -> bool:
+    return "test" in script or script in ("check", "ci", "verify", "coverage")
+
+
+def _ini_sections(text: str, other: str) -> str:
+    """TOML and INI alike: whole sections, as text, so that comments and order stay."""
+    ours, theirs = _sections(text), _sections(other)
+    wanted = [body for name, body in theirs if _PYTEST_SECTIONS.fullmatch(name)]
+    if [body for name, body in ours if _PYTEST_SECTIONS.fullmatch(name)] == wanted:
+        return text
+    kept = [body for name, body in ours if not _PYTEST_SECTIONS.fullmatch(name)]
+    return "".join(body if body.endswith("\n") else body + "\n" for body in (*kept, *wanted))
+
+
+_SECTION = re.compile(r"^\[+\s*([^\]\n]+?)\s*\]+\s*(?:[#;][^\n]*)?$", re.M)
+
+
+def _sections(text: str) -> list[tuple[str, str]]:
+    heads = list(_SECTION.finditer(text))
+    starts = [0, *(head.start() for head in heads)]
+    names = ["", *(head[1].replace('"', "").replace("'", "") for head in heads)]
+    ends = [*starts[1:], len(text)]
+    return [(name, text[a:b]) for name, a, b in zip(names, starts, ends, strict=True) if text[a:b]]

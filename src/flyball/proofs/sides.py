@@ -1,0 +1,93 @@
+"""Which files judge the code: tests, their support files and data, snapshots, runner configuration, proof scripts.
+
+A file is on the test side or it is source. Two kinds of file are both: configuration such as pyproject.toml, of which
+only some sections speak to a runner, and source with tests inside (doctests, Rust's `#[cfg(test)]`). `exchanged`
+gives such a file the tests of the other tree and leaves the rest alone.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+
+from flyball.guard.paths.globs import matches
+from flyball.guard.test_files import is_near_test
+from flyball.proofs.inline import config_sections, doctests, rust_tests
+
+_FOLDER = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|specs?|e2e|integration[-_]tests?|unit[-_]tests?|testdata|test[-_]data|__snapshots__|snapshots"
+    r"|__mocks__|fixtures|golden|goldens|cassettes|t)/",
+    re.IGNORECASE,
+)
+_CONFIG = re.compile(
+    r"(?:^|/)(?:pytest\.ini|\.pytest\.ini|pytest\.toml|tox\.ini|conftest\.py|noxfile\.py|\.coveragerc|sitecustomize\.py|usercustomize\.py"
+    r"|jest\.config\.\w+|jest\.setup\.\w+|vitest\.(?:config|workspace|setup)\.\w+|\.mocharc(?:\.\w+)?|karma\.conf\.\w+|ava\.config\.\w+"
+    r"|playwright\.config\.\w+|cypress\.config\.\w+|phpunit\.xml(?:\.dist)?|\.rspec|nextest\.toml|ctest\w*\.cmake|[^/]+\.pth"
+    r"|\.nycrc(?:\.\w+)?|\.c8rc(?:\.\w+)?|[^/]*\.snap|[^/]*\.ambr|[^/]*\.bats)$",
+    re.IGNORECASE,
+)
+_SCRIPTS = {
+    **dict.fromkeys(("make", "gmake"), ("Makefile", "makefile", "GNUmakefile")),
+    **dict.fromkeys(("tox",), ("tox.ini",)),
+    **dict.fromkeys(("nox",), ("noxfile.py",)),
+    **dict.fromkeys(("just",), ("justfile", "Justfile")),
+    **dict.fromkeys(("invoke", "inv"), ("tasks.py",)),
+    **dict.fromkeys(("rake",), ("Rakefile",)),
+}
+MIXED = re.compile(r"(?:^|/)(?:pyproject\.toml|setup\.cfg|package\.json)$")
+
+
+class Sides:
+    """The test side of a run, from its proof commands and the user's own patterns."""
+
+    def __init__(self, commands: Sequence[str], patterns: Sequence[str] = ()) -> None:
+        self.scripts = frozenset(_scripts(commands))
+        self.patterns = tuple(patterns)
+
+    def is_test(self, path: str) -> bool:
+        """Whether the whole file is on the test side."""
+        if MIXED.search(path):
+            return False
+        return (
+            path in self.scripts
+            or bool(_FOLDER.search(path) or _CONFIG.search(path))
+            or is_near_test(path)
+            or (bool(self.patterns) and matches(self.patterns, path))
+        )
+
+
+_SEPARATOR = re.compile(r"&&|\|\||[;|&\n]")
+_INTERPRETERS = re.compile(r"(?:(?:ba|da|z|k)?sh|python[\d.]*|node|ruby|perl|php|bash)")
+
+
+def _scripts(commands: Iterable[str]) -> Iterable[str]:
+    """Files that the proof commands run, and the files that their tools read."""
+    for part in (part for command in commands for part in _SEPARATOR.split(command)):
+        try:
+            words = shlex.split(part, comments=True)
+        except ValueError:
+            words = part.split()
+        words = words[next((n for n, word in enumerate(words) if "=" not in word), len(words)) :]
+        program = words[0].rpartition("/")[2] if words else ""
+        yield from _SCRIPTS.get(program, ())
+        if (
+            _INTERPRETERS.fullmatch(program)
+            and len(words) > 1
+            and not words[1].startswith(("-m", "-c", "-e"))
+        ):
+            yield next((word.removeprefix("./") for word in words[1:] if not word.startswith("-")), "")
+        elif words:
+            yield words[0].removeprefix("./")
+
+
+def exchanged(path: str, text: str, other: str) -> str:
+    """`text` with the tests of `other` (the same file in another tree) in the place of its own."""
+    exchange: Callable[[str, str], str] | None = None
+    if MIXED.search(path):
+        exchange = config_sections(path)
+    elif path.endswith(".py"):
+        exchange = doctests
+    elif path.endswith(".rs"):
+        exchange = rust_tests
+    return exchange(text, other) if exchange else text

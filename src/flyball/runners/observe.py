@@ -1,0 +1,83 @@
+"""Ask the test runners of one command for a report, without changing the command.
+
+`lay` puts the probes and an empty report folder into a folder that the command may write; `environment` says which
+variables make the runners load them; `collect` reads what they left.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from flyball.reading.test_lines import read_lines
+from flyball.reading.test_report import TestReport, read_reports
+
+PROBES = Path(__file__).with_name("probes")
+REPORT_MOST = 64 << 20  # bytes of all reports of one command
+FILES_MOST = 5_000
+_JUNIT = ("target/surefire-reports", "target/failsafe-reports", "build/test-results", "TestResults")
+
+
+def lay(folder: Path) -> None:
+    """A fresh copy each time: what an earlier proof left there is gone."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(PROBES, folder / "probes")
+    php = folder / "probes" / "php"
+    (php / "report.ini").write_text(f'auto_prepend_file = "{php / "prepend.php"}"\n', "utf-8")
+    (folder / "report").mkdir(mode=0o700)
+
+
+def environment(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that let the runners find the probes; what the user has set is kept behind them."""
+    probes, report = folder / "probes", folder / "report"
+    return {
+        "PYTHONPATH": _joined(os.pathsep, str(probes), env.get("PYTHONPATH", "")),
+        "NODE_OPTIONS": _joined(" ", f"--require={probes / 'preload.cjs'}", env.get("NODE_OPTIONS", "")),
+        "PYTEST_ADDOPTS": _joined(
+            " ", env.get("PYTEST_ADDOPTS", ""), f"--junitxml={report / 'pytest.xml'} -o junit_family=xunit1"
+        ),
+        "GOFLAGS": _joined(" ", env.get("GOFLAGS", ""), "-v"),
+        "SPEC_OPTS": _joined(
+            " ", env.get("SPEC_OPTS", ""), f"--format progress --format json --out {report / 'rspec.json'}"
+        ),
+        "PHP_INI_SCAN_DIR": _joined(":", env.get("PHP_INI_SCAN_DIR", ""), "", str(probes / "php")),
+        "VSTestLogger": "trx",
+        "VSTestResultsDirectory": str(report),
+    }
+
+
+def executed(folder: Path) -> bool:
+    """Whether the command executed code of the project, in Python or Node."""
+    return (folder / "report" / "ran").exists()
+
+
+def _joined(by: str, *parts: str) -> str:
+    return by.join(part for part in parts if part or by == ":")
+
+
+def collect(folder: Path, checkout: Path, root: str, output: str) -> TestReport | None:
+    """What the runners of one command reported; None where none did. `root` is the checkout as the command saw it."""
+    files = dict(_reports(folder / "report"))
+    if any(name.startswith("python-") for name in files):
+        files.pop("pytest.xml", None)  # the probe says the same, and more
+    files.update(_left_in(checkout))
+    return read_reports(files, root) or read_lines(output)
+
+
+def _reports(report: Path) -> Iterator[tuple[str, bytes]]:
+    left = REPORT_MOST
+    for path in sorted(report.rglob("*"))[:FILES_MOST]:
+        if path.is_file() and not path.is_symlink() and path.name != "ran":
+            data = path.read_bytes()[: left + 1]
+            left -= len(data)
+            yield path.name, data if left >= 0 else b""
+
+
+def _left_in(checkout: Path) -> Iterator[tuple[str, bytes]]:
+    """Maven, Gradle and dotnet write JUnit XML into the checkout, always."""
+    for place in _JUNIT:
+        for path in sorted(checkout.glob(f"**/{place}/**/*.xml"))[:FILES_MOST]:
+            if path.is_file() and not path.is_symlink() and path.stat().st_size <= REPORT_MOST:
+                yield str(path.relative_to(checkout)), path.read_bytes()

@@ -1,0 +1,27 @@
+// A reporter of mocha: prints what `spec` prints and writes one JSON line a test into ../report.
+'use strict';
+
+const fs = require('fs');
+const path = require('path');
+const { createRequire } = require('module');
+
+const Mocha = createRequire(path.join(process.cwd(), 'x.js'))('mocha');
+const file = path.join(__dirname, '..', 'report', `mocha-${process.pid}.jsonl`);
+const write = (row) => fs.appendFileSync(file, JSON.stringify(row) + '\n');
+
+module.exports = class extends Mocha.reporters.Spec {
+  constructor(runner, options) {
+    super(runner, options);
+    let count = 0;
+    const test = (outcome) => (one, error) => {
+      count += 1;
+      write({ kind: 'test', id: one.titlePath().join(' > '), outcome, file: one.file || '', took: (one.duration || 0) / 1000,
+        detail: error ? String(error.message).slice(0, 300) : '' });
+    };
+    write({ kind: 'begin', runner: 'mocha', root: process.cwd() });
+    runner.on('pass', test('passed'));
+    runner.on('fail', test('failed'));
+    runner.on('pending', test('skipped'));
+    runner.on('end', () => write({ kind: 'end', runner: 'mocha', exit: runner.failures ? 1 : 0, collected: count }));
+  }
+};

@@ -1,0 +1,54 @@
+// Loaded by every Node of a proof through NODE_OPTIONS: asks node:test, jest, vitest and mocha for a report.
+// Each reports into ../report. A runner that is asked for a reporter of the user's own keeps it.
+'use strict';
+
+const path = require('path');
+
+const report = path.join(__dirname, '..', 'report');
+const script = process.argv[1] || '';
+const has = (flag, list) => list.some((word) => word === flag || word.startsWith(flag + '='));
+
+function nodeTest() {
+  const flags = process.execArgv;
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  if (!has('--test', flags) || has('--test-reporter', flags) || process.env.NODE_TEST_CONTEXT) return;
+  if (has('--watch', flags) || major < 18 || (major === 18 && minor < 15)) return;
+  const usual = process.stdout.isTTY || major >= 23 ? 'spec' : 'tap';
+  const more = [`--test-reporter=${path.join(__dirname, 'node_reporter.cjs')}`, '--test-reporter-destination=stderr',
+    `--test-reporter=${usual}`, '--test-reporter-destination=stdout'];
+  const { spawnSync } = require('child_process');
+  const ended = spawnSync(process.execPath, [...flags, ...more, ...process.argv.slice(1)], { stdio: 'inherit' });
+  if (ended.signal) process.kill(process.pid, ended.signal);
+  process.exit(ended.status === null ? 1 : ended.status);
+}
+
+function byScript() {
+  const file = (name) => {
+    const place = path.join(report, `${name}-${process.pid}.json`);
+    require('fs').writeFileSync(place + '.begun', ''); // a runner that ends early leaves this alone
+    return place;
+  };
+  const program = script.split(path.sep).join('/');
+  if (/\/(jest|jest-cli)\/bin\/jest(\.js)?$|\/\.bin\/jest$/.test(program) && !has('--json', process.argv)) {
+    process.argv.push('--json', `--outputFile=${file('jest')}`);
+  } else if (/\/vitest\/vitest\.mjs$|\/\.bin\/vitest$/.test(program)) {
+    if (!has('--reporter', process.argv)) process.argv.push('--reporter=default');
+    process.argv.push('--reporter=json', `--outputFile.json=${file('vitest')}`);
+  } else if (/\/mocha\/(bin\/_?mocha(\.js)?|lib\/cli\/cli\.js)$|\/\.bin\/_?mocha$/.test(program)) {
+    if (!has('--reporter', process.argv) && !has('-R', process.argv)) {
+      process.argv.push('--reporter', path.join(__dirname, 'mocha_reporter.cjs'));
+    }
+  }
+}
+
+function noteCode() {
+  const own = script.startsWith(process.cwd() + path.sep) && !script.includes(`${path.sep}node_modules${path.sep}`);
+  const asked = ['-e', '--eval', '-p', '--print'].some((flag) => has(flag, process.execArgv));
+  if (own || asked) require('fs').closeSync(require('fs').openSync(path.join(report, 'ran'), 'a'));
+}
+
+if (require('worker_threads').isMainThread) {
+  try { noteCode(); } catch { /* the report folder is gone */ }
+  nodeTest();
+  byScript();
+}

@@ -1,0 +1,296 @@
+"""Loaded by every Python of a proof through PYTHONPATH: writes down which tests pytest, unittest and doctest ran.
+
+It runs in the project's own Python (3.7 or newer), so it uses the standard library only. Each process writes one
+file of JSON lines into ../report. It changes nothing that a test can see but the patched recording methods.
+"""
+
+import importlib.machinery
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REPORT = os.path.join(os.path.dirname(HERE), "report")
+ROOT = os.getcwd()
+
+
+class _Recorder:
+    """One file a process; opened when the first test runner starts."""
+
+    def __init__(self):
+        self.file = None
+        self.pid = 0
+        self.runner = ""
+        self.depth = 0
+
+    def begin(self, runner):
+        """False: another runner is at work in this process and reports these tests itself."""
+        self.depth += 1
+        if self.depth > 1:
+            return False
+        self.runner = runner
+        self.write(kind="begin", runner=runner, root=ROOT, argv=sys.argv[:20])
+        return True
+
+    def end(self, **facts):
+        self.depth -= 1
+        if self.depth == 0:
+            self.write(kind="end", runner=self.runner, **facts)
+            self.runner = ""
+
+    def write(self, **row):
+        try:
+            if self.file is None or self.pid != os.getpid():
+                self.pid = os.getpid()
+                name = "python-%d-%d.jsonl" % (self.pid, len(os.listdir(REPORT)))
+                self.file = os.open(os.path.join(REPORT, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.write(self.file, (json.dumps(row) + "\n").encode("utf-8", "replace"))
+        except OSError:
+            pass
+
+    def test(self, name, outcome, file="", took=0.0, detail=""):
+        self.write(
+            kind="test", id=name, outcome=outcome, file=file, took=round(took, 4), detail=str(detail)[:500]
+        )
+
+
+_recorder = _Recorder()
+
+
+# ---- pytest ----
+
+
+class _Pytest:
+    """A pytest plugin. Under xdist only the controlling process reports."""
+
+    def __init__(self):
+        self.reports = False
+        self.phases = {}
+        self.deselected = 0
+
+    def pytest_sessionstart(self, session):
+        self.reports = not hasattr(session.config, "workerinput") and _recorder.begin("pytest")
+
+    def pytest_runtest_logreport(self, report):
+        if not self.reports:
+            return
+        phases = self.phases.setdefault(report.nodeid, {"outcome": "passed", "took": 0.0, "detail": ""})
+        phases["took"] += getattr(report, "duration", 0.0)
+        if report.failed:
+            phases["outcome"], phases["detail"] = "failed", _first(getattr(report, "longreprtext", ""))
+        elif report.skipped and phases["outcome"] != "failed":
+            expected = getattr(report, "wasxfail", None)
+            phases["outcome"] = "skipped"
+            phases["detail"] = "xfail " + str(expected) if expected is not None else _reason(report)
+        if report.when == "teardown":
+            _recorder.test(
+                report.nodeid, phases["outcome"], report.location[0], phases["took"], phases["detail"]
+            )
+            self.phases.pop(report.nodeid, None)
+
+    def pytest_collectreport(self, report):
+        if not self.reports:
+            return
+        if report.failed:
+            _recorder.test(
+                report.nodeid or "collection", "failed", report.nodeid, 0, _first(str(report.longrepr))
+            )
+        elif report.skipped:
+            _recorder.test(report.nodeid, "skipped", report.nodeid, 0, _reason(report))
+
+    def pytest_deselected(self, items):
+        self.deselected += len(items)
+
+    def pytest_sessionfinish(self, session, exitstatus):
+        if self.reports:
+            facts = {"exit": int(exitstatus), "deselected": self.deselected}
+            _recorder.end(collected=getattr(session, "testscollected", 0), **facts)
+
+
+def _first(text):
+    lines = [line for line in text.splitlines() if line.startswith("E ")]
+    return (lines or text.strip().splitlines() or [""])[0][:300]
+
+
+def _reason(report):
+    longrepr = getattr(report, "longrepr", None)
+    return str(longrepr[2] if isinstance(longrepr, tuple) and len(longrepr) == 3 else longrepr or "")
+
+
+def _patch_pytest(module):
+    prepare = module._prepareconfig
+
+    def _prepareconfig(*args, **more):
+        config = prepare(*args, **more)
+        config.pluginmanager.register(_Pytest())
+        return config
+
+    module._prepareconfig = _prepareconfig
+
+
+# ---- unittest ----
+
+
+def _patch_unittest_runner(module):
+    run = module.TextTestRunner.run
+
+    def recorded(self, test):
+        reports = _recorder.begin("unittest")
+        result = None
+        try:
+            result = run(self, test)
+            return result
+        finally:
+            ran = getattr(result, "testsRun", 0)
+            good = result.wasSuccessful() if result is not None else False
+            _recorder.end(exit=0 if good else 1, collected=ran) if reports else _recorder.end()
+
+    module.TextTestRunner.run = recorded
+
+
+def _patch_unittest_result(module):
+    kinds = {
+        "addSuccess": "passed",
+        "addFailure": "failed",
+        "addError": "failed",
+        "addSkip": "skipped",
+        "addExpectedFailure": "skipped",
+        "addUnexpectedSuccess": "failed",
+    }
+    for name, outcome in kinds.items():
+        setattr(module.TestResult, name, _recorded(getattr(module.TestResult, name), outcome))
+    sub = module.TestResult.addSubTest
+
+    def add_sub_test(self, test, subtest, err):
+        if err is not None and _recorder.runner == "unittest":
+            _recorder.test(test.id(), "failed", _file_of(test), 0, err[1])
+        return sub(self, test, subtest, err)
+
+    module.TestResult.addSubTest = add_sub_test
+
+
+def _recorded(method, outcome):
+    def add(self, test, *rest):
+        if _recorder.runner == "unittest":
+            detail = (
+                rest[0][1] if rest and isinstance(rest[0], tuple) and len(rest[0]) > 1 else (rest or ("",))[0]
+            )
+            _recorder.test(_id_of(test), outcome, _file_of(test), 0, detail)
+        return method(self, test, *rest)
+
+    return add
+
+
+def _id_of(test):
+    try:
+        return str(test.id())
+    except Exception:
+        return str(test)
+
+
+def _file_of(test):
+    module = sys.modules.get(type(test).__module__)
+    return getattr(module, "__file__", "") or ""
+
+
+# ---- doctest ----
+
+
+def _patch_doctest(module):
+    run = module.DocTestRunner.run
+
+    def recorded(self, test, *rest, **more):
+        result = run(self, test, *rest, **more)
+        if _recorder.depth == 0 and getattr(result, "attempted", 0):
+            if not _doctests:
+                _recorder.write(kind="begin", runner="doctest", root=ROOT, argv=sys.argv[:20])
+                import atexit
+
+                atexit.register(
+                    lambda: _recorder.write(kind="end", runner="doctest", collected=len(_doctests))
+                )
+            _doctests.append(test.name)
+            _recorder.test(test.name, "failed" if result.failed else "passed", test.filename or "")
+        return result
+
+    module.DocTestRunner.run = recorded
+
+
+_doctests = []
+_DOCTEST_MAIN = "import sys\nfrom doctest import _test\nif __name__ == '__main__':\n    sys.exit(_test())\n"
+
+
+# ---- loading ----
+
+_PATCHES = {
+    "_pytest.config": _patch_pytest,
+    "unittest.runner": _patch_unittest_runner,
+    "unittest.result": _patch_unittest_result,
+    "doctest": _patch_doctest,
+}
+
+
+class _Finder:
+    """Patches a runner's module right after it was imported."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        patch = _PATCHES.get(name)
+        if patch is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def exec_module(module):
+            vars(spec.loader).pop("get_code", None)
+            load(module)
+            try:
+                patch(module)
+            except Exception:
+                pass
+
+        try:
+            spec.loader.exec_module = exec_module
+            if (
+                name == "doctest"
+            ):  # `python -m doctest` runs the file itself: let it import the patched module
+                spec.loader.get_code = lambda _name: compile(_DOCTEST_MAIN, spec.origin or "doctest", "exec")
+        except AttributeError:
+            return None
+        return spec
+
+
+def _chain():
+    """Another sitecustomize further down the path still runs."""
+    others = [place for place in sys.path if os.path.abspath(place or ".") != HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        module = type(sys)("sitecustomize")
+        module.__spec__, module.__file__ = spec, spec.origin
+        spec.loader.exec_module(module)
+
+
+# ---- which code ran ----
+
+
+def _note_code(event, args):
+    """Once: code of the project was executed in this process. The file's name is all that counts."""
+    if event == "exec" and not _ran and args:
+        name = getattr(args[0], "co_filename", "")
+        if name.startswith(ROOT + os.sep) and os.sep + "site-packages" + os.sep not in name:
+            _ran.append(name)
+            try:
+                os.close(os.open(os.path.join(REPORT, "ran"), os.O_WRONLY | os.O_CREAT, 0o600))
+            except OSError:
+                pass
+
+
+_ran = []
+
+if os.path.isdir(REPORT):
+    if hasattr(sys, "addaudithook"):
+        sys.addaudithook(_note_code)
+    sys.meta_path.insert(0, _Finder)
+_chain()

@@ -1,0 +1,59 @@
+"""What the gate found out about a proof, in a few lines (EVID-7)."""
+
+from __future__ import annotations
+
+from flyball.domain.examined import Evidence
+from flyball.views.text import first_few, plural
+
+BITES = {
+    "noticed": "noticed",
+    "not noticed": "not noticed",
+    "nothing to break": "there was nothing to break",
+    "not tried": "not tried",
+}
+
+
+def evidence_lines(evidence: Evidence, accepted_by: str = "") -> list[str]:
+    """At most five; none where the gate examined nothing."""
+    if not evidence.bite:
+        return []
+    lines = [_judged(evidence), _mended(evidence), _others(evidence), _bite(evidence)]
+    if evidence.doubts:
+        lines.append(f"in doubt, accepted by {accepted_by or 'nobody'}: {first_few(evidence.doubts, 2)}")
+    return [line for line in lines if line]
+
+
+def _judged(evidence: Evidence) -> str:
+    if evidence.judged != "tests":
+        return "judged by exit code only: which tests ran is not known"
+    skipped = f", {evidence.skipped} skipped" if evidence.skipped else ""
+    return (
+        f"{plural(evidence.passed, 'test')} passed{skipped}, judged by name ({', '.join(evidence.runners)})"
+    )
+
+
+def _mended(evidence: Evidence) -> str:
+    if evidence.judged != "tests":
+        return ""
+    kept = f"{evidence.pass_to_pass_count} passed before and still pass"
+    if not evidence.fail_to_pass_count:
+        return f"no test needs this change; {kept}"
+    count = plural(evidence.fail_to_pass_count, "test")
+    verb = "fails" if evidence.fail_to_pass_count == 1 else "fail"
+    return f"{count} {verb} without the change ({first_few(evidence.fail_to_pass, 3)}); {kept}"
+
+
+def _others(evidence: Evidence) -> str:
+    counts = {
+        "removed": len(evidence.removed),
+        "newly skipped": len(evidence.newly_skipped),
+        "new": evidence.new_count,
+        "flaky": len(evidence.flaky),
+        "still failing": len(evidence.still_failing),
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def _bite(evidence: Evidence) -> str:
+    places = f" ({', '.join(evidence.bite_places)})" if evidence.bite_places else ""
+    return f"broken on purpose{places}: {BITES.get(evidence.bite, evidence.bite)}"

@@ -1,0 +1,190 @@
+"""What judges the code, what judges the change, and how code is broken to see whether a proof notices."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from flyball.proofs.breaks import expectations_wrong, functions_raise
+from flyball.proofs.compare import compare
+from flyball.proofs.follow import followed, renamed, renames
+from flyball.proofs.sides import Sides, exchanged
+from flyball.reading.test_report import TestReport, TestResult
+
+SIDES = Sides(["python -m pytest -q", "sh scripts/check.sh", "make test"], ["checks/**"])
+
+
+@pytest.mark.parametrize(
+    ("path", "is_test"),
+    [
+        *((path, True) for path in (
+            "tests/test_a.py", "test_a.py", "src/a_test.py", "conftest.py", "src/conftest.py", "pytest.ini", "tox.ini", "tests/data/a.json",
+            "tests/snapshots/two.txt", "src/__snapshots__/a.snap", "jest.config.js", ".mocharc.yml", "scripts/check.sh", "Makefile",
+            "checks/a.txt", "pkg/a_test.go", "spec/a_spec.rb", "test/slug.test.js", "sitecustomize.py", "x.pth", "testdata/in.txt",
+        )),
+        *((path, False) for path in (
+            "calc.py", "src/shop/price.py", "README.md", "pyproject.toml", "package.json", "lib/slug.js", "contest.py", "latest/a.py", "bin/count.sh",
+        )),
+    ],
+)  # fmt: skip
+def test_which_files_are_on_the_test_side(path: str, is_test: bool) -> None:
+    assert SIDES.is_test(path) is is_test
+
+
+DOC = 'def f(n):\n    """Twice.\n\n    >>> f(2)\n    {0}\n    """\n    return n {1}\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "other", "expected"),
+    [
+        ("a.py", DOC.format(5, "* 3"), DOC.format(4, "* 2"), DOC.format(4, "* 3")),
+        (
+            "a.py",
+            "x = 'é'\n" + DOC.format(5, "* 3"),
+            DOC.format(4, "* 2"),
+            "x = 'é'\n" + DOC.format(4, "* 3"),
+        ),
+        ("a.py", "def f(:", DOC.format(4, "* 2"), "def f(:"),
+        (
+            "src/lib.rs",
+            'fn a() -> i32 { 2 }\n\n#[cfg(test)]\nmod tests { fn t() { assert!("}" != "{"); } }\n',
+            "fn a() -> i32 { 1 }\n\n#[cfg(test)]\nmod tests { fn t() { assert_eq!(a(), 1) } }\n",
+            "fn a() -> i32 { 2 }\n\n#[cfg(test)]\nmod tests { fn t() { assert_eq!(a(), 1) } }\n",
+        ),
+        (
+            "pyproject.toml",
+            '[project]\nversion = "2"\n[tool.pytest.ini_options]\naddopts = "-k x"\n[tool.ruff]\nx = 1\n',
+            '[project]\nversion = "1"\n[tool.pytest.ini_options]\naddopts = "-q"\n',
+            '[project]\nversion = "2"\n[tool.ruff]\nx = 1\n[tool.pytest.ini_options]\naddopts = "-q"\n',
+        ),
+        ("setup.cfg", "[metadata]\nname = a\n", "[metadata]\nname = b\n", "[metadata]\nname = a\n"),
+    ],
+)
+def test_a_mixed_file_takes_the_tests_of_the_other_tree(
+    path: str, text: str, other: str, expected: str
+) -> None:
+    assert exchanged(path, text, other) == expected
+
+
+def test_package_json_keeps_its_dependencies_and_takes_the_test_scripts() -> None:
+    ours = '{"version": "2", "scripts": {"test": "true", "build": "tsc"}, "jest": {"testPathIgnorePatterns": ["a"]}}'
+    theirs = '{"version": "1", "scripts": {"test": "node --test"}}'
+    assert ast.literal_eval(exchanged("package.json", ours, theirs)) == {
+        "version": "2",
+        "scripts": {"build": "tsc", "test": "node --test"},
+    }
+
+
+# ---- following tests ----
+
+BASE = "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
+
+
+@pytest.mark.parametrize(
+    ("run", "found"),
+    [
+        ({"tests/test_b.py": BASE}, True),  # moved
+        ({"tests/test_a.py": BASE.replace("test_add", "test_sum")}, True),  # renamed
+        ({"tests/test_a.py": "import pytest\n\nROWS = [(2, 3, 5), (0, 0, 0)]\n\n\ndef test_add(a, b, want):\n    assert add(a, b) == want\n"}, True),
+        ({"tests/test_a.py": "import pytest\n\nROWS = [(2, 3, 6)]\n\n\ndef test_add(a, b, want):\n    assert add(a, b) == want\n"}, False),
+        ({"tests/test_a.py": BASE.partition("\n\n\ndef test_zero")[0] + "\n"}, False),  # deleted
+        ({}, False),
+    ],
+)  # fmt: skip
+def test_a_removed_test_is_followed_by_its_content(run: dict[str, str], found: bool) -> None:
+    test = "tests/test_a.py::test_zero"
+    assert (test in followed([test], {"tests/test_a.py": BASE}, run)) is found
+
+
+def test_base_tests_are_pointed_at_new_names() -> None:
+    base = {"calc.py": "def add(a, b):\n    return a + b\n"}
+    run = {"arithmetic.py": "def plus(a, b):\n    return a + b\n"}
+    names = renames(base, run, {"calc.py": "arithmetic.py"})
+    assert renamed("from calc import add\nassert add(1, 1) == calc.add(1, 1)  # recalc", names) == (
+        "from arithmetic import plus\nassert plus(1, 1) == arithmetic.plus(1, 1)  # recalc"
+    )
+
+
+# ---- comparing ----
+
+
+def report(**outcomes: str) -> TestReport:
+    words = {"p": "passed", "f": "failed", "s": "skipped"}
+    return TestReport(tests=tuple(TestResult(name, words[word]) for name, word in outcomes.items()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "now", "base_side", "run_side", "fail_to_pass", "doubts"),
+    [
+        (report(a="p", b="f"), report(a="p", b="p"), None, None, ("b",), []),
+        (report(a="p", b="f"), report(a="p", b="p", c="p"), report(a="p", b="p"), report(a="p", b="f", c="f"), ("b", "c"), []),
+        (report(a="p", b="f"), report(a="p", b="p"), report(a="p", b="f"), report(a="p", b="p"), (), [("b", "fails")]),  # expectation edited
+        (report(a="p", b="f"), report(a="p"), report(a="p", b="f"), report(a="p"), (), [("b", "fails")]),  # deleted
+        (report(a="p", b="p"), report(a="p"), report(a="p", b="p"), report(a="p"), (), [("b", "removed")]),
+        (report(a="p", b="f"), report(a="p", b="s"), report(a="p", b="f"), report(a="p", b="s"), (), [("b", "fails")]),
+        (report(a="p", b="p"), report(a="p", b="s"), None, None, (), [("b", "skipped")]),
+        (report(a="p", b="p"), report(a="p", b="p"), report(a="p"), None, (), [("b", "not run")]),
+        (report(a="p", b="s"), report(a="p"), None, None, (), []),  # a test that never ran may go
+    ],
+)  # fmt: skip
+def test_two_sides_say_what_a_change_does_to_the_tests(
+    baseline: TestReport, now: TestReport, base_side: TestReport | None, run_side: TestReport | None,
+    fail_to_pass: tuple[str, ...], doubts: list[tuple[str, str]],
+) -> None:  # fmt: skip
+    result = compare(baseline, now, base_side, run_side)
+    assert result.fail_to_pass == fail_to_pass
+    assert [(doubt.test, doubt.kind) for doubt in result.doubts] == doubts
+
+
+# ---- breaking ----
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "count"),
+    [
+        ("a.py", "def f(a): return a\n\n\nclass C:\n    @property\n    def g(self):\n        '''doc'''\n        return 1\n", 2),
+        ("a.py", "X = 1\n", 0),
+        ("a.py", "def f(:\n", 0),
+        ("a.js", "function f(a) { return a }\nconst g = (b) => { return b };\nclass A {\n  m(a) {\n    if (a) { return 1 }\n  }\n}\n// function no() {\n", 3),
+        ("a.ts", "export function f(a: number): number { return a }\n", 1),
+        ("a.go", "func Add(a, b int) int {\n\treturn a + b\n}\n", 1),
+        ("a.rs", "pub fn add(a: i32) -> i32 { a }\n", 1),
+        ("a.sh", "#!/bin/sh\necho hi\n", 1),
+        ("a.rb", "def f(a)\n  a\nend\n", 1),
+        ("README.md", "def f(): pass\n", 0),
+    ],
+)  # fmt: skip
+def test_every_function_raises(path: str, text: str, count: int) -> None:
+    broken = functions_raise(path, text)
+    assert broken.count("broken on purpose") == count
+    assert path != "a.py" or count == 0 or ast.parse(broken)
+
+
+def test_only_the_changed_functions_raise() -> None:
+    text = "def f():\n    return 1\n\n\ndef g():\n    return 2\n"
+    scope: dict[str, object] = {}
+    exec(functions_raise("a.py", text, [6]), scope)
+    assert scope["f"]() == 1  # type: ignore[operator]
+    with pytest.raises(RuntimeError, match="on purpose"):
+        scope["g"]()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "changes"),
+    [
+        ("t.py", "def test_a():\n    assert add(2, 3) == 5\n", "test_a"),
+        ("t.py", "def test_a(self):\n    assert x == 'é'\n    self.assertEqual(f(), 'b')\n", "test_a"),
+        ("t.py", "def test_a():\n    assert x in y\n\ndef test_b():\n    pass\n", "test_a"),
+        ("t.py", "def test_a():\n    with raises(E):\n        f()\n", ""),
+        ("t.js", "assert.throws(() => f(-1));\n", True),
+        ("t.js", "assert.strictEqual(slug('Hello World'), 'hello-world');\n", True),
+        ("t.js", "expect(add(1, 2)).toBe(3);\n", True),
+        ("t.js", "expect(a).toBe(b);\n", False),
+    ],
+)
+def test_assertions_are_made_wrong(path: str, text: str, changes: str | bool) -> None:
+    wrong = expectations_wrong(path, text)
+    assert (wrong.text != text) is bool(changes)
+    if path.endswith(".py"):
+        assert ast.parse(wrong.text) and wrong.tests == set(str(changes).split())
