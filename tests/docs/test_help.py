@@ -69,7 +69,7 @@ FAILED = (
 # The situation in which the examples of a command make sense, where it is not a run that has completed.
 BEFORE = {
     **dict.fromkeys(
-        ("approve", "reject", "answer redirect", "inbox", "take-over", "tell", "cancel"), APPROVAL
+        ("approve", "reject", "answer redirect", "inbox", "take-over", "tell", "allow", "cancel"), APPROVAL
     ),
     **dict.fromkeys(("pause", "stop"), RUNNING),
     **dict.fromkeys(("answer", "rollback"), QUESTION),

@@ -473,11 +473,11 @@ def test_a_key_in_the_environment_is_not_left_lying_about(tmp_path: Path) -> Non
 
 def test_both_ways_to_list_processes_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(process.KEEPER.parent))
-    import keeping  # type: ignore[import-not-found]
+    import tree  # type: ignore[import-not-found]
 
     with subprocess.Popen(["sh", "-c", "sleep 95 & wait"]) as parent:
-        wait_until(lambda: len(keeping.descendants(parent.pid)) == 1)
-        (child,) = keeping.descendants(parent.pid)
-        listed = {pid: above for pid, above, _ in keeping.from_ps()}
+        wait_until(lambda: len(tree.descendants(parent.pid)) == 1)
+        (child,) = tree.descendants(parent.pid)
+        listed = {pid: above for pid, above, _ in tree.from_ps()}
         assert (listed[child], listed[parent.pid]) == (parent.pid, os.getpid())
         os.kill(child, signal.SIGKILL)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.yard import ACCEPT, GOOD, Yard
 
-from flyball.agents import landlock, process, reach, sandbox
+from flyball.agents import entry, landlock, process, reach, sandbox
 from flyball.agents.sandbox import View, enclose, probe
 from flyball.core.run import WORKERS
 from flyball.domain.machine import READ_ONLY_ROLES
@@ -138,15 +138,16 @@ def test_without_network_there_is_no_tcp_and_what_it_cannot_do_is_said(world: Pa
         python = f'{os.path.realpath(sys.executable)} -W ignore -c "{code}"'
         assert inside(world, python, network="all").returncode == 0
         assert inside(world, python, network="none").returncode != 0
-    assert "the network is not kept to loopback" in FOUND.limits
+    assert "UDP and DNS are not kept to loopback" in FOUND.limits
 
 
 @needs_landlock
 def test_it_is_all_or_nothing(world: Path) -> None:
-    argv = reach.command(["/bin/sh", "-c", "echo ran"], ["/usr"], [str(world / "home")])
-    argv[4] = argv[4].replace('"tell": 0', '"tell": 77')  # no such descriptor
+    argv = reach.command(
+        ["/bin/sh", "-c", "echo ran"], ["/usr"], [str(world / "home")], tell=77
+    )  # no such descriptor
     done = subprocess.run(argv, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (landlock.REFUSED, "")
+    assert (done.returncode, done.stdout) == (entry.REFUSED, "")
 
 
 # ---- through the command line ------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def test_a_run_under_landlock_says_so_in_its_record_and_certificate(tmp_path: Pa
     ran = yard.run(agent, "--set", "guard.sandbox=landlock", proof=QUICK)
     assert (ran.exit, ran.code) == (0, "completed"), ran.err
     assert not (yard.repo / "made").exists() and not (yard.folder / "made").exists()
-    assert "network is not kept to loopback" in log(yard, ran.run)
+    assert "UDP and DNS are not kept to loopback" in log(yard, ran.run)
     assert certified(yard) == "landlock"
 
 

@@ -156,6 +156,8 @@ def test_what_another_program_rotated_reaches_the_agent_while_it_works(tmp_path:
     user, ours = sides(tmp_path)
     user.write_text(auth("one"))
     login.share(lend=True)
+    login.share()
+    login.next = 0
     assert not login.due()
     user.write_text(auth("two"))
     login.next = 0

@@ -14,7 +14,9 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
+from flyball.acts.network import Network, network_of
 from flyball.acts.run_files import RunFiles
+from flyball.agents import sources
 from flyball.agents.accounts import Account, LoginFile, account_of, name_of, variables, words_of
 from flyball.agents.installed import VERSIONS
 from flyball.agents.login import Login
@@ -28,6 +30,7 @@ KEY_MOST = 10_000
 
 
 class Access(Struct, frozen=True, kw_only=True):
+    network: Network
     env: dict[str, str] = {}
     programs: tuple[str, ...] = ()
     reads: tuple[Bind, ...] = ()
@@ -40,8 +43,11 @@ def access_of(run_files: RunFiles, run: Run, agent: str, home: Path, given: Mapp
     user, account = run_files.environment, account_of(agent)
     more = run.settings.lent.get(name_of(agent), Lent())
     mounted = run_files.mounted(run)
+    env = _env(account, user, (*run.settings.pass_env, *more.env), given)
+    network = network_of(run_files, run, agent, {**env, **given})
     return Access(
-        env=_env(account, user, (*run.settings.pass_env, *more.env), given),
+        network=network,
+        env={**(sources.variables(user) if network.rules else {}), **env},
         programs=tuple(words_of(agent)),
         reads=tuple(_binds(more.reads, user, home, mounted)),
         writes=tuple(_binds(more.writes, user, home, mounted)),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from flyball.acts import network
 from flyball.acts import run_files as grounds
 from flyball.acts.confined import SetupStopped, run_setup
 from flyball.acts.run_files import RunFiles, share_links
@@ -49,7 +50,7 @@ def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> 
     begun = _begin_at(run, work)
     kind = grounds.UNSANDBOXED if found.kind == "none" else found.kind
     note = f"No sandbox: {found.why}." if found.kind == "none" else found.limits
-    notes = (note,) if note else ()
+    notes = (*([note] if note else []), *network.notes(run_files, run))
     return replace(begun, base_commit=work.base_commit, base_tree=work.base_tree, sandbox=kind, notes=notes)
 
 

@@ -139,6 +139,16 @@ class RunFiles(msgspec.Struct, frozen=True):
         """The environment, with what was pinned when the run began: `resume` may come from another shell."""
         return {**self.environment, **run.began.environment}
 
+    def allowed_hosts(self, run: Run) -> tuple[str, ...]:
+        """Hosts that a person has allowed for this run or for the run that it is part of."""
+        if not run.began.parent:
+            return run.checkout.hosts
+        with self._journal() as journal:
+            kind = e.Told.__name__
+            events = [e.decode(entry.body) for entry in journal.read(run.began.root) if entry.kind == kind]
+            above = tuple(event.host for event in events if isinstance(event, e.Told) and event.host)
+        return (*above, *run.checkout.hosts)
+
     def sandbox_of(self, run: Run) -> Sandbox:
         """The sandbox that the run has had from its start. Where that is gone, nothing is done without it."""
         wanted = (
@@ -185,6 +195,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         network: str,
         reads: tuple[str, ...] = (),
         *,
+        bridges: tuple[str, ...] = (),
         programs: tuple[str, ...] = (),
         lent: tuple[tuple[Bind, ...], tuple[Bind, ...]] = ((), ()),
         read_only: bool = False,
@@ -203,7 +214,8 @@ class RunFiles(msgspec.Struct, frozen=True):
         shares = tuple(
             (f"{repo}/{name}", f"{repo}/{name}") for name in run.settings.share if Path(repo, name).exists()
         )
-        tools = installed.needed(self.known(run), programs, (repo, str(self.state_dir)))
+        strict = run.settings.view == "strict"
+        tools = installed.needed(self.known(run), programs, (repo, str(self.state_dir)), strict=strict)
         if found.mounts:
             make_mount_points(files, Path(repo), run.settings.share)
         view = View(
@@ -215,7 +227,9 @@ class RunFiles(msgspec.Struct, frozen=True):
             rw_binds=lent[1],
             hidden=(str(self.state_dir),),
             shares=shares,
-            network="none" if network == "none" else "loopback" if network == "loopback" else "all",
+            network=msgspec.convert(network, sandbox.Network),
+            bridges=bridges,
+            strict=strict,
             read_only=read_only,
         )
         return tuple(sandbox.enclose(found, argv, view))

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from flyball.acts import tool_hooks
+from flyball.acts import network, tool_hooks
 from flyball.acts.access import access_of
 from flyball.acts.confined import interruption, scrub
 from flyball.acts.dialogue import Dialogue
@@ -143,8 +143,9 @@ def _spec(
         launch.argv,
         work.checkout,
         home,
-        run.settings.network_agent,
+        lent.network.kind,
         reads,
+        bridges=lent.network.bridges,
         programs=lent.programs,
         lent=(lent.reads, lent.writes),
         read_only=role in READ_ONLY_ROLES,
@@ -156,6 +157,7 @@ def _spec(
         stdin_file=launch.stdin_file,
         login=lent.login,
         stdin_held=launch.talks,
+        proxy=lent.network.rules,
         status=run_files.confined(run),
         processes=run.settings.processes,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
@@ -236,6 +238,7 @@ def _judged(
         undone=tuple(plain(c.path) for c in changes) if word.read_only else (),
         commit=_checkpoint(work, act, tree, word.publish, run) if word.checkpoint else "",
         reported=reported,
+        refused=network.refusals(folder),
     )
     turn = _with_changes(turn, changes) if word.counts else turn
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)

@@ -13,6 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 VEILED = ("/tmp", "/var/tmp", "/run")
+SYSTEM = (  # where a system's own programs are: what a strict view shows besides what a program on PATH needs
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/sys"),
+    *("/nix", "/gnu", "/snap", "/home/linuxbrew"),
+)
 BROAD = (
     "",
     ".local",
@@ -65,12 +69,10 @@ ROOTS = {
     "SDKMAN_DIR": ".sdkman",
     "VOLTA_HOME": ".volta",
 }
-VERSIONS = (
-    ".tool-versions",
-    ".config/mise/config.toml",
-    ".node-version",
-    ".python-version",
-)  # lent as copies
+VERSIONS = (  # of each manager, and what says where packages come from: lent as copies
+    *(".tool-versions", ".config/mise/config.toml", ".node-version", ".python-version"),
+    *(".cargo/config.toml", ".cargo/config"),
+)
 
 
 def manager_roots(environment: Mapping[str, str]) -> dict[str, str]:
@@ -80,13 +82,15 @@ def manager_roots(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: str(place) for name, place in places.items() if place.is_dir()}
 
 
-def needed(environment: Mapping[str, str], programs: Iterable[str], hidden: Sequence[str]) -> list[str]:
+def needed(
+    environment: Mapping[str, str], programs: Iterable[str], hidden: Sequence[str], *, strict: bool = False
+) -> list[str]:
     """Folders and files, veiled in the sandbox, that the programs on PATH and these programs need.
 
-    None of them holds, or lies in, one of the `hidden` places."""
+    In a strict view everything is veiled but the system's own folders. None of them holds, or lies in, one of the `hidden` places."""
     home = os.path.realpath(environment.get("HOME") or "/nowhere")
     path = environment.get("PATH", "")
-    places = [place for entry in path.split(os.pathsep) for place in _of_entry(entry, home)]
+    places = [place for entry in path.split(os.pathsep) for place in _of_entry(entry, home, strict)]
     for program in programs:
         file = shutil.which(program, path=path)
         places += _of_program(file, home, path) if file else []
@@ -95,23 +99,22 @@ def needed(environment: Mapping[str, str], programs: Iterable[str], hidden: Sequ
     return [
         place
         for place in dict.fromkeys(places)
-        if _below(place, (*VEILED, home))
-        and not any(_below(place, (h,)) or _below(h, (place,)) for h in apart)
+        if _veiled(place, home, strict) and not any(_below(place, (h,)) or _below(h, (place,)) for h in apart)
     ]
 
 
-def _of_entry(entry: str, home: str) -> Iterator[str]:
+def _veiled(place: str, home: str, strict: bool) -> bool:
+    return not _below(place, SYSTEM) if strict else _below(place, (*VEILED, home))
+
+
+def _of_entry(entry: str, home: str, strict: bool) -> Iterator[str]:
     """What a folder on PATH needs: itself, the installation that it belongs to, and where its links lead."""
-    folder = Path(entry)
-    if (
-        not folder.is_absolute()
-        or not folder.is_dir()
-        or not _below(os.path.realpath(entry), (*VEILED, home))
-    ):
+    folder, real = Path(entry), os.path.realpath(entry)
+    if not folder.is_absolute() or not folder.is_dir() or not _veiled(real, home, strict):
         return
-    if not _is_broad(os.path.realpath(entry), home):
-        yield os.path.realpath(entry)
-    yield from _installation(os.path.realpath(Path(entry, "any")), home)
+    if not _is_broad(real, home):
+        yield real
+    yield from _installation(f"{real}/any", home)
     with os.scandir(entry) as entries:
         links = [link.path for _, link in zip(range(LINKS_MOST), entries, strict=False) if link.is_symlink()]
     for link in links:
@@ -177,7 +180,7 @@ def _bases(environment: Path, home: str) -> Iterator[str]:
 
 def _is_broad(folder: str, home: str) -> bool:
     """A folder of many things, of which the program is only one."""
-    broad = (*VEILED, *(os.path.normpath(f"{home}/{name}") for name in BROAD))
+    broad = ("/", *VEILED, *(os.path.normpath(f"{home}/{name}") for name in BROAD))
     return folder in broad or any(_below(place, (folder,)) for place in broad)
 
 

@@ -12,7 +12,7 @@ On `sock` a driver says, a JSON line each: {"end": "stopped", "now": false}, {"h
 is held {"in": "text"} or {"in": null}. It hears {"out": bytes so far} and, after exit.json, {"done": true}.
 """
 
-# ruff: noqa: PTH104, PTH108, PTH112, PTH123, PTH208
+# ruff: noqa: PTH104, PTH108, PTH123
 from __future__ import annotations
 
 import ctypes
@@ -26,15 +26,16 @@ import time
 
 TYPE_CHECKING = False  # typing, like pathlib, takes long to import
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType
     from typing import Any, NoReturn
 
     from flyball.agents.login import Login
     from flyball.agents.streams import CHUNK, OUT_MOST, Copy, Held, sealed
+    from flyball.agents.tree import descendants
 else:
     from login import Login
     from streams import CHUNK, OUT_MOST, Copy, Held, sealed
+    from tree import descendants
 
 LINE_MOST = 16 << 20  # a driver's line longer than this is no line
 REPORT_EVERY_S = 0.1
@@ -48,6 +49,8 @@ DEAF = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 REASONS = ("stopped", "wall", "idle", "orphaned")
 STATUS_FD = 200  # where the process tells what became of it, if the spec says so
 STATUS_MOST = 4096
+PROXY_FD = 201  # through which a sandbox hands out the sockets that lead to the proxy
+REFUSALS = "refused.jsonl"  # a line for each host that the proxy refused
 DEPTH_MOST = 1000  # of a process's ancestors
 KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "ppc64le": 271, "s390x": 280}
 
@@ -78,6 +81,7 @@ class Keeper:
         self.out, self.err = (Copy(name, spec.get("out_limit") or OUT_MOST) for name in ("out", "err"))
         self.held = Held() if spec.get("stdin_held") else None
         self.login = Login(spec["login"]) if spec.get("login") else None
+        self.ways = socket.socketpair() if spec.get("proxy") else None
         self.clients: dict[int, tuple[socket.socket, bytearray]] = {}
         self.began_us, self.began = time.time_ns() // 1000, time.monotonic()
         self.at, self.wall, self.idle, self.alone, self.hold = self.began, 0.0, 0.0, 0.0, False
@@ -136,6 +140,9 @@ class Keeper:
         lent = [self.held.theirs] if self.held else []
         for fd in (self.out.theirs, self.err.theirs, *lent, *([self.tells] if self.tells >= 0 else [])):
             os.close(fd)
+        if self.ways:
+            self.ways[1].close()
+            self.serve_proxy(self.ways[0])
         self.error = os.read(said, 4096).decode(errors="replace")
         os.close(said)
         self.reason = "cannot_start" if self.error else ""
@@ -149,6 +156,8 @@ class Keeper:
                 os.dup2(ours, fd)
             if self.tells >= 0:
                 os.dup2(self.tells, STATUS_FD)
+            if self.ways:
+                os.dup2(self.ways[1].fileno(), PROXY_FD)
             name = self.spec["cwd"]
             os.chdir(name)
             name = self.spec["argv"][0]
@@ -157,6 +166,21 @@ class Keeper:
             why = getattr(fault, "strerror", None) or str(fault)
             os.write(say, f"'{name}' cannot be used: {why}".encode(errors="replace"))
         os._exit(127)
+
+    def serve_proxy(self, way_in: socket.socket) -> None:
+        """In a thread that ends with us. Its faults are its own: the agent then reaches nothing."""
+        import threading
+
+        if TYPE_CHECKING:
+            from flyball.agents.proxy import Proxy
+        else:
+            from proxy import Proxy
+        refusals = os.open(REFUSALS, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+
+        def note(refusal: dict[str, Any]) -> None:
+            os.write(refusals, json.dumps(refusal).encode() + b"\n")
+
+        threading.Thread(target=Proxy(self.spec["proxy"], note).run, args=(way_in,), daemon=True).start()
 
     def leave_home(self) -> None:
         """Own session; dies with its keeper; signals as every program expects them."""
@@ -450,40 +474,3 @@ def is_below(pid: int, root: int) -> bool:
         except OSError:
             return True
     return True
-
-
-def descendants(root: int) -> dict[int, bytes]:
-    """Every living process below `root`, with its name."""
-    below: dict[int, list[tuple[int, bytes]]] = {}
-    for pid, parent, name in from_proc() if os.path.isdir("/proc/self") else from_ps():
-        below.setdefault(parent, []).append((pid, name))
-    found: dict[int, bytes] = {}
-    waiting = [root]
-    while waiting:
-        for pid, name in below.pop(waiting.pop(), ()):
-            found[pid] = name
-            waiting.append(pid)
-    return found
-
-
-def from_proc() -> Iterator[tuple[int, int, bytes]]:
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/stat", "rb") as file:
-                head, _, tail = file.read().rpartition(b")")
-        except OSError:
-            continue  # it has ended
-        state, parent = tail.split()[:2]
-        if state not in (b"Z", b"X"):
-            yield int(entry), int(parent), head.partition(b"(")[2]
-
-
-def from_ps() -> Iterator[tuple[int, int, bytes]]:
-    """Where there is no /proc (macOS), and no subreaper either: orphans are then out of sight."""
-    import subprocess
-
-    listing = subprocess.run(["/bin/ps", "-axo", "pid=,ppid=,state=,comm="], stdout=subprocess.PIPE).stdout
-    for line in listing.splitlines():
-        pid, parent, state, name = line.split(None, 3)
-        if not state.startswith(b"Z"):
-            yield int(pid), int(parent), name

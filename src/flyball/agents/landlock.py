@@ -1,33 +1,25 @@
 """Landlock: a process gives up, for itself and all it starts, every way to files but those it lists.
 
-Run as `python -I -S landlock.py RULES PROGRAM …`; RULES is JSON: {"read": […], "write": […], "tcp": bool, "tell": fd}.
-The standard library only: this program runs before the act's own, and nothing of Flyball is needed for it.
+The standard library only: `entry.py` does this just before it becomes the act's own program.
 
 Laws:
-- It is all or nothing: what cannot be given up ends in exit code 125 before the program is started.
 - It is an allow-list. A folder cannot be listed without all that is in it, so what lies above a hidden folder is
   named child by child, and cannot itself be listed.
-- What Landlock has no rule for stays as it was: modes and times of files, named sockets, UDP, hosts.
+- What Landlock has no rule for stays as it was: modes and times of files, named sockets, UDP, hosts (a TCP rule names a port).
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import stat
 import sys
 
-TYPE_CHECKING = False  # typing takes long to import
-if TYPE_CHECKING:
-    from typing import NoReturn
-
 CREATE, ADD, RESTRICT = 444, 445, 446  # the same on every architecture
-VERSION, PATH_BENEATH = 1, 1
-NO_NEW_PRIVS, DROP_BOUND = 38, 24  # of prctl(2)
+VERSION, PATH_BENEATH, NET_PORT = 1, 1, 2
+NO_NEW_PRIVS = 38  # of prctl(2)
 LEAST_ABI = 3  # before it any file could be cut to nothing
 TCP_ABI, IOCTL_ABI, SCOPE_ABI = 4, 5, 6
-REFUSED = 125
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, IOCTL = 1 << 14, 1 << 15
@@ -38,12 +30,16 @@ MAKES = (1 << 14) - 1 & ~(
 WRITES = READS | MAKES | TRUNCATE | IOCTL
 EVERYTHING = (1 << 15) - 1
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL
-TCP = 0b11  # bind, connect
+BIND, CONNECT = 1, 2  # of TCP
 SCOPES = 0b11  # abstract sockets and signals stay among those who are confined together
 
 
 class Ruleset(ctypes.Structure):
     _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class Port(ctypes.Structure):
+    _fields_ = (("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64))
 
 
 class Beneath(ctypes.Structure):
@@ -59,52 +55,59 @@ def abi() -> int:
     return max(0, int(found))
 
 
-def confine(read: list[str], write: list[str], tcp: bool) -> None:
-    """From here on, for ever: only these files, and TCP only if it is allowed."""
+def confine(read: list[str], write: list[str], connect: list[int] | None = None) -> None:
+    """From here on, for ever: only these files, and with `connect` only TCP connections to these ports (with none of
+    them, no TCP at all)."""
     version = abi()
     if version < LEAST_ABI:
         raise OSError(0, f"Landlock is at version {version} here; {LEAST_ABI} is needed")
+    net = 0 if connect is None or version < TCP_ABI else CONNECT if connect else CONNECT | BIND
     rules = Ruleset(
         fs=EVERYTHING | (IOCTL if version >= IOCTL_ABI else 0),
-        net=TCP if version >= TCP_ABI and not tcp else 0,
+        net=net,
         scoped=SCOPES if version >= SCOPE_ABI else 0,
     )
-    size = 24 if version >= SCOPE_ABI else 16 if version >= TCP_ABI else 8
-    made = _called(CREATE, ctypes.byref(rules), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    ruleset = _created(rules, version)
     for paths, allowed in ((read, READS), (write, WRITES)):
         for path in paths:
-            _allow(made, path, allowed & rules.fs)
-    _drop_capabilities()
+            _allow(ruleset, path, allowed & rules.fs)
+    for port in connect or () if net else ():
+        _add(ruleset, NET_PORT, Port(allowed=CONNECT, port=port))
+    _restrict(ruleset)
+
+
+def scope() -> None:
+    """From here on, abstract sockets and signals of processes outside are out of reach, where this kernel has that."""
+    version = abi()
+    if version >= SCOPE_ABI:
+        _restrict(_created(Ruleset(fs=0, net=0, scoped=SCOPES), version))
+
+
+def _created(rules: Ruleset, version: int) -> int:
+    size = 24 if version >= SCOPE_ABI else 16 if version >= TCP_ABI else 8
+    return _called(CREATE, ctypes.byref(rules), ctypes.c_size_t(size), ctypes.c_uint32(0))
+
+
+def _restrict(ruleset: int) -> None:
     _prctl(NO_NEW_PRIVS, 1)
-    _called(RESTRICT, ctypes.c_int(made), ctypes.c_uint32(0))
-    os.close(made)
+    _called(RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    os.close(ruleset)
+
+
+def _add(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
+    _called(ADD, ctypes.c_int(ruleset), ctypes.c_int(kind), ctypes.byref(rule), ctypes.c_uint32(0))
 
 
 def _allow(ruleset: int, path: str, allowed: int) -> None:
-    """A path that has gone meanwhile needs no rule."""
+    """A path that has gone meanwhile, or that we may not reach, needs no rule."""
     try:
         held = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return
     folder = stat.S_ISDIR(os.fstat(held).st_mode)
     rule = Beneath(allowed=allowed if folder else allowed & ON_FILES, parent=held)
-    _called(
-        ADD,
-        ctypes.c_int(ruleset),
-        ctypes.c_int(PATH_BENEATH),
-        ctypes.byref(rule),
-        ctypes.c_uint32(0),
-    )
+    _add(ruleset, PATH_BENEATH, rule)
     os.close(held)
-
-
-def _drop_capabilities() -> None:
-    """Also for root: with them a process could load a module or trace another."""
-    if os.geteuid() != 0:
-        return
-    number = 0
-    while _libc().prctl(DROP_BOUND, number, 0, 0, 0) == 0:
-        number += 1
 
 
 def _libc() -> ctypes.CDLL:
@@ -121,21 +124,3 @@ def _called(number: int, *given: object) -> int:
 def _prctl(option: int, value: int) -> None:
     if _libc().prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def main(given: str, argv: list[str]) -> NoReturn:
-    rules = json.loads(given)
-    __import__("warnings")  # execvp imports it, and would find it out of reach
-    try:
-        confine(rules["read"], rules["write"], rules["tcp"])
-        if rules.get("tell"):
-            os.write(rules["tell"], b'{"started": true}\n')
-            os.close(rules["tell"])
-        os.execvp(argv[0], argv)
-    except OSError as fault:
-        sys.stderr.write(f"landlock: {fault.filename or argv[0]}: {fault.strerror}\n")
-    sys.exit(REFUSED)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])

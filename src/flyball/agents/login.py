@@ -61,6 +61,7 @@ class Login:
 
     def share(self, *, lend: bool = False) -> None:
         """Bring both sides together. With `lend` (before a turn) also what is only lent."""
+        self.looked = self.stamps()  # before: what changes meanwhile is looked at again
         with self.alone():
             known = self.known()
             for theirs, ours, rotates, only in self.files:
@@ -70,7 +71,6 @@ class Login:
                 elif lend:
                     known[ours] = self.give(theirs, ours, only, before)
             put(os.path.dirname(self.ledger), os.path.basename(self.ledger), json.dumps(known).encode())
-        self.looked = self.stamps()
 
     @contextlib.contextmanager
     def alone(self) -> Generator[None]:

@@ -37,6 +37,7 @@ TAIL_MOST = 1 << 20
 SOCKET_PATH_MOST = 100  # sun_path has 108 bytes on Linux, 104 on macOS
 CLEAR_ROUNDS = 200
 RETRY_S = 0.01
+PROXY_FD = 201  # through it a sandbox hands out the sockets that lead to the keeper's proxy
 STATUS_FD = 200  # on it, where the spec asks for it, a sandbox tells its keeper what became of it
 
 
@@ -55,6 +56,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     out_limit: int = 64 << 20
     processes: int | None = None  # more than this at once, and it is ended
     status: bool = False  # the program tells on STATUS_FD whether it began
+    proxy: dict[str, Any] | None = None  # what proxy.Proxy is given: the hosts that may be reached
     login: dict[str, Any] | None = None  # what login.Login is given: files that are lent and brought back
 
 

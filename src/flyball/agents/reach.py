@@ -11,14 +11,15 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flyball.agents import landlock
+from flyball.agents.installed import SYSTEM
 
 if TYPE_CHECKING:
     from flyball.agents.sandbox import View
 
-PROGRAM = Path(landlock.__file__).resolve()
+ENTRY = Path(landlock.__file__).resolve().with_name("entry.py")
 PROBE_S = 10
 DEVICES = (
     "null",
@@ -37,12 +38,14 @@ DEVICES = (
 WRITABLE_DEVICES = ("null", "zero", "full", "tty", "ptmx", "pts")
 
 
-def command(
-    argv: Sequence[str], read: Iterable[str], write: Iterable[str], *, tcp: bool = True, tell: int = 0
-) -> list[str]:
+def command(argv: Sequence[str], read: Iterable[str], write: Iterable[str], **more: Any) -> list[str]:
     """The command that gives up everything but these paths and then becomes `argv`."""
-    rules = {"read": sorted(set(read)), "write": sorted(set(write)), "tcp": tcp, "tell": tell}
-    return [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(rules), *argv]
+    return entry(argv, files={"read": sorted(set(read)), "write": sorted(set(write))}, **more)
+
+
+def entry(argv: Sequence[str], **rules: Any) -> list[str]:
+    """The command that does what the rules say (entry.py) and then becomes `argv`."""
+    return [sys.executable, "-I", "-S", str(ENTRY), json.dumps(rules), *argv]
 
 
 def probe() -> str:
@@ -76,7 +79,7 @@ def _probe() -> str:
 def limits() -> str:
     """What this kernel's Landlock cannot keep a process from, as a sentence for the record."""
     version = landlock.abi()
-    open_still = ["the network is not kept to loopback", "modes and times of other files can be changed"]
+    open_still = ["UDP and DNS are not kept to loopback", "modes and times of other files can be changed"]
     if version < landlock.SCOPE_ABI:
         open_still.append("other processes can be signalled")
     return f"Landlock (version {version}) has its limits: {', '.join(open_still)}."
@@ -92,7 +95,8 @@ def readable(view: "View", closed: Sequence[str], kept: Sequence[str]) -> list[s
     """All but what is hidden; then, one by one, what must be seen all the same."""
     secret = [os.path.realpath(path) for path in (*view.hidden, view.at)]
     hidden = [*secret, *(os.path.realpath(path) for path in closed), "/dev"]
-    found = set(less("/", hidden))
+    roots = [place for place in (*SYSTEM, "/proc") if Path(place).exists()] if view.strict else ["/"]
+    found = {path for root in roots for path in less(os.path.realpath(root), hidden)}
     lent = [real for real, _ in (*view.ro_binds, *view.shares)]
     for path in (*kept, *own(), *lent, *(f"/dev/{name}" for name in DEVICES)):
         found |= set(_lent(os.path.realpath(path), secret))

@@ -11,10 +11,14 @@ Two kinds: bubblewrap, and where that is not to be had Landlock, which mounts no
 it is, /tmp is closed) and confines files only.
 """
 
+import json
 import os
 import shutil
+import socket
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -23,17 +27,19 @@ from typing import Literal
 import msgspec
 
 from flyball.agents import reach
-from flyball.agents.installed import TOOLCHAINS
-from flyball.agents.process import STATUS_FD, Exit
+from flyball.agents.installed import SYSTEM, TOOLCHAINS
+from flyball.agents.process import PROXY_FD, STATUS_FD, Exit
 from flyball.errors import AgentError
 
 Kind = Literal["bwrap", "landlock", "none"]
-Network = Literal["all", "loopback", "none"]
+Network = Literal["all", "model", "loopback", "none"]
 Bind = tuple[str, str]  # the real path, and where it is to be seen
 
 LEAKS = Path(__file__).with_name("leaks.py")
 PROBE_S = 10
 LEAKS_S = 60
+PROXY_PORT = 3128  # on a loopback of the sandbox's own
+SOCKETS_MOST, SOCKET_AGE_S = 200, 60
 
 RUN_KEPT = ("systemd/resolve", "resolvconf", "NetworkManager/resolv.conf", "current-system")  # names, and Nix
 SCRATCH = ("/tmp", "/var/tmp")
@@ -69,7 +75,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     shares: tuple[Bind, ...] = ()  # read-only folders inside the checkout, such as .venv
     network: Network = "all"
+    bridges: tuple[str, ...] = ()  # with network model: servers on this machine that it may reach, HOST:PORT
     read_only: bool = False  # the checkout too: who judges or plans writes nothing
+    strict: bool = False  # only the system's programs, the toolchains and what is lent can be read
     env: dict[str, str] = {}  # set on the command line: no secrets here
 
 
@@ -92,7 +100,7 @@ def _probe_landlock() -> Sandbox:
     why = reach.probe()
     if why:
         return Sandbox("none", why)
-    return Sandbox("landlock", "Landlock works", str(reach.PROGRAM), reach.limits())
+    return Sandbox("landlock", "Landlock works", str(reach.ENTRY), reach.limits())
 
 
 def _probe_bwrap() -> Sandbox:
@@ -114,12 +122,66 @@ def _probe_bwrap() -> Sandbox:
 def enclose(found: Sandbox, argv: Sequence[str], view: View) -> list[str]:
     """The command that runs `argv` inside the view and tells on STATUS_FD that it has begun."""
     if found.kind == "bwrap":
-        program, *rest = wrap(argv, view, found.program)
-        return [program, "--json-status-fd", str(STATUS_FD), *rest]
+        return _in_bwrap(found, argv, view)
     closed = (*SCRATCH, "/run", *_homes(view.user_home))
     kept = [*_kept_in_run(), *(path for home in _homes(view.user_home) for path in _kept(Path(home)))]
     read, write = reach.readable(view, closed, kept), reach.writable(view)
-    return reach.command(argv, read, write, tcp=view.network != "none", tell=STATUS_FD)
+    ports = [int(address.rpartition(":")[2]) for address in view.bridges]
+    connect = {"none": [], "model": ports}.get(view.network)
+    proxy = _proxy(view, port=0) if view.network == "model" else None
+    return reach.command(argv, read, write, connect=connect, proxy=proxy, tell=STATUS_FD)
+
+
+def _in_bwrap(found: Sandbox, argv: Sequence[str], view: View) -> list[str]:
+    """Where there is something to do inside first, `entry` does it and tells; else bubblewrap itself does."""
+    if view.network not in ("all", "model"):
+        program, *rest = wrap(argv, view, found.program)
+        return [program, "--json-status-fd", str(STATUS_FD), *rest]
+    watch = view.network == "model" and _watches(found.program)
+    proxy = {**_proxy(view, PROXY_PORT), "watch": watch} if view.network == "model" else None
+    inner = reach.entry(argv, scope=True, proxy=proxy, user=_user() if watch else None, tell=STATUS_FD)
+    return wrap(inner, view, found.program, watch=watch)
+
+
+def _proxy(view: View, port: int) -> dict[str, object]:
+    return {"fd": PROXY_FD, "port": port, "bridges": list(view.bridges) if port else []}
+
+
+def _user() -> list[int] | None:
+    """To be this user again; root needs no change."""
+    return [os.geteuid(), os.getegid()] if os.geteuid() else None
+
+
+@cache
+def _watches(program: str) -> bool:
+    """Whether attempts to reach other hosts can be seen here, from having tried it."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        proxy: dict[str, object] = {"fd": theirs.fileno(), "port": PROXY_PORT, "bridges": [], "watch": True}
+        inner = reach.entry(["true"], proxy=proxy, user=_user())
+        argv = [
+            program,
+            *_namespaces("model", watch=True),
+            "--ro-bind",
+            "/",
+            "/",
+            "--proc",
+            "/proc",
+            "--",
+            *inner,
+        ]
+        try:
+            tried = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PROBE_S,
+                pass_fds=(theirs.fileno(),),
+            )
+            ours.setblocking(False)
+            return tried.returncode == 0 and bool(json.loads(ours.recv(4096))["watch"])
+        except (OSError, subprocess.TimeoutExpired, ValueError):
+            return False
 
 
 def never_began(ended: Exit, said: bytes) -> str:
@@ -134,13 +196,14 @@ def never_began(ended: Exit, said: bytes) -> str:
     return lines[-1] if lines else f"exit code {ended.code}"
 
 
-def wrap(argv: Sequence[str], view: View, program: str = "bwrap") -> list[str]:
+def wrap(argv: Sequence[str], view: View, program: str = "bwrap", *, watch: bool = False) -> list[str]:
     """The command that runs `argv` inside the view. Order counts: what comes later lies on top."""
     at = os.path.realpath(view.at)
     hidden = _hidden(view, at)
     folders = [path for path in hidden if Path(path).is_dir()]
     return [
-        *(program, *_namespaces(view.network), *_root(), *_user_home(view.user_home)),
+        *(program, *_namespaces(view.network, watch), *_root(view.strict), *_user_home(view.user_home)),
+        *_flat(("--ro-bind", "/dev/null", path) for path in ([] if view.strict else _sockets(view, at))),
         *_flat(("--tmpfs", path) for path in folders),
         *_flat(("--ro-bind", "/dev/null", path) for path in hidden if path not in folders),
         *_own(view, at, inside=False),
@@ -149,7 +212,10 @@ def wrap(argv: Sequence[str], view: View, program: str = "bwrap") -> list[str]:
         *_flat(("--ro-bind", *bind) for bind in view.ro_binds),
         *_flat(("--bind", *bind) for bind in view.rw_binds),
         *_flat(("--ro-bind", *bind) for bind in view.shares),
-        *_flat(("--remount-ro", path) for path in (*folders, *_homes(view.user_home), "/run")),
+        *_flat(
+            ("--remount-ro", path)
+            for path in (*folders, *_homes(view.user_home), "/run", *(["/"] if view.strict else []))
+        ),
         *_flat(("--setenv", *item) for item in {"HOME": view.home, "TMPDIR": "/tmp", **view.env}.items()),
         *("--chdir", at, "--", *argv),
     ]
@@ -159,25 +225,68 @@ def _flat(groups: Iterator[tuple[str, ...]]) -> list[str]:
     return [word for group in groups for word in group]
 
 
-def _namespaces(network: Network) -> list[str]:
-    """No --new-session: the keeper has made one. An own network namespace has its loopback, and no more."""
+def _namespaces(network: Network, watch: bool = False) -> list[str]:
+    """No --new-session: the keeper has made one. An own network namespace has its loopback, and no more.
+
+    With `watch`, `entry` is root of that network until it has opened the ways out of it."""
+    powers = ("NET_ADMIN", "NET_RAW", "SETPCAP") if watch else ()
     return [
         *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *(() if network == "all" else ("--unshare-net",)),
         *("--die-with-parent", "--cap-drop", "ALL"),
+        *_flat(("--cap-add", f"CAP_{name}") for name in powers),
+        *(("--uid", "0", "--gid", "0") if watch else ()),
     ]
 
 
-def _root() -> list[str]:
-    """Everything, read-only; but no device, socket, process or temporary file of anybody else."""
+def _root(strict: bool = False) -> list[str]:
+    """Everything, read-only (with `strict` only the system); but no device, process or temporary file of others."""
     kept = _kept_in_run()
     scratch = [path for path in SCRATCH if Path(path).is_dir() and not Path(path).is_symlink()]
     return [
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
+        *(_system() if strict else ("--ro-bind", "/", "/")),
+        *("--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
         *_flat(("--ro-bind", path, path) for path in KERNEL if Path(path).exists()),
         *_flat(("--ro-bind", path, path) for path in kept),
         *_flat(("--perms", "1777", "--tmpfs", path) for path in scratch),
     ]
+
+
+def _system() -> list[str]:
+    """The system's own folders in an otherwise empty root."""
+    links = [(place, str(Path(place).readlink())) for place in SYSTEM if Path(place).is_symlink()]
+    folders = [place for place in SYSTEM if Path(place).is_dir() and not Path(place).is_symlink()]
+    return [
+        *("--tmpfs", "/"),
+        *_flat(("--ro-bind", place, place) for place in folders),
+        *_flat(("--symlink", target, place) for place, target in links),
+    ]
+
+
+def _sockets(view: View, at: str) -> list[str]:
+    """Sockets of others that could be seen: a read-only file system does not keep anyone from connecting.
+
+    Only those that are there for good (X11, ssh-agent, databases): one that goes away meanwhile cannot be covered."""
+    try:
+        names = {
+            line.split()[-1] for line in Path("/proc/net/unix").read_text("utf-8", "replace").splitlines()[1:]
+        }
+    except OSError:
+        return []
+    covered = (*SCRATCH, "/run", "/var/run", *_homes(view.user_home), *_hidden(view, at), at, view.home)
+    paths = sorted(
+        name for name in names if name.startswith("/") and not _within(os.path.realpath(name), covered)
+    )
+    return [path for path in paths if _is_socket(path)][:SOCKETS_MOST]
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        about = Path(path).lstat()
+        lasting = time.time() - about.st_ctime > SOCKET_AGE_S
+        return stat.S_ISSOCK(about.st_mode) and lasting and os.path.realpath(path) == path
+    except OSError:
+        return False
 
 
 def _kept_in_run() -> list[str]:
@@ -213,7 +322,7 @@ def _own(view: View, at: str, inside: bool) -> list[str]:
     package = str(Path(__file__).resolve().parents[2])
     prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
     alone = {package} if not _within(package, (*prefixes, at)) else set[str]()
-    covered = (*SCRATCH, "/run", *_homes(view.user_home), *_hidden(view, at), at)
+    covered = ("/",) if view.strict else (*SCRATCH, "/run", *_homes(view.user_home), *_hidden(view, at), at)
     paths = [path for path in sorted(prefixes | alone) if path != at and _within(path, covered)]
     return _flat(("--ro-bind", path, path) for path in paths if _within(path, (at,)) is inside)
 

@@ -20,7 +20,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Look": {"ls": "look", "show": "look", "why": "look", "log": "look", "watch": "drive"},
     "Answer": {
         **dict.fromkeys(
-            ("inbox", "answer", "approve", "reject", "tell", "pause", "stop", "cancel"), "answers"
+            ("inbox", "answer", "approve", "reject", "tell", "allow", "pause", "stop", "cancel"), "answers"
         ),
         "take-over": "again",
         "hand-back": "again",
@@ -48,7 +48,20 @@ COMMANDS = {name: module for section in SECTIONS.values() for name, module in se
 
 # Commands that speak for a person. They are refused inside an agent's process (HUMAN-4).
 PERSONAL = (
-    *("init", "trust", "answer", "approve", "reject", "tell", "pause", "stop", "cancel", "resume", "retry"),
+    *(
+        "init",
+        "trust",
+        "answer",
+        "approve",
+        "reject",
+        "tell",
+        "allow",
+        "pause",
+        "stop",
+        "cancel",
+        "resume",
+        "retry",
+    ),
     *("take-over", "hand-back", "rollback", "land"),
 )
 TRUSTED = "trusted"  # the option with which any other command speaks for a person too

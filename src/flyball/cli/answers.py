@@ -1,4 +1,4 @@
-"""Commands for talking to a run: inbox, answer, approve, reject, tell, pause, stop, cancel.
+"""Commands for talking to a run: inbox, answer, approve, reject, tell, allow, pause, stop, cancel.
 
 They never write to a run's history. They leave a message for the process that runs it.
 """
@@ -13,7 +13,9 @@ import click
 
 from flyball.cli.runs import family, pending_answer, root_of
 from flyball.cli.shared import JSON, RUN, examples, headline, open_app, print_json, terminal_width
-from flyball.core.letters import Answer, AnyLetter, Ask, Tell, decode
+from flyball.config.values import Wrong
+from flyball.config.values import host as parse_host
+from flyball.core.letters import Allow, Answer, AnyLetter, Ask, Tell, decode
 from flyball.core.run import Run
 from flyball.core.stops import VERBS
 from flyball.domain.durations import rough
@@ -201,6 +203,33 @@ def tell(run_name: str, words: tuple[str, ...], as_json: bool) -> None:
         letter = Tell(text=text, who=getpass.getuser())
         sent = f"The agent of run {run.id} gets your message with its next turn."
         _send(app, run, letter, (sent, "Message saved."), as_json, {"text": text})
+
+
+@click.command(
+    epilog=examples("flyball allow @last docs.python.org", "flyball allow 9apx47xk example.com:8443")
+)
+@RUN
+@click.argument("host")
+@JSON
+def allow(run_name: str, host: str, as_json: bool) -> None:
+    """Let the agents of a run reach one more host, from their next turn on."""
+    with open_app() as app:
+        try:
+            name = parse_host(host)
+        except Wrong:
+            raise UserError(
+                f"'{host}' is not a host. Use for example example.com or example.com:8443."
+            ) from None
+        run = app.read(root_of(app, app.find(run_name)))
+        sent = f"The agents of run {run.id} may reach {name} from their next turn on."
+        _send(
+            app,
+            run,
+            Allow(host=name, who=getpass.getuser()),
+            (sent, "Permission saved."),
+            as_json,
+            {"host": name},
+        )
 
 
 @click.command(epilog=examples("flyball pause 9apx47xk"))

@@ -275,7 +275,7 @@ def react(run: Run, finished: Finished, now: int) -> Facts:
         ruling = ruling or turns.unjudged(act, result)
     facts.add(e.ActFinished(at=now, key=act.key, result=result, took_us=finished.took_us))
     if isinstance(result, e.TurnEnded):
-        turns.warn_of_calls(facts, result)
+        turns.warn_of(facts, result)
     if ruling:
         facts.add(e.Ruled(at=now, key=act.key, ruling=ruling))
     if isinstance(result, e.CommitEnded) and result.outcome == "committed" and result.landed:

@@ -14,6 +14,7 @@ from flyball.core.transition import follow, refuse_claim
 from flyball.domain import events as e
 
 TEXT_MAX = 20_000
+HOST_MAX = 300
 
 
 class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
@@ -28,6 +29,13 @@ class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="i
 
 class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
     text: str
+    who: str = ""
+
+
+class Allow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
+    """Agents may reach one more host."""
+
+    host: str
     who: str = ""
 
 
@@ -59,7 +67,7 @@ class Land(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is"
     who: str = ""
 
 
-AnyLetter = Answer | Tell | Ask | HandBack | Rollback | Land
+AnyLetter = Answer | Tell | Allow | Ask | HandBack | Rollback | Land
 ASKS = ("pause", "stop", "cancel", "interrupt", "take-over")
 _decoder = msgspec.json.Decoder(AnyLetter)
 
@@ -91,6 +99,9 @@ def hear(run: Run, body: bytes, number: int, now: int) -> Facts:
             return _answer(facts, letter)
         case Tell():
             return facts.add(e.Told(at=now, text=letter.text[:TEXT_MAX], who=letter.who))
+        case Allow():
+            text = f"You may now reach {letter.host}."
+            return facts.add(e.Told(at=now, text=text, who=letter.who, host=letter.host))
         case Ask():
             return _ask(facts, letter)
         case HandBack():
@@ -120,6 +131,9 @@ def refusal(run: Run, letter: AnyLetter) -> str:
             return "" if letter.what in ASKS else f"'{letter.what}' is not known. Use {', '.join(ASKS)}."
         case Tell():
             return ""
+        case Allow():
+            named = letter.host and letter.host.isprintable() and len(letter.host) < HOST_MAX
+            return "" if named else "This is not the name of a host."
         case HandBack():
             taken = run.stop is not None and run.stop.code == "wait.take_over"
             return (

@@ -53,6 +53,7 @@ class Checkout(Part, frozen=True, kw_only=True):
     excused_lines: int = 0
     commit: e.CommitEnded | None = None
     certificate: str = ""
+    hosts: tuple[str, ...] = ()  # that a person has allowed besides those of the settings
     landings: dict[str, str] = {}  # branch of the user's -> the commit of this run that it took last
 
 

@@ -436,7 +436,7 @@ def _asked(run: Run, event: e.Asked) -> Run:
 
 def _told(run: Run, event: e.Told) -> Run:
     """A newer account of what was done replaces the older one."""
-    run = tally.disproved(run, event.fingerprint, "") if event.fingerprint else run
+    run = tally.told(run, event)
     if event.text.startswith(tally.FRESH):
         kept = tuple(note for note in run.talk.notes if not note.startswith(tally.FRESH))
         run = replace(run, talk=replace(run.talk, notes=kept))

@@ -245,6 +245,13 @@ def rejected(run: Run, outcome: str) -> Evidence:
     return replace(evidence, rejected=tree) if tree != evidence.rejected else evidence
 
 
+def told(run: Run, event: e.Told) -> Run:
+    """It may tell of a failing proof, or of one more host that agents may reach."""
+    run = disproved(run, event.fingerprint, "") if event.fingerprint else run
+    hosts = (*run.checkout.hosts, event.host)
+    return replace(run, checkout=replace(run.checkout, hosts=hosts)) if event.host else run
+
+
 def disproved(run: Run, fingerprint: str, summary: str) -> Run:
     """The failing proof after a turn is its error, also where the tree was known to fail."""
     progress = run.progress

@@ -263,7 +263,9 @@ def _failed(facts: Facts, turn: e.TurnEnded) -> None:
     follow(facts, "error", cause=stop(run, code, "retries", most, retries, detail=turn.error))
 
 
-def warn_of_calls(facts: Facts, turn: e.TurnEnded) -> None:
+def warn_of(facts: Facts, turn: e.TurnEnded) -> None:
+    """What a person should see of a turn, however it ended: hosts that were refused, and very many tool calls."""
+    facts.add(*(e.Warned(at=facts.now, code="network.refused", text=text) for text in turn.refused))
     warn = call_limits(facts.run).warn
     if not turn.halted and turn.calls > warn:
         text = f"{turn.calls} tool calls in one turn (warning above {warn})."

@@ -167,6 +167,7 @@ class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
     notes: tuple[str, ...] = ()
     actions: tuple[Action, ...] = ()  # those that passed the guard's hooks; at most a hundred
     wanted: str = ""  # the fingerprint of the call that needs a person's permission
+    refused: tuple[str, ...] = ()  # hosts that it wanted and did not reach, as sentences (GUARD-3)
 
 
 class ProofCommand(Fact, frozen=True, kw_only=True):
@@ -412,6 +413,7 @@ class Told(Event, frozen=True, kw_only=True):
     text: str
     who: str = ""
     fingerprint: str = ""  # of the failing proof that it tells of again: the turn's error
+    host: str = ""  # that agents may reach from now on, because a person said so
 
 
 class Asked(Event, frozen=True, kw_only=True):

@@ -107,6 +107,8 @@ def _from_outside(event: e.AnyEvent) -> Words:
         case e.Answered():
             text = f": {one_line(event.text)}" if event.text else ""
             return f"{event.question} answered with {event.verb}{_by(event.who)}{text}", 2, ""
+        case e.Told() if event.host:
+            return f"agents may now reach {one_line(event.host)}{_by(event.who)}", 2, ""
         case e.Told():
             return f"message for the agent{_by(event.who)}: {one_line(event.text)}", 0, "dim"
         case e.Asked():
