@@ -15,17 +15,17 @@ from flyball.guard.commands.context import Context, Stream
 from flyball.guard.commands.expand import COUNT
 from flyball.guard.commands.file_listing import file_listing
 from flyball.guard.commands.options import Arguments, Option, parse_arguments
+from flyball.guard.commands.path_judge import AT_HOME, PathJudge
 from flyball.guard.commands.profiles import Profile, profile_of, runs_code, verdict_of
 from flyball.guard.commands.substitution import printed_text
 from flyball.guard.commands.syntax_tree import Sub, Unreadable
-from flyball.guard.paths.places import glob_place, place_of, ruling
+from flyball.guard.paths.places import place_of, ruling
 from flyball.guard.verdict import SEVERITY, Verdict
 from flyball.guard.word_set import word_set
 
 _DECODERS = word_set("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz")
 _WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})
 _TOOL_FOLDER = re.compile(r"(?:\./)?(?:\.venv/bin|venv/bin|node_modules/\.bin|vendor/bin|bin)")
-_PIPE = re.compile(r"/dev/fd/\d+")
 _LOOSE = re.compile(r"[=:@,]")
 _LOOSE_TOO = re.compile(r"[=:;,]")
 _AWAY = re.compile(r"/(?!/|$)|~/|\.\.(?:/|$)")
@@ -37,14 +37,9 @@ _TOOLS = re.compile(r"(?:.*/)?(?:bin|\.bin|Scripts)")
 _SYSTEM_FOLDER = re.compile(r"/(?:usr|opt|nix)/(?:[\w.@+-]+/)*s?bin")
 _CODE = ("python", "node", "perl", "ruby", "php")
 _OWN_NAMES = word_set("test install start split watch task")
-_AT_HOME = frozenset({"temporary", "home-file", "home-cache", "home-settings"})
 _LEAVING = frozenset({"network", "install", "publish"})
 _SENDS = re.compile(
     r"upload|publish|push|deploy|registry|proxy|pastebin|share|send|telemetry|report-url|webhook|exec|plugin"
-)
-_DECODES = word_set("base64 base32 xxd rev uudecode openssl gpg")
-_SECRETIVE = re.compile(
-    r"\benv\b|secret|cred|passw|token|id_[rde]|\.ssh|aws|netrc|pem\b|\.key", re.IGNORECASE
 )
 CALLS_MOST = 300
 
@@ -73,16 +68,15 @@ class Call(msgspec.Struct):
         return self.given.operands
 
 
-class CommandJudge:
+class CommandJudge(PathJudge):
     """Judges commands. `walk.Judge` adds scripts."""
 
     def __init__(self, policy: CommandPolicy) -> None:
-        self.policy = policy
+        super().__init__(policy)
         self.commands = 0
         self.traps: list[str] = []  # commands of traps, which run at any later time
         self.downloads: set[str] = set()  # files that came over the network
         self.written: dict[str, str] = {}  # files that this line writes with known text
-        self.calls: list[tuple[Arg, ...]] = []
 
     def text(self, command: str, context: Context) -> Context:
         raise NotImplementedError(command)
@@ -111,65 +105,6 @@ class CommandJudge:
     def is_dangerous(self, name: str) -> bool:
         return environment.judge_assignment(name, Arg(""), False, self.policy) is not None
 
-    # --- paths
-
-    def path(self, use: str, arg: Arg, context: Context) -> None:
-        """A path is judged from every directory the line may be in."""
-        if arg.pipe and use in {"create", "delete"}:
-            context.ask("opaque-operand", "Uses a process substitution where a file is needed.")
-        if arg.text == "-" or (arg.pipe and _PIPE.fullmatch(arg.text)):
-            return
-        if arg.many and use not in {"look", "read"}:
-            context.ask("many-files", "Changes files whose names come from another command.")
-        if HOLE in arg.text or arg.word:
-            self.opaque_path(use, arg, context)
-        else:
-            self.known_path(use, arg, context)
-
-    def source(self, arg: Arg, context: Context) -> None:
-        """A file for a linter or formatter: here a glob inside the workspace is fine."""
-        if HOLE in arg.text or arg.word or not (arg.glob or arg.many):
-            self.path("write", arg, context)
-            return
-        self.use_path("write", arg.text, arg.text, context, globbing=True)
-
-    def opaque_path(self, use: str, arg: Arg, context: Context) -> None:
-        start = arg.text.split(HOLE, 1)[0]
-        prefix = posixpath.dirname(start if arg.word else start + "x")
-        if prefix:
-            self.known_path(use, Arg(prefix), context)
-        stays = use in {"look", "read"} and not self.seeks_secrets()
-        rule = "opaque-operand" if stays else "opaque-path"
-        context.ask(rule, f"The file to {use} is unknown until the command runs.")
-
-    def seeks_secrets(self) -> bool:
-        """Does the line decode something or search for names of secrets? Then an unknown file may be one."""
-        return any(
-            call[0].text in _DECODES or any(_SECRETIVE.search(arg.text) for arg in call[1:])
-            for call in self.calls
-        )
-
-    def known_path(self, use: str, arg: Arg, context: Context) -> None:
-        text = self.policy.home + arg.text[1:] if re.match(r"~(?:/|$)", arg.text) else arg.text
-        self.use_path(use, text, arg.text, context, globbing=arg.glob or arg.many)
-        if use in {"create", "write"} and posixpath.basename(text).startswith("-"):
-            context.ask("option-like-name", f"'{arg.text}' looks like an option when a glob matches it.")
-        if arg.glob and use not in {"look", "read"}:
-            context.ask("glob-operand", f"'{arg.text}' may match any file.")
-
-    def use_path(self, use: str, text: str, shown: str, context: Context, globbing: bool) -> None:
-        """The path is judged from every directory that the line may be in."""
-        for cwd in context.cwds:
-            place = (glob_place if globbing else place_of)(text, cwd, self.policy)
-            verdict = ruling(place, use, shown, self.policy.contained)
-            if verdict:
-                context.add(verdict)
-
-    def is_inside(self, arg: Arg, context: Context, also: frozenset[str] = frozenset()) -> bool:
-        """Is it surely a path inside the workspace (or one of these other places)?"""
-        places = {place_of(arg.text, cwd, self.policy) for cwd in context.cwds}
-        return HOLE not in arg.text and places <= {"inside", "delicate"} | also
-
     def run_written(self, script: Arg, context: Context, interpreter: str = "") -> None:
         """In a sandbox a script that this very line has written is judged by its text."""
         text = self.written.get(posixpath.normpath(script.text), "")
@@ -181,10 +116,6 @@ class CommandJudge:
             contained_code.judge(Call(name, Profile(name), [], Arguments(), context, self), text)
         else:
             self.try_as_command([Arg(text + " ")], context)
-
-    def own_places(self) -> frozenset[str]:
-        """Where a script may stand besides the workspace: in a sandbox also the private home and /tmp."""
-        return _AT_HOME if self.policy.contained else frozenset()
 
     def check_paths_in(self, args: list[Arg], context: Context) -> None:
         """Denies protected paths in the arguments of a command without a profile."""
@@ -296,6 +227,10 @@ class CommandJudge:
         host = containment.away(name, args)
         if host:
             context.ask("network", f"'{name}' is given an address outside this machine ({host}).")
+        for arg in args:
+            hidden = contained_code.hidden_in(arg.text)
+            if hidden:
+                context.deny("hidden-command", f"The code for '{name}' {hidden}.")
         script = posixpath.splitext(posixpath.basename(name))[0]
         word = containment.leaving_word([Arg(script), *args] if "/" in name or "." in name else args)
         if word:
@@ -321,7 +256,7 @@ class CommandJudge:
         self.check_download(Arg(word), context)
         if name == "flyball":
             context.deny("guard", "Runs Flyball's own command line.")
-        if self.policy.contained and self.is_inside(Arg(word), context, _AT_HOME):
+        if self.policy.contained and self.is_inside(Arg(word), context, AT_HOME):
             return self.own_program(word, args, context)
         if self.is_inside(Arg(word), context) and (not profile_of(name) or _TOOL_FOLDER.fullmatch(folder)):
             context.ask(
@@ -347,11 +282,14 @@ class CommandJudge:
 
     def by_profile(self, profile: Profile, args: list[Arg], context: Context) -> None:
         verdict = verdict_of(profile)
-        if profile.verdict == "ask" and [arg.text for arg in args] in _ABOUT_ITSELF:
+        harmless = profile.verdict == "ask" or profile.rule == "hidden-command"
+        if harmless and [arg.text for arg in args] in _ABOUT_ITSELF:
             return
         given = parse_arguments(profile, args)
-        if verdict and self.policy.contained and containment.stays_here(profile, args, given):
+        if verdict and self.policy.contained and containment.stays_here(profile, args, given, self.written):
             (self.check_unknown_arguments if profile.plain else self.check_paths_in)(args, context)
+            if profile.plain:
+                self.check_destinations(profile.name, args, context)
             verdict = None
         if verdict:
             context.add(verdict)
@@ -437,12 +375,17 @@ class CommandJudge:
         inner = profile.sub.get(head.text) if head.literal else None
         inner = inner or (profile.sub.get("*") if head.literal else None)
         if inner is None:
-            self.check_unknown_arguments(rest, context)
-            context.ask(
-                "unknown-command", f"Unknown command '{profile.name} {head.text.replace(HOLE, '?')}'."
-            )
+            self.unknown_subcommand(profile, head, rest, context)
         else:
             self.by_profile(inner, rest if inner is not profile.sub.get("*") else given.operands, context)
+
+    def unknown_subcommand(self, profile: Profile, head: Arg, rest: list[Arg], context: Context) -> None:
+        self.check_unknown_arguments(rest, context)
+        if self.policy.contained and containment.has_own_commands(profile.name) and head.literal:
+            self.check_destinations(profile.name, [head, *rest], context)
+            return
+        name = f"{profile.name} {head.text.replace(HOLE, '?')}"
+        context.ask("unknown-command", f"Unknown command '{name}'.")
 
     def bare(self, profile: Profile, context: Context) -> None:
         if profile.bare != "allow":
@@ -493,6 +436,8 @@ _DESTROYS = re.compile(r"(?:[\w-]+[:-])?(?:destroy|delete|terminate|purge)(?:-[\
 _RUNNABLE = word_set(
     "rm unlink shred dd mv tee chmod chown find git curl wget nc sh bash dash zsh ksh python python3 perl"
     " /bin/rm /usr/bin/rm /bin/sh /bin/bash"
+    " npm npx yarn pnpm uv uvx pip pip3 pipx poetry cargo gem docker podman ssh scp sftp rsync gh glab twine aws gcloud kubectl terraform helm"
+    " sudo unshare bwrap nsenter chroot flyball timeout xargs nohup setsid"
 )
 _ABOUT_ITSELF = (
     ["--version"],

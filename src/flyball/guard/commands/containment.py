@@ -36,14 +36,18 @@ _OTHER_WAYS = word_set(
 _METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS")
 _PLAIN = Lazy(r"(?!.*://)[\w@.,:/=+~%*-]*")
 _LEAVES = Lazy(
-    r"(?:.*[:_-])?(?:deploy|publish|release|upload|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
-    r"|(?:migrate|db):(?:reset|drop|fresh|wipe)",
+    r"(?:.*[.:_-])?(?:deploy|publish|release|upload|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
+    r"|(?:migrate|db):(?:reset|drop|fresh|wipe)|--install-extension|netns",
 )
 _LOCAL_PACKAGE = Lazy(r"\.{1,2}(?:/.*|\[.*)?|[/~].*|file:.*|[\w./*-]+\.(?:whl|tgz|tar\.gz|nupkg|gem)")
 _TAKES_VALUE = word_set(
     "-r -c -e -w -F -C -p --requirement --constraint --editable --group --extra --only-group --path --prefix --cache-dir --omit"
     " --include --workspace --filter --python --upgrade-strategy --only-binary --no-binary --cwd --dir --deployment --jobs -j"
     " --log-level --loglevel --only --with --without --target-dir --root --features --profile -o --package"
+)
+_MANIFEST = Lazy(
+    r"(?:^|/)(?:[\w.-]*requirements[\w.-]*\.(?:txt|in)|package(?:-lock)?\.json|pyproject\.toml|setup\.(?:py|cfg)|Pipfile|Cargo\.toml|go\.mod"
+    r"|Gemfile|composer\.json|environment\.ya?ml|constraints\.txt)$"
 )
 _FILES = word_set("-r -c -e --requirement --constraint --editable --path --root")
 
@@ -92,8 +96,8 @@ def is_installed(name: str) -> bool:
     return name in _installed()
 
 
-def stays_here(profile: Profile, args: list[Arg], given: Arguments) -> bool:
-    """Does this call need no approval in a sandbox, although it would without one?"""
+def stays_here(profile: Profile, args: list[Arg], given: Arguments, writes: Iterable[str] = ()) -> bool:
+    """Does this call need no approval in a sandbox, although it would without one? `writes`: files that the line writes."""
     words = [arg.text for arg in args]
     if profile.verdict != "ask":
         return False
@@ -101,8 +105,9 @@ def stays_here(profile: Profile, args: list[Arg], given: Arguments) -> bool:
         return _stops_own(profile.name, args)
     if profile.name in _CLIENTS:
         return _calls_itself(profile.name, given)
-    if profile.name in _listed_calls("installs"):
-        return undeclared(args) is None
+    for called, packages in ((profile.name, args), (" ".join([profile.name, *words[:1]]), args[1:])):
+        if called in _listed_calls("installs"):
+            return undeclared(packages) is None and not any(map(_MANIFEST.search, writes))
     if not _is_listed(profile.name, words):
         return False
     word = leaving_word(args)
@@ -155,7 +160,12 @@ def _is_listed(name: str, words: list[str]) -> bool:
     listed = _listed_calls("reads") | _listed_calls("local")
     if name in listed or name in _programs():
         return True
-    return bool(words) and f"{name} {words[0]}" in listed
+    return any(" ".join([name, *words[:count]]) in listed for count in (1, 2))
+
+
+def has_own_commands(name: str) -> bool:
+    """A tool whose unknown subcommands are plugins or scripts of the project."""
+    return name in _tables()["extended"].split()
 
 
 def away(name: str, args: Iterable[Arg]) -> str | None:
@@ -185,7 +195,7 @@ def undeclared(args: Iterable[Arg]) -> str | None:
     before = ""
     for arg in args:
         text = arg.text
-        if HOLE in text or other_machine(text) or "git+" in text:
+        if HOLE in text or arg.pipe or other_machine(text) or "git+" in text:
             return text.replace(HOLE, "?")
         if before in _FILES and not _is_file(text):
             return text
@@ -196,4 +206,5 @@ def undeclared(args: Iterable[Arg]) -> str | None:
 
 
 def _is_file(text: str) -> bool:
-    return re.fullmatch(r"[\w./~\[\],+-]+", text) is not None
+    """A file of the checkout: others may have been written to name a package."""
+    return re.fullmatch(r"(?![/~-]|\.\./)[\w./~\[\],+-]+", text) is not None

@@ -20,10 +20,10 @@ from flyball.guard.commands.syntax_tree import (
 )
 
 BYTES_MOST = 2 << 30
-_TRUE = frozenset({"true", ":", "/bin/true"})
+_TRUE = frozenset({"true", ":", "/bin/true", "false"})  # `until false` is the same loop
 _SOURCES = re.compile(r"/dev/(?:zero|u?random|full)")
 _SECRET = re.compile(r"key|token|secret|passw|cred|aws|anthropic|openai|github", re.IGNORECASE)
-_LIMITS = frozenset({"head", "dd", "timeout"})
+_LIMITS = frozenset({"head"})
 _FACTORS = {"": 1, "c": 1, "b": 512, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60, "z": 70, "y": 80}
 
 
@@ -37,8 +37,10 @@ def never_ends(block: Block) -> bool:
 
 
 def ends_jobs(script: Script) -> bool:
-    """Does the line wait for its background jobs, or stop them?"""
-    return bool(_names(script) & {"wait", "kill", "fg"})
+    """Does the line wait for its background jobs, or stop them? `kill -0` only looks; `nohup` means to outlive it."""
+    commands = [[_text(word) for word in simple.words] for simple in _simples(script)]
+    ends = any(words[:1] in (["wait"], ["kill"], ["fg"]) and "-0" not in words for words in commands)
+    return ends and not _names(script) & {"nohup", "setsid", "disown"}
 
 
 def fills_disk(pipe: Pipe) -> bool:
@@ -49,9 +51,9 @@ def fills_disk(pipe: Pipe) -> bool:
     reads = [
         _text(r.target) for s in pipe.stages if isinstance(s, Simple) for r in s.redirects if r.op == "<"
     ]
-    endless = any(words[:1] == ["yes"] for words in stages) or any(
-        _SOURCES.fullmatch(word.removeprefix("if=")) for words in (*stages, reads) for word in words
-    )
+    endless = any(
+        "yes" in words[:1] or (words[:1] == ["timeout"] and "yes" in words) for words in stages
+    ) or any(_SOURCES.fullmatch(word.removeprefix("if=")) for words in (*stages, reads) for word in words)
     limited = any(words and (words[0] in _LIMITS or _counts(words)) for words in stages)
     return endless and not limited and (len(pipe.stages) == 1 or _is_kept(pipe.stages[-1]))
 
@@ -65,15 +67,16 @@ def seeks_secret_variables(pipe: Pipe) -> bool:
 
 def _counts(words: list[str]) -> bool:
     """Does it read only so much? (`od -N 4`, `xxd -l 16`, `sed 5q`)"""
-    return words[0] in {"od", "xxd", "sed", "cut", "read"} and any(
-        re.match(r"-[Nln]|\d*q", word) for word in words[1:]
-    )
+    counts = words[0] in {"od", "xxd", "sed", "dd", "read"}
+    return counts and any(re.match(r"-[Nln]|\d*q|count=", word) for word in words[1:])
 
 
 def _is_kept(stage: Stage) -> bool:
     if not isinstance(stage, Simple):
         return False
     targets = [_text(redirect.target) for redirect in stage.redirects if ">" in redirect.op]
+    if stage.words and _text(stage.words[0]) in {"xargs", "parallel"}:
+        return True
     kept = any(target != "/dev/null" and not target.isdecimal() for target in targets)
     return kept or (bool(stage.words) and _text(stage.words[0]) == "tee")
 

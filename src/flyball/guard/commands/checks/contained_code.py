@@ -21,17 +21,17 @@ _USES_NETWORK = Lazy(
     r"\bsocket\s*\(|create_connection|getaddrinfo|gethostby|urlopen|urlretrieve|requests\.(?:get|post|put|patch|delete|head|request|[sS]ession)"
     r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|paramiko|xmlrpc|websocket|\bfetch\s*\(|XMLHttpRequest"
     r"|\bnet\.(?:connect|createConnection|Socket)|\bhttps?\.(?:get|request)|\bdgram\b|\bdns\b.{0,20}(?:resolve|lookup)|\btls\.connect|axios"
-    r"|IO::Socket|LWP::|Net::\w+|HTTP::Tiny|open-uri|URI\.open|\bTCPSocket|\bUDPSocket|fsockopen|stream_socket_client|curl_init|curl_exec"
+    r"|require\s*\(?\s*['\"](?:socket|net|http)|:httpc\b|IO::Socket|LWP::|Net::\w+|HTTP::Tiny|open-uri|URI\.open|\bTCPSocket|\bUDPSocket|fsockopen|stream_socket_client|curl_init|curl_exec"
     r"|Deno\.connect|Bun\.connect|SMTP|\bUDP\b",
 )
 _STARTS_PROGRAMS = Lazy(
     r"\bos\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*\("
-    r"|Open3|IO\.popen|Kernel\.(?:exec|system|spawn)|\bqx\b|%x[\W]|shell_exec|passthru|proc_open|Deno\.(?:run|Command)|Bun\.(?:spawn|\$)"
+    r"|System\.cmd|:os\.cmd|Port\.open|os\.execute|\.execute\s*\(\s*\)|getRuntime|ProcessBuilder|\brun\s*\(\s*`|Open3|IO\.popen|Kernel\.(?:exec|system|spawn)|\bqx\b|%x[\W]|shell_exec|passthru|proc_open|Deno\.(?:run|Command)|Bun\.(?:spawn|\$)"
     r"|\bsystem\s*\(?\s*[\"']|(?<![\w.])exec\s*\(?\s*[\"']|pexpect|\bsh\.\w+\(|plumbum",
 )
 _HIDES = Lazy(
     r"\beval\s*\(|\bexec\s*\(|\bcompile\s*\(|__import__|getattr\s*\(\s*(?:os|sys|builtins|__builtins__)|\bctypes\b|b64decode|a85decode|unhexlify|fromhex|marshal"
-    r"|pickle\.loads|codecs\.decode|zlib\.decompress|atob\s*\(|Buffer\.from\s*\([^)]*(?:base64|hex)|vm\.run|new\s+Function\s*\(|instance_eval|class_eval"
+    r"|\beval\s+(?:pack|unpack|\$|decode)|pickle\.loads|codecs\.decode|zlib\.decompress|atob\s*\(|Buffer\.from\s*\([^)]*(?:base64|hex)|vm\.run|new\s+Function\s*\(|instance_eval|class_eval"
     r"|unpack\s*\(?\s*['\"][mHhu]|base64_decode|chr\s*\(\s*\d+\s*\)\s*[.+]|String\.fromCharCode|\bgetattr\s*\([^)]*\+",
 )
 _WITHOUT_BOUND = Lazy(
@@ -67,6 +67,17 @@ def judge(call: Call, text: str) -> None:
         call.deny("unbounded", "The code runs or grows without a limit.")
     if _STARTS_PROGRAMS.search(text) or (call.name in {"perl", "ruby", "php"} and "`" in text):
         _programs(call, text)
+
+
+def hidden_in(text: str) -> str:
+    """What code among the arguments of some program does that a guard must not overlook, or ''."""
+    if not re.search(r"[(\s]", text):
+        return ""
+    if _HIDES.search(text):
+        return "hides what it runs"
+    if _USES_NETWORK.search(text) and not re.search(r"localhost|127\.0\.0\.1|::1", text):
+        return "uses the network"
+    return "starts other programs" if _STARTS_PROGRAMS.search(text) else ""
 
 
 def _programs(call: Call, text: str) -> None:

@@ -70,6 +70,9 @@ def commit(call: Call) -> None:
 
 def checkout(call: Call) -> None:
     """Switching to a branch is safe; with a path, changes to that file are lost."""
+    for arg in call.operands[call.given.after_dashes :] if call.given.after_dashes >= 0 else ():
+        if call.judge.policy.contained:
+            call.path("write", arg)  # the loss is contained; what protects the run is not to be put back
     creates = call.given.has("-b", "--orphan", "--track", "-t", "--detach", "-d")
     dashed = call.given.after_dashes >= 0
     if creates and not dashed:
@@ -81,6 +84,8 @@ def checkout(call: Call) -> None:
 
 def restore(call: Call) -> None:
     staged = call.given.has("-S", "--staged") and not call.given.has("-W", "--worktree")
+    for arg in call.operands if call.judge.policy.contained and not staged else ():
+        call.path("write", arg)
     if not staged:
         call.ask("work-loss", "Discards uncommitted changes.")
 

@@ -53,7 +53,9 @@ def inline(call: Call, code: Arg) -> None:
 
 
 def _quoted_path(call: Call, text: str, use: str) -> None:
-    if re.fullmatch(r"[~.\w/*-]*[/.~][~.\w/*-]*", text):
+    if text.rstrip("/") == call.judge.policy.home:
+        call.path("look", Arg(text))
+    elif re.fullmatch(r"[~.\w/*-]*[/.~][~.\w/*-]*", text):
         call.path(use, Arg(text))
 
 
@@ -131,7 +133,7 @@ def _option(call: Call, option: str, args: list[Arg]) -> None:
         folder = Arg(option[2:]) if option[2:] else args.pop(0) if args else Arg(".")
         argument_kinds.judge_argument(call.judge, "config", folder, call.context)
     elif call.judge.policy.contained and re.fullmatch(
-        r"-[rMm](?!.*(?:socket|net|http|lwp|cpan|uri|ftp|smtp|^-run))[\w:/=,.-]*|-[dSt]",
+        r"-[rMm](?!.*(?:socket|net|http|lwp|cpan|uri|ftp|smtp))(?!un\b)[\w:/=,.-]*|-[dSt]",
         option,
         re.IGNORECASE,
     ):

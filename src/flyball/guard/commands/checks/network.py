@@ -50,6 +50,9 @@ def _carried(call: Call, name: str, kind: str, value: Arg) -> None:
     rule = "local-upload" if _stays_here(call) else "exfiltration"
     if kind == "upload" or (kind == "data" and re.match(shape, value.text)):
         call.deny(rule, "Uploads a file.")
+        call.path(
+            "read", Arg(re.sub(rf"^{shape}" if kind == "data" else "^", "", value.text).partition(";")[0])
+        )
     elif HOLE in value.text or value.from_output:
         call.deny(rule, "Sends data that is unknown until the command runs.")
 

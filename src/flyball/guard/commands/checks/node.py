@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
 
 RISKY = Lazy(
-    r".*(?:deploy|publish|release|upload|destroy|prod(?:uction)?$|postinstall|eject|push|nuke|wipe|drop).*",
+    r".*(?:deploy|publish|release|upload|destroy|prod(?:uction)?$|postinstall|eject|push|nuke|wipe|drop|db:reset).*",
     re.IGNORECASE,
 )
 _MOVES = Lazy(
@@ -48,7 +48,7 @@ def node(call: Call) -> None:
         elif not _HARMLESS.fullmatch(option):
             call.ask("unknown-flag", f"Unknown option 'node {option}'.")
     if call.name == "tsx" and args and args[0].text == "watch":
-        call.ask("background", "Keeps running until it is stopped.")
+        call.ask("serves", "Keeps running until it is stopped.")
     elif args and args[0].text != "-":
         run_script(call, args[0], args[1:])
     elif not any(arg.text.startswith("--test") for arg in call.operands):
@@ -178,7 +178,7 @@ def bundler(call: Call) -> None:
         call.name in {"vite", "next"} and not word
     )
     if serves:
-        call.ask("background", "Starts a server.")
+        call.ask("serves", "Starts a server.")
     wanted = [*call.operands, *call.given.values("-t", "--target", "--targets")]
     if any(RISKY.fullmatch(arg.text) for arg in wanted):
         call.ask("publish", f"The task for '{call.name}' looks like it publishes or deploys.")

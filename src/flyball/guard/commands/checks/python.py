@@ -36,7 +36,7 @@ _own_setting = Lazy(r"\w+=[\w ./,:%()*-]*")  # in a sandbox: settings and plugin
 _own_plugin = Lazy(r"(?:no:)?[\w.-]+")
 _READERS = word_set("json.tool py_compile compileall tabnanny ast dis tokenize pyclbr inspect")
 _CONNECTS = word_set(
-    "easy_install webbrowser telnetlib ftplib smtplib poplib imaplib nntplib smtpd httpx httpie requests wget youtube_dl yt_dlp gdown"
+    "http.client urllib.request xmlrpc.server easy_install webbrowser telnetlib ftplib smtplib poplib imaplib nntplib smtpd httpx httpie requests wget youtube_dl yt_dlp gdown"
     " awscli gsutil huggingface_hub antigravity turtledemo idlelib xmlrpc.client asyncssh paramiko scapy pexpect pty"
 )
 _INFO = word_set("this platform sysconfig site calendar locale")
