@@ -60,10 +60,41 @@ def test_a_role_is_told_how_to_report(yard: Yard, machine: str, role: str, words
     assert all(word in told[role][0] for word in words)
 
 
-def test_the_repository_adds_to_the_prompt_of_a_role(yard: Yard) -> None:
+def test_the_repository_replaces_the_words_for_a_role(yard: Yard) -> None:
     folder = yard.repo / ".flyball/prompts"
     folder.mkdir(parents=True)
     (folder / "coder.md").write_text("Use type hints.\n")
-    told = prompts(yard, "--set", "limits.fix=0", turns={"coder": "true"})
-    assert "# Instructions of this repository\n\nUse type hints.\n" in told["coder"][0]
-    assert "type hints" not in told["planner"][0]
+    (folder / "planner.md").write_text("{shipped}\n\nPlan in French.\n")
+    told = prompts(yard, "--set", "limits.fix=0", turns={"planner": "echo Le plan.", "coder": "true"})
+    coder, planner = told["coder"][0], told["planner"][0]
+    assert "Use type hints." in coder and "smallest change" not in coder
+    assert "numbered steps" in planner and "Plan in French." in planner
+    assert "do not delete or weaken tests" in coder and "# Checks" in coder
+
+
+def test_who_judges_sees_the_change_and_the_proof(yard: Yard) -> None:
+    (yard.folder / "good.py").write_text(GOOD)
+    told = prompts(
+        yard,
+        turns={
+            "planner": "echo plan",
+            "coder": f"cp {yard.folder}/good.py calc.py",
+            "critic": "echo accepted.",
+        },
+    )
+    critic = told["critic"][0]
+    assert "```diff\n" in critic and "+++ b/calc.py" in critic
+    assert "All checks passed on exactly this change." in critic
+    assert "# The change" not in told["coder"][0]
+
+
+def test_a_question_at_the_end_of_a_turn_without_a_change_waits_for_a_person(yard: Yard) -> None:
+    ran = yard.run("command:echo Which database should I use?", "--set", "guard.sandbox=none")
+    assert ran.code == "wait.question"
+
+
+def test_show_prints_what_a_turn_was_told(yard: Yard) -> None:
+    prompts(yard, "--set", "limits.fix=0", turns={"planner": "echo plan", "coder": "true"})
+    shown = yard.flyball("show", "@last", "--prompt", "1")
+    assert "# Task\n\nMake add() add\n" in shown.stdout and "(planner)" in shown.stdout
+    assert yard.flyball("show", "@last", "--prompt", "99").returncode == 2

@@ -285,3 +285,16 @@ def test_all_changed_files_are_kept_over_all_iterations() -> None:
     plays = {"write": [changes("w1"), changes("w2")], "fix": changes("f1"), "verify": [FAIL, PASS]}
     played = play(Script(**plays, test=[failing(), passing]))
     assert summary(played.run)["changed"] == ["w1", "a.py", "f1", "w2"]
+
+
+@pytest.mark.parametrize(
+    ("data", "plan"),
+    [
+        ({}, "Do it."),
+        ({"steps": [{"title": "a", "paths": ["x.py"], "criteria": ["it adds"]}]}, "Do it.\n\n1. a (x.py)\n   - it adds"),
+        ({"steps": [{"title": "a", "paths": 7, "criteria": "one"}]}, "Do it.\n\n1. a\n   - one"),
+    ],
+)  # fmt: skip
+def test_the_plan_is_the_planners_words_and_steps(data: dict[str, Any], plan: str) -> None:
+    played = check(Case(WAY, "completed", {"plan": says(message="Do it.", data=data)}))
+    assert played.run.talk.plan == plan

@@ -9,7 +9,18 @@ import pytest
 
 from flyball.agents.limit_text import read_limit
 from flyball.agents.reset_times import reset_at
-from flyball.reading import calls, fingerprint, indicators, prose, signals, stream, terminal, test_summaries
+from flyball.reading import (
+    calls,
+    environment,
+    fingerprint,
+    indicators,
+    prose,
+    questions,
+    signals,
+    stream,
+    terminal,
+    test_summaries,
+)
 
 RUNTIME = signals.Runtime()
 READERS: dict[str, Callable[[str], object]] = {
@@ -22,6 +33,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "review": lambda text: signals.read_output(text, dialect="review", role="reviewer", runtime=RUNTIME),
     "read_verdict": lambda text: signals.read_verdict(text, ("x", "a")),
     "read_outcome": lambda text: signals.read_outcome(text, ("x", "a")),
+    "final_question": questions.final_question,
+    "lack": lambda text: environment.lack(text, 1),
+    "missing_names": environment.missing_names,
+    "wants_network": environment.wants_network,
     "red_ci": signals.red_ci,
     "named": lambda text: indicators.named([text]),
     "prose": prose.read,

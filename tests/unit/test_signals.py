@@ -2,6 +2,7 @@
 
 import pytest
 
+from flyball.reading.questions import final_question
 from flyball.reading.signals import Reading, Runtime, read_outcome, read_output, read_verdict, red_ci
 
 PROVED = Runtime(tests_ran=True, tests_failed=0)
@@ -557,3 +558,24 @@ def test_a_known_red_ci_keeps_it_going(line: str) -> None:
 def test_a_ci_that_is_not_red_now_stops_nobody(line: str) -> None:
     assert loop(f"Task complete. All done.\n\n{line}\n\nEXIT_SIGNAL: true").reading == "complete"
     assert not red_ci(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("I looked around.\n\nWhich database should I use?", "Which database should I use?"),
+        (
+            "There are two tables.\nWhich one holds the prices?",
+            "There are two tables.\nWhich one holds the prices?",
+        ),
+        ("**Should the flag be on by default?**", "**Should the flag be on by default?**"),
+        ("Is it done? Yes.", ""),
+        ("All done. Would you like me to add tests?", ""),
+        ("Shall I proceed?", ""),
+        ("The docs ask:\n> Which database?", ""),
+        ("```\nWhich database?\n```", ""),
+        ("", ""),
+    ],
+)
+def test_a_question_that_ends_a_message(text: str, question: str) -> None:
+    assert final_question(text) == question

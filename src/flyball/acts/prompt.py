@@ -1,35 +1,23 @@
-"""The prompt of an agent turn: the role and the task, what happened before, what is checked, and how to report."""
+"""The prompt of an agent turn: the role and the task, what is known, what is checked, and how to report and to ask.
+
+What a role is told to do stands in `prompts/ROLE.md`. A repository replaces it with `.flyball/prompts/ROLE.md`; there
+`{shipped}` stands for the text that ships.
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import resources
+
+from flyball.core.ledger import CLOSED
 from flyball.core.run import Run
 from flyball.core.turns import claimable
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
+from flyball.reading.test_summaries import failing_names
 
-SIGNALLING_ROLES = ("worker", "author", "reviewer")  # they report by other means than an OUTCOME line
-
-WRITE = (
-    "Change the files in this checkout so that the task is done. Do not commit; Flyball records your changes."
-)
-JUDGE = "`git status` and `git diff` show the change."
-DUTIES = {
-    "planner": "Read the code and plan the change: which files, what to do in each, and how to check it. "
-    "End with the plan, in a few steps; another agent will carry it out.",
-    "coder": WRITE,
-    "developer": WRITE,
-    "critic": f"Decide whether the change does what the task asks and can be merged. {JUDGE}",
-    "quality": f"Decide whether the change is good enough to merge: correct, readable, tested. {JUDGE}",
-    "validator": "Work out a technical approach for the task and decide whether it is sound.",
-    "worker": f"{WRITE} Work on until it is really done; you will get further turns if it is not.",
-    "author": f"{WRITE} When it is done, end your message with {{done}} alone on the last line. If the task cannot "
-    "be done, end with FAIL alone on the last line and say why above it.",
-    "reviewer": f"Review the work. {JUDGE} If it can be merged, end your message with PASS alone on the last line. "
-    "If it should be given up, end with FAIL alone on the last line. Otherwise list what must change, "
-    "with file and line.",
-    "cto": "This task has failed repeatedly. Find out why, and choose one recovery: retry the failed state with "
-    "guidance, roll back to an earlier state, skip to the next state, or escalate to a person.",
-}
+DIFF_MOST = 40_000  # characters; a prompt may have to fit into an argument of a command
+NAMES_MOST = 30
 LIMITS = (
     "Every change is checked before the run continues. Unless the task asks for it, do not delete or weaken tests, "
     "do not change CI or test configuration, do not add secrets, and leave .flyball/ alone."
@@ -55,40 +43,89 @@ under Reason: the run then stops until it is answered.
 EXIT_SIGNAL: true | false
 
 **Reason**: why you go on or stop"""
+PAIR = {
+    "author": "When it is done, end your message with {done} alone on the last line. If the task cannot be done, end "
+    "with FAIL alone on the last line and say why above it.",
+    "reviewer": "If it can be merged, end your message with PASS alone on the last line. If it should be given up, end "
+    "with FAIL alone on the last line. Otherwise list what must change, with file and line.",
+}
+ASK = (
+    "If only a person can decide how to go on, ask: change nothing in this turn and end your message with that one "
+    "question. The run then waits for the answer, and you get it in your next turn. Do not ask for permission to begin."
+)
 
 
-def prompt(run: Run, act: e.Act, instructions: str = "") -> str:
-    """`instructions` are the repository's own for this role (.flyball/prompts/ROLE.md)."""
+def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "") -> str:
+    """`instructions` are the repository's own for this role; `diff` is the change so far, for those who judge it."""
     role = act.do.partition(":")[2]
     parts = {
         "Task": run.began.task,
-        "Your role": f"You are the {role} in an unattended run: nobody is there to answer while you work. {_duty(run, role)}",
-        "Instructions of this repository": instructions.strip(),
+        "Your role": _role(role, instructions),
         "The plan": run.talk.plan if role != "planner" else "",
         "What happened before": "\n\n".join(act.told),
         "Failing now": _failing(run, act),
+        "Open findings": _findings(run) if role not in JUDGING_ROLES else "",
+        "The change": _change(diff) if role in JUDGING_ROLES else "",
+        "The proof": _proof(run) if role in JUDGING_ROLES else "",
         "Checks": _checks(run),
         "How to report": _report(run, act, role),
     }
     return "\n\n".join(f"# {title}\n\n{text}" for title, text in parts.items() if text) + "\n"
 
 
-def _duty(run: Run, role: str) -> str:
-    duty = DUTIES.get(role, WRITE).format(done=run.settings.done_word)
-    return f"{duty}\n\n{READ_ONLY if role in READ_ONLY_ROLES else LIMITS}"
+@cache
+def shipped(role: str) -> str:
+    """What ships for a role; a role without a text of its own writes code."""
+    folder = resources.files("flyball.acts").joinpath("prompts")
+    file = folder.joinpath(f"{role}.md")
+    return (file if file.is_file() else folder.joinpath("coder.md")).read_text("utf-8").strip()
+
+
+def _role(role: str, instructions: str) -> str:
+    duty = instructions.strip().replace("{shipped}", shipped(role)) or shipped(role)
+    alone = f"You are the {role} in an unattended run: nobody is there to answer while you work."
+    return f"{alone}\n\n{duty}\n\n{READ_ONLY if role in READ_ONLY_ROLES else LIMITS}"
 
 
 def _failing(run: Run, act: e.Act) -> str:
-    """The output of the failing proof of this very tree, unless it has just been given."""
+    """The failing tests of this very tree, with their output unless it has just been given."""
     proof = run.evidence.proof
-    if (
-        proof is None
-        or proof.passed
-        or proof.tree != run.tree
-        or any(proof.summary in text for text in act.told)
-    ):
+    if proof is None or proof.passed or proof.tree != run.tree:
         return ""
-    return proof.summary
+    names = failing_names(proof.summary)[:NAMES_MOST]
+    listed = "\n".join(f"- {name}" for name in names)
+    given = any(proof.summary in text for text in act.told)
+    return listed if given else "\n\n".join(part for part in (listed, proof.summary) if part)
+
+
+def _findings(run: Run) -> str:
+    left = [f for f in run.findings if f.status not in CLOSED]
+    return "\n".join(f"- {f.id} ({f.severity}) {f.file}:{f.line} {f.text}".strip() for f in left)
+
+
+def _change(diff: str) -> str:
+    """The change itself, as far as it fits."""
+    if not diff.strip():
+        return "No file has been changed."
+    rest = "" if len(diff) <= DIFF_MOST else "\n… The rest is left out; `git diff` shows it."
+    return f"`git status` and `git diff` show it too.\n\n```diff\n{diff[:DIFF_MOST].rstrip()}\n```{rest}"
+
+
+def _proof(run: Run) -> str:
+    """How the proof of this very tree ended."""
+    proof = run.evidence.proof
+    if proof is None or proof.tree != run.tree:
+        return (
+            "It has not run on this change yet; Flyball runs it before the run may end."
+            if run.settings.proof
+            else ""
+        )
+    before = f" Before the run, {run.evidence.baseline} failed." if run.evidence.baseline else ""
+    return (
+        f"All checks passed on exactly this change.{before}"
+        if proof.passed
+        else f"It failed:\n\n{proof.summary}"
+    )
 
 
 def _checks(run: Run) -> str:
@@ -101,8 +138,11 @@ def _checks(run: Run) -> str:
 def _report(run: Run, act: e.Act, role: str) -> str:
     if role == "worker":
         return LOOP_STATUS.format(turn=act.turn, state=run.state)
+    if role in PAIR:
+        told = PAIR[role].format(done=run.settings.done_word)
+        return f"{told}\n\n{ASK}" if role == "author" else told
     names = claimable(run)
-    if role in SIGNALLING_ROLES or (len(names) < 2 and role not in JUDGING_ROLES):
-        return ""
+    if len(names) < 2 and role not in JUDGING_ROLES:
+        return ASK
     lines = "\n".join(f"    OUTCOME: {name}" for name in names)
-    return f"End your message with one of these lines, alone on its line:\n\n{lines}"
+    return f"End your message with one of these lines, alone on its line:\n\n{lines}\n\n{ASK}"

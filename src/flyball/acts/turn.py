@@ -42,6 +42,7 @@ from flyball.reading import calls as watching
 from flyball.reading import signals
 from flyball.reading.fingerprint import error_fingerprint, message_fingerprint
 from flyball.reading.indicators import named
+from flyball.reading.questions import final_question
 from flyball.reading.terminal import whole_text
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
@@ -49,6 +50,7 @@ from flyball.workspace import Workspace
 TEXT_MOST = 1 << 20
 TEXTS_MOST = 2_000  # files read whole; beyond it their lines are judged, and their number asks by itself
 MESSAGE_MOST = 20_000
+PLAN_LEAST = 600  # characters; a longer message of a planner is a plan, whatever it ends with
 SESSIONS = "sessions.json"  # what each session had used, beside the run's other files
 
 
@@ -102,7 +104,12 @@ def _request(
     role, asked = act.do.partition(":")[2], folder / "prompt"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not asked.exists():
-        asked.write_text(prompt(run, act, run_files.instructions(run, role)), encoding="utf-8")
+        diff = (
+            work.diff(run.checkout.base_tree, act.tree)
+            if role in JUDGING_ROLES and run.checkout.base_tree
+            else ""
+        )
+        asked.write_text(prompt(run, act, run_files.instructions(run, role), diff), encoding="utf-8")
     return TurnRequest(
         prompt=asked.read_text("utf-8"),
         prompt_file=asked,
@@ -233,7 +240,7 @@ def _judged(
         ruling = replace(ruling, kept=work.keep(tree, act.key))
         work.restore(act.tree)
     turn = replace(
-        _turn(run, act, heard, live, ended),
+        _turn(run, act, heard, live, ended, changed=bool(changes)),
         tree=word.tree,
         undone=tuple(plain(c.path) for c in changes) if word.read_only else (),
         commit=_checkpoint(work, act, tree, word.publish, run) if word.checkpoint else "",
@@ -351,7 +358,10 @@ def _checkpoint(work: Workspace, act: e.Act, tree: str, publish: bool, run: Run)
 # ---- reading what it said ------------------------------------------------------------------------------------
 
 
-def _turn(run: Run, act: e.Act, heard: AgentResult, live: Live, ended: process.Exit) -> e.TurnEnded:
+def _turn(
+    run: Run, act: e.Act, heard: AgentResult, live: Live, ended: process.Exit, *, changed: bool
+) -> e.TurnEnded:
+    role = act.do.partition(":")[2]
     failed = [call for call in heard.calls if call.error]
     error = heard.error or (failed[-1].result if failed else "")
     reset_at, now = heard.reset_at, ended.started_at_us + ended.took_us
@@ -362,7 +372,7 @@ def _turn(run: Run, act: e.Act, heard: AgentResult, live: Live, ended: process.E
         message=redact(heard.message)[-MESSAGE_MOST:],
         session=heard.session,
         usage=_counted(heard.usage),
-        claim=_redacted(claim(run, act.do.partition(":")[2], heard)),
+        claim=_redacted(_asking(claim(run, role, heard), role, heard, changed)),
         reset_at=reset_at,
         plan_percent=heard.plan_percent,
         plan_reset_at=heard.plan_reset_at
@@ -421,6 +431,15 @@ def claim(run: Run, role: str, heard: AgentResult) -> e.Claim:
     outcome = read(heard.message, claimable(run)) or ""
     signal = outcome.upper() if outcome in ("pass", "fail") else ""
     return replace(said, outcome="" if signal else outcome, signal=signal)
+
+
+def _asking(said: e.Claim, role: str, heard: AgentResult, changed: bool) -> e.Claim:
+    """A question that ends a turn without a change, and without any claim, is for a person."""
+    claims = said.outcome or said.signal or said.finished or said.data or said.ask or said.findings
+    plans = role == "planner" and len(heard.message) > PLAN_LEAST
+    if changed or claims or plans or heard.verdict != "ok" or role in ("reviewer", "cto"):
+        return said
+    return replace(said, ask=final_question(heard.message))
 
 
 def _loop_claim(said: e.Claim, message: str, extra: tuple[str, ...]) -> e.Claim:

@@ -26,9 +26,11 @@ from flyball.cli.shared import (
     tone_of,
 )
 from flyball.domain.durations import rough
+from flyball.errors import UserError
 from flyball.views.text import columns, cost, day_and_clock, iso, one_line
 
 if TYPE_CHECKING:
+    from flyball.domain.events import Act
     from flyball.journal import Entry, Row
     from flyball.journal.records import Records
     from flyball.views.timeline import Timeline
@@ -135,21 +137,57 @@ def _coloured(line: str, row: Row) -> str:
 # ---- show and why ----------------------------------------------------------------------------------------
 
 
-@click.command(epilog=examples("flyball show 9apx47xk", "flyball show @last --json"))
+@click.command(
+    epilog=examples("flyball show 9apx47xk", "flyball show @last --json", "flyball show @last --prompt 2")
+)
 @RUN
+@click.option(
+    "--prompt", "turn", type=int, default=None, metavar="TURN", help="Print what that turn was told."
+)
 @JSON
-def show(run_name: str, as_json: bool) -> None:
+def show(run_name: str, turn: int | None, as_json: bool) -> None:
     """Show a run: its state, settings, result, proofs and question."""
     from flyball.cli.facts import facts, lines
 
     with open_records() as records:
         run = records.read(records.find(run_name))
-        if as_json:
+        if turn is not None:
+            _print_prompts(records, run.id, turn, as_json)
+        elif as_json:
             print_json(facts(records, run))
         else:
             first, *rest = lines(records, run)
             tone = tone_of(run.status, run.end, run.question is not None)
             click.echo("\n".join((headline(tone, first), *rest)))
+
+
+def _print_prompts(records: Records, run_id: str, turn: int, as_json: bool) -> None:
+    """The prompt of a turn; of each attempt, where it was tried again."""
+    from flyball.domain import events as e
+
+    events = (e.decode(entry.body) for entry in records.journal.read(run_id))
+    acts = [event.act for event in events if isinstance(event, e.ActStarted) and event.act.agent]
+    prompts = [_prompt(records, act) for act in acts if act.turn == turn]
+    if not prompts:
+        last = max((act.turn for act in acts), default=0)
+        raise UserError(
+            f"Run {run_id} has no turn {turn}. Its turns: {f'1 to {last}' if last else 'none yet'}."
+        )
+    if as_json:
+        print_json(prompts)
+        return
+    for facts in prompts:
+        click.echo(headline("run", f"Turn {turn} ({facts['role']}) with {facts['agent']}"))
+        click.echo(f"\n{facts['prompt']}" if facts["prompt"] else "It is no longer there.")
+
+
+def _prompt(records: Records, act: Act) -> dict[str, Any]:
+    from flyball.guard.secrets import redact
+    from flyball.views.text import clean
+
+    file = records.dirs.act(act.key) / "prompt"
+    text = clean(redact(file.read_text("utf-8", "replace"))) if file.is_file() else ""
+    return {"turn": act.turn, "role": act.do.partition(":")[2], "agent": act.agent, "prompt": text}
 
 
 @click.command(epilog=examples("flyball why 9apx47xk", "flyball why @last --json"))

@@ -5,7 +5,7 @@ A limit costs nothing. A tree never seen before is progress, and so are fewer fa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -142,7 +142,7 @@ def _told_by(run: Run, act: e.Act | None, turn: e.TurnEnded, role: str, key: str
             played={**talk.played, key: talk.played.get(key, 0) + 1},
             sessions=sessions,
             message=turn.message or talk.message,
-            plan=turn.message if role == "planner" and turn.message else talk.plan,
+            plan=(_plan(turn) or talk.plan) if role == "planner" else talk.plan,
             notes=(*undelivered, *talk.notes, *turn.notes),
             disputes=disputed(talk.disputes, run.findings, role, turn.claim.findings),
         ),
@@ -150,6 +150,27 @@ def _told_by(run: Run, act: e.Act | None, turn: e.TurnEnded, role: str, key: str
         "progress": replace(progress, error_text=turn.error) if turn.error else progress,
         "spending": spending,
     }
+
+
+def _plan(turn: e.TurnEnded) -> str:
+    """The planner's words, and its steps with their criteria where it gave them as data."""
+    steps = turn.claim.data.get("steps")
+    rows = cast("list[Any]", steps) if isinstance(steps, list) else []
+    lines = [_step(n, cast("dict[str, Any]", row)) for n, row in enumerate(rows, 1) if isinstance(row, dict)]
+    return "\n\n".join(part for part in (turn.message, "\n".join(lines)) if part)
+
+
+def _step(number: int, step: dict[str, Any]) -> str:
+    paths, criteria = _texts(step.get("paths")), _texts(step.get("criteria"))
+    where = f" ({', '.join(paths)})" if paths else ""
+    return "\n".join((f"{number}. {step.get('title', '')}{where}", *(f"   - {one}" for one in criteria)))
+
+
+def _texts(value: Any) -> list[str]:
+    """One text or a list of them; an agent may have put anything there."""
+    if isinstance(value, str):
+        return [value]
+    return [str(one) for one in cast("list[Any]", value)] if isinstance(value, list) else []
 
 
 def _contexts(count: int, verdict: str) -> int:
