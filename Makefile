@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check agents bench simulate reach chaos redteam tamper fuzz selftest storage mutants firsthour docs recording lock clean
+.PHONY: help setup demo test again check agents bench simulate reach chaos redteam tamper fuzz evidence selftest storage mutants firsthour docs recording lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -80,6 +80,9 @@ fuzz: setup      ## judge generated commands and trace the allowed ones (COUNT= 
 	@tools/install-strace
 	@$(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000) --traced $(or $(TRACED),20000) \
 		--seed $(or $(SEED),1) $(if $(SECONDS),--seconds $(SECONDS))
+
+evidence: setup  ## play dishonest and honest agents against the gate (ONLY=calc JOBS=2)
+	@$(BIN)/python tests/evidence/run.py --jobs $(or $(JOBS),2) $(if $(ONLY),--only '$(ONLY)')
 
 selftest: setup  ## run all self-tests on this machine, with a one-page report
 	@$(BIN)/flyball selftest
