@@ -117,7 +117,7 @@ def test_a_tail_is_bounded(tmp_path: Path) -> None:
 def test_the_environment_is_the_given_one_and_a_mark(tmp_path: Path) -> None:
     kept(tmp_path / "act", Spec(argv=("/usr/bin/env",), cwd="/", env={"A": "1"}))
     names = sorted(line.split(b"=")[0] for line in process.read_out(tmp_path / "act").splitlines())
-    assert names == [b"A", b"FLYBALL_ACT"]
+    assert names == [b"A", b"INVOCATION_ID"]
 
 
 def test_the_process_leads_its_own_session_and_hears_its_signals(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ else:
 
 LINE_MOST = 16 << 20  # a driver's line longer than this is no line
 REPORT_EVERY_S = 0.1
+MARK = "INVOCATION_ID"  # in the environment of every process of an act; says nothing of Flyball or the run
 GRACE_MOST_S = 5.0
 KILL_STEP_S = 0.005
 GIVE_UP_S = 10.0  # what SIGKILL has not ended by then hangs in the kernel
@@ -161,7 +162,7 @@ class Keeper:
             name = self.spec["cwd"]
             os.chdir(name)
             name = self.spec["argv"][0]
-            os.execvpe(name, self.spec["argv"], {**self.spec["env"], "FLYBALL_ACT": self.mark})
+            os.execvpe(name, self.spec["argv"], {**self.spec["env"], MARK: self.mark})
         except BaseException as fault:
             why = getattr(fault, "strerror", None) or str(fault)
             os.write(say, f"'{name}' cannot be used: {why}".encode(errors="replace"))

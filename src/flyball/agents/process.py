@@ -305,7 +305,7 @@ def clear(directory: Path) -> int:
         return 0
     killed: set[int] = set()
     for _ in range(CLEAR_ROUNDS):
-        if not (found := _marked(b"FLYBALL_ACT=" + mark)):
+        if not (found := _marked(b"INVOCATION_ID=" + mark)):
             break
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):

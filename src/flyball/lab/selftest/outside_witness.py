@@ -89,6 +89,6 @@ def _keys(acts: Path, runs: set[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for folder in acts.iterdir() if acts.is_dir() else ():
         if folder.name.rpartition("-")[0] in runs:
-            for claim in (*folder.glob("claim"), *folder.glob("*/claim")):
+            for claim in folder.rglob("claim"):
                 found[claim.read_text().strip()] = folder.name
     return found

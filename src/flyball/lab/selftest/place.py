@@ -57,7 +57,8 @@ class Place:
         script = self.folder / f"script-{number}.json"
         script.write_text(json.dumps(_filled({"roles": plot.roles}, str(self.witness))), "utf-8")
         proof = json.dumps([PROOF.replace("{w}", str(self.witness))])
-        sets = (f"proof.commands={proof}", "guard.sandbox=none", *plot.sets)
+        once = ("proof.repeat=1", "proof.bite=never")  # a process for each proof
+        sets = (f"proof.commands={proof}", "guard.sandbox=none", *once, *plot.sets)
         given = [word for text in sets for word in ("--set", text)]
         return ["run", plot.name, "--machine", plot.machine, "--agent", f"script:{script}", "--json", *given]
 

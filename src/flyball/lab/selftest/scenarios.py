@@ -14,8 +14,8 @@ WORSE = {"calc.py": "def add(a, b):\n    return a * b\n"}
 GOOD = {"calc.py": "def add(a, b):\n    return a + b\n"}
 WORST = {"calc.py": "def add(a, b):\n    return 0\n"}
 CI = {".github/workflows/test.yml": "on: push\n"}
-PROOF = "echo proof $FLYBALL_RUN - $FLYBALL_ACT >> {w}; grep -q 'a + b' calc.py"
-LINE = "echo {name} $FLYBALL_RUN $FLYBALL_TURN $FLYBALL_ACT >> {{w}}"
+PROOF = "run=${HOME%/homes/*}; echo proof ${run##*/} - $INVOCATION_ID >> {w}; grep -q 'a + b' calc.py"
+LINE = "echo {name} $FLYBALL_RUN $FLYBALL_TURN $INVOCATION_ID >> {{w}}"
 DONE = {"indicators": ["task complete", "all done"]}
 
 

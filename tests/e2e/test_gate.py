@@ -1,0 +1,147 @@
+"""What the gate asks of a proof besides exit 0, with real runs (EVID-1 to EVID-5, EVID-7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.yard import ACCEPT, BUG, GOOD, TEST, Ran, Yard
+
+UNITTEST = "python3 -m unittest -q"
+CASE = "test_calc.AddTest.test_add"
+MORE = TEST + "\n    def test_more(self):\n        self.assertEqual(add(2, 2), 4)\n"
+WEAKER = TEST.replace("add(1, 2), 3)", "add(1, 2), -1)")
+TWO_BUGS = BUG + "\n\ndef double(n):\n    return n\n"
+ONE_LEFT = GOOD + "\n\ndef double(n):\n    return n\n"
+TWO_TESTS = TEST.replace("import add", "import add, double") + (
+    "\n    def test_double(self):\n        self.assertEqual(double(2), 4)\n"
+    "\n    def test_zero(self):\n        self.assertEqual(add(0, 0), 0)\n"
+)
+ROOM = """import os
+import unittest
+from pathlib import Path
+
+from calc import add
+
+
+class AddTest(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(1, 2), 3)
+
+    def test_the_room_is_new(self):
+        own = [name for name in os.environ if name.startswith("FLYBALL")]
+        self.assertEqual(own, [])
+        for folder in (Path.home(), Path(os.environ["TMPDIR"]), Path("made")):
+            mark = folder / "left-behind"
+            self.assertFalse(mark.exists(), mark)
+            mark.write_text("for the next proof")
+"""
+FLAKY = """import unittest
+from pathlib import Path
+
+from calc import add
+
+
+class AddTest(unittest.TestCase):
+    def test_add(self):
+        counter = Path({counter!r})
+        count = int(counter.read_text()) + 1 if counter.exists() else 1
+        counter.write_text(str(count))
+        self.assertEqual(add(1, 2), 3)
+        self.assertNotEqual(count, 4)
+"""
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    made = Yard(tmp_path)
+    yield made
+    made.close()
+
+
+def wrote(yard: Yard, files: dict[str, str], *more: str, proof: str = UNITTEST) -> Ran:
+    """A run whose coder writes these files, and whose critic accepts everything."""
+    agent = yard.script(coder=[{"write": files, "say": "Done.\nOUTCOME: done"}], critic=ACCEPT)
+    return yard.run(agent, "--set", "limits.fix=1", *more, proof=proof)
+
+
+def evidence(yard: Yard, run: str) -> dict[str, Any]:
+    return json.loads(yard.flyball("verify", run, "--json").stdout)["says"]["evidence"]
+
+
+def test_tests_are_known_by_name_and_the_certificate_says_which_need_the_change(yard: Yard) -> None:
+    yard.make({"test_calc.py": TEST})
+    ran = wrote(yard, {"calc.py": GOOD, "test_calc.py": MORE})
+    assert (ran.exit, ran.code) == (0, "completed")
+    told = evidence(yard, ran.run)
+    assert (told["judged"], told["runners"], told["passed"]) == ("tests", ["unittest"], 2)
+    assert told["fail_to_pass"] == [CASE, "test_calc.AddTest.test_more"]
+    assert (told["new_count"], told["bite"], "doubts" in told) == (1, "noticed", False)
+    assert CASE in yard.flyball("verify", ran.run).stdout
+    assert CASE in yard.flyball("why", ran.run).stdout
+
+
+def test_a_test_whose_earlier_version_fails_is_asked_about_by_name(yard: Yard) -> None:
+    yard.make({"test_calc.py": TEST})
+    ran = wrote(yard, {"test_calc.py": WEAKER}, "--set", "guard.sandbox=none")
+    assert (ran.exit, ran.code) == (3, "wait.approval")
+    assert ran.stop_reason["rule"] == "evidence"
+    question = ran.question_text if "question_text" in ran.facts else ran.facts["question"]["text"]
+    assert CASE in question and "-1" in question, "both versions are shown"
+    assert yard.flyball("answer", ran.question, "approve").returncode == 0
+    done = yard.resume()
+    assert (done.exit, done.code) == (0, "completed")
+    told = evidence(yard, ran.run)
+    assert told["doubts"] and told["accepted_by"]
+
+
+def test_a_rejected_doubt_goes_back_to_the_agent(yard: Yard) -> None:
+    yard.make({"test_calc.py": TEST})
+    turns = [{"write": {"test_calc.py": WEAKER}}, {"write": {"test_calc.py": TEST, "calc.py": GOOD}}]
+    agent = yard.script(coder=[{**turn, "say": "Done.\nOUTCOME: done"} for turn in turns], critic=ACCEPT)
+    ran = yard.run(agent, proof=UNITTEST)
+    assert ran.code == "wait.approval"
+    assert yard.flyball("answer", ran.question, "reject").returncode == 0
+    assert yard.resume().code == "completed"
+    assert yard.git("show", f"flyball/{ran.run}:test_calc.py") == TEST.strip()
+
+
+def test_a_proof_that_does_not_notice_a_broken_change_proves_nothing(yard: Yard) -> None:
+    ran = wrote(yard, {"calc.py": GOOD}, proof='python3 -c "import calc"')
+    assert (ran.exit, ran.code, ran.stop_reason["rule"]) == (3, "wait.approval", "evidence")
+    assert (
+        wrote(yard, {"calc.py": GOOD}, "--set", "proof.bite=never", proof='python3 -c "import calc"').exit
+        == 0
+    )
+
+
+def test_a_test_that_passes_only_now_and_then_is_flaky(yard: Yard) -> None:
+    yard.make({"test_calc.py": FLAKY.format(counter=str(yard.folder / "counter"))})
+    ran = wrote(
+        yard, {"calc.py": GOOD}, "--set", "guard.sandbox=none", "--set", "run.require_test_pass=false"
+    )
+    assert (ran.code, ran.stop_reason["rule"]) == ("wait.approval", "evidence")
+    assert f"{CASE}: it passes and fails" in ran.facts["question"]["text"]
+
+
+def test_no_proof_leaves_anything_to_a_later_one(yard: Yard) -> None:
+    yard.make({"test_calc.py": ROOM, ".gitignore": "made/\n"})
+    setup = 'workspace.setup=["mkdir -p made"]'
+    ran = wrote(yard, {"calc.py": GOOD}, "--set", setup)
+    assert (ran.exit, ran.code) == (0, "completed"), ran.out
+    assert evidence(yard, ran.run)["pass_to_pass_count"] == 1
+
+
+def test_where_tests_were_red_before_no_worse_is_enough(yard: Yard) -> None:
+    yard.make({"calc.py": TWO_BUGS, "test_calc.py": TWO_TESTS})
+    assert wrote(yard, {"calc.py": ONE_LEFT}).code == "limit.fix_attempts"
+    ran = wrote(yard, {"calc.py": ONE_LEFT}, "--set", "proof.require=no-worse")
+    assert (ran.exit, ran.code) == (0, "completed")
+    told = evidence(yard, ran.run)
+    assert (told["fail_to_pass"], told["still_failing"]) == ([CASE], ["test_calc.AddTest.test_double"])
+    assert yard.flyball("verify", ran.run).returncode == 0
+    worse = ONE_LEFT.replace("return a + b", "return a + b if a else 7")
+    assert wrote(yard, {"calc.py": worse}, "--set", "proof.require=no-worse").code == "limit.fix_attempts"
