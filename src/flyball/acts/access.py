@@ -17,7 +17,16 @@ from msgspec import Struct
 from flyball.acts.network import Network, network_of
 from flyball.acts.run_files import RunFiles
 from flyball.agents import sources
-from flyball.agents.accounts import Account, LoginFile, account_of, name_of, variables, words_of
+from flyball.agents.accounts import (
+    Account,
+    LoginFile,
+    account_of,
+    configured,
+    name_of,
+    theirs,
+    variables,
+    words_of,
+)
 from flyball.agents.installed import VERSIONS
 from flyball.agents.login import Login
 from flyball.agents.sandbox import Bind
@@ -64,7 +73,8 @@ def _env(
     named = {name: user[name] for name in names if name in user}
     if account is None:
         return named
-    known = variables(account, {**_of_files(account, user), **user})
+    keys = {name: user[name] for name in configured(account, user)[1] if name in user}
+    known = {**variables(account, {**_of_files(account, user), **user}), **keys}
     return {**_from_helper(account, user, {**known, **named, **given}), **known, **named}
 
 
@@ -144,9 +154,9 @@ def _lend(
     user = run_files.environment
     files = [*(account.files if account else ()), *(LoginFile(path=path) for path in VERSIONS)]
     lent = [
-        [str(_theirs(file, user)), ours, file.rotates, list(file.only)]
+        [str(theirs(file, user)), ours, file.rotates, list(file.only)]
         for file in files
-        if (ours := _ours(file, home, given)) and _theirs(file, user).exists()
+        if (ours := _ours(file, home, given)) and theirs(file, user).exists()
     ]
     if not lent:
         return None
@@ -162,11 +172,6 @@ def _lend(
     except OSError as problem:
         raise Gone(f"the login cannot be lent to the agent: {problem}") from None
     return login if any(file.rotates for file in files) else None
-
-
-def _theirs(file: LoginFile, user: Mapping[str, str]) -> Path:
-    moved = user.get(file.moved) if file.moved else None
-    return Path(moved, file.rest) if moved else Path(user.get("HOME", "/nowhere"), file.path)
 
 
 def _ours(file: LoginFile, home: Path, given: Mapping[str, str]) -> str:

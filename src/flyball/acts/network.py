@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from flyball.acts.run_files import RunFiles
 from flyball.agents import landlock, sources
-from flyball.agents.accounts import account_of, addresses, name_of
+from flyball.agents.accounts import account_of, addresses, configured, name_of
 from flyball.core.run import Run
 from flyball.guard.secrets import redact
 from flyball.reading.terminal import whole
@@ -42,7 +42,8 @@ def network_of(run_files: RunFiles, run: Run, agent: str, given: Mapping[str, st
     if run.settings.network_agent != "model":
         return Network(kind=run.settings.network_agent)
     account, user = account_of(agent), run_files.environment
-    named = addresses(account, agent, {**user, **given})
+    named = [*addresses(account, agent, {**user, **given})]
+    named += configured(account, {**user, **given})[0] if account else []
     own = list(dict.fromkeys([*run.settings.hosts, *run_files.allowed_hosts(run), *named]))
     if account is None and not own:
         return Network(kind="all", why="Flyball does not know which hosts it needs")

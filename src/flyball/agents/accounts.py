@@ -6,14 +6,16 @@ What a row does not name stays out of the sandbox; `[agents.NAME]` adds to it.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+FILE_MOST = 1 << 20
 NAMED = ("claude", "codex")  # agents whose name is their program's
 
 
@@ -171,6 +173,29 @@ def addresses(account: Account | None, agent: str, environment: Mapping[str, str
         value = named.get(name) or environment.get(name, "")
         if value:
             yield from address(value)
+
+
+BASE_URL = re.compile(r"""base_?url["']?\s*[:=]\s*["'](https?://[^"'\s]+)""", re.IGNORECASE)
+ENV_KEY = re.compile(r"""env_key["']?\s*[:=]\s*["'](\w+)""")
+
+
+def configured(account: Account, environment: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Model addresses (HOST:PORT) and names of key variables in the CLI's own configuration, file or variable."""
+    files = [theirs(file, environment) for file in account.files if not file.rotates and not file.only]
+    texts = [environment.get(name, "") for name in account.env if name.endswith("_CONTENT")]
+    for file in files:
+        with contextlib.suppress(OSError):
+            texts.append(file.read_text("utf-8", "replace") if file.stat().st_size < FILE_MOST else "")
+    urls = [url for text in texts for url in BASE_URL.findall(text)]
+    return [where for url in urls for where in address(url)], [
+        n for text in texts for n in ENV_KEY.findall(text)
+    ]
+
+
+def theirs(file: LoginFile, environment: Mapping[str, str]) -> Path:
+    """The user's own file, where the user's variables say it is."""
+    moved = environment.get(file.moved) if file.moved else None
+    return Path(moved, file.rest) if moved else Path(environment.get("HOME", "/nowhere"), file.path)
 
 
 def address(url: str) -> Iterator[str]:
