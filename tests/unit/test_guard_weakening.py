@@ -111,6 +111,9 @@ STRONGER = {
     "a table of cases": (
         "@pytest.mark.parametrize(('a', 'b'), [(1, 2), (2, 3)])\ndef test_all(a, b):\n    assert f(a) == b\n"
     ),
+    "the same test, parametrized": (
+        "@pytest.mark.parametrize(('a', 'b'), [(1, 2), (2, 3)])\ndef test_a(a, b):\n    assert f(a) == b\n"
+    ),
     "a helper": "def check(a, b):\n    assert f(a) == b\n\ndef test_a():\n    check(1, 2)\n    check(2, 3)\n",
     "in a class": "class TestA:\n    def test_a(self):\n        assert f(1) == 2\n        assert f(2) == 3\n",
     "a fixture": "@pytest.fixture\ndef x():\n    return 1\n\n" + TEST,

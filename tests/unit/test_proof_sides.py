@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from flyball.proofs.breaks import expectations_wrong, functions_raise
+from flyball.proofs.breaks import changed_lines, expectations_wrong, functions_raise
 from flyball.proofs.compare import compare
 from flyball.proofs.follow import followed, renamed, renames
 from flyball.proofs.sides import Sides, exchanged
@@ -97,13 +97,52 @@ def test_a_removed_test_is_followed_by_its_content(run: dict[str, str], found: b
     assert (test in followed([test], {"tests/test_a.py": BASE}, run)) is found
 
 
-def test_base_tests_are_pointed_at_new_names() -> None:
-    base = {"calc.py": "def add(a, b):\n    return a + b\n"}
-    run = {"arithmetic.py": "def plus(a, b):\n    return a + b\n"}
-    names = renames(base, run, {"calc.py": "arithmetic.py"})
-    assert renamed("from calc import add\nassert add(1, 1) == calc.add(1, 1)  # recalc", names) == (
-        "from arithmetic import plus\nassert plus(1, 1) == arithmetic.plus(1, 1)  # recalc"
-    )
+@pytest.mark.parametrize(
+    ("base", "run", "before", "after"),
+    [
+        (
+            {"calc.py": "def add(a, b):\n    return a + b\n"},
+            {"arithmetic.py": "def plus(a, b):\n    return a + b\n"},
+            "from calc import add\nassert add(1, 1) == calc.add(1, 1)  # recalc\nrun('calc.py', 'add')\n",
+            "from arithmetic import plus\nassert plus(1, 1) == arithmetic.plus(1, 1)  # recalc\nrun('arithmetic.py', 'add')\n",
+        ),
+        (  # a word that is also a variable and a key
+            {"src/shop/price.py": "A = 1\n"},
+            {"src/shop/pricing.py": "A = 1\n"},
+            "from shop import price\npatch('shop.price.now')\ndef test_a(price):\n    assert price == row['price']\n",
+            "from shop import pricing\npatch('shop.pricing.now')\ndef test_a(price):\n    assert price == row['price']\n",
+        ),
+        (  # a function with the name of its module
+            {"slug.py": "def slug(a):\n    return a\n"},
+            {"slug.py": "def slugify(a):\n    return a\n"},
+            "import slug\nfrom slug import slug\nslug(3)\n",
+            "import slug\nfrom slug import slugify\nslugify(3)\n",
+        ),
+        (
+            {"lib/slug.js": "function slug(a) {\n  return a;\n}\n\nconst half = (a) => a / 2;\n"},
+            {"lib/slug.js": "function slugify(a) {\n  return a;\n}\n\nconst halve = (a) => a / 2;\n"},
+            "const { slug, half } = require('../lib/slug.js');\ntest('a slug', () => half(slug('slug')));\n",
+            "const { slugify, halve } = require('../lib/slug.js');\ntest('a slug', () => halve(slugify('slug')));\n",
+        ),
+        (
+            {"lib/slug.js": "x\n"},
+            {"lib/text.js": "x\n"},
+            "const { slug } = require('../lib/slug.js');\nimport a from './slug';\ntest('slug', () => slug('slug'));\n",
+            "const { slug } = require('../lib/text.js');\nimport a from './text';\ntest('slug', () => slug('slug'));\n",
+        ),
+        (
+            {"a.py": "class A:\n    def old(self):\n        return 1\n"},
+            {"a.py": "class A:\n    def new(self):\n        return 1\n"},
+            "assert A().old() == 'old'\n",
+            "assert A().new() == 'old'\n",
+        ),
+    ],
+)
+def test_base_tests_are_pointed_at_new_names(
+    base: dict[str, str], run: dict[str, str], before: str, after: str
+) -> None:
+    moved = {old: new for old, new in zip(base, run, strict=True) if old != new}
+    assert renamed(before, renames(base, run, moved)) == after
 
 
 # ---- comparing ----
@@ -171,18 +210,40 @@ def test_only_the_changed_functions_raise() -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        (
+            "def f(a):\n    return a\n",
+            'def f(a: int) -> int:\n    """Text."""\n    # why\n    return a\n',
+            [],
+        ),
+        ("def f(a):\n    return a\n", "def f(a):\n    return a + 1\n", [1]),
+        (
+            "def f(a):\n    return a\n",
+            "def f(a):\n    return a\n\n\nclass A:\n    def g(self):\n        return 1\n",
+            [6],
+        ),
+        ("", "def f(a):\n    return a\n", [1]),
+    ],
+)
+def test_functions_that_compute_something_else(old: str, new: str, lines: list[int]) -> None:
+    assert changed_lines("a.py", old, new) == lines
+
+
+@pytest.mark.parametrize(
     ("path", "text", "changes"),
     [
         ("t.py", "def test_a():\n    assert add(2, 3) == 5\n", "test_a"),
         ("t.py", "def test_a(self):\n    assert x == 'é'\n    self.assertEqual(f(), 'b')\n", "test_a"),
         ("t.py", "def test_a():\n    assert x in y\n\ndef test_b():\n    pass\n", "test_a"),
-        ("t.py", "def test_a():\n    with raises(E):\n        f()\n", ""),
+        ("t.py", "def test_a():\n    with raises(E):\n        f()\n\ndef test_b():\n    with pytest.raises((A, B), match='x'):\n        f()\n", "test_a test_b"),
+        ("t.py", "class A:\n    def test_a(self):\n        assert x\n\nclass B:\n    def test_a(self):\n        pass\n", "A::test_a"),
         ("t.js", "assert.throws(() => f(-1));\n", True),
         ("t.js", "assert.strictEqual(slug('Hello World'), 'hello-world');\n", True),
         ("t.js", "expect(add(1, 2)).toBe(3);\n", True),
         ("t.js", "expect(a).toBe(b);\n", False),
     ],
-)
+)  # fmt: skip
 def test_assertions_are_made_wrong(path: str, text: str, changes: str | bool) -> None:
     wrong = expectations_wrong(path, text)
     assert (wrong.text != text) is bool(changes)

@@ -17,7 +17,7 @@ from flyball.domain import events as e
 from flyball.guard.change import Change
 from flyball.proofs import breaks
 from flyball.proofs.compare import Comparison, compare
-from flyball.proofs.follow import followed, renamed, renames
+from flyball.proofs.follow import Renames, followed, renamed, renames
 from flyball.proofs.sides import Sides, exchanged
 from flyball.reading.test_report import TestReport
 
@@ -78,7 +78,7 @@ class Examination:
         one = base_side.report if base_side else None
         other = run_side.report if run_side else None
         removed = compare(baseline, now, one, other).removed
-        found = followed(removed, self.files.texts(self.base), self.files.texts(self.tree)) if removed else ()
+        found = followed(removed, self.files.old_texts(), self.files.texts(self.tree)) if removed else ()
         comparison = compare(baseline, now, one, other, found)
         self.doubts += [str(doubt) for doubt in comparison.doubts]
         return comparison
@@ -270,12 +270,17 @@ class _Files:
             c for c in self.changes if c.op == "modify" and not self.sides.is_test(c.path) and not c.binary
         ]
 
-    def _renames(self) -> dict[str, str]:
+    def _renames(self) -> Renames:
         sources = [c for c in self.changes if not self.sides.is_test(c.path)]
         moved = {c.from_: c.path for c in sources if c.op == "rename" and c.from_}
         base = {c.from_ or c.path: self.text(self.base, c.from_ or c.path) for c in sources if c.op != "add"}
         run = {c.path: self.text(self.tree, c.path) for c in sources if c.op != "delete"}
         return renames(base, run, moved)
+
+    def old_texts(self) -> dict[str, str]:
+        """The base's test files that changed, with the new names of what they test."""
+        names = self._renames()
+        return {path: renamed(text, names) for path, text in self.texts(self.base).items()}
 
     def texts(self, tree: str) -> dict[str, str]:
         """The test files of a tree that changed."""
@@ -303,7 +308,7 @@ class _Files:
                 and not self.sides.is_test(change.path)
             ):
                 before = self.text(self.base, change.from_ or change.path)
-                lines = breaks.changed_lines(before, self.text(self.tree, change.path))
+                lines = breaks.changed_lines(change.path, before, self.text(self.tree, change.path))
                 edits |= self._broken([change.path], lines)
         return edits
 
@@ -342,10 +347,10 @@ class _Files:
 def _is_of(test: str, path: str, functions: frozenset[str] | None) -> bool:
     """Whether a test is one of these functions of a file."""
     file, _, name = test.partition("::")
-    return file == path and (functions is None or re.split(r"::|\.", name.partition("[")[0])[-1] in functions)
+    return file == path and (functions is None or name.partition("[")[0] in functions)
 
 
-def _renamed(data: bytes | None, names: dict[str, str]) -> bytes | None:
-    if data is None or not names:
+def _renamed(data: bytes | None, names: Renames) -> bytes | None:
+    if data is None or names == Renames():
         return data
     return renamed(data.decode("utf-8", "surrogateescape"), names).encode("utf-8", "surrogateescape")

@@ -251,7 +251,7 @@ def _weaker(old: Test, new: Test, spare: SpareAssertions) -> Iterable[Weakness]:
         fewer = len(after) * rows < len(before) * old.rows
         how = f"loses assertions ({len(before)} to {len(after)})" if fewer else "asserts less than before"
         yield Weakness(f"{new.name} {how}", new.line)
-    elif loss <= 0 and _is_outdone(before, after):
+    elif loss <= 0 and _is_outdone(before * old.rows, after * rows):
         yield Weakness(f"{new.name} asserts less than before", new.line)
     yield from _wider(old, new)
 

@@ -37,6 +37,7 @@ _FUNCTION_HEADS = {
 _HEAD_OF = {**dict.fromkeys(("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts"), "js"),
             **dict.fromkeys(("java", "kt", "scala", "cs"), "java"), "go": "go", "rs": "rs", "php": "php"}  # fmt: skip
 Lines = Collection[int]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def can_break(path: str) -> bool:
@@ -60,8 +61,10 @@ def functions_raise(path: str, text: str, lines: Lines | None = None) -> str:
     return _braces(text, ending, lines) if ending in _HEAD_OF else text
 
 
-def changed_lines(old: str, new: str) -> list[int]:
-    """The lines of the new text (counted from 1) that are not in the old one, or next to what is gone."""
+def changed_lines(path: str, old: str, new: str) -> list[int]:
+    """Lines of the new text (counted from 1) that are not in the old one, or next to what is gone."""
+    if _ending(path) == "py":
+        return _changed_functions(old, new)
     matcher = SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
     spans = [(start, end) for tag, _, _, start, end in matcher.get_opcodes() if tag != "equal"]
     return [line + 1 for start, end in spans for line in range(start, max(end, start + 1))]
@@ -100,6 +103,44 @@ def _functions(tree: ast.Module, lines: Lines | None) -> Iterator[ast.FunctionDe
             lines is None or any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines)
         ):
             yield node
+
+
+def _changed_functions(old: str, new: str) -> list[int]:
+    """Of a Python file: where the functions begin that compute something else than before. Types and docstrings are
+    documentation: no test can notice them."""
+    before, after = _bodies(old), _bodies(new)
+    return [line for name, (line, body) in after.items() if name not in before or before[name][1] != body]
+
+
+def _bodies(text: str) -> dict[str, tuple[int, str]]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    return {name: (node.lineno, _code(node)) for name, node in _named_functions(tree.body, "")}
+
+
+def _code(function: Function) -> str:
+    plain = ast.parse(ast.unparse(function))
+    for node in ast.walk(plain):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+            if _is_docstring(node.body[0]):
+                del node.body[0]
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+    return ast.dump(plain)
+
+
+def _named_functions(body: list[ast.stmt], owner: str) -> Iterator[tuple[str, Function]]:
+    """Functions and methods as `Class::name`."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{owner}{node.name}", node
+        elif isinstance(node, ast.ClassDef):
+            yield from _named_functions(node.body, f"{owner}{node.name}::")
+        elif isinstance(node, ast.If | ast.Try):
+            yield from _named_functions(node.body, owner)
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -159,7 +200,7 @@ class Wrong(Struct, frozen=True):
     """Tests whose assertions were made wrong."""
 
     text: str
-    tests: frozenset[str] | None = None  # the names of their functions; None where they are not known
+    tests: frozenset[str] | None = None  # `Class::function` of each; None where they are not known
 
 
 def expectations_wrong(path: str, text: str) -> Wrong:
@@ -194,13 +235,13 @@ def _python_expectations(text: str) -> Wrong:
     starts = [0, *(match.end() for match in re.finditer(b"\n", data))]
     spots: set[tuple[int, int, str, str]] = set()
     tests: set[str] = set()
-    for function in _functions(tree, None):
+    for name, function in _named_functions(tree.body, ""):
         for node in ast.walk(function):
             for expression, before, after in _asserted(node):
                 begin = starts[expression.lineno - 1] + expression.col_offset
                 end = starts[(expression.end_lineno or 1) - 1] + (expression.end_col_offset or 0)
                 spots.add((begin, end, before, after))
-                tests.add(function.name)
+                tests.add(name)
     for begin, end, before, after in sorted(spots, reverse=True):
         kept = data[begin:end] if after else b""
         data = data[:begin] + before.encode() + kept + after.encode() + data[end:]
@@ -208,6 +249,7 @@ def _python_expectations(text: str) -> Wrong:
 
 
 NOTHING_EQUALS = "object()"
+NEVER_RAISED = 'type("Never", (Exception,), {})'
 NEGATED = ("not (", ")")
 _SAME = ("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertSequenceEqual")
 Spot = tuple[
@@ -222,9 +264,11 @@ def _asserted(node: ast.AST) -> Iterator[Spot]:
             yield test.comparators[0], NOTHING_EQUALS, ""
         else:
             yield test, *NEGATED
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        name = node.func.attr
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
         if name in _SAME and len(node.args) >= 2:
             yield node.args[1], NOTHING_EQUALS, ""
         elif name in ("assertTrue", "assertFalse") and node.args:
             yield node.args[0], *NEGATED
+        elif name in ("raises", "assertRaises", "assertRaisesRegex") and node.args:
+            yield node.args[0], NEVER_RAISED, ""

@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 _ASSERTION = re.compile(
     r"\b(?:assert|expect|should|refute)\w*|\bt\.(?:is|not|true|false|truthy|falsy|ok|same|equal|deepEqual|throws)\b|>>>"
 )
@@ -60,54 +62,105 @@ def _parametrized(line: str, rows: list[str], callees: set[str]) -> bool:
 # ---- names that changed ----
 
 
-def renames(base: Mapping[str, str], run: Mapping[str, str], moved: Mapping[str, str]) -> dict[str, str]:
-    """Old name -> new name of modules (from moved files) and of functions and classes whose body stayed the same."""
-    names: dict[str, str] = {}
+class Renames(Struct, frozen=True):
+    """Old name -> new name. A path or a dotted name is clear by itself; what a single word means depends on its place."""
+
+    paths: dict[str, str] = {}
+    modules: dict[str, str] = {}
+    definitions: dict[str, str] = {}
+
+
+def renames(base: Mapping[str, str], run: Mapping[str, str], moved: Mapping[str, str]) -> Renames:
+    """The new names of modules (from moved files) and of functions and classes whose body stayed the same."""
+    paths: dict[str, str] = {}
+    modules: dict[str, str] = {}
     for old, new in moved.items():
-        names.update(_module_names(old, new))
+        for before, after in _module_names(old, new):
+            (paths if "." in before or "/" in before else modules)[before] = after
     before, after = _definitions(base), _definitions(run)
-    gone = {name: body for name, body in before.items() if name not in after}
     fresh: dict[str, list[str]] = {}
     for name, body in after.items():
         if name not in before:
             fresh.setdefault(body, []).append(name)
-    for name, body in gone.items():
-        if len(fresh.get(body, [])) == 1:
-            names[name] = fresh[body][0]
-    return names
+    gone = {name: fresh.get(body, []) for name, body in before.items() if name not in after}
+    return Renames(paths, modules, {name: names[0] for name, names in gone.items() if len(names) == 1})
 
 
-def _module_names(old: str, new: str) -> dict[str, str]:
+def _module_names(old: str, new: str) -> Iterable[tuple[str, str]]:
     """`src/shop/price.py` moved to `src/shop/prices.py`: the dotted name, the path, and the last part."""
     stems = [path.rpartition(".")[0] or path for path in (old, new)]
     dotted = [stem.removeprefix("src/").removesuffix("/__init__").replace("/", ".") for stem in stems]
-    pairs = {dotted[0]: dotted[1], stems[0]: stems[1]}
     last = [stem.rpartition("/")[2] for stem in stems]
+    yield dotted[0], dotted[1]
+    yield stems[0], stems[1]
     if last[0] != last[1]:
-        pairs[last[0]] = last[1]
-    return pairs
+        yield last[0], last[1]
+
+
+_JS = re.compile(r"\.[cm]?[jt]sx?$")
+_JS_DEFINITION = re.compile(
+    r"^(?:export\s+(?:default\s+)?)?"
+    r"(?:(?:async\s+)?function\s*\*?\s*(\w+)|class\s+(\w+)|(?:const|let|var)\s+(\w+)\s*=\s*(?:async\s*)?(?:function\b|\(|\w+\s*=>))"
+    r"(?:[^\n]*;$|[^\n]*\n(?:(?:[ \t][^\n]*)?\n)*[})\]][^\n]*$)",
+    re.M,
+)
 
 
 def _definitions(texts: Mapping[str, str]) -> dict[str, str]:
-    """Top-level functions and classes of Python files, and what they consist of besides their name."""
+    """Top-level functions and classes, and methods, and what they consist of besides their name."""
     bodies: dict[str, str] = {}
     for path, text in texts.items():
-        if not path.endswith(".py"):
-            continue
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                bodies[node.name] = re.sub(rf"\b{re.escape(node.name)}\b", "·", ast.dump(node))
+        for name, body in (
+            _python(text) if path.endswith(".py") else _javascript(text) if _JS.search(path) else ()
+        ):
+            bodies[name] = re.sub(rf"\b{re.escape(name)}\b", "·", body)
     return bodies
 
 
-def renamed(text: str, names: Mapping[str, str]) -> str:
-    """The text with every old name, as a whole word or path, in its new form."""
+def _python(text: str) -> Iterable[tuple[str, str]]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, ast.dump(node)
+        for inner in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield inner.name, ast.dump(inner)
+
+
+def _javascript(text: str) -> Iterable[tuple[str, str]]:
+    return ((match[1] or match[2] or match[3], match[0]) for match in _JS_DEFINITION.finditer(text))
+
+
+def renamed(text: str, names: Renames) -> str:
+    """The text with every old name in its new form."""
+    return "".join(_renamed_line(line, names) for line in text.splitlines(keepends=True))
+
+
+_STRING = re.compile(r"('(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|`[^`\n]*`)")
+_PYTHON_IMPORT = re.compile(r"(\s*(?:from\s+[\w.]+\s+import\b|import\b(?=\s+\w)))")
+_WORD = r"(?<![\w-])(?:{})(?![\w-])"
+_FILE = r"(?<=/)(?:{})(?=\.\w+['\"`]|['\"`])"  # the last part of a path in quotes
+_OWNER = r"(?<![\w.-])(?:{})(?=\.[A-Za-z_])"  # a module before the name of what it holds
+
+
+def _renamed_line(line: str, names: Renames) -> str:
+    line = _replaced(line, names.paths, _WORD)
+    head = _PYTHON_IMPORT.match(line)
+    if head:
+        rest = _replaced(line[head.end() :], names.modules, _WORD)
+        if "from" in head[0]:
+            rest = _replaced(rest, names.definitions, _WORD)
+        return _replaced(head[0], names.modules, _WORD) + rest
+    parts = _STRING.split(_replaced(_replaced(line, names.modules, _FILE), names.modules, _OWNER))
+    parts[::2] = (_replaced(code, names.definitions, _WORD) for code in parts[::2])
+    return "".join(parts)
+
+
+def _replaced(text: str, names: Mapping[str, str], pattern: str) -> str:
     if not names:
         return text
-    longest = sorted(names, key=len, reverse=True)
-    pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest))})(?![\w-])")
-    return pattern.sub(lambda match: names[match.group()], text)
+    words = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(pattern.replace("{}", words), lambda match: names[match.group()], text)
