@@ -240,6 +240,11 @@ def test_what_a_person_made_is_theirs_and_the_act_is_done_again() -> None:
     assert unmade().write(HandBack()).go_on().restores() == []
 
 
+def test_a_rollback_ordered_before_a_hand_back_is_not_lost() -> None:
+    played = taken().write(Rollback(turn=0, tree="base")).write(HandBack(who="anna")).go_on()
+    assert (played.restores(), played.code) == ([("rollback", "base")], "completed")
+
+
 def test_a_half_made_change_is_put_back_before_a_person_takes_over() -> None:
     """Else what the agent half did would be handed back as the person's own, unjudged."""
     played = interrupted().write(Ask(what="take-over", who="anna")).go_on()

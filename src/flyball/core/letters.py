@@ -189,12 +189,15 @@ def _ask(facts: Facts, letter: Ask) -> Facts:
 
 
 def _hand_back(facts: Facts, letter: HandBack) -> Facts:
-    """Where there is no checkout yet, nobody can have changed it."""
+    """Where there is no checkout yet, nobody can have changed it; a rollback ordered just before goes first."""
     run, now = facts.run, facts.now
+    rolls_back = run.restore is not None and run.restore.why == "rollback"
     facts.add(e.Resumed(at=now, why=f"handed back by {letter.who}"))
     if run.tries.retries:
         facts.add(e.Dropped(at=now, why="@back hand-back"))  # the retries begin anew
-    return facts.add(e.RestoreOrdered(at=now, tree=run.tree, why="hand-back")) if run.prepared else facts
+    if not run.prepared or rolls_back:
+        return facts
+    return facts.add(e.RestoreOrdered(at=now, tree=run.tree, why="hand-back"))
 
 
 def _rollback(facts: Facts, letter: Rollback) -> Facts:

@@ -202,7 +202,7 @@ def no_fewer_turns(seen: Seen) -> str:
 
 
 def no_fewer_retries(seen: Seen) -> str:
-    if _stop(seen).rule != "retries" or seen.was.failed > _retries(seen):
+    if _stop(seen).rule != "retries" or _below(seen) or seen.was.failed > _retries(seen):
         return ""
     return f"it gives up after {seen.was.failed} failed turns, where {_retries(seen)} retries are allowed"
 

@@ -73,11 +73,10 @@ def iteration_counted(seen: Seen) -> str:
 
 def paused_first(seen: Seen) -> str:
     moved = _moved(seen)
-    if (
-        moved.source not in seen.premise.settings.breakpoints
-        or seen.was.broke
-        or moved.outcome in OF_THE_RULES
-    ):
+    act = seen.premise.machine.states[moved.source].act
+    acts = act not in ("ask", "listen", "wait") and (act != "proof" or seen.premise.proves)
+    pauses = acts and moved.source in seen.premise.settings.breakpoints
+    if not pauses or seen.was.broke or moved.outcome in OF_THE_RULES:
         return ""
     return f"'{moved.source}' is left by '{moved.outcome}' without a pause at its breakpoint"
 

@@ -130,6 +130,8 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
             return replace(seen, failed=0, idle=0 if event.why == "@back stalled" else seen.idle)
         case e.RestoreOrdered() if event.why == "approved":
             return replace(seen, wanted=event.tree)
+        case e.RestoreOrdered() if event.why == "rollback":  # nothing of the last turn counts
+            return replace(seen, wanted=event.tree, turned="", judged="")
         case _:
             return seen
 
@@ -232,7 +234,7 @@ def _turned(seen: Witness, run: Run, act: e.Act, turn: e.TurnEnded, premise: Pre
         before=act.tree,
         turned=act.key,
         judged="",
-        signal=_signal(role, claim) if well else "",
+        signal=_signal(role, claim, run.findings) if well else "",
         finishes=well and claim.finished and len({*claim.indicators}) > 1 and not claim.missing,
         done=turn.tree if says_done else seen.done,
         contexts=_contexts(seen, turn.verdict),
@@ -248,10 +250,11 @@ def _contexts(seen: Witness, verdict: str) -> int:
     return seen.contexts if verdict in FREE else 0
 
 
-def _signal(role: str, claim: e.Claim) -> str:
-    """A round in which the reviewer closed the one finding is read as PASS (PAIR-6)."""
-    closes = role == "reviewer" and any(f.status == "fixed" for f in claim.findings)
-    return "PASS" if closes and not claim.signal else claim.signal
+def _signal(role: str, claim: e.Claim, findings: tuple[e.Finding, ...]) -> str:
+    """A round in which the reviewer closed the one finding that there is, is read as PASS (PAIR-6)."""
+    known = {finding.id for finding in findings}
+    closed = [f.status in ("fixed", "accepted") and f.id in known for f in claim.findings]
+    return "PASS" if role == "reviewer" and closed and all(closed) and not claim.signal else claim.signal
 
 
 def _counted(seen: Witness, run: Run, role: str, turn: e.TurnEnded, premise: Premise) -> Witness:
