@@ -8,17 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flyball.testing.model import ScriptedModel
+from flyball.testing.vendors import VENDORS, Vendor
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / ".agents" / "node_modules" / ".bin"
 BROKEN, FIXED = "def add(a, b):\n    return a - b\n", "def add(a, b):\n    return a + b\n"
 TEST = "from calc import add\n\nassert add(1, 2) == 3, f'{add(1, 2)} is not 3'\n"
-KEY = "sk-scripted-0000"
 DONE = """All done.
 
 ## Loop Status
@@ -33,51 +32,9 @@ DONE = """All done.
 EXIT_SIGNAL: true
 """
 
+__all__ = ["DONE", "PROGRAMS", "VENDORS", "Room"]
+
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Vendor:
-    name: str
-    agent: str  # as `--agent` takes it
-    env: Callable[[str], dict[str, str]]  # of the model's address
-    files: Callable[[str], dict[str, str]] = lambda url: {}  # in the user's home
-    gives_up: tuple[str, ...] = ("rate_limit", "overloaded", "usage_limit")  # after few tries of its own
-
-
-def _codex(url: str) -> dict[str, str]:
-    provider = f'base_url = "{url}/v1"\nwire_api = "responses"\nenv_key = "OPENAI_API_KEY"\n'
-    bounds = "request_max_retries = 1\nstream_max_retries = 1\nstream_idle_timeout_ms = 60000\n"
-    head = 'model = "gpt-5-codex"\nmodel_provider = "scripted"\n\n[model_providers.scripted]\nname = "scripted"\n'
-    return {".codex/config.toml": f"{head}{provider}{bounds}"}
-
-
-def _opencode(url: str) -> dict[str, str]:
-    options = {"baseURL": f"{url}/v1", "apiKey": KEY}
-    cost = {"input": 3, "output": 15, "cache_read": 0.3}
-    models = {"m1": {"name": "m1", "cost": cost, "limit": {"context": 200000, "output": 8000}}}
-    provider = {"npm": "@ai-sdk/openai-compatible", "name": "s", "options": options, "models": models}
-    config = {"provider": {"scripted": provider}, "model": "scripted/m1", "small_model": "scripted/m1"}
-    return {"OPENCODE_CONFIG_CONTENT": json.dumps({**config, "share": "disabled", "autoupdate": False})}
-
-
-def _gemini(_url: str) -> dict[str, str]:
-    auth = {"auth": {"selectedType": "gemini-api-key"}}
-    return {
-        ".gemini/settings.json": json.dumps({"security": auth, "privacy": {"usageStatisticsEnabled": False}})
-    }
-
-
-VENDORS = {
-    vendor.name: vendor
-    for vendor in (
-        Vendor("claude", "claude", lambda url: {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_MODEL": "claude-sonnet-4-5"}),
-        Vendor("codex", "codex", lambda url: {"OPENAI_API_KEY": KEY}, _codex),
-        Vendor("gemini", "acp:gemini --acp -m gemini-2.5-flash",
-               lambda url: {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": KEY}, _gemini, ("usage_limit",)),
-        Vendor("opencode", "acp:opencode acp", _opencode, gives_up=("rate_limit",)),
-    )
-}  # fmt: skip
 
 
 class Room:

@@ -109,15 +109,21 @@ def test_a_driver_killed_in_a_tool_is_resumed(room: Room) -> None:
     assert len(json.dumps(last)) > len(json.dumps(first)), "the session was resumed"
 
 
-def test_a_turn_ends_when_the_budget_does(room: Room) -> None:
+def test_a_budget_stops_the_turn_or_the_next_one(room: Room) -> None:
     looks = [{"reply": [{"tool": "@bash", "input": {"command": f"cat calc.py # {n}"}}]} for n in range(6)]
-    room.play(*looks, FIX, CLAIM)
+    room.play(*looks, {"reply": "There is more to do."}, FIX, CLAIM)
     counted = (
         room.vendor.name != "opencode"
     )  # over ACP it names the tokens of its last step only, but the whole cost
     budget, code = ("tokens=2500", "limit.budget_tokens") if counted else ("usd=0.01", "limit.budget_usd")
     stopped = room.run("--set", f"budget.{budget}")
-    assert stopped["stop_reason"]["code"] == code
-    assert stopped["turns"] == 1
-    told = room.vendor.name == "claude"  # the others say only at the end what they have used
-    assert (room.model.state()["played"] < 6) == told
+    assert (stopped["stop_reason"]["code"], stopped["turns"]) == (code, 1)
+    during = room.vendor.name == "claude"  # the others say only at the end what they have used
+    assert (room.model.state()["played"] < 6) == during
+
+
+def test_a_probe_understands_the_installed_version(room: Room) -> None:
+    done = room.fb("agents", "probe", room.vendor.name, "--json")
+    facts = json.loads(done.stdout)
+    assert (done.returncode, facts["understood"], facts["unknown_events"]) == (0, True, {}), done.stdout
+    assert facts["usage"]["input_tokens"] >= 1000 and facts["session_id"]

@@ -86,6 +86,7 @@ NOT_RUN = {
     "selftest": "takes minutes; tests/unit/test_selftest_trial.py runs it in small",
     "selftest chaos": "takes minutes; tests/e2e/test_export.py runs it in small",
     "selftest storage": "takes minutes; tests/conformance/test_storage_sweep.py runs it in small",
+    "agents probe": "needs an installed agent; tests/agents runs it",
     "simulate": "takes minutes on a busy machine; tests/simulation runs it",
     "prove": "takes half a minute; tests/unit/test_prove.py and test_prove_files.py run it",
 }

@@ -27,6 +27,7 @@ from flyball.agents.registry import adapter as find_adapter
 from flyball.agents.totals import charged
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.judgement import judgement
+from flyball.core.limits import so_far
 from flyball.core.run import Run
 from flyball.core.turns import claimable
 from flyball.domain import events as e
@@ -118,6 +119,7 @@ def _request(
         place_in_file=act.place_in_file,
         session=act.session,
         resume=act.resume,
+        so_far=so_far(run) if act.resume else "",
         proof=run.settings.proof,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
         hooks=folder / tool_hooks.briefs.FOLDER if agent.hooked else None,
@@ -211,7 +213,11 @@ def _ended_early(heard: AgentResult, live: Live) -> AgentResult:
 
 def _resumable(heard: AgentResult) -> AgentResult:
     """A session that is gone is like one that is full: the agent goes on in a fresh one, told what was done."""
-    return replace(heard, verdict="context") if heard.lost_session and heard.verdict == "unknown" else heard
+    return (
+        replace(heard, verdict="context")
+        if heard.lost_session and heard.verdict in ("unknown", "killed")
+        else heard
+    )
 
 
 # ---- judging what it left ------------------------------------------------------------------------------------

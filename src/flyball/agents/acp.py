@@ -10,9 +10,12 @@ import shlex
 import shutil
 from typing import Any
 
+from msgspec.structs import replace
+
 from flyball.agents.adapter import Ask, Launch, TurnRequest
 from flyball.agents.stream_agent import StreamAgent
 from flyball.reading.stream import as_object
+from flyball.reading.streams.acp import RESUMES
 from flyball.reading.streams.facts import Event, rows, table, text
 
 CLIENT = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
@@ -113,7 +116,7 @@ class AcpClient:
         return _call("session/new", **place)
 
     def _refused(self, name: str, error: Event) -> list[Event]:
-        """A login that must be asked for is asked for once, by API key: nobody is there to open a browser."""
+        """A session that is gone is begun anew. A login is asked for once, by API key: nobody can open a browser."""
         method = next((text(m.get("id")) for m in self.methods if "api-key" in text(m.get("id"))), "")
         if (
             name.startswith("session/")
@@ -123,6 +126,10 @@ class AcpClient:
         ):
             self.authenticated = True
             return [_call("authenticate", methodId=method)]
+        if name in RESUMES:
+            prompt = f"{self.request.so_far}\n\n{self.request.prompt}"
+            self.request = replace(self.request, resume=False, session="", prompt=prompt)
+            return [self._open()]
         self.done = True
         return []
 

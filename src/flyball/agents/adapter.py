@@ -25,6 +25,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     place_in_file: int = 0
     session: str = ""
     resume: bool = False
+    so_far: str = ""  # what an agent must know that lost its session
     proof: tuple[str, ...] = ()  # the commands that will prove the tree
     wall_s: float | None = None  # how long the turn may take
     hooks: Path | None = None  # where the hooks' configurations stand (hooks/cli_settings.py)

@@ -34,9 +34,9 @@ class StreamAgent:
         return call_of(call) if call else None
 
     def spent(self) -> tuple[Usage, str]:
-        """Tokens of this turn so far, and the model that used them."""
+        """Tokens of this turn so far, and the model that used them; nothing once the turn has ended."""
         facts = self.transcript.facts
-        return facts.usage, facts.model
+        return (Usage(), "") if facts.end else (facts.usage, facts.model)
 
     def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
         return read_result(self.name, out, err, exit, zone=local_zone())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,12 +28,6 @@ if TYPE_CHECKING:
     from flyball.journal.records import Records
     from flyball.views.busy import Assignment
 
-PROGRAMS = {
-    "claude": "claude",
-    "codex": "codex",
-    "acp:gemini --acp": "gemini",
-    "acp:opencode acp": "opencode",
-}
 COLUMNS = ("agent", "role", "run", "status", "state", "loop", "circuit", "next", "task")
 ACTIVE = ("running", "waiting", "blocked", "paused")
 RUNS_LIMIT = 200
@@ -43,32 +36,62 @@ RUNS_LIMIT = 200
 @click.command(epilog=examples("flyball agents ls", "flyball agents ls --json"))
 @JSON
 def ls(as_json: bool = False) -> None:
-    """List the agents and whether they can be used."""
-    rows = [_listed(agent, program) for agent, program in PROGRAMS.items()]
+    """List the agents: installed or not, version, login, and what each can do."""
+    from flyball.agents.catalog import KNOWN, status
+    from flyball.config.paths import environment
+
+    rows = [status(known, environment()) for known in KNOWN]
     if as_json:
         print_json(
             [
-                {"agent": agent, "program": path or None, "usable": not problem, "why": problem or None}
-                for agent, path, problem in rows
+                {**msgspec.to_builtins(row), "usable": not row.problem, "why": row.problem or None}
+                for row in rows
             ]
         )
         return
-    print_table([("agent", "program", ""), *((agent, path or "-", problem) for agent, path, problem in rows)])
+    cells = (
+        (row.agent, row.version or "–", row.login or "–", " ".join(row.can), row.problem) for row in rows
+    )
+    print_table([("agent", "version", "login", "can", ""), *cells])
     click.echo(
         "\nBuilt in: mechanic fixes small Python bugs by trying edits until the tests pass, without a model."
     )
     click.echo("Always available: script:FILE (plays a file) and command:COMMAND (runs any program).")
 
 
-def _listed(agent: str, program: str) -> tuple[str, str, str]:
-    """The agent, its program, and why it cannot be used, if so."""
-    from flyball.agents.registry import adapter
+@click.command(epilog=examples("flyball agents probe claude", "flyball agents probe codex --json"))
+@click.argument("name", type=click.Choice(["claude", "codex", "gemini", "opencode"]))
+@JSON
+def probe(name: str, as_json: bool) -> None:
+    """Run one turn of an installed agent against a scripted model on this machine.
 
-    path = shutil.which(program) or ""
-    try:
-        return agent, path, "" if path and not adapter(agent).missing() else "not installed"
-    except AgentMissing as problem:
-        return agent, path, str(problem) if path else "not installed"
+    Nothing leaves the machine and no login is used. It shows whether Flyball understands this version of the agent.
+    """
+    from flyball.agents.registry import adapter
+    from flyball.testing.probe import probe as run_probe
+    from flyball.testing.vendors import VENDORS
+
+    vendor = VENDORS[name]
+    missing = adapter(vendor.agent).missing()
+    if missing:
+        raise AgentMissing(missing)
+    found = run_probe(vendor)
+    facts = {"agent": name, "understood": found.understood, "carried_out": found.wrote, "asked": found.asked}
+    facts = {**facts, "unknown_events": found.unknown, **_result(found.result)}
+    if as_json:
+        print_json(facts)
+    else:
+        odd = ", ".join(f"{kind} ({n})" for kind, n in found.unknown.items()) or "none"
+        print_table(
+            [
+                *((key, str(facts[key])) for key in ("agent", "understood", "carried_out", "kind")),
+                ("unknown events", odd),
+            ]
+        )
+        if found.result.error:
+            click.echo(found.result.error)
+    if not found.understood:
+        raise SystemExit(1)
 
 
 @click.command(epilog=examples("flyball agents busy"))
@@ -214,5 +237,5 @@ def _instant(value: Any) -> int:
 
 
 agents = group_of(
-    "agents", "List agents and what they are working on.", "flyball agents ls", ls, busy, read, limit
+    "agents", "List agents and what they are working on.", "flyball agents ls", ls, busy, probe, read, limit
 )

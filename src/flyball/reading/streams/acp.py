@@ -11,6 +11,10 @@ ENDS = {
     "cancelled": "killed",
 }  # fmt: skip
 RESUMES = ("session/load", "session/resume")  # Flyball's requests have their method as id
+OF_NO_ACCOUNT = (
+    *("agent_thought_chunk", "plan", "available_commands_update", "current_mode_update"),
+    *("config_option_update", "session_info_update"),
+)
 ENDED = ("completed", "failed", "cancelled")
 
 
@@ -26,9 +30,11 @@ def take(facts: Facts, event: Event) -> Call | None:
     elif isinstance(event.get("error"), dict):
         error = table(event["error"])
         words = text(table(error.get("data")).get("message")) or text(error.get("message"))
-        facts.end = "error"
-        facts.lost_session = event.get("id") in RESUMES
         facts.report(event, words)
+        if event.get("id") in RESUMES:  # a new session may follow
+            facts.lost_session = True
+        else:
+            facts.end = "error"
     elif "result" in event:  # of another request: what came before it was an old session, played again
         facts.message, facts.part = "", ""
         facts.calls.clear()
@@ -45,6 +51,8 @@ def _update(facts: Facts, update: Event) -> Call | None:
         return _call(facts, update)
     elif kind == "usage_update":
         facts.total_uusd = facts.cost_uusd = _cost(update, facts.cost_uusd)
+    elif kind not in OF_NO_ACCOUNT:
+        facts.unknown[f"session/update {kind}"] = facts.unknown.get(f"session/update {kind}", 0) + 1
     return None
 
 
