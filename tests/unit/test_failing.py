@@ -116,3 +116,8 @@ def test_only_the_end_of_a_huge_output_is_read() -> None:
 
 def test_hostile_output_is_read_in_time() -> None:
     assert failing("1 passed, " * 20_000 + "\n" + "not ok 1 #" * 20_000 + "\n" + "=" * 100_000) is None
+
+
+def test_the_summary_of_unittest_is_no_name() -> None:
+    log = "FAIL: test_add (test_calc.T.test_add)\n\nRan 1 test in 0.001s\n\nFAILED (failures=1)\n"
+    assert failing_names(log) == ("test_add (test_calc.T.test_add)",)

@@ -15,7 +15,7 @@ from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.views import reasons, run_view
 from flyball.views.live import Live, call_text
-from flyball.views.text import cost
+from flyball.views.text import cost, last_words
 from flyball.views.timeline import Timeline
 from support import Script, begun, failing, ok, play, ruled
 
@@ -280,3 +280,25 @@ def test_the_summary_shows_the_open_question() -> None:
     said = run_view.summary(play(Script(write=ok("t1", ask="Which?"))).run)
     assert said["question"]["text"] == "Which?"
     assert (said["status"], said["end"]) == ("waiting", None)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("I will look.\nFixed add().", "Fixed add()."),
+        ("Fixed add().\n\nOUTCOME: accepted", "Fixed add()."),
+        ("Fixed add().\nDONE", "Fixed add()."),
+        ("OUTCOME: accepted", "OUTCOME: accepted"),
+        ("Fixed.\n---\n", "Fixed."),
+        ("", ""),
+    ],
+)
+def test_a_turn_is_quoted_by_its_last_words(message: str, words: str) -> None:
+    assert last_words(message, 80) == words
+
+
+def test_failing_tests_are_named_in_the_log() -> None:
+    summary = "FAILED tests/test_a.py::test_add - assert 1 == 2\n1 failed in 0.1s"
+    proof = e.ProofEnded(tree="t", passed=False, failing=1, summary=summary)
+    line = Timeline().line("r", e.ActFinished(at=0, key="k", result=proof))
+    assert line.text.endswith(": tests/test_a.py::test_add")

@@ -92,7 +92,7 @@ def _failing(run: Run, act: e.Act) -> str:
     proof = run.evidence.proof
     if proof is None or proof.passed or proof.tree != run.tree:
         return ""
-    names = failing_names(proof.summary)[:NAMES_MOST]
+    names = (proof.failing_tests or failing_names(proof.summary))[:NAMES_MOST]
     listed = "\n".join(f"- {name}" for name in names)
     given = any(proof.summary in text for text in act.told)
     return listed if given else "\n\n".join(part for part in (listed, proof.summary) if part)

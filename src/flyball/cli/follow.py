@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
@@ -17,8 +17,11 @@ from flyball.cli.screen import Screen
 from flyball.core.run import Run, fold
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
+from flyball.guard.secrets import redact
 from flyball.journal import Entry
 from flyball.journal.records import Records
+from flyball.views import reasons
+from flyball.views.text import clean, fields, first_few, one_line
 
 POLL_S = 0.2
 START_S = 5.0  # a process in the background takes a moment to start
@@ -82,6 +85,8 @@ def watch_screen(records: Records, root: str, screen: Screen, stay: bool) -> Run
     for run in tail.skip():
         runs[run.id] = run
         screen.add(run)
+        if run.id == root:
+            screen.say("\n".join(where_it_stands(run)))
 
     def step() -> None:
         for entry in tail.news():
@@ -92,6 +97,51 @@ def watch_screen(records: Records, root: str, screen: Screen, stay: bool) -> Run
 
     with screen.shown():
         return until_stopped(records, root, step, stay)
+
+
+def where_it_stands(run: Run) -> list[str]:
+    """What happened before somebody began to watch."""
+    failing = reasons.failing_now(run)
+    rows = [
+        ("task", one_line(run.began.task, 100)),
+        ("state", f"{run.machine.name} · {run.state}, {run.status}, {reasons.effort(run)}"),
+        *(("last turns" if number == 0 else "", line) for number, line in enumerate(run.talk.recent[-3:])),
+        ("failing", first_few(failing) if failing else ""),
+    ]
+    return [f"Run {run.id}", *fields([row for row in rows if row[1]])]
+
+
+class Output:
+    """What the processes of acts write, as they write it."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self.sizes: dict[str, int] = {}  # of each stream when it was last read
+        self.lines: dict[str, int] = {}  # … and how many of its lines were printed
+
+    def news(self, runs: Iterable[Run]) -> Iterator[str]:
+        for run in runs:
+            if run.act is not None:
+                yield from self.of(run.act.key, ended=False)
+
+    def of(self, key: str, *, ended: bool) -> Iterator[str]:
+        """New lines of an act, without secrets and control characters; the last one only if it is whole."""
+        folder = self.records.dirs.act(key)
+        for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
+            name = "" if place == folder else f"{place.name}/"
+            for stream, data in (("out", process.read_out(place)), ("err", process.read_err(place))):
+                for text in self._new(f"{place}/{stream}", data, ended):
+                    yield f"    {name}{stream} | {text}"
+
+    def _new(self, stream: str, data: bytes, ended: bool) -> list[str]:
+        """A secret may run over several lines, so all of them are read again."""
+        if self.sizes.get(stream) == len(data) and not ended:
+            return []
+        self.sizes[stream] = len(data)
+        whole = data if ended else data[: data.rfind(b"\n") + 1]
+        lines = clean(redact(whole.decode("utf-8", "replace"))).splitlines()
+        before, self.lines[stream] = self.lines.get(stream, 0), len(lines)
+        return lines[before:]
 
 
 def until_stopped(records: Records, root: str, step: Callable[[], None], stay: bool) -> Run:

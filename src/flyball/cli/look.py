@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from flyball.errors import UserError
 from flyball.views.text import columns, cost, day_and_clock, iso, one_line
 
 if TYPE_CHECKING:
+    from flyball.cli.follow import Output
     from flyball.domain.events import Act
     from flyball.journal import Entry, Row
     from flyball.journal.records import Records
@@ -223,7 +223,7 @@ def why(run_name: str, as_json: bool) -> None:
 @click.option("--output", is_flag=True, help="Include what agents and proof commands wrote.")
 def log(run_name: str, as_json: bool, follow: bool, output: bool) -> None:
     """Print every event of a run and its child runs."""
-    from flyball.cli.follow import Tail, print_entry, until_stopped
+    from flyball.cli.follow import Output, Tail, print_entry, until_stopped
     from flyball.cli.runs import root_of
     from flyball.views.timeline import Timeline
 
@@ -231,13 +231,18 @@ def log(run_name: str, as_json: bool, follow: bool, output: bool) -> None:
         run_id = records.find(run_name)
         root = root_of(records, run_id)
         tail, timeline, only = Tail(records, root), Timeline(), run_id if run_id != root else ""
+        streams = Output(records) if output and not as_json else None
 
         def step() -> None:
             for entry in tail.news():
                 if as_json and only in ("", entry.run):
                     print_entry(entry)
                 elif not as_json:
-                    _print_event(records, timeline, entry, output, only)
+                    _print_event(timeline, entry, streams, only)
+            if follow and streams:
+                members = [row.run for row in records.journal.rows(root=root)]
+                for text in streams.news(records.read(member) for member in members if only in ("", member)):
+                    click.echo(text)
 
         if follow:
             until_stopped(records, root, step, stay=True)
@@ -245,7 +250,7 @@ def log(run_name: str, as_json: bool, follow: bool, output: bool) -> None:
             step()
 
 
-def _print_event(records: Records, timeline: Timeline, entry: Entry, output: bool, only: str) -> None:
+def _print_event(timeline: Timeline, entry: Entry, streams: Output | None, only: str) -> None:
     from flyball.domain import events as e
 
     event = e.decode(entry.body)
@@ -255,21 +260,6 @@ def _print_event(records: Records, timeline: Timeline, entry: Entry, output: boo
     place = click.style(f"{line.where:<12}  ", fg="cyan")
     head = click.style(f"{day_and_clock(line.at)}  ", dim=True) + place
     click.echo(head + paint(line.tone, line.text))
-    if output and isinstance(event, e.ActFinished | e.ActInterrupted):
-        for text in outputs(records, event.key):
+    if streams and isinstance(event, e.ActFinished | e.ActInterrupted):
+        for text in streams.of(event.key, ended=True):
             click.echo(text)
-
-
-def outputs(records: Records, key: str) -> Iterable[str]:
-    """What the processes of an act wrote, indented, without secrets and control characters."""
-    from flyball.agents import process
-    from flyball.guard.secrets import redact
-    from flyball.views.text import clean
-
-    folder = records.dirs.act(key)
-    places = [folder, *sorted(path for path in folder.glob("*") if path.is_dir())]
-    for place in places:
-        name = "" if place == folder else f"{place.name}/"
-        for stream, data in (("out", process.read_out(place)), ("err", process.read_err(place))):
-            for text in clean(redact(data.decode("utf-8", "replace"))).splitlines():
-                yield f"    {name}{stream} | {text}"

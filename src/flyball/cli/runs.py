@@ -85,8 +85,19 @@ def question_lines(run: Run) -> list[str]:
     return [
         f"Question {question.id} ({question.kind}):",
         *(f"  {line}" for line in text),
-        *fields([("answer", reasons.how_to_answer(question))]),
+        *fields([*_effects(run), ("answer", reasons.how_to_answer(question))]),
     ]
+
+
+def _effects(run: Run) -> list[tuple[str, str]]:
+    """What the answers to a question about a change do, said before one is given."""
+    question, ruling = run.question, run.evidence.ruling
+    if question is None or question.kind not in ("approval", "block") or ruling is None:
+        return []
+    rows = [("change", f"flyball diff {run.began.root or run.id}")]
+    if "approve" in question.verbs:
+        rows.append(("approve", "the change stays and the run continues"))
+    return [*rows, ("reject", "the files of that turn are put back; the agent is told why and tries again")]
 
 
 def certificate_file(records: Records, run: Run) -> Path | None:

@@ -185,7 +185,7 @@ def _compiled(patterns: Iterable[str]) -> tuple[Lazy, ...]:
 
 
 _NAMES = _compiled((
-    r"^(?:FAILED|ERROR) ([^\s:]+(?:::[^\n]*?)?\S)(?= - |$)",  # pytest
+    r"^(?:FAILED|ERROR) ([^\s:(][^\s:]*(?:::[^\n]*?)?\S)(?= - |$)",  # pytest
     r"^(?:FAIL|ERROR): (\w+ \([\w.<>]+\))",  # unittest
     r"^\s*--- FAIL: (\S+)",  # go
     r"^test (\S[^\n]*?) \.\.\. FAILED",  # cargo

@@ -13,6 +13,7 @@ from flyball.core.run import Run
 from flyball.domain import codes, durations
 from flyball.domain import events as e
 from flyball.domain.durations import elapsed
+from flyball.reading.test_summaries import failing_names
 from flyball.views.evidence_text import evidence_lines
 from flyball.views.text import clean, clock, cost, first_few, one_line, plural
 
@@ -186,15 +187,22 @@ def _evidence(run: Run, stop: e.Stop) -> str:
     elif stop.rule and stop.code in ("wait.escalation", "wait.take_over", "wait.conflict"):
         parts.append(one_line(stop.rule, 120))
     is_error = stop.code.startswith(("limit.", "failed.", "timeout.", "loop."))
-    proof = run.evidence.proof
-    if is_error and proof is not None and not proof.passed and proof.failing_tests:
-        parts.append(f"failing: {first_few(proof.failing_tests, 3)}")
+    if is_error and (names := failing_now(run)):
+        parts.append(f"failing: {first_few(names, 3)}")
     label = "; last error" if is_error else ""
     quote = key_line(stop.detail).removeprefix(
         f"{stop.observed.partition(':')[0]}: "
     )  # the file is named already
     detail = f"{label}: “{quote}”" if quote else ""
     return f"Evidence: {', '.join(parts)}{detail}."
+
+
+def failing_now(run: Run) -> list[str]:
+    """The failing tests of the files as they are, by name."""
+    proof = run.evidence.proof
+    known = proof is not None and not proof.passed and proof.tree == run.tree
+    names = (proof.failing_tests or failing_names(proof.summary)) if proof and known else ()
+    return [one_line(name, 100) for name in names]
 
 
 def key_line(text: str) -> str:

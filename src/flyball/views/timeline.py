@@ -8,8 +8,9 @@ from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.durations import elapsed, rough
 from flyball.domain.money import dollars
+from flyball.reading.test_summaries import failing_names
 from flyball.views.reasons import happened
-from flyball.views.text import agent_name, clock, first_few, one_line
+from flyball.views.text import agent_name, clock, first_few, last_words, one_line
 
 WAITS = ("rate_limited", "plan_limit", "overloaded", "network", "needs_approval")
 WRITERS = ("coder", "worker", "author", "developer")
@@ -221,7 +222,8 @@ def _turn(name: str, turn: e.TurnEnded, took_us: int) -> Words:
         elapsed(took_us),
         refused,
     ]
-    message = f"  “{one_line(turn.message, 80)}”" if turn.message else ""
+    words = last_words(turn.message, 80)
+    message = f"  “{words}”" if words else ""
     if not any(parts[:4]):
         parts.insert(0, "done")
     return f"{name}: {', '.join(part for part in parts if part)}{message}", 2, ""
@@ -233,7 +235,8 @@ def _proof(name: str, proof: e.ProofEnded, took_us: int, baseline: bool) -> Word
     if proof.passed:
         return f"{name} passed ({elapsed(took_us)})", 2, "" if baseline else "good"
     count = f": {proof.failing} failing" if proof.failing is not None else ""
-    return f"{name} failed{count} ({elapsed(took_us)})", 2, "" if baseline else "bad"
+    names = first_few([one_line(test, 80) for test in proof.failing_tests or failing_names(proof.summary)])
+    return f"{name} failed{count} ({elapsed(took_us)}){names and f': {names}'}", 2, "" if baseline else "bad"
 
 
 def _commit(name: str, commit: e.CommitEnded) -> Words:
