@@ -70,12 +70,22 @@ def test_processes_that_ask_at_once_get_one_key(tmp_path: Path) -> None:
     assert keys == {load_or_create(tmp_path / "keys").public_key_hex}
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
+def test_a_key_that_is_open_to_others_is_refused_with_what_to_do(tmp_path: Path, mode: int) -> None:
+    load_or_create(tmp_path)
+    (tmp_path / "signing.key").chmod(mode)
+    assert f"mode {mode:o}" in str(refused(ConfigError, lambda: load_or_create(tmp_path)))
+    (tmp_path / "signing.key").chmod(0o600)
+    load_or_create(tmp_path)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"not a key", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"]
 )
 def test_a_spoilt_key_is_a_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "signing.key").write_bytes(content)
-    assert "signing.key" in str(refused(ConfigError, lambda: load_or_create(tmp_path)))
+    (tmp_path / "signing.key").chmod(0o600)
+    assert "does not hold an Ed25519 key" in str(refused(ConfigError, lambda: load_or_create(tmp_path)))
     assert (tmp_path / "signing.key").read_bytes() == content
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from outside import folder_outside_tmp
 
-from flyball.agents import player, process, sandbox
+from flyball.agents import landlock, player, process, sandbox
 from flyball.agents.sandbox import View, editable_leaks, probe, wrap
 from flyball.errors import AgentError
 
@@ -264,3 +264,66 @@ def test_no_python_leaks_nothing_and_a_broken_one_is_said(tmp_path: Path) -> Non
     assert editable_leaks([str(tmp_path / "no-python")], tmp_path) == []
     with pytest.raises(AgentError, match="cannot be asked what it would import: exit 1"):
         editable_leaks(["false"], tmp_path)
+
+
+# ---- sockets of others, and the strict view
+
+
+def enclosed(world: Path, command: str, **more: object) -> subprocess.CompletedProcess[str]:
+    """As an act is started: through `entry`, where there is something to do first."""
+    argv = sandbox.enclose(FOUND, ["/bin/sh", "-c", command], view(world, **more))
+    argv = [part.replace(f'"tell": {process.STATUS_FD}', '"tell": 0') for part in argv]
+    return subprocess.run(argv, capture_output=True, text=True)
+
+
+@needs_bwrap
+def test_abstract_sockets_of_others_cannot_be_reached(world: Path) -> None:
+    if landlock.abi() < landlock.SCOPE_ABI:
+        pytest.skip("this kernel's Landlock has no scopes")
+    name = f"flyball-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(f"\0{name}")
+        door.listen()
+        call = f"python3 -c \"import socket; socket.socket(1).connect('\\0{name}')\""
+        assert subprocess.run(call, shell=True).returncode == 0
+        tried = enclosed(world, call, network="all")
+    assert "PermissionError" in tried.stderr
+    own = "import socket; a = socket.socket(1); a.bind('\\0mine'); a.listen(); socket.socket(1).connect('\\0mine')"
+    assert enclosed(world, f'python3 -c "{own}"', network="all").returncode == 0
+
+
+@needs_bwrap
+@pytest.mark.parametrize("network", ["all", "loopback"])
+def test_a_lasting_socket_of_another_program_is_covered(world: Path, network: str) -> None:
+    (world / "elsewhere").mkdir()
+    path = world / "elsewhere/agent.sock"
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(path))
+        door.listen()
+        call = f"python3 -c \"import socket; socket.socket(1).connect('{path}')\""
+        assert subprocess.run(call, shell=True).returncode == 0
+        assert str(path) in sandbox.sockets(view(world), age_s=0)
+        assert str(path) not in sandbox.sockets(view(world)), "it may go away before it is covered"
+        argv = wrap(["/bin/sh", "-c", call], view(world, network=network))
+        at = argv.index("--chdir")
+        argv[at:at] = ["--ro-bind", "/dev/null", str(path)]
+        assert subprocess.run(argv, capture_output=True).returncode != 0
+
+
+@needs_bwrap
+def test_a_strict_view_shows_the_checkout_the_system_and_toolchains(world: Path) -> None:
+    (world / "other").mkdir()
+    (world / "other/notes.txt").write_text("private")
+    assert inside(world, f"cat {world}/other/notes.txt").stdout == "private"
+    strict = inside(world, f"cat tree.txt; cat {world}/other/notes.txt; ls /", strict=True)
+    assert "private" not in strict.stdout and strict.stdout.startswith("the tree")
+    assert not {"srv", "mnt", "media", "boot"} & set(strict.stdout.split())
+    assert inside(world, f"cat {world}/user/.pyenv/python", strict=True, hidden=()).stdout == "theirs"
+    assert inside(world, "touch /made", strict=True).returncode != 0
+    assert (
+        inside(
+            world, "touch made && touch ~/made && touch /tmp/made && git --version", strict=True
+        ).returncode
+        == 0
+    )
+    assert inside(world, f"{sys.executable} -c 'import flyball'", strict=True).returncode == 0

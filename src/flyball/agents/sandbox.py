@@ -203,7 +203,7 @@ def wrap(argv: Sequence[str], view: View, program: str = "bwrap", *, watch: bool
     folders = [path for path in hidden if Path(path).is_dir()]
     return [
         *(program, *_namespaces(view.network, watch), *_root(view.strict), *_user_home(view.user_home)),
-        *_flat(("--ro-bind", "/dev/null", path) for path in ([] if view.strict else _sockets(view, at))),
+        *_flat(("--ro-bind", "/dev/null", path) for path in ([] if view.strict else sockets(view))),
         *_flat(("--tmpfs", path) for path in folders),
         *_flat(("--ro-bind", "/dev/null", path) for path in hidden if path not in folders),
         *_own(view, at, inside=False),
@@ -263,7 +263,7 @@ def _system() -> list[str]:
     ]
 
 
-def _sockets(view: View, at: str) -> list[str]:
+def sockets(view: View, age_s: float = SOCKET_AGE_S) -> list[str]:
     """Sockets of others that could be seen: a read-only file system does not keep anyone from connecting.
 
     Only those that are there for good (X11, ssh-agent, databases): one that goes away meanwhile cannot be covered."""
@@ -273,17 +273,18 @@ def _sockets(view: View, at: str) -> list[str]:
         }
     except OSError:
         return []
+    at = os.path.realpath(view.at)
     covered = (*SCRATCH, "/run", "/var/run", *_homes(view.user_home), *_hidden(view, at), at, view.home)
     paths = sorted(
         name for name in names if name.startswith("/") and not _within(os.path.realpath(name), covered)
     )
-    return [path for path in paths if _is_socket(path)][:SOCKETS_MOST]
+    return [path for path in paths if _is_socket(path, age_s)][:SOCKETS_MOST]
 
 
-def _is_socket(path: str) -> bool:
+def _is_socket(path: str, age_s: float) -> bool:
     try:
         about = Path(path).lstat()
-        lasting = time.time() - about.st_ctime > SOCKET_AGE_S
+        lasting = time.time() - about.st_ctime > age_s
         return stat.S_ISSOCK(about.st_mode) and lasting and os.path.realpath(path) == path
     except OSError:
         return False

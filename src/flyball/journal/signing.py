@@ -5,6 +5,7 @@ The library is imported when a key is first used: who only looks at runs does no
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,12 +53,23 @@ def load_or_create(directory: Path) -> Signer:
     try:
         if not path.exists():
             _create(path)
+        _refuse_loose(path)
         return Signer(_load(path))
     except OSError as error:
         raise ConfigError(
             f"The signing key {path} cannot be read or made ({error.strerror or error}). "
             "Check that it and its directory are yours and writable."
         ) from error
+
+
+def _refuse_loose(path: Path) -> None:
+    """A key that others may read or replace proves nothing. (Landlock cannot keep an agent from changing modes.)"""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise ConfigError(
+            f"The signing key {path} is open to other users (mode {mode:o}). If you did not change that, look at what "
+            f"ran last. Close it with `chmod 600 {path}`."
+        )
 
 
 def _create(path: Path) -> None:
