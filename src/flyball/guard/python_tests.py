@@ -41,6 +41,9 @@ TOLERANCES = frozenset(
 )
 
 
+REPEATS_MOST = 50
+
+
 class Test(msgspec.Struct, frozen=True):
     """One test, as it matters here. `dodges` are the ways in which it avoids failing."""
 
@@ -128,15 +131,16 @@ def _test(
 ) -> Test:
     worths: list[int] = []
     calls: set[str] = set()
+    times = _repeats(nodes, tables)
     for node in nodes:
         if isinstance(node, ast.Call):
             calls.add(called(node))
             if called(node) in helpers:
-                worths.append(helpers[called(node)])
+                worths += [helpers[called(node)]] * times.get(node, 1)
                 continue
         worth = strength(node)
         if worth is not None:
-            worths.append(worth)
+            worths += [worth] * times.get(node, 1)
     rows, is_open = _rows(function.decorator_list, tables)
     return Test(
         name=name,
@@ -148,6 +152,16 @@ def _test(
         calls=frozenset(calls),
         bounds=tuple(_bounds(nodes)),
     )
+
+
+def _repeats(nodes: Sequence[ast.AST], tables: dict[str, int]) -> dict[ast.AST, int]:
+    """How often a node runs that stands in a loop over a written table."""
+    times: dict[ast.AST, int] = {}
+    for loop in nodes:
+        count = _length(loop.iter, tables) if isinstance(loop, ast.For) else None
+        for node in walk(*loop.body) if isinstance(loop, ast.For) and count is not None else ():
+            times[node] = min(times.get(node, 1) * (count or 0), REPEATS_MOST)
+    return times
 
 
 def _rows(decorators: Sequence[ast.expr], tables: dict[str, int]) -> tuple[int, bool]:

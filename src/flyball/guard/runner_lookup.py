@@ -19,12 +19,12 @@ _SIDE = Lazy(
     re.IGNORECASE,
 )
 _MODULES = Lazy(
-    rf"sys\.modules\b.*['\"]\.?{_RUNNER}|['\"]{_RUNNER}(?:\.\w+)*['\"]\s*(?:not\s+)?in\s+(?:\w+\.)*modules\b"
-    rf"|sys\._called_from_test|sys\.modules\[['\"]__main__['\"]\].*{_TESTISH}"
+    rf"sys\.modules\b.{{0,120}}['\"]\.?{_RUNNER}|['\"]{_RUNNER}(?:\.\w+)*['\"]\s*(?:not\s+)?in\s+(?:\w+\.)*modules\b"
+    rf"|sys\._called_from_test|sys\.modules\[['\"]__main__['\"]\].{{0,120}}{_TESTISH}"
     r"|(?:find_spec|import_module|__import__|find_loader)\s*\(\s*['\"](?:_?pytest|unittest|nose|pluggy|xdist)"
     r"|^\s*(?:import|from)\s+(?:_?pytest|pluggy|xdist|nose2?)\b"
     r"|(?:require|import)\s*\(?\s*['\"](?:node:test|jest|@jest/\w+|vitest|mocha|jasmine)['\"]"
-    r"|\bfrom\s+['\"](?:node:test|@jest/\w+|vitest|mocha|jasmine)['\"]|require\.cache\b.*(?:test|spec|jest|mocha)"
+    r"|\bfrom\s+['\"](?:node:test|@jest/\w+|vitest|mocha|jasmine)['\"]|require\.cache\b.{0,120}(?:test|spec|jest|mocha)"
     r"|typeof\s+(?:jest|vitest|mocha|describe|it|expect)\b|global(?:This)?\.(?:describe|jest|vitest|mocha|expect|it)\b"
     r"|defined\?\s*\(?\s*(?:RSpec|Minitest|Test::Unit)|class_exists\(\s*['\"]\\?\\?PHPUnit"
     r"|Class\.forName\(\s*\"org\.(?:junit|testng)|\btesting\.Testing\(\)|flag\.Lookup\(\s*\"test\.|\bcfg!\s*\(\s*test\s*\)",
@@ -35,34 +35,36 @@ _ENVIRONMENT = Lazy(
     r"|MOCHA_WORKER|TEST_WORKER_INDEX|\bNEXTEST(?:_\w+)?\b|PHPUNIT_\w+|\bTOX_ENV_NAME\b"
 )
 _ARGUMENTS = Lazy(
-    rf"\b(?:orig_)?argv\b.*{_RUNNER}|{_RUNNER}['\"]?\s*(?:not\s+)?in\s+.*\b(?:orig_)?argv\b|\bargv\[0\].*{_TESTISH}"
-    rf"|process\.argv\[1\].*(?:includes|endsWith|match|indexOf|test\().*{_TESTISH}|execArgv\b.*test|['\"]test['\"]\s*(?:not\s+)?in\s+sys\.argv"
-    rf"|(?:\$PROGRAM_NAME|__main__\.__file__|require\.main\b.*filename|mainModule\b).*{_TESTISH}|HasSuffix\(\s*os\.Args\[0\],\s*\"\.test\""
-    r"|/proc/\S*(?:self|PPID|\$|\{|ppid)\S*/(?:cmdline|comm|environ)\b|\bps\b.*\$\{?PPID",
+    rf"\b(?:orig_)?argv\b.{{0,120}}{_RUNNER}|{_RUNNER}['\"]?\s*(?:not\s+)?in\s+.{{0,120}}\b(?:orig_)?argv\b|\bargv\[0\].{{0,120}}{_TESTISH}"
+    rf"|process\.argv\[1\].{{0,120}}(?:includes|endsWith|match|indexOf|test\().{{0,120}}{_TESTISH}|execArgv\b.{{0,120}}test|['\"]test['\"]\s*(?:not\s+)?in\s+sys\.argv"
+    rf"|(?:\$PROGRAM_NAME|__main__\.__file__|require\.main\b.{{0,120}}filename|mainModule\b).{{0,120}}{_TESTISH}|HasSuffix\(\s*os\.Args\[0\],\s*\"\.test\""
+    r"|/proc/\S*(?:self|PPID|\$|\{|ppid)\S*/(?:cmdline|comm|environ)\b|\bps\b.{0,120}\$\{?PPID",
     re.IGNORECASE,
 )
 _PATCHES = Lazy(
     rf"\bbuiltins\.(?!_\b)\w+\s*=(?!=)|setattr\(\s*(?:builtins|__builtins__|operator|{_RUNNER})\b"
     r"|__builtins__(?:\.\w+|\[[^\]]+\])\s*=(?!=)|\boperator\.\w+\s*=(?!=)"
     r"|\b(?:_pytest|pytest|unittest|pluggy|doctest)(?:\.\w+)+\s*=(?!=)|\bHookCaller\b|sys\.(?:meta_path|path_hooks)\b|\bsys\.(?:settrace|setprofile)\s*\("
-    r"|getusersitepackages|usercustomize|sitecustomize|__eq__\s*=\s*lambda[^:]*:\s*True|\bassert(?:\.\w+)+\s*=(?![=>])|Object\.is\s*=(?!=)"
+    r"|getusersitepackages|usercustomize|sitecustomize|__eq__\s*=\s*lambda[^:]{0,80}:\s*True|\bassert(?:\.\w+)+\s*=(?![=>])|Object\.is\s*=(?!=)"
     r"|Module\._(?:load|resolveFilename|extensions)\b|AssertionError\s*=(?!=)"
 )
 _STACK = Lazy(
     r"inspect\.(?:stack|currentframe|getouterframes|trace)\s*\(|\b_getframe(?:modulename)?\s*\(|traceback\.(?:extract|format|walk)_stack|\.f_back\b"
-    r"|new\s+Error\s*\([^)]*\)\s*\.stack|Error\.captureStackTrace|\bcaller_locations\b|\bcaller\s*(?:\[0|\(0|\.(?:first|any))|debug_backtrace\s*\("
-    r"|runtime\.Callers?\s*\(|getStackTrace\s*\(|^\s*from\s+(?:inspect|traceback|sys)\s+import\b.*(?:stack|frame)"
+    r"|new\s+Error\s*\([^)]{0,200}\)\s*\.stack|Error\.captureStackTrace|\bcaller_locations\b|\bcaller\s*(?:\[0|\(0|\.(?:first|any))|debug_backtrace\s*\("
+    r"|runtime\.Callers?\s*\(|getStackTrace\s*\(|^\s*from\s+(?:inspect|traceback|sys)\s+import\b.{0,120}(?:stack|frame)"
 )
 _NAMES_CALLER = Lazy(
-    rf"['\"`][^'\"`\n]*{_TESTISH}|/[^/\n]*{_TESTISH}[^/\n]*/|(?:co_name|co_filename|\.function|\.filename)\b[^=\n]*(?:==|!=|startswith|endswith|\bmatch)"
+    rf"['\"`][^'\"`\n]{{0,120}}{_TESTISH}|/[^/\n]{{0,120}}{_TESTISH}[^/\n]{{0,120}}/|(?:co_name|co_filename|\.function|\.filename)\b[^=\n]{{0,120}}(?:==|!=|startswith|endswith|\bmatch)"
     r"|(?:\bin\b|==|!=)\s*[\w.\[\]()]*(?:co_name|co_filename|\.function)\b",
     re.IGNORECASE,
 )
-_ALWAYS_EQUAL = Lazy(r"def\s+__eq__\s*\([^)]*\)[^:\n]*:\s*(?:\"\"\"[^\"]*\"\"\"\s*)?return\s+True\b")
+_ALWAYS_EQUAL = Lazy(
+    r"def\s+__eq__\s*\([^)]{0,200}\)[^:\n]{0,80}:\s*(?:\"\"\"[^\"]{0,400}\"\"\"\s*)?return\s+True\b"
+)
 _SCRIPTS = (".sh", ".bash", ".zsh", ".pl", ".lua", ".awk")
 _HASH_COMMENTS = ("python", "ruby", "other", "elixir")
 NEAR = 6  # lines: what is done with the stack stands close to where it is taken
-LINE_MOST = 20_000
+PIECE, OVERLAP = 2_000, 200  # a longer line is read in overlapping pieces
 ASKS = (
     (_MODULES, "looks for a test runner among the loaded modules"),
     (_ENVIRONMENT, "looks for a test runner in the environment"),
@@ -78,7 +80,7 @@ def judge_lookups(
     for change, file, added in zip(changes, files, lines, strict=True):
         if change.op == "delete" or not _is_source(file):
             continue
-        code = [(number, _without_comment(file, line)) for number, line in added]
+        code = [(number, piece) for number, line in added for piece in _pieces(_without_comment(file, line))]
         finding = _lookup(code)
         if finding:
             number, what = finding
@@ -91,9 +93,14 @@ def _is_source(file: str) -> bool:
     return known and not is_near_test(file) and not _SIDE.search(file)
 
 
+def _pieces(line: str) -> Iterable[str]:
+    for start in range(0, max(len(line) - OVERLAP, 1), PIECE - OVERLAP):
+        yield line[start : start + PIECE]
+
+
 def _without_comment(file: str, line: str) -> str:
     comment = r"#.*" if language(file) in _HASH_COMMENTS else r"//.*|^\s*\*.*"
-    return re.sub(rf"(?:^|\s)(?:{comment})$", "", line[:LINE_MOST])
+    return re.sub(rf"(?:^|\s)(?:{comment})$", "", line)
 
 
 def _lookup(code: Sequence[tuple[int, str]]) -> tuple[int, str] | None:

@@ -133,7 +133,10 @@ def _lost_assertions(removed: Sequence[str], added: Sequence[str], tongue: Langu
 
 def _became_rows(removed: Sequence[str], added: Sequence[str]) -> bool:
     """Several tests in one, with a table of cases: at least as many rows as removed tests."""
-    rows = patterns.count_lines(patterns.ROWS, added)
+    rows = max(
+        patterns.count_lines(patterns.ROWS, added),
+        sum(len(patterns.INLINE_ROW.findall(line)) for line in added if patterns.TABLES.search(line)),
+    )
     return patterns.count_lines(patterns.TABLES, added) > 0 and rows >= len(names_of_tests(removed)) > 0
 
 

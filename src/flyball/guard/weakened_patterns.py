@@ -158,7 +158,9 @@ MARKS = _any(r"^\s*(?:@Test\b|@ParameterizedTest|#\[(?:tokio::|async_std::)?test
 TABLES = _any(
     r"\bparametrize\b|\.each\b|@ParameterizedTest|\[Theory|#\[(?:case|rstest)|\bsubTest\b|@DataProvider|dataProvider",
     r"\btests\s*:?=\s*\[\]|\bcases\s*:?=\s*\[|\bwhere:",
+    r"\bfor\s*\(\s*(?:const|let|var)\b.*\bof\s*\[|\]\s*\.forEach\(|\bfor\s*\(\s*(?:const|let|var)\b.*\bof\s+\w*(?:cases|rows|table|tests)\w*",
 )
+INLINE_ROW = _any(r"[\[(][^\[\]()]*[\])]")
 ROWS = _any(
     r"^\s*(?:pytest\.param)?[(\[{].*[)\]}],?\s*$",
     r"^\s*\[?(?:InlineData|TestCase)\b",

@@ -206,7 +206,9 @@ def _compared(before: Module, after: Module, moved: NewTests) -> Iterable[Weakne
         if dodge not in before.dodges:
             yield Weakness(dodge, line)
     fresh = [test for name, test in after.tests.items() if name not in before.tests]
-    spare = SpareAssertions(fresh)
+    spare = SpareAssertions(
+        fresh, [(old, after.tests[name]) for name, old in before.tests.items() if name in after.tests]
+    )
     for name, old in before.tests.items():
         if name in after.tests:
             yield from _weaker(old, after.tests[name], spare)
@@ -218,11 +220,13 @@ def _compared(before: Module, after: Module, moved: NewTests) -> Iterable[Weakne
 
 
 class SpareAssertions:
-    """What new tests assert, to make up for what old ones lost: a test may be split or merged."""
+    """What new tests assert, and others more than before, to make up for what is lost: tests are split and merged."""
 
-    def __init__(self, fresh: Sequence[Test]) -> None:
-        self.tests = [test for test in fresh if test.weight and not test.dodges]
-        self.left = sum(test.weight for test in self.tests)
+    def __init__(self, fresh: Sequence[Test], kept: Sequence[tuple[Test, Test]] = ()) -> None:
+        gains = [(new, new.weight - old.weight) for old, new in kept if not new.dodges - old.dodges]
+        gains += [(test, test.weight) for test in fresh if not test.dodges]
+        self.tests = [test for test, gain in gains if gain > 0]
+        self.left = sum(gain for _, gain in gains if gain > 0)
 
     def covers(self, old: Test, loss: int) -> bool:
         """Do new tests that call the same code make up for the loss? If so, that much is used up."""

@@ -88,7 +88,7 @@ def _config(judge: CommandJudge, arg: Arg, context: Context) -> None:
 def _loaded(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """Code or settings that a tool loads, in a sandbox: from the checkout, the private home or /tmp."""
     path = arg.text.rpartition("=")[2]
-    if path.startswith(("/", "~", "../")):
+    if path.startswith(("/", "~", "../")) or path == "..":
         _config(judge, Arg(path), context)
     else:
         judge.check_paths_in([arg], context)

@@ -46,7 +46,9 @@ def _in_sandbox(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
     """Stays there: any value that names no other machine, no protected file and no command."""
     if _listed(name, "programs") and not _NO_PROGRAM.fullmatch(value.text):
         return Verdict("deny", "environment", f"'{name}' decides which program runs.")
-    if name == "PATH" and not all(_TOOL_FOLDER.fullmatch(entry) for entry in value.text.split(":")):
+    if name == "PATH" and (
+        value.text == HOLE or not all(_TOOL_FOLDER.fullmatch(entry) for entry in value.text.split(":"))
+    ):
         return Verdict("deny", "environment", "'PATH' decides which program a name means.")
     if _LOADS.search(value.text):
         return Verdict("deny", "environment", f"'{name}' makes programs load or run something else.")
