@@ -113,6 +113,12 @@ def test_a_machine_fits_a_screen(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= 50
 
 
+LONGER = {  # functions that are still over 40 lines, and by how much; no others may be
+    **dict.fromkeys(("anthropic", "_openai_faults", "gemini"), 59),
+    **dict.fromkeys(("_fault", "enclosed", "_spec"), 47),
+}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(SRC)))
 def test_files_and_functions_stay_small(path: Path) -> None:
     text = path.read_text("utf-8")
@@ -120,7 +126,8 @@ def test_files_and_functions_stay_small(path: Path) -> None:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= 60, f"{path.name}:{node.lineno} {node.name} has {lines} lines"
+            most = LONGER.get(node.name, 40)
+            assert lines <= most, f"{path.name}:{node.lineno} {node.name} has {lines} lines"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(SRC)))
