@@ -11,6 +11,9 @@ import difflib
 import hashlib
 import re
 from collections.abc import Collection, Iterator
+from functools import cached_property
+
+from msgspec.structs import replace
 
 from flyball.acts.proof_tree import Prover, TreeProof
 from flyball.domain import events as e
@@ -40,7 +43,7 @@ class Examination:
     def __init__(self, prover: Prover, proof: TreeProof) -> None:
         self.prover, self.proof, self.work = prover, proof, prover.work
         settings = prover.run.settings
-        self.sides = Sides(settings.proof, settings.proof_tests)
+        self.sides = Sides(settings.proof, (*settings.proof_tests, *_documents(prover.baseline())))
         self.base, self.tree = prover.work.base_tree, proof.tree
         self.changes = self.work.changes(self.base, self.tree)
         self.files = _Files(self)
@@ -84,6 +87,7 @@ class Examination:
     def _compared(
         self, baseline: TestReport, now: TestReport, base_side: TreeProof | None, run_side: TreeProof | None
     ) -> Comparison:
+        baseline = self._with_new_names(baseline, now)
         one = base_side.report if base_side else None
         other = run_side.report if run_side else None
         removed = compare(baseline, now, one, other).removed
@@ -91,6 +95,13 @@ class Examination:
         comparison = compare(baseline, now, one, other, found)
         self.doubts += [str(doubt) for doubt in comparison.doubts]
         return comparison
+
+    def _with_new_names(self, baseline: TestReport, now: TestReport) -> TestReport:
+        """A doctest has the name of what it stands in: the new one, where that was renamed."""
+        names, ids = self.files.names, {test.id for test in now.tests}
+        new = {test.id: renamed(test.id, names) for test in baseline.tests if test.id not in ids}
+        tests = [replace(t, id=new[t.id]) if new.get(t.id) in ids else t for t in baseline.tests]
+        return replace(baseline, tests=tuple(tests))
 
     def _by_command(self, base_side: TreeProof | None) -> None:
         """No ids are known: the commands must pass with the base's tests too."""
@@ -228,6 +239,12 @@ class Examination:
                 return
 
 
+def _documents(report: TestReport | None) -> set[str]:
+    """Texts with examples that a runner tests; source with examples is taken apart instead."""
+    files = {test.file for test in report.tests} if report else set[str]()
+    return {file for file in files if file.endswith((".md", ".rst", ".txt"))}
+
+
 def _unread(side: TreeProof | None) -> bool:
     return side is not None and side.report is None
 
@@ -243,13 +260,12 @@ class _Files:
     def base_tests(self) -> Edits:
         """Edits to the run's tree that give it the base's test side; none where no test changed."""
         edits: Edits = {}
-        names = self._renames()
         for change in (*self.changes, *self.others):
             old = change.from_ or change.path
             if self.sides.is_test(change.path) and (change.op in ("add", "rename") or change in self.others):
                 edits[change.path] = None
             if change.op != "add" and self.sides.is_test(old):
-                edits[old] = _renamed(self._read(self.base, old), names)
+                edits[old] = _renamed(self._read(self.base, old), self.names)
         for change in self._mixed():
             ours, theirs = self.text(self.tree, change.path), self.text(self.base, change.path)
             mixed = exchanged(change.path, ours, theirs)
@@ -283,7 +299,8 @@ class _Files:
             c for c in self.changes if c.op == "modify" and not self.sides.is_test(c.path) and not c.binary
         ]
 
-    def _renames(self) -> Renames:
+    @cached_property
+    def names(self) -> Renames:
         sources = [c for c in self.changes if not self.sides.is_test(c.path)]
         moved = {c.from_: c.path for c in sources if c.op == "rename" and c.from_}
         base = {c.from_ or c.path: self.text(self.base, c.from_ or c.path) for c in sources if c.op != "add"}
@@ -292,8 +309,7 @@ class _Files:
 
     def old_texts(self) -> dict[str, str]:
         """The base's test files that changed, with the new names of what they test."""
-        names = self._renames()
-        return {path: renamed(text, names) for path, text in self.texts(self.base).items()}
+        return {path: renamed(text, self.names) for path, text in self.texts(self.base).items()}
 
     def texts(self, tree: str) -> dict[str, str]:
         """The test files of a tree that changed."""
