@@ -87,8 +87,8 @@ def test_changes_of_the_user_ask_before_anything_is_merged(yard: Yard) -> None:
 
 
 @pytest.mark.parametrize(
-    ("when", "at"), [("after", 2), ("before", 3), ("after", 3), ("before", 4), ("after", 4)]
-)  # 2: the commit starts; 3: it has ended and the landing starts; 4: that has ended
+    ("when", "at"), [("after", 3), ("before", 4), ("after", 4), ("before", 5), ("after", 5)]
+)  # 3: the commit starts; 4: it has ended and the landing starts; 5: that has ended
 def test_killed_around_the_landing_it_lands_once(yard: Yard, when: str, at: int) -> None:
     ran = paused(yard)
     yard.make({"notes.txt": "meanwhile\n"})
@@ -113,7 +113,7 @@ def test_what_the_user_has_already_is_not_merged_again(yard: Yard) -> None:
     """Killed just after the branch took it; the user goes on from there; the run is resumed."""
     ran = paused(yard)
     assert yard.flyball("answer", ran.question, "go-on").returncode == 0
-    words = [sys.executable, str(CRASHING), "before", "4", str(yard.repo), "", ""]
+    words = [sys.executable, str(CRASHING), "before", "5", str(yard.repo), "", ""]
     subprocess.run(words, cwd=yard.repo, env=yard.env, capture_output=True, timeout=60)
     assert (yard.repo / "calc.py").read_text() == GOOD, "it had landed"
     yard.make({"notes.txt": "on top\n"})
@@ -177,7 +177,7 @@ def test_killed_at_any_step_of_a_landing_it_is_completed_once(yard: Yard, when: 
 
 
 def test_killed_while_the_merge_is_proved_it_is_completed_once(yard: Yard) -> None:
-    run = ended(yard, proof=f"{PROOF}; test ! -e notes.txt || sleep 3")
+    run = ended(yard, proof=f"{PROOF} && (test ! -e notes.txt || sleep 3)")
     process = yard.start("land", run)
     eventually(lambda: list((yard.state / "acts").glob(f"{run}-*-*/0/claim")))
     process.kill()

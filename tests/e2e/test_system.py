@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.yard import ACCEPT, GOOD, WORSE, Yard
+from tests.e2e.yard import ACCEPT, GOOD, PROOF, WORSE, Yard
 
 GOOD_TURN = {"write": {"calc.py": GOOD}}
 BWRAP = (
@@ -169,9 +169,7 @@ def test_the_users_repository_is_byte_for_byte_as_before(yard: Yard) -> None:
 
 def test_a_run_starts_from_head_and_says_so(yard: Yard) -> None:
     (yard.repo / "calc.py").write_text(WORSE)
-    done = yard.flyball(
-        "run", "x", "--agent", good(yard), "--set", 'proof.commands=["python3 -m unittest -q"]'
-    )
+    done = yard.flyball("run", "x", "--agent", good(yard), "--set", f'proof.commands=["{PROOF}"]')
     assert done.returncode == 0 and "uncommitted" in done.stdout + done.stderr
     assert (yard.repo / "calc.py").read_text() == WORSE
 
@@ -276,7 +274,7 @@ def test_a_cancel_from_another_process_ends_the_act_at_once(yard: Yard) -> None:
 
 
 def test_a_tracked_program_needs_trust_once(yard: Yard) -> None:
-    yard.make({".flyball/flyball.toml": '[proof]\ncommands = ["python3 -m unittest -q"]\n'})
+    yard.make({".flyball/flyball.toml": f'[proof]\ncommands = ["{PROOF}"]\n'})
     words = ("run", "x", "--agent", good(yard))
     one_sentence(yard.flyball(*words), "flyball trust")
     assert yard.flyball("trust").returncode == 0

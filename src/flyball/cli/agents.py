@@ -20,7 +20,7 @@ from flyball.cli.shared import (
     print_table,
 )
 from flyball.domain.durations import SECOND
-from flyball.errors import AgentMissing
+from flyball.errors import AgentMissing, UserError
 from flyball.views.text import agent_name, iso, one_line
 
 if TYPE_CHECKING:
@@ -156,11 +156,11 @@ def _limit(row: dict[str, Any], zone: str) -> dict[str, Any]:
     )
 )
 @click.argument("name", metavar="NAME")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option(
     "--stderr",
     "err",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="What it wrote there.",
 )
 @click.option(
@@ -202,7 +202,12 @@ def read(
 
 
 def _text(file: Path) -> str:
-    return file.read_text("utf-8", "replace")
+    try:
+        return file.read_text("utf-8", "replace")
+    except OSError as problem:
+        raise UserError(
+            f"{file} cannot be read: {problem.strerror}. Give the file of a recorded run."
+        ) from None
 
 
 def _result(result: AgentResult) -> dict[str, Any]:

@@ -212,7 +212,10 @@ def tell(run_name: str, words: tuple[str, ...], as_json: bool) -> None:
 @click.argument("host")
 @JSON
 def allow(run_name: str, host: str, as_json: bool) -> None:
-    """Let the agents of a run reach one more host, from their next turn on."""
+    """Let the agents of a run reach one more host.
+
+    It counts from their next turn on.
+    """
     with open_app() as app:
         try:
             name = parse_host(host)

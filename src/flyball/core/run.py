@@ -25,8 +25,8 @@ WORKERS = ("coder", "worker", "author", "developer")
 NOT_FORWARDS = (*FAILING, "error", "timeout")  # by these a state's failures are not forgotten
 INSTEAD = ("wait.escalation", "blocked.table.")  # codes whose rule may be the code of what ran out
 ENTRIES = ("limit.turns", "limit.fix_attempts", "limit.iterations", "failed.tests")  # renewed together
-FIRST: dict[str, AnyStep] = {"gate": Prove(), "commit": Commit(), "land": Land()}  # before an outcome
 BY_A_PERSON = "a person stopped it"
+FIRST: dict[str, AnyStep] = {"gate": Prove(), "commit": Commit(), "land": Land()}  # before an outcome
 ENVIRONMENT = "environment"  # the rule of a stop for tests that cannot run
 
 

@@ -144,7 +144,7 @@ def ask_about_evidence(facts: Facts) -> Facts:
         (*lines, *proof.evidence.versions)
     )
     then = "the run would have completed"
-    cause = stop(facts.run, "wait.approval", "evidence", 0, len(doubts), otherwise=then, detail=doubts[0])
+    cause = stop(facts.run, "wait.approval", "evidence", otherwise=then, detail=doubts[0])
     return ask(facts, cause, "evidence", f"{text}\nAccept it?", bound=proof.evidence.doubts_key)
 
 

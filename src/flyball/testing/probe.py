@@ -54,15 +54,7 @@ def _probed(vendor: Vendor, folder: Path, model: ScriptedModel) -> Probe:
     for name, text in vendor.files(model.url).items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    (act / "prompt").write_text(f"Write {FILE}.")
-    request = TurnRequest(
-        prompt=f"Write {FILE}.",
-        prompt_file=act / "prompt",
-        role="coder",
-        key=folder.name,
-        cwd=str(work),
-        confined=True,  # it does only what the script says; Codex's own sandbox does not work in a temporary folder
-    )
+    request = _request(folder.name, work, act / "prompt")
     agent, asked = adapter(vendor.agent), list[str]()
     launch = agent.launch(request)
     own = {"HOME": str(home), "PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder)}
@@ -89,6 +81,13 @@ def _probed(vendor: Vendor, folder: Path, model: ScriptedModel) -> Probe:
         requests=model.state()["played"],
         unknown=transcript.facts.unknown,
     )
+
+
+def _request(key: str, work: Path, prompt: Path) -> TurnRequest:
+    """Called confined: it does only what the script says, and Codex's own sandbox fails in a temporary folder."""
+    text = f"Write {FILE}."
+    prompt.write_text(text)
+    return TurnRequest(prompt=text, prompt_file=prompt, role="coder", key=key, cwd=str(work), confined=True)
 
 
 def _attended(agent: object, request: TurnRequest, act: Path, asked: list[str]) -> process.Exit:
