@@ -99,7 +99,8 @@ class Examination:
     def _with_new_names(self, baseline: TestReport, now: TestReport) -> TestReport:
         """A doctest has the name of what it stands in: the new one, where that was renamed."""
         names, ids = self.files.names, {test.id for test in now.tests}
-        new = {test.id: renamed(test.id, names) for test in baseline.tests if test.id not in ids}
+        gone = {test.id for test in baseline.tests if "::" not in test.id} - ids
+        new = {test: renamed(test, names) for test in gone}
         tests = [replace(t, id=new[t.id]) if new.get(t.id) in ids else t for t in baseline.tests]
         return replace(baseline, tests=tuple(tests))
 
