@@ -241,7 +241,11 @@ def test_functions_that_compute_something_else(old: str, new: str, lines: list[i
         ("t.js", "assert.throws(() => f(-1));\n", True),
         ("t.js", "assert.strictEqual(slug('Hello World'), 'hello-world');\n", True),
         ("t.js", "expect(add(1, 2)).toBe(3);\n", True),
-        ("t.js", "expect(a).toBe(b);\n", False),
+        ("t.js", "expect(a).toBe(b);\n", True),
+        ("t.js", "assert.strictEqual(f(x), want, text);\n", True),
+        ("t.js", "assert.ok(a);\n", False),
+        ("README.md", "    >>> f(1)\n    2\n", True),
+        ("README.md", "    >>> f(1)\n\n", False),
     ],
 )  # fmt: skip
 def test_assertions_are_made_wrong(path: str, text: str, changes: str | bool) -> None:

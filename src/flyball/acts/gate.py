@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ FILES_MOST = 2_000
 RUNS_CODE = re.compile(
     r"(?:^|[\s/])(?:python[\d.]*|node|bun|deno)\s(?!\s*-m\s+(?:mypy|ruff|flake8|black|pylint|pyright|compileall)\b)"
 )
+EXPECTED_OUTPUT = re.compile(r"\.(?:out|expected|golden|snap)$|(?:^|/)(?:expected|snapshots|golden)/")
 Edits = dict[str, bytes | None]
 
 
@@ -55,6 +56,10 @@ class Examination:
         known, comparison = False, Comparison()
         if baseline is None or now is None or _unread(base_side) or _unread(run_side):
             self._by_command(base_side)
+            if baseline is not None and now is None:
+                self.doubts.append(
+                    "The test runner reported its tests before the change, and reports none now"
+                )
         else:
             known, comparison = True, self._compared(baseline, now, base_side, run_side)
         needed = known or self._needs_the_change(run_side)
@@ -122,7 +127,8 @@ class Examination:
             c.path for c in self.changes if breaks.can_break(c.path) and not breaks.is_watched(c.path)
         ]
         commands = self.prover.run.settings.proof
-        return self.proof.executed or bool(unwatched) or any(map(RUNS_CODE.search, commands))
+        executed = self.proof.executed or self.prover.baseline_executed()
+        return executed or bool(unwatched) or any(map(RUNS_CODE.search, commands))
 
     # ---- repeated ----
 
@@ -171,12 +177,20 @@ class Examination:
         the change; where there are none, the changed functions raise, or else all functions."""
         needed = frozenset(comparison.fail_to_pass)
         passed = self.proof.report.ids("passed") if self.proof.report else frozenset[str]()
-        edits, tests, each = self.files.broken_expectations(needed)
+        edits, tests, each = self.files.broken_expectations(self._files_of(needed))
         if edits and tests:
             return "expectations", edits, tests, each
+        if self.proof.report is None and (edits := self.files.broken_checks()):
+            return "expectations", edits, frozenset(), False
         if not needed and (edits := self.files.broken_changes()):
             return "changes", edits, passed, False
         return "functions", self.files.broken_source(), needed or passed, False
+
+    def _files_of(self, tests: frozenset[str]) -> dict[str, str]:
+        """Each of these tests, with the file it stands in as far as its runner tells."""
+        report = self.proof.report
+        files = {test.id: test.file for test in report.tests} if report else {}
+        return {test: test.partition("::")[0] if "::" in test else files.get(test, "") for test in tests}
 
     def _unnoticed(self, name: str, broken: TreeProof, tests: frozenset[str], each: bool) -> str:
         what = {
@@ -254,9 +268,11 @@ class _Files:
     """The files of both trees, and the trees that are made of them."""
 
     def __init__(self, of: Examination) -> None:
-        self.work, self.sides, self.base, self.tree = of.work, of.sides, of.base, of.tree
+        self.work, self.base, self.tree = of.work, of.base, of.tree
+        self.commands = of.prover.run.settings.proof
         self.changes = [change for change in of.changes if change.op in ("add", "modify", "delete", "rename")]
         self.others = [change for change in of.changes if change not in self.changes]
+        self.sides = of.sides.with_shadows(c.path for c in of.changes if c.op in ("add", "rename"))
 
     def base_tests(self) -> Edits:
         """Edits to the run's tree that give it the base's test side; none where no test changed."""
@@ -353,18 +369,33 @@ class _Files:
                 edits[path] = broken.encode("utf-8", "surrogateescape")
         return edits
 
-    def broken_expectations(self, tests: Collection[str]) -> tuple[Edits, frozenset[str], bool]:
+    def broken_expectations(self, tests: dict[str, str]) -> tuple[Edits, frozenset[str], bool]:
         """Wrong assertions in the files of these tests, the tests they belong to, and whether that is sure."""
         edits: Edits = {}
         affected, sure = set[str](), True
-        for path in sorted({test.partition("::")[0] for test in tests if "::" in test}):
+        for path in sorted(set(tests.values()) - {""}):
             text = self.text(self.tree, path)
             wrong = breaks.expectations_wrong(path, text)
             if wrong.text != text:
                 edits[path] = wrong.text.encode("utf-8", "surrogateescape")
-                affected |= {test for test in tests if _is_of(test, path, wrong.tests)}
+                affected |= {test for test in tests if tests[test] == path and _is_of(test, wrong.tests)}
                 sure = sure and wrong.tests is not None
         return edits, frozenset(affected), sure
+
+    def broken_checks(self) -> Edits:
+        """Wrong assertions and expected outputs in the test files that the proof names: for a runner without a report."""
+        edits: Edits = {}
+        named = " ".join(
+            (*self.commands, *(self.text(self.tree, path) for path in sorted(self.sides.scripts)))
+        )
+        paths = [path for path in self.work.paths(self.tree) if self.sides.is_test(path)]
+        for path in [path for path in paths if _is_named(path, named)][:FILES_MOST]:
+            text = self.text(self.tree, path)
+            if EXPECTED_OUTPUT.search(path):
+                edits[path] = f"{text}{breaks.WORDS}\n".encode("utf-8", "surrogateescape")
+            elif (wrong := breaks.expectations_wrong(path, text)).text != text:
+                edits[path] = wrong.text.encode("utf-8", "surrogateescape")
+        return edits
 
     def _read(self, tree: str, path: str) -> bytes | None:
         return self.work.read_all([(tree, path)])[0]
@@ -374,10 +405,17 @@ class _Files:
         return data.decode("utf-8", "surrogateescape") if data is not None and len(data) <= FILE_MOST else ""
 
 
-def _is_of(test: str, path: str, functions: frozenset[str] | None) -> bool:
-    """Whether a test is one of these functions of a file."""
-    file, _, name = test.partition("::")
-    return file == path and (functions is None or name.partition("[")[0] in functions)
+def _is_named(path: str, text: str) -> bool:
+    folder = path.rpartition("/")[0]
+    return path in text or (bool(folder) and f"{folder}/" in text)
+
+
+def _is_of(test: str, functions: frozenset[str] | None) -> bool:
+    """Whether a test is one of these functions (`Class::name`); unittest joins the parts of an id with dots."""
+    _, _, name = test.partition("[")[0].partition("::")
+    if functions is None or name:
+        return functions is None or name in functions
+    return any(test.endswith("." + function.replace("::", ".")) for function in functions)
 
 
 def _renamed(data: bytes | None, names: Renames) -> bytes | None:

@@ -45,6 +45,8 @@ def prove(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Fini
 
 
 def _keep_baseline(prover: Prover, proof: TreeProof) -> None:
+    if proof.executed:
+        write_whole(prover.work.places.baseline_report.with_suffix(".executed"), b"")
     write_whole(prover.work.places.baseline_report, msgspec.json.encode(proof.report))
 
 

@@ -86,6 +86,10 @@ class Prover:
         place = self.work.places.baseline_report
         return msgspec.json.decode(place.read_bytes(), type=TestReport | None) if place.exists() else None
 
+    def baseline_executed(self) -> bool:
+        """Whether the commands executed code of the project before the change."""
+        return self.work.places.baseline_report.with_suffix(".executed").exists()
+
     def prove(self, tree: str, name: str = "", of: str = "") -> TreeProof:
         """The commands on this tree. `name` tells the trees of one act apart; `of` is an act that proved it before."""
         known = self.run_files.act_folder(of) if of else None

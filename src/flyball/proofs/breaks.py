@@ -14,6 +14,7 @@ from difflib import SequenceMatcher
 from msgspec import Struct
 
 WORDS = "broken on purpose"
+ARGUMENTS_MOST = 10_000  # signs of one call
 _BRACES = {  # endings -> what is put at the start of each function's body
     **dict.fromkeys(
         ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts"), f'if (true) throw new Error("{WORDS}");'
@@ -191,8 +192,11 @@ def _masked(text: str) -> str:
 # ---- expectations ----
 
 _JS_EXPECTED = re.compile(
-    r"(?P<before>\b(?:toBe|toEqual|toStrictEqual|equal|eql|strictEqual|deepEqual|deepStrictEqual|is)\s*\((?:[^()\n]*(?:\([^()\n]*\)[^()\n]*)*,)?\s*)"
-    r"(?P<value>-?\d+(?:\.\d+)?|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")(?P<after>\s*\))"
+    r"\b(?:(?P<first>toBe|toEqual|toStrictEqual|eql)|(?P<second>equal|strictEqual|deepEqual|deepStrictEqual|is))\s*\("
+)
+_JS_OTHER = (
+    "(v => typeof v === 'number' ? v + 1 : typeof v === 'string' ? v + ' broken' : typeof v === 'boolean' ? !v"
+    " : typeof v === 'bigint' ? v + 1n : Array.isArray(v) ? [...v, 'broken'] : 'broken')("
 )
 
 
@@ -204,12 +208,27 @@ class Wrong(Struct, frozen=True):
 
 
 def expectations_wrong(path: str, text: str) -> Wrong:
-    """What assertions compare with is equal to nothing; other assertions are negated."""
+    """What assertions compare with is another value of the same type, so that a result equal to every number or text
+    is noticed too; other assertions are negated."""
     if _ending(path) == "py":
-        return _python_expectations(text)
+        wrong = _python_expectations(text)
+        examples = _examples_wrong(wrong.text)
+        return wrong if examples == wrong.text else Wrong(examples, None)
     if _HEAD_OF.get(_ending(path)) == "js":
-        return Wrong(_JS_THROWS.sub(_js_no_throw, _JS_EXPECTED.sub(_js_wrong, text)))
+        return Wrong(_JS_THROWS.sub(_js_no_throw, _js_wrong(text)))
+    if _ending(path) in ("md", "rst", "txt"):
+        return Wrong(_examples_wrong(text))
     return Wrong(text)
+
+
+_EXAMPLE = re.compile(
+    r"^([ \t]*)>>> [^\n]*\n(?:\1\.\.\.[^\n]*\n)*\1(?!>>>|[ \t]*(?:\n|$|\"\"\"|'''))[^\n]+", re.M
+)
+
+
+def _examples_wrong(text: str) -> str:
+    """What the examples of doctests print first is something else."""
+    return _EXAMPLE.sub(lambda match: f"{match.group()} {WORDS}", text)
 
 
 _JS_THROWS = re.compile(r"\bassert\.(?P<assert>throws|rejects)\s*\(|\)\.(?P<expect>toThrow\w*)\s*\(")
@@ -220,10 +239,31 @@ def _js_no_throw(match: re.Match[str]) -> str:
     return f"assert.{negated[match['assert']]}(" if match["assert"] else f").not.{match['expect']}("
 
 
-def _js_wrong(match: re.Match[str]) -> str:
-    value = match["value"]
-    wrong = f"{value}7" if value[0] not in "'\"" else f"{value[:-1]} {WORDS}{value[-1]}"
-    return f"{match['before']}{wrong}{match['after']}"
+def _js_wrong(text: str) -> str:
+    """The expected argument of each comparison is another value of its type."""
+    masked, spans = _masked(text), list[tuple[int, int]]()
+    for match in _JS_EXPECTED.finditer(masked):
+        arguments = _arguments(masked, match.end())
+        number = 0 if match["first"] else 1
+        if len(arguments) > number:
+            spans.append(arguments[number])
+    for start, end in reversed(spans):
+        text = f"{text[:start]} {_JS_OTHER}{text[start:end].strip()}){text[end:]}"
+    return text
+
+
+def _arguments(text: str, start: int) -> list[tuple[int, int]]:
+    """Where the arguments of a call stand whose parenthesis was opened just before `start`."""
+    depth, begin, spans = 0, start, list[tuple[int, int]]()
+    for match in re.finditer(r"[()\[\]{},]", text[start : start + ARGUMENTS_MOST]):
+        sign, place = match.group(), start + match.start()
+        if depth == 0 and sign in ",)":
+            spans.append((begin, place))
+            begin = place + 1
+            if sign == ")":
+                return spans
+        depth += (sign in "([{") - (sign in ")]}")
+    return []
 
 
 def _python_expectations(text: str) -> Wrong:
@@ -248,26 +288,28 @@ def _python_expectations(text: str) -> Wrong:
     return Wrong(data.decode("utf-8", "replace"), frozenset(tests))
 
 
-NOTHING_EQUALS = "object()"
+_SAME_TYPE = (  # another value of the same type where that is simple, else one that equals nothing
+    "(lambda v: (not v) if type(v) is bool else v + 1 if type(v) in (int, float) else v + type(v)([0]) if type(v) in "
+    "(list, bytes) else v + 'broken' if type(v) is str else v + (0,) if type(v) is tuple else object())("
+)
+OTHER = (_SAME_TYPE, ")")
 NEVER_RAISED = 'type("Never", (Exception,), {})'
 NEGATED = ("not (", ")")
 _SAME = ("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertSequenceEqual")
-Spot = tuple[
-    ast.expr, str, str
-]  # an expression, and what is put before and after it (no after: in its place)
+Spot = tuple[ast.expr, str, str]  # an expression, what is put before and after it; no after: in its place
 
 
 def _asserted(node: ast.AST) -> Iterator[Spot]:
     if isinstance(node, ast.Assert):
         test = node.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
-            yield test.comparators[0], NOTHING_EQUALS, ""
+            yield test.comparators[0], *OTHER
         else:
             yield test, *NEGATED
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
         if name in _SAME and len(node.args) >= 2:
-            yield node.args[1], NOTHING_EQUALS, ""
+            yield node.args[1], *OTHER
         elif name in ("assertTrue", "assertFalse") and node.args:
             yield node.args[0], *NEGATED
         elif name in ("raises", "assertRaises", "assertRaisesRegex") and node.args:

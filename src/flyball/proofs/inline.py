@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -60,9 +61,16 @@ Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 def _named(node: Definition, name: str) -> Iterator[tuple[str, Definition]]:
     yield name, node
-    for child in node.body:
+    yield from _named_in(node.body, name)
+
+
+def _named_in(body: list[ast.stmt], name: str) -> Iterator[tuple[str, Definition]]:
+    for child in body:
         if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _named(child, f"{name}.{child.name}")
+        elif isinstance(child, ast.If | ast.Try | ast.With | ast.For | ast.While):
+            yield from _named_in(child.body, name)
+            yield from _named_in(getattr(child, "orelse", []), name)
 
 
 def _line_starts(text: str) -> list[int]:
@@ -116,7 +124,9 @@ def _closing_brace(text: str, start: int) -> int:
 
 
 def config_sections(path: str) -> Callable[[str, str], str]:
-    return _package_json if path.endswith("package.json") else _ini_sections
+    if path.endswith("package.json"):
+        return _package_json
+    return _pyproject if path.endswith("pyproject.toml") else _ini_sections
 
 
 def _package_json(text: str, other: str) -> str:
@@ -135,9 +145,11 @@ def _with_tests_of(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, An
     mixed.update({key: theirs[key] for key in _PACKAGE_KEYS if key in theirs})
     scripts, others = ours.get("scripts"), theirs.get("scripts")
     if isinstance(scripts, dict) and isinstance(others, dict):
-        kept = {key: value for key, value in cast("dict[str, Any]", scripts).items() if not _tests(key)}
-        kept.update({key: value for key, value in cast("dict[str, Any]", others).items() if _tests(key)})
-        mixed["scripts"] = kept
+        scripts, others = cast("dict[str, Any]", scripts), cast("dict[str, Any]", others)
+        started = {word for key, value in others.items() if _tests(key) for word in str(value).split()}
+        tests = {key for key in (*scripts, *others) if _tests(key) or key in started}
+        kept = {key: value for key, value in scripts.items() if key not in tests}
+        mixed["scripts"] = kept | {key: value for key, value in others.items() if key in tests}
     return {key: mixed[key] for key in (*ours, *mixed) if key in mixed}
 
 
@@ -153,6 +165,20 @@ def _ini_sections(text: str, other: str) -> str:
         return text
     kept = [body for name, body in ours if not _PYTEST_SECTIONS.fullmatch(name)]
     return "".join(body if body.endswith("\n") else body + "\n" for body in (*kept, *wanted))
+
+
+def _pyproject(text: str, other: str) -> str:
+    """Where sections do not tell (dotted keys, inline tables), the whole file is the other's."""
+    mixed = _ini_sections(text, other)
+    return mixed if _runner_tables(mixed) == _runner_tables(other) else other
+
+
+def _runner_tables(text: str) -> dict[str, Any] | None:
+    try:
+        tool = tomllib.loads(text).get("tool", {})
+    except tomllib.TOMLDecodeError:
+        return None
+    return {key: value for key, value in tool.items() if key in ("pytest", "tox", "nox", "coverage")}
 
 
 _SECTION = re.compile(r"^\[+\s*([^\]\n]+?)\s*\]+\s*(?:[#;][^\n]*)?$", re.M)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 
 from flyball.guard.paths.globs import matches
 from flyball.guard.test_files import is_near_test
@@ -17,11 +19,11 @@ from flyball.proofs.inline import config_sections, doctests, rust_tests
 
 _FOLDER = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|e2e|integration[-_]tests?|unit[-_]tests?|testdata|test[-_]data|__snapshots__|snapshots"
-    r"|__mocks__|fixtures|golden|goldens|cassettes|t)/",
+    r"|__mocks__|fixtures|golden|goldens|cassettes|t|node_modules|site-packages|\.venv|[^/]+\.(?:egg|dist)-info)/",
     re.IGNORECASE,
 )
 _CONFIG = re.compile(
-    r"(?:^|/)(?:pytest\.ini|\.pytest\.ini|pytest\.toml|tox\.ini|conftest\.py|noxfile\.py|\.coveragerc|sitecustomize\.py|usercustomize\.py"
+    r"(?:^|/)(?:\.?pytest\.(?:ini|toml)|\.npmrc|[^/]+\.mk|tox\.ini|conftest\.py|noxfile\.py|\.coveragerc|sitecustomize\.py|usercustomize\.py"
     r"|jest\.config\.\w+|jest\.setup\.\w+|vitest\.(?:config|workspace|setup)\.\w+|\.mocharc(?:\.\w+)?|karma\.conf\.\w+|ava\.config\.\w+"
     r"|playwright\.config\.\w+|cypress\.config\.\w+|phpunit\.xml(?:\.dist)?|\.rspec|nextest\.toml|ctest\w*\.cmake|[^/]+\.pth"
     r"|\.nycrc(?:\.\w+)?|\.c8rc(?:\.\w+)?|[^/]*\.snap|[^/]*\.ambr|[^/]*\.bats)$",
@@ -44,6 +46,13 @@ class Sides:
     def __init__(self, commands: Sequence[str], patterns: Sequence[str] = ()) -> None:
         self.scripts = frozenset(_scripts(commands))
         self.patterns = tuple(patterns)
+        self.shadows: frozenset[str] = frozenset()
+
+    def with_shadows(self, added: Iterable[str]) -> Sides:
+        """The same with added files that take the place of a module or program that the tests use."""
+        sides = copy(self)
+        sides.shadows = frozenset(path for path in added if shadows(path))
+        return sides
 
     def is_test(self, path: str) -> bool:
         """Whether the whole file is on the test side."""
@@ -51,10 +60,40 @@ class Sides:
             return False
         return (
             path in self.scripts
+            or path in self.shadows
             or bool(_FOLDER.search(path) or _CONFIG.search(path))
             or is_near_test(path)
             or (bool(self.patterns) and matches(self.patterns, path))
         )
+
+
+_RUNNERS = frozenset(
+    (
+        "pytest",
+        "_pytest",
+        "pluggy",
+        "iniconfig",
+        "packaging",
+        "pygments",
+        "xdist",
+        "nose",
+        "hypothesis",
+        "coverage",
+        "py",
+    )
+)
+_MODULE = re.compile(r"(?:(?:src|lib)/)?(\w+)(?:\.py|\.pyc|\.so|/(?:__init__|__main__)\.py)")
+_PROGRAMS = re.compile(
+    r"(?:^|/)(?:bin|scripts|tools|sbin)/(?:\[|awk|basename|bash|cat|cmp|cut|date|diff|dirname|echo|env|expr|find|git|grep|head|jq|make"
+    r"|mktemp|node|npm|npx|perl|printf|python[\d.]*|rm|sed|sh|sort|tail|test|tr|true|uniq|wc|xargs|pytest|tox|bats)$"
+)
+
+
+def shadows(path: str) -> bool:
+    """A new file that stands before a standard module, a test runner or a program, or that pytest runs by itself."""
+    module = _MODULE.fullmatch(path)
+    name = module[1] if module else ""
+    return name in sys.stdlib_module_names | _RUNNERS or name == "__init__" or bool(_PROGRAMS.search(path))
 
 
 _SEPARATOR = re.compile(r"&&|\|\||[;|&\n]")
