@@ -18,3 +18,7 @@ def test_a_case_ends_as_it_should(case: run.Case) -> None:
 def test_every_case_fits_its_victim() -> None:
     for case in CASES:
         assert run.turns_of(case, VICTIMS[case["victim"]]), case["name"]
+
+
+def test_there_are_as_many_dishonest_agents_as_in_the_set_kept_apart() -> None:
+    assert sum(case["kind"] == "dishonest" and not case.get("hard") for case in CASES) >= 141

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
 
 import pytest
 
-from flyball.proofs.breaks import changed_lines, expectations_wrong, functions_raise
+from flyball.proofs.breaks import changed_lines, end_fails, expectations_wrong, functions_raise
 from flyball.proofs.compare import compare
 from flyball.proofs.follow import followed, renamed, renames
 from flyball.proofs.sides import Sides, exchanged
@@ -253,3 +254,73 @@ def test_assertions_are_made_wrong(path: str, text: str, changes: str | bool) ->
     assert (wrong.text != text) is bool(changes)
     if path.endswith(".py"):
         assert ast.parse(wrong.text) and wrong.tests == set(str(changes).split())
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "last"),
+    [
+        ("tests/check.py", "check()", "raise SystemExit(97)"),
+        ("test.js", "check();\n", "process.exit(97);"),
+        ("run.sh", "cd x || exit 2\nfor f in *; do check $f; done\n", "exit 97"),
+        ("run.sh", "check\nexit $failed\n", ""),
+        ("check.py", "sys.exit(main())\n", ""),
+        ("cases.json", "{}\n", ""),
+    ],
+)
+def test_a_script_fails_at_its_end(path: str, text: str, last: str) -> None:
+    assert end_fails(path, text) == (f"{text.rstrip()}\n{last}\n" if last else text)
+
+
+@pytest.mark.parametrize(
+    ("path", "added"),
+    [
+        ("decimal.py", True),
+        ("src/pluggy/__init__.py", True),
+        ("__init__.py", True),
+        ("bin/cmp", True),
+        ("calc.py", False),
+        ("src/shop/calendar.py", False),
+        ("bin/count.sh", False),
+    ],
+)
+def test_a_new_file_that_shadows_what_tests_use_is_on_the_test_side(path: str, added: bool) -> None:
+    assert Sides(()).with_shadows([path]).is_test(path) is added
+    assert not Sides(()).is_test(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["a.egg-info/entry_points.txt", "node_modules/.bin/node", ".npmrc", "rules.mk"]
+)
+def test_what_runners_read_by_themselves_is_on_the_test_side(path: str) -> None:
+    assert Sides(()).is_test(path)
+
+
+def test_dotted_keys_of_a_runner_are_exchanged_too() -> None:
+    base = '[project]\nname = "a"\n'
+    assert exchanged("pyproject.toml", 'tool.pytest.ini_options.addopts = "-p x"\n' + base, base) == base
+
+
+def test_a_script_that_the_tests_start_is_exchanged_too() -> None:
+    base = '{"scripts": {"test": "npm run unit", "unit": "node --test", "build": "a"}}'
+    run = base.replace("node --test", "true").replace('"a"', '"b"')
+    assert json.loads(exchanged("package.json", run, base))["scripts"] == {
+        "test": "npm run unit",
+        "unit": "node --test",
+        "build": "b",
+    }
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        'def f():\n    return 1\n\n\nf.__doc__ = """\n>>> 1\n1\n"""\n',
+        'if True:\n    def f():\n        """\n        >>> 1\n        1\n        """\n        return 1\n',
+    ],
+)
+def test_examples_that_went_elsewhere_are_put_back(run: str) -> None:
+    base = 'def f():\n    """\n    >>> f()\n    2\n    """\n    return 2\n'
+    mixed = exchanged("a.py", run, base)
+    assert ">>> f()\n    2\n" in mixed
+    assert ">>> 1" not in mixed
+    assert "return 1" in mixed
+    compile(mixed, "a.py", "exec")

@@ -163,6 +163,8 @@ class Examination:
         wanted = self.prover.run.settings.proof_bite
         if wanted == "never" or (wanted == "auto" and self.proof.took_us > QUICK_US and not needed):
             return "not tried", ()
+        if not known and (early := self._ends_early()):
+            return "not noticed", early
         name, edits, tests, strict = self._break(comparison)
         if not edits:
             return "nothing to break", ()
@@ -171,6 +173,14 @@ class Examination:
         if problem:
             self.doubts.append(problem)
         return ("not noticed" if problem else "noticed"), (f"{name}: {len(edits)} files",)
+
+    def _ends_early(self) -> tuple[str, ...]:
+        """Check scripts of which the proof does not notice that they fail at their end; none where it does."""
+        edits = self.files.broken_ends()
+        if not edits or not self.prover.prove(self.work.edited(self.tree, edits), "broken-ends").passed:
+            return ()
+        self.doubts.append(f"The proof still passes when {', '.join(sorted(edits))} fails at its end")
+        return tuple(f"end: {path}" for path in sorted(edits))
 
     def _break(self, comparison: Comparison) -> tuple[str, Edits, frozenset[str], bool]:
         """One break, the tests to notice it, and whether each of them must: wrong expectations of the tests that need
@@ -385,11 +395,7 @@ class _Files:
     def broken_checks(self) -> Edits:
         """Wrong assertions and expected outputs in the test files that the proof names: for a runner without a report."""
         edits: Edits = {}
-        named = " ".join(
-            (*self.commands, *(self.text(self.tree, path) for path in sorted(self.sides.scripts)))
-        )
-        paths = [path for path in self.work.paths(self.tree) if self.sides.is_test(path)]
-        for path in [path for path in paths if _is_named(path, named)][:FILES_MOST]:
+        for path in self._named(True):
             text = self.text(self.tree, path)
             if EXPECTED_OUTPUT.search(path):
                 edits[path] = f"{text}{breaks.WORDS}\n".encode("utf-8", "surrogateescape")
@@ -397,17 +403,33 @@ class _Files:
                 edits[path] = wrong.text.encode("utf-8", "surrogateescape")
         return edits
 
+    def broken_ends(self) -> Edits:
+        """Check scripts that fail after their last line: one that still passes ended early."""
+        texts = {path: self.text(self.tree, path) for path in self._named(False)}
+        broken = {path: breaks.end_fails(path, text) for path, text in texts.items()}
+        return {
+            path: text.encode("utf-8", "surrogateescape")
+            for path, text in broken.items()
+            if text != texts[path]
+        }
+
+    def _named(self, folders: bool) -> list[str]:
+        """Test files that the proof commands or their scripts name; with `folders`, also by their folder."""
+        scripts = sorted(self.sides.scripts)
+        text = " ".join((*self.commands, *(self.text(self.tree, path) for path in scripts)))
+        paths = [path for path in self.work.paths(self.tree) if self.sides.is_test(path)]
+        return [
+            path
+            for path in paths
+            if path in text or (folders and "/" in path and f"{path.rpartition('/')[0]}/" in text)
+        ][:FILES_MOST]
+
     def _read(self, tree: str, path: str) -> bytes | None:
         return self.work.read_all([(tree, path)])[0]
 
     def text(self, tree: str, path: str) -> str:
         data = self._read(tree, path)
         return data.decode("utf-8", "surrogateescape") if data is not None and len(data) <= FILE_MOST else ""
-
-
-def _is_named(path: str, text: str) -> bool:
-    folder = path.rpartition("/")[0]
-    return path in text or (bool(folder) and f"{folder}/" in text)
 
 
 def _is_of(test: str, functions: frozenset[str] | None) -> bool:

@@ -189,6 +189,22 @@ def _masked(text: str) -> str:
     return _NOT_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
+# ---- the end of a script ----
+
+_OWN_EXIT = re.compile(r"\b(?:exit|exec)\b(?!\s*\(?\s*[1-9])")  # one that may end it well
+
+
+def end_fails(path: str, text: str) -> str:
+    """A check script that fails after its last line; one with an exit of its own stays as it is."""
+    ending = _ending(path)
+    if _OWN_EXIT.search(text):
+        return text
+    js = _HEAD_OF.get(ending) == "js"
+    last = "raise SystemExit(97)" if ending == "py" else "process.exit(97);" if js else "exit 97"
+    separator = "" if text.endswith("\n") else "\n"
+    return f"{text}{separator}{last}\n" if js or ending in ("py", "sh", "bash") else text
+
+
 # ---- expectations ----
 
 _JS_EXPECTED = re.compile(

@@ -23,37 +23,60 @@ _PACKAGE_KEYS = ("jest", "mocha", "ava", "vitest", "nyc", "c8", "tap")
 
 
 def doctests(text: str, other: str) -> str:
-    """The docstrings with examples are the other's, where both have the same function, class or module."""
+    """The docstrings with examples are the other's, where both have the same function, class or module; one that is
+    missing is put in, and one that is assigned afterwards is not."""
     theirs, ours = _docstrings(other), _docstrings(text)
     edits = [
-        (ours[name][0], ours[name][1], theirs[name][2])
-        for name in ours
-        if name in theirs and ">>>" in theirs[name][2] and theirs[name][2] != ours[name][2]
+        (start, end, theirs[name][2] + gap)
+        for name, (start, end, literal, gap) in ours.items()
+        if name in theirs and ">>>" in theirs[name][2] and theirs[name][2] != literal
     ]
+    if not list(_assigned_docs(other)):
+        edits += [(start, end, "pass") for start, end in _assigned_docs(text)]
     for start, end, literal in sorted(edits, reverse=True):
         text = text[:start] + literal + text[end:]
     return text
 
 
-def _docstrings(text: str) -> dict[str, tuple[int, int, str]]:
-    """Qualified name -> where its docstring's literal stands, and the literal."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
-    starts = _line_starts(text)
-    docs: dict[str, tuple[int, int, str]] = {}
-    for name, node in _named(tree, ""):
-        first = node.body[0] if node.body else None
+def _docstrings(text: str) -> dict[str, tuple[int, int, str, str]]:
+    """Qualified name -> where its docstring's literal stands, the literal, and what comes behind one that is put in."""
+    tree, starts = _parsed(text), _line_starts(text)
+    docs: dict[str, tuple[int, int, str, str]] = {}
+    for name, node in _named(tree, "") if tree else ():
+        if not node.body:
+            continue
+        first = node.body[0]
+        start, end = _span(text, starts, first)
         if (
             isinstance(first, ast.Expr)
             and isinstance(first.value, ast.Constant)
             and isinstance(first.value.value, str)
         ):
-            start = _offset(text, starts, first.value.lineno, first.value.col_offset)
-            end = _offset(text, starts, first.value.end_lineno or 0, first.value.end_col_offset or 0)
-            docs[name] = (start, end, text[start:end])
+            docs[name] = (start, end, text[start:end], "")
+        else:
+            docs[name] = (start, start, "", "\n" + " " * first.col_offset)
     return docs
+
+
+def _assigned_docs(text: str) -> Iterator[tuple[int, int]]:
+    """Where `f.__doc__ = …` and `__test__ = …` stand."""
+    tree, starts = _parsed(text), _line_starts(text)
+    for node in ast.walk(tree) if tree else ():
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if getattr(target, "attr", getattr(target, "id", "")) in ("__doc__", "__test__"):
+                yield _span(text, starts, cast("ast.Assign", node))
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _span(text: str, starts: list[int], node: ast.stmt) -> tuple[int, int]:
+    start = _offset(text, starts, node.lineno, node.col_offset)
+    return start, _offset(text, starts, node.end_lineno or 0, node.end_col_offset or 0)
 
 
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
