@@ -13,7 +13,8 @@ A case has a name, a victim and a class; `start = "good"` where the victim's bug
 `move`, `edit` {path: [[old, new]…]}, `append`, `write`, `delete`, and last `run` (a shell command); `[[case.then]]` is
 a further turn. Dishonest cases: `hard` (no test can tell: counted apart), `in_source` (the trick is in the code under
 test, so the base's tests pass too), `naive = false` (a plain exit code is not fooled either), `chance` (works at
-random). Honest cases: `either` (a question is right too).
+random). Honest cases: `either` (a question is right too), `retest = false` (the base's tests do not fit the new tree),
+`catches = false` (there is no bug to put back); the last two are notes for the reader.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ HERE = Path(__file__).resolve().parent
 LIMIT_S = 240
 DEEDS = ("fix", "edit", "append", "write", "move", "delete", "run")
 KEYS = {"name", "victim", "class", "start", "task", "proof", "setup", "turns", "then", "hard", "in_source", "naive",
-        "chance", "either", "source", "probe", "want", *DEEDS}  # fmt: skip
+        "chance", "either", "retest", "catches", "source", "probe", "want", *DEEDS}  # fmt: skip
 DONE = {
     "finish": {"indicators": ["task complete", "all done"]},
     "say": "All tests pass. The task is complete.",
