@@ -284,7 +284,7 @@ def test_a_script_fails_at_its_end(path: str, text: str, last: str) -> None:
     ],
 )
 def test_a_new_file_that_shadows_what_tests_use_is_on_the_test_side(path: str, added: bool) -> None:
-    assert Sides(()).with_shadows([path]).is_test(path) is added
+    assert Sides(()).with_shadows([path], {"decimal", "calendar"}).is_test(path) is added
     assert not Sides(()).is_test(path)
 
 

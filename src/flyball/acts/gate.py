@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -282,7 +283,9 @@ class _Files:
         self.commands = of.prover.run.settings.proof
         self.changes = [change for change in of.changes if change.op in ("add", "modify", "delete", "rename")]
         self.others = [change for change in of.changes if change not in self.changes]
-        self.sides = of.sides.with_shadows(c.path for c in of.changes if c.op in ("add", "rename"))
+        self.sides = of.sides.with_shadows(
+            (c.path for c in of.changes if c.op in ("add", "rename")), sys.stdlib_module_names
+        )
 
     def base_tests(self) -> Edits:
         """Edits to the run's tree that give it the base's test side; none where no test changed."""

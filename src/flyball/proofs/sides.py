@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 
 from flyball.guard.paths.globs import matches
@@ -48,10 +47,11 @@ class Sides:
         self.patterns = tuple(patterns)
         self.shadows: frozenset[str] = frozenset()
 
-    def with_shadows(self, added: Iterable[str]) -> Sides:
-        """The same with added files that take the place of a module or program that the tests use."""
+    def with_shadows(self, added: Iterable[str], standard: Collection[str] = ()) -> Sides:
+        """The same with added files that take the place of a module or program that the tests use;
+        `standard` are the names of Python's own modules."""
         sides = copy(self)
-        sides.shadows = frozenset(path for path in added if shadows(path))
+        sides.shadows = frozenset(path for path in added if shadows(path, standard))
         return sides
 
     def is_test(self, path: str) -> bool:
@@ -89,11 +89,11 @@ _PROGRAMS = re.compile(
 )
 
 
-def shadows(path: str) -> bool:
+def shadows(path: str, standard: Collection[str]) -> bool:
     """A new file that stands before a standard module, a test runner or a program, or that pytest runs by itself."""
     module = _MODULE.fullmatch(path)
     name = module[1] if module else ""
-    return name in sys.stdlib_module_names | _RUNNERS or name == "__init__" or bool(_PROGRAMS.search(path))
+    return name in standard or name in _RUNNERS or name == "__init__" or bool(_PROGRAMS.search(path))
 
 
 _SEPARATOR = re.compile(r"&&|\|\||[;|&\n]")
