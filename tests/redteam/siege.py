@@ -185,6 +185,8 @@ class Siege:
             case e.Stopped(stop=stop) if event.question is None or event.question.text != OVER:
                 for seen in self._last():
                     seen.stop = seen.stop or stop.code
+                    if stop.rule == "evidence":  # the gate asks, where the guard had nothing to say
+                        seen.rule = stop.rule
             case e.Ended(stop=stop):
                 for seen in self._last():
                     seen.stop = seen.stop or stop.code

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 
-from flyball.acts.turn import LINE_MOST, Live
+from flyball.acts.live_stream import LINE_MOST, Live
 from flyball.agents.process import Stop
 from flyball.agents.script import ScriptAgent
-from flyball.domain.settings import CallLimits
+from flyball.core.run import begin
+from support import begun
 
 
 def watched(*pieces: bytes) -> tuple[Live, list[str]]:
     shown: list[str] = []
     stop = Stop()
-    live = Live(ScriptAgent("none"), stop, shown.append, CallLimits())
+    live = Live(ScriptAgent("none"), begin(begun("loop")), stop, shown.append)
     for piece in pieces:
         live(piece)
     stop.close()

@@ -268,7 +268,7 @@ class Players:
             cannot_start="no such program" if oddly == "cannot" else "",
         )
         made = replace(made, passed=False) if made.cannot_start else made
-        if act.why == "gate" and not self.calm and known.doubtful:
+        if act.why == "gate" and known.doubtful:
             doubts = e.Evidence(doubts=("test_a: it was removed",), doubts_key=f"doubts of {act.tree}")
             made = replace(made, evidence=doubts)
         lasts = min(lasts, act.wall_us) if act.wall_us else lasts
