@@ -70,10 +70,11 @@ class Judge(CommandJudge):
         """After `&&` the line goes on only if all went well, after `||` only if it did not."""
         state = context.state
         chain = Chain(state.copy())
+        ends = any(item.after == "&" for item in script.items) and endless.ends_jobs(script)
         for item in script.items:
             state.become(chain.entry())
             before = state.copy()
-            self.item(item, context, ends=endless.ends_jobs(script))
+            self.item(item, context, ends=ends)
             chain.went(item, before, state, _leaves(item, context))
         state.become(chain.end())
 
