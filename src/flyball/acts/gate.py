@@ -24,6 +24,7 @@ from flyball.proofs.compare import Comparison, compare
 from flyball.proofs.follow import Renames, followed, renamed, renames
 from flyball.proofs.sides import Sides, exchanged
 from flyball.reading.test_report import TestReport
+from flyball.views.text import plural
 
 NAMES_MOST = 50
 DIFF_MOST = 40  # lines
@@ -173,7 +174,7 @@ class Examination:
         problem = self._unnoticed(name, broken, tests, known and strict)
         if problem:
             self.doubts.append(problem)
-        return ("not noticed" if problem else "noticed"), (f"{name}: {len(edits)} files",)
+        return ("not noticed" if problem else "noticed"), (f"{name} in {plural(len(edits), 'file')}",)
 
     def _ends_early(self) -> tuple[str, ...]:
         """Check scripts of which the proof does not notice that they fail at their end; none where it does."""

@@ -9,6 +9,7 @@ BITES = {
     "noticed": "noticed",
     "not noticed": "not noticed",
     "nothing to break": "there was nothing to break",
+    "only the change itself is noticed": "the proof reads the code and does not run it; it fails without the change",
     "not tried": "not tried",
 }
 
