@@ -34,6 +34,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "read_verdict": lambda text: signals.read_verdict(text, ("x", "a")),
     "read_outcome": lambda text: signals.read_outcome(text, ("x", "a")),
     "final_question": questions.final_question,
+    "reported_error": questions.reported_error,
     "lack": lambda text: environment.lack(text, 1),
     "missing_names": environment.missing_names,
     "wants_network": environment.wants_network,

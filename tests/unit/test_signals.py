@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyball.reading.questions import final_question
+from flyball.reading.questions import final_question, reported_error
 from flyball.reading.signals import Reading, Runtime, read_outcome, read_output, read_verdict, red_ci
 
 PROVED = Runtime(tests_ran=True, tests_failed=0)
@@ -579,3 +579,20 @@ def test_a_ci_that_is_not_red_now_stops_nobody(line: str) -> None:
 )
 def test_a_question_that_ends_a_message(text: str, question: str) -> None:
     assert final_question(text) == question
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("I tried again.\nImportError: No module named 'x'", "ImportError: No module named 'x'"),
+        ("It still fails: the port is taken.", "It still fails: the port is taken."),
+        ("Fixed the TypeError: it was None.", ""),
+        ("```\nTypeError: x\n```\nAll good.", ""),
+        ("> error: quoted", ""),
+        ("Passed: 12. Failed: 0", ""),
+        ("**Error**: none", ""),
+        ("All tests pass.", ""),
+    ],
+)
+def test_an_error_in_the_agents_own_words(text: str, error: str) -> None:
+    assert reported_error(text) == error

@@ -43,7 +43,7 @@ from flyball.reading import calls as watching
 from flyball.reading import signals
 from flyball.reading.fingerprint import error_fingerprint, message_fingerprint
 from flyball.reading.indicators import named
-from flyball.reading.questions import final_question
+from flyball.reading.questions import final_question, reported_error
 from flyball.reading.terminal import whole_text
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
@@ -370,6 +370,7 @@ def _turn(
     role = act.do.partition(":")[2]
     failed = [call for call in heard.calls if call.error]
     error = heard.error or (failed[-1].result if failed else "")
+    error = error or (reported_error(heard.message) if heard.verdict == "ok" else "")
     reset_at, now = heard.reset_at, ended.started_at_us + ended.took_us
     if heard.reset_in_us is not None:
         reset_at = now + heard.reset_in_us

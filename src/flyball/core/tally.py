@@ -182,7 +182,7 @@ def _line(run: Run, role: str, turn: e.TurnEnded) -> str:
     """One of the last turns, in a line."""
     files = ", ".join(turn.changed[:3]) + (" …" if len(turn.changed) > 3 else "")
     failure = "" if turn.verdict == "ok" else f", ended as {turn.verdict}"
-    words = next((line.strip() for line in turn.message.splitlines() if line.strip()), "")
+    words = next((line.strip() for line in reversed(turn.message.splitlines()) if line.strip()), "")
     quote = f": “{words[:120]}”" if words else ""
     return f"turn {run.turn + 1} ({role}) changed {files or 'nothing'}{failure}{quote}"
 

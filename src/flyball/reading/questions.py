@@ -1,4 +1,4 @@
-"""Find the question with which an agent ends its message, in its own words."""
+"""Find what an agent reports in its own words: the question with which it ends, and the error that it still has."""
 
 import re
 
@@ -27,3 +27,17 @@ def final_question(text: str) -> str:
 
 
 _SENTENCE = Lazy(r"(?<=[.!?])\s+")
+
+_ERROR = Lazy(
+    r"\b(?:\w+(?:Error|Exception)|error|failure|failed|fails)\b\W{0,3}:(?!\W{0,5}(?:0|none)\b)", re.I
+)
+_OVER = Lazy(
+    r"\b(?:fixed|resolved|no longer|no more|solved|gone|handled|avoid(?:s|ed)?|prevent(?:s|ed)?)\b", re.I
+)
+
+
+def reported_error(text: str) -> str:
+    """The last line in which the agent itself names an error that it has not got over; "" if there is none."""
+    own = [line.text for line in prose.read(spoken(plain(text)).message) if line.own and line.text]
+    errors = [line for line in own if _ERROR.search(line) and not _OVER.search(line)]
+    return errors[-1][:LONGEST] if errors else ""
