@@ -11,242 +11,34 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from flyball.domain.examined import Evidence
+from flyball.domain.examined import (
+    Evidence as Evidence,
+)
+from flyball.domain.particulars import (
+    Action as Action,
+    Claim as Claim,
+    Fact as Fact,
+    Finding as Finding,
+    Question as Question,
+    Ruling as Ruling,
+    Stop as Stop,
+    Usage as Usage,
+)
+from flyball.domain.results import (
+    AnyResult as AnyResult,
+    CheckEnded as CheckEnded,
+    ChildEnded as ChildEnded,
+    CommitEnded as CommitEnded,
+    Prepared as Prepared,
+    ProofCommand as ProofCommand,
+    ProofEnded as ProofEnded,
+    Restored as Restored,
+    Result as Result,
+    TurnEnded as TurnEnded,
+)
 from flyball.domain.settings import Settings
 
 RULES = "3"  # the version of the deciding rules; a snapshot of another version is not used
-
-
-class Fact(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of an event."""
-
-
-class Usage(Fact, frozen=True, kw_only=True):
-    input_tokens: int = 0  # uncached input
-    cache_write_tokens: int = 0
-    cache_read_tokens: int = 0  # shown apart, never charged against a token budget
-    output_tokens: int = 0
-    cost_uusd: int = 0
-
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.cache_write_tokens + self.output_tokens
-
-    def plus(self, other: Usage) -> Usage:
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost_uusd=self.cost_uusd + other.cost_uusd,
-        )
-
-
-class Finding(Fact, frozen=True, kw_only=True):
-    """What a reviewer found, or what became of it."""
-
-    id: str = ""
-    file: str = ""
-    line: int = 0
-    severity: str = "medium"  # high | medium | low
-    status: str = "open"  # open | fixed | disputed | accepted
-    text: str = ""
-    evidence: str = ""
-
-
-class Claim(Fact, frozen=True, kw_only=True):
-    """What the agent says came of its turn. It is only a claim."""
-
-    outcome: str = ""
-    data: dict[str, Any] = {}
-    finished: bool = False  # said through the structured channel, or EXIT_SIGNAL: true
-    indicators: tuple[str, ...] = ()
-    signal: str = ""  # DONE | PASS | FAIL
-    reading: str = ""  # complete | not_complete | blocked: how the words were read, where words decide
-    missing: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    ask: str = ""
-
-
-class Ruling(Fact, frozen=True, kw_only=True):
-    """The guard's word on one change."""
-
-    verdict: str  # allow | ask | deny
-    rule: str = ""
-    reason: str = ""
-    file: str = ""
-    line: int = 0
-    policy: str = ""
-    policy_hash: str = ""
-    diff: str = ""  # sha256 of the change judged
-    call: str = ""  # the refused tool call that ended the turn, if it was one
-    waivable: bool = True
-    tree: str = ""  # the tree judged
-    kept: str = ""  # the ref under which a denied change was put aside
-    others: tuple[str, ...] = ()
-    tier: str = ""  # T0 T3 T2 T1: of the task and of all that the run has changed so far (CTO-3)
-    tier_why: str = ""
-
-
-class Stop(Fact, frozen=True, kw_only=True):
-    """Why a run stopped: the code, the rule and what was seen."""
-
-    code: str
-    rule: str = ""
-    threshold: str = ""
-    observed: str = ""
-    turn: int = 0
-    otherwise: str = ""  # what would have happened had the rule not fired
-    detail: str = ""
-    call: str = ""  # the fingerprint of the call for which a permission is asked
-
-    def grants(self, verb: str) -> tuple[str, ...]:
-        """What an answer lets the agent do: the call that it asked about, for good or once."""
-        if self.code != "wait.permission" or not self.call:
-            return ()
-        return {"approve": (self.call,), "grant": (f"once:{self.call}",)}.get(verb, ())
-
-
-class Question(Fact, frozen=True, kw_only=True):
-    """What a person is asked. `shown` is the hash of what the answer will be bound to."""
-
-    id: str
-    kind: (
-        str  # approval | clarification | permission | budget | block | breakpoint | loop | escalation | limit
-    )
-    text: str
-    verbs: tuple[str, ...]
-    shown: str = ""
-    tree: str = ""
-
-
-class Action(Fact, frozen=True, kw_only=True):
-    """One tool call that the guard was asked about: what it ruled, and what came of it."""
-
-    tool: str
-    input: str = ""
-    verdict: str = ""  # allow | ask | deny
-    rule: str = ""
-    reason: str = ""
-    result: str = ""
-    failed: bool = False
-    late: bool = False  # ruled while no driver was there to see it
-
-
-# ---- what came of an act ---------------------------------------------------------------------------------
-
-
-class Result(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """What came of an act; one class a kind of act."""
-
-
-class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
-    """One engagement of an agent."""
-
-    verdict: str  # AGENT-2: ok rate_limited plan_limit overloaded auth billing context network hung killed …
-    tree: str = ""  # the tree it left, after the guard
-    changed: tuple[str, ...] = ()
-    lines: int = 0
-    deleted: int = 0
-    message: str = ""
-    session: str = ""
-    usage: Usage = Usage()
-    claim: Claim = Claim()
-    reset_at: int | None = None
-    plan_percent: int | None = None  # how much of the plan's window is used up, where the agent says so
-    plan_reset_at: int = 0
-    error: str = ""  # what went wrong, in words
-    fingerprint: str = ""  # of the error, if any
-    said: str = ""  # fingerprint of the final message
-    calls: int = 0
-    halted: str = ""  # the tool-call rule that halted it, as a code
-    halted_why: str = ""
-    commit: str = ""  # the checkpoint made of it
-    undone: tuple[str, ...] = ()  # what a read-only role changed and we put back
-    reported: tuple[str, ...] = ()  # what it did to its own git, as sentences; it has no effect (GUARD-5)
-    notes: tuple[str, ...] = ()
-    actions: tuple[Action, ...] = ()  # those that passed the guard's hooks; at most a hundred
-    wanted: str = ""  # the fingerprint of the call that needs a person's permission
-    refused: tuple[str, ...] = ()  # hosts that it wanted and did not reach, as sentences (GUARD-3)
-
-
-class ProofCommand(Fact, frozen=True, kw_only=True):
-    command: str
-    exit: int
-    log: str = ""  # sha256
-    took_us: int = 0
-    timed_out: bool = False
-
-
-class ProofEnded(Result, frozen=True, kw_only=True, tag="proof"):
-    tree: str
-    passed: bool
-    commands: tuple[ProofCommand, ...] = ()
-    failing: int | None = None
-    fingerprint: str = ""
-    summary: str = ""  # the tail of the first failing log, to show the next turn
-    invalid: str = ""  # it changed the tree, or could not be made
-    cannot_start: str = ""
-    lacks: str = ""  # what the environment of the tests lacks, as a sentence; only of a baseline
-    sandbox: str = ""
-    failing_tests: tuple[str, ...] = ()
-    evidence: Evidence | None = None  # at the gate
-
-
-class CheckEnded(Result, frozen=True, kw_only=True, tag="check"):
-    outcome: str  # ready | failure | cannot_start
-    reason: str = ""
-
-
-class CommitEnded(Result, frozen=True, kw_only=True, tag="commit"):
-    """`of` and `proof` are there where the target had moved: `tree` is then the merge of it and `of`, proved anew."""
-
-    outcome: str  # committed | refused | conflict
-    tree: str
-    commit: str = ""
-    certificate: str = ""  # sha256 of the certificate file
-    reason: str = ""
-    of: str = ""
-    proof: ProofEnded | None = None
-    landed: str = ""  # the user's branch that took it, with `commit = "merge"`
-
-    @property
-    def work(self) -> str:
-        """The run's own tree in it."""
-        return self.of or self.tree
-
-
-class Prepared(Result, frozen=True, kw_only=True, tag="prepared"):
-    """The checkout is there."""
-
-    base_commit: str = ""
-    base_tree: str = ""
-    tree: str = ""  # a retry begins at the tree of the run before
-    changed: tuple[str, ...] = ()
-    lines: int = 0
-    sandbox: str = ""
-    notes: tuple[str, ...] = ()
-    error: str = ""  # why it could not be made
-    code: str = ""  # error.config, error.git …
-
-
-class Restored(Result, frozen=True, kw_only=True, tag="restored"):
-    tree: str
-    changed: tuple[str, ...] = ()  # by an approved change that now stands
-    lines: int = 0
-    kept: str = ""  # the reference under which a person's edits are kept that a rollback took away
-
-
-class ChildEnded(Result, frozen=True, kw_only=True, tag="child"):
-    run: str
-    end: str
-    stop: Stop
-    tree: str = ""
-    usage: Usage = Usage()
-    turns: int = 0
-
-
-AnyResult = TurnEnded | ProofEnded | CheckEnded | CommitEnded | Prepared | Restored | ChildEnded
 
 
 class Act(Fact, frozen=True, kw_only=True):
