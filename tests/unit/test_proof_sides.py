@@ -151,7 +151,12 @@ def test_base_tests_are_pointed_at_new_names(
 
 def report(**outcomes: str) -> TestReport:
     words = {"p": "passed", "f": "failed", "s": "skipped"}
-    return TestReport(tests=tuple(TestResult(name, words[word]) for name, word in outcomes.items()))  # type: ignore[arg-type]
+    return TestReport(
+        tests=tuple(
+            TestResult(name, words[word], name.partition("::")[0])  # type: ignore[arg-type]
+            for name, word in outcomes.items()
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,6 +171,15 @@ def report(**outcomes: str) -> TestReport:
         (report(a="p", b="p"), report(a="p", b="s"), None, None, (), [("b", "skipped")]),
         (report(a="p", b="p"), report(a="p", b="p"), report(a="p"), None, (), [("b", "not run")]),
         (report(a="p", b="s"), report(a="p"), None, None, (), []),  # a test that never ran may go
+        *((report(**{lost: "f"}), report(**{after: "p"}), None, None, (after,), doubts) for lost, after, doubts in (
+            ("t/a.py::t/a.py", "t/a.py::test_b", []),  # a file that did not load, and does now
+            ("t/a.py::(file)", "t/a.py::b", []),
+            ("t/a.py::A", "t/a.py::A::test_b", []),
+            ("t/a.py::test_b", "t/a.py::test_b[1]", []),
+            ("lib/loader.py::unittest.loader._FailedTest.t.a", "t.a.A.test_b", []),
+            ("t/a.py::t/a.py", "t/ab.py::test_b", [("t/a.py::t/a.py", "removed")]),
+            ("t/a.py::test_b", "t/a.py::test_bc[1]", [("t/a.py::test_b", "removed")]),
+        )),
     ],
 )  # fmt: skip
 def test_two_sides_say_what_a_change_does_to_the_tests(

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from flyball.reading.test_report import TestReport
+from flyball.reading.test_report import TestReport, TestResult
 
 Kind = str  # "fails" | "not run" | "removed" | "skipped"
 NONE = TestReport()
@@ -56,7 +56,7 @@ def compare(
     """`base_side` and `run_side` are None where the test side did not change; `followed` are removed tests whose
     content was found in another test that ran."""
     judged, without = base_side or now, run_side or baseline
-    ran = baseline.ids("passed") | baseline.ids("failed")
+    ran = (baseline.ids("passed") | baseline.ids("failed")) - _loaded(baseline, judged)
     gone = ran - {test.id for test in now.tests} - set(followed)
     skipped = ran & now.ids("skipped")
     passed = now.ids("passed")
@@ -69,6 +69,23 @@ def compare(
         still_failing=_sorted(now.ids("failed")),
         doubts=tuple(_doubts(ran, gone, skipped, judged if base_side else NONE, bool(base_side))),
     )
+
+
+def _loaded(baseline: TestReport, now: TestReport) -> set[str]:
+    """Failures of the base that were no tests: a file, class or table of cases that did not load, and does now."""
+    ids = {test.id for test in now.tests}
+    lost = [test for test in baseline.tests if test.outcome == "failed" and test.id not in ids]
+    return {test.id for test in lost if any(name.startswith(_within(test)) for name in ids)}
+
+
+def _within(test: TestResult) -> tuple[str, ...]:
+    """How the ids of tests begin that could not be collected: unittest names a module, others the file itself."""
+    module = test.id.rpartition("unittest.loader._FailedTest.")[2]
+    if module != test.id:
+        return (f"{module}.", f"{module.replace('.', '/')}.py::", f"{module.replace('.', '/')}/")
+    if test.file and test.id in (f"{test.file}::{test.file}", f"{test.file}::(file)"):
+        return (f"{test.file}::", f"{test.file}/")
+    return (f"{test.id}[", f"{test.id}::")
 
 
 def _doubts(
