@@ -16,24 +16,56 @@ from flyball.domain.examined import (
 )
 from flyball.domain.particulars import (
     Action as Action,
+)
+from flyball.domain.particulars import (
     Claim as Claim,
+)
+from flyball.domain.particulars import (
     Fact as Fact,
+)
+from flyball.domain.particulars import (
     Finding as Finding,
+)
+from flyball.domain.particulars import (
     Question as Question,
+)
+from flyball.domain.particulars import (
     Ruling as Ruling,
+)
+from flyball.domain.particulars import (
     Stop as Stop,
+)
+from flyball.domain.particulars import (
     Usage as Usage,
 )
 from flyball.domain.results import (
     AnyResult as AnyResult,
+)
+from flyball.domain.results import (
     CheckEnded as CheckEnded,
+)
+from flyball.domain.results import (
     ChildEnded as ChildEnded,
+)
+from flyball.domain.results import (
     CommitEnded as CommitEnded,
+)
+from flyball.domain.results import (
     Prepared as Prepared,
+)
+from flyball.domain.results import (
     ProofCommand as ProofCommand,
+)
+from flyball.domain.results import (
     ProofEnded as ProofEnded,
+)
+from flyball.domain.results import (
     Restored as Restored,
+)
+from flyball.domain.results import (
     Result as Result,
+)
+from flyball.domain.results import (
     TurnEnded as TurnEnded,
 )
 from flyball.domain.settings import Settings
