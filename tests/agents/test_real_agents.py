@@ -122,6 +122,26 @@ def test_a_budget_stops_the_turn_or_the_next_one(room: Room) -> None:
     assert (room.model.state()["played"] < 6) == during
 
 
+def mcp(tool: str, **given: object) -> dict[str, object]:
+    return {"reply": [{"tool": f"@mcp:{tool}", "input": given}]}
+
+
+def test_the_agent_asks_and_finishes_with_its_tools(room: Room) -> None:
+    """Over MCP: a question waits in the inbox without a process, and the claim is made without the words for it."""
+    room.play(mcp("ask_human", question="Which sign is right?"), WAIT)
+    asked = room.run()
+    assert (asked["stop_reason"]["code"], asked["question"]["text"]) == (
+        "wait.question",
+        "Which sign is right?",
+    )
+    assert room.empty() == [], "no process waits for a person"
+    assert room.fb("answer", asked["question"]["id"], "Plus.").returncode == 0
+    room.play(FIX, mcp("finish", indicators=["task complete", "all tests passing"]), {"reply": "Repaired."})
+    ended = room.resume(asked["run"])
+    assert (ended["stop_reason"]["code"], ended["changed"]) == ("completed", ["calc.py"]), ended
+    assert "Plus." in json.dumps(room.model.requests()[-1]["body"]), "the answer reached the resumed session"
+
+
 def test_a_probe_understands_the_installed_version(room: Room) -> None:
     done = room.fb("agents", "probe", room.vendor.name, "--json")
     facts = json.loads(done.stdout)

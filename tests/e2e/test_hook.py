@@ -48,7 +48,8 @@ class Lab:
 
     def pin(self, brief: Brief) -> None:
         self.sha = briefs.write(self.hook, brief)
-        cli_settings.write(self.hook, self.hook / briefs.NAME, self.sha)
+        server = cli_settings.server_line(self.hook, "t", False)
+        cli_settings.write(self.hook, self.hook / briefs.NAME, self.sha, server)
 
     def desk(self, granted: tuple[str, ...] = ()) -> HookServer:
         return HookServer(self.hook, action_log.Record(self.folder), self.work, granted)

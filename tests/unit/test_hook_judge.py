@@ -168,7 +168,9 @@ ROWS = [  # tool, input, verdict
     ("google_web_search", {"query": "x"}, "ask"),
     ("TodoWrite", {"todos": []}, "allow"),
     ("Task", {"prompt": "x"}, "allow"),
-    ("mcp__flyball__finish", {}, "ask"),
+    ("mcp__flyball__finish", {}, "allow"),
+    ("mcp__flyball__approve", {}, "ask"),
+    ("mcp__other__finish", {}, "ask"),
     ("mcp__github__create_issue", {}, "ask"),
     ("SomethingNew", {"command": "ls"}, "ask"),
 ]
@@ -321,7 +323,7 @@ def test_each_cli_is_told_to_ask_before_every_tool_and_to_fail_closed(tmp_path: 
     folder = tmp_path / "a folder's" / "hook"
     folder.mkdir(parents=True)
     sha = briefs.write(folder, BRIEF)
-    cli_settings.write(folder, folder / briefs.NAME, sha)
+    cli_settings.write(folder, folder / briefs.NAME, sha, cli_settings.server_line(folder, "t", False))
     for agent, name in cli_settings.FILES.items():
         hooks = json.loads((folder / name).read_text())["hooks"]
         (asks,) = [event for event in hooks if event in PRE]

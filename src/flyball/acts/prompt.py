@@ -55,8 +55,16 @@ ASK = (
 )
 
 
-def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "") -> str:
-    """`instructions` are the repository's own for this role; `diff` is the change so far, for those who judge it."""
+TOOLS = (
+    "The MCP server `flyball` gives you tools for this, and what you say with them counts before your text: `finish` "
+    "(the whole task is done), `outcome` (how your turn ended), `report_finding`, `report_progress`, `ask_human` and "
+    "`request_approval`. After one of the last two end your turn: the answer comes with your next one."
+)
+
+
+def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: bool = False) -> str:
+    """`instructions` are the repository's own for this role; `diff` is the change so far, for those who judge it;
+    `tools`: the agent has Flyball's MCP server."""
     role = act.do.partition(":")[2]
     parts = {
         "Task": run.began.task,
@@ -68,7 +76,7 @@ def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "") -> str:
         "The change": _change(diff) if role in JUDGING_ROLES else "",
         "The proof": _proof(run) if role in JUDGING_ROLES else "",
         "Checks": _checks(run),
-        "How to report": _report(run, act, role),
+        "How to report": f"{_report(run, act, role)}\n\n{TOOLS}" if tools else _report(run, act, role),
     }
     return "\n\n".join(f"# {title}\n\n{text}" for title, text in parts.items() if text) + "\n"
 

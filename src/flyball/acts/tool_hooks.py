@@ -15,6 +15,7 @@ from flyball.agents.adapter import AgentResult, Ask
 from flyball.agents.hooks import action_log, cli_settings
 from flyball.agents.hooks import brief as briefs
 from flyball.agents.hooks.brief import Brief
+from flyball.agents.mcp import reports
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.machine import READ_ONLY_ROLES
@@ -30,9 +31,9 @@ UNHEARD = (
 def brief(
     run_files: RunFiles, run: Run, act: e.Act, work: Workspace, home: Path, folder: Path
 ) -> tuple[Path, tuple[str, ...]]:
-    """Write down what the hooks of this act go by.
+    """Write down what the hooks of this act go by, and how its MCP server is started.
 
-    The folder, to be shown to the agent read-only, and the options that tell Codex of it."""
+    The folder, to be shown to the agent read-only, and the options that tell Codex of both."""
     place = folder / briefs.FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
     mounted = run_files.mounted(run)  # in bubblewrap, which has a PID namespace too
@@ -50,9 +51,17 @@ def brief(
         imports=briefs.imports(),
     )
     sha256 = briefs.write(place, told)
-    cli_settings.write(place, place / briefs.NAME, sha256)
+    server = cli_settings.server_line(place, reports.issue_token(folder), mounted)
+    cli_settings.write(place, place / briefs.NAME, sha256, server)
     (folder / PINNED).write_text(_digest(place))
-    return place, cli_settings.codex_options(place / cli_settings.PROGRAM.name, place / briefs.NAME, sha256)
+    hooks = cli_settings.codex_options(place / cli_settings.PROGRAM.name, place / briefs.NAME, sha256)
+    return place, (*hooks, *cli_settings.codex_server(server))
+
+
+def server_line(folder: Path, confined: bool) -> tuple[str, ...]:
+    """How the agent starts its MCP server; nothing before it is briefed."""
+    token = reports.token(folder)
+    return cli_settings.server_line(folder / briefs.FOLDER, token, confined) if token else ()
 
 
 def tampered(folder: Path) -> str:
@@ -73,9 +82,9 @@ def _digest(place: Path) -> str:
 
 @contextlib.contextmanager
 def attended(
-    folder: Path, run: Run, work: Workspace, show: Callable[[str], None], alarm: Callable[[], None]
+    folder: Path, run: Run, role: str, work: Workspace, show: Callable[[str], None], alarm: Callable[[], None]
 ) -> Generator[Ask | None]:
-    """While this is open, the act's hooks have a driver. An act without hooks needs none.
+    """While this is open, the act's hooks and its MCP server have a driver. An act without hooks needs none.
 
     What is given asks the same driver about calls that an agent asks about over its protocol."""
     place = folder / briefs.FOLDER
@@ -84,9 +93,8 @@ def attended(
         return
     from flyball.agents.hooks.server import HookServer
 
-    with HookServer(
-        place, action_log.Record(folder), work.checkout, run.evidence.grants, show, alarm
-    ) as server:
+    record, report = action_log.Record(folder), reports.Reports(folder, run, role, show).reply
+    with HookServer(place, record, work.checkout, run.evidence.grants, show, alarm, report) as server:
         yield server.ask
 
 
@@ -97,7 +105,7 @@ def alarming(folder: Path) -> e.Action | None:
 
 
 def witnessed(heard: AgentResult, folder: Path, agent: str) -> AgentResult:
-    """What the agent left, and what its hooks saw. A hooked agent of which no hook was heard has failed.
+    """What the agent left, what its hooks saw, and what it reported with its tools. A hooked agent of which no hook was heard has failed.
 
     Over ACP it is the protocol itself that asks, and an agent that changes nothing asks nothing."""
     told = _told(folder)
@@ -110,7 +118,10 @@ def witnessed(heard: AgentResult, folder: Path, agent: str) -> AgentResult:
     if seen.wanted and heard.verdict in ("ok", "needs_approval"):
         wanted, asked = (str(seen.wanted.get(name, "")) for name in ("fingerprint", "question"))
         return replace(heard, verdict="needs_approval", error=asked, wanted=wanted)
-    return heard
+    said, approval = reports.claim(folder)
+    if approval and heard.verdict == "ok":
+        return replace(heard, verdict="needs_approval", error=approval)
+    return replace(heard, claim=said) if said != e.Claim() else heard
 
 
 def _told(folder: Path) -> Brief | None:

@@ -67,7 +67,8 @@ def take_turn(
         process.begin(folder, _spec(run_files, run, act, agent, work, folder))
     if tool_hooks.alarming(folder):  # and the driver before us did not live to end it
         stop.set(now=True)
-    with tool_hooks.attended(folder, run, work, show, alarm=lambda: stop.set(now=True)) as ask:
+    role = act.do.partition(":")[2]
+    with tool_hooks.attended(folder, run, role, work, show, alarm=lambda: stop.set(now=True)) as ask:
         ended = _attended(live, folder, _request(run_files, run, act, agent, work, folder), begins, ask)
     alarming = tool_hooks.alarming(folder)
     over = (live.ending and ended.reason == "stopped") or (live.dialogue is not None and live.dialogue.closed)
@@ -110,7 +111,8 @@ def _request(
             if role in JUDGING_ROLES and run.checkout.base_tree
             else ""
         )
-        asked.write_text(prompt(run, act, run_files.instructions(run, role), diff), encoding="utf-8")
+        words = prompt(run, act, run_files.instructions(run, role), diff, tools=agent.hooked)
+        asked.write_text(words, encoding="utf-8")
     return TurnRequest(
         prompt=asked.read_text("utf-8"),
         prompt_file=asked,
@@ -123,6 +125,7 @@ def _request(
         proof=run.settings.proof,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
         hooks=folder / tool_hooks.briefs.FOLDER if agent.hooked else None,
+        server=tool_hooks.server_line(folder, run_files.mounted(run)),
         key=act.key,
         cwd=str(work.repo_root if run_files.mounted(run) else work.checkout),
         confined=run_files.confined(run),

@@ -108,7 +108,7 @@ class AcpClient:
                 return []
 
     def _open(self) -> Event:
-        place: Event = {"cwd": self.request.cwd, "mcpServers": []}
+        place: Event = {"cwd": self.request.cwd, "mcpServers": _servers(self.request.server)}
         if self.request.resume:
             resumes = "resume" in table(self.capabilities.get("sessionCapabilities"))
             method = "session/resume" if resumes else "session/load"
@@ -150,6 +150,10 @@ class AcpClient:
         return {"jsonrpc": "2.0", "id": name, "result": {"outcome": outcome}}
 
 
+def _servers(line: tuple[str, ...]) -> list[Event]:
+    return [{"name": "flyball", "command": line[0], "args": list(line[1:]), "env": []}] if line else []
+
+
 def tool_call(call: Event) -> tuple[str, dict[str, Any]]:
     """The call in the guard's terms: by its kind, with every path that it names."""
     kind, given = text(call.get("kind")), table(call.get("rawInput"))
@@ -165,6 +169,8 @@ def tool_call(call: Event) -> tuple[str, dict[str, Any]]:
         return "Bash", {"command": line, **where}
     if kind == "read" and paths:
         return "Read", {"path": paths}
+    if kind == "other" and text(call.get("toolCallId")).startswith("mcp_"):  # Gemini: mcp_SERVER_TOOL__ID
+        return text(call.get("toolCallId")).partition("__")[0], given
     return TOOLS.get(kind, text(call.get("name")) or text(call.get("title")) or kind or "unknown"), given
 
 

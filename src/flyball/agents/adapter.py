@@ -30,6 +30,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     wall_s: float | None = None  # how long the turn may take
     hooks: Path | None = None  # where the hooks' configurations stand (hooks/cli_settings.py)
     hook_options: tuple[str, ...] = ()  # the same for Codex, which takes them on its command line
+    server: tuple[str, ...] = ()  # how the MCP server of this act is started
     key: str = ""  # of the act: no other turn has it
     cwd: str = ""  # the checkout, as the agent sees it
     confined: bool = False  # Flyball's own sandbox is around it

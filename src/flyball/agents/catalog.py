@@ -25,10 +25,14 @@ class Known(Struct, frozen=True, kw_only=True):
 
 
 KNOWN = (
-    Known(agent="claude", program="claude", can=("hooks", "asks", "defers", "interrupt", "resume", "cost")),
-    Known(agent="codex", program="codex", can=("hooks", "resume", "tokens")),
-    Known(agent="acp:gemini --acp", program="gemini", can=("asks", "interrupt", "resume", "tokens")),
-    Known(agent="acp:opencode acp", program="opencode", can=("asks", "interrupt", "resume", "cost")),
+    Known(
+        agent="claude",
+        program="claude",
+        can=("mcp", "hooks", "asks", "defers", "interrupt", "resume", "cost"),
+    ),
+    Known(agent="codex", program="codex", can=("mcp", "hooks", "resume", "tokens")),
+    Known(agent="acp:gemini --acp", program="gemini", can=("mcp", "asks", "interrupt", "resume", "tokens")),
+    Known(agent="acp:opencode acp", program="opencode", can=("mcp", "asks", "interrupt", "resume", "cost")),
 )
 
 

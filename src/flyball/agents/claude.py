@@ -42,11 +42,17 @@ class ClaudeAgent(StreamAgent):
         session = (
             ("--resume", request.session) if request.resume else ("--session-id", chosen_session(request))
         )
-        settings = ("--settings", str(request.hooks / "claude.json")) if request.hooks else ()
-        return Launch(argv=("claude", *PROTOCOL, *session, *settings), env=ENV, talks=True)
+        return Launch(argv=("claude", *PROTOCOL, *session, *_settings(request)), env=ENV, talks=True)
 
     def converse(self, request: TurnRequest, ask: Ask) -> ControlProtocol:
         return ControlProtocol(request.prompt, ask)
+
+
+def _settings(request: TurnRequest) -> tuple[str, ...]:
+    """Our hooks and our MCP server; those of the user's own settings stay."""
+    if not request.hooks:
+        return ()
+    return ("--settings", str(request.hooks / "claude.json"), "--mcp-config", str(request.hooks / "mcp.json"))
 
 
 def chosen_session(request: TurnRequest) -> str:

@@ -23,6 +23,8 @@ from flyball.agents.hooks.payload import Agent
 
 TIMEOUT_S = 120
 PROGRAM = Path(__file__).with_name("program.py")
+FORWARDER = Path(__file__).parents[1] / "mcp" / "forwarder.py"
+MCP = "mcp.json"
 FILES: dict[Agent, str] = {"claude": "claude.json", "codex": "codex/hooks.json", "gemini": "gemini.json"}
 EVENTS: dict[Agent, dict[str, str]] = {  # event -> moment
     "claude": {
@@ -63,6 +65,18 @@ def codex_options(program: Path, brief: Path, sha256: str) -> tuple[str, ...]:
     )
 
 
+def server_line(folder: Path, token: str, confined: bool) -> tuple[str, ...]:
+    """How a CLI starts the MCP server of this act."""
+    how = "confined" if confined else "open"
+    return (sys.executable, "-X", "utf8", "-I", "-S", str(folder / FORWARDER.name), token, how)
+
+
+def codex_server(line: tuple[str, ...]) -> tuple[str, ...]:
+    """The MCP server for Codex's command line: its tools are not asked about, and it is up before the first request."""
+    more = {"required": True, "default_tools_approval_mode": "approve"}
+    return ("-c", f"mcp_servers.flyball={_toml({'command': line[0], 'args': list(line[1:]), **more})}")
+
+
 def _toml(value: Any) -> str:
     """Inline TOML; its strings are JSON's."""
     match value:
@@ -83,13 +97,16 @@ def _entry(agent: Agent, event: str, line: str) -> dict[str, Any]:
     return {"hooks": [hook]} if event == "SessionStart" else {"matcher": "*", "hooks": [hook]}
 
 
-def write(folder: Path, brief: Path, sha256: str) -> None:
-    """Into the act's hook folder: the program itself, and a file for each CLI.
+def write(folder: Path, brief: Path, sha256: str, server: tuple[str, ...]) -> None:
+    """Into the act's hook folder: the programs themselves, and a file for each CLI.
 
-    The program is a copy: where Flyball works on its own source, the installed one lies in the agent's checkout.
+    The programs are copies: where Flyball works on its own source, the installed one lies in the agent's checkout.
     """
     program = folder / PROGRAM.name
-    program.write_bytes(PROGRAM.read_bytes())
+    for source in (PROGRAM, FORWARDER):
+        (folder / source.name).write_bytes(source.read_bytes())
+    entry = {"type": "stdio", "command": server[0], "args": server[1:], "alwaysLoad": True}
+    (folder / MCP).write_text(json.dumps({"mcpServers": {"flyball": entry}}, indent=1) + "\n", "utf-8")
     for agent, name in FILES.items():
         (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
         text = json.dumps(configuration(agent, program, brief, sha256), indent=1)

@@ -50,8 +50,10 @@ class HookServer:
         granted: tuple[str, ...] = (),
         show: Callable[[str], None] | None = None,
         alarm: Callable[[], None] | None = None,
+        report: Callable[[str, bytes], str] | None = None,
     ) -> None:
         self.folder, self.record, self.files, self.show, self.alarm = folder, record, files, show, alarm
+        self.report = report  # answers the act's MCP server, by its token
         self.brief: Brief = parse((folder / NAME).read_bytes())
         self.granted = list(granted)
         self._free = threading.Semaphore(LINES_MOST)
@@ -110,6 +112,8 @@ class HookServer:
             verdict = Verdict("deny", "tampering", "The hook's rules were changed.")
             self.record.asked(HookCall(agent="claude", event="", moment="pre", tool=agent[:20]), verdict)
             return refuse(verdict.reason)
+        if moment == "mcp":
+            return Reply(out=self.report(agent, payload) if self.report else "")
         try:
             word = read(payload, agent, moment)
         except BadPayload as odd:

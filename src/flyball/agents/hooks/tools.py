@@ -62,6 +62,11 @@ PLAIN = (  # they think, plan, look at their own processes or call on others who
     *("TaskStop", "BashOutput", "KillShell", "KillBash", "ExitPlanMode", "EnterPlanMode", "ToolSearch"),
     *("AskUserQuestion", "write_todos", "update_plan", "ask_user", "write_stdin_poll"),
 )
+REPORTS = frozenset(  # Flyball's own MCP tools, as each CLI names them
+    f"{server}{tool}"
+    for server in ("mcp__flyball__", "mcp_flyball_")
+    for tool in ("finish", "outcome", "report_progress", "ask_human", "request_approval", "report_finding")
+)
 BESIDE = {
     "run_in_background": "Runs in the background.",
     "is_background": "Runs in the background.",
@@ -95,7 +100,8 @@ def _known(tool: str, given: dict[str, Any], cwd: str) -> ToolUse:
         return ToolUse(kind="edit", writes=_patched(_only(given, PATCH)), cwd=cwd)
     if tool in READERS:
         return ToolUse(kind="read", paths=_paths(given, (*READERS[tool], *WHERE)), cwd=cwd)
-    return ToolUse(kind="network" if tool in NETWORK else "plain" if tool in PLAIN else "unknown")
+    plain = tool in PLAIN or tool in REPORTS
+    return ToolUse(kind="network" if tool in NETWORK else "plain" if plain else "unknown")
 
 
 def _only(given: dict[str, Any], names: tuple[str, ...]) -> str:
