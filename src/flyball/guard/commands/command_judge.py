@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -42,6 +43,7 @@ _SENDS = re.compile(
     r"upload|publish|push|deploy|registry|proxy|pastebin|share|send|telemetry|report-url|webhook|exec|plugin"
 )
 CALLS_MOST = 300
+PLACES_MOST = 8
 
 
 class Call(msgspec.Struct):
@@ -127,12 +129,11 @@ class CommandJudge(PathJudge):
                     self.check_path_in_text(text, context)
 
     def check_unknown_arguments(self, args: list[Arg], context: Context) -> None:
-        """Arguments of an unknown command, which may run another one: a denied command in them is denied."""
+        """Arguments of an unknown command, which may run another one: what is denied as a command is denied here."""
         self.check_paths_in(args, context)
-        places = [at for at, arg in enumerate(args) if arg.literal and arg.text.split(" ")[0] in _RUNNABLE]
-        for at in places[:3] if context.depth < 4 else ():
+        for command in list(_possible_commands(args))[:PLACES_MOST] if context.depth < 4 else ():
             trial = context.aside()
-            self.try_as_command(args[at:], trial)
+            self.try_as_command(command, trial)
             verdicts = trial.report.verdicts
             if self.policy.contained:
                 context.report.verdicts += containment.remaining(verdicts)
@@ -213,10 +214,8 @@ class CommandJudge(PathJudge):
         profile = profile_of(name)
         if profile is None:
             self.check_unknown_arguments(rest, context)
-            if self.policy.contained and containment.is_program(name):
-                self.check_destinations(name, rest, context)
-            else:
-                context.ask("unknown-command", f"Unknown command '{name}'.")
+            self.check_destinations(name, rest, context)
+            context.ask("unknown-command", f"Unknown command '{name}'.")
             return
         self.by_profile(profile, rest, context)
 
@@ -232,9 +231,12 @@ class CommandJudge(PathJudge):
             if hidden:
                 context.deny("hidden-command", f"The code for '{name}' {hidden}.")
         script = posixpath.splitext(posixpath.basename(name))[0]
-        word = containment.leaving_word([Arg(script), *args] if "/" in name or "." in name else args)
+        word = containment.leaving_word([Arg(script), *args] if " " not in name else args)
         if word:
             context.ask("publish", f"'{name} {word}' looks like it publishes, deploys or destroys something.")
+        package = containment.installed_package(args)
+        if package:
+            context.ask("install", f"'{name}' installs '{package}', which no manifest declares.")
 
     def in_function(self, word: str, rest: list[Arg], context: Context) -> None:
         self.check_paths_in(rest, context)
@@ -269,7 +271,7 @@ class CommandJudge(PathJudge):
     def own_program(self, word: str, args: list[Arg], context: Context) -> str:
         """A program of the checkout, the private home or /tmp. In a folder of tools its name says what it is."""
         folder, name = posixpath.split(word)
-        if _TOOLS.fullmatch(folder) and (profile_of(name) or containment.is_program(name)):
+        if _TOOLS.fullmatch(folder):
             return name
         if profile_of(name) and name not in _OWN_NAMES:
             context.deny("untrusted-program", f"'{word}' is not in a trusted directory.")
@@ -381,11 +383,12 @@ class CommandJudge(PathJudge):
 
     def unknown_subcommand(self, profile: Profile, head: Arg, rest: list[Arg], context: Context) -> None:
         self.check_unknown_arguments(rest, context)
-        if self.policy.contained and containment.has_own_commands(profile.name) and head.literal:
-            self.check_destinations(profile.name, [head, *rest], context)
-            return
+        self.check_destinations(profile.name, [head, *rest], context)
         name = f"{profile.name} {head.text.replace(HOLE, '?')}"
-        context.ask("unknown-command", f"Unknown command '{name}'.")
+        rule = (
+            "unknown-call" if containment.is_strict(profile.name) or not head.literal else "unknown-command"
+        )
+        context.ask(rule, f"Unknown command '{name}'.")
 
     def bare(self, profile: Profile, context: Context) -> None:
         if profile.bare != "allow":
@@ -439,12 +442,25 @@ _RUNNABLE = word_set(
     " npm npx yarn pnpm uv uvx pip pip3 pipx poetry cargo gem docker podman ssh scp sftp rsync gh glab twine aws gcloud kubectl terraform helm"
     " sudo unshare bwrap nsenter chroot flyball timeout xargs nohup setsid"
 )
+_COMMAND_IN_TEXT = re.compile(
+    rf"(?:^|[;&|(=!\"'`]|\bshell|\bscript)\s*((?:{'|'.join(sorted(map(re.escape, _RUNNABLE), reverse=True))}) [^\"'`]*)"
+)
 _ABOUT_ITSELF = (
     ["--version"],
     ["--help"],
     ["-version"],
+    ["-V"],
 )  # the only argument: it prints information about itself
 _PASSING = word_set("cat tee sort uniq head tail grep sed awk cut")
+
+
+def _possible_commands(args: list[Arg]) -> Iterator[list[Arg]]:
+    """Where another command may begin among arguments: a word, or the text of one argument from there on."""
+    for at, arg in enumerate(args):
+        if arg.literal and arg.text in _RUNNABLE:
+            yield args[at:]
+        elif arg.literal and " " in arg.text:
+            yield from ([Arg(arg.text[match.start(1) :])] for match in _COMMAND_IN_TEXT.finditer(arg.text))
 
 
 def _fills_template(name: str, operands: list[Arg]) -> bool:

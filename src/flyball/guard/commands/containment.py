@@ -5,6 +5,7 @@ Flyball and the sandbox themselves, and use of disk or processes without bound.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import tomllib
 from collections.abc import Iterable
@@ -31,13 +32,14 @@ _CLIENTS = _DATABASES | word_set(
 )
 _OTHER_WAYS = word_set(
     "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve -K --config --interface"
-    " --unix-socket --abstract-unix-socket --execute --input-file -n --netrc"
+    " --unix-socket --abstract-unix-socket --execute --input-file --netrc"
 )
+_SHORT_WAYS = {"wget": ("-e", "-i"), "curl": ("-n",)}
 _METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS")
 _PLAIN = Lazy(r"(?!.*://)[\w@.,:/=+~%*-]*")
 _LEAVES = Lazy(
     r"(?:.*[.:_-])?(?:deploy|publish|release|upload|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
-    r"|(?:migrate|db):(?:reset|drop|fresh|wipe)|--install-extension|netns",
+    r"|(?:migrate|db):(?:reset|drop|fresh|wipe)|--install-extension|--force-reset|netns",
 )
 _LOCAL_PACKAGE = Lazy(r"\.{1,2}(?:/.*|\[.*)?|[/~].*|file:.*|[\w./*-]+\.(?:whl|tgz|tar\.gz|nupkg|gem)")
 _TAKES_VALUE = word_set(
@@ -63,32 +65,25 @@ def _rules() -> frozenset[str]:
 
 
 @cache
-def _programs() -> frozenset[str]:
-    return frozenset(_tables()["programs"].split()) | _installed()
-
-
-@cache
 def _installed() -> frozenset[str]:
     return frozenset(_tables()["installed"].split())
 
 
 @cache
 def _listed_calls(which: str) -> frozenset[str]:
-    """`"git pr: list view"` stands for `git pr list` and `git pr view`."""
+    """`"git pr: list view"` stands for `git pr list` and `git pr view`; `"virtualenv"` for all its calls."""
     rows = [row.partition(": ") for row in _tables()[which]]
     return frozenset(
-        f"{name} {word}" for names, _, words in rows for name in names.split(", ") for word in words.split()
+        f"{name} {word}".rstrip()
+        for names, _, words in rows
+        for name in names.split(", ")
+        for word in words.split() or [""]
     )
 
 
 def remaining(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """The verdicts that the sandbox does not answer for."""
     return [verdict for verdict in verdicts if verdict.rule not in _rules()]
-
-
-def is_program(name: str) -> bool:
-    """Is it a program that works on this machine only?"""
-    return name in _programs()
 
 
 def is_installed(name: str) -> bool:
@@ -99,6 +94,8 @@ def is_installed(name: str) -> bool:
 def stays_here(profile: Profile, args: list[Arg], given: Arguments, writes: Iterable[str] = ()) -> bool:
     """Does this call need no approval in a sandbox, although it would without one? `writes`: files that the line writes."""
     words = [arg.text for arg in args]
+    if profile.name in _tables()["wrappers"].split():
+        return True
     if profile.verdict != "ask":
         return False
     if profile.name in {"kill", "pkill", "killall"}:
@@ -107,7 +104,9 @@ def stays_here(profile: Profile, args: list[Arg], given: Arguments, writes: Iter
         return _calls_itself(profile.name, given)
     for called, packages in ((profile.name, args), (" ".join([profile.name, *words[:1]]), args[1:])):
         if called in _listed_calls("installs"):
-            return undeclared(packages) is None and not any(map(_MANIFEST.search, writes))
+            given_files = {posixpath.normpath(arg.text) for arg in packages}
+            rewritten = [name for name in writes if name in given_files or _MANIFEST.search(name)]
+            return undeclared(packages) is None and not rewritten
     if not _is_listed(profile.name, words):
         return False
     word = leaving_word(args)
@@ -115,8 +114,25 @@ def stays_here(profile: Profile, args: list[Arg], given: Arguments, writes: Iter
 
 
 def leaving_word(args: Iterable[Arg]) -> str | None:
-    """An argument that says it publishes, deploys or destroys."""
-    return next((arg.text for arg in args if _LEAVES.fullmatch(arg.text)), None)
+    """An argument that says it publishes, deploys or destroys. `db push` only changes a database on this machine."""
+    before = ""
+    for arg in args:
+        resets = before in _SCHEMAS and arg.text == "reset"
+        if before == "check" and arg.text == "--deploy":
+            continue  # Django only looks at its settings
+        if resets or (_LEAVES.fullmatch(arg.text) and (arg.text != "push" or before not in _SCHEMAS)):
+            return arg.text
+        before = arg.text
+    return None
+
+
+_SCHEMAS = word_set("db database migrate migration migrations schema drizzle-kit")
+
+
+def installed_package(args: list[Arg]) -> str | None:
+    """The package that an unknown tool is told to install: `tool install x`, `tool plugin install x`."""
+    words = [arg.text for arg in args[:3]]
+    return undeclared(args[words.index("install") + 1 :]) if "install" in words[:2] else None
 
 
 def _stops_own(name: str, args: list[Arg]) -> bool:
@@ -137,16 +153,18 @@ _OWN_PROCESS = Lazy(
 def _calls_itself(name: str, given: Arguments) -> bool:
     """Does a network tool only connect to this machine?"""
     texts = [arg.text for arg in (*given.operands, *given.values("--url")) if arg.text[:1] != "-"]
-    if name not in _DATABASES and (given.has(*_OTHER_WAYS) or (name == "wget" and given.has("-e", "-i"))):
+    if name not in _DATABASES and (given.has(*_OTHER_WAYS) or given.has(*_SHORT_WAYS.get(name, ()))):
         return False
     if away(name, given.operands):
         return False
     if name in _DATABASES:
         values = [option.value for option in given.options if option.value and option.name in _HOSTS]
-        return all(HERE.fullmatch(value.text) or re.fullmatch(r"[\w-]+", value.text) for value in values)
+        return all(HERE.fullmatch(value.text) or re.fullmatch(r"[\w-]+|/.*", value.text) for value in values)
     addressed = [text for text in texts if not text.isdecimal() and text not in _METHODS]
     if name in {"http", "https", "xh"}:
-        addressed = addressed[:1]  # the rest are headers and fields
+        addressed = [
+            re.sub(r"^:", "localhost:", text) for text in addressed[:1]
+        ]  # the rest are headers and fields
     return bool(addressed) and all(is_loopback(text) for text in addressed)
 
 
@@ -158,14 +176,16 @@ def loads_own_code(name: str, option: Option) -> bool:
 
 def _is_listed(name: str, words: list[str]) -> bool:
     listed = _listed_calls("reads") | _listed_calls("local")
-    if name in listed or name in _programs():
+    if name in listed:
         return True
-    return any(" ".join([name, *words[:count]]) in listed for count in (1, 2))
+    return any(" ".join([name, *words[:count]]) in listed for count in (1, 2)) or any(
+        f"{name} {word}" in listed for word in words if word.startswith("-")
+    )
 
 
-def has_own_commands(name: str) -> bool:
-    """A tool whose unknown subcommands are plugins or scripts of the project."""
-    return name in _tables()["extended"].split()
+def is_strict(name: str) -> bool:
+    """A tool whose unknown subcommands may be aliases or calls to a remote service, not only plugins of the project."""
+    return name.partition(" ")[0] in _tables()["strict"].split()
 
 
 def away(name: str, args: Iterable[Arg]) -> str | None:

@@ -120,6 +120,7 @@ class Context(msgspec.Struct, frozen=True):
     posix: bool = False  # read by a shell that may not be bash
     calls: tuple[str, ...] = ()  # functions of the line that are running
     in_loop: bool = False
+    ends_jobs: bool = False  # the line itself ends its background jobs
     in_trap: bool = False
     exits: list[ShellState] = []
     """The states at each `return`, `break` and `continue` of the function or loop that is running."""

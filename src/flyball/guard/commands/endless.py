@@ -39,7 +39,10 @@ def never_ends(block: Block) -> bool:
 def ends_jobs(script: Script) -> bool:
     """Does the line wait for its background jobs, or stop them? `kill -0` only looks; `nohup` means to outlive it."""
     commands = [[_text(word) for word in simple.words] for simple in _simples(script)]
-    ends = any(words[:1] in (["wait"], ["kill"], ["fg"]) and "-0" not in words for words in commands)
+    ends = any(
+        words[:1] in (["wait"], ["kill"], ["fg"], ["pkill"], ["killall"], ["fuser"]) and "-0" not in words
+        for words in commands
+    )
     return ends and not _names(script) & {"nohup", "setsid", "disown"}
 
 
@@ -59,9 +62,16 @@ def fills_disk(pipe: Pipe) -> bool:
 
 
 def seeks_secret_variables(pipe: Pipe) -> bool:
-    """`env | grep TOKEN`"""
+    """`env | grep TOKEN`, `npm config list | grep token`"""
     stages = [[_text(word) for word in stage.words] for stage in pipe.stages if isinstance(stage, Simple)]
-    listing = bool(stages) and stages[0][:1] in (["env"], ["printenv"], ["set"], ["export"], ["declare"])
+    listing = bool(stages) and stages[0][:1] in (
+        ["env"],
+        ["printenv"],
+        ["set"],
+        ["export"],
+        ["declare"],
+    )
+    listing = listing or (bool(stages) and "config" in stages[0][1:3])
     return listing and any(_SECRET.search(word) for words in stages[1:] for word in words[1:])
 
 

@@ -358,6 +358,8 @@ def _known(name: str, context: Context, host: Host) -> Value:
         return context.variables[name]
     if name == "TMPDIR" and host.policy.contained:
         return "/tmp"
+    if name == "PATH" and host.policy.contained:
+        return "/usr/local/bin:/usr/bin:/bin"
     if name == "HOME":
         return host.policy.home
     if name in _XDG:

@@ -9,6 +9,7 @@ from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.containment import remaining
 from flyball.guard.commands.context import Context, Report, ShellState
 from flyball.guard.commands.cross_check import disagreement
+from flyball.guard.commands.endless import ends_jobs
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.odd_characters import odd_character
 from flyball.guard.commands.syntax_tree import Script, Unreadable
@@ -68,9 +69,11 @@ def _judged(command: str, judge: Judge) -> Verdict:
 
 def _of_script(script: Script, judge: Judge) -> Verdict:
     report = Report()
-    context = Context(ShellState((judge.policy.workspace,)), report)
+    context = Context(ShellState((judge.policy.workspace,)), report, ends_jobs=ends_jobs(script))
     try:
         judge.script(script, context)
+        for text in judge.traps:  # as they run at the end, with what the line has set
+            judge.text(text, context.copy())
     except Unreadable as unreadable:
         context.deny(unreadable.rule, str(unreadable))
     verdicts = remaining(report.verdicts) if judge.policy.contained else report.verdicts

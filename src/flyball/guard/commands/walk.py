@@ -70,18 +70,18 @@ class Judge(CommandJudge):
         """After `&&` the line goes on only if all went well, after `||` only if it did not."""
         state = context.state
         chain = Chain(state.copy())
-        ends = any(item.after == "&" for item in script.items) and endless.ends_jobs(script)
+        if not context.ends_jobs and any(item.after == "&" for item in script.items):
+            context = msgspec.structs.replace(context, ends_jobs=endless.ends_jobs(script))
         for item in script.items:
             state.become(chain.entry())
             before = state.copy()
-            self.item(item, context, ends=ends)
+            self.item(item, context)
             chain.went(item, before, state, _leaves(item, context))
         state.become(chain.end())
 
-    def item(self, item: Item, context: Context, ends: bool = False) -> None:
-        """`ends`: does the line itself end its background jobs?"""
+    def item(self, item: Item, context: Context) -> None:
         if item.after == "&":
-            if not (ends and self.policy.contained):
+            if not (context.ends_jobs and self.policy.contained):
                 context.ask("background", "Starts a background job.")
             self.pipe(item.pipe, context.copy())
         else:

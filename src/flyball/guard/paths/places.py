@@ -154,12 +154,15 @@ _IN_SANDBOX: dict[str, tuple[Decision, Decision, Decision, Decision, Decision]] 
     "git-internals": ("allow", "allow", "deny", "deny", "deny"),
     "git-config": ("allow", "ask", "deny", "deny", "deny"),
     "package-settings": ("allow", "allow", "ask", "ask", "ask"),
+    "other-home": ("deny", "deny", "deny", "deny", "deny"),
 }
 _CACHE = Lazy(r"\.(?:cache|npm|cargo|rustup|gradle|m2|nuget|pyenv|nvm|local/lib|virtualenvs|bun|yarn)/.+")
 _READABLE = Lazy(
     r"/(?:bin|sbin|lib\w*|usr|opt|proc(?!/(?:\d|self|thread))|sys|nix|var/(?:lib|log|cache))(?:/.*)?|/etc/(?!(?:passwd|group)-?$).+"
 )
 """System files that a sandbox shows read-only and that hold nothing private."""
+_OTHER_HOME = Lazy(r"/root(?:/.*)?|/home/.+")
+_TEMPORARY = re.compile(r"/(?:var/)?tmp/")
 _USES = ("look", "read", "create", "write", "delete")
 _WHY = {
     "delicate": "decides what runs or what agents are told",
@@ -170,6 +173,7 @@ _WHY = {
     "home-file": "is in the home directory",
     "home-cache": "is in the home directory",
     "home": "is the home directory",
+    "other-home": "is the home of another user",
     "system": "is a system file or directory",
     "home-settings": "is a personal setting, which stays after the run",
     "git-internals": "is inside git's own directory",
@@ -239,6 +243,8 @@ def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
     if any(_is_state(path, inside, state, policy) for state in policy.state_dirs):
         return "guard"
     folded = fold_written(path)
+    if policy.contained and _TEMPORARY.match(path) and FLYBALL not in folded.split("/"):
+        return ""  # private there: a key in it is one that the agent has made
     parts = (inside if inside is not None else folded).split("/")
     if FLYBALL in parts and parts[parts.index(FLYBALL) + 1 :][:1] != ["out"]:
         return "guard"
@@ -300,6 +306,8 @@ def _place_in_sandbox(path: str, policy: CommandPolicy) -> str:
     if place in {"outside", "home-settings"} and rest is not None:
         kept = "home-settings" if place == "home-settings" else "home-file"
         return "home-cache" if _CACHE.fullmatch(rest) else kept
+    if rest is None and _OTHER_HOME.fullmatch(path):
+        return "other-home"
     if place == "temporary" and path.count("/") < path.startswith("/var/") + 2:
         return "workspace"  # /tmp itself: anything but deleted
     return "outside" if place == "system" and not _READABLE.fullmatch(path) else place

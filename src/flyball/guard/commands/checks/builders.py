@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.node import RISKY
+from flyball.guard.commands.checks.wrappers import run
 from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
@@ -37,7 +38,9 @@ def make(call: Call) -> None:
             continue  # `make -j "$(nproc)"`
         elif not arg.literal:
             call.ask("opaque-operand", "The target is unknown until the command runs.")
-        elif RISKY.fullmatch(arg.text):
+        elif RISKY.fullmatch(arg.text) and not (
+            call.judge.policy.contained and call.given.has("-n", "--dry-run", "--just-print")
+        ):
             call.ask("publish", f"The target '{arg.text}' looks like it publishes or destroys something.")
         elif _INSTALLS.fullmatch(arg.text):
             call.ask("install-here", f"The target '{arg.text}' looks like it installs something.")
@@ -61,6 +64,21 @@ def _make_variable(call: Call, name: str, value: str) -> None:
         call.deny("hidden-command", f"The variable '{name}' can change which commands run.")
     else:
         call.ask("unknown-flag", f"Unknown variable '{name}'.")
+
+
+def cmake(call: Call) -> None:
+    """`cmake -E env X=1 program` runs a program; the other tools of `-E` copy, hash and delete files."""
+    words = [arg.text for arg in call.operands]
+    if not call.given.has("-E") or not words:
+        return
+    if words[0] in {"env", "time", "chdir"}:
+        start = 2 if words[0] == "chdir" else 1
+        rest = [arg for arg in call.operands[start:] if not re.match(r"-|\w+=", arg.text)]
+        for arg in call.operands[start:]:
+            argument_kinds.judge_argument(call.judge, "env", arg, call.context)
+        run(call, rest)
+    for arg in call.operands[1:]:
+        call.path("write", arg)
 
 
 def cargo(call: Call) -> None:
@@ -128,6 +146,10 @@ def maven(call: Call) -> None:
             call.ask("publish", f"'{arg.text}' publishes.")
         elif arg.text == "install":
             call.ask("install-here", "'install' copies the build to the local repository.")
+        elif arg.text.count(":") > 2 and not arg.text.startswith(
+            ("org.apache.maven.plugins:", "org.codehaus.mojo:")
+        ):
+            call.ask("install", f"'{arg.text}' may be a plugin that the project does not declare.")
         elif ":" in arg.text and arg.text not in _PLUGIN_GOALS:
             call.ask("unlisted", f"Unknown goal '{arg.text}'.")
 
@@ -180,6 +202,7 @@ def cc(call: Call) -> None:
 CHECKS = {
     "make": make,
     "cargo": cargo,
+    "cmake": cmake,
     "go": go,
     "go_cover": go_cover,
     "dotnet": dotnet,

@@ -22,18 +22,38 @@ _USES_NETWORK = Lazy(
     r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|paramiko|xmlrpc|websocket|\bfetch\s*\(|XMLHttpRequest"
     r"|\bnet\.(?:connect|createConnection|Socket)|\bhttps?\.(?:get|request)|\bdgram\b|\bdns\b.{0,20}(?:resolve|lookup)|\btls\.connect|axios"
     r"|require\s*\(?\s*['\"](?:socket|net|http)|:httpc\b|IO::Socket|LWP::|Net::\w+|HTTP::Tiny|open-uri|URI\.open|\bTCPSocket|\bUDPSocket|fsockopen|stream_socket_client|curl_init|curl_exec"
+    r"|install\.packages|install_github|BiocManager|Pkg\.(?:add|clone|develop)|pip\._internal|pip\.main|\bCPAN\b|Gem\.install|Gem::DependencyInstaller"
+    r"|nltk\.download|from_pretrained|load_dataset|torch\.hub|snapshot_download"
     r"|Deno\.connect|Bun\.connect|SMTP|\bUDP\b",
 )
+_NETWORK_NAMES = Lazy(
+    r"\b(?:requests|urllib3?\.request|urllib[23]|httplib2?|pycurl|mechanize|treq|grequests|selenium|puppeteer|superagent|node-fetch|undici|needle|got"
+    r"|https?\.(?:get|request|client)|net/http|open-uri|[Ff]araday|HTTParty|RestClient|[Ee]xcon|[Tt]yphoeus|curl|wget|boto3?|botocore|openai|anthropic"
+    r"|slack_sdk|sentry_sdk|paramiko|fabric|asyncio\.open_connection|websockets?|grpc|openStream|openConnection|HttpClient|WebClient|EventSource|sendBeacon"
+    r"|importScripts|install\.packages|Pkg\.add|torch\.hub|load_dataset|from_pretrained|snapshot_download|git\.Repo|clone_from)\b"
+    r"|['\"](?:node:)?(?:https?|net|dgram|tls|http2)['\"]"
+)
+_FETCHES = Lazy(
+    r"[\w.]*(?:get|post|put|patch|fetch|download|request|connect|send|upload|load|read|open|import|include|require|source|from|pull|clone|copy|navigate|goto)"
+    r"[\w.]*\s*[(\s]\s*(?:\w+\s*=\s*)?(?:new\s+)?(?:UR[IL]\s*\(\s*)?[rbfu]{0,2}[\"'`](?!(?:file|sqlite|data|node):)\w+://",
+    re.IGNORECASE,
+)
+"""A function that opens an address: the name of the call before the first letter of an URL."""
 _STARTS_PROGRAMS = Lazy(
     r"\bos\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*\("
     r"|System\.cmd|:os\.cmd|Port\.open|os\.execute|\.execute\s*\(\s*\)|getRuntime|ProcessBuilder|\brun\s*\(\s*`|Open3|IO\.popen|Kernel\.(?:exec|system|spawn)|\bqx\b|%x[\W]|shell_exec|passthru|proc_open|Deno\.(?:run|Command)|Bun\.(?:spawn|\$)"
-    r"|\bsystem\s*\(?\s*[\"']|(?<![\w.])exec\s*\(?\s*[\"']|pexpect|\bsh\.\w+\(|plumbum",
+    r"|\.(?:system|popen)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\bsh\.\w+\(|plumbum",
 )
 _HIDES = Lazy(
-    r"\beval\s*\(|\bexec\s*\(|\bcompile\s*\(|__import__|getattr\s*\(\s*(?:os|sys|builtins|__builtins__)|\bctypes\b|b64decode|a85decode|unhexlify|fromhex|marshal"
-    r"|\beval\s+(?:pack|unpack|\$|decode)|pickle\.loads|codecs\.decode|zlib\.decompress|atob\s*\(|Buffer\.from\s*\([^)]*(?:base64|hex)|vm\.run|new\s+Function\s*\(|instance_eval|class_eval"
-    r"|unpack\s*\(?\s*['\"][mHhu]|base64_decode|chr\s*\(\s*\d+\s*\)\s*[.+]|String\.fromCharCode|\bgetattr\s*\([^)]*\+",
+    r"(?<![\w.])(?:eval|exec|compile)\s*\(|builtins(?:__)?\.(?:eval|exec|compile|__dict__)|__import__(?!\s*\(\s*['\"][\w.]+['\"]\s*\))|import_module\s*\((?!\s*['\"][\w.]+['\"])"
+    r"|getattr\s*\(\s*(?:os|sys|builtins|__builtins__)|__builtins__\s*\[|\bctypes\b|marshal|\beval\s+(?:pack|unpack|\$|decode)|pickle\.loads\s*\(\s*b|vm\.run|(?:new\s+|\b)Function\s*\(\s*['\"`]"
+    r"|instance_eval|class_eval|\bgetattr\s*\(.*\+|getattr\s*\(\s*__import__|globals\s*\(\s*\)\s*\[|__class__\s*\.\s*__|__subclasses__|process\.binding|process\.mainModule|create_function|call_user_func",
 )
+_DECODES = Lazy(
+    r"b64decode|a85decode|b85decode|unhexlify|fromhex|codecs\.decode|zlib\.decompress|atob\s*\(|Buffer\.from\s*\([^)]*(?:base64|hex)|unpack\s*\(?\s*['\"][mHhu]"
+    r"|base64_decode|chr\s*\(\s*\d+\s*\)\s*[.+]|String\.fromCharCode|decode64|\[::-1\]|\.reverse\b|strrev|rot_?13|str_rot13",
+)
+_RUNS = Lazy(r"\b(?:eval|exec\w*|system|popen|subprocess|spawn\w*|child_process|Function|assert)\b|`")
 _WITHOUT_BOUND = Lazy(
     r"\bfork\s*\(|\bfork\b.*\bwhile\b|while\s*(?:\(?(?:True|true|1)\)?)\s*[:{;]|for\s*\(;;\)|10\s*\*\*\s*1[0-9]|\b1e1[0-9]\b|<<\s*[34]\d\b|\bitertools\.(?:count|repeat|cycle)"
 )
@@ -51,8 +71,8 @@ _STARTERS = frozenset(
 def judge(call: Call, text: str) -> None:
     """Code whose whole text is known."""
     host = other_machine(text)
-    if host:
-        call.deny("network", f"The code names another machine ({host}).")
+    if host and (_FETCHES.search(text) or _USES_NETWORK.search(text) or _NETWORK_NAMES.search(text)):
+        call.deny("network", f"The code connects to another machine ({host}).")
     elif _USES_NETWORK.search(text) and not re.search(r"localhost|127\.0\.0\.1|::1", text):
         call.deny("network", "The code uses the network, and the guard cannot tell what it connects to.")
     if _OTHERS.search(text):
@@ -61,7 +81,7 @@ def judge(call: Call, text: str) -> None:
         r"environ|getenv|process\.env|ENV\b", text
     ):
         call.deny("secret", "The code reads a secret from the environment.")
-    if _HIDES.search(text):
+    if _HIDES.search(text) or (_DECODES.search(text) and _RUNS.search(text)):
         call.deny("hidden-command", "The code hides what it runs.")
     if _WITHOUT_BOUND.search(text) and not _ENDS.search(text):
         call.deny("unbounded", "The code runs or grows without a limit.")
@@ -73,7 +93,7 @@ def hidden_in(text: str) -> str:
     """What code among the arguments of some program does that a guard must not overlook, or ''."""
     if not re.search(r"[(\s]", text):
         return ""
-    if _HIDES.search(text):
+    if _HIDES.search(text) or (_DECODES.search(text) and _RUNS.search(text)):
         return "hides what it runs"
     if _USES_NETWORK.search(text) and not re.search(r"localhost|127\.0\.0\.1|::1", text):
         return "uses the network"

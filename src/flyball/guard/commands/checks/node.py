@@ -96,7 +96,7 @@ def script_run(call: Call) -> None:
             call.ask("opaque-operand", "The script is unknown until the command runs.")
         elif name.text == "env":
             call.deny("secret", "Prints all environment variables.")
-        elif RISKY.fullmatch(name.text):
+        elif RISKY.fullmatch(name.text) and not _builds_here(call, name.text):
             call.ask("publish", f"The script '{name.text}' looks like it publishes or deploys.")
         if re.match(r"\w+://|/|~|\.\.", name.text):
             argument_kinds.judge_argument(call.judge, "script", name, call.context)
@@ -106,6 +106,14 @@ def script_run(call: Call) -> None:
         call.deny("foreign-code", "Makes the runner use scripts or a shell from elsewhere.")
     if any(arg.unknown == 2 for arg in rest):
         call.ask("opaque-operand", "An argument is unknown until the command runs.")
+
+
+def _builds_here(call: Call, name: str) -> bool:
+    """`build:prod`: the name says where it will run, not that it is sent there."""
+    return (
+        call.judge.policy.contained
+        and re.fullmatch(r"(?:build|bundle|compile|test|lint):prod(?:uction)?", name) is not None
+    )
 
 
 def script_name(call: Call) -> None:
@@ -128,7 +136,7 @@ def npx(call: Call) -> None:
         call.context.report.network += 1
         call.ask("install", "May download a package and run it.")
     if profile_of(tool) or installed:
-        run(call, call.operands)
+        run(call, [Arg(tool.rpartition("/")[2]), *call.operands[1:]])
     else:
         call.judge.check_paths_in(call.operands, call.context)
         call.ask("unlisted", "Runs an unknown program.")
@@ -137,7 +145,8 @@ def npx(call: Call) -> None:
 def npm_exec(call: Call) -> None:
     """`npm exec eslint` is `npx eslint`."""
     tool = call.operands[0].text if call.operands else ""
-    installed = call.judge.policy.contained and is_installed(tool) and not call.given.options
+    options = {option.name for option in call.given.options}
+    installed = call.judge.policy.contained and is_installed(tool) and options <= {"--no", "--offline"}
     if installed:
         run(call, call.operands)
     else:
@@ -152,7 +161,7 @@ def npm_config(call: Call) -> None:
 
 
 def npm_version(call: Call) -> None:
-    if call.name.endswith(" version") and call.operands:
+    if call.name.endswith(" version") and call.operands and not call.given.has("--no-git-tag-version"):
         call.ask("publish", "Creates a release commit and a tag.")
 
 

@@ -183,7 +183,15 @@ def _given(call: Call, by_line: bool) -> list[Arg]:
     """The arguments from standard input: known words, files that some command listed, or unknown."""
     feed = call.context.stdin
     if call.given.has("-a", "--arg-file") or feed.kind not in {"text", "listed"}:
-        return [Arg(HOLE, unknown=2, remote=feed.kind == "remote", loose=not by_line)]
+        return [
+            Arg(
+                HOLE,
+                unknown=2,
+                remote=feed.kind == "remote",
+                loose=not by_line,
+                from_output=feed.kind == "data",
+            )
+        ]
     if feed.kind == "listed":
         return [Arg(feed.text, many=True)]
     lines = [line.lstrip(" \t") for line in feed.text.split("\n") if line.strip()]
@@ -249,8 +257,28 @@ def kill(call: Call) -> None:
     targets = [text for at, text in enumerate(texts) if at > 0 or not text.startswith("-")]
     if any(text in {"-1", "1", "0"} for text in targets) or any(_GUARDS.search(text) for text in texts):
         call.deny("guard", "Stops processes of the run itself.")
+    searched = (arg.text for words in call.judge.calls for arg in words)
+    if any(HOLE in text for text in texts) and any(map(_GUARDS.search, searched)):
+        call.deny("guard", "Stops processes of the run itself.")
     if call.name != "kill" and any(re.match(r"-[uUG]|--(?:e?uid|user|group)", text) for text in texts):
         call.deny("guard", "Stops every process of a user, including the run itself.")
+
+
+def debugger(call: Call) -> None:
+    """`gdb -ex run --args ./app`: a program of the workspace, and commands of the debugger, which can run a shell."""
+    texts = [arg.text for arg in call.operands]
+    if any(re.match(r"--?p(?:id)?(?:=|$)|--?attach", text) for text in texts):
+        call.deny("process", "Attaches to another process.")
+    for text in texts:
+        inner = re.search(r"(?:^|\s)(?:shell|!|pipe|make|platform shell)\s*(\S.*)", text)
+        if inner:
+            in_shell(call, inner[1])
+        elif (
+            re.search(r"\b(?:python|py|script|source|target|attach|call|system|target\s+remote)\b", text)
+            and " " in text
+        ):
+            call.deny("hidden-command", "The debugger runs code that the guard cannot read.")
+    call.judge.check_unknown_arguments(call.operands, call.context)
 
 
 def crontab(call: Call) -> None:
@@ -281,9 +309,9 @@ def editor(call: Call) -> None:
 
 def pager(call: Call) -> None:
     for arg in call.operands:
-        if arg.text.startswith("+"):
+        if re.match(r"\+(?![FG\d/])", arg.text) or (arg.text[:1] == "+" and not call.judge.policy.contained):
             call.deny("hidden-command", "The pager runs a command.")
-        else:
+        elif arg.text[:1] != "+":
             call.path("read", arg)
 
 
@@ -316,6 +344,7 @@ CHECKS = {
     "line_editor": line_editor,
     "seek_process": seek_process,
     "crontab": crontab,
+    "debugger": debugger,
     "pager": pager,
     "database": database,
     "openssl": openssl,
