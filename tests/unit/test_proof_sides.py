@@ -273,8 +273,9 @@ def test_assertions_are_made_wrong(path: str, text: str, changes: str | bool) ->
 @pytest.mark.parametrize(
     ("path", "text", "last"),
     [
-        ("tests/check.py", "check()", "raise SystemExit(97)"),
-        ("test.js", "check();\n", "process.exit(97);"),
+        ("tests/check.py", "check()", 'raise AssertionError("broken on purpose")'),
+        ("test.js", "check();\n", 'throw new Error("broken on purpose");'),
+        ("test.js", "assert.equal(f(1), 2);\n", "assert.equal(1, 2);"),
         ("run.sh", "cd x || exit 2\nfor f in *; do check $f; done\n", "exit 97"),
         ("run.sh", "check\nexit $failed\n", ""),
         ("check.py", "sys.exit(main())\n", ""),

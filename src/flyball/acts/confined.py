@@ -37,22 +37,22 @@ def spec(
     network: str,
     reads: tuple[str, ...] = (),
     *,
-    observed: bool = False,
+    observer: observe.Observer | None = None,
 ) -> process.Spec:
     """A shell command in a checkout, with a private home and a time limit.
 
-    A proof's home is new each time and its environment names neither Flyball nor the run (EVID-1). `observed`: the
-    test runners in it are asked for a report.
+    A proof's home is new each time and its environment names neither Flyball nor the run (EVID-1). `observer`: the
+    test runners in it are asked for a report, and the room is dressed.
     """
     proving = home == PROOF
     private = run_files.fresh_home(run, home) if proving else run_files.home(run, home)
-    argv = run_files.enclosed(run, ("/bin/sh", "-c", command), files, private, network, reads)
+    line = observer.line(command) if observer else command
+    argv = run_files.enclosed(run, ("/bin/sh", "-c", line), files, private, network, reads)
     env = {**run_files.env(run, private), **CALM}
     if proving:
         env = {name: value for name, value in env.items() if not name.startswith("FLYBALL_")}
-    if observed:
-        observe.lay(private / OBSERVED)
-        env |= observe.environment(private / OBSERVED, env)
+    if observer:
+        env = observer.prepare(private / OBSERVED, env)
     confined = run_files.confined(run)
     return process.Spec(
         argv=argv,

@@ -20,6 +20,8 @@ from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError
 from flyball.proofs.compare import disagreement
+from flyball.proofs.conclusion import Side
+from flyball.proofs.rooms import Room
 from flyball.reading.test_report import TestReport
 from flyball.reading.test_summaries import failing
 from flyball.runners import observe
@@ -27,6 +29,7 @@ from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
 from flyball.workspace.store import remove
 
+ORDINARY = Room()
 UNLIMITED = ("gate", "merge")  # proofs that have the time of a proof, not that of a state
 
 
@@ -52,6 +55,10 @@ class TreeProof(Struct, frozen=True):
     @property
     def passed(self) -> bool:
         return self.well and not self.changed and not self.doubt
+
+    @property
+    def side(self) -> Side:
+        return Side(self.report, self.passed)
 
     @property
     def took_us(self) -> int:
@@ -90,8 +97,8 @@ class Prover:
         """Whether the commands executed code of the project before the change."""
         return self.work.places.baseline_report.with_suffix(".executed").exists()
 
-    def prove(self, tree: str, name: str = "", of: str = "") -> TreeProof:
-        """The commands on this tree. `name` tells the trees of one act apart; `of` is an act that proved it before."""
+    def prove(self, tree: str, name: str = "", of: str = "", room: Room = ORDINARY) -> TreeProof:
+        """The commands on this tree. `name` tells the proofs of one act apart; `of` is an act that proved it before."""
         known = self.run_files.act_folder(of) if of else None
         if known is not None and _is_whole(known, len(self.run.settings.proof)):
             return self._read(
@@ -102,7 +109,7 @@ class Prover:
             self._make_ready(tree, place)
         exits: list[process.Exit] = []
         for number, command in enumerate(self.run.settings.proof):
-            exits.append(self._command(place / str(number), command))
+            exits.append(self._command(place / str(number), command, room))
         proof = self._read(tree, place, exits)
         self.used_us += proof.took_us
         return proof
@@ -135,14 +142,16 @@ class Prover:
         _copied(self.work.places.setup_layer, files, made)
         return files
 
-    def _command(self, place: Path, command: str) -> process.Exit:
+    def _command(self, place: Path, command: str, room: Room) -> process.Exit:
         if process.look(place) == "unclaimed":
             limit = self.run.settings.proof_timeout_us
             if self.act.wall_us and self.act.why not in UNLIMITED:
                 limit = min(limit, max(1_000_000, self.act.wall_us - self.used_us))
             files, network = self.work.places.proof, self.run.settings.network_proof
+            observer = observe.Observer(room, self._root)
             process.begin(
-                place, spec(self.run_files, self.run, command, files, PROOF, limit, network, observed=True)
+                place,
+                spec(self.run_files, self.run, command, files, PROOF, limit, network, observer=observer),
             )
         ended = attend(place, self.stop)
         if why := interruption(ended):
@@ -155,14 +164,16 @@ class Prover:
         """Written down before the next command clears the home."""
         kept = place / "report.json"
         if not kept.exists():
-            repo = (
-                str(self.work.repo_root) if self.run_files.mounted(self.run) else str(self.work.places.proof)
-            )
             home = self.run_files.run_dir(self.run).home(PROOF)
             if observe.executed(home / OBSERVED):
                 (place / "executed").touch()
-            report = observe.collect(home / OBSERVED, self.work.places.proof, repo, log_of(place))
+            report = observe.collect(home / OBSERVED, self.work.places.proof, self._root, log_of(place))
             write_whole(kept, msgspec.json.encode(report), sync=False)
+
+    @property
+    def _root(self) -> str:
+        """The checkout as the commands see it."""
+        return str(self.work.repo_root if self.run_files.mounted(self.run) else self.work.places.proof)
 
     def _read(self, tree: str, place: Path, exits: list[process.Exit]) -> TreeProof:
         places = [place / str(number) for number in range(len(exits))]

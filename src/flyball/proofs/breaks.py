@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from difflib import SequenceMatcher
 
 from msgspec import Struct
@@ -195,14 +195,23 @@ _OWN_EXIT = re.compile(r"\b(?:exit|exec)\b(?!\s*\(?\s*[1-9])")  # one that may e
 
 
 def end_fails(path: str, text: str) -> str:
-    """A check script that fails after its last line; one with an exit of its own stays as it is."""
+    """A check script that fails after its last line, as its own checks do; one with an exit of its own stays as it is."""
     ending = _ending(path)
     if _OWN_EXIT.search(text):
         return text
     js = _HEAD_OF.get(ending) == "js"
-    last = "raise SystemExit(97)" if ending == "py" else "process.exit(97);" if js else "exit 97"
+    last = f'raise AssertionError("{WORDS}")' if ending == "py" else _js_failure(text) if js else "exit 97"
     separator = "" if text.endswith("\n") else "\n"
     return f"{text}{separator}{last}\n" if js or ending in ("py", "sh", "bash") else text
+
+
+_JS_ASSERTION = re.compile(r"\b\w+\.(?:strictEqual|deepStrictEqual|deepEqual|equal)(?=\s*\()")
+
+
+def _js_failure(text: str) -> str:
+    """A failing assertion like the last one of the script: code under test may have replaced that function."""
+    calls = _JS_ASSERTION.findall(_masked(text))
+    return f"{calls[-1]}(1, 2);" if calls else f'throw new Error("{WORDS}");'
 
 
 # ---- expectations ----
@@ -283,6 +292,35 @@ def _arguments(text: str, start: int) -> list[tuple[int, int]]:
 
 
 def _python_expectations(text: str) -> Wrong:
+    return _with_spots(text, _asserted)
+
+
+_PLAIN = (  # the value of a number, text or list, whatever its class says of equality
+    "(lambda v: next((plain(v) for base, plain in ((int, int.__int__), (float, float.__float__), (str, str.__str__), "
+    "(list, lambda v: list.__getitem__(v, slice(None))), (tuple, lambda v: tuple.__getitem__(v, slice(None))), "
+    "(dict, dict.copy)) if isinstance(v, base) and type(v).__eq__ is not base.__eq__), v))("
+)
+
+
+def values_plain(path: str, text: str) -> str:
+    """What assertions compare is the plain value of what the code returned."""
+    return _with_spots(text, _compared).text if _ending(path) == "py" else text
+
+
+def _compared(node: ast.AST) -> Iterator[Spot]:
+    if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
+        yield node.test.left, _PLAIN, ")"
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+        if name in _SAME and len(node.args) >= 2:
+            yield node.args[0], _PLAIN, ")"
+
+
+Spot = tuple[ast.expr, str, str]  # an expression, what is put before and after it; no after: in its place
+
+
+def _with_spots(text: str, spots_of: Callable[[ast.AST], Iterable[Spot]]) -> Wrong:
+    """The functions of a Python text with some expressions wrapped or replaced."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -293,7 +331,7 @@ def _python_expectations(text: str) -> Wrong:
     tests: set[str] = set()
     for name, function in _named_functions(tree.body, ""):
         for node in ast.walk(function):
-            for expression, before, after in _asserted(node):
+            for expression, before, after in spots_of(node):
                 begin = starts[expression.lineno - 1] + expression.col_offset
                 end = starts[(expression.end_lineno or 1) - 1] + (expression.end_col_offset or 0)
                 spots.add((begin, end, before, after))
@@ -312,7 +350,6 @@ OTHER = (_SAME_TYPE, ")")
 NEVER_RAISED = 'type("Never", (Exception,), {})'
 NEGATED = ("not (", ")")
 _SAME = ("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertSequenceEqual")
-Spot = tuple[ast.expr, str, str]  # an expression, what is put before and after it; no after: in its place
 
 
 def _asserted(node: ast.AST) -> Iterator[Spot]:

@@ -43,6 +43,7 @@ class Sides:
     """The test side of a run, from its proof commands and the user's own patterns."""
 
     def __init__(self, commands: Sequence[str], patterns: Sequence[str] = ()) -> None:
+        self.commands = tuple(commands)
         self.scripts = frozenset(_scripts(commands))
         self.patterns = tuple(patterns)
         self.shadows: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
 """Ask the test runners of one command for a report, without changing the command.
 
-`lay` puts the probes and an empty report folder into a folder that the command may write; `environment` says which
+An `Observer` puts the probes and an empty report folder into a folder that the command may write, and says which
 variables make the runners load them; `collect` reads what they left.
 """
 
@@ -11,6 +11,10 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
+from flyball.proofs.rooms import Room
 from flyball.reading.test_lines import read_lines
 from flyball.reading.test_report import TestReport, read_reports
 
@@ -20,13 +24,28 @@ FILES_MOST = 5_000
 _JUNIT = ("target/surefire-reports", "target/failsafe-reports", "build/test-results", "TestResults")
 
 
-def lay(folder: Path) -> None:
-    """A fresh copy each time: what an earlier proof left there is gone."""
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(PROBES, folder / "probes")
-    php = folder / "probes" / "php"
-    (php / "report.ini").write_text(f'auto_prepend_file = "{php / "prepend.php"}"\n', "utf-8")
-    (folder / "report").mkdir(mode=0o700)
+class Observer(Struct, frozen=True):
+    """The probes of one command in one room. `root` is the checkout as the command sees it."""
+
+    room: Room
+    root: str
+
+    def line(self, command: str) -> str:
+        """The command, after some process numbers were used up."""
+        return "(:)\n" * self.room.numbers + command
+
+    def prepare(self, folder: Path, env: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment. The probes are a fresh copy: what an earlier proof left there is gone."""
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(PROBES, folder / "probes")
+        php = folder / "probes" / "php"
+        (php / "report.ini").write_text(f'auto_prepend_file = "{php / "prepend.php"}"\n', "utf-8")
+        (folder / "report").mkdir(mode=0o700)
+        if self.room.source:
+            plain = {"root": self.root, "source": self.room.source, "argv": self.room.argv}
+            (folder / "plain.json").write_bytes(msgspec.json.encode(plain))
+        env = {name: value for name, value in env.items() if self.room.ci or name != "CI"}
+        return env | environment(folder, env)
 
 
 def environment(folder: Path, env: Mapping[str, str]) -> dict[str, str]:

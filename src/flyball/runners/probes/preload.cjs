@@ -47,8 +47,17 @@ function noteCode() {
   if (own || asked) require('fs').closeSync(require('fs').openSync(path.join(report, 'ran'), 'a'));
 }
 
+function plainRoom() {
+  const room = path.join(__dirname, '..', 'plain.json');
+  if (!require('fs').existsSync(room)) return;
+  try {
+    require('./plain/plain.cjs')(JSON.parse(require('fs').readFileSync(room, 'utf8')));
+  } catch { /* a Node that cannot be shown as a plain program: an ordinary room */ }
+}
+
 if (require('worker_threads').isMainThread) {
   try { noteCode(); } catch { /* the report folder is gone */ }
   nodeTest();
   byScript();
+  plainRoom();
 }

@@ -70,6 +70,8 @@ class _Pytest:
 
     def pytest_sessionstart(self, session):
         self.reports = not hasattr(session.config, "workerinput") and _recorder.begin("pytest")
+        if _plain:
+            _plain.hide_variables()
 
     def pytest_runtest_logreport(self, report):
         if not self.reports:
@@ -289,7 +291,33 @@ def _note_code(event, args):
 
 _ran = []
 
+
+# ---- a room where the code cannot see that it is tested ----
+
+
+def _plain_room():
+    """The module that makes one, where it is asked for."""
+    try:
+        with open(os.path.join(os.path.dirname(HERE), "plain.json")) as file:
+            room = json.load(file)
+    except OSError:
+        return None
+    place = os.path.join(HERE, "plain", "plain.py")
+    module = type(sys)("plain")
+    importlib.machinery.SourceFileLoader("plain", place).exec_module(module)
+    module.install(room["root"], room["source"], room["argv"])
+    _PATCHES["_pytest.runner"] = _patch_current_test
+    return module
+
+
+def _patch_current_test(module):
+    module._update_current_test_var = lambda item, when: None
+
+
+_plain = None
+
 if os.path.isdir(REPORT):
+    _plain = _plain_room()
     if hasattr(sys, "addaudithook"):
         sys.addaudithook(_note_code)
     sys.meta_path.insert(0, _Finder)

@@ -1,0 +1,47 @@
+"""How a proof's room is dressed. The result of a proof must not depend on it.
+
+In a plain room the code under test sees an ordinary program: no test runner among its modules, arguments, callers and
+variables (`runners/probes/plain`), and other process numbers. Code that behaves only while it is tested fails there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+LUCKY_REPEATS = 8
+LUCKY_US = 40_000_000  # time for the repeats of code that depends on luck
+QUICK_US = 30_000_000  # a proof that takes longer is not repeated
+ARGUMENTS = (("-c",), ("main.py", "run"))
+_LUCK = re.compile(
+    r"\b(?:random|randint|choice|shuffle|secrets|uuid\w*|urandom|getpid|getppid|time(?:_ns)?|perf_counter\w*|monotonic\w*"
+    r"|datetime|hash|id|now|Date|hrtime|performance|getRandomValues|process\.pid|rand|RANDOM|date|nanoTime)\b|\$\$"
+)
+
+
+class Room(Struct, frozen=True):
+    """The default is an ordinary room."""
+
+    source: tuple[str, ...] = ()  # files that see an ordinary program
+    argv: tuple[str, ...] = ()  # its arguments
+    ci: bool = True  # the variable CI is set
+    numbers: int = 0  # process numbers that are used up before the command starts
+
+
+def repeats(source: Iterable[str], count: int, *, node: bool) -> list[Room]:
+    """Rooms to pass a proof in again, each dressed differently. Tools of Node that find no CI may wait for a person."""
+    files = tuple(source)
+    return [Room(files, ARGUMENTS[n % len(ARGUMENTS)], node, 1 + 3 * n) for n in range(count)]
+
+
+def repeat_count(passes: int, done: int, took_us: int, lines: Iterable[str]) -> int:
+    """How often a proof has to pass again. `done` passes are there already; `lines` are those of the change: if one
+    of them depends on chance, time or a process number, one lucky pass says little."""
+    if took_us > QUICK_US:
+        return 0
+    wanted = passes - done
+    if any(map(_LUCK.search, lines)):
+        wanted = max(wanted, min(LUCKY_REPEATS, LUCKY_US // max(took_us, 1)))
+    return max(wanted, 0)
