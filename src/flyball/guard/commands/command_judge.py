@@ -234,6 +234,9 @@ class CommandJudge(PathJudge):
         word = containment.leaving_word([Arg(script), *args] if " " not in name else args)
         if word:
             context.ask("publish", f"'{name} {word}' looks like it publishes, deploys or destroys something.")
+        secret = containment.secret_call(args)
+        if secret:
+            context.deny("secret", f"'{name} {secret}' shows or changes secrets.")
         package = containment.installed_package(args)
         if package:
             context.ask("install", f"'{name}' installs '{package}', which no manifest declares.")

@@ -24,11 +24,11 @@ from flyball.reading.lazy import Lazy
 
 _HOST_OPTION = re.compile(r"--(?:host|hostname|server|url|uri|remote|endpoint|registry|proxy)(?:=(.*))?")
 _DATABASES = word_set(
-    "psql mysql mariadb redis-cli mongosh mongo createdb pg_dump pg_restore pg_isready mysqldump mysqladmin mongodump"
+    "psql mysql mariadb redis-cli mongosh mongo createdb pg_dump pg_restore pg_isready mysqldump mysqladmin mongodump mongoimport"
 )
-_HOSTS = word_set("-h --host --uri -H --url")
+_HOSTS = word_set("-h -b --host --uri -H --url")
 _CLIENTS = _DATABASES | word_set(
-    "curl wget http https xh httpie nc ncat netcat telnet ping ping6 wscat websocat grpcurl ab wrk hey k6 siege vegeta curlie"
+    "curl wget http https xh httpie nc ncat netcat telnet ping ping6 wscat websocat grpcurl ab wrk hey k6 siege vegeta curlie kcat kafkacat"
 )
 _OTHER_WAYS = word_set(
     "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve -K --config --interface"
@@ -38,7 +38,7 @@ _SHORT_WAYS = {"wget": ("-e", "-i"), "curl": ("-n",)}
 _METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS")
 _PLAIN = Lazy(r"(?!.*://)[\w@.,:/=+~%*-]*")
 _LEAVES = Lazy(
-    r"(?:.*[.:_-])?(?:deploy|publish|release|upload|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
+    r"(?!.*release[_-]?(?:notes|info))(?:.*[.:_-])?(?:deploy|publish|release|upload|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
     r"|(?:migrate|db):(?:reset|drop|fresh|wipe)|--install-extension|--force-reset|netns",
 )
 _LOCAL_PACKAGE = Lazy(r"\.{1,2}(?:/.*|\[.*)?|[/~].*|file:.*|[\w./*-]+\.(?:whl|tgz|tar\.gz|nupkg|gem)")
@@ -96,6 +96,8 @@ def stays_here(profile: Profile, args: list[Arg], given: Arguments, writes: Iter
     words = [arg.text for arg in args]
     if profile.name in _tables()["wrappers"].split():
         return True
+    if profile.name in _DRY_RUNS and "--dry-run" in words:
+        return away(profile.name, args) is None
     if profile.verdict != "ask":
         return False
     if profile.name in {"kill", "pkill", "killall"}:
@@ -107,16 +109,22 @@ def stays_here(profile: Profile, args: list[Arg], given: Arguments, writes: Iter
             given_files = {posixpath.normpath(arg.text) for arg in packages}
             rewritten = [name for name in writes if name in given_files or _MANIFEST.search(name)]
             return undeclared(packages) is None and not rewritten
-    if not _is_listed(profile.name, words):
+    if not _is_listed(profile.name, _without_files(words)):
         return False
     word = leaving_word(args)
     return away(profile.name, args) is None and (word is None or word == profile.name.partition(" ")[2])
 
 
+_DRY_RUNS = frozenset({"cargo publish", "npm publish", "pnpm publish", "poetry publish"})
+
+
 def leaving_word(args: Iterable[Arg]) -> str | None:
     """An argument that says it publishes, deploys or destroys. `db push` only changes a database on this machine."""
     before = ""
-    for arg in args:
+    given = list(args)
+    if {"--help", "--version"} & {arg.text for arg in given}:
+        return None
+    for arg in given:
         resets = before in _SCHEMAS and arg.text == "reset"
         if before == "check" and arg.text == "--deploy":
             continue  # Django only looks at its settings
@@ -127,6 +135,14 @@ def leaving_word(args: Iterable[Arg]) -> str | None:
 
 
 _SCHEMAS = word_set("db database migrate migration migrations schema drizzle-kit")
+
+
+def secret_call(args: list[Arg]) -> str | None:
+    """A subcommand that shows secrets: `rails credentials:show`, `dotnet user-secrets list`."""
+    return next((arg.text for arg in args[:2] if _SECRET_CALL.fullmatch(arg.text)), None)
+
+
+_SECRET_CALL = Lazy(r"(?:user-)?secrets?(?::\w+)?|credentials?(?::\w+)?|print-access-token|auth-token")
 
 
 def installed_package(args: list[Arg]) -> str | None:
@@ -172,6 +188,16 @@ def loads_own_code(name: str, option: Option) -> bool:
     """An option that loads code or settings of the checkout: any script of the workspace may run there anyway."""
     listed = f"{name} {option.name}" in _listed_calls("loaders")
     return listed and _PLAIN.fullmatch(option.value.text if option.value else "") is not None
+
+
+def _without_files(words: list[str]) -> list[str]:
+    """`docker compose -f file ps` is `docker compose ps`."""
+    while len(words) > 2 and words[0] in _BEFORE_CALL:
+        words = words[2:]
+    return words
+
+
+_BEFORE_CALL = word_set("-f --file -p --project-name --profile --project-directory")
 
 
 def _is_listed(name: str, words: list[str]) -> bool:

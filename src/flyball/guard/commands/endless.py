@@ -22,7 +22,7 @@ from flyball.guard.commands.syntax_tree import (
 BYTES_MOST = 2 << 30
 _TRUE = frozenset({"true", ":", "/bin/true", "false"})  # `until false` is the same loop
 _SOURCES = re.compile(r"/dev/(?:zero|u?random|full)")
-_SECRET = re.compile(r"key|token|secret|passw|cred|aws|anthropic|openai|github", re.IGNORECASE)
+_SECRET = re.compile(r"auth|key|token|secret|passw|cred|aws|anthropic|openai|github", re.IGNORECASE)
 _LIMITS = frozenset({"head"})
 _FACTORS = {"": 1, "c": 1, "b": 512, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60, "z": 70, "y": 80}
 
@@ -104,6 +104,8 @@ def _is_huge(words: list[str]) -> bool:
         if blocks is None:
             return endless and size_of(given.get("seek", "0")) >= 0
         return blocks * max(size_of(given.get(key, "512")) for key in ("bs", "ibs", "obs")) > BYTES_MOST
+    if name == "seq":
+        return any(re.fullmatch(r"inf(?:inity)?|\d{10,}", word) for word in words[1:])
     if name in {"fallocate", "truncate", "mkfile", "head"}:
         sizes = re.findall(r"(?:^| )(?:-[lsc]|--(?:length|size|bytes))[ =]?\+?(\d+\w*)", " ".join(words))
         return any(size_of(size) > BYTES_MOST for size in sizes)

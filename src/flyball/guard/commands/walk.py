@@ -198,7 +198,10 @@ class Judge(CommandJudge):
             context.deny("shadowed-command", f"Defines a function '{define.name}' that hides a command.")
         context.state.define(define.name, define.body)
         anytime = bool(self.traps) and not context.in_trap
-        with context.filtered(lambda verdict: anytime or not _is_about_arguments(verdict)) as inner:
+        contained = self.policy.contained
+        with context.filtered(
+            lambda verdict: anytime or not _is_about_arguments(verdict, contained)
+        ) as inner:
             deeper = (inner.at_any_time() if anytime else inner).deeper()
             deeper.variables.update(dict.fromkeys(POSITIONS))
             self.body(define.name, define.body, deeper)
@@ -420,7 +423,10 @@ def _leaves(item: Item, context: Context) -> bool:
     return where.get(leaver(item), False)
 
 
-def _is_about_arguments(verdict: Verdict) -> bool:
+def _is_about_arguments(verdict: Verdict, contained: bool) -> bool:
+    """Is it only that the arguments are unknown? Every call is judged with its own; `"$@"` is a command then."""
+    if contained and verdict.rule == "opaque-command":
+        return True
     return (
         verdict.verdict != "deny" and verdict.rule.startswith("opaque-") and verdict.rule != "opaque-command"
     )

@@ -162,6 +162,8 @@ _READABLE = Lazy(
 )
 """System files that a sandbox shows read-only and that hold nothing private."""
 _OTHER_HOME = Lazy(r"/root(?:/.*)?|/home/.+")
+_FULL_OF_SETTINGS = frozenset({".config", ".local", ".local/share", ".local/state"})
+"""Folders of the home that hold logins of many tools: what reads all of one reads those."""
 _TEMPORARY = re.compile(r"/(?:var/)?tmp/")
 _USES = ("look", "read", "create", "write", "delete")
 _WHY = {
@@ -304,6 +306,8 @@ def _place_in_sandbox(path: str, policy: CommandPolicy) -> str:
     place = _outer_place(path, policy)
     rest = _folded_below(path, policy.home)
     if place in {"outside", "home-settings"} and rest is not None:
+        if rest in _FULL_OF_SETTINGS:
+            return "home"
         kept = "home-settings" if place == "home-settings" else "home-file"
         return "home-cache" if _CACHE.fullmatch(rest) else kept
     if rest is None and _OTHER_HOME.fullmatch(path):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.checks.node import RISKY
+from flyball.guard.commands.checks.node import is_risky
 from flyball.guard.commands.checks.wrappers import run
 from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
@@ -38,7 +38,7 @@ def make(call: Call) -> None:
             continue  # `make -j "$(nproc)"`
         elif not arg.literal:
             call.ask("opaque-operand", "The target is unknown until the command runs.")
-        elif RISKY.fullmatch(arg.text) and not (
+        elif is_risky(call, arg.text) and not (
             call.judge.policy.contained and call.given.has("-n", "--dry-run", "--just-print")
         ):
             call.ask("publish", f"The target '{arg.text}' looks like it publishes or destroys something.")
@@ -158,6 +158,8 @@ def _property(call: Call, value: Arg) -> None:
     own = call.judge.policy.contained and re.fullmatch(
         r"exec\.(?:mainClass|args)=[\w.$ -]*|argLine=-[\w:=.+-]*", value.text
     )
+    if value.text.startswith("artifact="):
+        call.ask("install", f"Downloads '{value.text.partition('=')[2]}'.")
     if re.match(r"exec\.|maven\.ext|jvm|argLine|maven\.repo|wagon|altDeploy", value.text) and not own:
         call.deny("hidden-command", f"'-D{value.text}' can run or download other code.")
     elif not re.match(
@@ -176,7 +178,7 @@ _PLUGIN_GOALS = word_set(
 def gradle(call: Call) -> None:
     for arg in call.operands:
         task = arg.text.rsplit(":", 1)[-1]
-        if RISKY.fullmatch(task) and task != "publishToMavenLocal":
+        if is_risky(call, task) and task != "publishToMavenLocal":
             call.ask("publish", f"The task '{task}' looks like it publishes or destroys something.")
         elif re.match(r"install|bootRun|wrapper|init$|publish", task):
             call.ask("install-here", f"The task '{task}' installs or starts something.")

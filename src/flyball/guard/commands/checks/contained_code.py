@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _USES_NETWORK = Lazy(
     r"\bsocket\s*\(|create_connection|getaddrinfo|gethostby|urlopen|urlretrieve|requests\.(?:get|post|put|patch|delete|head|request|[sS]ession)"
-    r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|paramiko|xmlrpc|websocket|\bfetch\s*\(|XMLHttpRequest"
+    r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|paramiko|xmlrpc|[Ww]eb[Ss]ocket|EventSource|boto3\.|botocore\.|google\.cloud|azure\.storage|slack_sdk|tweepy|twilio|sendgrid|(?<![\w.>])mail\s*\(|\bfetch\s*\(|XMLHttpRequest"
     r"|\bnet\.(?:connect|createConnection|Socket)|\bhttps?\.(?:get|request)|\bdgram\b|\bdns\b.{0,20}(?:resolve|lookup)|\btls\.connect|axios"
     r"|require\s*\(?\s*['\"](?:socket|net|http)|:httpc\b|IO::Socket|LWP::|Net::\w+|HTTP::Tiny|open-uri|URI\.open|\bTCPSocket|\bUDPSocket|fsockopen|stream_socket_client|curl_init|curl_exec"
     r"|install\.packages|install_github|BiocManager|Pkg\.(?:add|clone|develop)|pip\._internal|pip\.main|\bCPAN\b|Gem\.install|Gem::DependencyInstaller"
@@ -42,12 +42,12 @@ _FETCHES = Lazy(
 _STARTS_PROGRAMS = Lazy(
     r"\bos\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*\("
     r"|System\.cmd|:os\.cmd|Port\.open|os\.execute|\.execute\s*\(\s*\)|getRuntime|ProcessBuilder|\brun\s*\(\s*`|Open3|IO\.popen|Kernel\.(?:exec|system|spawn)|\bqx\b|%x[\W]|shell_exec|passthru|proc_open|Deno\.(?:run|Command)|Bun\.(?:spawn|\$)"
-    r"|\.(?:system|popen)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\bsh\.\w+\(|plumbum",
+    r"|\.(?:system|popen)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\b(?:import|from)\s+(?:sh|plumbum|invoke|fabric)\b|\bfrom\s+(?:os|subprocess|pty|posix)\s+import|open\s*\(?[^)]*[\"'](?:\||-\|)",
 )
 _HIDES = Lazy(
     r"(?<![\w.])(?:eval|exec|compile)\s*\(|builtins(?:__)?\.(?:eval|exec|compile|__dict__)|__import__(?!\s*\(\s*['\"][\w.]+['\"]\s*\))|import_module\s*\((?!\s*['\"][\w.]+['\"])"
     r"|getattr\s*\(\s*(?:os|sys|builtins|__builtins__)|__builtins__\s*\[|\bctypes\b|marshal|\beval\s+(?:pack|unpack|\$|decode)|pickle\.loads\s*\(\s*b|vm\.run|(?:new\s+|\b)Function\s*\(\s*['\"`]"
-    r"|instance_eval|class_eval|\bgetattr\s*\(.*\+|getattr\s*\(\s*__import__|globals\s*\(\s*\)\s*\[|__class__\s*\.\s*__|__subclasses__|process\.binding|process\.mainModule|create_function|call_user_func",
+    r"|instance_eval|class_eval|code\.interact|InteractiveConsole|InteractiveInterpreter|\bgetattr\s*\(.*\+|getattr\s*\(\s*__import__|globals\s*\(\s*\)\s*\[|__class__\s*\.\s*__|__subclasses__|process\.binding|process\.mainModule|create_function|call_user_func",
 )
 _DECODES = Lazy(
     r"b64decode|a85decode|b85decode|unhexlify|fromhex|codecs\.decode|zlib\.decompress|atob\s*\(|Buffer\.from\s*\([^)]*(?:base64|hex)|unpack\s*\(?\s*['\"][mHhu]"
@@ -60,7 +60,7 @@ _WITHOUT_BOUND = Lazy(
 _ENDS = Lazy(r"\b(?:break|return|exit|last)\b")
 _SECRET = Lazy(r"\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL)\w*")
 _OTHERS = Lazy(
-    r"\b(?:flyball|bwrap|unshare|setns|ptrace|keyring|keychain|secretstorage)\b|/proc/\S*(?:environ|mem|root|fd)\b",
+    r"\b(?:flyball|bwrap|unshare|setns|ptrace|keyring|keychain|secretstorage|getppid|ppid|killpg)\b|\bkill\s*\(\s*-?[01]\b|/proc/\S*(?:environ|mem|root|fd)\b",
     re.IGNORECASE,
 )
 _STARTERS = frozenset(
@@ -101,8 +101,9 @@ def hidden_in(text: str) -> str:
 
 
 def _programs(call: Call, text: str) -> None:
-    """Programs that Python code starts with literal arguments are judged; all others are refused."""
-    commands = list(_literal_commands(text)) if call.name.startswith(("py", "uv")) else []
+    """Programs that Python or JavaScript code starts with literal arguments are judged; all others are refused."""
+    reader = _script_commands if call.name in _JAVASCRIPT else _literal_commands
+    commands = list(reader(text)) if call.name in _JAVASCRIPT or call.name.startswith(("py", "uv")) else []
     if not commands or None in commands:
         call.deny("hidden-command", "The code starts programs that the guard cannot read. Run them directly.")
     for command in commands:
@@ -110,6 +111,24 @@ def _programs(call: Call, text: str) -> None:
             in_shell(call, command)
         elif command:
             run(call, [Arg(word) for word in command])
+
+
+_JAVASCRIPT = frozenset({"node", "nodejs", "tsx", "ts-node", "bun", "deno eval"})
+_CALLS = Lazy(r"\b(?:exec|spawn|fork)\w*\s*\(|\]\s*\(|\b(?:exec|spawn|fork)\w*\s*:")
+_LITERAL_CALL = Lazy(
+    r"\b(?:exec|spawn)\w*\s*\(\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")\s*(?:,\s*\[((?:\s*(?:'[^'\\]*'|\"[^\"\\]*\")\s*,?)*)\])?\s*[,)]"
+)
+
+
+def _script_commands(text: str) -> Iterator[str | list[str] | None]:
+    """Each command of `execSync('…')` and `spawnSync('…', […])`; None if a call cannot be read."""
+    literal = list(_LITERAL_CALL.finditer(text))
+    if len(literal) != len(list(_CALLS.finditer(text))):
+        yield None
+    for match in literal:
+        words = [match[1] or match[2] or ""]
+        words += [one or other for one, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", match[3] or "")]
+        yield words if match[3] else words[0]
 
 
 def _literal_commands(text: str) -> Iterator[str | list[str] | None]:

@@ -48,6 +48,8 @@ def inline(call: Call, code: Arg) -> None:
         )
     contained = call.judge.policy.contained
     use = "write" if (_CHANGES if contained else _WRITES).search(text) else "read"
+    if contained and use == "read" and not _OPENS.search(text):
+        use = "look"  # nothing is opened: `client.get('/items')`
     for match in _QUOTED.finditer(text):
         _quoted_path(call, match[1] or match[2] or "", use)
 
@@ -57,6 +59,9 @@ def _quoted_path(call: Call, text: str, use: str) -> None:
         call.path("look", Arg(text))
     elif re.fullmatch(r"[~.\w/*-]*[/.~][~.\w/*-]*", text):
         call.path(use, Arg(text))
+
+
+_OPENS = Lazy(r"\bopen\b|read|Path\(|File\b|load|listdir|walk|glob|scandir|exists", re.IGNORECASE)
 
 
 def from_input(call: Call) -> None:

@@ -16,10 +16,11 @@ from flyball.reading.lazy import Lazy
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
 
-RISKY = Lazy(
-    r".*(?:deploy|publish|release|upload|destroy|prod(?:uction)?$|postinstall|eject|push|nuke|wipe|drop|db:reset).*",
+_RISKY = Lazy(
+    r".*(?:deploy|publish|release|upload|destroy|postinstall|eject|push|nuke|wipe|drop|db:reset).*|prod(?:uction)?",
     re.IGNORECASE,
 )
+_FOR_PRODUCTION = Lazy(r".*prod(?:uction)?", re.IGNORECASE)
 _MOVES = Lazy(
     r"--(?:cwd|prefix|dir|script-shell|node-options|userconfig|globalconfig|use-yarnrc|config)\b|-C$"
 )
@@ -27,6 +28,13 @@ _HARMLESS = Lazy(
     r"--test(?:-[\w-]+(?:=.*)?)?|--check|-c|--no-warnings|--trace-[\w-]+|--max-old-space-size=\d+|--experimental-[\w-]+|--enable-source-maps"
     r"|--unhandled-rejections=\w+|--throw-deprecation|--no-deprecation|--stack-trace-limit=\d+|--expose-gc|--stack-size=\d+"
 )
+
+
+def is_risky(call: Call, name: str) -> bool:
+    """Does the name of a script or target say that it publishes or destroys? In a sandbox `build:prod` only builds."""
+    return bool(
+        _RISKY.fullmatch(name) or (not call.judge.policy.contained and _FOR_PRODUCTION.fullmatch(name))
+    )
 
 
 def node(call: Call) -> None:
@@ -96,7 +104,7 @@ def script_run(call: Call) -> None:
             call.ask("opaque-operand", "The script is unknown until the command runs.")
         elif name.text == "env":
             call.deny("secret", "Prints all environment variables.")
-        elif RISKY.fullmatch(name.text) and not _builds_here(call, name.text):
+        elif is_risky(call, name.text):
             call.ask("publish", f"The script '{name.text}' looks like it publishes or deploys.")
         if re.match(r"\w+://|/|~|\.\.", name.text):
             argument_kinds.judge_argument(call.judge, "script", name, call.context)
@@ -106,14 +114,6 @@ def script_run(call: Call) -> None:
         call.deny("foreign-code", "Makes the runner use scripts or a shell from elsewhere.")
     if any(arg.unknown == 2 for arg in rest):
         call.ask("opaque-operand", "An argument is unknown until the command runs.")
-
-
-def _builds_here(call: Call, name: str) -> bool:
-    """`build:prod`: the name says where it will run, not that it is sent there."""
-    return (
-        call.judge.policy.contained
-        and re.fullmatch(r"(?:build|bundle|compile|test|lint):prod(?:uction)?", name) is not None
-    )
 
 
 def script_name(call: Call) -> None:
@@ -160,6 +160,12 @@ def npm_config(call: Call) -> None:
         call.deny("secret", "The setting may contain a secret.")
 
 
+def npm_pkg(call: Call) -> None:
+    """`npm pkg set dependencies.x=1`: the next install would fetch it."""
+    if any(re.match(r"(?:\w*[dD]ependencies|overrides)\b", arg.text) for arg in call.operands):
+        call.ask("install", "Adds a package to the manifest.")
+
+
 def npm_version(call: Call) -> None:
     if call.name.endswith(" version") and call.operands and not call.given.has("--no-git-tag-version"):
         call.ask("publish", "Creates a release commit and a tag.")
@@ -189,7 +195,7 @@ def bundler(call: Call) -> None:
     if serves:
         call.ask("serves", "Starts a server.")
     wanted = [*call.operands, *call.given.values("-t", "--target", "--targets")]
-    if any(RISKY.fullmatch(arg.text) for arg in wanted):
+    if any(is_risky(call, arg.text) for arg in wanted):
         call.ask("publish", f"The task for '{call.name}' looks like it publishes or deploys.")
     if call.name == "turbo" and word in {"login", "logout", "link", "unlink", "daemon", "telemetry", "gen"}:
         call.ask("network", f"'turbo {word}' contacts a remote service.")
@@ -206,6 +212,7 @@ CHECKS = {
     "npm_config": npm_config,
     "npm_exec": npm_exec,
     "npm_version": npm_version,
+    "npm_pkg": npm_pkg,
     "deno": deno,
     "deno_eval": deno_eval,
     "wrapper_maybe": wrapper_maybe,

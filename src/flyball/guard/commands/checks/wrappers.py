@@ -223,6 +223,9 @@ def parallel(call: Call) -> None:
         for arg in given[:32]:
             in_shell(call, line.replace("{}", shlex.quote(arg.text.replace(HOLE, "x"))))
         call.judge.check_paths_in(given, call.context)
+    elif any("{}" in arg.text for arg in args[:end]):
+        for one in given[:WORDS_MOST]:
+            run(call, [part for arg in args[:end] for part in _filled(arg, "{}", [one])])
     else:
         run(call, [*args[:end], *given] if end else given)
 
