@@ -45,7 +45,7 @@ _LOCAL_PACKAGE = Lazy(r"\.{1,2}(?:/.*|\[.*)?|[/~].*|file:.*|[\w./*-]+\.(?:whl|tg
 _TAKES_VALUE = word_set(
     "-r -c -e -w -F -C -p --requirement --constraint --editable --group --extra --only-group --path --prefix --cache-dir --omit"
     " --include --workspace --filter --python --upgrade-strategy --only-binary --no-binary --cwd --dir --deployment --jobs -j"
-    " --log-level --loglevel --only --with --without --target-dir --root --features --profile -o --package"
+    " --log-level --loglevel --only --with --without --target-dir --root --features --profile -o --package --config-settings --config-setting"
 )
 _MANIFEST = Lazy(
     r"(?:^|/)(?:[\w.-]*requirements[\w.-]*\.(?:txt|in)|package(?:-lock)?\.json|pyproject\.toml|setup\.(?:py|cfg)|Pipfile|Cargo\.toml|go\.mod"

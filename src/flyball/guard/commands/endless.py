@@ -22,7 +22,7 @@ from flyball.guard.commands.syntax_tree import (
 BYTES_MOST = 2 << 30
 _TRUE = frozenset({"true", ":", "/bin/true", "false"})  # `until false` is the same loop
 _SOURCES = re.compile(r"/dev/(?:zero|u?random|full)")
-_SECRET = re.compile(r"auth|key|token|secret|passw|cred|aws|anthropic|openai|github", re.IGNORECASE)
+_SECRET = re.compile(r"auth|key|token|secret|pass|cred|aws|anthropic|openai|github", re.IGNORECASE)
 _LIMITS = frozenset({"head"})
 _FACTORS = {"": 1, "c": 1, "b": 512, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60, "z": 70, "y": 80}
 
@@ -39,7 +39,8 @@ def never_ends(block: Block) -> bool:
 def ends_jobs(script: Script) -> bool:
     """Does the line wait for its background jobs, or stop them? `kill -0` only looks; `nohup` means to outlive it."""
     commands = [[_text(word) for word in simple.words] for simple in _simples(script)]
-    ends = any(
+    traps = any(words[:1] == ["trap"] and words[1:2] and words[1].startswith("kill ") for words in commands)
+    ends = traps or any(
         words[:1] in (["wait"], ["kill"], ["fg"], ["pkill"], ["killall"], ["fuser"]) and "-0" not in words
         for words in commands
     )
@@ -72,6 +73,14 @@ def seeks_secret_variables(pipe: Pipe) -> bool:
         ["declare"],
     )
     listing = listing or (bool(stages) and "config" in stages[0][1:3])
+    fed = [
+        _text(redirect.target) + "".join(part.text for part in redirect.body if isinstance(part, Lit))
+        for stage in pipe.stages
+        if isinstance(stage, Simple) and stage.words and _text(stage.words[0]) == "envsubst"
+        for redirect in stage.redirects
+    ]
+    if any(map(_SECRET.search, fed)):
+        return True
     return listing and any(_SECRET.search(word) for words in stages[1:] for word in words[1:])
 
 

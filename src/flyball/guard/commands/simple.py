@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from flyball.guard.commands.syntax_tree import Assign, Lit, Part, Redirect, Script, Simple, Word
 from flyball.guard.commands.words import META, WordReader, is_name
 
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[)?")
+_ARRAY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=\(")
 _REDIRECT = re.compile(
     r"(?P<fd>[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|(&>>|&>)"
 )
 _BLANK = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT = re.compile(r"#[^\n]*")
+
+
+def _declares(word: Word) -> bool:
+    return any(
+        word.parts == (Lit(name, False),) for name in ("declare", "typeset", "local", "readonly", "export")
+    )
 
 
 class SimpleReader(WordReader):
@@ -78,8 +87,11 @@ class SimpleReader(WordReader):
             if redirect:
                 redirects.append(redirect)
                 continue
+            array = self.declared_array() if words and _declares(words[0]) else None
             assign = None if words else self.assignment()
-            if assign:
+            if array:
+                words.append(array)
+            elif assign:
                 assigns.append(assign)
             else:
                 words.append(self.command_word(first=not words))
@@ -140,6 +152,19 @@ class SimpleReader(WordReader):
             return None
         self.only_bash = "+=" if plus else self.only_bash
         return self.assigned(match[1], plus, subscript)
+
+    def declared_array(self) -> Word | None:
+        """`declare -A m=([a]=1 [b]=2)`: one word, as if its items stood in quotes."""
+        at = self.at
+        if not _ARRAY.match(self.text, at):
+            return None
+        assign = self.assignment()
+        if assign is None:
+            return None
+        parts: list[Part] = [Lit(f"{assign.name}=", False)]
+        for item in assign.items:
+            parts += [Lit(" ", True), *(msgspec.structs.replace(part, quoted=True) for part in item.parts)]
+        return Word(tuple(parts), at)
 
     def assigned(self, name: str, plus: bool, subscript: tuple[Part, ...]) -> Assign:
         at = self.at

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
 
 _USES_NETWORK = Lazy(
-    r"\bsocket\s*\(|create_connection|getaddrinfo|gethostby|urlopen|urlretrieve|requests\.(?:get|post|put|patch|delete|head|request|[sS]ession)"
+    r"\bsocket\s*\(|create_connection|open_connection|getaddrinfo|gethostby|urlopen|urlretrieve|requests\.(?:get|post|put|patch|delete|head|request|[sS]ession)"
     r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|paramiko|xmlrpc|[Ww]eb[Ss]ocket|EventSource|boto3\.|botocore\.|google\.cloud|azure\.storage|slack_sdk|tweepy|twilio|sendgrid|(?<![\w.>])mail\s*\(|\bfetch\s*\(|XMLHttpRequest"
     r"|\bnet\.(?:connect|createConnection|Socket)|\bhttps?\.(?:get|request)|\bdgram\b|\bdns\b.{0,20}(?:resolve|lookup)|\btls\.connect|axios"
     r"|require\s*\(?\s*['\"](?:socket|net|http)|:httpc\b|IO::Socket|LWP::|Net::\w+|HTTP::Tiny|open-uri|URI\.open|\bTCPSocket|\bUDPSocket|fsockopen|stream_socket_client|curl_init|curl_exec"
@@ -31,7 +31,7 @@ _NETWORK_NAMES = Lazy(
     r"|https?\.(?:get|request|client)|net/http|open-uri|[Ff]araday|HTTParty|RestClient|[Ee]xcon|[Tt]yphoeus|curl|wget|boto3?|botocore|openai|anthropic"
     r"|slack_sdk|sentry_sdk|paramiko|fabric|asyncio\.open_connection|websockets?|grpc|openStream|openConnection|HttpClient|WebClient|EventSource|sendBeacon"
     r"|importScripts|install\.packages|Pkg\.add|torch\.hub|load_dataset|from_pretrained|snapshot_download|git\.Repo|clone_from)\b"
-    r"|['\"](?:node:)?(?:https?|net|dgram|tls|http2)['\"]"
+    r"|(?:require\s*\(|from|import\s*\(?)\s*['\"](?:node:)?(?:https?|net|dgram|tls|http2)['\"]"
 )
 _FETCHES = Lazy(
     r"[\w.]*(?:get|post|put|patch|fetch|download|request|connect|send|upload|load|read|open|import|include|require|source|from|pull|clone|copy|navigate|goto)"
@@ -40,14 +40,14 @@ _FETCHES = Lazy(
 )
 """A function that opens an address: the name of the call before the first letter of an URL."""
 _STARTS_PROGRAMS = Lazy(
-    r"\bos\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*\("
+    r"\bos\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*[(\"']"
     r"|System\.cmd|:os\.cmd|Port\.open|os\.execute|\.execute\s*\(\s*\)|getRuntime|ProcessBuilder|\brun\s*\(\s*`|Open3|IO\.popen|Kernel\.(?:exec|system|spawn)|\bqx\b|%x[\W]|shell_exec|passthru|proc_open|Deno\.(?:run|Command)|Bun\.(?:spawn|\$)"
     r"|\.(?:system|popen)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\b(?:import|from)\s+(?:sh|plumbum|invoke|fabric)\b|\bfrom\s+(?:os|subprocess|pty|posix)\s+import|open\s*\(?[^)]*[\"'](?:\||-\|)",
 )
 _HIDES = Lazy(
     r"(?<![\w.])(?:eval|exec|compile)\s*\(|builtins(?:__)?\.(?:eval|exec|compile|__dict__)|__import__(?!\s*\(\s*['\"][\w.]+['\"]\s*\))|import_module\s*\((?!\s*['\"][\w.]+['\"])"
     r"|getattr\s*\(\s*(?:os|sys|builtins|__builtins__)|__builtins__\s*\[|\bctypes\b|marshal|\beval\s+(?:pack|unpack|\$|decode)|pickle\.loads\s*\(\s*b|vm\.run|(?:new\s+|\b)Function\s*\(\s*['\"`]"
-    r"|instance_eval|class_eval|code\.interact|InteractiveConsole|InteractiveInterpreter|\bgetattr\s*\(.*\+|getattr\s*\(\s*__import__|globals\s*\(\s*\)\s*\[|__class__\s*\.\s*__|__subclasses__|process\.binding|process\.mainModule|create_function|call_user_func",
+    r"|instance_eval|class_eval|code\.interact|InteractiveConsole|InteractiveInterpreter|\bgetattr\s*\(.*\+|getattr\s*\(\s*__import__|globals\s*\(\s*\)\s*\[|__class__\s*\.\s*__|__subclasses__|process\.binding|process\.mainModule|create_function|call_user_func|\[\s*['\"]\w*['\"]\s*\+",
 )
 _DECODES = Lazy(
     r"b64decode|a85decode|b85decode|unhexlify|fromhex|codecs\.decode|zlib\.decompress|atob\s*\(|Buffer\.from\s*\([^)]*(?:base64|hex)|unpack\s*\(?\s*['\"][mHhu]"
@@ -63,6 +63,8 @@ _OTHERS = Lazy(
     r"\b(?:flyball|bwrap|unshare|setns|ptrace|keyring|keychain|secretstorage|getppid|ppid|killpg)\b|\bkill\s*\(\s*-?[01]\b|/proc/\S*(?:environ|mem|root|fd)\b",
     re.IGNORECASE,
 )
+_SPECIAL_MODE = Lazy(r"chmod\w*\s*\([^)]*\b0?o?[2467][0-7]{3}\b|S_IS[UG]ID")
+HIDDEN = "hides what it runs"
 _STARTERS = frozenset(
     {"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput", "getstatusoutput"}
 )
@@ -81,8 +83,10 @@ def judge(call: Call, text: str) -> None:
         r"environ|getenv|process\.env|ENV\b", text
     ):
         call.deny("secret", "The code reads a secret from the environment.")
-    if _HIDES.search(text) or (_DECODES.search(text) and _RUNS.search(text)):
+    if hidden_in(text) == HIDDEN or (call.name == "php" and re.search(r"\$\w+\s*\(", text)):
         call.deny("hidden-command", "The code hides what it runs.")
+    if _SPECIAL_MODE.search(text):
+        call.deny("privilege", "The code sets a special mode on a file.")
     if _WITHOUT_BOUND.search(text) and not _ENDS.search(text):
         call.deny("unbounded", "The code runs or grows without a limit.")
     if _STARTS_PROGRAMS.search(text) or (call.name in {"perl", "ruby", "php"} and "`" in text):
@@ -91,10 +95,10 @@ def judge(call: Call, text: str) -> None:
 
 def hidden_in(text: str) -> str:
     """What code among the arguments of some program does that a guard must not overlook, or ''."""
-    if not re.search(r"[(\s]", text):
+    if not re.search(r"[(\s\[]", text):
         return ""
     if _HIDES.search(text) or (_DECODES.search(text) and _RUNS.search(text)):
-        return "hides what it runs"
+        return HIDDEN
     if _USES_NETWORK.search(text) and not re.search(r"localhost|127\.0\.0\.1|::1", text):
         return "uses the network"
     return "starts other programs" if _STARTS_PROGRAMS.search(text) else ""

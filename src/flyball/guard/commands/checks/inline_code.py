@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks import contained_code
@@ -48,10 +50,10 @@ def inline(call: Call, code: Arg) -> None:
         )
     contained = call.judge.policy.contained
     use = "write" if (_CHANGES if contained else _WRITES).search(text) else "read"
-    if contained and use == "read" and not _OPENS.search(text):
-        use = "look"  # nothing is opened: `client.get('/items')`
-    for match in _QUOTED.finditer(text):
-        _quoted_path(call, match[1] or match[2] or "", use)
+    opens = not contained or use == "write" or _OPENS.search(text)
+    with call.context.filtered(lambda verdict: bool(opens) or verdict.rule != "path/outside") as inner:
+        for match in _QUOTED.finditer(text):  # `client.get('/items')` opens nothing
+            _quoted_path(msgspec.structs.replace(call, context=inner), match[1] or match[2] or "", use)
 
 
 def _quoted_path(call: Call, text: str, use: str) -> None:

@@ -206,9 +206,9 @@ def trap(call: Call) -> None:
 
 
 def trap_runs(call: Call, text: str) -> None:
-    """A trap runs at any time from now on. In a sandbox it may delete what it likes, so its paths need not be known."""
-    contained = call.judge.policy.contained
-    with call.context.filtered(lambda verdict: not contained or verdict.rule != "opaque-path") as inner:
+    """A trap runs at any time from now on. In a sandbox `rm "$dir"` and `kill $pid` are judged by their values at the end."""
+    later = {"opaque-path", "process"} if call.judge.policy.contained else set[str]()
+    with call.context.filtered(lambda verdict: verdict.rule not in later) as inner:
         call.judge.text(text, msgspec.structs.replace(inner.at_any_time(), in_trap=True))
 
 
