@@ -1,7 +1,13 @@
 """`init`, `config`, `trust`, `completion`: what is written is said, where a value is from is shown, a yes is bound to bytes."""
 
+import json
+import signal
+import socket
 import subprocess
+import sys
+import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -207,6 +213,55 @@ def test_init_says_what_to_do_where_the_tests_cannot_run(env: dict[str, str], tm
     done = flyball(env, "init", cwd=repo)
     assert "nosuchpackage" in done.stdout
     assert "flyball init --force" in done.stdout
+
+
+def test_init_leaves_out_tests_that_cannot_pass_and_ignores_what_tests_write(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    """A test that needs the network, one that writes a file with a random name, and a bug: the run still ends proved."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        files = {
+            "calc.py": "def add(a, b):\n    return a - b\n",
+            "test_calc.py": "import os, socket\nfrom calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n\n\n"
+            f"def test_online():\n    socket.create_connection(('127.0.0.1', {port}), 5).close()\n\n\n"
+            "def test_report():\n    open(f'report.{os.getpid()}.txt', 'w').close()\n",
+            ".gitignore": "__pycache__/\n",
+        }
+        repo = make_repo(tmp_path / "online", files)
+        found = facts(flyball(env, "init", "--json", cwd=repo))
+    assert found["tests"][0].endswith("--deselect test_calc.py::test_online")
+    assert "without network" in found["advice"][0]
+    assert 'ignore = ["report.*.txt"]' in Path(found["file"]).read_text()
+    agent = tmp_path / "agent.json"
+    turn = {"write": {"calc.py": "def add(a, b):\n    return a + b\n"}}
+    agent.write_text(json.dumps({"roles": {"coder": [turn], "critic": [{"outcome": "accepted"}]}}))
+    ran = facts(flyball(env, "run", "x", "--agent", f"script:{agent}", "--json", cwd=repo))
+    assert (ran["stop_reason"]["code"], bool(ran["certificate"])) == ("completed", True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_init_that_is_ended_leaves_no_trial(env: dict[str, str], tmp_path: Path, number: int) -> None:
+    """The tests are quick in the folder and slow in the clean checkout, where HOME is another."""
+    slow = f"import os, time\ntime.sleep(0 if os.environ.get('HOME') == {env['HOME']!r} else 60)\n"
+    repo = make_repo(tmp_path / "slow", {"check.py": slow, "Makefile": "test:\n\tpython3 check.py\n"})
+    state = Path(env["FLYBALL_STATE_DIR"])
+    with subprocess.Popen([sys.executable, "-m", "flyball", "init"], cwd=repo, env=env) as started:
+        wait_for(lambda: any(state.glob("trial-*/acts/*/0/out")))
+        started.send_signal(number)
+    if number == signal.SIGKILL:
+        (repo / "check.py").write_text("pass\n")
+        commit_all(repo, "quick")
+        assert flyball(env, "init", "--force", cwd=repo).returncode == 0
+    assert not list(state.glob("trial-*"))
+    assert (repo / ".flyball/flyball.toml").exists() == (number == signal.SIGKILL)
+
+
+def wait_for(met: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not met():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_init_in_a_subfolder_configures_that_subfolder(env: dict[str, str], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flyball.acts.environment import what_is_missing
-from flyball.config.cures import needed, shareable
+from flyball.config.cures import needed, patterns, shareable
 from flyball.reading.environment import Lack, lack, missing_names, wants_network
 from flyball.runtime.pinned_env import pinned, remember
 
@@ -103,3 +103,16 @@ def test_a_run_keeps_the_virtual_environment_that_init_saw(tmp_path: Path) -> No
     assert pinned(state, tmp_path, plain) == {"PATH": "/usr/bin"}
     remember(state, root, plain)
     assert pinned(state, root, plain) == {"PATH": "/usr/bin"}
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["coverage.xml", "src/a/made.txt"], ("coverage.xml", "src/a/made.txt")),
+        (["htmlcov/index.html", "htmlcov/deep/a.css", "src/out/x.js"], ("htmlcov", "src/out")),
+        ([".cov.host.pid5103.XsfilKVx", ".cov.host.pid77.abcdefgh"], (".cov.host.pid*.*",)),
+        (["tmpab12_xyz/a", "report-12.json"], ("tmp*", "report-*.json")),
+    ],
+)
+def test_what_the_tests_write_becomes_patterns(written: list[str], expected: tuple[str, ...]) -> None:
+    assert patterns(written, {".", "src", "src/a"}) == expected

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from pathlib import Path
 
-from flyball.reading.environment import lack
+from flyball.reading.environment import Lack, lack
 
 MANIFESTS = (
     *("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "tox.ini", "package.json", "environment.yml"),
@@ -28,6 +28,15 @@ def what_is_missing(repo: Path, files: Path, log: str, code: int) -> str:
     if missing.kind == "module" and not all(_is_foreign(repo, files, name) for name in missing.names):
         return ""
     return f"The tests cannot run in a clean checkout: {missing.says}."
+
+
+def is_own_code(folder: Path, missing: Lack) -> bool:
+    """Some of the names are missing in the project's own, importable packages: a bug, not an installation."""
+    tops = (name.split(".") for name in missing.names if "/" not in name and not name.startswith("."))
+    named = (parts for parts in tops if len(parts) > 1)
+    return missing.kind == "module" and any(
+        _holds(folder, parts[0]) and not _holds(folder, "/".join(parts)) for parts in named
+    )
 
 
 def _is_foreign(repo: Path, files: Path, name: str) -> bool:

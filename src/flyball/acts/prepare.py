@@ -20,8 +20,18 @@ from flyball.errors import FlyballError, WorkspaceError
 from flyball.workspace import Workspace, inspect_repo
 
 CACHES = (
-    *("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", ".coverage"),
-    *(".DS_Store", ".tox/", ".nox/", "node_modules/", ".venv/"),
+    *("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/"),
+    *(
+        ".coverage",
+        ".coverage.*",
+        "htmlcov/",
+        ".nyc_output/",
+        ".DS_Store",
+        ".tox/",
+        ".nox/",
+        "node_modules/",
+        ".venv/",
+    ),
 )
 
 
@@ -38,7 +48,7 @@ def prepare(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Fi
 def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> e.Prepared:
     found = grounds.require(run.settings)
     repo = inspect_repo(Path(run.began.repo))
-    hidden = (*CACHES, *(f"/{name.strip('/')}" for name in run.settings.share))
+    hidden = (*CACHES, *(f"/{name.strip('/')}" for name in (*run.settings.share, *run.settings.ignore)))
     work = Workspace.create(run_files.run_dir(run).path, repo, run.id, run.began.with_changes, hidden)
     if not run_files.mounted(run):
         _refuse_leaks(run_files, run, work)

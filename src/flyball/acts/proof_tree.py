@@ -30,6 +30,7 @@ from flyball.workspace import Workspace
 from flyball.workspace.store import remove
 
 ORDINARY = Room()
+WRITTEN_MOST = 50
 UNLIMITED = ("gate", "merge")  # proofs that have the time of a proof, not that of a state
 
 
@@ -197,7 +198,7 @@ class Prover:
         if not note.exists():
             after = self.work.proof_tree()
             paths = [change.path for change in self.work.changes(tree, after)] if after != tree else []
-            write_whole(note, "\n".join(paths[:5]).encode("utf-8", "surrogateescape"), sync=False)
+            write_whole(note, "\n".join(paths[:WRITTEN_MOST]).encode("utf-8", "surrogateescape"), sync=False)
         return tuple(note.read_bytes().decode("utf-8", "replace").splitlines())
 
     def _doubt(self, exits: list[process.Exit], reports: list[TestReport | None], logs: list[str]) -> str:

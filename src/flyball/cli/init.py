@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import shlex
+import contextlib
+import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
-from msgspec import Struct
-from msgspec.structs import replace
 
 from flyball.authority import trust as trusting
 from flyball.cli.shared import JSON, REPO, examples, is_terminal, paint, print_json, require_repository
-from flyball.config import cures
-from flyball.config.detect import Detected, ProofCommand, detect, environments, render_config
+from flyball.cli.tryout import LISTED, Tried, Tryout
+from flyball.config.detect import Detected, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load
 from flyball.config.paths import environment, paths
 from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, UserError
 from flyball.machines import shipped
-from flyball.reading.environment import missing_names, wants_network
 from flyball.runtime.pinned_env import remember
-from flyball.runtime.trial import Trial, in_clean_checkout, in_folder
-from flyball.workspace.git import names, reading_user, text
-
-TRIED = 3  # of the test commands that were detected
-LISTED = 5
-ONLY_TRACKED = (
-    "A run starts from the last commit and sees only what git tracks: commit what is missing, or name it in "
-    f"[workspace] share or setup in {REPO_FILE}, then run `flyball init --force`."
-)
-
-
-class Tried(Struct, frozen=True):
-    """How the tests ended here and in a clean checkout, and what is left to say, as sentences."""
-
-    here: Trial | None = None
-    clean: Trial | None = None
-    advice: tuple[str, ...] = ()
+from flyball.workspace.git import reading_user
 
 
 @click.command(epilog=examples("flyball init", "flyball init --no-try"))
@@ -59,16 +41,37 @@ def init(repo: Path, force: bool, tries: bool, as_json: bool) -> None:
         raise UserError(f"{REPO_FILE} already exists. Edit it, or overwrite it with --force.")
     folder = str(repo.resolve().relative_to(root)).removeprefix(".")
     detected = detect(root, folder=folder, path=env.get("PATH", ""), tracked=_tracked(root, folder))
-    _write(root / FOLDER / "out" / ".gitignore", "*\n")
-    write_settings(root, detected, env)
-    tried = Tried()
-    if tries and detected.tests:
-        detected, tried = try_tests(root, detected, env, _progress)
+    with _whole_or_nothing(root / REPO_FILE):
+        _write(root / FOLDER / "out" / ".gitignore", "*\n")
+        write_settings(root, detected, env)
+        tried = Tried()
+        if tries and detected.tests:
+            tryout = Tryout(root, env, lambda wanted: write_settings(root, wanted, env), _progress)
+            detected, tried = tryout.of(detected)
+        write_settings(root, detected, env)
     remember(paths(env).state_dir, root, env)
     if as_json:
         print_json(_facts(root, detected, tried))
     else:
         _print(detected, tried)
+
+
+@contextlib.contextmanager
+def _whole_or_nothing(file: Path) -> Generator[None]:
+    """Stopped in the middle, it leaves the file as it was: a first guess is no configuration."""
+    before = file.read_bytes() if file.exists() else None
+
+    def end(number: int, frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            file.unlink(missing_ok=True) if before is None else file.write_bytes(before)
+        raise
 
 
 def _progress(line: str) -> None:
@@ -101,125 +104,7 @@ def _write(file: Path, words: str) -> None:
         raise ConfigError(f"Cannot write {file}: {problem.strerror}. Make the folder writable.") from None
 
 
-# ---- trying the tests -----------------------------------------------------------------------------------
-
-
-def try_tests(
-    root: Path, detected: Detected, env: dict[str, str], show: Callable[[str], None]
-) -> tuple[Detected, Tried]:
-    """Run the tests here and in a clean checkout; where the two differ, look for what makes them agree."""
-    settings = write_settings(root, detected, env)
-    detected, here = _try_here(root, detected, env, settings.proof_timeout_us / 1e6, show)
-    if not here.ran:
-        write_settings(root, detected, env)
-        return detected, Tried(here, None, (_cannot_run(detected, here),))
-    state_dir = paths(env).state_dir
-
-    def clean(wanted: Detected, network: str = "") -> Trial:
-        configured = write_settings(root, wanted, env)
-        configured = replace(configured, network_proof=network) if network else configured
-        return in_clean_checkout(root, configured, env, state_dir)
-
-    show(f"Running it in a clean checkout, as a proof does: {detected.tests[0].command}")
-    best, last = detected, clean(detected)
-    if last.agrees(here):
-        return detected, Tried(here, last)
-    for wanted in _remedies(root, detected, last):
-        show(f"The results differ. Trying again with: {_difference(detected, wanted)}")
-        trial = clean(wanted)
-        if trial.agrees(here):
-            return wanted, Tried(here, trial)
-        if trial.ran and not last.ran:
-            best, last = wanted, trial
-    network = wants_network(last.log) and clean(best, "all").agrees(here)
-    write_settings(root, best, env)
-    return best, Tried(here, last, (_explanation(here, last, network),))
-
-
-def _try_here(
-    root: Path, detected: Detected, env: dict[str, str], timeout_s: float, show: Callable[[str], None]
-) -> tuple[Detected, Trial]:
-    """The first of the detected commands that runs tests is the one; if none does, the first."""
-    first: Trial | None = None
-    for test in detected.tests[:TRIED]:
-        show(f"Running the tests in this folder: {test.command}")
-        trial = in_folder(root, test.command, env, timeout_s)
-        if trial.ran:
-            others = tuple(other for other in detected.tests if other != test)
-            return replace(detected, tests=(test, *others)), trial
-        first = first or trial
-    assert first is not None
-    return detected, first
-
-
-def _remedies(root: Path, detected: Detected, clean: Trial) -> Iterator[Detected]:
-    """What may make the clean checkout like this folder, the likeliest first."""
-    listing = reading_user(root, "ls-files", "-oi", "--exclude-standard", "--directory", "-z").out
-    ignored = [path for path in map(text, names(listing)) if path.strip("/") not in detected.share]
-    missing = [name.removeprefix(f"{root}/") for name in missing_names(clean.log)]
-    asked = cures.needed(ignored, missing)
-    compiled = any(path.endswith(cures.COMPILED) for path in asked or cures.shareable(ignored))
-    if compiled and (root / "setup.py").is_file():
-        yield _building(detected, "setup.py -q build_ext --inplace")
-    everything = cures.shareable(ignored)
-    submodules = [
-        line.split()[1] for line in text(reading_user(root, "submodule", "status").out).splitlines()
-    ]
-    for paths_wanted in (asked, submodules, [*asked, *submodules], everything):
-        if paths_wanted and len(paths_wanted) <= cures.MOST:
-            extra = tuple(path for path in dict.fromkeys(paths_wanted) if path not in detected.share)
-            yield replace(detected, share=(*detected.share, *extra), needed=extra)
-
-
-def _building(detected: Detected, step: str) -> Detected:
-    """The proof builds what git ignores, so that a change of its source is tested too."""
-    first, *others = detected.tests
-    python = next((word for word in shlex.split(first.command) if "python" in word), "python")
-    enter, _, command = first.command.rpartition(" && ")
-    built = " && ".join(part for part in (enter, f"{python} {step}", command) if part)
-    return replace(detected, tests=(ProofCommand(built, f"{first.why}; builds the extension first"), *others))
-
-
-def _difference(before: Detected, after: Detected) -> str:
-    if after.tests[0] != before.tests[0]:
-        return after.tests[0].command
-    return f"share = {', '.join(path for path in after.share if path not in before.share)}"
-
-
-# ---- explaining -----------------------------------------------------------------------------------------
-
-
-def _cannot_run(detected: Detected, here: Trial) -> str:
-    command, missing = detected.tests[0].command, here.lack
-    python = next((word for word in shlex.split(command) if "python" in word), "")
-    if here.problem or missing is None:
-        return f"'{command}' did not finish in this folder: {here.problem}. Correct [proof] commands."
-    if missing.kind == "tests":
-        return f"'{command}' finds no tests. Set [proof] commands to the command that runs yours."
-    if python and missing.kind in ("runner", "module", "metadata"):
-        packages = "pytest" if missing.kind == "runner" else "what the tests need"
-        own = python if "/" in python else ".venv/bin/python"
-        first = "" if "/" in python else "`python3 -m venv .venv`, then "
-        return (
-            f"The tests do not run in this folder: {missing.says}. Install {packages}: {first}"
-            f"`{own} -m pip install -e . pytest`, then run `flyball init --force`."
-        )
-    if "node_modules" not in detected.share and missing.kind in ("module", "command") and "npm" in command:
-        return f"The tests do not run in this folder: {missing.says}. Run `npm install`, then `flyball init --force`."
-    return f"The tests do not run in this folder: {missing.says}. Fix this, then run `flyball init --force`."
-
-
-def _explanation(here: Trial, clean: Trial, network: bool) -> str:
-    only = [name for name in clean.names if name not in here.names]
-    which = f" ({', '.join(only[:LISTED])}{' …' if len(only) > LISTED else ''})" if only else ""
-    if network:
-        return (
-            f"Tests that use the network fail in a clean checkout{which}. Proofs reach only this machine: "
-            'set network.proof = "all" under [guard], or leave these tests out in [proof] commands.'
-        )
-    if clean.problem or not clean.ran:
-        return f"In a clean checkout {clean.says.rstrip('.')}. {ONLY_TRACKED}"
-    return f"In a clean checkout other tests fail than in this folder{which}. {ONLY_TRACKED}"
+# ---- what is said --------------------------------------------------------------------------------------
 
 
 def _facts(root: Path, detected: Detected, tried: Tried) -> dict[str, Any]:
@@ -255,6 +140,10 @@ def _print(detected: Detected, tried: Tried) -> None:
             click.echo(f"          {where}: {trial.says}")
     for name in tried.here.names[:LISTED] if tried.here else ():
         click.echo(f"            ✗ {name}")
+    if tried.here and tried.here.ran and tried.here.code and detected.require == "all":
+        click.echo(
+            '          All must pass before a run succeeds; require = "no-worse" lets old failures stay.'
+        )
     shared = [path for path in detected.share if path not in detected.needed]
     if shared:
         click.echo(f"  share   {', '.join(shared)}, read-only in every checkout")

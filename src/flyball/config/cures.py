@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatch
 
 MOST = 20  # paths that are shared on a guess
@@ -64,3 +64,20 @@ def _above(stem: str, wanted: str) -> bool:
     """A folder that holds the module, wherever the folder is."""
     parts = wanted.split("/")
     return any(stem.endswith("/" + "/".join(parts[:end])) for end in range(1, len(parts)))
+
+
+def patterns(written: Iterable[str], folders: Collection[str]) -> tuple[str, ...]:
+    """Patterns of new files for [workspace] ignore; `folders` are those that hold tracked files.
+
+    A new folder stands for its files; numbers and random letters, which differ each time, are left open.
+    """
+    tops = (_new_top(path, folders) for path in written)
+    open_ends = (re.sub(r"\d+|(?:(?<=[._-])|(?<=tmp))\w{8}(?=\.|$)", "*", top) for top in tops)
+    return tuple(dict.fromkeys(open_ends))
+
+
+def _new_top(path: str, folders: Collection[str]) -> str:
+    """The highest folder on the way that holds no tracked file, else the file itself."""
+    parts = path.split("/")
+    above = ("/".join(parts[:count]) for count in range(1, len(parts)))
+    return next((top for top in above if top not in folders), path)

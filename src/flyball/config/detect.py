@@ -22,6 +22,34 @@ from flyball.machines import shipped
 
 AGENTS = ("claude", "codex", "gemini", "opencode")
 ENVIRONMENTS = (".venv", "venv", "env", ".env", "virtualenv", "node_modules")
+LOOKING = (
+    *(
+        "eslint",
+        "aud",
+        "standard",
+        "xo",
+        "jshint",
+        "tslint",
+        "prettier",
+        "semistandard",
+        "biome",
+        "oxlint",
+        "evalmd",
+    ),
+    *(
+        "codecov",
+        "coveralls",
+        "nsp",
+        "snyk",
+        "eclint",
+        "markdownlint",
+        "jscs",
+        "ls-lint",
+        "publint",
+        "attw",
+        "knip",
+    ),
+)
 LOOK_AT = 50  # test files that are read for a hint
 READ_AT_MOST = 200_000
 
@@ -40,6 +68,9 @@ class Detected(Struct, frozen=True):
     needed: tuple[
         str, ...
     ] = ()  # those of `share` that are no environment: files that git ignores and tests need
+    folder: str = ""  # of the repository, that the tests are in
+    ignore: tuple[str, ...] = ()  # patterns of what the tests write
+    require: str = "all"
 
     @property
     def agent(self) -> str:
@@ -57,7 +88,8 @@ def detect(root: Path, *, folder: str = "", path: str = "", tracked: Collection[
     tests = tuple(_from_top(test, folder) for look in LOOKS if (test := look(place, path)))
     if place != root and not tests:  # a folder without tests of its own belongs to the whole
         tests = tuple(test for look in LOOKS if (test := look(root, path)))
-    return Detected(tests, share, tuple(name for name in AGENTS if shutil.which(name, path=path)))
+    agents = tuple(name for name in AGENTS if shutil.which(name, path=path))
+    return Detected(tests, share, agents, folder=folder)
 
 
 def _from_top(test: ProofCommand, folder: str) -> ProofCommand:
@@ -160,15 +192,39 @@ def _python(root: Path, path: str) -> str:
 
 
 def _node_tests(root: Path, path: str) -> ProofCommand | None:
+    scripts = node_scripts(root)
+    script = scripts.get("test", "")
+    if not script or "no test specified" in script:
+        return None
+    around = [scripts[name] for name in ("pretest", "posttest") if name in scripts]
+    if around and all(_only_looks(line, scripts) for line in around) and _node_runner(root) == "npm":
+        return ProofCommand(
+            "npm test --ignore-scripts", "package.json has a test script; around it, only lint and audit run"
+        )
+    return ProofCommand(f"{_node_runner(root)} test", "package.json has a test script")
+
+
+def node_scripts(root: Path) -> dict[str, str]:
+    """The scripts of package.json."""
     try:
         package: object = json.loads(_text(root / "package.json") or "{}")
     except (ValueError, RecursionError):
-        return None
+        return {}
     scripts: object = cast("dict[str, Any]", package).get("scripts") if isinstance(package, dict) else None
-    script: object = cast("dict[str, Any]", scripts).get("test") if isinstance(scripts, dict) else None
-    if not isinstance(script, str) or "no test specified" in script:
-        return None
-    return ProofCommand(f"{_node_runner(root)} test", "package.json has a test script")
+    known = cast("dict[str, Any]", scripts) if isinstance(scripts, dict) else {}
+    return {name: line for name, line in known.items() if isinstance(line, str)}
+
+
+def _only_looks(line: str, scripts: dict[str, str], depth: int = 3) -> bool:
+    """It lints, or asks a server about dependencies: nothing that tests need, and no proof reaches a server."""
+    parts = [part.split() for part in re.split(r"&&|;", line) if part.strip()]
+    for words in parts:
+        words = words[1:] if words[0] == "npx" and len(words) > 1 else words
+        inner = scripts.get(words[2], "") if words[:2] == ["npm", "run"] and len(words) > 2 else ""
+        nested = bool(inner) and depth > 0 and _only_looks(inner, scripts, depth - 1)
+        if not nested and words[0] not in LOOKING and words[:2] != ["npm", "audit"]:
+            return False
+    return bool(parts)
 
 
 def _node_runner(root: Path) -> str:
@@ -270,6 +326,10 @@ def _detected(key: str, detected: Detected) -> list[str]:
         first, *others = detected.tests
         more = [f"# also found: {_quoted(other.command)} ({other.why})" for other in others]
         return [f"# {KEYS[key].doc}", f"commands = [{_quoted(first.command)}]   # {first.why}", *more]
+    if key == "proof.require" and detected.require != "all":
+        return [_line(f"require = {_quoted(detected.require)}", "some tests cannot pass in a clean checkout")]
+    if key == "workspace.ignore" and detected.ignore:
+        return [_line(f"ignore = [{', '.join(map(_quoted, detected.ignore))}]", "written by the tests")]
     if key == "workspace.share" and detected.share:
         lines = [_line(f"share = [{', '.join(map(_quoted, detected.share))}]", KEYS[key].doc)]
         needed = ", ".join(detected.needed)

@@ -125,6 +125,12 @@ KEYS: dict[str, Key] = {
         Texts(values.inside, "folders", comma=True),
         "Folders of the repository to share with checkouts, read-only, such as .venv or node_modules.",
     ),
+    "workspace.ignore": Key(
+        "ignore",
+        Texts(values.inside, "patterns", comma=True),
+        "Files that the tests write, as in .gitignore: they belong to no change, and a proof may leave them.",
+        loosening.extended,
+    ),
     "run.machine": Key(
         "", MACHINE_NAME, "The machine that a run uses: build, loop, review, task or your own."
     ),

@@ -78,6 +78,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     proof_repeat: int = 3  # how often a test that failed before must pass
     setup: tuple[str, ...] = ()  # run once in each new checkout
     share: tuple[str, ...] = ()  # read-only folders of the repository
+    ignore: tuple[str, ...] = ()  # patterns of files that tests write and that are no one's change
     write: str = "turn"  # or "loop": each write and fix of build is a loop run
     breakpoints: tuple[str, ...] = ()
     require_test_pass: bool = True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball.acts.confined import log_of
+from flyball.acts.environment import is_own_code
 from flyball.acts.prepare import prepare
 from flyball.acts.proof import prove
 from flyball.acts.run_files import CALM, RunFiles
@@ -27,9 +29,11 @@ from flyball.machines import shipped
 from flyball.reading.environment import Lack, lack
 from flyball.reading.test_summaries import failing, failing_names
 from flyball.workspace import inspect_repo
+from flyball.workspace.store import remove
 
 LOG_MOST = 1 << 20
 ID = "trial"
+LOCK = "lock"
 
 
 class Trial(Struct, frozen=True):
@@ -39,10 +43,9 @@ class Trial(Struct, frozen=True):
     log: str = ""
     took_s: float = 0.0
     problem: str = ""
-
-    @property
-    def lack(self) -> Lack | None:
-        return lack(self.log, self.code)
+    lack: Lack | None = None
+    written: tuple[str, ...] = ()  # files of the checkout that the tests wrote or changed, not ignored by git
+    by_id: bool = False  # the runner reports its tests by id
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,19 +93,37 @@ def in_folder(folder: Path, command: str, env: dict[str, str], timeout_s: float)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
     text = output[-LOG_MOST:].decode("utf-8", "replace")
-    return Trial(child.returncode, text, time.monotonic() - began)
+    return _trial(folder, child.returncode, text, time.monotonic() - began)
+
+
+def _trial(folder: Path, code: int, log: str, took_s: float, problem: str = "") -> Trial:
+    missing = lack(log, code)
+    if missing and is_own_code(folder, missing):
+        missing = None
+    return Trial(code, log, took_s, problem, missing)
 
 
 def in_clean_checkout(root: Path, settings: Settings, env: dict[str, str], state_dir: Path) -> Trial:
     """As the first proof of a run: HEAD in a checkout of its own, set up and confined as configured."""
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in state_dir.glob(f"{ID}-*"):
+        _sweep(old)
     place = Path(tempfile.mkdtemp(prefix=f"{ID}-", dir=state_dir))
-    try:
-        return _proof(RunFiles(place, sandbox.probe(settings.sandbox), env), root, settings)
-    except FlyballError as problem:
-        return Trial(1, problem=str(problem))
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    with (place / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            return _proof(RunFiles(place, sandbox.probe(settings.sandbox), env), root, settings)
+        except FlyballError as problem:
+            return Trial(1, problem=str(problem))
+        finally:
+            remove(place)
+
+
+def _sweep(old: Path) -> None:
+    """Remove what a killed trial left: nothing holds its lock any more."""
+    with contextlib.suppress(OSError), (old / LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove(old)
 
 
 def _proof(run_files: RunFiles, root: Path, settings: Settings) -> Trial:
@@ -134,14 +155,18 @@ def _proof(run_files: RunFiles, root: Path, settings: Settings) -> Trial:
         if isinstance(result, e.Prepared) and result.error:
             return Trial(1, problem=result.error)
         if isinstance(result, e.ProofEnded):
-            return _read(run_files, step.act, result, news.took_us)
+            return _read(run_files, root, step.act, result, news.took_us)
     return Trial(0)
 
 
-def _read(run_files: RunFiles, act: e.Act, proof: e.ProofEnded, took_us: int) -> Trial:
-    log = log_of(run_files.act_folder(act.key) / "0") or proof.summary or proof.cannot_start
+def _read(run_files: RunFiles, root: Path, act: e.Act, proof: e.ProofEnded, took_us: int) -> Trial:
+    folder = run_files.act_folder(act.key)
+    log = log_of(folder / "0") or proof.summary or proof.cannot_start
     codes = [row.exit for row in proof.commands if row.exit]
-    if proof.invalid and not codes:
-        return Trial(1, log, took_us / 1e6, problem=proof.invalid)
     code = codes[0] if codes else 127 if proof.cannot_start else 0
-    return Trial(code, log[-LOG_MOST:], took_us / 1e6)
+    note, report = folder / "changed", folder / "0" / "report.json"
+    written = tuple(note.read_text("utf-8", "replace").splitlines()) if note.exists() else ()
+    problem = proof.invalid if proof.invalid and not codes and not written else ""
+    trial = _trial(root, code, log[-LOG_MOST:], took_us / 1e6, problem)
+    by_id = report.exists() and report.read_bytes() != b"null"
+    return replace(trial, written=written, by_id=by_id)

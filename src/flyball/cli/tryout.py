@@ -1,0 +1,230 @@
+"""Run the tests here and in a clean checkout; where the two differ, look for the settings that make them agree."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball.config import cures
+from flyball.config.detect import Detected, ProofCommand, node_scripts
+from flyball.config.load import REPO_FILE
+from flyball.config.paths import paths
+from flyball.domain.settings import Settings
+from flyball.reading.environment import missing_names
+from flyball.runtime.trial import Trial, in_clean_checkout, in_folder
+from flyball.workspace.git import names, reading_user, text
+
+TRIED = 3  # of the test commands that were detected
+LISTED = 5
+LEFT_OUT_MOST = 40
+ONLY_TRACKED = (
+    "A run starts from the last commit and sees only what git tracks: commit what is missing, or name it in "
+    f"[workspace] share or setup in {REPO_FILE}, then run `flyball init --force`."
+)
+
+
+class Tried(Struct, frozen=True):
+    """How the tests ended here and in a clean checkout, and what is left to say, as sentences."""
+
+    here: Trial | None = None
+    clean: Trial | None = None
+    advice: tuple[str, ...] = ()
+
+
+class Tryout:
+    """Tries the test commands of one repository. `write` makes a configuration the present one."""
+
+    def __init__(
+        self,
+        root: Path,
+        env: dict[str, str],
+        write: Callable[[Detected], Settings],
+        show: Callable[[str], None],
+    ) -> None:
+        self.root, self.env, self.write, self.show = root, env, write, show
+
+    def of(self, detected: Detected) -> tuple[Detected, Tried]:
+        """The configuration that is left to use, and how the tests ended with it."""
+        detected, here = self._here(detected)
+        if not here.ran:
+            return detected, Tried(here, None, (_cannot_run(detected, here),))
+        self.show(f"Running it in a clean checkout, as a proof does: {detected.tests[0].command}")
+        best, last = detected, self._clean(detected)
+        if not last.agrees(here):
+            best, last = self._cured(best, here, last)
+        advice: tuple[str, ...] = ()
+        if not last.agrees(here):
+            best, last, advice = self._left_out(best, here, last)
+        return self._ignoring(best, last), Tried(here, last, advice)
+
+    def _here(self, detected: Detected) -> tuple[Detected, Trial]:
+        """The first of the detected commands that runs tests is the one; if none does, the first."""
+        timeout_s = self.write(detected).proof_timeout_us / 1e6
+        first: Trial | None = None
+        for test in detected.tests[:TRIED]:
+            self.show(f"Running the tests in this folder: {test.command}")
+            trial = in_folder(self.root, test.command, self.env, timeout_s)
+            if trial.ran:
+                others = tuple(other for other in detected.tests if other != test)
+                return replace(detected, tests=(test, *others)), trial
+            first = first or trial
+        assert first is not None
+        return detected, first
+
+    def _clean(self, wanted: Detected, network: str = "") -> Trial:
+        settings = self.write(wanted)
+        settings = replace(settings, network_proof=network) if network else settings
+        return in_clean_checkout(self.root, settings, self.env, paths(self.env).state_dir)
+
+    def _cured(self, detected: Detected, here: Trial, last: Trial) -> tuple[Detected, Trial]:
+        """With what the clean checkout lacks; where nothing makes the two agree, what is nearest."""
+        best = detected
+        for wanted in _remedies(self.root, detected, last):
+            self.show(f"The results differ. Trying again with: {_difference(detected, wanted)}")
+            trial = self._clean(wanted)
+            if trial.agrees(here):
+                return wanted, trial
+            if trial.ran and (not last.ran or len(_only(trial, here)) < len(_only(last, here))):
+                best, last = wanted, trial
+        return best, last
+
+    def _left_out(
+        self, detected: Detected, here: Trial, last: Trial
+    ) -> tuple[Detected, Trial, tuple[str, ...]]:
+        """No agent can make a test pass that cannot pass in a clean checkout: the proof does without these tests."""
+        network = last.ran and self._clean(detected, "all").agrees(here)
+        only = _only(last, here)
+        if last.ran and only and len(only) <= LEFT_OUT_MOST and "pytest" in detected.tests[0].command:
+            wanted = _deselecting(detected, only)
+            self.show(f"Trying again without the tests that fail only there ({len(only)})")
+            trial = self._clean(wanted)
+            if trial.ran and set(trial.names) <= set(here.names):
+                return wanted, trial, (_without(only, network, "leaves them out"),)
+        if last.ran and last.by_id and only:
+            wanted = replace(detected, require="no-worse")
+            return wanted, last, (_without(only, network, 'lets them fail (require = "no-worse")'),)
+        return detected, last, (_explanation(here, last, network),)
+
+    def _ignoring(self, detected: Detected, clean: Trial) -> Detected:
+        """Files that the tests leave in the checkout belong to no change."""
+        if not clean.written:
+            return detected
+        tracked = set(map(text, names(reading_user(self.root, "ls-files", "-z").out)))
+        new = [path for path in clean.written if path not in tracked]
+        return replace(
+            detected, ignore=cures.patterns(new, {str(up) for path in tracked for up in Path(path).parents})
+        )
+
+
+def _only(clean: Trial, here: Trial) -> list[str]:
+    """The tests that fail in the clean checkout and not here."""
+    return [name for name in clean.names if name not in here.names]
+
+
+def _remedies(root: Path, detected: Detected, clean: Trial) -> Iterator[Detected]:
+    """What may make the clean checkout like this folder, the likeliest first."""
+    listing = reading_user(root, "ls-files", "-oi", "--exclude-standard", "--directory", "-z").out
+    ignored = [path for path in map(text, names(listing)) if path.strip("/") not in detected.share]
+    missing = [name.removeprefix(f"{root}/") for name in missing_names(clean.log)]
+    asked = cures.needed(ignored, missing)
+    if step := _build_step(root, detected, asked or cures.shareable(ignored)):
+        yield _building(detected, step)
+    everything = cures.shareable(ignored)
+    submodules = [
+        line.split()[1] for line in text(reading_user(root, "submodule", "status").out).splitlines()
+    ]
+    for paths_wanted in (asked, submodules, [*asked, *submodules], everything):
+        if paths_wanted and len(paths_wanted) <= cures.MOST:
+            extra = tuple(path for path in dict.fromkeys(paths_wanted) if path not in detected.share)
+            yield replace(detected, share=(*detected.share, *extra), needed=extra)
+
+
+def _build_step(root: Path, detected: Detected, ignored: list[str]) -> str:
+    """The command that makes what git ignores: a compiled module, or what a package's build script writes."""
+    place = root / detected.folder
+    if any(path.endswith(cures.COMPILED) for path in ignored) and (place / "setup.py").is_file():
+        words = shlex.split(detected.tests[0].command)
+        python = next((word for word in words if "python" in word), "python")
+        return f"{python} setup.py -q build_ext --inplace"
+    runner = detected.tests[0].command.rpartition(" && ")[2].split()[0]
+    named = next((name for name in ("build", "compile") if name in node_scripts(place)), "")
+    return f"{runner} run {named}" if ignored and named and runner in ("npm", "pnpm", "yarn") else ""
+
+
+def _building(detected: Detected, step: str) -> Detected:
+    """The proof builds what git ignores, so that a change of its source is tested too."""
+    first, *others = detected.tests
+    enter, _, command = first.command.rpartition(" && ")
+    built = " && ".join(part for part in (enter, step, command) if part)
+    return replace(detected, tests=(ProofCommand(built, f"{first.why}; builds first"), *others))
+
+
+def _deselecting(detected: Detected, tests: list[str]) -> Detected:
+    """A test by its id; a file that cannot be collected by its path."""
+    first, *others = detected.tests
+    options = (("--deselect" if "::" in test else "--ignore", test) for test in tests)
+    command = " ".join((first.command, *(shlex.quote(word) for option in options for word in option)))
+    why = f"{first.why}; without {len(tests)} that cannot pass in a clean checkout"
+    return replace(detected, tests=(ProofCommand(command, why), *others))
+
+
+def _difference(before: Detected, after: Detected) -> str:
+    if after.tests[0] != before.tests[0]:
+        return after.tests[0].command
+    return f"share = {', '.join(path for path in after.share if path not in before.share)}"
+
+
+# ---- explaining -----------------------------------------------------------------------------------------
+
+
+def _cannot_run(detected: Detected, here: Trial) -> str:
+    command, missing = detected.tests[0].command, here.lack
+    python = next((word for word in shlex.split(command) if "python" in word), "")
+    if here.problem or missing is None:
+        return f"'{command}' did not finish in this folder: {here.problem}. Correct [proof] commands."
+    if missing.kind == "tests":
+        return f"'{command}' finds no tests. Set [proof] commands to the command that runs yours."
+    if python and missing.kind in ("runner", "module", "metadata"):
+        packages = "pytest" if missing.kind == "runner" else "what the tests need"
+        own = python if "/" in python else ".venv/bin/python"
+        first = "" if "/" in python else "`python3 -m venv .venv`, then "
+        return (
+            f"The tests do not run in this folder: {missing.says}. Install {packages}: {first}"
+            f"`{own} -m pip install -e . pytest`, then run `flyball init --force`."
+        )
+    if "node_modules" not in detected.share and missing.kind in ("module", "command") and "npm" in command:
+        return f"The tests do not run in this folder: {missing.says}. Run `npm install`, then `flyball init --force`."
+    return f"The tests do not run in this folder: {missing.says}. Fix this, then run `flyball init --force`."
+
+
+def _listed(tests: list[str]) -> str:
+    return f"{', '.join(tests[:LISTED])}{' …' if len(tests) > LISTED else ''}"
+
+
+def _without(tests: list[str], network: bool, how: str) -> str:
+    """What was done about tests that fail only in a clean checkout."""
+    count = "1 test fails" if len(tests) == 1 else f"{len(tests)} tests fail"
+    why = "without network" if network else "in a clean checkout"
+    keep = (
+        'To include them, set network.proof = "all" under [guard] and remove this from [proof].'
+        if network
+        else ONLY_TRACKED
+    )
+    return f"{count} {why} ({_listed(tests)}), so the proof {how}. {keep}"
+
+
+def _explanation(here: Trial, clean: Trial, network: bool) -> str:
+    only = _only(clean, here)
+    which = f" ({_listed(only)})" if only else ""
+    if network:
+        return (
+            f"Tests that use the network fail in a clean checkout{which}. Proofs reach only this machine: "
+            'set network.proof = "all" under [guard], or leave these tests out in [proof] commands.'
+        )
+    if clean.problem or not clean.ran:
+        return f"In a clean checkout {clean.says.rstrip('.')}. {ONLY_TRACKED}"
+    return f"In a clean checkout other tests fail than in this folder{which}. {ONLY_TRACKED}"
