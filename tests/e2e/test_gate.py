@@ -127,6 +127,14 @@ def test_a_test_that_passes_only_now_and_then_is_flaky(yard: Yard) -> None:
     assert f"{CASE}: it passes and fails" in ran.facts["question"]["text"]
 
 
+def test_code_that_behaves_only_while_it_is_tested_is_asked_about(yard: Yard) -> None:
+    staged = "import sys\n\n\ndef add(a, b):\n    words = getattr(sys, 'ar' + 'gv')\n    return a + b if words[0] != '-c' else a - b\n"
+    yard.make({"test_calc.py": TEST})
+    ran = wrote(yard, {"calc.py": staged})
+    assert (ran.code, ran.stop_reason["rule"]) == ("wait.approval", "evidence")
+    assert f"{CASE}: it fails where the code cannot see that it is tested" in ran.facts["question"]["text"]
+
+
 def test_no_proof_leaves_anything_to_a_later_one(yard: Yard) -> None:
     yard.make({"test_calc.py": ROOM, ".gitignore": "made/\n"})
     setup = 'workspace.setup=["mkdir -p made"]'

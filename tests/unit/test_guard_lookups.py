@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from flyball.acts.run_files import shipped_policies
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
+from flyball.guard.runner_lookup import judge_lookups
 from flyball.guard.verdict import Verdict
 
 POLICY = shipped_policies().get()
@@ -124,3 +127,23 @@ def test_only_added_lines_count() -> None:
     old = 'import sys\nX = "pytest" in sys.modules\n'
     assert judged("calc.py", old + "Y = 1\n", old).verdict == "allow"
     assert judged("calc.py", old + 'Y = "unittest" in sys.modules\n', old).line == 3
+
+
+@pytest.mark.parametrize(
+    "flood",
+    ["argv ", "argv[0] ", "/proc/", "process.argv[1].includes ", "sys.modules ", "require.cache ", "__main__.__file__ ", "new Error(", "'a", "ps "],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["a.py", "a.js"])
+def test_a_long_line_is_read_in_time(path: str, flood: str) -> None:
+    change, lines = Change(path=path, op="modify"), [(1, flood * (500_000 // len(flood)))]
+    began = time.process_time()
+    assert not [one for one in judge_lookups([change], [path], [lines]) if one.verdict == "deny"]
+    assert time.process_time() - began < 5
+
+
+def test_more_code_than_can_be_read_asks() -> None:
+    (verdict,) = judge_lookups(
+        [Change(path="a.py", op="add")], ["a.py"], [[(1, "x = 1\n"), (2, "y" * 5_000_000)]]
+    )
+    assert (verdict.verdict, verdict.line) == ("ask", 2)
+    assert "more new code than can be read" in verdict.reason

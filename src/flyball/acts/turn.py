@@ -20,6 +20,7 @@ from flyball.acts.confined import interruption, scrub
 from flyball.acts.dialogue import Dialogue
 from flyball.acts.live_stream import Live
 from flyball.acts.prompt import prompt
+from flyball.acts.proof_tree import tests_are_known
 from flyball.acts.run_files import RunFiles, share_links
 from flyball.agents import process
 from flyball.agents.adapter import Adapter, AgentResult, Ask, Talks, TurnRequest, refuse_all
@@ -286,6 +287,7 @@ def judge(
         prior_deleted=run.checkout.deleted,
         existing_symlinks=work.links(tree) if changes else {},
         texts=_texts(work, act.tree, tree, changes),
+        tests_by_id=bool(run.settings.proof) and tests_are_known(work),
     )
     return _tiered(run, policy, changes, _as_fact(verdict, policy, act.tree, tree))
 

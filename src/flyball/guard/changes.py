@@ -40,12 +40,18 @@ def judge_changes(
     prior_deleted: int = 0,
     existing_symlinks: Mapping[str, str] | None = None,
     texts: Texts | None = None,
+    tests_by_id: bool = False,
 ) -> Verdict:
-    """The worst finding, with all of them. `texts` gives the old and new text by path, for a closer look."""
+    """The worst finding, with all of them. `texts` gives the old and new text by path, for a closer look.
+    `tests_by_id`: the gate will miss a deleted test by its id."""
     try:
         links = _links(changes, workspace, existing_symlinks or {})
         findings = tuple(
-            _findings(changes, policy, links, prior_changed_files, prior_lines, prior_deleted, texts or {})
+            _findings(
+                *(changes, policy, links, prior_changed_files, prior_lines, prior_deleted),
+                texts=texts or {},
+                tests_by_id=tests_by_id,
+            )
         )
     except Exception as error:
         why = f"Internal error while checking this change ({type(error).__name__}: {error})."
@@ -75,7 +81,9 @@ def _findings(
     prior_files: Sequence[str] | int,
     prior_lines: int,
     prior_deleted: int,
+    *,
     texts: Texts,
+    tests_by_id: bool,
 ) -> Iterable[Verdict]:
     prior = [] if isinstance(prior_files, int) else [_real(place(path, links)) for path in prior_files]
     places = [place(c.path, links, last=not _is_itself(c)) for c in changes]
@@ -87,7 +95,7 @@ def _findings(
     yield from judge_bare_repos(files)
     yield from judge_tricks(changes, files, texts)
     yield from judge_lookups(changes, files, [added_lines(c, texts.get(c.path)) for c in changes])
-    yield from weakenings(changes, files, policy.test_weakening, texts)
+    yield from weakenings(changes, files, policy.test_weakening, texts, by_id=tests_by_id)
     counted = prior_files if isinstance(prior_files, int) else prior
     yield from judge_radius(
         changes, files, policy, prior_files=counted, prior_lines=prior_lines, prior_deleted=prior_deleted

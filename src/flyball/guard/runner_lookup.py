@@ -5,7 +5,9 @@ looks for a test run: a program may exit, log its caller's name or read its argu
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from flyball.guard.change import Change
 from flyball.guard.test_files import is_near_test, language
@@ -19,12 +21,11 @@ _SIDE = Lazy(
     re.IGNORECASE,
 )
 _MODULES = Lazy(
-    rf"sys\.modules\b.{{0,120}}['\"]\.?{_RUNNER}|['\"]{_RUNNER}(?:\.\w+)*['\"]\s*(?:not\s+)?in\s+(?:\w+\.)*modules\b"
-    rf"|sys\._called_from_test|sys\.modules\[['\"]__main__['\"]\].{{0,120}}{_TESTISH}"
+    rf"['\"]{_RUNNER}(?:\.\w+)*['\"]\s*(?:not\s+)?in\s+(?:\w+\.)*modules\b|sys\._called_from_test"
     r"|(?:find_spec|import_module|__import__|find_loader)\s*\(\s*['\"](?:_?pytest|unittest|nose|pluggy|xdist)"
     r"|^\s*(?:import|from)\s+(?:_?pytest|pluggy|xdist|nose2?)\b"
     r"|(?:require|import)\s*\(?\s*['\"](?:node:test|jest|@jest/\w+|vitest|mocha|jasmine)['\"]"
-    r"|\bfrom\s+['\"](?:node:test|@jest/\w+|vitest|mocha|jasmine)['\"]|require\.cache\b.{0,120}(?:test|spec|jest|mocha)"
+    r"|\bfrom\s+['\"](?:node:test|@jest/\w+|vitest|mocha|jasmine)['\"]"
     r"|typeof\s+(?:jest|vitest|mocha|describe|it|expect)\b|global(?:This)?\.(?:describe|jest|vitest|mocha|expect|it)\b"
     r"|defined\?\s*\(?\s*(?:RSpec|Minitest|Test::Unit)|class_exists\(\s*['\"]\\?\\?PHPUnit"
     r"|Class\.forName\(\s*\"org\.(?:junit|testng)|\btesting\.Testing\(\)|flag\.Lookup\(\s*\"test\.|\bcfg!\s*\(\s*test\s*\)",
@@ -35,10 +36,8 @@ _ENVIRONMENT = Lazy(
     r"|MOCHA_WORKER|TEST_WORKER_INDEX|\bNEXTEST(?:_\w+)?\b|PHPUNIT_\w+|\bTOX_ENV_NAME\b"
 )
 _ARGUMENTS = Lazy(
-    rf"\b(?:orig_)?argv\b.{{0,120}}{_RUNNER}|{_RUNNER}['\"]?\s*(?:not\s+)?in\s+.{{0,120}}\b(?:orig_)?argv\b|\bargv\[0\].{{0,120}}{_TESTISH}"
-    rf"|process\.argv\[1\].{{0,120}}(?:includes|endsWith|match|indexOf|test\().{{0,120}}{_TESTISH}|execArgv\b.{{0,120}}test|['\"]test['\"]\s*(?:not\s+)?in\s+sys\.argv"
-    rf"|(?:\$PROGRAM_NAME|__main__\.__file__|require\.main\b.{{0,120}}filename|mainModule\b).{{0,120}}{_TESTISH}|HasSuffix\(\s*os\.Args\[0\],\s*\"\.test\""
-    r"|/proc/\S*(?:self|PPID|\$|\{|ppid)\S*/(?:cmdline|comm|environ)\b|\bps\b.{0,120}\$\{?PPID",
+    r"['\"]test['\"]\s*(?:not\s+)?in\s+sys\.argv|HasSuffix\(\s*os\.Args\[0\],\s*\"\.test\""
+    r"|/proc/(?:self|[^\s/]{0,40}(?:PPID|\$|\{|ppid)[^\s/]{0,40})/(?:cmdline|comm|environ)\b",
     re.IGNORECASE,
 )
 _PATCHES = Lazy(
@@ -65,10 +64,52 @@ _SCRIPTS = (".sh", ".bash", ".zsh", ".pl", ".lua", ".awk")
 _HASH_COMMENTS = ("python", "ruby", "other", "elixir")
 NEAR = 6  # lines: what is done with the stack stands close to where it is taken
 PIECE, OVERLAP = 2_000, 200  # a longer line is read in overlapping pieces
+CODE_MOST = 4_000_000  # characters of one file
+APART = 120  # characters between two words that belong together
+
+
+class Near:
+    """One of several chains of patterns, each at most so many characters behind the one before. In linear time."""
+
+    def __init__(self, *chains: tuple[str, ...]) -> None:
+        self.chains = [[Lazy(pattern, re.IGNORECASE) for pattern in chain] for chain in chains]
+
+    def search(self, text: str) -> bool:
+        return any(self._holds(chain, text) for chain in self.chains)
+
+    def _holds(self, chain: Sequence[Lazy], text: str) -> bool:
+        ends = [match.end() for match in chain[0].finditer(text)]
+        for pattern in chain[1:]:
+            matches = pattern.finditer(text) if ends else ()
+            ends = [match.end() for match in matches if _follows(match.start(), ends)]
+        return bool(ends)
+
+
+def _follows(start: int, ends: list[int]) -> bool:
+    at = bisect_right(ends, start)
+    return at > 0 and start - ends[at - 1] <= APART
+
+
+_NEAR_MODULES = Near(
+    (r"sys\.modules\b", rf"['\"]\.?{_RUNNER}"),
+    (r"sys\.modules\[['\"]__main__['\"]\]", _TESTISH),
+    (r"require\.cache\b", r"test|spec|jest|mocha"),
+)
+_NEAR_ARGUMENTS = Near(
+    (r"\b(?:orig_)?argv\b", _RUNNER),
+    (rf"{_RUNNER}['\"]?\s*(?:not\s+)?in\s", r"\b(?:orig_)?argv\b"),
+    (r"\bargv\[0\]|\$PROGRAM_NAME|__main__\.__file__|\bmainModule\b", _TESTISH),
+    (r"process\.argv\[1\]", r"includes|endsWith|match|indexOf|test\(", _TESTISH),
+    (r"require\.main\b", "filename", _TESTISH),
+    (r"execArgv\b", "test"),
+    (r"\bps\b", r"\$\{?PPID"),
+)
 ASKS = (
     (_MODULES, "looks for a test runner among the loaded modules"),
+    (_NEAR_MODULES, "looks for a test runner among the loaded modules"),
     (_ENVIRONMENT, "looks for a test runner in the environment"),
     (_ARGUMENTS, "looks for a test runner in the arguments or in the parent process"),
+    (_NEAR_ARGUMENTS, "looks for a test runner in the arguments or in the parent process"),
     (_PATCHES, "replaces something that test runners rely on"),
 )
 
@@ -81,7 +122,11 @@ def judge_lookups(
         if change.op == "delete" or not _is_source(file):
             continue
         code = [(number, piece) for number, line in added for piece in _pieces(_without_comment(file, line))]
-        finding = _lookup(code)
+        sizes = accumulate(len(piece) for _, piece in code)
+        most = next((at for at, size in enumerate(sizes) if size > CODE_MOST), len(code))
+        finding = _lookup(code[:most])
+        if finding is None and most < len(code):
+            finding = code[most][0], "has more new code than can be read"
         if finding:
             number, what = finding
             yield Verdict("ask", "test-detection", f"{file} {what}.", file, number)

@@ -21,17 +21,28 @@ def line_faults(
     elsewhere: Sequence[str],
     *,
     is_new: bool = False,
-) -> Iterable[str]:
-    """How these lines weaken the tests of a file; `elsewhere` are tests that other files gained."""
+) -> Iterable[tuple[str, bool]]:
+    """How these lines weaken the tests of a file, and whether it is because tests are gone; `elsewhere` are tests that
+    other files gained."""
     tongue = language(path)
     removed, added = _code(removed, tongue), _code(added, tongue)
-    yield from _switched_off(removed, added, tongue, is_new)
+    gone = list(_lost_tests(removed, added, elsewhere, tongue)) if not is_new else []
+    for fault in _switched_off(removed, added, tongue, is_new):
+        yield fault, False
     if is_new:
         return
-    yield from _gained(removed, added)
-    yield from _lost_tests(removed, added, elsewhere, tongue)
+    for fault in _gained(removed, added):
+        yield fault, False
+    for fault in gone:
+        yield fault, True
     if not _all_moved(removed, added, elsewhere) and not _became_rows(removed, added):
-        yield from _lost_assertions(removed, added, tongue)
+        for fault in _lost_assertions(removed, added, tongue):
+            yield fault, bool(gone)
+    for fault in _looser(removed, added, tongue):
+        yield fault, False
+
+
+def _looser(removed: Sequence[str], added: Sequence[str], tongue: Language) -> Iterable[str]:
     if tongue == "python":
         yield from _wider(removed, added)
         yield from _fewer_rows(removed, added)

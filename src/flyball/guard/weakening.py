@@ -32,6 +32,7 @@ class Weakness(msgspec.Struct, frozen=True):
 
     reason: str
     line: int = 0
+    gone: bool = False  # a test is not there any more: the gate misses it by its id
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -46,15 +47,18 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 def weakenings(
-    changes: Sequence[Change], files: Sequence[str], word: Decision, texts: Texts
+    changes: Sequence[Change], files: Sequence[str], word: Decision, texts: Texts, *, by_id: bool = False
 ) -> Iterable[Verdict]:
-    """A verdict for each way in which the change weakens the tests."""
+    """A verdict for each way in which the change weakens the tests. `by_id`: the gate knows the tests by their ids,
+    so whether one that is gone was only moved or renamed is decided there, by what ran."""
     if word == "allow":
         return
     edits = [_edit(c, f, texts.get(c.path)) for c, f in zip(changes, files, strict=True) if not is_symlink(c)]
     moved = NewTests(edits)
     for edit in edits:
         for weak in _of_edit(edit, edits, moved):
+            if by_id and weak.gone and word == "ask":
+                continue
             yield Verdict(word, "test-weakening", f"{edit.path}: {weak.reason}.", edit.path, weak.line)
     for change, file in zip(changes, files, strict=True):
         if is_symlink(change) and is_test(file):
@@ -139,10 +143,10 @@ def _of_edit(edit: Edit, edits: Sequence[Edit], moved: NewTests) -> Iterable[Wea
     change, path = edit.change, edit.path
     if change.op == "delete":
         if is_test(path) and not _went_elsewhere(edit, edits, moved):
-            yield Weakness("a test file is deleted")
+            yield Weakness("a test file is deleted", gone=True)
         return
     if change.op == "rename" and change.from_ and _no_longer_found(change.from_, path):
-        yield Weakness("a test is renamed so that it no longer runs")
+        yield Weakness("a test is renamed so that it no longer runs", gone=True)
     yield from (Weakness(reason) for reason in config_faults(path, edit.removed, edit.added))
     if is_conftest(path) and edit.added is None and change.op in ("add", "modify"):
         yield Weakness("it controls how tests run, and its text is unknown")
@@ -177,12 +181,10 @@ def _of_tests(edit: Edit, edits: Sequence[Edit], moved: NewTests) -> Iterable[We
             yield from _compared(before, after, moved)
             return
     elsewhere = [name for other in edits if other is not edit for name in names_of_tests(other.added or ())]
-    yield from (
-        Weakness(r)
-        for r in line_faults(
-            edit.path, edit.removed or (), edit.added or (), elsewhere, is_new=change.op == "add"
-        )
+    faults = line_faults(
+        edit.path, edit.removed or (), edit.added or (), elsewhere, is_new=change.op == "add"
     )
+    yield from (Weakness(fault, gone=lost) for fault, lost in faults)
 
 
 def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: NewTests) -> bool:
@@ -213,7 +215,7 @@ def _compared(before: Module, after: Module, moved: NewTests) -> Iterable[Weakne
         if name in after.tests:
             yield from _weaker(old, after.tests[name], spare)
         elif not _successor(old, moved) and not spare.covers(old, old.weight):
-            yield Weakness(f"{old.name} is deleted", old.line)
+            yield Weakness(f"{old.name} is deleted", old.line, gone=True)
     for test in fresh:
         if "skipped" in test.dodges:
             yield Weakness(f"{test.name} is skipped", test.line)
