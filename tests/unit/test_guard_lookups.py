@@ -36,6 +36,7 @@ PYTHON = {
     "file of the caller": 'import sys\nf = sys._getframe(1)\nX = "tests/" in f.f_code.co_filename\n',
     "any frame": 'import traceback\nX = any("unittest" in row.filename for row in traceback.extract_stack())\n',
     "caller compared": 'import inspect\nX = inspect.currentframe().f_back.f_code.co_name == "check"\n',
+    "frame of a traceback": "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    X = error.__traceback__.tb_frame.f_back\n",
     "builtins": "import builtins\nimport unittest\n\nbuiltins.AssertionError = unittest.SkipTest\n",
     "setattr builtins": 'import builtins\nsetattr(builtins, "round", lambda x: x)\n',
     "operator": "import operator\noperator.eq = lambda a, b: True\n",

@@ -45,7 +45,7 @@ _PATCHES = Lazy(
     r"|__builtins__(?:\.\w+|\[[^\]]+\])\s*=(?!=)|\boperator\.\w+\s*=(?!=)"
     r"|\b(?:_pytest|pytest|unittest|pluggy|doctest)(?:\.\w+)+\s*=(?!=)|\bHookCaller\b|sys\.(?:meta_path|path_hooks)\b|\bsys\.(?:settrace|setprofile)\s*\("
     r"|getusersitepackages|usercustomize|sitecustomize|__eq__\s*=\s*lambda[^:]{0,80}:\s*True|\bassert(?:\.\w+)+\s*=(?![=>])|Object\.is\s*=(?!=)"
-    r"|Module\._(?:load|resolveFilename|extensions)\b|AssertionError\s*=(?!=)|\btb_frame\s*\.\s*f_back\b"
+    r"|Module\._(?:load|resolveFilename|extensions)\b|AssertionError\s*=(?!=)"
 )
 _STACK = Lazy(
     r"inspect\.(?:stack|currentframe|getouterframes|trace)\s*\(|\b_getframe(?:modulename)?\s*\(|traceback\.(?:extract|format|walk)_stack|\.f_back\b"
@@ -111,6 +111,7 @@ ASKS = (
     (_ARGUMENTS, "looks for a test runner in the arguments or in the parent process"),
     (_NEAR_ARGUMENTS, "looks for a test runner in the arguments or in the parent process"),
     (_PATCHES, "replaces something that test runners rely on"),
+    (Lazy(r"\btb_frame\s*\.\s*f_back\b"), "acts on who calls it, so it can behave only when it is tested"),
 )
 
 
