@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from helpers import FIXED, QUICK_PROOF, Place, command, eventually
 
-from flyball.workspace.store import remove
+from flyball.workspace.folders import remove
 
 SLOW = {"write": {"calc.py": FIXED}, "run": "sleep 2"}
 

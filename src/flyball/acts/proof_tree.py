@@ -27,7 +27,7 @@ from flyball.reading.test_summaries import failing
 from flyball.runners import observe
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
-from flyball.workspace.store import remove
+from flyball.workspace.folders import remove
 
 ORDINARY = Room()
 WRITTEN_MOST = 50

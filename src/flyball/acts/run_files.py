@@ -23,8 +23,8 @@ from flyball.guard.secrets import redact
 from flyball.journal.sqlite import SqliteJournal
 from flyball.state_dir import RunDir, StateDir, changed_files
 from flyball.workspace import Workspace
+from flyball.workspace.folders import remove
 from flyball.workspace.git_hooks import GIT_HOOKS
-from flyball.workspace.store import remove
 
 PASSED_ON = (
     "PATH",

@@ -272,9 +272,9 @@ def _write(path: Path, text: str) -> None:
 
 def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        import shutil
+        from flyball.workspace.folders import remove
 
-        shutil.rmtree(path)
+        remove(path)
     else:
         path.unlink(missing_ok=True)
 

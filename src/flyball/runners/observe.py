@@ -17,6 +17,7 @@ from msgspec import Struct
 from flyball.proofs.rooms import Room
 from flyball.reading.test_lines import read_lines
 from flyball.reading.test_report import TestReport, read_reports
+from flyball.workspace.folders import files_below, remove
 
 PROBES = Path(__file__).with_name("probes")
 REPORT_MOST = 64 << 20  # bytes of all reports of one command
@@ -36,7 +37,7 @@ class Observer(Struct, frozen=True):
 
     def prepare(self, folder: Path, env: Mapping[str, str]) -> dict[str, str]:
         """The whole environment. The probes are a fresh copy: what an earlier proof left there is gone."""
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         shutil.copytree(PROBES, folder / "probes")
         php = folder / "probes" / "php"
         (php / "report.ini").write_text(f'auto_prepend_file = "{php / "prepend.php"}"\n', "utf-8")
@@ -87,8 +88,8 @@ def collect(folder: Path, checkout: Path, root: str, output: str) -> TestReport 
 
 def _reports(report: Path) -> Iterator[tuple[str, bytes]]:
     left = REPORT_MOST
-    for path in sorted(report.rglob("*"))[:FILES_MOST]:
-        if path.is_file() and not path.is_symlink() and path.name != "ran":
+    for path in sorted(files_below(report))[:FILES_MOST]:
+        if path.name != "ran":
             data = path.read_bytes()[: left + 1]
             left -= len(data)
             yield path.name, data if left >= 0 else b""
@@ -96,7 +97,12 @@ def _reports(report: Path) -> Iterator[tuple[str, bytes]]:
 
 def _left_in(checkout: Path) -> Iterator[tuple[str, bytes]]:
     """Maven, Gradle and dotnet write JUnit XML into the checkout, always."""
-    for place in _JUNIT:
-        for path in sorted(checkout.glob(f"**/{place}/**/*.xml"))[:FILES_MOST]:
-            if path.is_file() and not path.is_symlink() and path.stat().st_size <= REPORT_MOST:
-                yield str(path.relative_to(checkout)), path.read_bytes()
+    reports = [path for path in files_below(checkout) if path.suffix == ".xml" and _is_junit(path, checkout)]
+    for path in reports[:FILES_MOST]:
+        if path.stat().st_size <= REPORT_MOST:
+            yield str(path.relative_to(checkout)), path.read_bytes()
+
+
+def _is_junit(path: Path, checkout: Path) -> bool:
+    folder = f"/{path.parent.relative_to(checkout)}/"
+    return any(f"/{place}/" in folder for place in _JUNIT)

@@ -29,7 +29,7 @@ from flyball.machines import shipped
 from flyball.reading.environment import Lack, lack
 from flyball.reading.test_summaries import failing, failing_names
 from flyball.workspace import inspect_repo
-from flyball.workspace.store import remove
+from flyball.workspace.folders import remove
 
 LOG_MOST = 1 << 20
 ID = "trial"

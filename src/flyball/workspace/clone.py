@@ -15,8 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
+from flyball.workspace.folders import remove
 from flyball.workspace.git import Git
-from flyball.workspace.store import Plan, config_text, make_git_dir, pack_into, remove
+from flyball.workspace.store import Plan, config_text, make_git_dir, pack_into
 
 
 class Clone(Struct, frozen=True):

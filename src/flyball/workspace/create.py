@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from flyball.errors import WorkspaceError
 from flyball.workspace.files import Files
+from flyball.workspace.folders import remove
 from flyball.workspace.git import EMAIL, NAME, Git, names
 from flyball.workspace.repo import Repo, snapshot_changes
 from flyball.workspace.rules import attribute_rules, entries, ignore_rules
-from flyball.workspace.store import Plan, make_git_dir, remove, write_whole
+from flyball.workspace.store import Plan, make_git_dir, write_whole
 
 PARTS = ("git", "checkout", "checkout.git.new", "proof", "proof.git.new", "objects")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

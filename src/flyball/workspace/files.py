@@ -18,8 +18,9 @@ from msgspec import Struct
 
 from flyball.errors import WorkspaceError
 from flyball.state_dir import write_whole
+from flyball.workspace.folders import remove, unlock
 from flyball.workspace.git import Git, names
-from flyball.workspace.store import draft_of, remove, unlock
+from flyball.workspace.store import draft_of
 
 T = TypeVar("T")
 SEED = b".flyball-seed"

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
 from flyball.workspace.files import Files
+from flyball.workspace.folders import remove, remove_too_deep
 from flyball.workspace.git import raw, text
 from flyball.workspace.special_files import special_files
-from flyball.workspace.store import remove, remove_too_deep, write_whole
+from flyball.workspace.store import write_whole
 
 
 class Room(Struct, frozen=True):

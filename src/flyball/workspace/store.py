@@ -5,11 +5,8 @@ process leaves no lock behind.
 """
 
 import contextlib
-import errno
-import itertools
 import os
 import shutil
-import stat
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -19,8 +16,6 @@ from msgspec import Struct
 from flyball import state_dir
 from flyball.errors import WorkspaceError
 from flyball.workspace.git import EMAIL, NAME, Git
-
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Plan(Struct, frozen=True):
@@ -116,91 +111,3 @@ def draft_of(index: Path) -> Generator[Path]:
     finally:
         draft.unlink(missing_ok=True)
         draft.with_name(draft.name + ".lock").unlink(missing_ok=True)
-
-
-def remove(path: Path) -> None:
-    """Whatever is at the path is gone, whatever its permissions; links are not followed."""
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    try:
-        if stat.S_ISDIR(mode):
-            _remove_folder(path)
-        else:
-            _unlink(path)
-    except OSError as err:
-        raise WorkspaceError(f"{path} cannot be removed: {err.strerror}.") from err
-
-
-def _remove_folder(path: Path) -> None:
-    """Subfolders are moved up before they are emptied: their nesting may be deeper than any path can name."""
-    unlock(path, deep=False)
-    top = os.open(path, FOLDER)
-    try:
-        todo, number = [""], itertools.count()
-        while todo:
-            name = todo.pop()
-            for inner in _emptied(top, name):
-                todo.append(f".flyball-removed-{os.getpid()}-{next(number)}" if name else inner)
-                if name:
-                    os.rename(f"{name}/{inner}", todo[-1], src_dir_fd=top, dst_dir_fd=top)
-            if name:
-                os.rmdir(name, dir_fd=top)
-    finally:
-        os.close(top)
-    unlock(path.parent, deep=False)
-    path.rmdir()
-
-
-def _emptied(top: int, name: str) -> list[str]:
-    """The folders in a folder, made ours to move; everything else in it is removed."""
-    folder = os.open(name or ".", FOLDER, dir_fd=top)
-    try:
-        with os.scandir(folder) as entries:
-            inside = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        for inner, is_folder in inside:
-            if is_folder:
-                os.chmod(inner, 0o700, dir_fd=folder)
-            else:
-                os.unlink(inner, dir_fd=folder)
-        return [inner for inner, is_folder in inside if is_folder]
-    finally:
-        os.close(folder)
-
-
-def _unlink(path: Path) -> None:
-    try:
-        path.unlink()
-    except PermissionError:
-        unlock(path.parent, deep=False)
-        path.unlink()
-
-
-def unlock(folder: Path, *, deep: bool = True) -> None:
-    """Everything in the folder can be read and replaced by us again; links are left alone."""
-    mode = os.lstat(folder).st_mode
-    if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
-        folder.chmod(stat.S_IMODE(mode) | 0o700)
-    todo = [folder] if deep else []
-    while todo:
-        with os.scandir(todo.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    unlock(Path(entry.path), deep=False)
-                    todo.append(Path(entry.path))
-                elif entry.is_file(follow_symlinks=False):
-                    _unlock_file(Path(entry.path))
-
-
-def remove_too_deep(root: Path, problem: OSError) -> None:
-    """What is nested deeper than a path can name goes, with the top folder that it is in; git could not hold it."""
-    if problem.errno != errno.ENAMETOOLONG or not problem.filename:
-        raise problem
-    remove(root / Path(os.fsdecode(problem.filename)).relative_to(root).parts[0])
-
-
-def _unlock_file(path: Path) -> None:
-    mode = os.lstat(path).st_mode
-    if mode & 0o600 != 0o600:
-        path.chmod(stat.S_IMODE(mode) | 0o600)

@@ -23,23 +23,14 @@ from flyball.state_dir import RunDir
 from flyball.workspace import clone, diff, edits, proof_room, special_files
 from flyball.workspace.create import Record, build, read_record, write_record
 from flyball.workspace.files import Files
+from flyball.workspace.folders import remove, remove_too_deep, unlock
 from flyball.workspace.git import Git, raw, require_git, text
 from flyball.workspace.ignored import Ignored
 from flyball.workspace.links import Links
 from flyball.workspace.objects import Objects
 from flyball.workspace.publish import PUBLISHED, PUBLISHING, Branch, missing_objects
 from flyball.workspace.repo import Repo, user_git
-from flyball.workspace.store import (
-    Plan,
-    config_text,
-    numbers_in,
-    read_ref,
-    remove,
-    remove_too_deep,
-    unlock,
-    write_ref,
-    write_whole,
-)
+from flyball.workspace.store import Plan, config_text, numbers_in, read_ref, write_ref, write_whole
 
 TURN = "refs/flyball/turn/"
 KEPT = re.compile(r"(?:(quarantine|interrupted|by-hand)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, cast
 
 from flyball.agents.mechanic.suite import Suite
+from flyball.workspace.folders import remove
 
 WORKER = Path(__file__).with_name("worker.py")
 LEFT_OUT = (
@@ -116,7 +117,7 @@ class Trials:
 
     def _end(self) -> None:
         self._stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
 
     def write(self, name: str, data: bytes) -> None:
         (self.copy / name).write_bytes(data)
@@ -270,7 +271,10 @@ def _copy(root: Path, copy: Path) -> None:
             )
         return out
 
-    shutil.copytree(root, copy, symlinks=True, ignore=left_out)
+    try:
+        shutil.copytree(root, copy, symlinks=True, ignore=left_out)
+    except RecursionError:
+        raise CannotTry("The project has folders nested too deeply for me.") from None
     for name in LINKED:
         if (root / name).is_dir():
             (copy / name).symlink_to(root / name)
