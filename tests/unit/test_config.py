@@ -211,7 +211,7 @@ def test_every_field_of_settings_has_a_key() -> None:
     ("machine", "only_here"),
     [
         ("build", {"iterations", "fix", "no_progress", "same_error"}),
-        ("loop", {"no_progress", "same_error", "cooldown"}),
+        ("loop", {"no_progress", "same_error", "cooldown", "probe"}),
         ("review", {"iterations", "no_progress", "same_error"}),
         ("task", {"failures", "cto"}),
         ("cto", {"no_progress", "same_error", "failures"}),

@@ -154,6 +154,49 @@ def test_an_open_circuit_tells_the_error_the_count_and_the_last_turns() -> None:
     assert check(PROBES["a cooldown stands for an answer"]).now >= 5 * MINUTE
 
 
+# ---- probes: a new tree alone is progress only so long ---------------------------------------------------------
+
+RED = {"proof:baseline": failing(3)}
+PROBE = "agent:worker*5 proof:probe"
+ONE = {"finished": True, "indicators": ("all done",)}  # a claim that lacks an indicator
+
+
+def named(*tests: str) -> Any:
+    return lambda run, act: e.ProofEnded(tree=act.tree, passed=False, failing=len(tests), failing_tests=tests)
+
+
+PROGRESS = {
+    "no fewer failing tests, twice": loop("closed*11 open", "loop.no_progress", writes(), plays={**RED, "proof:probe": failing(3)}, turns=10, numbers="2 2", does=f"({PROBE})*2"),
+    "as often as told": loop("closed*5 open", "loop.no_progress", writes(), plays={**RED, "proof:probe": failing(3)}, limits={"probe": 2}, turns=4),
+    "never": loop("closed*13", "limit.turns", writes(), plays=RED, limits={"probe": 0, "turns": 12}, does="agent:worker*12"),
+    "fewer failing tests": loop("closed*21 open", "loop.no_progress", writes(), plays={**RED, "proof:probe": [failing(3), failing(2), failing(2), failing(2)]}, turns=20),
+    "a proof at the gate counts too": loop("closed*10", "limit.turns", *[writes()] * 4, writes(**WHOLE), *[writes()] * 4, plays={**RED, "proof:gate": failing(3)}, limits={"turns": 9}, does="agent:worker*5 proof:gate agent:worker*4"),
+    "an answer begins anew": loop("closed*11 open half_open closed*6 complete", "loop.no_progress completed", *[writes()] * 16, finish("t9"), plays={**RED, "proof:probe": failing(3)}, answers=("go-on",)),
+    "another's checkout is its owner's to prove": loop("closed*13", "limit.turns", writes(), limits={"turns": 12}, event={"owner": False, "tree": "base"}, does="agent:worker*12"),
+    "it passes, and the agent finishes": loop("closed*6 complete", "completed", *[writes()] * 5, says(**WHOLE), plays=RED, does=f"{PROBE} agent:worker proof:gate commit", hears=(("agent:worker", 5, "all of them passed"),)),
+    "a claim that lacks something is no silence": loop("closed*8 complete", "completed", *[writes()] * 5, says(**ONE), says(**ONE), says(**WHOLE), plays=RED, does=f"{PROBE} agent:worker*3 proof:gate commit", hears=(("agent:worker", 6, "1 of 2"), ("agent:worker", 6, "The checks pass on these files"))),
+    "silent, and the tests say that it is done": loop("closed*7 complete", "completed", *[writes()] * 5, SAME, plays=RED, does=f"{PROBE} agent:worker proof:probe proof:gate commit", turns=6),
+    "silent, where no test failed before": loop("closed*7 complete", "wait.question completed", *[writes()] * 5, SAME, answers=("approve",), turns=6),
+    "silent, and a person says what is missing": loop("closed*7 complete", "wait.question completed", *[writes()] * 5, SAME, finish("t9"), answers=("answer the docs",), hears=(("agent:worker", 6, "the docs"),)),
+    "silent, with an open high finding": loop("closed*7", "wait.question", *[writes()] * 4, writes(findings=(high(),)), SAME, plays=RED),
+    "it passed once, and fails the second time": loop("closed*7 complete", "completed", *[writes()] * 5, SAME, finish("t9"), plays={**RED, "proof:probe": [passing, failing(3)]}),
+    "it goes on changing": loop("closed*12 complete", "completed", *[writes()] * 11, finish("t9"), plays=RED),
+    "the probe cannot start": loop("closed*6", "error.config", writes(), plays={"proof:probe": lambda r, a: e.ProofEnded(tree=a.tree, passed=False, cannot_start="no such program")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRESS)
+def test_files_are_proved_now_and_then(name: str) -> None:
+    check(PROGRESS[name])
+
+
+def test_no_progress_names_the_tests_that_still_fail() -> None:
+    tests = named("test_a.py::test_one", "test_a.py::test_two")
+    played = check(loop("closed*11 open", "loop.no_progress", writes(), plays={"proof:baseline": tests, "proof:probe": tests}))  # fmt: skip
+    assert played.run.question and "test_a.py::test_one, test_a.py::test_two" in played.run.question.text
+    assert played.run.stop and "test_one" in played.run.stop.detail
+
+
 # ---- questions ---------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, letters, stops, tally, turns
+from flyball.core import decide, letters, probe, stops, tally, turns
 from flyball.core import run as runs
 from flyball.core import transition as onwards
 from flyball.core.agenda import Halt, Restore, without
@@ -317,6 +317,8 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "LOOP-3",
         lambda: instead(stops, "stalled", lambda run: None),
     ),
+    "done after one probe": ("loop", "probes", "ALO-1", lambda: instead(probe, "PASSES", 1)),
+    "probes without end": ("loop", "probes", "LOOP-3", lambda: instead(stops, "PROBES", 9)),
     "a rate limit costs a turn": (
         "loop",
         "every result",

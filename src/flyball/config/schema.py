@@ -279,6 +279,9 @@ LIMITS: dict[str, Key] = {  # over the machine's own table; `limits_of` says whi
     ),
     "no_progress": Key("", SOME, "Turns in a row without progress.", loosening.more),
     "same_error": Key("", SOME, "Turns in a row with the same error.", loosening.more),
+    "probe": Key(
+        "", ANY, "Changed turns without a proof, then the files are proved; 0: never.", loosening.rarer
+    ),
     "same_action": Key("", SOME, "Identical tool calls in a row with the same result.", loosening.more),
     "calls": Key("", SOME, "Tool calls in one turn.", loosening.more),
     "retries": Key("", Count(most=100), "Failed turns in a row that are tried again.", loosening.more),

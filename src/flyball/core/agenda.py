@@ -57,7 +57,7 @@ class Follow(Step, frozen=True, tag=True):
 
     outcome: str
     data: dict[str, Any] = {}
-    waits: str = ""  # approval | block | breakpoint | evidence: for the answer to that question
+    waits: str = ""  # approval | block | breakpoint | evidence | done: for the answer to that question
     before: str = ""  # approval, block: the tree without the change in question
     past_breakpoint: bool = False
 
@@ -65,7 +65,7 @@ class Follow(Step, frozen=True, tag=True):
 AnyStep = Halt | Restore | Prepare | Baseline | Prove | Commit | Land | Follow
 ORDER = (Prepare, Baseline, Prove, Commit, Land, Follow)
 TO_FOLLOW = (Prove, Commit, Land, Follow)  # one outcome, and what stands before its transition
-ASKED = ("approval", "block", "breakpoint", "evidence")  # what a Follow may wait for
+ASKED = ("approval", "block", "breakpoint", "evidence", "done")  # what a Follow may wait for
 GUARDED = ("approval", "block")  # what a Follow waits for where the guard asked or refused
 
 

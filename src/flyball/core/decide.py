@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import limits, stops, turns
+from flyball.core import limits, probe, stops, turns
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
 from flyball.core.ledger import SHOWN, shown
 from flyball.core.run import ENVIRONMENT, WORKERS, Facts, Run, most_interventions
@@ -191,6 +191,8 @@ def _turn(run: Run, now: int) -> Do | Note:
     stopped = over(run, now)
     if stopped:
         return stopped
+    if probe.due(run):
+        return Do(_act(run, "proof", why="probe"))
     if run.here.loop and run.option("write") == "loop":
         return Do(_act(run, run.here.loop, why="write"))
     agent = limits.agent_for(run, role, now)
@@ -334,6 +336,8 @@ def _after_proof(facts: Facts, act: e.Act, proof: e.ProofEnded) -> Facts:
     if act.why == "baseline":
         warning = e.Warned(at=facts.now, code="proof.invalid", text=proof.invalid)
         return facts.add(warning) if proof.invalid else facts
+    if act.why == "probe":
+        return probe.after(facts, proof)
     if act.why == "test" and act.wall_us and proof.invalid == "phase timeout":
         late = stop(run, "timeout.phase", "phase_timeout", show(phase_us(run)), "exceeded")
         return follow(facts, "timeout", cause=late)

@@ -238,10 +238,11 @@ def _consequences(facts: Facts, run: Run, letter: Answer) -> Facts:
     """`run` is as it was when it asked."""
     pending, yes = run.pending, letter.verb in ("approve", "go-on", "grant")
     kind = run.question.kind if run.question else ""
-    if pending and pending.waits == kind == "breakpoint":
+    if pending and pending.waits == kind and kind in ("breakpoint", "done"):
         if not yes:
             return let_go(facts, letter.verb)
-        return follow(facts, pending.outcome, pending.data, past_breakpoint=True)
+        passed = kind == "breakpoint"
+        return follow(facts, pending.outcome, pending.data, past_breakpoint=passed)
     if pending and pending.waits in GUARDED and kind in GUARDED:
         return _let_stand(facts, pending) if yes else _put_back(facts, pending, letter)
     if kind == "evidence":

@@ -92,6 +92,11 @@ class Progress(Part, frozen=True, kw_only=True):
     idle: int = 0  # turns in a row without progress
     wanders: bool = False  # … in some of which the tree changed
     advanced: bool = False  # the last turn made progress
+    unproved_turns: int = 0  # since the last proof …
+    unproved: int = 0  # … and those of them that changed the tree
+    probes: int = 0  # in a row with no fewer failing tests
+    passed: str = ""  # the tree that last passed a probe …
+    passes: int = 0  # … and how many it passed
     error: str = ""  # the fingerprint of the last turn's error …
     errors: int = 0  # … and how often it came in a row
     error_before: tuple[str, int] = ("", 0)

@@ -290,7 +290,7 @@ def _dropped(run: Run, event: e.Dropped) -> Run:
 
 
 def _unstalled(run: Run) -> Run:
-    return replace(run, progress=replace(run.progress, idle=0, wanders=False, errors=0))
+    return replace(run, progress=replace(run.progress, idle=0, wanders=False, errors=0, probes=0))
 
 
 # ---- stops -----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "clarification": ("answer", "redirect", "cancel"),
     "permission": ("approve", "grant", "reject", "answer", "cancel"),
     "budget": ("raise", "approve", "cancel"),
+    "done": ("approve", "answer", "redirect", "cancel"),
     "breakpoint": ("go-on", "approve", "reject", "redirect", "cancel"),
     "loop": ("go-on", "answer", "redirect", "retry", "cancel"),
     "infrastructure": ("go-on", "retry", "cancel"),
@@ -35,6 +36,10 @@ ALIASES = {  # what people say -> the outcome of a state that asks
 INTERRUPTIONS = 5  # so many in a row ask
 NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that are no answers
 ANOTHER_TURN = "another turn would have begun"
+PROBES, NAMED = (
+    2,
+    10,
+)  # so many probes in a row with no fewer failing tests are no progress; so many tests are named
 NO_WINDOW = e.WindowSeen(at=0)
 
 
@@ -127,6 +132,11 @@ def stalled(run: Run) -> e.Stop | None:
     if most is not None and progress.idle >= max(most, 1):
         code = "loop.oscillation" if progress.wanders else "loop.no_progress"
         return stop(run, code, "no_progress", most, progress.idle, **more)
+    if progress.probes >= PROBES:
+        proof = run.evidence.proof
+        names = ", ".join(proof.failing_tests[:NAMED]) if proof else ""
+        more = {"otherwise": ANOTHER_TURN, "detail": names or run.progress.error_text}
+        return stop(run, "loop.no_progress", "probe", PROBES, progress.probes, **more)
     most = run.most("same_error")
     if most is not None and progress.errors >= max(most, 1):
         return stop(run, "loop.same_error", "same_error", most, progress.errors, **more)
@@ -141,6 +151,9 @@ def solutions(run: Run, cause: e.Stop) -> str:
         "loop.same_error": f"the same error {cause.observed} times in a row",
     }.get(cause.code, codes.of(cause.code).says)
     error = f" Last error: {run.progress.error_text[-300:]}" if run.progress.error_text else ""
+    if cause.rule == "probe":
+        what = f"the files were checked {cause.observed} times over several changed turns, with no fewer failing tests"
+        error = f" Still failing: {cause.detail}." if cause.detail else ""
     turns = f" Last turns: {'; '.join(run.talk.recent)}." if run.talk.recent else ""
     return (
         f"The run stopped: {what}.{error}{turns} "

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from flyball.core.agenda import Baseline, Commit, Prepare, Prove, Restore, without
 from flyball.core.ledger import disputed, entered
-from flyball.core.parts import Checkout, Evidence, Proof, Talk
+from flyball.core.parts import Checkout, Evidence, Progress, Proof, Talk
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.domain.settings import HOUR
@@ -212,6 +212,8 @@ def _progress(run: Run, role: str, turn: e.TurnEnded) -> Run:
         advanced=fresh,
         idle=0 if fresh else progress.idle + 1,
         wanders=not fresh and (progress.wanders or tree != run.tree),
+        unproved_turns=progress.unproved_turns + int(turn.verdict == "ok"),
+        unproved=progress.unproved + int(tree != run.tree),
     )
     return replace(run, tree=tree, progress=progress)
 
@@ -251,9 +253,25 @@ def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
     evidence = replace(evidence, proof=known, fewest=proof.failing if fewer else evidence.fewest)
     gate = why == "gate" and not proof.cannot_start
     run = replace(run, evidence=evidence, agenda=without(run.agenda, Prove) if gate else run.agenda)
+    run = replace(run, progress=_probed(run.progress, proof, why == "probe", fewer))
     if fewer:
         run = replace(run, progress=replace(run.progress, advanced=True, idle=0, wanders=False))
     return run if proof.passed else disproved(run, proof.fingerprint, proof.summary)
+
+
+def _probed(progress: Progress, proof: e.ProofEnded, probe: bool, fewer: bool) -> Progress:
+    """Any proof settles how the files stand; only probes without fewer failing tests in a row are counted."""
+    fails = probe and not proof.passed and not fewer
+    passes = progress.passes if proof.passed and proof.tree == progress.passed else 0
+    passes += int(proof.passed and probe)
+    return replace(
+        progress,
+        unproved_turns=0,
+        unproved=0,
+        probes=progress.probes + 1 if fails else progress.probes if not (proof.passed or fewer) else 0,
+        passed=proof.tree if passes else "",
+        passes=passes,
+    )
 
 
 def rejected(run: Run, outcome: str) -> Evidence:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from flyball.core import limits, stops
 from flyball.core.ledger import DISPUTES, settled
+from flyball.core.probe import INDICATORS_MIN
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ask, cancel, stop
 from flyball.core.tally import CONTEXTS, FAILED, FREE, UNCLEAR, WAITS, waits_for_answer
@@ -24,7 +25,6 @@ GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
 RECOVERIES = ("retry", "rollback", "skip", "escalate")
 VERDICTS = ("ok", "turn_limit", "budget_limit", "needs_approval", "timeout", *FREE, *FAILED)
 TIERS = ("T0", "T3", "T2", "T1")
-INDICATORS_MIN = 2  # so many different ones, at least, go with a claim to be done
 Reading = tuple[str, dict[str, Any], tuple[str, ...]]  # outcome, its data, notes for the next turn
 
 
@@ -373,7 +373,9 @@ def _worker(run: Run, turn: e.TurnEnded) -> Reading:
     if not missing:
         return "done", {}, ()
     tried = turn.claim.finished or len(set(turn.claim.indicators)) >= INDICATORS_MIN
-    notes = ("Not done yet: " + " ".join(missing),) if tried else ()
+    proof = run.evidence.proof
+    passes = " The checks pass on these files." if proof and proof.passed and proof.tree == run.tree else ""
+    notes = (f"Not done yet: {' '.join(missing)}{passes}",) if tried else ()
     if "progressed" in run.here.on:
         return ("progressed" if run.progress.advanced else "stalled"), {}, notes
     open_now = stops.stalled(run) and run.machine.place(run.state, "stalled")

@@ -70,7 +70,7 @@ from flyball.domain.results import (
 )
 from flyball.domain.settings import Settings
 
-RULES = "3"  # the version of the deciding rules; a snapshot of another version is not used
+RULES = "4"  # the version of the deciding rules; a snapshot of another version is not used
 
 
 class Act(Fact, frozen=True, kw_only=True):

@@ -98,6 +98,8 @@ def circuit_closed(seen: Seen) -> str:
     counts = act.do.partition(":")[2] in WORKERS and act.do.startswith("agent:")
     again = seen.was.failed > 0  # a failed process comes before a loop rule: the turn is tried again
     probes = "progressed" in seen.before.here.on
+    if counts and not again and not probes and seen.was.fruitless > 1:
+        return f"a turn begins after {seen.was.fruitless} probes with no fewer failing tests"
     if most is None or not counts or again or probes or seen.was.idle < max(most, 1):
         return ""
     return f"a turn begins after {seen.was.idle} without progress, where {most} open the circuit"

@@ -21,7 +21,7 @@ from flyball.lab.prove.witness import Witness
 
 UNREAD = (  # what no decision reads
     *("id", "machine", "settings", "began", "at", "entered_at", "acts", "questions", "child"),
-    *("path.previous", "path.answered_by", "evidence.baseline", "progress.error_text", "tries.reason"),
+    *("path.previous", "path.answered_by", "progress.error_text", "tries.reason"),
     *("checkout.sandbox", "checkout.base_tree", "checkout.changed", "checkout.lines", "checkout.excused"),
     *(
         "checkout.excused_lines",
@@ -32,7 +32,7 @@ UNREAD = (  # what no decision reads
         "talk.message",
         "talk.plan",
     ),
-    *("talk.recent", "talk.exit_signal", "talk.indicators", "talk.played"),
+    *("talk.recent", "talk.played"),
 )
 READ = (  # what the key below holds in its own way
     *("state", "status", "end", "stop", "question", "until", "agenda", "act", "turn", "iteration", "tree"),
@@ -42,6 +42,14 @@ READ = (  # what the key below holds in its own way
     *("checkout.commit", "evidence.fewest", "evidence.proof", "evidence.done_tree", "evidence.ruling"),
     *("evidence.rejected", "evidence.accepted"),
     *("evidence.waivers", "evidence.grants", "progress.trees", "progress.wanders", "progress.idle"),
+    *("evidence.baseline", "talk.exit_signal", "talk.indicators"),
+    *(
+        "progress.unproved",
+        "progress.unproved_turns",
+        "progress.probes",
+        "progress.passed",
+        "progress.passes",
+    ),
     *("progress.advanced", "progress.error", "progress.errors", "progress.error_before", "tries.retries"),
     *("tries.contexts", "tries.limits", "tries.limited"),
 )
@@ -134,6 +142,7 @@ def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
         (trees.known(run.checkout.commit.tree), run.checkout.commit.landed) if run.checkout.commit else -1,
         trees.known(run.evidence.rejected),
         trees.known(run.evidence.done_tree) if premise.settings.consensus else -1,
+        (trees.known(run.progress.passed), min(run.progress.passes, 2)),
         bool(run.evidence.waivers),
         any(call.startswith("once:") for call in run.evidence.grants),
     )
@@ -149,6 +158,7 @@ def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:
     idle, errors, turns = (premise.most(k) for k in ("no_progress", "same_error", "turns"))
     circuit = premise.circuit
     return (
+        _probing(run, premise),
         min(run.progress.idle, idle) if idle is not None else 0,
         run.progress.wanders and idle is not None,
         run.progress.advanced and circuit,
@@ -170,6 +180,22 @@ def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:
         run.iteration % 2 if premise.settings.consensus else 0,
         tuple((k, run.path.entries.get(k, 0)) for k in premise.machine.most if k in premise.machine.states),
         tuple(sorted((k, n) for k, n in run.path.failures.items() if n)),
+    )
+
+
+def _probing(run: Run, premise: Premise) -> tuple[Any, ...]:
+    """What probes go by, where there are any."""
+    most, progress, talk = premise.most("probe"), run.progress, run.talk
+    if not (most and premise.owner and premise.proves):
+        return ()
+    still = progress.passes > 0 and progress.passed == run.tree
+    said = talk.exit_signal or len(set(talk.indicators)) > 1
+    return (
+        min(progress.unproved, most),
+        progress.unproved_turns > 0 and still,
+        min(progress.probes, 2),
+        bool(run.evidence.baseline) and still,
+        said and still,
     )
 
 

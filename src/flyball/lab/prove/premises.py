@@ -25,7 +25,11 @@ MONEY = Budget(uusd=3 * UNIT, tokens=None, wall_us=None)
 TOKENS = Budget(uusd=None, tokens=3 * UNIT, wall_us=None)
 TIME = Budget(uusd=None, tokens=None, wall_us=4 * SECOND)
 COUNTED_APART = ("failures", "cto")  # one is enough where they are not the premise
-SMALL_BY_KEY = {**dict.fromkeys(COUNTED_APART, 1), "turns": 3}  # turns: enough to open a circuit and probe
+SMALL_BY_KEY = {
+    **dict.fromkeys(COUNTED_APART, 1),
+    "turns": 3,  # enough to open a circuit and probe
+    "probe": 0,  # under a premise of its own
+}
 
 
 class Premise(Struct, frozen=True, kw_only=True, dict=True):
@@ -190,6 +194,9 @@ def _by_table(plain: Premise) -> Iterable[Premise]:
         yield replace(plain, name="cooldown", settings=_with(plain, timeouts_us=timeouts))
     if plain.circuit:
         yield replace(plain, name="errors and failing tests", counts=True)
+    if machine.most.get("probe"):
+        often = {machine.name: {**limits, "probe": 1, "same_error": 9}}
+        yield replace(plain, name="probes", settings=_with(plain, limits=often), counts=True)
     if COUNTED_APART[0] in machine.most:
         more = {machine.name: {**limits, **dict.fromkeys(COUNTED_APART, SMALL)}}
         yield replace(plain, name="failures", settings=_with(plain, limits=more), results="onward")

@@ -30,7 +30,9 @@ def judged_first(seen: Seen) -> str:
     if seen.premise.machine.states[moved.source].act != "agent":
         return ""
     if not seen.was.turned:
-        return "" if moved.outcome in OF_THE_RULES else f"'{moved.outcome}' without a turn"
+        return (
+            "" if moved.outcome in OF_THE_RULES or seen.was.settled else f"'{moved.outcome}' without a turn"
+        )
     if seen.was.judged in ("allow", "waived", "approved", "below"):
         return ""
     ends = seen.premise.machine.states[moved.target].end == "failure"
@@ -96,10 +98,11 @@ def through_the_gate(seen: Seen) -> str:
 
 
 def truly_done(seen: Seen) -> str:
-    """LOOP-1, wherever a worker may be done."""
-    moved = _moved(seen)
+    """LOOP-1, wherever a worker may be done; or LOOP-3: its files passed two probes and no longer change."""
+    moved, was = _moved(seen), seen.was
     source = seen.premise.machine.states[moved.source]
-    if source.of != "worker" or moved.outcome != "done" or seen.was.finishes or seen.was.judged == "below":
+    known = was.finishes or was.settled or was.judged == "below"
+    if source.of != "worker" or moved.outcome != "done" or known:
         return ""
     return "it is done without two indicators and the signal"
 

@@ -45,6 +45,10 @@ class Witness(Struct, frozen=True, kw_only=True):
     waived: str = ""
     signal: str = ""
     finishes: bool = False  # it claimed with two indicators and a signal
+    passed: str = ""  # the tree of which a probe truly passed last …
+    passes: int = 0  # … and how many
+    settled: bool = False  # two of them did, and no turn began since
+    fruitless: int = 0  # probes in a row with no fewer failing tests
     skipped: bool = False  # a left-out test was journaled since the state was entered
     broke: bool = False  # the breakpoint here was passed since the act
     answered: Place | None = None  # the stop last answered, until an act begins
@@ -75,6 +79,7 @@ class Witness(Struct, frozen=True, kw_only=True):
             tree(self.before) if self.judged in ("ask", "deny") else -1,
             *(bool(self.turned), self.judged, bool(self.waived)),
             *(self.signal, self.finishes, self.skipped, self.broke, self.answered, self.ran_out),
+            *(known(self.passed), self.passes, self.settled, self.fruitless),
             *(self.iteration, tuple(sorted(self.entries.items())), self.turns, self.failed),
             min(self.contexts, 2),
             *(self.idle, self.cut, tuple(sorted(self.failures.items())), self.interventions),
@@ -98,7 +103,7 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
     """After one more fact; `run` is as it was before it, `truth` what came of the act."""
     match event:
         case e.ActStarted():
-            return replace(seen, answered=None, wanted=seen.wanted if event.act.do == "restore" else "")
+            return _began(seen, event.act)
         case e.ActFinished():
             assert truth is not None
             return _finished(seen, run, event, truth, premise)
@@ -127,13 +132,20 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
         case e.ChildWentOn():
             return _raised(seen, run)
         case e.Dropped() if event.why.startswith("@back"):
-            return replace(seen, failed=0, idle=0 if event.why == "@back stalled" else seen.idle)
+            return replace(seen, failed=0, **({"idle": 0, "fruitless": 0} if "stalled" in event.why else {}))
         case e.RestoreOrdered() if event.why == "approved":
             return replace(seen, wanted=event.tree)
         case e.RestoreOrdered() if event.why == "rollback":  # nothing of the last turn counts
             return replace(seen, wanted=event.tree, turned="", judged="")
         case _:
             return seen
+
+
+def _began(seen: Witness, act: e.Act) -> Witness:
+    wanted = seen.wanted if act.do == "restore" else ""
+    return replace(
+        seen, answered=None, wanted=wanted, settled=seen.settled and not act.do.startswith("agent:")
+    )
 
 
 def _spent(seen: Witness, usage: e.Usage, took_us: int, premise: Premise) -> Witness:
@@ -215,8 +227,15 @@ def _proved(seen: Witness, run: Run, act: e.Act, proof: e.ProofEnded) -> Witness
     fewer = proof.failing is not None and (run.evidence.fewest is None or proof.failing < run.evidence.fewest)
     idle = 0 if fewer and act.why != "baseline" else seen.idle
     examined = true and act.why == "gate" and not (proof.evidence and proof.evidence.doubts)
+    probe, passes = act.why == "probe", seen.passes if true and seen.passed == seen.checkout else 0
+    passes = min(passes + 1, 2) if true and probe else passes
+    fails = probe and not true and not fewer
     return replace(
         seen,
+        passed=seen.checkout if passes else "",
+        passes=passes,
+        settled=passes > 1 if probe else seen.settled,
+        fruitless=seen.fruitless + 1 if fails else seen.fruitless if not (true or fewer) else 0,
         proved=seen.checkout if true else seen.proved,
         accepted=seen.checkout if examined else seen.accepted,
         disproved=not true,
@@ -311,6 +330,7 @@ FORGOTTEN: dict[str, Any] = {  # what concerns a visit to a state
     "judged": "",
     "signal": "",
     "finishes": False,
+    "settled": False,
     "skipped": False,
     "broke": False,
     "failed": 0,
@@ -324,7 +344,7 @@ def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
     if stop is not None and stop.rule == "limit.time":
         seen = replace(seen, took_us=0)
     if stop is not None and not stop.code.startswith("limit.budget"):
-        seen = replace(seen, failed=0, contexts=0, idle=0, cut=0)
+        seen = replace(seen, failed=0, contexts=0, idle=0, cut=0, fruitless=0)
     if (
         stop is not None
         and stop.code.startswith(("wait.escalation", "blocked.table."))
