@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 
+import pytest
 from helpers import FIXED, Place
+
+from flyball.agents.sandbox import probe
 
 
 def test_a_touched_pinned_policy_blocks_whatever_it_would_allow(place: Place) -> None:
@@ -73,3 +76,13 @@ def test_hooks_of_a_folder_in_the_repository_find_each_other(place: Place) -> No
     said = place.run(agent, "--json")
     assert (said.code, said.json["stop_reason"]["code"]) == (0, "completed")
     assert "good" in place.fb("diff", "@last").out
+
+
+@pytest.mark.skipif(probe("landlock").kind != "landlock", reason=probe("landlock").why)
+def test_a_changed_mode_of_the_users_git_configuration_blocks(place: Place) -> None:
+    """Landlock lets the same user change modes anywhere."""
+    config = place.repo / ".git/config"
+    loosen = {"write": {"calc.py": FIXED}, "run": f"chmod 666 {config}"}
+    result = place.run(place.script(coder=[loosen]), "--json", "--set", "guard.sandbox=landlock")
+    assert (result.code, result.json["stop_reason"]["code"]) == (4, "blocked.tampering")
+    assert "mode" in place.fb("why", "@last").out and config.stat().st_mode & 0o777 == 0o666

@@ -53,6 +53,7 @@ TEXT_MOST = 1 << 20
 TEXTS_MOST = 2_000  # files read whole; beyond it their lines are judged, and their number asks by itself
 MESSAGE_MOST = 20_000
 PLAN_LEAST = 600  # characters; a longer message of a planner is a plan, whatever it ends with
+MODES = "user-modes.txt"  # of the user's git directory, when the turn began
 SESSIONS = "sessions.json"  # what each session had used, beside the run's other files
 
 
@@ -106,6 +107,8 @@ def _request(
 ) -> TurnRequest:
     role, asked = act.do.partition(":")[2], folder / "prompt"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (folder / MODES).exists():  # before the agent begins; a later driver keeps it
+        write_whole(folder / MODES, work.user_modes().encode())
     if not asked.exists():
         diff = (
             work.diff(run.checkout.base_tree, act.tree)
@@ -274,7 +277,8 @@ def judge(
     run_files: RunFiles, run: Run, act: e.Act, work: Workspace, tree: str, changes: list[Change]
 ) -> e.Ruling:
     """The guard's word on what one turn changed, over everything that this run has changed before."""
-    touched = run_files.tampered(run) or tool_hooks.tampered(run_files.act_folder(act.key))
+    folder = run_files.act_folder(act.key)
+    touched = run_files.tampered(run) or tool_hooks.tampered(folder) or _loosened(folder, work)
     if touched:
         return _tampering(run, touched, act.tree, tree)
     policy = run_files.policy(run)
@@ -290,6 +294,13 @@ def judge(
         tests_by_id=bool(run.settings.proof) and tests_are_known(work),
     )
     return _tiered(run, policy, changes, _as_fact(verdict, policy, act.tree, tree))
+
+
+def _loosened(folder: Path, work: Workspace) -> str:
+    """Landlock cannot keep an agent from changing the mode of a file of the same user; so it is noticed here."""
+    noted = folder / MODES
+    changed = noted.exists() and noted.read_text() != work.user_modes()
+    return f"The mode of a file in {work.record.common_dir}" if changed else ""
 
 
 def _tiered(run: Run, policy: Policy, changes: list[Change], ruling: e.Ruling) -> e.Ruling:

@@ -128,6 +128,11 @@ class Workspace:
         self._links.follow(old_tree, new_tree, difference.rows)
         return diff.changes(difference, self._objects)
 
+    def user_modes(self) -> str:
+        """The modes of what decides in the user's own git directory."""
+        files = (Path(self.record.common_dir, name) for name in ("", "config", "hooks", "HEAD"))
+        return " ".join(f"{path.name}:{path.stat().st_mode:o}" for path in files if path.exists())
+
     def special_files(self) -> list[Change]:
         """What no tree can show: outside hard links, special files and bits, repositories within."""
         try:
