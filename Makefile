@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check agents bench simulate reach chaos redteam tamper fuzz evidence selftest storage mutants firsthour docs recording lock clean
+.PHONY: help setup demo test again check agents bench simulate reach chaos redteam tamper fuzz evidence selftest storage mutants firsthour runners docs recording lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -95,6 +95,9 @@ mutants: setup   ## put small faults into the code and see which tests notice (C
 
 firsthour: setup ## init and run on real projects from PyPI and npm (PROJECTS="humanize minimist")
 	@$(BIN)/python tools/firsthour.py $(PROJECTS)
+
+runners: setup   ## read the tests of real projects by id, and compare with their runners (ONLY=humanize)
+	@$(BIN)/python tools/runners.py $(ONLY)
 
 docs: setup      ## write the generated parts of the documentation
 	@$(BIN)/python tools/docs.py

@@ -12,7 +12,21 @@ from pathlib import Path
 
 import msgspec
 
-from bench import core, group, hook, idle, mechanic, one_run, report, resume, rows, start, turn, verdicts
+from bench import (
+    core,
+    gate,
+    group,
+    hook,
+    idle,
+    mechanic,
+    one_run,
+    report,
+    resume,
+    rows,
+    start,
+    turn,
+    verdicts,
+)
 from bench.figure import Figure
 from bench.peers import peer
 
@@ -60,6 +74,7 @@ def _measures(asked: argparse.Namespace) -> list[Measure]:
         "hook": lambda folder: hook.figures(folder, quick),
         "start": lambda folder: start.figures(folder, quick),
         "turn": lambda folder: turn.figures(folder, quick),
+        "gate": lambda folder: gate.figures(folder, quick),
         "idle": lambda folder: idle.figures(folder, quick),
         "mechanic": lambda folder: mechanic.figures(folder, quick),
     }

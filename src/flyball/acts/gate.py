@@ -29,7 +29,7 @@ from flyball.proofs.conclusion import (
 )
 from flyball.proofs.exchange import Files
 from flyball.proofs.follow import followed, renamed
-from flyball.proofs.rooms import repeat_count, repeats
+from flyball.proofs.rooms import Room, repeat_count, repeats
 from flyball.proofs.sides import Sides
 from flyball.reading.test_report import TestReport
 from flyball.views.text import plural
@@ -147,7 +147,8 @@ class Examination:
         node = "package.json" in self.files.paths
         tests = set(files_of(self.proof.report, wanted).values()) if known else self.files.named(folders=True)
         plain = self.files.plain_values(tests)
-        for number, room in enumerate(repeats(self.files.sources, count, node=node), 1):
+        rooms = repeats(self.files.sources, wanted if known else (), count, node=node)
+        for number, room in enumerate(rooms, 1):
             tree = self.work.edited(self.tree, plain) if plain and number == 1 else self.tree
             passing = self.prover.prove(tree, f"again-{number}", room=room).side.passing(known)
             if passing is not None and wanted - passing:
@@ -169,7 +170,9 @@ class Examination:
         broken = break_of(self.files, self.proof.report, frozenset(comparison.fail_to_pass))
         if not broken.edits:
             return "nothing to break", ()
-        side = self.prover.prove(self.work.edited(self.tree, broken.edits), f"broken-{broken.name}").side
+        room = Room(only=tuple(sorted(broken.tests))) if known and broken.name == "expectations" else Room()
+        tree = self.work.edited(self.tree, broken.edits)
+        side = self.prover.prove(tree, f"broken-{broken.name}", room=room).side
         problem = unnoticed(broken, side, known)
         self.doubts += [problem] if problem else []
         place = f"{broken.name} in {plural(len(broken.edits), 'file')}"

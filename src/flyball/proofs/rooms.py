@@ -28,12 +28,14 @@ class Room(Struct, frozen=True):
     argv: tuple[str, ...] = ()  # its arguments
     ci: bool = True  # the variable CI is set
     numbers: int = 0  # process numbers that are used up before the command starts
+    only: tuple[str, ...] = ()  # the tests to run, where the runner can leave others out
 
 
-def repeats(source: Iterable[str], count: int, *, node: bool) -> list[Room]:
-    """Rooms to pass a proof in again, each dressed differently. Tools of Node that find no CI may wait for a person."""
-    files = tuple(source)
-    return [Room(files, ARGUMENTS[n % len(ARGUMENTS)], node, 1 + 3 * n) for n in range(count)]
+def repeats(source: Iterable[str], tests: Iterable[str], count: int, *, node: bool) -> list[Room]:
+    """Rooms to pass these tests in again, each dressed differently. Tools of Node that find no CI may wait for a
+    person."""
+    files, only = tuple(source), tuple(sorted(tests))
+    return [Room(files, ARGUMENTS[n % len(ARGUMENTS)], node, 1 + 3 * n, only) for n in range(count)]
 
 
 def repeat_count(passes: int, done: int, took_us: int, lines: Iterable[str]) -> int:

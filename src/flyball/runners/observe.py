@@ -45,6 +45,8 @@ class Observer(Struct, frozen=True):
         if self.room.source:
             plain = {"root": self.root, "source": self.room.source, "argv": self.room.argv}
             (folder / "plain.json").write_bytes(msgspec.json.encode(plain))
+        if self.room.only:
+            (folder / "only.json").write_bytes(msgspec.json.encode(self.room.only))
         env = {name: value for name, value in env.items() if self.room.ci or name != "CI"}
         return env | environment(folder, env)
 

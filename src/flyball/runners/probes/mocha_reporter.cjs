@@ -9,13 +9,16 @@ const Mocha = createRequire(path.join(process.cwd(), 'x.js'))('mocha');
 const file = path.join(__dirname, '..', 'report', `mocha-${process.pid}.jsonl`);
 const write = (row) => fs.appendFileSync(file, JSON.stringify(row) + '\n');
 
+// Older ones have no titlePath.
+const titles = (one) => (one && one.title ? [...titles(one.parent), one.title] : one && one.parent ? titles(one.parent) : []);
+
 module.exports = class extends Mocha.reporters.Spec {
   constructor(runner, options) {
     super(runner, options);
     let count = 0;
     const test = (outcome) => (one, error) => {
       count += 1;
-      write({ kind: 'test', id: one.titlePath().join(' > '), outcome, file: one.file || '', took: (one.duration || 0) / 1000,
+      write({ kind: 'test', id: titles(one).join(' > '), outcome, file: one.file || '', took: (one.duration || 0) / 1000,
         detail: error ? String(error.message).slice(0, 300) : '' });
     };
     write({ kind: 'begin', runner: 'mocha', root: process.cwd() });

@@ -73,6 +73,11 @@ class _Pytest:
         if _plain:
             _plain.hide_variables()
 
+    def pytest_collection_modifyitems(self, items):
+        kept = [item for item in items if item.nodeid in _only]
+        if _only and len(kept) >= len(_only):
+            items[:] = kept
+
     def pytest_runtest_logreport(self, report):
         if not self.reports:
             return
@@ -140,7 +145,7 @@ def _patch_unittest_runner(module):
         reports = _recorder.begin("unittest")
         result = None
         try:
-            result = run(self, test)
+            result = run(self, _only_of(test))
             return result
         finally:
             ran = getattr(result, "testsRun", 0)
@@ -148,6 +153,23 @@ def _patch_unittest_runner(module):
             _recorder.end(exit=0 if good else 1, collected=ran) if reports else _recorder.end()
 
     module.TextTestRunner.run = recorded
+
+
+def _only_of(suite):
+    """The suite without the tests that nobody asked for; whole where one that is asked for is not in it."""
+    if not _only or not hasattr(suite, "__iter__"):
+        return suite
+    kept = [test for test in _flat(suite) if _id_of(test) in _only]
+    return type(suite)(kept) if len(kept) >= len(_only) else suite
+
+
+def _flat(suite):
+    for test in suite:
+        if hasattr(test, "__iter__"):
+            for inner in _flat(test):
+                yield inner
+        else:
+            yield test
 
 
 def _patch_unittest_result(module):
@@ -314,10 +336,20 @@ def _patch_current_test(module):
     module._update_current_test_var = lambda item, when: None
 
 
+def _wanted_tests():
+    """Ids of the tests to run, where only some are asked for."""
+    try:
+        with open(os.path.join(os.path.dirname(HERE), "only.json")) as file:
+            return frozenset(json.load(file))
+    except OSError:
+        return frozenset()
+
+
 _plain = None
+_only = frozenset()
 
 if os.path.isdir(REPORT):
-    _plain = _plain_room()
+    _plain, _only = _plain_room(), _wanted_tests()
     if hasattr(sys, "addaudithook"):
         sys.addaudithook(_note_code)
     sys.meta_path.insert(0, _Finder)

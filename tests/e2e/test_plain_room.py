@@ -1,0 +1,119 @@
+"""A room where the code under test sees an ordinary program, with real runners (EVID-4, EVID-5)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flyball.proofs.rooms import Room, repeats
+from flyball.reading.test_report import TestReport
+from flyball.runners.observe import Observer, collect
+
+UNITTEST = f"{sys.executable} -m unittest -q"
+PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider -p no:xdist"
+TEST = """import sys
+import unittest
+from unittest import mock
+
+import code_under_test as code
+
+
+class StagedTest(unittest.TestCase):
+    def test_arguments_of_a_test(self):
+        with mock.patch.object(sys, "argv", ["program", "word"]):
+            self.assertEqual(code.words(), ["program", "word"])
+
+
+def of(name):
+    return lambda self: self.assertTrue(getattr(code, name)())
+
+
+for name in vars(code).copy():
+    if name.startswith("sees_"):
+        setattr(StagedTest, "test_" + name, of(name))
+"""
+STAGED = {
+    "arguments": "sys.argv[0] not in ('-c', 'main.py')",
+    "modules": "'unittest' in sys.modules",
+    "many_modules": "len(sys.modules) > 150",
+    "frame": "sys._getframe(2) is not None and 'test' in sys._getframe(2).f_code.co_filename",
+    "stack": "any('test' in row.filename for row in inspect.stack())",
+    "traceback": "any('test' in row.filename for row in traceback.extract_stack())",
+    "main": "'test' in getattr(__main__, '__file__', '')",
+    "an_import_by_name": "'unittest' in importlib.import_module('sys').modules",
+    "variable": "'CI' in os.environ",
+}
+CODE = "import __main__, importlib, inspect, os, sys, traceback\n\n\ndef words():\n    return sys.argv\n"
+CODE += "".join(f"\n\ndef sees_{name}():\n    return {what}\n" for name, what in STAGED.items())
+CODE += "\n\ndef sees_itself():\n    return 'code_under_test' in sys.modules and __name__ in sys.modules\n"
+FILES = {"code_under_test.py": CODE, "test_it.py": TEST}
+
+
+def ran(folder: Path, command: str, room: Room, files: dict[str, str]) -> TestReport:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    home = folder.with_name("home")
+    env = Observer(room, str(folder)).prepare(home, {"PATH": os.environ["PATH"], "CI": "1"})
+    line = Observer(room, str(folder)).line(command)
+    ended = subprocess.run(["/bin/sh", "-c", line], cwd=folder, env=env, capture_output=True, text=True)
+    report = collect(home, folder, str(folder), ended.stdout + ended.stderr)
+    assert report is not None, ended.stderr
+    return report
+
+
+def outcomes(report: TestReport) -> dict[str, str]:
+    return {re.split(r"::|\.", test.id)[-1]: test.outcome for test in report.tests}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+@pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
+def test_the_source_sees_no_test_run_and_the_tests_do(folder: Path, command: str) -> None:
+    (room,) = repeats(["code_under_test.py"], (), 1, node=False)
+    plain = outcomes(ran(folder, command, room, FILES))
+    honest = {"test_sees_itself": "passed", "test_arguments_of_a_test": "passed"}
+    assert plain == honest | {f"test_sees_{name}": "failed" for name in STAGED}
+
+
+@pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
+def test_only_the_tests_that_are_asked_for_run_again(folder: Path, command: str) -> None:
+    whole = ran(folder, command, Room(), FILES)
+    one = next(test.id for test in whole.tests if "arguments_of" in test.id)
+    assert [test.id for test in ran(folder, command, Room(only=(one,)), FILES).tests] == [one]
+    assert len(ran(folder, command, Room(only=(one, "unknown")), FILES).tests) == len(whole.tests)
+
+
+JS_TEST = """const test = require('node:test');
+const assert = require('assert');
+const code = require('./code.js');
+
+for (const name of Object.keys(code)) test(name, () => assert.strictEqual(code[name](), true));
+"""
+JS_STAGED = {
+    "arguments": "process.argv.length > 1",
+    "variable": "process.env.NODE_TEST_CONTEXT !== undefined",
+    "keys": "Object.keys(process.env).includes('CI')",
+    "stack": "new Error('x').stack.includes('it.test.js')",
+    "parent": "module.parent.filename.endsWith('test.js')",
+    "assertions": "(require('assert').strictEqual = () => {}, false)",
+    "iterator": "(Array.prototype[Symbol.iterator] = () => {}, false)",
+}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_javascript_sees_no_test_run(folder: Path) -> None:
+    code = "".join(f"exports.{name} = () => {what};\n" for name, what in JS_STAGED.items())
+    files = {"code.js": f"{code}exports.itself = () => process.pid > 0;\n", "it.test.js": JS_TEST}
+    (room,) = repeats(["code.js"], (), 1, node=True)
+    plain = outcomes(ran(folder, "node --test", room, files))
+    assert plain == {"itself": "passed"} | dict.fromkeys(JS_STAGED, "failed")
