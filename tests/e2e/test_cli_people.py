@@ -75,7 +75,7 @@ def test_an_answer_is_journaled_with_who_how_and_its_words(place: Place) -> None
     ("words", "verb", "text"),
     [
         (("go", "on"), "go-on", ""),
-        (("GO-ON", "quickly"), "go-on", "quickly"),
+        (("GO-ON",), "go-on", ""),
         (("redirect", "elsewhere"), "redirect", "elsewhere"),
     ],
 )
@@ -119,6 +119,12 @@ def test_a_mistyped_verb_is_refused_with_the_list_and_never_becomes_another(plac
     for words in (("aprove",), ("do it",), ("answer", "yes"), ("redirct", "leave the CI alone")):
         said = place.fb("answer", one["question"], *words)
         assert (said.code, said.out) == (2, "") and ", ".join(one["verbs"]) in said.err, words
+    for words in (
+        ("answer", one["question"], "approve", "but hurry"),
+        ("approve", one["question"], "but hurry"),
+    ):
+        said = place.fb(*words)
+        assert (said.code, said.out) == (2, "") and "'approve' takes no text" in said.err
     assert place.fb("inbox", "--json").json[0]["answered"] is False
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pty
 import shlex
 import signal
+import struct
 import subprocess
+import termios
 import threading
 from pathlib import Path
 from typing import Any
@@ -141,24 +144,36 @@ def test_with_wait_run_stays_and_goes_on_when_another_process_answers(place: Pla
     assert started.returncode == 0 and out.count("\n") == 1
 
 
-def test_on_a_terminal_run_shows_what_is_done_and_stays_while_a_question_is_open(place: Place) -> None:
+def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: Place) -> None:
+    """A question in words, then a change that the guard asks about: its diff is shown, and a key rejects it."""
     ours, theirs = pty.openpty()
-    agent = place.script(coder=ASKS)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+    ci = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
+    agent = place.script(coder=[*ASKS[:1], ci, {"write": {"calc.py": FIXED}}])
     words = command("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
-    env = {**place.env, "TERM": "xterm", "COLUMNS": "120"}
+    env = {**place.env, "TERM": "xterm", "COLUMNS": "120", "PAGER": "cat"}
     started = subprocess.Popen(words, cwd=place.repo, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     screen = bytearray()
     reading = threading.Thread(target=read_all, args=(ours, screen))
     reading.start()
-    asked = eventually(lambda: place.fb("inbox", "--json").json)[0]
-    eventually(lambda: f"flyball answer {asked['question']}".encode() in screen)
-    assert started.poll() is None
-    place.fb("answer", asked["question"], "plus")
+    answers = ((b"a answer", b"xa", b"told?", b"plus\n"), (b"r reject", b"dr", b"why?", b"Leave CI alone\n"))
+    for keys, pressed, prompt, line in answers:
+        eventually(lambda wanted=keys: wanted in screen)
+        os.write(ours, pressed[:1])
+        os.write(ours, pressed[1:])
+        eventually(lambda wanted=prompt: wanted in screen)
+        os.write(ours, line)
     assert started.wait(30) == 0
     reading.join()
     os.close(ours)
+    assert screen.count(b"+on: push") == 2  # below the question, and again in the pager
     assert b"iteration 1 of 10" in screen and b"calc.py" in screen and b"flyball land" in screen
+    answers_given = [line for line in place.fb("log", "@last", "--json").lines if line["is"] == "Answered"]
+    assert [(row["verb"], row["text"]) for row in answers_given] == [
+        ("answer", "plus"),
+        ("reject", "Leave CI alone"),
+    ]
 
 
 def read_all(fd: int, into: bytearray) -> None:

@@ -27,6 +27,7 @@ from flyball.views.text import clean, decode_argument, fields, iso, one_line
 
 SPELLINGS = {"go on": "go-on", "raise budget": "raise", "grant once": "grant", "take over": "take-over"}
 KNOWN_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs)
+WITHOUT_TEXT = ("approve", "go-on", "grant", "raise", "take-over", "cancel")
 QUESTION = click.argument("question", metavar="Q")
 
 
@@ -115,7 +116,7 @@ def answer(question: str, words: tuple[str, ...], as_json: bool) -> None:
     with open_app() as app:
         run = app.question(question)
         verb, text = read_answer(run, tuple(decode_argument(word) for word in words))
-        _send_answer(app, run, verb, text, as_json)
+        send_answer(app, run, verb, text, as_json)
 
 
 def _shortcut(verb: str, help_text: str, example: str) -> click.Command:
@@ -127,7 +128,7 @@ def _shortcut(verb: str, help_text: str, example: str) -> click.Command:
     @JSON
     def command(question: str, words: tuple[str, ...], as_json: bool) -> None:
         with open_app() as app:
-            _send_answer(app, app.question(question), verb, decode_argument(" ".join(words)), as_json)
+            send_answer(app, app.question(question), verb, decode_argument(" ".join(words)), as_json)
 
     return command
 
@@ -163,9 +164,14 @@ def _looks_like_a_verb(words: tuple[str, ...], verbs: tuple[str, ...]) -> bool:
     return len(words) == 1 and (word in KNOWN_VERBS or bool(difflib.get_close_matches(word, verbs, 1, 0.75)))
 
 
-def _send_answer(app: App, run: Run, verb: str, text: str, as_json: bool) -> None:
+def send_answer(app: App, run: Run, verb: str, text: str, as_json: bool = False) -> None:
     question, who = run.question, getpass.getuser()
     assert question is not None
+    if text.strip() and verb in WITHOUT_TEXT:
+        raise UserError(
+            f"'{verb}' takes no text. Answer with `flyball answer {question.id} {verb}`; to tell the agent "
+            f'something, use `flyball tell {run.id} "text"`.'
+        )
     earlier = _unread_answer(app, run)
     if earlier is not None and earlier.who != who:
         raise UserError(

@@ -15,6 +15,7 @@ from msgspec import Struct
 from flyball.cli.screen import Screen
 from flyball.cli.session import Session
 from flyball.cli.shared import JSON, RUN, examples, open_app, print_json, repository_of, write_new
+from flyball.cli.shown_diff import asked_about, coloured, diff_of
 from flyball.core.letters import Land
 from flyball.core.run import Run
 from flyball.domain import events as e
@@ -24,7 +25,7 @@ from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
 from flyball.views.evidence_text import evidence_lines
 from flyball.views.text import clean, one_line
-from flyball.workspace import Repo, Workspace, inspect_repo
+from flyball.workspace import Repo, inspect_repo
 from flyball.workspace.land import is_ancestor, tip_of
 
 EXIT = {"good": 0, "stale": 1, "bad": 1, "none": 1}
@@ -42,62 +43,15 @@ def diff(run_name: str, stat: bool, color: bool | None) -> None:
     with open_app() as app:
         run = app.read(app.find(run_name))
         changes = diff_of(app, run, stat)
+    if asked_about(run):
+        click.echo("This includes the change that you are asked about.", err=True)
     if not changes:
         click.echo(f"Run {run.id} has not changed any files.", err=True)
     elif color or (color is None and sys.stdout.isatty() and not app.env.get("NO_COLOR")):
         for line in spelled_out(changes).split("\n"):
-            click.echo(_coloured(line), color=True)
+            click.echo(coloured(line), color=True)
     else:
         click.echo(changes, nl=False)
-
-
-def diff_of(app: App, run: Run, stat: bool) -> str:
-    tree = _shown_tree(run)
-    if not run.checkout.base_tree or run.checkout.base_tree == tree:
-        return ""
-    try:
-        work = Workspace.open(app.run_files().run_dir(run).path)
-    except WorkspaceError:
-        return _from_branch(run, tree, stat)
-    return work.diff(run.checkout.base_tree, tree, stat=stat)
-
-
-def _from_branch(run: Run, tree: str, stat: bool) -> str:
-    """The run's own folder is gone; the user's repository has its branch."""
-    repo = inspect_repo(Path(run.began.repo))
-    shape = "--stat=100" if stat else "-p"
-    options = ("-r", "-M", "--no-ext-diff", "--no-textconv", "--color=never", shape)
-    return repo.git("diff-tree", *options, run.checkout.base_tree, tree).decode("utf-8", "replace")
-
-
-def _shown_tree(run: Run) -> str:
-    """The run's tree, with the change that a person is asked about, if there is one."""
-    if (
-        run.question
-        and run.evidence.ruling
-        and run.evidence.ruling.verdict != "allow"
-        and run.evidence.ruling.tree
-    ):
-        click.echo("This includes the change that you are asked about.", err=True)
-        return run.evidence.ruling.tree
-    return run.tree
-
-
-COLOURS = (
-    ("diff --git", "", True),
-    ("+++", "", True),
-    ("---", "", True),
-    ("@@", "cyan", False),
-    ("+", "green", False),
-    ("-", "red", False),
-)
-
-
-def _coloured(line: str) -> str:
-    for start, colour, bold in COLOURS:
-        if line.startswith(start):
-            return click.style(line, fg=colour or None, bold=bold or None)
-    return line
 
 
 # ---- verify ---------------------------------------------------------------------------------------------

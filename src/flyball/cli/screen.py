@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import IO, TYPE_CHECKING, TextIO
 
 from flyball.cli.runs import question_lines
@@ -22,6 +22,7 @@ from flyball.views.timeline import Line, Timeline
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.live import Live as Region
     from rich.text import Text
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -34,6 +35,7 @@ class Screen:
 
     def __init__(self) -> None:
         self.live, self.timeline = Live(), Timeline()
+        self.hint: Callable[[Run], list[str]] = lambda run: []  # further lines below a question
         self.stays = False  # questions are printed as they come, since the summary comes much later
 
     def add(self, run: Run) -> None:
@@ -51,7 +53,7 @@ class Screen:
             self.live.since[run.id] = event.at
         self.line(self.timeline.line(run.id, event))
         if self.stays and isinstance(event, e.Stopped) and event.question and run.question == event.question:
-            self.ask(question_lines(run))
+            self.ask([*question_lines(run), *self.hint(run)])
 
     def show_call(self, run_id: str, call: str) -> None:
         """What an agent does now. May be called from any thread."""
@@ -119,6 +121,7 @@ class Terminal(Screen):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self.console, self.warning = console, ""
+        self.region: Region | None = None
 
     def line(self, line: Line) -> None:
         if line.level == 2:
@@ -178,7 +181,7 @@ class Terminal(Screen):
     def shown(self) -> Generator[None]:
         from rich.live import Live as Region
 
-        region = Region(
+        self.region = region = Region(
             get_renderable=self._status,
             console=self.console,
             refresh_per_second=4,
@@ -192,6 +195,17 @@ class Terminal(Screen):
         finally:
             with contextlib.suppress(OSError, ValueError):
                 region.stop()
+
+    @contextlib.contextmanager
+    def aside(self) -> Generator[None]:
+        """The terminal for somebody else: no live status meanwhile."""
+        if self.region:
+            self.region.stop()
+        try:
+            yield
+        finally:
+            if self.region:
+                self.region.start()
 
     def _status(self) -> RenderableType:
         from rich.console import Group

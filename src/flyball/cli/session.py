@@ -13,6 +13,7 @@ import socket
 from collections.abc import Generator
 from types import FrameType
 
+from flyball.cli.keys import answer_keys
 from flyball.cli.screen import Screen
 from flyball.core.run import Run
 from flyball.domain import events as e
@@ -67,7 +68,7 @@ class Session:
     def drive(self) -> None:
         """Run until every run has ended or waits for a person."""
         try:
-            with self._signals(), self.screen.shown():
+            with self._signals(), answer_keys(self), self.screen.shown():
                 self.supervisor.drive(self._done)
         except (Fenced, AlreadyRunning):
             raise
@@ -97,10 +98,14 @@ class Session:
         return run.until is None
 
     def _asks(self, run: Run) -> bool:
+        return self.asker(run) is not None
+
+    def asker(self, run: Run) -> Run | None:
+        """This run or the child run that has a question."""
         driven = self.supervisor.driven
         while run.question is None and run.child in driven:
             run = driven[run.child].run
-        return run.question is not None
+        return run if run.question else None
 
     # ---- signals ----
 

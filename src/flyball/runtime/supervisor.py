@@ -136,6 +136,10 @@ class Supervisor:
         """Wake when this socket or pipe is readable."""
         self._ears.register(source, selectors.EVENT_READ, heard)
 
+    def forget(self, source: Any) -> None:
+        """Listen to it no more."""
+        self._ears.unregister(source)
+
     def run_errands(self, run_id: str) -> Run:
         """Apply what a person sent to a run that nothing drives (a rollback, a take-over); it does not continue."""
         self.errands_only = True
