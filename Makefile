@@ -24,7 +24,7 @@ $(READY): requirements.lock pyproject.toml
 
 .PHONY: sandbox
 sandbox:
-	@tools/install-sandbox
+	@tools/install-package bwrap bubblewrap "Flyball confines agents and tests with bubblewrap." "agents and tests run without a sandbox"
 
 demo: setup      ## repair a small broken project, offline
 	@$(BIN)/flyball demo
@@ -77,7 +77,7 @@ tamper: setup    ## change a journal in many ways; every change must be detected
 	@$(BIN)/python -m pytest tests/e2e/test_tampering.py --timeout 3600 --tamperings $(or $(TAMPERINGS),10000)
 
 fuzz: setup      ## judge generated commands and trace the allowed ones (COUNT= TRACED= SEED= or SECONDS=)
-	@tools/install-strace
+	@tools/install-package strace strace "strace shows what allowed commands really do." "commands are judged, but not run for real"
 	@$(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000) --traced $(or $(TRACED),20000) \
 		--seed $(or $(SEED),1) $(if $(SECONDS),--seconds $(SECONDS))
 

@@ -14,6 +14,7 @@ import click
 
 from flyball.cli.shared import examples
 from flyball.errors import FlyballError
+from flyball.workspace.folders import remove
 
 PROJECT = {
     "booking.py": '''"""Bookings of a room: (start, end) in hours, the end not included."""
@@ -85,18 +86,16 @@ roles:
 """
 
 
-@click.command(epilog=examples("flyball demo", "flyball demo --keep"))
-@click.option("--keep", is_flag=True, help="Keep the demo's folder.")
+@click.command(epilog=examples("flyball demo", "flyball demo --no-keep"))
+@click.option("--keep/--no-keep", default=True, help="Keep the demo's folder, to look at it afterwards.")
 def demo(keep: bool) -> None:
     """Watch Flyball fix a small broken project, offline."""
     folder = Path(tempfile.mkdtemp(prefix="flyball-demo-"))
     try:
-        Demo(folder).play()
+        Demo(folder).play(keep)
     finally:
-        if keep:
-            click.echo(f"\nKept {folder}. Set FLYBALL_STATE_DIR={folder / 'state'} to look at the run.")
-        else:
-            subprocess.run(["rm", "-rf", str(folder)], check=False)
+        if not keep:
+            remove(folder)
 
 
 class Demo:
@@ -108,11 +107,17 @@ class Demo:
             "COLUMNS": os.environ.get("COLUMNS", str(shutil.get_terminal_size((100, 24)).columns)),
         }
 
-    def play(self) -> None:
+    def play(self, keep: bool) -> None:
         self.set_up()
         self.repair()
         self.guard()
-        self.say("Next: flyball --help · flyball machines show build · docs/quickstart.md")
+        if keep:
+            self.say("The project and its runs are kept. To look around:")
+            click.echo(f"cd {shlex.quote(str(self.repo))}")
+            click.echo(f"export FLYBALL_STATE_DIR={shlex.quote(self.env['FLYBALL_STATE_DIR'])}")
+            for words in ("ls", "show @last", "log @last", "machines show build"):
+                click.echo(f"{_program()} {words}")
+        self.say("Next, in your own project: flyball init (docs/quickstart.md)")
 
     def repair(self) -> None:
         self.say("A small project with a bug. Nobody says where it is:")
@@ -174,3 +179,12 @@ class Demo:
             raise FlyballError(
                 f"The demo failed: `flyball {words[0]}` exited with {done.returncode} instead of {expected}."
             )
+
+
+def _program() -> str:
+    """How this very program is called from the user's shell."""
+    own = Path(sys.argv[0])
+    on_path = shutil.which("flyball")
+    if own.name != "flyball" or (on_path and Path(on_path).resolve() == own.resolve()):
+        return "flyball"
+    return shlex.quote(str(own.resolve()))
