@@ -32,19 +32,28 @@ DONE = """All done.
 EXIT_SIGNAL: true
 """
 
-__all__ = ["DONE", "PROGRAMS", "VENDORS", "Room"]
+__all__ = ["DONE", "PROGRAMS", "VENDORS", "Room", "script"]
 
 Json = dict[str, Any]
+
+
+PROOF = 'proof.commands=["python3 -S test_calc.py"]'
+
+
+def script(*steps: Json, **more: Any) -> Json:
+    return {"steps": list(steps), "usage": {"input": 1000, "output": 100}, **more}
+
+
+def _words(machine: str, *more: str) -> tuple[str, ...]:
+    return ("run", "Repair add", "--machine", machine, "--set", PROOF, *more, "--json", "--trust")
 
 
 class Room:
     def __init__(self, folder: Path, vendor: Vendor, model: ScriptedModel) -> None:
         self.folder, self.vendor, self.model = folder, vendor, model
         self.repo, self.home, self.state = folder / "repo", folder / "home", folder / "state"
-        for name, text in vendor.files(model.url).items():
-            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.home / name).write_text(text)
-        self.home.mkdir(exist_ok=True)
+        self.home.mkdir()
+        self._configure(vendor, model)
         path = f"{PROGRAMS}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.env = {
             "PATH": path,
@@ -54,19 +63,35 @@ class Room:
             "GIT_CONFIG_GLOBAL": "/dev/null",
             **vendor.env(model.url),
         }
+        self.others: list[ScriptedModel] = []
         self._repo({"calc.py": BROKEN, "test_calc.py": TEST})
 
     def _repo(self, files: Mapping[str, str]) -> None:
         self.repo.mkdir()
         for name, text in files.items():
             (self.repo / name).write_text(text)
+        subprocess.run(["git", "init", "-q", "-b", "main"], cwd=self.repo, env=self.env, check=True)
+        self.commit("As it was")
+
+    def commit(self, message: str) -> None:
         who = ("-c", "user.name=Ann", "-c", "user.email=ann@localhost")
-        for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-qm", "As it was")):
+        for words in (("add", "-A"), (*who, "commit", "-qm", message)):
             subprocess.run(["git", *words], cwd=self.repo, env=self.env, check=True)
+
+    def _configure(self, vendor: Vendor, model: ScriptedModel) -> None:
+        for name, text in vendor.files(model.url).items():
+            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / name).write_text(text)
+
+    def add(self, vendor: Vendor, model: ScriptedModel) -> None:
+        """Another agent, with its own model."""
+        self._configure(vendor, model)
+        self.env.update(vendor.env(model.url))
+        self.others.append(model)
 
     def play(self, *steps: Json, **more: Any) -> None:
         """What the model does from now on."""
-        self.model.load({"steps": list(steps), "usage": {"input": 1000, "output": 100}, **more})
+        self.model.load(script(*steps, **more))
 
     def fb(self, *words: str, timeout: float = 150) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "flyball", *words]
@@ -81,11 +106,16 @@ class Room:
 
     def words(self, *more: str) -> tuple[str, ...]:
         """`run` with this agent in one loop, proved by the test."""
-        proof = 'proof.commands=["python3 -S test_calc.py"]'
-        return ("run", "Repair add", "--machine", "loop", "--agent", self.vendor.agent, "--set", proof, *more, "--json", "--trust")  # fmt: skip
+        return _words("loop", "--agent", self.vendor.agent, *more)
 
     def run(self, *more: str, timeout: float = 150) -> Json:
-        done = self.fb(*self.words(*more), timeout=timeout)
+        return self._facts(*self.words(*more), timeout=timeout)
+
+    def run_machine(self, machine: str, *more: str) -> Json:
+        return self._facts(*_words(machine, *more), timeout=200)
+
+    def _facts(self, *words: str, timeout: float) -> Json:
+        done = self.fb(*words, timeout=timeout)
         assert done.stdout.strip(), done.stderr
         return json.loads(done.stdout)
 

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.agents.room import DONE, PROGRAMS, VENDORS, Room
+from tests.agents.room import DONE, PROGRAMS, VENDORS, Room, script
 
 from flyball.testing.model import ScriptedModel
 
@@ -19,6 +19,16 @@ FIX = {
 CLAIM = {"reply": DONE}
 QUIET = "sleep 0 & echo yes > asked.txt"  # a background job: the guard asks a person
 ASK = {"reply": [{"text": "May I?"}, {"tool": "@bash", "input": {"command": QUIET}}]}
+UNITTEST = """import unittest
+
+from calc import add
+
+
+class CalcTest(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(1, 2), 3)
+        self.assertEqual(add(2, 2), 4)
+"""
 WAIT = {"reply": "I wait for the answer."}
 
 
@@ -40,6 +50,9 @@ def test_a_task_is_done_and_certified(room: Room) -> None:
     assert (ended["stop_reason"]["code"], ended["turns"]) == ("completed", 1)
     assert ended["certificate"] and ended["changed"] == ["calc.py"]
     assert ended["tokens"] >= 1100 and ended["cost_usd"]
+    models = room.show(ended["run"])["models"]
+    named = room.vendor.name != "opencode"  # over ACP it does not say which model it used
+    assert (sum(used["input_tokens"] for used in models.values()) >= 1000) == named
     assert room.fb("verify", ended["run"]).returncode == 0
 
 
@@ -140,6 +153,47 @@ def test_the_agent_asks_and_finishes_with_its_tools(room: Room) -> None:
     ended = room.resume(asked["run"])
     assert (ended["stop_reason"]["code"], ended["changed"]) == ("completed", ["calc.py"]), ended
     assert "Plus." in json.dumps(room.model.requests()[-1]["body"]), "the answer reached the resumed session"
+
+
+@pytest.fixture
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Room]:
+    """Claude Code and Codex in one room, each with a model of its own."""
+    if not request.config.getoption("--real-agents"):
+        pytest.skip("drives real command lines; run by `make agents`")
+    if not all((PROGRAMS / name).exists() for name in ("claude", "codex")):
+        pytest.skip("Claude Code or Codex is not installed in .agents; `make agents` installs them")
+    with ScriptedModel() as model, ScriptedModel() as other:
+        room = Room(tmp_path, VENDORS["claude"], model)
+        room.add(VENDORS["codex"], other)
+        yield room
+        assert room.empty() == [], "processes were left behind"
+
+
+@pytest.mark.parametrize("consensus", [False, True])
+def test_claude_code_writes_and_codex_reviews(pair: Room, consensus: bool) -> None:
+    """PAIR-3: with consensus they change places each iteration, and both must agree on the same proved tree."""
+    work = [FIX, {"reply": "Repaired.\n\nDONE"}]
+    if consensus:  # Codex reviews first, then writes; Claude Code writes first, then reviews
+        pair.play(*work, {"reply": "Right.\n\nPASS"})
+        pair.others[0].load(script({"reply": "calc.py: say why it adds."}, {"reply": "It adds.\n\nDONE"}))
+    else:
+        pair.play(*work)
+        pair.others[0].load(script({"reply": "All good.\n\nPASS"}))
+    roles = ("--agent", "author=claude", "--agent", "reviewer=codex")
+    ended = pair.run_machine("review", *roles, "--set", f"run.consensus={str(consensus).lower()}", "--set", "run.review=always")  # fmt: skip
+    assert (ended["stop_reason"]["code"], ended["changed"]) == ("completed", ["calc.py"]), ended
+    turns = [line for line in pair.fb("log", ended["run"]).stdout.splitlines() if "started with" in line]
+    agents = ["codex" if "codex" in line else "claude" for line in turns]
+    assert agents == (["claude", "codex", "codex", "claude"] if consensus else ["claude", "codex"])
+
+
+def test_claude_code_plans_and_mechanic_repairs(pair: Room) -> None:
+    (pair.repo / "test_calc.py").write_text(UNITTEST)
+    pair.commit("A test that mechanic can run")
+    pair.play({"reply": "1. Repair add in calc.py."}, {"reply": "OUTCOME: accepted"})
+    roles = ("--agent", "claude", "--agent", "coder=mechanic")
+    ended = pair.run_machine("build", *roles, "--set", 'proof.commands=["python3 -m unittest -q"]')
+    assert (ended["stop_reason"]["code"], ended["changed"]) == ("completed", ["calc.py"]), ended
 
 
 def test_a_probe_understands_the_installed_version(room: Room) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from flyball.agents.adapter import AgentResult
-from flyball.agents.catalog import KNOWN, status
+from flyball.agents.catalog import KNOWN, reports, status
 from flyball.agents.prices import price_uusd
 from flyball.agents.totals import charged
 from flyball.domain.events import Usage
@@ -62,6 +63,34 @@ def test_a_turn_is_charged_the_difference_of_running_totals(tmp_path: Path) -> N
     assert [(u.input_tokens, u.cost_uusd) for u in (first, again, second, other, third)] == [
         (1000, 10_200), (1000, 10_200), (500, 600), (700, 100), (200, 600),
     ]  # fmt: skip
+
+
+def test_what_each_model_used_is_known_by_turn(tmp_path: Path) -> None:
+    def used(act: str, **totals: int) -> dict[str, int]:
+        models = {name: Usage(input_tokens=count, cost_uusd=count) for name, count in totals.items()}
+        whole = sum(totals.values())
+        given = replace(result("s", whole, whole), models=models)
+        return {
+            name: usage.input_tokens for name, usage in charged(tmp_path / "f", act, given).models.items()
+        }
+
+    assert used("a1", large=1000) == {"large": 1000}
+    assert used("a2", large=1500, small=70) == {"large": 500, "small": 70}
+    assert used("a2", large=1500, small=70) == {"large": 500, "small": 70}  # read once more after a crash
+    assert used("a3", large=1500, small=90) == {"small": 20}
+    one = charged(tmp_path / "g", "a1", result("t", 40, model="only"))
+    assert one.models == {"only": one.usage}
+
+
+@pytest.mark.parametrize(
+    ("agent", "tells"),
+    [
+        *((name, True) for name in ("claude", "codex", "mechanic", "script:a.yaml", "acp:gemini --acp")),
+        *((name, False) for name in ("command:aider --message {prompt}", "acp:other", "command:")),
+    ],
+)
+def test_who_tells_what_it_uses(agent: str, tells: bool) -> None:
+    assert reports(agent) is tells
 
 
 def test_a_file_of_totals_that_cannot_be_read_charges_everything(tmp_path: Path) -> None:

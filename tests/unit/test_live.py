@@ -27,9 +27,16 @@ def test_a_call_is_seen_however_its_line_is_cut() -> None:
     assert watched(b"x\n" + line[:9], line[9:] + line[:5], line[5:])[1] == ["bash ls", "bash ls"]
 
 
+def test_a_long_line_is_read_whole() -> None:
+    """A call may carry a file of some megabytes, and whoever asks about it waits for an answer."""
+    line = json.dumps({"type": "action", "tool": "write", "input": "x" * (3 << 20)}).encode() + b"\n"
+    pieces = [line[at : at + (1 << 16)] for at in range(0, len(line), 1 << 16)]
+    assert watched(*pieces)[1] == ["write " + "x" * 194]
+
+
 def test_a_line_without_end_is_kept_only_in_part_and_the_next_is_read() -> None:
     line = json.dumps({"type": "action", "tool": "bash", "input": "ls"}).encode() + b"\n"
-    live, shown = watched(*[b"x" * (1 << 16)] * 40)
+    live, shown = watched(*[b"x" * (1 << 20)] * 40)
     assert len(live.rest) == LINE_MOST and shown == []
     live(b"y\n" + line)
     assert live.rest == b"" and shown == ["bash ls"]

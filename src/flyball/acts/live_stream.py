@@ -15,7 +15,7 @@ from flyball.domain.events import Usage
 from flyball.reading import calls as watching
 from flyball.reading.terminal import whole
 
-LINE_MOST = 1 << 20  # what is longer is no tool call
+LINE_MOST = 8 << 20  # a call may carry a large file, and who asks about it must get an answer
 
 
 class Live:

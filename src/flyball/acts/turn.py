@@ -395,6 +395,7 @@ def _turn(
         message=redact(heard.message)[-MESSAGE_MOST:],
         session=heard.session,
         usage=_counted(heard.usage),
+        models={redact(name): _counted(used) for name, used in heard.models.items()},
         claim=_redacted(_asking(claim(run, role, heard), role, heard, changed)),
         reset_at=reset_at,
         plan_percent=heard.plan_percent,

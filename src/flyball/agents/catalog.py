@@ -36,6 +36,15 @@ KNOWN = (
 )
 
 
+def reports(agent: str) -> bool:
+    """Whether it tells what it uses, in tokens or money. A script says what it is told to, and mechanic uses nothing."""
+    kind, _, command = agent.partition(":")
+    if kind in ("script", "mechanic"):
+        return True
+    program = Path((command.split() or [""])[0]).name if command else kind
+    return any(known.program == program for known in KNOWN)
+
+
 class Status(Struct, frozen=True, kw_only=True):
     agent: str
     program: str | None = None

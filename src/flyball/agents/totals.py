@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from flyball.agents.adapter import AgentResult
 from flyball.agents.prices import price_uusd
@@ -19,12 +19,14 @@ from flyball.state_dir import write_whole
 
 ENTRIES_MOST = 3  # of a session: the last one of another act is enough
 SESSIONS_MOST = 200
+MODELS_MOST, NAME_MOST = 20, 100
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):
     act: str
     tokens: Usage | None = None
     uusd: int | None = None
+    models: dict[str, Usage] = {}
 
 
 def charged(file: Path, act: str, result: AgentResult) -> AgentResult:
@@ -32,13 +34,15 @@ def charged(file: Path, act: str, result: AgentResult) -> AgentResult:
     if result.session and (result.total_tokens is not None or result.total_uusd is not None):
         known = _read(file)
         entries = [entry for entry in known.get(result.session, []) if entry.act != act]
+        entry = Entry(act, result.total_tokens, result.total_uusd, result.models)
         result = _difference(result, entries[-1] if entries else Entry(""))
-        entries.append(Entry(act, result.total_tokens, result.total_uusd))
+        entries.append(entry)
         known.pop(result.session, None)
         known[result.session] = entries[-ENTRIES_MOST:]
         kept = dict(list(known.items())[-SESSIONS_MOST:])
         write_whole(file, msgspec.json.encode(kept), sync=False)
-    return result if result.priced else _priced(result)
+    result = result if result.priced else _priced(result)
+    return replace(result, models=_by_model(result))
 
 
 def _read(file: Path) -> dict[str, list[Entry]]:
@@ -51,22 +55,27 @@ def _read(file: Path) -> dict[str, list[Entry]]:
 def _difference(result: AgentResult, before: Entry) -> AgentResult:
     used = result.usage
     if result.total_tokens is not None:
-        old = before.tokens or Usage()
-        used = Usage(
-            input_tokens=_more(result.total_tokens.input_tokens, old.input_tokens),
-            cache_write_tokens=_more(result.total_tokens.cache_write_tokens, old.cache_write_tokens),
-            cache_read_tokens=_more(result.total_tokens.cache_read_tokens, old.cache_read_tokens),
-            output_tokens=_more(result.total_tokens.output_tokens, old.output_tokens),
-            cost_uusd=used.cost_uusd,
-        )
+        used = replace(_since(result.total_tokens, before.tokens or Usage()), cost_uusd=used.cost_uusd)
     if result.total_uusd is not None:
         used = replace(used, cost_uusd=_more(result.total_uusd, before.uusd or 0))
-    return replace(result, usage=used)
+    models = {name: _since(total, before.models.get(name, Usage())) for name, total in result.models.items()}
+    return replace(result, usage=used, models=models)
+
+
+def _since(total: Usage, before: Usage) -> Usage:
+    old, new = asdict(before), asdict(total)
+    return Usage(**{name: _more(new[name], old[name]) for name in new})
 
 
 def _more(total: int, before: int) -> int:
     """A total below the one before is of a session that began anew."""
     return total - before if total >= before else total
+
+
+def _by_model(result: AgentResult) -> dict[str, Usage]:
+    """What each model used in this turn, where the agent names models."""
+    models = result.models or ({result.model: result.usage} if result.model else {})
+    return {name[:NAME_MOST]: used for name, used in list(models.items())[:MODELS_MOST] if used != Usage()}
 
 
 def _priced(result: AgentResult) -> AgentResult:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from flyball.agents.catalog import reports
 from flyball.cli.follow import watch_json, watch_screen
 from flyball.cli.runs import asking, closing, pending_answer, question_lines, root_of, summary
 from flyball.cli.screen import Screen, open_screen
@@ -27,12 +28,15 @@ from flyball.cli.shared import (
 )
 from flyball.core.run import Run
 from flyball.domain import codes
+from flyball.domain.durations import show
 from flyball.domain.events import RunBegan
+from flyball.domain.money import dollars
+from flyball.domain.settings import Settings
 from flyball.errors import AlreadyRunning, Corrupt, NotFound, NotPaused, UserError
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch, task_text
 from flyball.views import run_view
-from flyball.views.text import decode_argument
+from flyball.views.text import agent_name, decode_argument
 from flyball.workspace import Repo
 
 
@@ -113,12 +117,28 @@ def notices(began: RunBegan, repo: Repo) -> list[str]:
             "NO PROOF: no test command is configured, so nothing checks the result; the run ends as unproven. "
             "Set [proof] commands in .flyball/flyball.toml, or run `flyball init`."
         )
+    lines += _unmeasured(began.settings)
     if repo.dirty and not began.with_changes:
         lines.append(
             f"You have uncommitted changes. The run starts from HEAD ({began.commit[:10]}) without them; "
             "use --with-changes to include them."
         )
     return lines
+
+
+def _unmeasured(settings: Settings) -> list[str]:
+    """A budget that nobody can measure is none: say what bounds the run instead."""
+    budget, silent = settings.budget, sorted({a for a in settings.agents.values() if not reports(a)})
+    parts = [dollars(budget.uusd)] if budget.uusd is not None else []
+    parts += [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    if not parts or not silent:
+        return []
+    time = f"{show(budget.wall_us)} of time" if budget.wall_us is not None else "turns"
+    line = (
+        f"The budget ({', '.join(parts)}) may not be measurable: {', '.join(map(agent_name, silent))} reports no known "
+        f"usage. The limits on turns and {time} hold in any case."
+    )
+    return [line]
 
 
 def _finish(app: App, session: Session, as_json: bool) -> int:

@@ -40,10 +40,23 @@ def facts(records: Records, run: Run) -> dict[str, Any]:
         "answers_out_of_reach": is_confined(run),
         "certificate_file": str(certificate) if certificate else None,
         "baseline_failing": run.evidence.baseline,
+        "models": {name: msgspec.to_builtins(used) for name, used in _models(records, run.id).items()},
         "proofs": [_proof_facts(event) for event in history if _is_proof(event)],
         "rulings": [msgspec.to_builtins(event.ruling) for event in history if isinstance(event, e.Ruled)],
         "why": why(records, run),
     }
+
+
+def _models(records: Records, run_id: str) -> dict[str, e.Usage]:
+    """What each model used, in this run and those below it."""
+    models: dict[str, e.Usage] = {}
+    below = (_models(records, row.run) for row in records.journal.rows(parent=run_id))
+    events = (e.decode(entry.body) for entry in records.journal.read(run_id))
+    turns = (event.result for event in events if isinstance(event, e.ActFinished))
+    for used in (*below, *(turn.models for turn in turns if isinstance(turn, e.TurnEnded))):
+        for name, usage in used.items():
+            models[name] = models.get(name, e.Usage()).plus(usage)
+    return models
 
 
 def _is_proof(event: e.AnyEvent) -> bool:
@@ -84,6 +97,7 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("iteration", f"{run.iteration}{_of(run.most('iterations'))}" if run.iteration else ""),
         ("cost", _cost(run)),
         ("tokens", f"{run.spent.tokens}{_of(run.settings.budget.tokens)}"),
+        ("models", "; ".join(_model(name, used) for name, used in known["models"].items())),
         ("agents", ", ".join(f"{role}={agent_name(a)}" for role, a in sorted(run.settings.agents.items()))),
         ("sandbox", run.checkout.sandbox or run.settings.sandbox),
         ("answers", _answers(run)),
@@ -105,6 +119,11 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("certificate", known["certificate_file"] or ""),
         ("proof", proof or "none configured; the result will be unproven"),
     ]
+
+
+def _model(name: str, used: dict[str, int]) -> str:
+    usage = msgspec.convert(used, e.Usage)
+    return f"{clean(name)}: {usage.tokens} tokens, {cost(usage.cost_uusd)}"
 
 
 def _answers(run: Run) -> str:

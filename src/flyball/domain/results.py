@@ -23,6 +23,7 @@ class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
     message: str = ""
     session: str = ""
     usage: Usage = Usage()
+    models: dict[str, Usage] = {}  # the same by model, where the agent names them
     claim: Claim = Claim()
     reset_at: int | None = None
     plan_percent: int | None = None  # how much of the plan's window is used up, where the agent says so

@@ -10,7 +10,7 @@ from flyball.domain.durations import elapsed, rough
 from flyball.domain.money import dollars
 from flyball.reading.test_summaries import failing_names
 from flyball.views.reasons import happened
-from flyball.views.text import agent_name, clock, first_few, last_words, one_line
+from flyball.views.text import agent_name, clock, cost, first_few, last_words, one_line
 
 WAITS = ("rate_limited", "plan_limit", "overloaded", "network", "needs_approval")
 WRITERS = ("coder", "worker", "author", "developer")
@@ -148,7 +148,7 @@ def _by_flyball(event: e.AnyEvent) -> Words:
         case e.RestoreOrdered():
             return f"restoring tree {event.tree[:10]} ({event.why})", 0, "dim"
         case e.Charged():
-            return f"{dollars(event.usage.cost_uusd)} charged for run {event.run}", 0, "dim"
+            return f"{cost(event.usage.cost_uusd)} charged for run {event.run}", 0, "dim"
         case e.WindowSeen():
             day, week = dollars(event.day_uusd), dollars(event.week_uusd)
             return f"all runs spent {day} in the last day, {week} in the last week", 1, "dim"
