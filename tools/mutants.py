@@ -62,9 +62,7 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
         f"guard/{name}": CHANGES
         for name in (
             "changes",
-            "radius",
-            "protected",
-            "policy_rules",
+            "change_rules",
             "policy",
             "paths/links",
             "paths/folding",

@@ -8,18 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from flyball.guard.change import Change, is_symlink
-from flyball.guard.paths.links import Links, Place, place
-from flyball.guard.policy import Policy
-from flyball.guard.policy_rules import (
+from flyball.guard.change_rules import (
     judge_bare_repos,
     judge_collisions,
+    judge_kind,
     judge_lines,
     judge_locks,
     judge_paths,
+    judge_place,
+    judge_radius,
+    target_of,
 )
+from flyball.guard.paths.links import Links, Place, place
+from flyball.guard.policy import Policy
 from flyball.guard.proof_bypass import judge_tricks
-from flyball.guard.protected import judge_kind, judge_place, target_of
-from flyball.guard.radius import judge_radius
 from flyball.guard.runner_lookup import judge_lookups
 from flyball.guard.secret_pieces import INVISIBLE
 from flyball.guard.secrets import below_name, could_hold_secret, find_in_name, find_secret, redact

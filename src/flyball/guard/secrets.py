@@ -12,8 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from flyball.guard import secret_patterns as patterns
-from flyball.guard.secret_json import within_strings
-from flyball.guard.secret_pieces import INVISIBLE, Pieces, visible
+from flyball.guard.secret_pieces import INVISIBLE, Pieces, visible, within_strings
 from flyball.guard.secret_providers import PRIVATE_KEYS, PROVIDERS
 from flyball.guard.secret_values import (
     is_expression,

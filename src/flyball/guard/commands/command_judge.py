@@ -14,7 +14,7 @@ from flyball.guard.commands.checks import CHECKS, contained_code
 from flyball.guard.commands.command_policy import CommandPolicy, Rule
 from flyball.guard.commands.context import Context, Stream
 from flyball.guard.commands.expand import COUNT
-from flyball.guard.commands.file_listing import file_listing
+from flyball.guard.commands.known_output import file_listing
 from flyball.guard.commands.options import Arguments, Option, parse_arguments
 from flyball.guard.commands.path_judge import AT_HOME, PathJudge
 from flyball.guard.commands.profiles import Profile, profile_of, runs_code, verdict_of

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+
 import msgspec
 
 from flyball.guard.commands.args import Arg
@@ -11,9 +14,9 @@ from flyball.guard.commands.context import Context, Report, ShellState
 from flyball.guard.commands.cross_check import disagreement
 from flyball.guard.commands.endless import ends_jobs
 from flyball.guard.commands.grammar import read
-from flyball.guard.commands.odd_characters import odd_character
 from flyball.guard.commands.syntax_tree import Script, Unreadable
 from flyball.guard.commands.walk import Judge
+from flyball.guard.paths.folding import ignored
 from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
 from flyball.guard.word_set import word_set
 
@@ -72,7 +75,9 @@ def _of_script(script: Script, judge: Judge) -> Verdict:
     context = Context(ShellState((judge.policy.workspace,)), report, ends_jobs=ends_jobs(script))
     try:
         judge.script(script, context)
-        for text in judge.traps:  # as they run at the end, with what the line has set
+        for text in (
+            judge.traps if judge.policy.contained else ()
+        ):  # as they run at the end, with what the line has set
             judge.text(text, context.copy())
     except Unreadable as unreadable:
         context.deny(unreadable.rule, str(unreadable))
@@ -84,3 +89,33 @@ def _of_script(script: Script, judge: Judge) -> Verdict:
 def _is_mild(verdict: Verdict) -> bool:
     """Of several denies, one that does harm is reported before one that only looks around."""
     return verdict.rule in _MILD or verdict.rule.startswith("path/looks-")
+
+
+# --- characters that make a line look different from what it does
+
+_ORDINARY = re.compile(r"[\t\n\x20-\x7e]*")
+_BLANK = "\u2800"
+_BAD_KINDS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
+
+
+def odd_character(text: str) -> str:
+    """The name of the first invisible or misleading character in `text`, or ''."""
+    if _ORDINARY.fullmatch(text):
+        return ""
+    strange = {char for char in set(text) if char not in "\t\n" and _is_strange(char)}
+    if not strange:
+        return ""
+    for at, char in enumerate(text):
+        if char in strange and not (char in (_JOINER, _EMOJI_STYLE) and _after_emoji(text, at)):
+            return f"U+{ord(char):04X} {unicodedata.name(char, 'control character')}"
+    return ""
+
+
+def _is_strange(char: str) -> bool:
+    return char == _BLANK or unicodedata.category(char) in _BAD_KINDS or ignored(char)
+
+
+def _after_emoji(text: str, at: int) -> bool:
+    before = text[at - 1 : at]
+    return bool(before) and (before == _EMOJI_STYLE or unicodedata.category(before) in {"So", "Sk", "Sm"})

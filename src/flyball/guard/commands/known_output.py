@@ -1,7 +1,16 @@
-"""Commands whose output is a number, a date or a hash: it is never an option or a path."""
+"""What a command prints, as far as its text says: a number, a date or a hash, which is never a path; or names of files."""
 
+from __future__ import annotations
+
+import posixpath
 import re
 
+from flyball.guard.commands.args import Arg
+from flyball.guard.commands.command_policy import CommandPolicy
+from flyball.guard.commands.context import Stream
+from flyball.guard.commands.options import parse_arguments
+from flyball.guard.commands.profiles import profile_of
+from flyball.guard.paths.places import UNKNOWN, glob_place, place_of
 from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
@@ -81,3 +90,90 @@ def _date(rest: list[str]) -> bool:
         else:
             return False
     return True
+
+
+# --- commands that print only file names: what uses their output uses those files
+
+_ORDINARY = frozenset(
+    {"inside", "workspace", "delicate", "harmless", "unknown", "guard-settings", "tool-settings"}
+)
+_NAMES_ONLY = word_set("-l -L --files --files-with-matches --files-without-match")
+_LONG_LISTING = word_set("-l -s -i -g -n -o -m --size --inode --numeric-uid-gid")
+_TELLS_MORE = re.compile(
+    r"-[a-zA-Z]*[stvfupUS][a-zA-Z]*|--(?:stage|unmerged|format|debug|eol|stat|numstat|patch|raw|summary).*"
+)
+_PLAIN_FORMAT = re.compile(r"(?:%[pPfh]|\\[n0]|/)*")
+_PROTECTED = re.compile(r"(?:^|[/*^\\])\.(?:git/|env\b(?!\.)|ssh\b|aws\b)|\.?flyball")
+_HIDDEN = word_set("-a -A -f --all --almost-all")
+_PRINTS_MORE = word_set("-exec -execdir -ok -okdir -ls -x -X --exec --exec-batch --list-details -l")
+_NARROWING = word_set(
+    "-name -iname -path -ipath -wholename -regex -iregex -mtime -atime -ctime -mmin -amin -cmin "
+    "-newer -size -perm -empty -newermt -samefile -inum -lname -user"
+)
+
+
+def file_listing(texts: list[str], cwds: tuple[str, ...], policy: CommandPolicy) -> Stream | None:
+    """The output of a listing command: one path that stands for all its files. None for other commands."""
+    if not texts or not _lists(texts) or UNKNOWN in cwds:
+        return None
+    for text in texts[1:]:
+        if text.startswith(("/", "~", "..")) and place_of(text, cwds[0], policy) not in _ORDINARY:
+            return Stream("listed", posixpath.join(text, "listed"))
+    return Stream("listed", stand_in_path("./", texts[1:], policy), whole=not is_narrow(texts[1:]))
+
+
+def _lists(texts: list[str]) -> bool:
+    if texts[0] in {"find", "fd", "fdfind"}:
+        return _only_names(texts)
+    profile = profile_of(texts[0])
+    if profile and texts[0] in {"rg", "grep", "ag", "egrep", "ls"}:
+        given = {
+            option.name for option in parse_arguments(profile, [Arg(text) for text in texts[1:]]).options
+        }
+        return given.isdisjoint(_LONG_LISTING | _HIDDEN) if texts[0] == "ls" else bool(given & _NAMES_ONLY)
+    tells_more = any(_TELLS_MORE.fullmatch(text) for text in texts[2:])
+    return not tells_more and (
+        texts[:2] == ["git", "ls-files"] or texts[:3] == ["git", "diff", "--name-only"]
+    )
+
+
+def _only_names(texts: list[str]) -> bool:
+    """Does a find print only names? If it prints more, or runs something, its output is unknown."""
+    if not _PRINTS_MORE.isdisjoint(texts):
+        return False
+    formats = [texts[at + 1] for at, text in enumerate(texts[:-1]) if text == "-printf"]
+    return all(_PLAIN_FORMAT.fullmatch(form) for form in formats)
+
+
+def stand_in_path(root: str, texts: list[str], policy: CommandPolicy) -> str:
+    """A path that stands for the files listed: a protected one, if the command searches for it."""
+    for at, text in enumerate(texts):
+        left_out = texts[max(at - 2, 0) : at - 1] in (["!"], ["-not"]) or texts[at + 1 : at + 2] == ["-prune"]
+        if left_out or text[:1] in "-!(" or len(text) > 200:
+            continue
+        if _PROTECTED.search(text):
+            return posixpath.join(root, _stands_for(text))
+        name = posixpath.join(policy.workspace, posixpath.basename(text.rstrip("/")))
+        place = (glob_place if re.search(r"[*?\[]", name) else place_of)(name, policy.workspace, policy)
+        if place not in _ORDINARY:
+            return posixpath.join(root, posixpath.basename(text))
+    return posixpath.join(root, "listed")
+
+
+def _stands_for(text: str) -> str:
+    return ".flyball/policy.toml" if "flyball" in text else ".git/config" if ".git" in text else ".env"
+
+
+def is_narrow(words: list[str]) -> bool:
+    """Does a find search for something in particular?"""
+    for at, word in enumerate(words):
+        value = words[at + 1] if at + 1 < len(words) else ""
+        negated = words[at - 1 : at] in (["!"], ["-not"])
+        if (
+            word in _NARROWING
+            and not negated
+            and "-prune" not in words[at + 1 : at + 3]
+            and value.strip("*./")
+        ):
+            return True
+    return False

@@ -8,8 +8,7 @@ import re
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.context import Context
 from flyball.guard.commands.expand import Host, expand_one, expand_words
-from flyball.guard.commands.file_listing import file_listing
-from flyball.guard.commands.known_output import is_chosen, is_harmless
+from flyball.guard.commands.known_output import file_listing, is_chosen, is_harmless
 from flyball.guard.commands.syntax_tree import Redirect, Script, Simple, Sub
 from flyball.guard.commands.words import unescaped
 
