@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from flyball.proofs.breaks import changed_lines, end_fails, expectations_wrong, functions_raise
+from flyball.guard.change import Change
+from flyball.proofs.breaks import changed_lines, end_fails, expectations_wrong, functions_raise, values_plain
 from flyball.proofs.compare import compare
+from flyball.proofs.exchange import FILES_MOST, Files
 from flyball.proofs.follow import followed, renamed, renames
+from flyball.proofs.rooms import repeat_count, repeats
 from flyball.proofs.sides import Sides, exchanged
 from flyball.reading.test_report import TestReport, TestResult
 
@@ -339,3 +344,80 @@ def test_examples_that_went_elsewhere_are_put_back(run: str) -> None:
     assert ">>> 1" not in mixed
     assert "return 1" in mixed
     compile(mixed, "a.py", "exec")
+
+
+def read(contents: dict[tuple[str, str], str]) -> Callable[[Sequence[tuple[str, str]]], list[bytes | None]]:
+    def read_all(wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
+        return [contents[one].encode() if one in contents else None for one in wanted]
+
+    return read_all
+
+
+def test_one_trees_tests_go_over_the_other_trees_source() -> None:
+    contents = {("base", "a.py"): "old", ("base", "tests/test_a.py"): "old test", ("base", "tests/test_gone.py"): "gone",
+                ("run", "a.py"): "new", ("run", "tests/test_a.py"): "new test", ("run", "tests/test_b.py"): "more"}  # fmt: skip
+    changes = [
+        Change(path="a.py", op="modify"),
+        Change(path="tests/test_a.py", op="modify"),
+        Change(path="tests/test_gone.py", op="delete"),
+        Change(path="tests/test_b.py", op="add"),
+    ]
+    files = Files(
+        "base", "run", changes, SIDES, read(contents), ["a.py", "tests/test_a.py", "tests/test_b.py"]
+    )
+    assert files.exchange("run", "base") == {
+        "tests/test_a.py": b"old test",
+        "tests/test_b.py": None,
+        "tests/test_gone.py": b"gone",
+    }
+    assert files.exchange("base", "run") == {
+        "tests/test_a.py": b"new test",
+        "tests/test_b.py": b"more",
+        "tests/test_gone.py": None,
+    }
+    assert Files("base", "run", changes[:1], SIDES, read(contents), []).exchange("run", "base") == {}
+
+
+def test_of_too_many_source_files_the_changed_ones_count() -> None:
+    paths = [*(f"a{number}.py" for number in range(FILES_MOST)), "z.py", "tests/test_a.py"]
+    files = Files("base", "run", [Change(path="z.py", op="modify")], SIDES, read({}), paths)
+    assert len(files.sources) == FILES_MOST
+    assert files.sources[0] == "z.py"
+
+
+VALUES = "def test_a():\n    assert f(1) == 2\n    self.assertEqual(g(), [1])\n"
+
+
+def test_a_result_is_compared_by_its_plain_value() -> None:
+    class Same(int):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = int.__hash__
+
+    plain = values_plain("tests/test_a.py", VALUES.replace("    self.assertEqual(g(), [1])\n", ""))
+    scope: dict[str, Any] = {"f": lambda n: Same(n)}
+    exec(plain, scope)
+    with pytest.raises(AssertionError):
+        scope["test_a"]()
+    scope["f"] = lambda n: n + 1
+    scope["test_a"]()
+    assert values_plain("tests/test_a.py", VALUES).count("lambda v: next(") == 2
+    assert values_plain("test/a.test.js", VALUES) == VALUES
+
+
+@pytest.mark.parametrize(
+    ("passes", "done", "took_s", "line", "count"),
+    [
+        (3, 1, 1, "return a + b", 2),
+        (3, 2, 1, "return a + b", 1),
+        (3, 1, 31, "return a + b", 0),
+        (3, 1, 1, "return a + b if random.random() < 0.9 else 0", 8),
+        (3, 1, 10, "return a + b if os.getpid() % 2 else 0", 4),
+        (1, 1, 1, "return a + b", 0),
+    ],
+)
+def test_how_often_a_proof_is_repeated(passes: int, done: int, took_s: int, line: str, count: int) -> None:
+    assert repeat_count(passes, done, took_s * 1_000_000, [line]) == count
+    rooms = repeats(["a.py"], ["t"], 3, node=False)
+    assert len({(room.argv, room.numbers % 2) for room in rooms[:2]}) == 2

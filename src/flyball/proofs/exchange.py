@@ -77,9 +77,10 @@ class Files:
 
     @cached_property
     def sources(self) -> list[str]:
-        """The code under test, as far as it can be broken."""
-        paths = (path for path in self.paths if breaks.can_break(path) and not self.sides.is_test(path))
-        return list(paths)[:FILES_MOST]
+        """The code under test, as far as it can be broken; what was changed comes first, since there is a limit."""
+        changed = {change.path for change in self.changes}
+        paths = [path for path in self.paths if breaks.can_break(path) and not self.sides.is_test(path)]
+        return sorted(paths, key=lambda path: path not in changed)[:FILES_MOST]
 
     def changed_lines(self) -> list[str]:
         """The lines of source that the run added."""

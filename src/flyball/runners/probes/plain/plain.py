@@ -150,6 +150,7 @@ def _view(room, real, shown):
         def __dir__(self):
             return dir(real)
 
+    View.__name__ = View.__qualname__ = "module"
     view = View(real.__name__, real.__doc__)
     for name in ("__spec__", "__loader__", "__package__"):
         vars(view)[name] = getattr(real, name, None)
