@@ -412,8 +412,10 @@ def test_a_result_is_compared_by_its_plain_value() -> None:
         (3, 1, 1, "return a + b", 2),
         (3, 2, 1, "return a + b", 1),
         (3, 1, 31, "return a + b", 0),
-        (3, 1, 1, "return a + b if random.random() < 0.9 else 0", 8),
-        (3, 1, 10, "return a + b if os.getpid() % 2 else 0", 4),
+        (3, 1, 1, "return a + b if random.random() < 0.9 else 0", 6),
+        (3, 1, 5, "return a + b if os.getpid() % 2 else 0", 4),
+        (3, 1, 1, "return a + b if time.time_ns() % 2 else 0", 6),
+        (3, 1, 1, "began = time.monotonic()", 2),
         (1, 1, 1, "return a + b", 0),
     ],
 )
