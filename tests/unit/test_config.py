@@ -707,7 +707,7 @@ def test_what_init_writes_says_what_was_found_and_changes_nothing_else(home: Pat
     )
     repo(home, render_config(Detected(tests, (".venv",), ("opencode",))))
     assert loaded(home).settings() == Settings(
-        agents={"default": "mechanic"}, proof=('python -m pytest -q -k "a"',), share=(".venv",)
+        agents={"default": "acp:opencode acp"}, proof=('python -m pytest -q -k "a"',), share=(".venv",)
     )
 
 

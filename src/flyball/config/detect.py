@@ -20,7 +20,7 @@ from flyball.config.agent import ROLES
 from flyball.config.schema import KEYS, LIMITS, defaults, written
 from flyball.machines import shipped
 
-AGENTS = ("claude", "codex", "gemini", "opencode")
+AGENTS = {"claude": "claude", "codex": "codex", "gemini": "acp:gemini --acp", "opencode": "acp:opencode acp"}
 ENVIRONMENTS = (".venv", "venv", "env", ".env", "virtualenv", "node_modules")
 LOOKING = (
     *(
@@ -74,7 +74,9 @@ class Detected(Struct, frozen=True):
 
     @property
     def agent(self) -> str:
-        """An agent that can be used here without further setup; "" if there is none."""
+        """The first that is installed, else the one that is built in where it can help; "" if there is none."""
+        if self.agents:
+            return AGENTS[self.agents[0]]
         return "mechanic" if any("python" in test.command for test in self.tests) else ""
 
 
@@ -285,8 +287,8 @@ HEAD = """\
 """
 AGENTS_HELP = """\
 [agents]
-# "command:PROGRAM {prompt}" runs any command line, "script:FILE" plays a file, "mechanic" is built in and repairs
-# small Python bugs without a model. Installed here: INSTALLED; docs/agents.md in Flyball's repository has recipes.
+# "claude", "codex", "acp:gemini --acp" and "acp:opencode acp" are known; "command:PROGRAM {prompt}" runs any command
+# line; "mechanic" is built in and repairs small Python bugs without a model. Installed here: INSTALLED.
 DEFAULT
 # reviewer = "command:my-other-agent {prompt}"   # a role: ROLES
 """
