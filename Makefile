@@ -43,7 +43,9 @@ check: setup     ## lint, type check, house rules
 	@$(BIN)/python -m pytest -n 0 tests/test_tidy.py
 
 agents: setup .agents/.ready  ## drive the real agent CLIs against a scripted model (ONLY=claude)
-	@$(BIN)/python -m pytest -n 2 --timeout 300 --real-agents $(if $(ONLY),-k $(ONLY)) tests/agents
+	@: >.agents/attempts.txt
+	@$(BIN)/python -m pytest -n 2 --timeout 300 --real-agents $(if $(ONLY),-k "$(ONLY)") tests/agents
+	@echo "Other hosts that the agents wanted to reach: $$(test -s .agents/attempts.txt || echo none)"; sort .agents/attempts.txt | uniq -c
 
 .agents/.ready: tests/agents/package.json
 	@echo "Installing Claude Code, Codex, Gemini CLI and opencode into .agents …"

@@ -16,6 +16,7 @@ from flyball.testing.vendors import VENDORS, Vendor
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / ".agents" / "node_modules" / ".bin"
+ATTEMPTS = ROOT / ".agents" / "attempts.txt"
 BROKEN, FIXED = "def add(a, b):\n    return a - b\n", "def add(a, b):\n    return a + b\n"
 TEST = "from calc import add\n\nassert add(1, 2) == 3, f'{add(1, 2)} is not 3'\n"
 DONE = """All done.
@@ -132,6 +133,13 @@ class Room:
 
     def show(self, run: str = "@last") -> Json:
         return json.loads(self.fb("show", run, "--json").stdout)
+
+    def note_attempts(self) -> None:
+        """Keep which other hosts the agent of the last run wanted to reach, for `make agents` to list."""
+        events = [json.loads(line) for line in self.fb("log", "@last", "--json").stdout.splitlines()]
+        texts = [event["text"] for event in events if event.get("code") == "network.refused"]
+        with ATTEMPTS.open("a") as file:
+            file.writelines(f"{self.vendor.name}: {text}\n" for text in texts)
 
     def left(self) -> list[str]:
         """Processes that are still there and belong to this room."""
