@@ -417,6 +417,7 @@ def test_a_result_is_compared_by_its_plain_value() -> None:
         (3, 1, 1, "return a + b if time.time_ns() % 2 else 0", 6),
         (3, 1, 1, "began = time.monotonic()", 2),
         (1, 1, 1, "return a + b", 0),
+        (2, 2, 1, "return a + b", 1),
     ],
 )
 def test_how_often_a_proof_is_repeated(passes: int, done: int, took_s: int, line: str, count: int) -> None:

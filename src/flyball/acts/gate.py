@@ -141,7 +141,7 @@ class Examination:
         """These tests must pass again, in rooms where the code cannot see that it is tested. Which are flaky."""
         if not wanted:
             return ()
-        again = base_side is not None and wanted <= (base_side.passing(known) or frozenset())
+        again = base_side is not None and wanted <= base_side.passing(known)
         lines = self.files.changed_lines()
         count = repeat_count(self.settings.proof_repeat, 2 if again else 1, self.proof.took_us, lines)
         node = "package.json" in self.files.paths
@@ -151,9 +151,9 @@ class Examination:
         for number, room in enumerate(rooms, 1):
             tree = self.work.edited(self.tree, plain) if plain and number == 1 else self.tree
             passing = self.prover.prove(tree, f"again-{number}", room=room).side.passing(known)
-            if passing is not None and wanted - passing:
+            if wanted - passing:
                 once_more = self.prover.prove(tree, f"again-{number}-more", room=room).side.passing(known)
-                flaky = (wanted - passing) & (once_more or frozenset())
+                flaky = (wanted - passing) & once_more
                 self.doubts += [*unsteady(wanted - passing - flaky, True), *unsteady(flaky, False)]
                 return tuple(sorted(flaky))
         return ()

@@ -25,10 +25,10 @@ class Side(Struct, frozen=True):
     report: TestReport | None
     passed: bool
 
-    def passing(self, known: bool) -> frozenset[str] | None:
-        """The tests that pass; None where the tests are known by id and this time they were not reported."""
+    def passing(self, known: bool) -> frozenset[str]:
+        """The tests that pass. Where they are known by id and this time were not reported, none did."""
         if known:
-            return self.report.ids("passed") if self.report else None
+            return self.report.ids("passed") if self.report else frozenset()
         return frozenset([WHOLE] if self.passed else [])
 
 

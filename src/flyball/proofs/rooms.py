@@ -42,7 +42,7 @@ def repeat_count(passes: int, done: int, took_us: int, lines: Iterable[str]) -> 
     of them depends on chance, time or a process number, one lucky pass says little."""
     if took_us > QUICK_US:
         return 0
-    wanted = passes - done
+    wanted = max(passes - done, int(passes > 1))  # at least once in a plain room
     if any(map(_LUCK.search, lines)):
         wanted = max(wanted, min(LUCKY_REPEATS, LUCKY_US // max(took_us, 1)))
     return max(wanted, 0)
