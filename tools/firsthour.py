@@ -172,6 +172,22 @@ PROJECTS = (
             ("index.js", "}).join(' ');", "}).join('');"), node()),
     Project("humanize-net", "a test that needs the network", "pypi:humanize==4.11.0",
             LISTS, networked, ignore=("src/humanize/_version.py",)),
+    Project("wcwidth", "subfolder of a monorepo, tests that write a report", "pypi:wcwidth==0.2.13",
+            ("wcwidth/wcwidth.py", "        return 0", "        return None"), editable(".venv", "pytest-cov"),
+            sub="libs/wcwidth"),
+    Project("tomlkit", "a bug that keeps test files from loading", "pypi:tomlkit==0.13.2",
+            ("tomlkit/_utils.py", "return datetime(", "return dict("), editable(".venv", "pyyaml")),
+    Project("simplejson", "C extension, tests inside the package", "pypi:simplejson==3.19.3",
+            ("simplejson/encoder.py", "return _speedups.encode_basestring_ascii, _speedups.make_encoder", "return None"),
+            compiled, ignore=("*.so", "build/")),
+    Project("fire", "*_test.py, an environment outside", "pypi:fire==0.7.0",
+            ("fire/parser.py", "return parser", "return None"), outside("hypothesis", "levenshtein")),
+    Project("platformdirs", "hatch-vcs, generated version.py", "pypi:platformdirs==4.3.6",
+            ("src/platformdirs/unix.py", "return self._append_app_name_and_version(path)", "return None"),
+            ignoring_itself("pytest-mock", "appdirs"), ignore=("src/platformdirs/version.py",)),
+    Project("minimist", "lint before and audit after npm test", "npm:minimist@1.2.8",
+            ("index.js", "return key in o;", "return null;"), node()),
+    Project("semver", "tap", "npm:semver@5.1.0", ("semver.js", "return version;", "return null;"), node()),
 )  # fmt: skip
 
 
@@ -192,7 +208,7 @@ def fetch(source: str) -> Path:
             "-q",
             "--no-deps",
             "--no-binary",
-            ":all:",
+            name.partition("=")[0],
             "-d",
             ".",
             name,
@@ -242,16 +258,12 @@ def run(project: Project, env: dict[str, str]) -> dict[str, Any]:
     if started.returncode:
         return {"result": "init failed", "says": started.stderr.strip()[-200:], "s": time.monotonic() - began}
     facts = json.loads(started.stdout)
-    cured = _follow(facts, place)
     script = WORK / f"{project.name}.json"
     write = {str((place.folder / project.bug[0]).relative_to(place.repo)): right}
     turns = {"coder": [{"write": write, "say": "Put it right."}], "critic": [{"outcome": "accepted"}]}
     script.write_text(json.dumps({"roles": turns}))
-    again = (
-        {name: value for name, value in place.env.items() if name != "VIRTUAL_ENV"} if cured else place.env
-    )
     done = sh(FLYBALL, "run", "Make the tests pass", "--agent", f"script:{script}", "--json", "--no-wait",
-              cwd=place.folder, env=again, may_fail=True)  # fmt: skip
+              cwd=place.folder, env=place.env, may_fail=True)  # fmt: skip
     summary = json.loads(done.stdout or "{}")
     return {
         "result": (summary.get("stop_reason") or {}).get("code", done.stderr.strip()[-200:]),
@@ -261,17 +273,6 @@ def run(project: Project, env: dict[str, str]) -> dict[str, Any]:
         "share": ", ".join(facts["share"]),
         "s": time.monotonic() - began,
     }
-
-
-def _follow(facts: dict[str, Any], place: Place) -> bool:
-    """Do what init advised, where it can be done without thinking."""
-    advice = " ".join(facts["advice"])
-    if 'set network.proof = "all"' not in advice:
-        return False
-    file = Path(facts["file"])
-    file.write_text(file.read_text().replace("[guard]\n", '[guard]\nnetwork.proof = "all"\n', 1))
-    sh(FLYBALL, "trust", "--yes", cwd=place.folder, env=place.env, may_fail=True)
-    return True
 
 
 def main() -> int:

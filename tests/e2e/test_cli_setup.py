@@ -59,6 +59,18 @@ def test_init_without_a_test_command_says_unproven(env: dict[str, str], tmp_path
     assert "unproven" in done.stdout
 
 
+@pytest.mark.parametrize("words", [("init", "-q"), ("init", "-q", "--bare")])
+def test_init_refuses_what_no_run_can_start_from(
+    env: dict[str, str], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    git(tmp_path / "empty", *words)
+    before = sorted(path.name for path in (tmp_path / "empty").iterdir())
+    done = flyball(env, "init", cwd=tmp_path / "empty")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert sorted(path.name for path in (tmp_path / "empty").iterdir()) == before
+
+
 def test_init_outside_a_repository_is_one_sentence(env: dict[str, str], tmp_path: Path) -> None:
     done = flyball(env, "init", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from flyball.authority import trust as trusting
-from flyball.cli.shared import JSON, REPO, examples, is_terminal, paint, print_json, require_repository
+from flyball.cli.shared import JSON, REPO, examples, is_terminal, paint, print_json
 from flyball.cli.tryout import LISTED, Tried, Tryout
 from flyball.config.detect import Detected, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load
@@ -21,6 +21,7 @@ from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, UserError
 from flyball.machines import shipped
 from flyball.runtime.pinned_env import remember
+from flyball.workspace import inspect_repo
 from flyball.workspace.git import reading_user
 
 
@@ -36,7 +37,7 @@ def init(repo: Path, force: bool, tries: bool, as_json: bool) -> None:
     run once in this folder and once in a clean checkout, as a run does, and every difference is explained. In a
     subfolder of a repository, the tests of that subfolder are used.
     """
-    root, env = require_repository(repo), environment()
+    root, env = inspect_repo(repo).root, environment()  # what no run can start from is refused first
     if (root / REPO_FILE).exists() and not force:
         raise UserError(f"{REPO_FILE} already exists. Edit it, or overwrite it with --force.")
     folder = str(repo.resolve().relative_to(root)).removeprefix(".")

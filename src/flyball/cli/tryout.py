@@ -136,10 +136,7 @@ def _remedies(root: Path, detected: Detected, clean: Trial) -> Iterator[Detected
     if step := _build_step(root, detected, asked or cures.shareable(ignored)):
         yield _building(detected, step)
     everything = cures.shareable(ignored)
-    submodules = [
-        line.split()[1] for line in text(reading_user(root, "submodule", "status").out).splitlines()
-    ]
-    for paths_wanted in (asked, submodules, [*asked, *submodules], everything):
+    for paths_wanted in (asked, everything):
         if paths_wanted and len(paths_wanted) <= cures.MOST:
             extra = tuple(path for path in dict.fromkeys(paths_wanted) if path not in detected.share)
             yield replace(detected, share=(*detected.share, *extra), needed=extra)
