@@ -122,3 +122,18 @@ def test_a_file_may_be_written_to_tmp_in_a_sandbox(kind: str, path: str, expecte
         cwd="/w/repo",
     )
     assert judge(call, replace(BRIEF, sandbox=kind), lambda name: name).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cat ~/.ssh/id_rsa", "deny"),
+        ("cat .env", "deny"),
+        ("touch .git/hooks/pre-commit", "deny"),
+        ("touch .flyball/policy.toml", "deny"),
+        ("openssl genrsa -out /tmp/test.pem", "allow"),
+    ],
+)
+def test_a_home_and_a_checkout_in_tmp_are_guarded_like_any_other(line: str, expected: str) -> None:
+    policy = replace(default_policy("/tmp/a/repo", "/tmp/a/home"), sandbox="bwrap")
+    assert judge_command(line, policy).verdict == expected

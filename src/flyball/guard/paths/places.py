@@ -245,7 +245,8 @@ def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
     if any(_is_state(path, inside, state, policy) for state in policy.state_dirs):
         return "guard"
     folded = fold_written(path)
-    if policy.contained and _TEMPORARY.match(path) and FLYBALL not in folded.split("/"):
+    outside = inside is None and _folded_below(path, policy.home) is None  # either may be in /tmp itself
+    if policy.contained and outside and _TEMPORARY.match(path) and FLYBALL not in folded.split("/"):
         return ""  # private there: a key in it is one that the agent has made
     parts = (inside if inside is not None else folded).split("/")
     if FLYBALL in parts and parts[parts.index(FLYBALL) + 1 :][:1] != ["out"]:
