@@ -148,7 +148,7 @@ def test_outcomes_lead_where_the_table_says(name: str, outcomes: str, states: st
 def test_the_limits_and_times_are_those_of_the_documents() -> None:
     minute = 60_000_000
     assert shipped("build").most == {"iterations": 10, "fix": 3}
-    assert shipped("loop").most == {"turns": 50, "no_progress": 5, "same_error": 10}
+    assert shipped("loop").most == {"turns": 50, "no_progress": 5, "same_error": 10, "probe": 5}
     assert shipped("review").most == {"iterations": 10}
     assert shipped("task").most == {"failures": 3, "cto": 2}
     alerts = [shipped("task").alert_us.get(s, 0) // minute for s in STATES["task"].split()]

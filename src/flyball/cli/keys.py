@@ -55,8 +55,9 @@ def answer_keys(session: Session) -> Generator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(source, termios.TCSADRAIN, before)
         session.supervisor.forget(source)
+        with contextlib.suppress(termios.error):  # the terminal was closed
+            termios.tcsetattr(source, termios.TCSADRAIN, before)
         os.close(source)
 
 
@@ -91,7 +92,13 @@ class Desk:
 
     def key(self) -> None:
         """One key was pressed. Without a question, or without a meaning, it does nothing."""
-        letter = os.read(self.source, 1).decode("ascii", "replace").lower()
+        pressed = b""
+        with contextlib.suppress(OSError):
+            pressed = os.read(self.source, 1)
+        if not pressed:  # the terminal was closed
+            self.session.supervisor.forget(self.source)
+            return
+        letter = pressed.decode("ascii", "replace").lower()
         askers = (self.session.asker(self.session.run(root)) for root in self.session.roots)
         run = next((run for run in askers if run is not None), None)
         if run is None or run.question is None or letter not in (SHOW, *letters(run.question.verbs)):

@@ -137,8 +137,9 @@ class Supervisor:
         self._ears.register(source, selectors.EVENT_READ, heard)
 
     def forget(self, source: Any) -> None:
-        """Listen to it no more."""
-        self._ears.unregister(source)
+        """Listen to it no more, if it was listened to."""
+        with contextlib.suppress(KeyError):
+            self._ears.unregister(source)
 
     def run_errands(self, run_id: str) -> Run:
         """Apply what a person sent to a run that nothing drives (a rollback, a take-over); it does not continue."""
