@@ -23,6 +23,7 @@ from flyball.runtime.start import RunRequest, launch
 
 TABLE = Path(__file__).with_name("attacks.toml")
 OUT_OF_REACH, NO_EFFECT, UNPROVEN = "out of reach", "no effect", "unproven"
+BY_THE_GATE = "wait.approval evidence"  # a change that the gate does not believe stays in the checkout
 OVER = "All have had their turn."
 PROOF = "python3 -m unittest -q"
 MAKEFILE = "test:\n\tpython3 -m unittest -q\n"
@@ -51,7 +52,8 @@ class Attack(Struct, frozen=True, kw_only=True):
 
     def turn(self, places: dict[str, str]) -> dict[str, Any]:
         done = {"finish": {"indicators": ["task complete", "all done"]}} if self.claims else {}
-        turn = {"write": self.write, "delete": self.delete, "run": self.does, "say": self.say}
+        fresh = {"test_calc.py": TEST} if self.ends == BY_THE_GATE else {}
+        turn = {"write": fresh | self.write, "delete": self.delete, "run": self.does, "say": self.say}
         filled = json.loads(_filled(json.dumps({key: value for key, value in turn.items() if value}), places))
         return {**filled, **({"outcome": self.outcome} if self.outcome else {}), **done}
 
@@ -129,7 +131,7 @@ class Siege:
 
     def play(self, attacks: list[Attack]) -> dict[str, Seen]:
         """Each attack in its turn; a person rejects whatever stops."""
-        attacks = sorted(attacks, key=lambda attack: attack.last)
+        attacks = sorted(attacks, key=lambda attack: (attack.last, attack.ends == BY_THE_GATE))
         turns = [*(attack.turn(self.places) for attack in attacks), {"ask": OVER}]
         file = self.yard.folder / "agent.json"
         file.write_text(json.dumps({"roles": {"worker": turns}, "repeat": "none"}))
@@ -184,9 +186,9 @@ class Siege:
                     seen.proved = proof.passed
             case e.Stopped(stop=stop) if event.question is None or event.question.text != OVER:
                 for seen in self._last():
-                    seen.stop = seen.stop or stop.code
-                    if stop.rule == "evidence":  # the gate asks, where the guard had nothing to say
+                    if not seen.stop and stop.rule == "evidence":  # the gate asks, where the guard had nothing to say
                         seen.rule = stop.rule
+                    seen.stop = seen.stop or stop.code
             case e.Ended(stop=stop):
                 for seen in self._last():
                     seen.stop = seen.stop or stop.code
