@@ -167,7 +167,7 @@ def reporting(*steps: tuple[str, dict[str, Any]]) -> str:
     return f"command:sed -i 's/a - b/a + b/' calc.py && {server}"
 
 
-def test_an_agent_asks_is_answered_and_finishes(place: Place) -> None:
+def test_an_agent_asks_for_approval_and_finishes(place: Place) -> None:
     shutil.copy(CLIENT, place.repo)
     place.git("add", ".")
     place.git("commit", "-qm", "A client")

@@ -175,7 +175,7 @@ PROGRESS = {
     "another's checkout is its owner's to prove": loop("closed*13", "limit.turns", writes(), limits={"turns": 12}, event={"owner": False, "tree": "base"}, does="agent:worker*12"),
     "it passes, and the agent finishes": loop("closed*6 complete", "completed", *[writes()] * 5, says(**WHOLE), plays=RED, does=f"{PROBE} agent:worker proof:gate commit", hears=(("agent:worker", 5, "all of them passed"),)),
     "a claim that lacks something is no silence": loop("closed*8 complete", "completed", *[writes()] * 5, says(**ONE), says(**ONE), says(**WHOLE), plays=RED, does=f"{PROBE} agent:worker*3 proof:gate commit", hears=(("agent:worker", 6, "1 of 2"), ("agent:worker", 6, "The checks pass on these files"))),
-    "silent, and the tests say that it is done": loop("closed*7 complete", "completed", *[writes()] * 5, SAME, plays=RED, does=f"{PROBE} agent:worker proof:probe proof:gate commit", turns=6),
+    "silent, and a person says that it is done": loop("closed*7 complete", "wait.question completed", *[writes()] * 5, SAME, plays=RED, answers=("approve",), does=f"{PROBE} agent:worker proof:probe proof:gate commit", turns=6),
     "silent, where no test failed before": loop("closed*7 complete", "wait.question completed", *[writes()] * 5, SAME, answers=("approve",), turns=6),
     "silent, and a person says what is missing": loop("closed*7 complete", "wait.question completed", *[writes()] * 5, SAME, finish("t9"), answers=("answer the docs",), hears=(("agent:worker", 6, "the docs"),)),
     "silent, with an open high finding": loop("closed*7", "wait.question", *[writes()] * 4, writes(findings=(high(),)), SAME, plays=RED),

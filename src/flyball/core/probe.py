@@ -2,18 +2,17 @@
 
 A probe is due after `probe` changed turns without a proof, and once more when the files passed one and the worker neither
 changes them nor says that it is done. It is no turn and no gate. Two in a row with no fewer failing tests open the circuit
-(`stops.stalled`). Files that passed two are done if the task can be measured by its tests; else a person says.
+(`stops.stalled`). Of files that passed two a person is asked: only the worker or a person says that the task is done.
 """
 
 from __future__ import annotations
 
 from flyball.core import stops
 from flyball.core.run import Facts, Run
-from flyball.core.transition import follow
 from flyball.domain import events as e
+from flyball.domain.settings import INDICATORS_MIN
 
 PASSES = 2  # so many probes of the same files end the wait for a claim
-INDICATORS_MIN = 2  # so many different ones, at least, go with a claim to be done
 FINISH = (
     "Flyball ran the checks on your files as they are now, and all of them passed. If the whole task is done, say so "
     "now, in full, as described under 'How to report'. If not, go on."
@@ -37,23 +36,14 @@ def _claims(run: Run) -> bool:
 
 
 def after(facts: Facts, probe: e.ProofEnded) -> Facts:
-    """What follows from a probe: the worker is told; or the work is done."""
+    """What follows from a probe: the worker is told, or a person is asked."""
     now = facts.now
     if not probe.passed:
         text = f"Flyball ran the checks on your files as they are now:\n{probe.invalid or probe.summary}"
         return facts.add(e.Told(at=now, text=text, who="proof"))
     if facts.run.progress.passes < PASSES:
         return facts.add(e.Told(at=now, text=FINISH, who="proof"))
-    if _measured(facts.run):
-        text = "The checks passed twice on the same files. The agent did not say that it is done."
-        return follow(facts.add(e.Warned(at=now, code="loop.silent", text=text)), "done")
     facts.add(e.Held(at=now, outcome="done", until="done"))
     cause = stops.stop(facts.run, "wait.question", "checks pass", otherwise=stops.ANOTHER_TURN)
     text = "The checks pass and the files no longer change, but the agent does not say that the task is done. Is it?"
     return stops.ask(facts, cause, "done", text)
-
-
-def _measured(run: Run) -> bool:
-    """Tests failed before that pass now, and no high finding is open."""
-    found = any(f.severity == "high" and f.status == "open" for f in run.findings)
-    return bool(run.evidence.baseline) and not found

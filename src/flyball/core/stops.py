@@ -36,10 +36,8 @@ ALIASES = {  # what people say -> the outcome of a state that asks
 INTERRUPTIONS = 5  # so many in a row ask
 NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that are no answers
 ANOTHER_TURN = "another turn would have begun"
-PROBES, NAMED = (
-    2,
-    10,
-)  # so many probes in a row with no fewer failing tests are no progress; so many tests are named
+PROBES = 2  # so many in a row with no fewer failing tests are no progress
+NAMED = 10  # so many of the failing tests are named
 NO_WINDOW = e.WindowSeen(at=0)
 
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from flyball.core import limits, stops
 from flyball.core.ledger import DISPUTES, settled
-from flyball.core.probe import INDICATORS_MIN
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ask, cancel, stop
 from flyball.core.tally import CONTEXTS, FAILED, FREE, UNCLEAR, WAITS, waits_for_answer
@@ -16,7 +15,7 @@ from flyball.core.transition import follow
 from flyball.domain import events as e
 from flyball.domain.durations import show
 from flyball.domain.machine import JUDGING_ROLES
-from flyball.domain.settings import INDICATORS, CallLimits
+from flyball.domain.settings import INDICATORS, INDICATORS_MIN, CallLimits
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
     *("untested", "unproven", "approval", "stalled", "progressed", "success", "failure", "third_failure"),

@@ -41,6 +41,7 @@ class CallLimits(Struct, frozen=True):
     halt: int = 600
 
 
+INDICATORS_MIN = 2  # so many different ones, at least, go with a claim to be done
 INDICATORS = (  # what an agent may say to claim that it is done (LOOP-1); `reading.indicators` finds them
     *(
         "task complete",

@@ -22,10 +22,10 @@ from msgspec.structs import asdict, replace
 
 from flyball.agents.mcp.protocol import Tool, ToolResult, answer
 from flyball.core.run import Run
-from flyball.core.turns import INDICATORS_MIN, claimable, misfit
+from flyball.core.turns import claimable, misfit
 from flyball.domain.events import Claim, Finding
 from flyball.domain.machine import JUDGING_ROLES
-from flyball.domain.settings import INDICATORS
+from flyball.domain.settings import INDICATORS, INDICATORS_MIN
 from flyball.reading.indicators import named
 from flyball.reading.stream import as_object
 

@@ -35,7 +35,7 @@ LAWS = {
     "ALO-8": "facts are frozen, and nothing that was counted is taken back",
     "ALO-9": "a deny blocks where it is, and only a human lets it go on",
     "ALO-10": "every act in a state with a time limit carries one",
-    "LOOP-1": "done needs two indicators and the signal, or two probes that pass; no turn beyond the limit of turns",
+    "LOOP-1": "done needs two indicators and the signal, or a person's yes after two probes that pass; no turn beyond the limit of turns",
     "LOOP-3": "no turn once the circuit should be open",
     "LOOP-5": "a limit costs neither a turn nor a failure",
     "GUARD-2": "a call is granted by a person alone, and what was granted once is gone after one turn",

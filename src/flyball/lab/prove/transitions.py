@@ -98,7 +98,7 @@ def through_the_gate(seen: Seen) -> str:
 
 
 def truly_done(seen: Seen) -> str:
-    """LOOP-1, wherever a worker may be done; or LOOP-3: its files passed two probes and no longer change."""
+    """LOOP-1, wherever a worker may be done; or a person said so of files that passed two probes."""
     moved, was = _moved(seen), seen.was
     source = seen.premise.machine.states[moved.source]
     known = was.finishes or was.settled or was.judged == "below"

@@ -47,7 +47,7 @@ class Witness(Struct, frozen=True, kw_only=True):
     finishes: bool = False  # it claimed with two indicators and a signal
     passed: str = ""  # the tree of which a probe truly passed last …
     passes: int = 0  # … and how many
-    settled: bool = False  # two of them did, and no turn began since
+    settled: bool = False  # two of them did, a person said that it is done, and no turn began since
     fruitless: int = 0  # probes in a row with no fewer failing tests
     skipped: bool = False  # a left-out test was journaled since the state was entered
     broke: bool = False  # the breakpoint here was passed since the act
@@ -234,7 +234,6 @@ def _proved(seen: Witness, run: Run, act: e.Act, proof: e.ProofEnded) -> Witness
         seen,
         passed=seen.checkout if passes else "",
         passes=passes,
-        settled=passes > 1 if probe else seen.settled,
         fruitless=seen.fruitless + 1 if fails else seen.fruitless if not (true or fewer) else 0,
         proved=seen.checkout if true else seen.proved,
         accepted=seen.checkout if examined else seen.accepted,
@@ -356,6 +355,8 @@ def _answered(seen: Witness, run: Run, event: e.Answered) -> Witness:
     if run.question is not None and run.question.kind == "evidence":
         yes = event.verb == "approve"
         seen = replace(seen, accepted=seen.checkout) if yes else replace(seen, disproved=True)
+    if run.question is not None and run.question.kind == "done":
+        seen = replace(seen, settled=event.verb == "approve" and seen.passes > 1)
     if held is not None and held.waits in ("approval", "block") and run.question is not None:
         return _ruled_by_a_person(seen, event)
     return seen

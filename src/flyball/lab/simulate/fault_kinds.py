@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from flyball.acts.confined import INTERRUPTIONS
 from flyball.core.run import BY_A_PERSON, WORKERS, Run
-from flyball.core.turns import INDICATORS_MIN, claimable
+from flyball.core.turns import claimable
 from flyball.domain import events as e
+from flyball.domain.settings import INDICATORS_MIN
 
 ALONE = INTERRUPTIONS["orphaned"]  # why a keeper ends an act for want of a driver
 KEPT = (
