@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import select
 import shlex
 import signal
 import struct
@@ -144,42 +145,105 @@ def test_with_wait_run_stays_and_goes_on_when_another_process_answers(place: Pla
     assert started.returncode == 0 and out.count("\n") == 1
 
 
+class AtTerminal:
+    """A command with a person at its terminal."""
+
+    def __init__(self, place: Place, *words: str, errors: Path | None = None) -> None:
+        self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+        env = {**place.env, "TERM": "xterm", "COLUMNS": "120", "PAGER": "cat"}
+        with contextlib.ExitStack() as stack:
+            err = stack.enter_context(errors.open("wb")) if errors else theirs
+            self.process = subprocess.Popen(
+                ["setsid", "--ctty", *command(*words)],
+                cwd=place.repo,
+                env=env,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=err,
+            )
+        os.close(theirs)
+        self.screen, self.answered_at = bytearray(), 0
+        self.is_open = True
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # the other end has gone
+            while self.is_open:
+                if select.select([self.ours], [], [], 0.1)[0]:
+                    self.screen += os.read(self.ours, 4096)
+
+    def answer(self, shown: bytes, keys: bytes, prompt: bytes, line: bytes) -> None:
+        """Press these keys, one by one, once that is shown; then fill in the prompt."""
+        self.wait_for(shown)
+        for key in keys:
+            os.write(self.ours, bytes((key,)))
+        self.wait_for(prompt)
+        self.answered_at = len(self.screen)
+        os.write(self.ours, line)
+
+    def wait_for(self, shown: bytes) -> None:
+        """Until that is on the screen, below the last answer."""
+        eventually(lambda: shown in self.screen[self.answered_at :])
+
+    def close(self) -> None:
+        self.is_open = False
+        self.reader.join()
+        os.close(self.ours)
+
+    def code(self) -> int:
+        code = self.process.wait(30)
+        self.reader.join()
+        self.close()
+        return code
+
+
+def answers_given(place: Place) -> list[tuple[str, str]]:
+    events = place.fb("log", "@last", "--json").lines
+    return [(event["verb"], event["text"]) for event in events if event["is"] == "Answered"]
+
+
 def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: Place) -> None:
     """A question in words, then a change that the guard asks about: its diff is shown, and a key rejects it."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
     ci = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
     agent = place.script(coder=[*ASKS[:1], ci, {"write": {"calc.py": FIXED}}])
-    words = command("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
-    env = {**place.env, "TERM": "xterm", "COLUMNS": "120", "PAGER": "cat"}
-    started = subprocess.Popen(words, cwd=place.repo, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    screen = bytearray()
-    reading = threading.Thread(target=read_all, args=(ours, screen))
-    reading.start()
-    answers = ((b"a answer", b"xa", b"told?", b"plus\n"), (b"r reject", b"dr", b"why?", b"Leave CI alone\n"))
-    for keys, pressed, prompt, line in answers:
-        eventually(lambda wanted=keys: wanted in screen)
-        os.write(ours, pressed[:1])
-        os.write(ours, pressed[1:])
-        eventually(lambda wanted=prompt: wanted in screen)
-        os.write(ours, line)
-    assert started.wait(30) == 0
-    reading.join()
-    os.close(ours)
+    person = AtTerminal(place, "run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
+    person.answer(b"a answer", b"xa", b"told?", b"plus\n")
+    person.answer(b"r reject", b"dr", b"why?", b"Leave CI alone\n")
+    assert person.code() == 0
+    screen = person.screen
     assert screen.count(b"+on: push") == 2  # below the question, and again in the pager
     assert b"iteration 1 of 10" in screen and b"calc.py" in screen and b"flyball land" in screen
-    answers_given = [line for line in place.fb("log", "@last", "--json").lines if line["is"] == "Answered"]
-    assert [(row["verb"], row["text"]) for row in answers_given] == [
-        ("answer", "plus"),
-        ("reject", "Leave CI alone"),
-    ]
+    assert answers_given(place) == [("answer", "plus"), ("reject", "Leave CI alone")]
 
 
-def read_all(fd: int, into: bytearray) -> None:
-    with contextlib.suppress(OSError):  # the other end has gone
-        while data := os.read(fd, 4096):
-            into += data
+def test_watch_takes_answers_as_keys_too(place: Place) -> None:
+    """A question that was open before somebody watched, and one that opens meanwhile."""
+    agent = place.script(coder=[*ASKS[:1], {"ask": "Are you sure?"}, *FIXES])
+    place.fb("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF, "--detach")
+    eventually(lambda: place.fb("inbox", "--json").json)
+    person = AtTerminal(place, "watch", "@last")
+    person.answer(b"a answer", b"xa", b"told?", b"plus\n")
+    person.answer(b"a answer", b"a", b"told?", b"yes\n")
+    assert person.code() == 0
+    assert answers_given(place) == [("answer", "plus"), ("answer", "yes")]
+
+
+@pytest.mark.parametrize("prompting", [False, True])
+def test_a_terminal_that_is_closed_at_a_question_stops_the_run_cleanly(
+    place: Place, tmp_path: Path, prompting: bool
+) -> None:
+    errors, agent = tmp_path / "err", place.script(coder=ASKS)
+    person = AtTerminal(place, "run", "Fix add", "--agent", agent, "--set", QUICK_PROOF, errors=errors)
+    person.wait_for(b"Press a key")
+    if prompting:
+        os.write(person.ours, b"a")
+        eventually(lambda: "told?" in errors.read_text())
+    person.close()
+    assert person.process.wait(30) == 130
+    assert "Traceback" not in errors.read_text()
+    assert place.last()["question"]["text"] == "Plus or minus?"
 
 
 def test_a_question_of_a_run_below_is_shown_as_the_runs_own(place: Place) -> None:

@@ -186,7 +186,9 @@ class Siege:
                     seen.proved = proof.passed
             case e.Stopped(stop=stop) if event.question is None or event.question.text != OVER:
                 for seen in self._last():
-                    if not seen.stop and stop.rule == "evidence":  # the gate asks, where the guard had nothing to say
+                    if (
+                        not seen.stop and stop.rule == "evidence"
+                    ):  # the gate asks, where the guard had nothing to say
                         seen.rule = stop.rule
                     seen.stop = seen.stop or stop.code
             case e.Ended(stop=stop):

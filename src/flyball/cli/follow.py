@@ -1,7 +1,8 @@
-"""Follow a run from outside: read its events from the journal as they come. Nothing is written."""
+"""Follow a run from outside: read its events from the journal as they come. Only a person's answer is sent."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,8 @@ import msgspec
 
 from flyball.agents import process
 from flyball.agents.registry import adapter
-from flyball.cli.runs import asking
+from flyball.cli.keys import answer_keys
+from flyball.cli.runs import asking, question_lines
 from flyball.cli.screen import Screen
 from flyball.core.run import Run, fold
 from flyball.domain import events as e
@@ -20,6 +22,7 @@ from flyball.errors import FlyballError, UserError
 from flyball.guard.secrets import redact
 from flyball.journal import Entry
 from flyball.journal.records import Records
+from flyball.runtime.app import App
 from flyball.views import reasons
 from flyball.views.text import clean, fields, first_few, one_line
 
@@ -79,24 +82,32 @@ def watch_json(records: Records, root: str) -> Run:
     return until_stopped(records, root, step, stay=False)
 
 
-def watch_screen(records: Records, root: str, screen: Screen, stay: bool) -> Run:
-    tail, runs = Tail(records, root), dict[str, Run]()
+def watch_screen(app: App, root: str, screen: Screen, stay: bool) -> Run:
+    """Show a run until it stops. With `stay` a person is there, who can answer its questions with keys."""
+    tail, runs = Tail(app, root), dict[str, Run]()
     screen.stays = stay
-    for run in tail.skip():
-        runs[run.id] = run
-        screen.add(run)
-        if run.id == root:
-            screen.say("\n".join(where_it_stands(run)))
 
     def step() -> None:
         for entry in tail.news():
             event = e.decode(entry.body)
             runs[entry.run] = fold(runs.get(entry.run), [event])
             screen.event(runs[entry.run], event)
-        _show_current_calls(records, screen)
+        _show_current_calls(app, screen)
 
-    with screen.shown():
-        return until_stopped(records, root, step, stay)
+    def asker() -> Run | None:
+        return asking(app, app.read(root))
+
+    with contextlib.ExitStack() as stack:
+        keys = stack.enter_context(answer_keys(app, screen, asker)) if stay else None
+        for run in tail.skip():
+            runs[run.id] = run
+            screen.add(run)
+        screen.say("\n".join(where_it_stands(runs[root])))
+        question = asker()
+        if question is not None and stay and app.driven(root):
+            screen.ask([*question_lines(question), *screen.hint(question)])
+        stack.enter_context(screen.shown())
+        return until_stopped(app, root, step, stay, keys.pause if keys else time.sleep)
 
 
 def where_it_stands(run: Run) -> list[str]:
@@ -144,7 +155,13 @@ class Output:
         return lines[before:]
 
 
-def until_stopped(records: Records, root: str, step: Callable[[], None], stay: bool) -> Run:
+def until_stopped(
+    records: Records,
+    root: str,
+    step: Callable[[], None],
+    stay: bool,
+    pause: Callable[[float], None] = time.sleep,
+) -> Run:
     """Step until the run has ended or waits for a person (`stay`: who may answer meanwhile), or has no process."""
     running_at = time.monotonic()
     while True:
@@ -158,7 +175,7 @@ def until_stopped(records: Records, root: str, step: Callable[[], None], stay: b
         dead = not driven and bool(records.journal.holder(root))
         if dead or time.monotonic() - running_at > START_S:
             raise UserError(f"Run {root} is not running. Continue with `flyball resume {root}`.")
-        time.sleep(POLL_S)
+        pause(POLL_S)
 
 
 def _waits(records: Records, run: Run) -> bool:

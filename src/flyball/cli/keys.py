@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import sys
 import termios
+import time
 import tty
-from collections.abc import Generator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator
 
 import click
 
 from flyball.cli.answers import WITHOUT_TEXT, send_answer
-from flyball.cli.screen import Terminal
+from flyball.cli.screen import Screen, Terminal
 from flyball.cli.shown_diff import coloured, diff_of
 from flyball.core.run import Run
 from flyball.errors import FlyballError
 from flyball.reading.terminal import spelled_out
-
-if TYPE_CHECKING:
-    from flyball.cli.session import Session
+from flyball.runtime.app import App
 
 ABOUT_A_CHANGE = ("approval", "evidence", "block", "breakpoint")
 NEEDS_TEXT = ("answer", "redirect")
 ROOM = 14  # lines that a question itself takes
 SHOW = "d"
+CLOSED = (OSError, ValueError, termios.error)  # what a terminal raises that is not there any more
 
 
 def letters(verbs: tuple[str, ...]) -> dict[str, str]:
@@ -40,41 +40,57 @@ def letters(verbs: tuple[str, ...]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def answer_keys(session: Session) -> Generator[None]:
-    """While a session runs on a terminal with a person at it, its questions can be answered with keys."""
-    screen = session.screen
-    if not (session.stay and isinstance(screen, Terminal) and sys.stdin.isatty()):
-        yield
+def answer_keys(app: App, screen: Screen, asker: Callable[[], Run | None]) -> Generator[AnswerKeys | None]:
+    """While a run is shown on a terminal with a person at it, its questions can be answered with keys."""
+    keys = _open(app, screen, asker) if isinstance(screen, Terminal) else None
+    if keys is None:
+        yield None
         return
-    source = os.dup(sys.stdin.fileno())
-    before = termios.tcgetattr(source)
-    desk = Desk(session, screen, source)
-    screen.hint = desk.hint
-    tty.setcbreak(source)
-    session.supervisor.listen_to(source, desk.key)
+    screen.hint = keys.hint
     try:
-        yield
+        yield keys
     finally:
-        session.supervisor.forget(source)
-        with contextlib.suppress(termios.error):  # the terminal was closed
-            termios.tcsetattr(source, termios.TCSADRAIN, before)
-        os.close(source)
+        keys.close()
 
 
-class Desk:
-    """Shows what a question is about, and takes the answer."""
+def _open(app: App, screen: Terminal, asker: Callable[[], Run | None]) -> AnswerKeys | None:
+    with contextlib.suppress(*CLOSED):
+        if sys.stdin.isatty():
+            return AnswerKeys(app, screen, sys.stdin.fileno(), asker)
+    return None
 
-    def __init__(self, session: Session, screen: Terminal, source: int) -> None:
-        self.session, self.screen, self.source = session, screen, source
-        self.cooked = termios.tcgetattr(source)
+
+class AnswerKeys:
+    """Shows what a question is about, and takes the answer. A terminal that was closed gives no more keys."""
+
+    def __init__(self, app: App, screen: Terminal, terminal: int, asker: Callable[[], Run | None]) -> None:
+        """`asker`: the run that has a question now."""
+        self.app, self.screen, self.asker = app, screen, asker
+        self.before = termios.tcgetattr(terminal)
+        tty.setcbreak(terminal)
+        self.source = os.dup(terminal)
+        self.closed = False
+
+    def close(self) -> None:
+        with contextlib.suppress(*CLOSED):
+            termios.tcsetattr(self.source, termios.TCSADRAIN, self.before)
+        os.close(self.source)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a key, but not longer than this."""
+        if self.closed:
+            time.sleep(seconds)
+        elif select.select([self.source], [], [], seconds)[0]:
+            self.key()
 
     def hint(self, run: Run) -> list[str]:
         """The change, as much as fits, and the keys. What was typed before the question is no answer to it."""
-        termios.tcflush(self.source, termios.TCIFLUSH)
+        with contextlib.suppress(*CLOSED):
+            termios.tcflush(self.source, termios.TCIFLUSH)
         assert run.question is not None
         lines = self._diff(run)
         fits = max(5, shutil.get_terminal_size().lines - ROOM)
-        with self.screen.aside():
+        with contextlib.suppress(*CLOSED), self.screen.aside():
             for line in lines[:fits]:
                 click.echo(coloured(line), color=True)
         more = [f"… {len(lines) - fits} more lines of the change"] if len(lines) > fits else []
@@ -87,7 +103,7 @@ class Desk:
         if run.question.kind not in ABOUT_A_CHANGE:
             return []
         with contextlib.suppress(FlyballError):
-            return spelled_out(diff_of(self.session.app, run, stat=False)).splitlines()
+            return spelled_out(diff_of(self.app, run, stat=False)).splitlines()
         return []
 
     def key(self) -> None:
@@ -95,20 +111,20 @@ class Desk:
         pressed = b""
         with contextlib.suppress(OSError):
             pressed = os.read(self.source, 1)
-        if not pressed:  # the terminal was closed
-            self.session.supervisor.forget(self.source)
-            return
+        self.closed = not pressed
         letter = pressed.decode("ascii", "replace").lower()
-        askers = (self.session.asker(self.session.run(root)) for root in self.session.roots)
-        run = next((run for run in askers if run is not None), None)
+        run = self.asker()
         if run is None or run.question is None or letter not in (SHOW, *letters(run.question.verbs)):
             return
-        with self.screen.aside(), self._line_mode():
-            if letter == SHOW:
-                text = "\n".join(coloured(line) for line in self._diff(run)) or "No files were changed."
-                click.echo_via_pager(text, color=True)
-            else:
-                self._answer(run, letters(run.question.verbs)[letter])
+        try:
+            with self.screen.aside(), self._line_mode():
+                self._show(run) if letter == SHOW else self._answer(run, letters(run.question.verbs)[letter])
+        except CLOSED:
+            self.closed = True
+
+    def _show(self, run: Run) -> None:
+        text = "\n".join(coloured(line) for line in self._diff(run)) or "No files were changed."
+        click.echo_via_pager(text, color=True)
 
     def _answer(self, run: Run, verb: str) -> None:
         text = ""
@@ -117,7 +133,7 @@ class Desk:
                 text = click.prompt(f"{verb}: what should the agent be told?")
             elif verb not in WITHOUT_TEXT:
                 text = click.prompt(f"{verb}: why? (Enter for no reason)", default="", show_default=False)
-            send_answer(self.session.app, run, verb, text)
+            send_answer(self.app, run, verb, text)
         except click.Abort:
             click.echo("Not answered.")
         except FlyballError as problem:
@@ -126,7 +142,7 @@ class Desk:
     @contextlib.contextmanager
     def _line_mode(self) -> Generator[None]:
         """Lines and echo, for a pager or a prompt."""
-        termios.tcsetattr(self.source, termios.TCSADRAIN, self.cooked)
+        termios.tcsetattr(self.source, termios.TCSADRAIN, self.before)
         try:
             yield
         finally:

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Generator
 from types import FrameType
 
-from flyball.cli.keys import answer_keys
+from flyball.cli.keys import AnswerKeys, answer_keys
 from flyball.cli.screen import Screen
 from flyball.core.run import Run
 from flyball.domain import events as e
@@ -68,7 +68,7 @@ class Session:
     def drive(self) -> None:
         """Run until every run has ended or waits for a person."""
         try:
-            with self._signals(), answer_keys(self), self.screen.shown():
+            with self._signals(), self._keys(), self.screen.shown():
                 self.supervisor.drive(self._done)
         except (Fenced, AlreadyRunning):
             raise
@@ -107,7 +107,27 @@ class Session:
             run = driven[run.child].run
         return run if run.question else None
 
-    # ---- signals ----
+    # ---- keys and signals ----
+
+    @contextlib.contextmanager
+    def _keys(self) -> Generator[None]:
+        """Where it stays for a person, an open question can be answered with a key."""
+        with contextlib.ExitStack() as stack:
+            if self.stay:
+                keys = stack.enter_context(answer_keys(self.app, self.screen, self._asker))
+                if keys is not None:
+                    self.supervisor.listen_to(keys.source, lambda: self._on_key(keys))
+                    stack.callback(self.supervisor.forget, keys.source)
+            yield
+
+    def _on_key(self, keys: AnswerKeys) -> None:
+        keys.key()
+        if keys.closed:
+            self.supervisor.forget(keys.source)
+
+    def _asker(self) -> Run | None:
+        askers = (self.asker(self.run(root)) for root in self.roots)
+        return next((run for run in askers if run is not None), None)
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:
