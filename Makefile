@@ -108,7 +108,7 @@ recording: setup ## record docs/demo.svg from a real run of the demo
 	@$(BIN)/python tools/record.py
 
 lock:            ## update requirements.lock
-	@uv pip compile -q pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock
+	@uv pip compile -q pyproject.toml --group dev --all-extras --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock
 
 clean:           ## remove .venv and caches
 	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis

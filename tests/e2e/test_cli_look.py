@@ -159,3 +159,45 @@ def test_run_on_a_terminal_ends_with_a_calm_summary(seen: Place) -> None:
         run = seen.fb("ls", "--json").json[0]["run"]
         assert f"flyball land {run}" in summary and "calc.py" in summary
         assert ("\x1b[" in screen) is (not env)
+
+
+# ---- stats -----------------------------------------------------------------------------------------------
+
+
+def test_stats_add_up_the_runs_of_this_repository(seen: Place, tmp_path: Path) -> None:
+    known = seen.fb("stats", "--json").json
+    costs = {row["outcome"]: (row["tasks"], row["cost_usd"]) for row in known["cost_per_outcome"]}
+    runs = len(seen.fb("ls", "--json").json)
+    assert costs == {"completed": (runs - 1, 0.25), "open": (1, 0.0)}
+    assert known["actions_per_task"]["turns"]["max"] == 4 and known["execution_s"]["median"] > 0
+    assert known["questions"] == {"asked": 1, "open": 1}
+    text = seen.fb("stats").out
+    assert "verify → complete" in text and "$0.25" in text
+    metrics = seen.fb("stats", "--prometheus").out
+    assert 'flyball_cost_usd_total{outcome="completed"} 0.25' in metrics.splitlines()
+    make_repo(tmp_path / "other", {"a": "b\n"}, seen.env)
+    assert seen.fb("stats", "--json", cwd=tmp_path / "other").json["tasks"] == 0
+    assert "no runs to count" in seen.fb("stats", cwd=tmp_path / "other").out
+    assert seen.fb("stats", "--all", "--json", cwd=tmp_path / "other").json["tasks"] == runs
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--since", "soon"), "'soon' is not a time. Use a duration such as 7d"),
+        (("--since", "99999-01-01"), "is not a time"),
+        (("--json", "--prometheus"), "Choose one"),
+    ],
+)
+def test_what_stats_does_not_understand_is_one_sentence(
+    seen: Place, words: tuple[str, ...], complaint: str
+) -> None:
+    said = seen.fb("stats", *words)
+    assert (said.code, said.out, len(said.err.splitlines())) == (2, "", 1) and complaint in said.err
+
+
+@pytest.mark.parametrize(
+    ("when", "tasks"), [("1h", 2), ("yesterday", 2), ("2020-01-31", 2), ("2999-01-01", 0)]
+)
+def test_stats_since_a_moment(seen: Place, when: str, tasks: int) -> None:
+    assert seen.fb("stats", "--since", when, "--json").json["tasks"] == tasks

@@ -1,0 +1,94 @@
+"""`flyball stats`: what the runs did, how long it took, what it cost and what repeated itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of
+from flyball.domain import durations
+from flyball.domain.durations import SECOND
+from flyball.errors import UserError
+
+if TYPE_CHECKING:
+    from flyball.journal.records import Records
+    from flyball.views.measures import Measures
+
+ALL = click.option("--all", "everywhere", is_flag=True, help="Include the runs of all repositories.")
+
+
+@click.command(
+    epilog=examples(
+        "flyball stats",
+        "flyball stats --since 7d --machine task",
+        "flyball stats --all --json | jq .cost_per_outcome",
+        "flyball stats --all --prometheus > flyball.prom",
+    )
+)
+@ALL
+@click.option("--machine", default=None, metavar="MACHINE", help="Only runs of this machine.")
+@click.option(
+    "--since", default="", metavar="WHEN", help="Only what happened since: 7d, yesterday or 2026-01-31."
+)
+@click.option("--prometheus", "as_prometheus", is_flag=True, help="Print the Prometheus text format.")
+@JSON
+def stats(everywhere: bool, machine: str | None, since: str, as_prometheus: bool, as_json: bool) -> None:
+    """Show turns, times, costs, repeats and recoveries of runs."""
+    from flyball.views.metrics import families, prometheus
+    from flyball.views.stats import facts
+    from flyball.views.stats import stats as added_up
+    from flyball.views.stats_text import lines
+
+    if as_json and as_prometheus:
+        raise UserError("--json and --prometheus exclude each other. Choose one.")
+    now = time.time_ns() // 1000
+    with open_records() as records:
+        total = added_up(measures(records, everywhere, instant(since, now), now, machine))
+        if as_prometheus:
+            click.echo(prometheus(families(total)), nl=False)
+        elif as_json:
+            print_json(facts(total))
+        elif not total.jobs:
+            click.echo("There are no runs to count. `flyball ls --all` lists the runs of all repositories.")
+        else:
+            click.echo("\n".join(lines(total)))
+
+
+def measures(
+    records: Records, everywhere: bool, since: int, now: int, machine: str | None = None
+) -> Iterator[Measures]:
+    """The counts of each run that did something since then."""
+    from flyball.domain.events import decode
+    from flyball.views.measures import measure
+
+    repo = None if everywhere else repository_of(Path.cwd())
+    for row in records.journal.rows(repo=str(repo) if repo else None, machine=machine):
+        if row.updated_at < since:
+            continue
+        counts = measure((decode(entry.body) for entry in records.journal.read(row.run)), now, since)
+        if counts:
+            yield counts
+
+
+def instant(text: str, now: int) -> int:
+    """The moment that a person means, in microseconds; 0 for no text."""
+    if not text:
+        return 0
+    length = durations.parse(text)
+    if length is not None:
+        return now - length
+    today = datetime.fromtimestamp(now / SECOND, UTC).astimezone()
+    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
+    try:
+        named = {"today": midnight, "yesterday": midnight - timedelta(days=1)}
+        moment = named.get(text) or datetime.fromisoformat(text)
+        return int(moment.astimezone().timestamp()) * SECOND
+    except (ValueError, OverflowError, OSError):
+        raise UserError(
+            f"'{text}' is not a time. Use a duration such as 7d or 12h, today, yesterday, or a date such as 2026-01-31."
+        ) from None
