@@ -90,6 +90,12 @@ class Room:
         self.env.update(vendor.env(model.url))
         self.others.append(model)
 
+    def subscribe(self) -> None:
+        """Claude Code names a plan's limit only to those who have a plan; with an API key it is a rate limit."""
+        if self.vendor.name == "claude":
+            del self.env["ANTHROPIC_API_KEY"]
+            self.env["CLAUDE_CODE_OAUTH_TOKEN"] = "scripted-0000"
+
     def play(self, *steps: Json, **more: Any) -> None:
         """What the model does from now on."""
         self.model.load(script(*steps, **more))
@@ -134,10 +140,12 @@ class Room:
     def show(self, run: str = "@last") -> Json:
         return json.loads(self.fb("show", run, "--json").stdout)
 
+    def log(self) -> list[Json]:
+        return [json.loads(line) for line in self.fb("log", "@last", "--json").stdout.splitlines()]
+
     def note_attempts(self) -> None:
         """Keep which other hosts the agent of the last run wanted to reach, for `make agents` to list."""
-        events = [json.loads(line) for line in self.fb("log", "@last", "--json").stdout.splitlines()]
-        texts = [event["text"] for event in events if event.get("code") == "network.refused"]
+        texts = [event["text"] for event in self.log() if event.get("code") == "network.refused"]
         with ATTEMPTS.open("a") as file:
             file.writelines(f"{self.vendor.name}: {text}\n" for text in texts)
 

@@ -93,6 +93,27 @@ def test_a_known_stream_is_read_behind_any_command() -> None:
     assert (result.verdict, bool(result.session), result.reset_at is not None) == ("plan_limit", True, True)
 
 
+def test_the_instant_of_a_reset_counts_more_than_its_words() -> None:
+    """The words name the minute in which the plan is new; a run that trusts them comes back too early."""
+    refused = {"status": "rejected", "resetsAt": 1_784_702_445, "rateLimitType": "five_hour"}
+    event = {"type": "rate_limit_event", "rate_limit_info": refused, "session_id": "s"}
+    end = {
+        "type": "result",
+        "is_error": True,
+        "session_id": "s",
+        "result": "You've hit your 5-hour limit · resets 6:40am (UTC)",
+    }
+    out = "\n".join(map(json.dumps, (event, end)))
+    result = read_result("claude", out, "", ended(1), now_us=1_784_702_410_000_000)
+    assert (result.verdict, result.reset_at) == ("plan_limit", 1_784_702_445_000_000)
+
+
+def test_an_error_is_shown_in_words_not_as_json() -> None:
+    row = next(row for name, row in ROWS if name == "gemini" and row["name"] == "auth")
+    error = read_result("gemini", row["out"], row["err"], ended(row["exit"])).error
+    assert error == "API key not valid. Please pass a valid API key."
+
+
 @pytest.mark.parametrize(
     ("line", "code", "verdict"),
     [

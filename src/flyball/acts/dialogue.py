@@ -11,7 +11,7 @@ from typing import Any
 from flyball.agents import process
 from flyball.agents.adapter import Conversation
 
-LEAVE_S = 10.0  # so long may an agent take to end after its turn has
+LEAVE_S = 3.0  # so long may an agent take to end after its turn has; Gemini never ends by itself
 INTERRUPT_S = 5.0  # and so long to end its turn when it is asked to
 
 

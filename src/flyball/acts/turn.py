@@ -23,6 +23,7 @@ from flyball.acts.prompt import prompt
 from flyball.acts.proof_tree import tests_are_known
 from flyball.acts.run_files import RunFiles, share_links
 from flyball.agents import process
+from flyball.agents.accounts import how_to_log_in
 from flyball.agents.adapter import Adapter, AgentResult, Ask, Talks, TurnRequest, refuse_all
 from flyball.agents.registry import adapter as find_adapter
 from flyball.agents.totals import charged
@@ -401,7 +402,7 @@ def _turn(
         plan_percent=heard.plan_percent,
         plan_reset_at=heard.plan_reset_at
         or (now + (heard.plan_reset_in_us or 0)) * bool(heard.plan_reset_in_us),
-        error=redact(error if heard.verdict == "ok" else heard.error)[-2000:],
+        error=redact(error if heard.verdict == "ok" else _with_help(act, heard))[-2000:],
         fingerprint=error_fingerprint(error) if error else "",
         said=message_fingerprint(heard.message),
         calls=max(len(heard.calls), len(heard.actions)),
@@ -410,6 +411,13 @@ def _turn(
         halted=live.fired.code if live.fired else "",
         halted_why=redact(_why_halted(live.fired)) if live.fired else "",
     )
+
+
+def _with_help(act: e.Act, heard: AgentResult) -> str:
+    """What went wrong; where the agent's login was refused, also how to log in."""
+    if heard.verdict != "auth":
+        return heard.error
+    return f"{heard.error.rstrip('. ')}. {how_to_log_in(act.agent)}".strip()
 
 
 def _counted(usage: e.Usage) -> e.Usage:

@@ -52,6 +52,7 @@ class Account(Struct, frozen=True, kw_only=True):
     helper: tuple[str, str, str] | None = None  # file, key in it, variable: a command that prints an API key
     hosts: tuple[str, ...] = ()
     proxied: bool = True  # it goes through HTTPS_PROXY
+    log_in: str  # what a person does to log in
 
 
 ANTHROPIC = ("api.anthropic.com", "console.anthropic.com", "platform.claude.com")
@@ -87,6 +88,7 @@ CLAUDE = Account(
     ),
     helper=(".claude/settings.json", "apiKeyHelper", "ANTHROPIC_API_KEY"),
     hosts=ANTHROPIC,
+    log_in="run `claude` and type /login, or set ANTHROPIC_API_KEY",
 )
 CODEX = Account(
     programs=("codex", "codex-acp"),
@@ -97,6 +99,7 @@ CODEX = Account(
         LoginFile(path=".codex/config.toml", moved="CODEX_HOME"),
     ),
     hosts=OPENAI,
+    log_in="run `codex login`, or set OPENAI_API_KEY",
 )
 GEMINI = Account(
     programs=("gemini",),
@@ -110,6 +113,7 @@ GEMINI = Account(
         LoginFile(path=".gemini/settings.json", only=("security", "selectedAuthType", "model", "privacy")),
     ),
     hosts=GOOGLE,
+    log_in="run `gemini` and choose how to log in, or set GEMINI_API_KEY",
 )
 OPENCODE = Account(
     programs=("opencode",),
@@ -121,12 +125,14 @@ OPENCODE = Account(
         LoginFile(path=".config/opencode/opencode.jsonc", moved="XDG_CONFIG_HOME"),
     ),
     hosts=(*ANY_PROVIDER, *ANTHROPIC, *OPENAI, "opencode.ai", "models.dev"),
+    log_in="run `opencode auth login`, or set your provider's API key",
 )
 SEVERAL = Account(  # CLIs for any provider, by an API key
     programs=("aider", "goose", "mini", "mini-swe-agent", "llm", "crush", "qwen"),
     env=(*KEYS, "AIDER_MODEL", "GOOSE_PROVIDER", "GOOSE_MODEL", "MSWEA_*"),
     urls=BASES,
     hosts=ANY_PROVIDER,
+    log_in="set your provider's API key, for example OPENAI_API_KEY",
 )
 ACCOUNTS = (CLAUDE, CODEX, GEMINI, OPENCODE, SEVERAL)
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -158,6 +164,12 @@ def account_of(agent: str) -> Account | None:
     """The account that an agent uses, by the first program of its command line that is known."""
     names = [PurePath(word).name for word in words_of(agent)]
     return next((a for name in names for a in ACCOUNTS if name in a.programs), None)
+
+
+def how_to_log_in(agent: str) -> str:
+    """A sentence for a person whose agent's login was refused; "" if the agent is not known."""
+    account = account_of(agent)
+    return f"To log in, {account.log_in}." if account else ""
 
 
 def variables(account: Account, environment: Mapping[str, str]) -> dict[str, str]:

@@ -98,7 +98,10 @@ def _claimed_success(exit: Exit, forced: str) -> str:  # noqa: A002
 def _reported(facts: Facts, now_us: int, zone: str) -> tuple[str | None, int | None]:
     """The limit that the closing event reports, and those before it that explain it."""
     lines = "\n".join(_line(event) for event in facts.reports)
-    return read_limit(facts.dialect, lines, now_us, zone)
+    limit, reset = read_limit(facts.dialect, lines, now_us, zone)
+    if limit == "plan_limit" and facts.refused_until_s:
+        return limit, facts.refused_until_s * 1_000_000  # to the second; the words say it to the minute
+    return limit, reset
 
 
 def _line(event: Event) -> str:

@@ -96,6 +96,7 @@ def _plan(facts: Facts, event: Event) -> None:
     info = table(event.get("rate_limit_info"))
     if info.get("status") == "rejected":
         facts.report(event)
+        facts.refused_until_s = number(info.get("resetsAt")) or None
     share = info.get("utilization")
     if isinstance(share, int | float) and not isinstance(share, bool) and share >= 0:
         facts.plan_percent = min(100, round(share * 100 if share <= 1 else share))

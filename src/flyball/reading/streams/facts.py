@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
+from flyball.reading.stream import as_object
 
 Event = dict[str, Any]
 
@@ -44,13 +45,14 @@ class Facts:
     running: dict[str, Call] = field(default_factory=dict[str, Call])  # calls without a result yet, by id
     plan_percent: int | None = None
     plan_reset_s: int | None = None
+    refused_until_s: int | None = None  # the plan is used up until then
     lost_session: bool = False  # the session that was to be resumed is gone
     deferred: Event | None = None  # the call that waits for a permission
     unknown: dict[str, int] = field(default_factory=dict[str, int])  # kinds of event that nobody here knows
 
     def report(self, event: Event, problem: str = "") -> None:
         self.reports = [*self.reports[-REPORTS_MOST:], event]
-        self.problem = problem or self.problem
+        self.problem = _in_words(problem) or self.problem
 
     def say(self, words: str, part: str = "") -> None:
         """Words of the agent; those with the name of a part go on with what it said before under that name."""
@@ -70,6 +72,12 @@ class Facts:
         call = Call(begun.tool, begun.input, as_words(result)[-TEXT_MOST:], error, begun.writes)
         self.calls.append(call)
         return call
+
+
+def _in_words(problem: str) -> str:
+    """An error may be passed on as the provider's JSON; people are shown its message."""
+    body = as_object(problem[problem.find("{") : problem.rfind("}") + 1]) or {}
+    return text(table(body.get("error")).get("message")) or text(body.get("message")) or problem
 
 
 def as_words(value: object) -> str:
