@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 
@@ -106,12 +107,37 @@ class RunDir(Struct, frozen=True):
         return self.path / "kept"
 
     @property
+    def logs(self) -> Path:
+        """The logs of an ended run, compressed."""
+        return self.path / "logs.tar.gz"
+
+    @property
+    def pruned(self) -> Path:
+        """What `flyball prune` removed, and when."""
+        return self.path / "pruned.json"
+
+    @property
     def driver_log(self) -> Path:
         return self.path / "driver.log"
 
     def home(self, name: str) -> Path:
         """A private home for the processes of one role."""
         return self.path / "homes" / name
+
+    def last_pruning(self) -> Pruning | None:
+        """What was removed by `flyball prune`; None if nothing was."""
+        try:
+            return msgspec.json.decode(self.pruned.read_bytes(), type=Pruning)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+
+class Pruning(Struct, frozen=True):
+    """When a run was pruned last, which of its parts are gone since then or before, and why."""
+
+    at: int
+    parts: tuple[str, ...]
+    why: str = ""
 
 
 def sha256_of(file: Path) -> str:

@@ -34,6 +34,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "trust": "setup",
     },
     "Advanced": {
+        **dict.fromkeys(("du", "prune", "rm"), "space"),
         "rollback": "again",
         "replay": "again",
         "check": "check",
@@ -62,7 +63,7 @@ PERSONAL = (
         "resume",
         "retry",
     ),
-    *("take-over", "hand-back", "rollback", "land"),
+    *("take-over", "hand-back", "rollback", "land", "rm"),
 )
 TRUSTED = "trusted"  # the option with which any other command speaks for a person too
 

@@ -22,6 +22,7 @@ from flyball.evidence.certificate import check
 from flyball.guard.secrets import find_secret, redact
 from flyball.journal import Entry
 from flyball.runtime.app import App
+from flyball.runtime.packed_logs import act_files
 from flyball.views.text import iso, plural
 
 FORMAT = "flyball-export/1"
@@ -119,12 +120,10 @@ def _logs(app: App, entry: Entry) -> Iterator[dict[str, Any]]:
         return
     started = e.decode(entry.body)
     assert isinstance(started, e.ActStarted)
-    folder = app.dirs.act(started.act.key)
-    for file in sorted(path for path in folder.rglob("*") if path.name in STREAMS and path.is_file()):
-        data = file.read_bytes()
-        place = str(file.relative_to(folder))
-        digest = hashlib.sha256(data).hexdigest()
-        yield {"act": started.act.key, "file": place, "bytes": len(data), "sha256": digest}
+    for place, data in sorted(act_files(app, started.act.key).items()):
+        if place.rpartition("/")[2] in STREAMS:
+            digest = hashlib.sha256(data).hexdigest()
+            yield {"act": started.act.key, "file": place, "bytes": len(data), "sha256": digest}
 
 
 # ---- secrets ----------------------------------------------------------------------------------------------

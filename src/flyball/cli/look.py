@@ -183,10 +183,10 @@ def _print_prompts(records: Records, run_id: str, turn: int, as_json: bool) -> N
 
 def _prompt(records: Records, act: Act) -> dict[str, Any]:
     from flyball.guard.secrets import redact
+    from flyball.runtime.packed_logs import act_files
     from flyball.views.text import clean
 
-    file = records.dirs.act(act.key) / "prompt"
-    text = clean(redact(file.read_text("utf-8", "replace"))) if file.is_file() else ""
+    text = clean(redact(act_files(records, act.key).get("prompt", b"").decode("utf-8", "replace")))
     return {"turn": act.turn, "role": act.do.partition(":")[2], "agent": act.agent, "prompt": text}
 
 

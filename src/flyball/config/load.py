@@ -120,7 +120,7 @@ class Loaded(Struct, frozen=True):
 
 
 def _nested(held: Mapping[str, Assigned], machines: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"budget": {}, "limits": {}, "timeouts_us": {}}
+    found: dict[str, Any] = {"budget": {}, "retention": {}, "limits": {}, "timeouts_us": {}}
     for field, value in layers.fields(held).items():
         table, dot, name = field.partition(".")
         if dot:

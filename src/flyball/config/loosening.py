@@ -44,6 +44,11 @@ def fewer(new: Value, old: Value) -> bool:
     return isinstance(new, int) and isinstance(old, int) and new < old
 
 
+def less(new: Value, old: Value) -> bool:
+    """A smaller number, or a limit where there was none."""
+    return isinstance(new, int) and (not isinstance(old, int) or new < old)
+
+
 def rarer(new: Value, old: Value) -> bool:
     """A larger number, or never (0)."""
     return isinstance(new, int) and old != 0 and (new == 0 or not isinstance(old, int) or new > old)

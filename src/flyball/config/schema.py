@@ -18,6 +18,7 @@ from flyball.config.agent import ROLES, parse_agent
 from flyball.config.loosening import Looser, never
 from flyball.config.values import Choice, Count, Duration, Flag, Kind, Money, Text, Texts, Value, matching
 from flyball.core.run import WORKERS
+from flyball.domain.durations import DAY
 from flyball.domain.machine import NAME, Machine
 from flyball.domain.settings import Settings
 
@@ -215,6 +216,30 @@ KEYS: dict[str, Key] = {
         Texts(_agent, "agents"),
         "Agents to use, in this order, while another is rate-limited.",
         holds="agents",
+    ),
+    "retention.auto": Key(
+        "retention.auto",
+        Flag(),
+        "Prune at the end of a run, at most once a day; false: only `flyball prune` does.",
+        loosening.only(loose=True),
+    ),
+    "retention.age": Key(
+        "retention.age_us",
+        Duration(least=0),
+        "An ended run older than this loses its working files; its logs are compressed, a merged branch is deleted.",
+        loosening.less,
+    ),
+    "retention.size_mb": Key(
+        "retention.size_mb",
+        Count(most=10**9, none=True),
+        "If the ended runs of a repository hold more than this many megabytes, the oldest are pruned before their time.",
+        loosening.less,
+    ),
+    "retention.runs": Key(
+        "retention.runs_us",
+        Duration(least=30 * DAY, none=True),
+        "An ended run older than this is removed from the journal too, if its result is merged or it had none.",
+        loosening.less,
     ),
     "guard.policy": Key(
         "policy",

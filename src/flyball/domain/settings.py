@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from flyball.domain.durations import HOUR, MINUTE, SECOND
+from flyball.domain.durations import DAY, HOUR, MINUTE, SECOND
 
 DOLLAR = 1_000_000
 
@@ -29,6 +29,15 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether what other runs spend matters to this one."""
         limits = (self.day_uusd, self.day_tokens, self.week_uusd, self.week_tokens)
         return any(limit is not None for limit in limits)
+
+
+class Retention(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How long the files of ended runs stay. It is read when runs are pruned, and no run depends on it."""
+
+    auto: bool = True  # prune by itself, at most once a day
+    age_us: int = 7 * DAY
+    size_mb: int | None = 2_000  # of one repository's ended runs
+    runs_us: int | None = None  # None: the journal keeps every run
 
 
 class CallLimits(Struct, frozen=True):
@@ -93,6 +102,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         str, dict[str, int]
     ] = {}  # machine -> phase_timeout | idle_timeout | cooldown | within.STATE
     budget: Budget = Budget()
+    retention: Retention = Retention()
     retry_every_us: int = 60 * SECOND
     fallback: tuple[str, ...] = ()
     policy: str = "default"

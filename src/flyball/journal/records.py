@@ -17,6 +17,7 @@ from flyball.journal.signing import Signer, load_or_create
 from flyball.journal.sqlite import SqliteJournal
 from flyball.reading.terminal import whole
 from flyball.state_dir import StateDir
+from flyball.views.text import day_and_clock
 
 if TYPE_CHECKING:
     from flyball.core.run import Run
@@ -72,6 +73,11 @@ class Records:
         matches = self.journal.resolve(name) if name else []
         if name in matches or len(matches) == 1:
             return name if name in matches else matches[0]
+        if not matches and name and (at := self.journal.pruned_at(name)):
+            raise NotFound(
+                f"Run {name} was removed on {day_and_clock(at)}. A line in the journal's registry is all that is kept; "
+                "`flyball verify FILE` still checks a certificate that you exported."
+            )
         if not matches:
             raise NotFound(f"There is no run '{name}'. `flyball ls` lists the runs there are.")
         raise NotFound(
@@ -91,7 +97,8 @@ class Records:
         try:
             return self.find(name)
         except NotFound:
-            if not name or not self.has_key or not self.heads.of(name):
+            known = name and not self.journal.pruned_at(name) and self.has_key and self.heads.of(name)
+            if not known:
                 raise
             return name
 

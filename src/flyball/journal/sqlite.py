@@ -387,6 +387,24 @@ class SqliteJournal:
         self._database.tell("DELETE FROM letter WHERE run = ?", (run,))
         self._database.tell("DELETE FROM lease WHERE run = ?", (run,))
 
+    def weights(self) -> dict[str, int]:
+        """About how many bytes the events of each run take up."""
+        sql = (
+            "SELECT r.run, sum(length(e.body) + length(e.hash) + length(e.kind) + 24) "
+            f"FROM event e JOIN run r ON r.n = e.id / {SEQS} GROUP BY r.n"
+        )
+        return dict(self._database.ask(sql, (), (str, int)))
+
+    def compact(self) -> None:
+        """Give the space of pruned runs back to the disk, if it is worth the copying."""
+        free, pages = (self._database.number(f"PRAGMA {name}") for name in ("freelist_count", "page_count"))
+        if free * 4 > pages:
+            self._database.tell("VACUUM")
+
+    def pruned_at(self, run: str) -> int:
+        """When a run was pruned; 0 if it was not."""
+        return self._database.number("SELECT at FROM registry WHERE run = ? AND kind = 'pruned'", (run,))
+
     def registered(self) -> Iterator[Registered]:
         """The registry, in order, unchecked."""
         return self._stored.registered()

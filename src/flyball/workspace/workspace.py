@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from flyball.errors import WorkspaceError
 from flyball.guard.change import Change
 from flyball.state_dir import RunDir
+from flyball.views.text import day_and_clock
 from flyball.workspace import clone, diff, edits, proof_room, special_files
 from flyball.workspace.create import Record, build, read_record, write_record
 from flyball.workspace.files import Files
@@ -99,6 +100,11 @@ class Workspace:
     @classmethod
     def open(cls, dir: Path) -> "Workspace":  # noqa: A002
         record = read_record(dir)
+        if record is None and (pruning := RunDir(dir).last_pruning()):
+            raise WorkspaceError(
+                f"The files of run {dir.name} were pruned on {day_and_clock(pruning.at)}. Its journal, certificate and "
+                "result commit are kept."
+            )
         if record is None:
             raise WorkspaceError(f"There is no checkout in {dir}; start the run again.")
         if not Path(record.common_dir, "objects").is_dir():
