@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flyball.proofs.rooms import Room, repeats
+from flyball.proofs.rooms import Repeats, Room, repeats
 from flyball.reading.test_report import TestReport
 from flyball.runners.observe import Observer, collect
 
@@ -79,7 +79,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
 def test_the_source_sees_no_test_run_and_the_tests_do(folder: Path, command: str) -> None:
-    (room,) = repeats(["code_under_test.py"], (), 1, node=False)
+    (room,) = repeats(["code_under_test.py"], (), Repeats(1), node=False)
     plain = outcomes(ran(folder, command, room, FILES))
     honest = {"test_sees_itself": "passed", "test_arguments_of_a_test": "passed"}
     assert plain == honest | {f"test_sees_{name}": "failed" for name in STAGED}
@@ -91,6 +91,46 @@ def test_only_the_tests_that_are_asked_for_run_again(folder: Path, command: str)
     one = next(test.id for test in whole.tests if "arguments_of" in test.id)
     assert [test.id for test in ran(folder, command, Room(only=(one,)), FILES).tests] == [one]
     assert len(ran(folder, command, Room(only=(one, "unknown")), FILES).tests) == len(whole.tests)
+
+
+ORDER = """import unittest
+from pathlib import Path
+
+COUNT = Path("count")
+
+
+class AgainTest(unittest.TestCase):
+    def setUp(self):
+        COUNT.write_text(COUNT.read_text() + "." if COUNT.exists() else ".")
+
+    def test_every_time(self):
+        self.assertTrue(COUNT.exists())
+
+    def test_only_the_first_times(self):
+        self.assertLess(len(COUNT.read_text()), {most})
+
+    def test_other(self):
+        self.assertTrue(False)
+"""
+
+
+@pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
+def test_a_test_that_has_to_pass_twice_is_reported_once_with_the_worse_result(
+    folder: Path, command: str
+) -> None:
+    other = (
+        "import unittest\n\n\nclass AnotherTest(unittest.TestCase):\n    def test_it(self):\n        pass\n"
+    )
+    files = {"test_it.py": ORDER.format(most=4), "test_another.py": other}
+    whole = ran(folder, command, Room(), files)
+    only = tuple(test.id for test in whole.tests if "_times" in test.id or "_time" in test.id)
+    (folder / "count").unlink()
+    again = outcomes(ran(folder, command, Room(only=only, times=2), files))
+    assert again == {"test_every_time": "passed", "test_only_the_first_times": "failed"}
+    by_file = outcomes(ran(folder, command, Room(files=("test_another.py",)), files))
+    assert by_file == {"test_it": "passed"}
+    ended = outcomes(ran(folder, command, Room(one_failure=True), files))
+    assert list(ended.values()).count("failed") == 1
 
 
 JS_TEST = """const test = require('node:test');
@@ -114,6 +154,6 @@ JS_STAGED = {
 def test_javascript_sees_no_test_run(folder: Path) -> None:
     code = "".join(f"exports.{name} = () => {what};\n" for name, what in JS_STAGED.items())
     files = {"code.js": f"{code}exports.itself = () => process.pid > 0;\n", "it.test.js": JS_TEST}
-    (room,) = repeats(["code.js"], (), 1, node=True)
+    (room,) = repeats(["code.js"], (), Repeats(1), node=True)
     plain = outcomes(ran(folder, "node --test", room, files))
     assert plain == {"itself": "passed"} | dict.fromkeys(JS_STAGED, "failed")

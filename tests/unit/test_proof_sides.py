@@ -14,7 +14,7 @@ from flyball.proofs.breaks import changed_lines, end_fails, expectations_wrong, 
 from flyball.proofs.compare import compare
 from flyball.proofs.exchange import FILES_MOST, Files
 from flyball.proofs.follow import followed, renamed, renames
-from flyball.proofs.rooms import repeat_count, repeats
+from flyball.proofs.rooms import Repeats, repeat_count, repeats
 from flyball.proofs.sides import Sides, exchanged
 from flyball.reading.test_report import TestReport, TestResult
 
@@ -407,20 +407,26 @@ def test_a_result_is_compared_by_its_plain_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("passes", "done", "took_s", "line", "count"),
+    ("passes", "done", "took_s", "tests_s", "line", "count"),
     [
-        (3, 1, 1, "return a + b", 2),
-        (3, 2, 1, "return a + b", 1),
-        (3, 1, 31, "return a + b", 0),
-        (3, 1, 1, "return a + b if random.random() < 0.9 else 0", 6),
-        (3, 1, 5, "return a + b if os.getpid() % 2 else 0", 4),
-        (3, 1, 1, "return a + b if time.time_ns() % 2 else 0", 6),
-        (3, 1, 1, "began = time.monotonic()", 2),
-        (1, 1, 1, "return a + b", 0),
-        (2, 2, 1, "return a + b", 1),
+        (3, 1, 1, 0, "return a + b", (1, 2)),
+        (3, 2, 1, 0, "return a + b", (1, 1)),
+        (5, 1, 1, 0, "return a + b", (1, 4)),
+        (3, 1, 8, 3, "return a + b", (1, 1)),
+        (3, 1, 1, None, "return a + b", (1, 1)),
+        (3, 1, 31, 0, "return a + b", (0, 1)),
+        (3, 1, 1, 0, "return a + b if random.random() < 0.9 else 0", (6, 1)),
+        (3, 1, 5, 0, "return a + b if os.getpid() % 2 else 0", (4, 1)),
+        (3, 1, 1, None, "return a + b if time.time_ns() % 2 else 0", (6, 1)),
+        (3, 1, 1, 0, "began = time.monotonic()", (1, 2)),
+        (1, 1, 1, 0, "return a + b", (0, 1)),
+        (2, 2, 1, 0, "return a + b", (1, 1)),
     ],
 )
-def test_how_often_a_proof_is_repeated(passes: int, done: int, took_s: int, line: str, count: int) -> None:
-    assert repeat_count(passes, done, took_s * 1_000_000, [line]) == count
-    rooms = repeats(["a.py"], ["t"], 3, node=False)
+def test_how_often_a_proof_is_repeated(
+    passes: int, done: int, took_s: int, tests_s: int | None, line: str, count: tuple[int, int]
+) -> None:
+    tests_us = tests_s * 1_000_000 if tests_s is not None else None
+    assert repeat_count(passes, done, took_s * 1_000_000, [line], tests_us) == Repeats(*count)
+    rooms = repeats(["a.py"], ["t"], Repeats(3), node=False)
     assert len({(room.argv, room.numbers % 2) for room in rooms[:2]}) == 2

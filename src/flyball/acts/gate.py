@@ -12,7 +12,7 @@ import sys
 
 from msgspec.structs import replace
 
-from flyball.acts.proof_tree import Prover, TreeProof
+from flyball.acts.proof_tree import ORDINARY, Prover, TreeProof
 from flyball.domain import events as e
 from flyball.proofs import breaks
 from flyball.proofs.compare import Comparison, compare
@@ -21,15 +21,18 @@ from flyball.proofs.conclusion import (
     Findings,
     Side,
     break_of,
+    changed_test_files,
     evidence,
     files_of,
+    time_of,
     unnoticed,
     unsteady,
     versions,
+    with_the_rest,
 )
 from flyball.proofs.exchange import Files
 from flyball.proofs.follow import followed, renamed
-from flyball.proofs.rooms import Room, repeat_count, repeats
+from flyball.proofs.rooms import Room, is_lucky, repeat_count, repeats
 from flyball.proofs.sides import Sides
 from flyball.reading.test_report import TestReport
 from flyball.views.text import plural
@@ -91,15 +94,17 @@ class Examination:
             return None, None
         base_side = self._side(self.work.edited(self.tree, edits), "base-tests")
         edits = self.files.exchange(self.base, self.tree)
-        return base_side, self._side(self.work.edited(self.base, edits), "run-tests")
+        files = changed_test_files(edits, self.baseline.report, self.proof.report)
+        run_side = self._side(self.work.edited(self.base, edits), "run-tests", Room(files=files))
+        return base_side, with_the_rest(run_side, self.baseline, files)
 
-    def _side(self, tree: str, name: str) -> Side:
+    def _side(self, tree: str, name: str, room: Room = ORDINARY) -> Side:
         """Where only tests changed, both trees are known: nothing has to run again."""
         if tree == self.tree:
             return self.proof.side
         if tree == self.base and self.baseline.report is not None:
             return self.baseline
-        return self.prover.prove(tree, name).side
+        return self.prover.prove(tree, name, room=room).side
 
     def _compared(
         self, baseline: TestReport, now: TestReport, base_side: Side | None, run_side: Side | None
@@ -142,21 +147,36 @@ class Examination:
         if not wanted:
             return ()
         again = base_side is not None and wanted <= base_side.passing(known)
-        lines = self.files.changed_lines()
-        count = repeat_count(self.settings.proof_repeat, 2 if again else 1, self.proof.took_us, lines)
+        lines, proof = self.files.changed_lines(), self.proof
+        tests_us = time_of(proof.report, wanted) if known and proof.selects else None
+        count = repeat_count(self.settings.proof_repeat, 2 if again else 1, proof.took_us, lines, tests_us)
         node = "package.json" in self.files.paths
-        tests = set(files_of(self.proof.report, wanted).values()) if known else self.files.named(folders=True)
+        tests = set(files_of(proof.report, wanted).values()) if known else self.files.named(folders=True)
         plain = self.files.plain_values(tests)
-        rooms = repeats(self.files.sources, wanted if known else (), count, node=node)
-        for number, room in enumerate(rooms, 1):
+        for number, room in enumerate(
+            repeats(self.files.sources, wanted if known else (), count, node=node), 1
+        ):
             tree = self.work.edited(self.tree, plain) if plain and number == 1 else self.tree
-            passing = self.prover.prove(tree, f"again-{number}", room=room).side.passing(known)
-            if wanted - passing:
-                once_more = self.prover.prove(tree, f"again-{number}-more", room=room).side.passing(known)
-                flaky = (wanted - passing) & once_more
-                self.doubts += [*unsteady(wanted - passing - flaky, True), *unsteady(flaky, False)]
-                return tuple(sorted(flaky))
+            missing = wanted - self._passing(tree, f"again-{number}", room, known)
+            if missing:
+                return self._unsteady(missing, tree, f"again-{number}", room, known)
         return ()
+
+    def _unsteady(
+        self, tests: frozenset[str], tree: str, name: str, room: Room, known: bool
+    ) -> tuple[str, ...]:
+        """Why these tests failed in a plain room: because of the change, by chance, or because of code that was there
+        before the change and looks at its surroundings, as honest code may. Which are flaky."""
+        milder = replace(room, source=tuple(self.files.suspects()), only=(), times=1)
+        staged = tests - self._passing(tree, f"{name}-changes", milder, known)
+        flaky = (tests - staged) & self._passing(tree, f"{name}-more", room, known)
+        if is_lucky(self.files.changed_lines()):
+            flaky = tests - staged
+        self.doubts += [*unsteady(staged, True), *unsteady(flaky, False)]
+        return tuple(sorted(flaky))
+
+    def _passing(self, tree: str, name: str, room: Room, known: bool) -> frozenset[str]:
+        return self.prover.prove(tree, name, room=room).side.passing(known)
 
     # ---- broken on purpose ----
 
@@ -170,7 +190,8 @@ class Examination:
         broken = break_of(self.files, self.proof.report, frozenset(comparison.fail_to_pass))
         if not broken.edits:
             return "nothing to break", ()
-        room = Room(only=tuple(sorted(broken.tests))) if known and broken.name == "expectations" else Room()
+        only = tuple(sorted(broken.tests)) if known and comparison.fail_to_pass else ()
+        room = Room(only=only, one_failure=known and not broken.each)
         tree = self.work.edited(self.tree, broken.edits)
         side = self.prover.prove(tree, f"broken-{broken.name}", room=room).side
         problem = unnoticed(broken, side, known)

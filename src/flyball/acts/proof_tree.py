@@ -21,7 +21,7 @@ from flyball.domain import events as e
 from flyball.errors import FlyballError
 from flyball.proofs.compare import disagreement
 from flyball.proofs.conclusion import Side
-from flyball.proofs.rooms import Room
+from flyball.proofs.rooms import SELECTING, Room
 from flyball.reading.test_report import TestReport
 from flyball.reading.test_summaries import failing
 from flyball.runners import observe
@@ -70,6 +70,11 @@ class TreeProof(Struct, frozen=True):
     @property
     def took_us(self) -> int:
         return sum(ended.took_us for ended in self.exits)
+
+    @property
+    def selects(self) -> bool:
+        """Whether its runners can run some of their tests alone."""
+        return self.report is not None and SELECTING.issuperset(self.report.runners)
 
     @property
     def report(self) -> TestReport | None:

@@ -115,6 +115,15 @@ ASKS = (
 )
 
 
+def looks_for_runner(file: str, text: str) -> bool:
+    """Whether a whole source file has such a line."""
+    lines = enumerate(text[:CODE_MOST].splitlines(), 1)
+    return (
+        _lookup([(n, piece) for n, line in lines for piece in _pieces(_without_comment(file, line))])
+        is not None
+    )
+
+
 def judge_lookups(
     changes: Sequence[Change], files: Sequence[str], lines: Sequence[Sequence[tuple[int, str]]]
 ) -> Iterable[Verdict]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flyball.domain.examined import Evidence
 from flyball.proofs.compare import Comparison
@@ -30,6 +31,29 @@ class Side(Struct, frozen=True):
         if known:
             return self.report.ids("passed") if self.report else frozenset()
         return frozenset([WHOLE] if self.passed else [])
+
+
+# ---- only a part of the tests ----
+
+
+def changed_test_files(edits: Edits, before: TestReport | None, now: TestReport | None) -> tuple[str, ...]:
+    """The edited files, where each holds tests and nothing else: then the tests of other files are not touched."""
+    files = {test.file for report in (before, now) if report for test in report.tests}
+    return tuple(edits) if before and now and files.issuperset(edits) else ()
+
+
+def with_the_rest(side: Side, baseline: Side, files: tuple[str, ...]) -> Side:
+    """The tests of these files as `side` ran them, and all others as the baseline did."""
+    if not files or side.report is None or baseline.report is None:
+        return side
+    tests = {test.id: test for test in baseline.report.tests if test.file not in files}
+    tests |= {test.id: test for test in side.report.tests}
+    return Side(replace(side.report, tests=tuple(tests.values())), side.passed)
+
+
+def time_of(report: TestReport | None, tests: frozenset[str]) -> int:
+    """What these tests took, in microseconds."""
+    return sum(test.took_ms * 1000 for test in report.tests if test.id in tests) if report else 0
 
 
 # ---- repeated ----

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
 from flyball.guard.change import Change
+from flyball.guard.runner_lookup import looks_for_runner
 from flyball.proofs import breaks
 from flyball.proofs.follow import Renames, renamed, renames
 from flyball.proofs.sides import Sides, exchanged
@@ -81,6 +82,11 @@ class Files:
         changed = {change.path for change in self.changes}
         paths = [path for path in self.paths if breaks.can_break(path) and not self.sides.is_test(path)]
         return sorted(paths, key=lambda path: path not in changed)[:FILES_MOST]
+
+    def suspects(self) -> list[str]:
+        """The source that was changed, or that looks for a test runner."""
+        changed = {change.path for change in self.changes}
+        return [p for p in self.sources if p in changed or looks_for_runner(p, self.text(self.tree, p))]
 
     def changed_lines(self) -> list[str]:
         """The lines of source that the run added."""

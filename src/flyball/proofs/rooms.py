@@ -28,21 +28,45 @@ class Room(Struct, frozen=True):
     ci: bool = True  # the variable CI is set
     numbers: int = 0  # process numbers that are used up before the command starts
     only: tuple[str, ...] = ()  # the tests to run, where the runner can leave others out
+    files: tuple[str, ...] = ()  # or the test files
+    times: int = 1  # how often each test runs, where the runner can repeat it
+    one_failure: bool = False  # the first failing test ends it
 
 
-def repeats(source: Iterable[str], tests: Iterable[str], count: int, *, node: bool) -> list[Room]:
+SELECTING = frozenset(("pytest", "unittest"))  # the probes of these can run some tests alone
+
+
+class Repeats(Struct, frozen=True):
+    """How often a proof has to pass again: in so many rooms, each test so many times."""
+
+    rooms: int
+    times: int = 1
+
+
+def repeats(source: Iterable[str], tests: Iterable[str], count: Repeats, *, node: bool) -> list[Room]:
     """Rooms to pass these tests in again, each dressed differently. Tools of Node that find no CI may wait for a
     person."""
     files, only = tuple(source), tuple(sorted(tests))
-    return [Room(files, ARGUMENTS[n % len(ARGUMENTS)], node, 1 + 3 * n, only) for n in range(count)]
+    return [
+        Room(files, ARGUMENTS[n % len(ARGUMENTS)], node, 1 + 3 * n, only, times=count.times)
+        for n in range(count.rooms)
+    ]
 
 
-def repeat_count(passes: int, done: int, took_us: int, lines: Iterable[str]) -> int:
-    """How often a proof has to pass again. `done` passes are there already; `lines` are those of the change: if one
-    of them depends on chance, time or a process number, one lucky pass says little."""
-    if took_us > QUICK_US:
-        return 0
-    wanted = max(passes - done, int(passes > 1))  # at least once in a plain room
-    if any(map(_LUCK.search, lines)):
-        wanted = max(wanted, min(LUCKY_REPEATS, LUCKY_US // max(took_us, 1)))
-    return max(wanted, 0)
+def repeat_count(
+    passes: int, done: int, took_us: int, lines: Iterable[str], tests_us: int | None = None
+) -> Repeats:
+    """`done` of the wanted passes are there already; `lines` are those of the change: if one of them depends on
+    chance, time or a process number, one lucky pass says little. `tests_us` is what the tests in question took, None
+    where the runner cannot run them alone: then one room has to do."""
+    lucky = is_lucky(lines)
+    if took_us > QUICK_US or (passes < 2 and not lucky):
+        return Repeats(0)
+    if lucky:
+        return Repeats(max(passes - done, int(passes > 1), min(LUCKY_REPEATS, LUCKY_US // max(took_us, 1))))
+    affordable = 1 if tests_us is None else took_us // 2 // max(tests_us, 1)
+    return Repeats(1, max(1, min(passes - done, affordable)))
+
+
+def is_lucky(lines: Iterable[str]) -> bool:
+    return any(map(_LUCK.search, lines))

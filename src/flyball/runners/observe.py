@@ -42,11 +42,8 @@ class Observer(Struct, frozen=True):
         php = folder / "probes" / "php"
         (php / "report.ini").write_text(f'auto_prepend_file = "{php / "prepend.php"}"\n', "utf-8")
         (folder / "report").mkdir(mode=0o700)
-        if self.room.source:
-            plain = {"root": self.root, "source": self.room.source, "argv": self.room.argv}
-            (folder / "plain.json").write_bytes(msgspec.json.encode(plain))
-        if self.room.only:
-            (folder / "only.json").write_bytes(msgspec.json.encode(self.room.only))
+        room = {"root": self.root, **msgspec.structs.asdict(self.room)}
+        (folder / "room.json").write_bytes(msgspec.json.encode(room))
         env = {name: value for name, value in env.items() if self.room.ci or name != "CI"}
         return env | environment(folder, env)
 

@@ -48,10 +48,9 @@ function noteCode() {
 }
 
 function plainRoom() {
-  const room = path.join(__dirname, '..', 'plain.json');
-  if (!require('fs').existsSync(room)) return;
   try {
-    require('./plain/plain.cjs')(JSON.parse(require('fs').readFileSync(room, 'utf8')));
+    const room = JSON.parse(require('fs').readFileSync(path.join(__dirname, '..', 'room.json'), 'utf8'));
+    if (room.source.length) require('./plain/plain.cjs')(room);
   } catch { /* a Node that cannot be shown as a plain program: an ordinary room */ }
 }
 

@@ -4,6 +4,7 @@ It runs in the project's own Python (3.7 or newer), so it uses the standard libr
 file of JSON lines into ../report. It changes nothing that a test can see but the patched recording methods.
 """
 
+import copy
 import importlib.machinery
 import json
 import os
@@ -22,6 +23,7 @@ class _Recorder:
         self.pid = 0
         self.runner = ""
         self.depth = 0
+        self.passes = {}  # tests that passed and run again; None for one that failed
 
     def begin(self, runner):
         """False: another runner is at work in this process and reports these tests itself."""
@@ -35,6 +37,9 @@ class _Recorder:
     def end(self, **facts):
         self.depth -= 1
         if self.depth == 0:
+            for row in [row for row in self.passes.values() if row]:
+                self.write(**row)
+            self.passes = {}
             self.write(kind="end", runner=self.runner, **facts)
             self.runner = ""
 
@@ -49,9 +54,15 @@ class _Recorder:
             pass
 
     def test(self, name, outcome, file="", took=0.0, detail=""):
-        self.write(
-            kind="test", id=name, outcome=outcome, file=file, took=round(took, 4), detail=str(detail)[:500]
-        )
+        row = {"kind": "test", "id": name, "outcome": outcome, "file": file, "took": round(took, 4)}
+        row["detail"] = str(detail)[:500]
+        if _times == 1:
+            self.write(**row)
+        elif outcome == "passed":
+            self.passes.setdefault(name, row)  # until it has passed each time
+        elif self.passes.get(name, row):
+            self.passes[name] = None
+            self.write(**row)
 
 
 _recorder = _Recorder()
@@ -69,14 +80,13 @@ class _Pytest:
         self.deselected = 0
 
     def pytest_sessionstart(self, session):
+        self.session = session
         self.reports = not hasattr(session.config, "workerinput") and _recorder.begin("pytest")
         if _plain:
             _plain.hide_variables()
 
     def pytest_collection_modifyitems(self, items):
-        kept = [item for item in items if item.nodeid in _only]
-        if _only and len(kept) >= len(_only):
-            items[:] = kept
+        items[:] = _repeated_items(_chosen(items, lambda item: item.nodeid))
 
     def pytest_runtest_logreport(self, report):
         if not self.reports:
@@ -84,6 +94,8 @@ class _Pytest:
         phases = self.phases.setdefault(report.nodeid, {"outcome": "passed", "took": 0.0, "detail": ""})
         phases["took"] += getattr(report, "duration", 0.0)
         if report.failed:
+            if _room.get("one_failure"):
+                self.session.shouldfail = "one failure is enough"
             phases["outcome"], phases["detail"] = "failed", _first(getattr(report, "longreprtext", ""))
         elif report.skipped and phases["outcome"] != "failed":
             expected = getattr(report, "wasxfail", None)
@@ -129,10 +141,45 @@ def _patch_pytest(module):
 
     def _prepareconfig(*args, **more):
         config = prepare(*args, **more)
-        config.pluginmanager.register(_Pytest())
+        plugin = _Pytest()
+        if _wanted or _room.get("one_failure"):
+            config.option.tbstyle = "no"  # a traceback of each failure takes long, and nobody reads it
+        if _wanted and _has_collection_path():
+            plugin.pytest_ignore_collect = _ignored_by(config)
+        config.pluginmanager.register(plugin)
         return config
 
     module._prepareconfig = _prepareconfig
+
+
+def _has_collection_path():
+    """pytest 7 or newer."""
+    from _pytest import hookspec
+
+    return "collection_path" in hookspec.pytest_ignore_collect.__code__.co_varnames
+
+
+def _ignored_by(config):
+    """Files without a wanted test are not even collected."""
+    files = {os.path.join(str(config.rootpath), test.partition("::")[0]) for test in _wanted}
+    whole = not all("::" in test or test in _room["files"] for test in _wanted)
+
+    def pytest_ignore_collect(collection_path):
+        path = str(collection_path)
+        other = (
+            path.endswith(".py") and not path.endswith(("__init__.py", "conftest.py")) and path not in files
+        )
+        return True if other and not whole and os.path.isfile(path) else None
+
+    return pytest_ignore_collect
+
+
+def _repeated_items(items):
+    """pytest takes a test down only when another object follows, so each repeat is a copy."""
+    more = [copy.copy(item) for _ in range(_times - 1) for item in items if hasattr(item, "function")]
+    for item in more:
+        item._request = False  # pytest makes a new one
+    return items + more
 
 
 # ---- unittest ----
@@ -144,6 +191,7 @@ def _patch_unittest_runner(module):
     def recorded(self, test):
         reports = _recorder.begin("unittest")
         result = None
+        self.failfast = self.failfast or bool(_room.get("one_failure"))
         try:
             result = run(self, _only_of(test))
             return result
@@ -156,11 +204,30 @@ def _patch_unittest_runner(module):
 
 
 def _only_of(suite):
-    """The suite without the tests that nobody asked for; whole where one that is asked for is not in it."""
-    if not _only or not hasattr(suite, "__iter__"):
+    """The suite without the tests that nobody asked for, the others as often as asked for."""
+    if not _wanted or not hasattr(suite, "__iter__"):
         return suite
-    kept = [test for test in _flat(suite) if _id_of(test) in _only]
-    return type(suite)(kept) if len(kept) >= len(_only) else suite
+    tests = list(_flat(suite))
+    kept = _chosen(tests, _id_of)
+    repeated = kept + [copy.copy(test) for _ in range(_times - 1) for test in kept]
+    return suite if kept is tests and _times == 1 else type(suite)(repeated)
+
+
+def _chosen(tests, id_of):
+    """The tests that are asked for; all of them where one is not among them."""
+    if _room.get("files"):
+        kept = [
+            test
+            for test in tests
+            if _file_of_id(id_of(test), test) in _wanted or "_FailedTest" in id_of(test)
+        ]
+        return kept or tests
+    kept = [test for test in tests if id_of(test) in _wanted]
+    return kept if _wanted and len(kept) >= len(_wanted) else tests
+
+
+def _file_of_id(name, test):
+    return name.partition("::")[0] if "::" in name else os.path.relpath(_file_of(test) or ROOT, ROOT)
 
 
 def _flat(suite):
@@ -317,12 +384,9 @@ _ran = []
 # ---- a room where the code cannot see that it is tested ----
 
 
-def _plain_room():
+def _plain_room(room):
     """The module that makes one, where it is asked for."""
-    try:
-        with open(os.path.join(os.path.dirname(HERE), "plain.json")) as file:
-            room = json.load(file)
-    except OSError:
+    if not room.get("source"):
         return None
     place = os.path.join(HERE, "plain", "plain.py")
     module = type(sys)("plain")
@@ -336,20 +400,23 @@ def _patch_current_test(module):
     module._update_current_test_var = lambda item, when: None
 
 
-def _wanted_tests():
-    """Ids of the tests to run, where only some are asked for."""
+def _read_room():
     try:
-        with open(os.path.join(os.path.dirname(HERE), "only.json")) as file:
-            return frozenset(json.load(file))
+        with open(os.path.join(os.path.dirname(HERE), "room.json")) as file:
+            return json.load(file)
     except OSError:
-        return frozenset()
+        return {}
 
 
 _plain = None
-_only = frozenset()
+_room = {}
+_wanted = frozenset()  # ids of tests, or files with tests
+_times = 1
 
 if os.path.isdir(REPORT):
-    _plain, _only = _plain_room(), _wanted_tests()
+    _room = _read_room()
+    _plain, _wanted = _plain_room(_room), frozenset(_room.get("only") or _room.get("files") or ())
+    _times = _room.get("times", 1)
     if hasattr(sys, "addaudithook"):
         sys.addaudithook(_note_code)
     sys.meta_path.insert(0, _Finder)
