@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import getpass
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -15,10 +16,11 @@ from flyball.cli.runs import family, pending_answer, root_of
 from flyball.cli.shared import JSON, RUN, examples, headline, open_app, print_json, terminal_width
 from flyball.config.values import Wrong
 from flyball.config.values import host as parse_host
+from flyball.core.alerts import RAISE
 from flyball.core.letters import Allow, Answer, AnyLetter, Ask, Tell, decode
 from flyball.core.run import Run
 from flyball.core.stops import VERBS
-from flyball.domain.durations import rough
+from flyball.domain.durations import rough, show
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.runtime.app import App
@@ -40,12 +42,14 @@ def inbox(as_json: bool) -> None:
     """List the open questions of all runs."""
     with open_app() as app:
         questions = [_facts(app, row) for row in reversed(app.journal.rows(open_question=True))]
+        late = _late(app.journal.rows(late_at=app.clock.now()), app.clock.now())
         if as_json:
-            print_json(questions)
-        elif not questions:
+            print_json([*questions, *late])
+        elif not questions and not late:
             click.echo("No open questions.")
         else:
-            click.echo("\n\n".join(_as_text(app, facts) for facts in questions))
+            texts = (_as_text(app, facts) for facts in questions)
+            click.echo("\n\n".join((*texts, *(_alert_text(facts) for facts in late))))
 
 
 def _facts(app: App, row: Row) -> dict[str, Any]:
@@ -91,6 +95,43 @@ def _as_text(app: App, facts: dict[str, Any]) -> str:
         ("answer", answered),
     ]
     head = headline("ask", f"Question {facts['question']} ({facts['kind']}), {age} ago")
+    return "\n".join((head, *fields(rows, terminal_width())))
+
+
+def _late(rows: Sequence[Row], now: int) -> list[dict[str, Any]]:
+    """Runs that are in a state for 150 % of its alert time (TASK-6). They go on, so there is no question to answer."""
+    return [
+        {
+            "id": row.run,
+            "question": None,
+            "run": row.run,
+            "root": row.root,
+            "repo": row.repo,
+            "machine": row.machine,
+            "state": row.state,
+            "task": row.task,
+            "kind": "alert",
+            "code": RAISE,
+            "since": iso(row.entered_at),
+            "happened": f"in '{row.state}' for {rough(now - row.entered_at)}; "
+            f"the alert time is {show(row.alert_at - row.entered_at)}",
+            "verbs": [],
+            "how": f"flyball show {row.run}, flyball tell {row.root} TEXT or flyball stop {row.root}",
+        }
+        for row in reversed(rows)
+        if not row.question and 2 * (now - row.entered_at) >= 3 * (row.alert_at - row.entered_at)
+    ]
+
+
+def _alert_text(facts: dict[str, Any]) -> str:
+    rows = [
+        ("run", f"{facts['run']} ({facts['machine']})"),
+        ("repository", facts["repo"]),
+        ("task", one_line(facts["task"], 100)),
+        ("reason", facts["happened"]),
+        ("look", facts["how"]),
+    ]
+    head = headline("warn", f"Run {facts['run']} takes long; it has not stopped")
     return "\n".join((head, *fields(rows, terminal_width())))
 
 

@@ -9,11 +9,13 @@ import msgspec
 
 from flyball.cli.runs import asking, certificate_file, question_lines, summary, why
 from flyball.cli.shared import terminal_width
+from flyball.core import alerts
 from flyball.core.run import Run
 from flyball.domain import durations
 from flyball.domain import events as e
 from flyball.domain.durations import elapsed, rough
 from flyball.domain.money import dollars
+from flyball.views.task_record import record
 from flyball.views.text import agent_name, clean, cost, day_and_clock, fields, first_few, one_line, plural
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ def facts(records: Records, run: Run) -> dict[str, Any]:
         "models": {name: msgspec.to_builtins(used) for name, used in _models(records, run.id).items()},
         "proofs": [_proof_facts(event) for event in history if _is_proof(event)],
         "rulings": [msgspec.to_builtins(event.ruling) for event in history if isinstance(event, e.Ruled)],
+        "record": record(history, time.time_ns() // 1000),
         "why": why(records, run),
     }
 
@@ -89,6 +92,7 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("repository", run.began.repo),
         ("machine", f"{run.machine.name}, in '{run.state}'"),
         ("process", process),
+        ("in state", _in_state(run, now)),
         ("parent", run.began.parent),
         ("children", first_few(known["children"])),
         ("started", f"{day_and_clock(run.began.at)}, {rough(now - run.began.at)} ago"),
@@ -119,6 +123,15 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("certificate", known["certificate_file"] or ""),
         ("proof", proof or "none configured; the result will be unproven"),
     ]
+
+
+def _in_state(run: Run, now: int) -> str:
+    """For how long, beside the time after which Flyball warns (TASK-6)."""
+    allowed = alerts.allowed_us(run)
+    if run.status == "ended" or not allowed:
+        return ""
+    late = " (late)" if now - run.entered_at >= allowed else ""
+    return f"{rough(now - run.entered_at)}{late}; alert after {durations.show(allowed)}"
 
 
 def _model(name: str, used: dict[str, int]) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from flyball.domain.events import Act
     from flyball.journal import Entry, Row
     from flyball.journal.records import Records
+    from flyball.views.task_record import TaskEvents
     from flyball.views.timeline import Timeline
 
 HEADERS = ("RUN", "STATUS", "MACHINE", "STATE", "TURNS", "COST", "AGE", "TASK")
@@ -215,29 +216,46 @@ def why(run_name: str, as_json: bool) -> None:
 
 
 @click.command(
-    epilog=examples("flyball log 9apx47xk", "flyball log @last --output", "flyball log @last --follow --json")
+    epilog=examples(
+        "flyball log 9apx47xk",
+        "flyball log @last --output",
+        "flyball log @last --follow --json",
+        "flyball log @last --format events",
+    )
 )
 @RUN
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a JSON line.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("text", "json", "events")),
+    default="text",
+    help="text, json (every event), or events (transitions, failures, warnings, agents and interventions of a task).",
+)
 @click.option("--follow", is_flag=True, help="Print new events until the run stops.")
 @click.option("--output", is_flag=True, help="Include what agents and proof commands wrote.")
-def log(run_name: str, as_json: bool, follow: bool, output: bool) -> None:
+def log(run_name: str, as_json: bool, form: str, follow: bool, output: bool) -> None:
     """Print every event of a run and its child runs."""
     from flyball.cli.follow import Output, Tail, print_entry, until_stopped
     from flyball.cli.runs import root_of
+    from flyball.views.task_record import TaskEvents
     from flyball.views.timeline import Timeline
 
     with open_records() as records:
         run_id = records.find(run_name)
         root = root_of(records, run_id)
         tail, timeline, only = Tail(records, root), Timeline(), run_id if run_id != root else ""
-        streams = Output(records) if output and not as_json else None
+        form = "json" if as_json else form
+        streams = Output(records) if output and form == "text" else None
+        tasks: dict[str, TaskEvents] = {}
 
         def step() -> None:
             for entry in tail.news():
-                if as_json and only in ("", entry.run):
+                if form == "events":
+                    _print_task_events(tasks.setdefault(entry.run, TaskEvents()), entry, only)
+                elif form == "json" and only in ("", entry.run):
                     print_entry(entry)
-                elif not as_json:
+                elif form == "text":
                     _print_event(timeline, entry, streams, only)
             if follow and streams:
                 members = [row.run for row in records.journal.rows(root=root)]
@@ -248,6 +266,15 @@ def log(run_name: str, as_json: bool, follow: bool, output: bool) -> None:
             until_stopped(records, root, step, stay=True)
         else:
             step()
+
+
+def _print_task_events(events: TaskEvents, entry: Entry, only: str) -> None:
+    """In the form of seed 001, a JSON line each."""
+    from flyball.domain.events import decode
+
+    for event in events.of(decode(entry.body)):
+        if only in ("", entry.run):
+            click.echo(msgspec.json.encode(event))
 
 
 def _print_event(timeline: Timeline, entry: Entry, streams: Output | None, only: str) -> None:

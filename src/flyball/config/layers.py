@@ -276,7 +276,7 @@ def refuse_unknown_limits(
             plain = [limit for limit in limits if "." not in limit]
             raise ConfigError(
                 f"{one.origin}: the machine '{machine.name}' has no limit '{name}'{nearest(name, limits)}; "
-                f"it has {', '.join(plain)} and within.STATE. To set a limit of another machine, write limits.MACHINE.{name}."
+                f"it has {', '.join(plain)}, within.STATE and alert.STATE. To set a limit of another machine, write limits.MACHINE.{name}."
             )
 
 

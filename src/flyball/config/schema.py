@@ -324,6 +324,7 @@ LIMITS: dict[str, Key] = {  # over the machine's own table; `limits_of` says whi
     ),
 }
 WITHIN = Key("", Duration(), "Time limit for one state, over its [within].", loosening.more)
+ALERT = Key("", Duration(), "Warn after this long in one state, over its [alert].", loosening.more)
 STATE_COUNT = Key("", ANY, "Entries to this state in one iteration.", loosening.more)
 
 SECTIONS = tuple(dict.fromkeys(["agents", "limits", *(key.split(".")[0] for key in KEYS)]))
@@ -348,7 +349,8 @@ def _limit(name: str) -> Key | None:
     """Any state may have a limit in a machine's [most]: `refuse_unknown_limits` knows the machine."""
     table, dot, state = name.partition(".")
     if dot:
-        return WITHIN if table == "within" and NAME.fullmatch(state) else None
+        row = {"within": WITHIN, "alert": ALERT}.get(table)
+        return row if NAME.fullmatch(state) else None
     return LIMITS.get(name) or (STATE_COUNT if NAME.fullmatch(name) else None)
 
 
@@ -368,7 +370,8 @@ def limits_of(machine: Machine) -> list[str]:
     known += ["failures"] if any(machine.place(s.name, "third_failure") for s in states) else []
     known += ["cto"] if "cto" in roles else []
     within = [f"within.{state.name}" for state in states if state.do]
-    return [*dict.fromkeys((*known, *machine.most)), *within]
+    alert = [f"alert.{state.name}" for state in states if state.do]
+    return [*dict.fromkeys((*known, *machine.most)), *within, *alert]
 
 
 def _asks(machine: Machine, target: str) -> bool:
@@ -385,7 +388,7 @@ def split_limit(key: str, machines: Collection[str]) -> tuple[str, str]:
 def is_table(name: str, machines: Collection[str]) -> bool:
     """Whether keys may stand below this name."""
     if name.startswith("limits."):
-        return split_limit(name + ".", machines)[1] in ("", "within.")
+        return split_limit(name + ".", machines)[1] in ("", "within.", "alert.")
     section, _, agent = name.partition(".")
     if section == "agents" and agent:
         return agent not in ROLES and bool(NAME.fullmatch(agent))
@@ -422,7 +425,8 @@ def documentation() -> list[tuple[str, str, str]]:
     rows += [(f"agents.NAME.{field}", "[]", row.doc) for field, row in LENT.items()]
     rows += [(key, written(row.kind, plain[key]), row.doc) for key, row in KEYS.items()]
     rows += [(f"limits.{name}", "from the machine", row.doc) for name, row in LIMITS.items()]
-    return [*rows, ("limits.within.STATE", "from the machine", WITHIN.doc)]
+    named = (("limits.within.STATE", WITHIN), ("limits.alert.STATE", ALERT))
+    return [*rows, *((name, "from the machine", row.doc) for name, row in named)]
 
 
 def written(kind: Kind, value: Value) -> str:

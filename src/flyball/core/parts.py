@@ -20,6 +20,7 @@ class Path(Part, frozen=True, kw_only=True):
     entries: dict[str, int] = {}  # to each state, in this iteration
     failures: dict[str, int] = {}  # in each state, since it was left forwards
     interventions: int = 0  # of the CTO
+    alerted: int = 0  # the last alert about the time in this state, in percent (TASK-6)
     child_stop: e.Stop | None = None  # why the last child failed
 
 

@@ -238,6 +238,7 @@ def _moved(run: Run, event: e.Moved) -> Run:
         interventions=_interventions(run) if run.here.of == "cto" else path.interventions,
         entries={**entries, target: entries.get(target, 0) + 1},
         failures={**path.failures, source: 0} if forget else path.failures,
+        alerted=0,
     )
     return replace(
         run,
@@ -462,6 +463,8 @@ def _ruled(run: Run, event: e.Ruled) -> Run:
 
 
 def _warned(run: Run, event: e.Warned) -> Run:
+    if event.code.startswith("alert."):
+        return replace(run, at=event.at, path=replace(run.path, alerted=int(event.code[6:])))
     unclear = run.tries.unclear or event.code == tally.UNCLEAR
     tries = replace(run.tries, unclear=True) if unclear else run.tries
     return replace(run, at=event.at, tries=tries)

@@ -100,7 +100,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: dict[str, dict[str, int]] = {}  # machine -> key -> value, over the machine's own [most]
     timeouts_us: dict[
         str, dict[str, int]
-    ] = {}  # machine -> phase_timeout | idle_timeout | cooldown | within.STATE
+    ] = {}  # machine -> phase_timeout | idle_timeout | cooldown | within.STATE | alert.STATE
     budget: Budget = Budget()
     retention: Retention = Retention()
     retry_every_us: int = 60 * SECOND

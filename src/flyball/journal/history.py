@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from flyball.core.alerts import allowed_us
 from flyball.core.run import Run, fold, thaw
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR
@@ -28,7 +29,7 @@ def load(journal: Journal, run_id: str) -> tuple[Run, int]:
 def row_of(run: Run) -> Row:
     """The run's row for queries."""
     began = run.began
-    alert = run.machine.alert_us.get(run.state, 0)
+    alert = allowed_us(run) if run.status != "ended" else 0
     return Row(
         run=run.id,
         root=began.root or run.id,

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from flyball.core import alerts
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, phase_us, react
 from flyball.core.letters import for_who_works, hear, replaces, settles, wake
 from flyball.core.run import BY_A_PERSON, Run
@@ -168,12 +169,17 @@ class Supervisor:
             act = self._advance(batch, run_id)
             if act:
                 acts.append((run_id, act))
+            if warnings := self._alerts(batch.run(run_id)):
+                batch.add(run_id, warnings)
         if not self._commit(batch):
             return False
         for run_id, act in acts:
             if not act.child:
                 self._start(self.driven[run_id].run, act)
         return True
+
+    def _alerts(self, run: Run) -> list[e.Warned]:
+        return [] if self.errands_only else alerts.late(run, self.clock.now())
 
     def _advance(self, batch: Batch, run_id: str) -> e.Act | None:
         now = self.clock.now()
@@ -333,6 +339,8 @@ class Supervisor:
         now = self.clock.now()
         rests = [due(driven.run, now) for driven in self.driven.values()]
         times = [rest.until for rest in rests if isinstance(rest, Rest) and rest.until is not None]
+        if not self.errands_only:
+            times += [at for driven in self.driven.values() if (at := alerts.next_at(driven.run)) is not None]
         return min(SLEEP_MOST_S, max(0.0, (min(times) - now) / 1_000_000)) if times else None
 
     # ---- people ----
