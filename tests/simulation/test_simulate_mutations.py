@@ -217,7 +217,7 @@ BREAKS: list[
         3,
     ),
     ("an answer renews nothing", lambda: {(runs, e.Answered): _renews_nothing}, "HUMAN-2", 831),
-    ("a grant for once stays", lambda: {(runs, e.ActFinished): _keeps_every_grant}, "GUARD-2", 215),
+    ("a grant for once stays", lambda: {(runs, e.ActFinished): _keeps_every_grant}, "GUARD-2", 273),
     ("no budget stops a turn", lambda: {(decide, "spent_up"): lambda run: None}, "GUARD-4", 16),
     (
         "nobody proves at the gate",
