@@ -133,6 +133,30 @@ def test_a_test_that_has_to_pass_twice_is_reported_once_with_the_worse_result(
     assert list(ended.values()).count("failed") == 1
 
 
+NESTED = """import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+
+class OuterTest(unittest.TestCase):
+    def test_a_runner_that_ends_early(self):
+        Path("inner.py").write_text("import os, unittest\\nclass T(unittest.TestCase):\\n"
+                                    "    def test_inner(self): os._exit(3)\\n")
+        done = subprocess.run([sys.executable, "-m", *{runner!r}, "inner.py"])
+        self.assertEqual(done.returncode, 3)
+"""
+
+
+@pytest.mark.parametrize("inner", [["unittest"], ["pytest", "-q"]], ids=["unittest", "pytest"])
+@pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
+def test_a_runner_that_a_test_starts_is_a_part_of_that_test(
+    folder: Path, command: str, inner: list[str]
+) -> None:
+    report = ran(folder, command, Room(), {"test_it.py": NESTED.format(runner=inner)})
+    assert (outcomes(report), report.complete) == ({"test_a_runner_that_ends_early": "passed"}, True)
+
+
 JS_TEST = """const test = require('node:test');
 const assert = require('assert');
 const code = require('./code.js');

@@ -28,7 +28,7 @@ class _Recorder:
     def begin(self, runner):
         """False: another runner is at work in this process and reports these tests itself."""
         self.depth += 1
-        if self.depth > 1:
+        if self.depth > 1 or _is_nested():
             return False
         self.runner = runner
         self.write(kind="begin", runner=runner, root=ROOT, argv=sys.argv[:20])
@@ -36,7 +36,7 @@ class _Recorder:
 
     def end(self, **facts):
         self.depth -= 1
-        if self.depth == 0:
+        if self.depth == 0 and self.runner:
             for row in [row for row in self.passes.values() if row]:
                 self.write(**row)
             self.passes = {}
@@ -68,6 +68,28 @@ class _Recorder:
 _recorder = _Recorder()
 
 
+def _is_nested():
+    """Whether a test started this process: what a runner does here is a part of that test, and it may be killed."""
+    try:
+        names = {name.split("-")[1].partition(".")[0]: name for name in os.listdir(REPORT) if "-" in name}
+        pid = os.getppid()
+        for _ in range(100):
+            if str(pid) in names:
+                return _is_running(os.path.join(REPORT, names[str(pid)]))
+            with open("/proc/%d/stat" % pid) as file:
+                pid = int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return False
+
+
+def _is_running(report):
+    """A runner that began and has not ended."""
+    with open(report) as file:
+        rows = file.read().replace(" ", "")
+    return report.endswith(".begun") or rows.count('{"kind":"begin"') > rows.count('{"kind":"end"')
+
+
 # ---- pytest ----
 
 
@@ -81,7 +103,8 @@ class _Pytest:
 
     def pytest_sessionstart(self, session):
         self.session = session
-        self.reports = not hasattr(session.config, "workerinput") and _recorder.begin("pytest")
+        self.began = not hasattr(session.config, "workerinput")
+        self.reports = self.began and _recorder.begin("pytest")
         if _plain:
             _plain.hide_variables()
 
@@ -124,6 +147,8 @@ class _Pytest:
         if self.reports:
             facts = {"exit": int(exitstatus), "deselected": self.deselected}
             _recorder.end(collected=getattr(session, "testscollected", 0), **facts)
+        elif self.began:
+            _recorder.end()
 
 
 def _first(text):
@@ -292,7 +317,7 @@ def _patch_doctest(module):
 
     def recorded(self, test, *rest, **more):
         result = run(self, test, *rest, **more)
-        if _recorder.depth == 0 and getattr(result, "attempted", 0):
+        if _recorder.depth == 0 and getattr(result, "attempted", 0) and (_doctests or not _is_nested()):
             if not _doctests:
                 _recorder.write(kind="begin", runner="doctest", root=ROOT, argv=sys.argv[:20])
                 import atexit
