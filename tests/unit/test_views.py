@@ -264,6 +264,21 @@ def test_the_summary_has_the_stable_names_and_is_json() -> None:
     assert set(said["stop_reason"]) == {"code", "rule", "evidence"}
 
 
+@pytest.mark.parametrize(
+    ("agent", "usage", "cost_usd"),
+    [
+        ("claude", e.Usage(cost_uusd=1_250_000), 1.25),
+        ("claude", e.Usage(output_tokens=9), None),
+        ("command:aider {prompt}", e.Usage(), None),
+        ("script:agent.yaml", e.Usage(output_tokens=9), None),
+        ("mechanic", e.Usage(), 0.0),
+    ],
+)
+def test_a_cost_that_nobody_knows_is_null(agent: str, usage: e.Usage, cost_usd: float | None) -> None:
+    run = begin(begun(settings=Settings(agents={"default": agent})))
+    assert run_view.summary(replace(run, spent=usage))["cost_usd"] == cost_usd
+
+
 def test_the_summary_says_unproven() -> None:
     run = play(Script(), settings=Settings(agents={"default": "script:x"})).run
     assert run_view.summary(run)["unproven"] is True

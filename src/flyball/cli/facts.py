@@ -15,8 +15,19 @@ from flyball.domain import durations
 from flyball.domain import events as e
 from flyball.domain.durations import elapsed, rough
 from flyball.domain.money import dollars
+from flyball.views.run_view import cost_usd
 from flyball.views.task_record import record
-from flyball.views.text import agent_name, clean, cost, day_and_clock, fields, first_few, one_line, plural
+from flyball.views.text import (
+    UNKNOWN,
+    agent_name,
+    clean,
+    cost,
+    day_and_clock,
+    fields,
+    first_few,
+    one_line,
+    plural,
+)
 
 if TYPE_CHECKING:
     from flyball.journal.records import Records
@@ -161,7 +172,8 @@ def _of_wall(run: Run) -> str:
 
 def _cost(run: Run) -> str:
     limit = run.settings.budget.uusd
-    return cost(run.spent.cost_uusd) + (f" of {dollars(limit)}" if limit is not None else "")
+    spent = dollars(run.spent.cost_uusd) if cost_usd(run) is not None else UNKNOWN
+    return spent + (f" of {dollars(limit)}" if limit is not None else "")
 
 
 def _history(known: dict[str, Any]) -> list[tuple[str, str]]:

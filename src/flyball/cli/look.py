@@ -76,7 +76,7 @@ def ls(everywhere: bool, children: bool, status: str | None, limit: int, as_json
 def _facts(records: Records, row: Row) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(row),
-        "cost_usd": row.cost_uusd / 1_000_000,
+        "cost_usd": row.cost_uusd / 1_000_000 or None,
         "created": iso(row.created_at),
         "updated": iso(row.updated_at),
         "driven": records.driven(row.run),

@@ -6,8 +6,10 @@ import re
 
 from flyball.core.run import Run
 from flyball.domain.durations import SECOND, rough
+from flyball.domain.money import dollars
 from flyball.views.reasons import happened, how_to_answer
-from flyball.views.text import UNKNOWN, agent_name, clock, cost, one_line
+from flyball.views.run_view import cost_usd
+from flyball.views.text import UNKNOWN, agent_name, clock, one_line
 
 # What a tool call is about, in the JSON that agents write: the file, else the command, else what is looked for.
 _SUBJECT = re.compile(r'"(?:file_path|path|command|pattern|query|url)"\s*:\s*"((?:[^"\\]|\\.)*)')
@@ -41,7 +43,7 @@ class Live:
         """Turn of the limit, time since the start, cost."""
         limit = run.most("turns")
         turn = f"turn {run.turns + self._in_turn(run)}{f' of {limit}' if limit is not None else ''}"
-        money = cost(run.spent.cost_uusd) if run.spent.cost_uusd else f"cost {UNKNOWN}"
+        money = dollars(run.spent.cost_uusd) if cost_usd(run) is not None else f"cost {UNKNOWN}"
         iterations = run.most("iterations")
         of = f" of {iterations}" if iterations is not None else ""
         iteration = [f"iteration {run.iteration}{of}"] if run.iteration else []

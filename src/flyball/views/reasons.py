@@ -13,9 +13,11 @@ from flyball.core.run import Run
 from flyball.domain import codes, durations
 from flyball.domain import events as e
 from flyball.domain.durations import elapsed
+from flyball.domain.money import dollars
 from flyball.reading.test_summaries import failing_names
 from flyball.views.evidence_text import evidence_lines
-from flyball.views.text import clean, clock, cost, first_few, one_line, plural
+from flyball.views.run_view import cost_usd
+from flyball.views.text import clean, clock, first_few, one_line, plural
 
 QUOTE_WIDTH = 300
 _ERROR = re.compile(r"\b\w*(?:Error|Exception)\b|\bassert\b")
@@ -161,7 +163,7 @@ def effort(run: Run) -> str:
 
 
 def _cost(run: Run) -> str:
-    return cost(run.spent.cost_uusd) if run.spent.cost_uusd else "cost unknown"
+    return dollars(run.spent.cost_uusd) if cost_usd(run) is not None else "cost unknown"
 
 
 def _proved(run: Run) -> str:

@@ -9,6 +9,8 @@ from flyball.domain import codes
 from flyball.domain.machine import Machine
 from flyball.errors import FlyballError
 
+FREE = {"mechanic", "script"}
+
 
 def exit_code(run: Run) -> int:
     """The exit code of `flyball run` for where the run is now."""
@@ -33,7 +35,7 @@ def summary(run: Run) -> dict[str, Any]:
         "end": run.end or None,
         "stop_reason": _reason(run),
         "turns": run.turns,
-        "cost_usd": run.spent.cost_uusd / 1_000_000 if run.spent.cost_uusd or not run.spent.tokens else None,
+        "cost_usd": cost_usd(run),
         "tokens": run.spent.tokens,
         "tree": run.tree,
         "certificate": run.checkout.certificate or None,
@@ -48,6 +50,13 @@ def summary(run: Run) -> dict[str, Any]:
         "changed": list(run.checkout.changed),
         **({"run_state": run_state(run.machine, run.state)} if run.machine.run_states else {}),
     }
+
+
+def cost_usd(run: Run) -> float | None:
+    """What the run cost; None if nobody knows. Agents without a model cost nothing."""
+    kinds = {agent.partition(":")[0] for agent in run.settings.agents.values()}
+    known = run.spent.cost_uusd > 0 or (not run.spent.tokens and kinds <= FREE)
+    return run.spent.cost_uusd / 1_000_000 if known else None
 
 
 def _reason(run: Run) -> dict[str, Any] | None:
