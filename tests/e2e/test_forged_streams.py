@@ -44,3 +44,29 @@ def test_half_a_character_is_no_accident(place: Place) -> None:
     agent = place.script(coder=[{"write": {"calc.py": FIXED}, "say": "half \ud800"}])
     assert place.run(agent).code == 0
     assert "half ?" in place.fb("log", "@last", "--json").out
+
+
+FLOOD = """import json, sys
+for line in sys.stdin:
+    name = json.loads(line)["id"]
+    if name == "session/prompt":
+        open("half.txt", "w").write("half done")
+        sys.stdout.write('{"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": "' + " " * (9 << 20))
+    else:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": name, "result": {"sessionId": "s"}}) + "\\n")
+    sys.stdout.flush()
+"""
+
+
+def test_a_question_too_long_to_read_fails_the_turn_at_once(place: Place) -> None:
+    """It cannot be answered. Waiting for the agent to go on would take until it counts as hung."""
+    agent = f"acp:python3 -c {shlex.quote(FLOOD)}"
+    words = ("--machine", "loop", "--set", "limits.retries=0", "--json")
+    said = place.fb("run", "Fix add", "--agent", agent, *words)
+    reason = said.json["stop_reason"]
+    assert (said.code, reason["code"], reason["evidence"]["detail"]) == (
+        1,
+        "failed.agent",
+        "The agent wrote a line of more than 8 MB.",
+    )
+    assert said.json["changed"] == ["half.txt"], "what it did is kept"

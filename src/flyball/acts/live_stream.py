@@ -16,6 +16,7 @@ from flyball.reading import calls as watching
 from flyball.reading.terminal import whole
 
 LINE_MOST = 8 << 20  # a call may carry a large file, and who asks about it must get an answer
+OUT_MOST = 64 << 20  # the keeper keeps no more of it
 
 
 class Live:
@@ -27,14 +28,27 @@ class Live:
         self.fired: watching.Fired | None = None
         self.spent = Usage()
         self.over_budget = ""
+        self.size, self.unreadable = 0, ""  # why its protocol cannot be followed any more
 
     def __call__(self, data: bytes) -> None:
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0], self.rest = self.rest + lines[0], b""
-        self.rest = (self.rest + rest)[:LINE_MOST]
+        self.rest = (self.rest + rest)[: LINE_MOST + 1]
+        self.size += len(data)
         for line in lines:
             self.take(line.decode("utf-8", "replace"))
+        if self.dialogue and not self.dialogue.closed and not self.ending:
+            self.check_size()
+
+    def check_size(self) -> None:
+        """A question that cannot be read gets no answer, and the agent would wait for it until it is taken for hung."""
+        if len(self.rest) > LINE_MOST:
+            self.unreadable = f"The agent wrote a line of more than {LINE_MOST >> 20} MB."
+        elif self.size >= OUT_MOST:
+            self.unreadable = f"The agent wrote more than {OUT_MOST >> 20} MB in one turn."
+        if self.unreadable:
+            self.stop.set(now=True)
 
     def take(self, line: str) -> None:
         call = self.agent.doing(line)
@@ -67,7 +81,7 @@ class Live:
 
     @property
     def ending(self) -> bool:
-        return bool(self.fired or self.over_budget)
+        return bool(self.fired or self.over_budget or self.unreadable)
 
     def end_turn(self) -> None:
         if self.dialogue:

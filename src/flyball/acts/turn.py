@@ -216,6 +216,8 @@ def _ended_early(heard: AgentResult, live: Live) -> AgentResult:
     """Ended by us: what it did counts, and what it did not come to say is no failure of its own."""
     if heard.verdict not in ("killed", "unknown", "ok"):
         return heard
+    if live.unreadable:
+        return replace(heard, verdict="unknown", error=live.unreadable)
     return replace(heard, verdict="turn_limit" if live.over_budget else "ok", error=live.over_budget)
 
 
