@@ -77,7 +77,7 @@ BEFORE = {
     "resume": f"{APPROVAL}; flyball reject @last No",
     "hand-back": f"{APPROVAL}; flyball take-over @last",
     "retry": FAILED,
-    "rm": DONE,
+    **dict.fromkeys(("rm", "uninstall"), DONE),
     "run": "true",
     "init": "rm -r .flyball",
 }

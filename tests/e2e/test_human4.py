@@ -104,7 +104,13 @@ def test_every_verb_that_speaks_for_a_person_goes_through_the_one_door(place: Pl
     def said(*words: str) -> str:
         return str(CliRunner().invoke(cli, words, env=env).exception)
 
-    more = {"init": (), "trust": (), "tell": (one["run"], "x"), "allow": (one["run"], "example.org")}
+    more = {
+        "init": (),
+        "trust": (),
+        "uninstall": (),
+        "tell": (one["run"], "x"),
+        "allow": (one["run"], "example.org"),
+    }
     for verb in PERSONAL:
         assert verb in COMMANDS
         assert "only a person" in said(verb, *more.get(verb, (one["run"],))), verb

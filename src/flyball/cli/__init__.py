@@ -34,7 +34,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "trust": "setup",
     },
     "Advanced": {
+        "doctor": "doctor",
         **dict.fromkeys(("du", "prune", "rm"), "space"),
+        "uninstall": "uninstall",
         "rollback": "again",
         "replay": "again",
         "check": "check",
@@ -63,7 +65,7 @@ PERSONAL = (
         "resume",
         "retry",
     ),
-    *("take-over", "hand-back", "rollback", "land", "rm"),
+    *("take-over", "hand-back", "rollback", "land", "rm", "uninstall"),
 )
 TRUSTED = "trusted"  # the option with which any other command speaks for a person too
 

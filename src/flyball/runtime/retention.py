@@ -39,6 +39,7 @@ from flyball.workspace.folders import remove
 
 MB = 1_000_000
 LOCK, LAST = "prune.lock", "prune.last"
+LOCK_AGE_S = 3600
 FORGOTTEN_S = 24 * 3600  # a folder that no run knows may belong to one that is just starting
 WORKING = ("checkouts", "homes", CHECKPOINTS)
 
@@ -162,6 +163,9 @@ def prune(app: App, planned: Plan) -> list[Outcome]:
         outcomes = [_attempt(app, removal, driver) for removal in planned.removals]
         for path in forgotten(app, planned.usage.unknown):
             remove(path)
+        for lock in dead_locks(app):
+            lock.unlink(missing_ok=True)
+            lock.with_suffix(".bell").unlink(missing_ok=True)
         _note(app)
         if any("run" in outcome.removal.parts for outcome in outcomes):
             _compact(app)
@@ -329,10 +333,19 @@ def _was_removed(app: App, path: Path) -> bool:
 
 def _compact(app: App) -> None:
     """Only while nobody else needs the journal: it is locked meanwhile."""
-    if _drivers(app) <= 1:
+    if drivers_at_work(app) <= 1:
         app.journal.compact()
 
 
-def _drivers(app: App) -> int:
+def drivers_at_work(app: App) -> int:
     locks = (app.state_dir / drivers.FOLDER).glob("*.lock")
     return sum(drivers.alive(app.state_dir, lock.stem) for lock in locks)
+
+
+def dead_locks(app: App) -> list[Path]:
+    """Locks of drivers that are gone; one that was just made may not be held yet."""
+    old = time.time() - LOCK_AGE_S
+    locks = sorted((app.state_dir / drivers.FOLDER).glob("*.lock"))
+    return [
+        lock for lock in locks if lock.stat().st_mtime < old and not drivers.alive(app.state_dir, lock.stem)
+    ]

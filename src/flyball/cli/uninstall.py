@@ -1,0 +1,89 @@
+"""`flyball uninstall`: remove everything that Flyball keeps outside your projects."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from flyball.cli.shared import examples, open_app
+from flyball.cli.space import YES, size
+from flyball.errors import FlyballError, UserError
+from flyball.runtime.app import App
+from flyball.runtime.disk_usage import usage
+from flyball.runtime.retention import drivers_at_work
+from flyball.workspace.branches import RunBranch, delete_branch, run_branches
+from flyball.workspace.folders import remove
+
+OURS = (
+    *("runs", "acts", "heads", "seals", "drivers", "trust", "backups", "up*.log", "prune.*", "*.key"),
+    "journal.db*",  # last: as long as it is there, uninstalling can be done again
+)
+
+
+@click.command(epilog=examples("flyball uninstall --yes"))
+@YES
+def uninstall(yes: bool) -> None:
+    """Remove the journal, all runs, your settings and merged branches.
+
+    In your repositories, `.flyball/` and branches that are not merged stay; they are listed. The program itself is removed
+    the way it was installed.
+    """
+    with open_app() as app:
+        if drivers_at_work(app):
+            raise UserError("Flyball is running. Stop it with `flyball stop --all` first, then uninstall.")
+        measured = usage(app)
+        branches = [(one.repo, branch) for one in measured.repos for branch in _branches(one.repo)]
+        total = sum(one.total for one in measured.repos) + measured.journal_bytes
+    click.echo("\n".join(_consequences(app, total, branches)))
+    if not yes and not sys.stdin.isatty():
+        raise UserError("Nothing was removed. Add --yes to remove it without asking.")
+    if not yes:
+        click.confirm("Remove this?", abort=True)
+    for repo, branch in branches:
+        if branch.merged and not branch.worktree:
+            with contextlib.suppress(FlyballError):  # it has moved meanwhile, so it stays
+                delete_branch(Path(repo), branch)
+    for path in _ours(app):
+        remove(path)
+    for folder in (app.paths.config_file.parent, app.state_dir):
+        with contextlib.suppress(OSError):  # something else lies in it, or it is not there
+            folder.rmdir()
+    click.echo(f"Removed. To remove the program: {_how_to_remove()}")
+
+
+def _ours(app: App) -> Iterator[Path]:
+    """What Flyball has written, by name: FLYBALL_STATE_DIR may be a folder that holds other things too."""
+    yield app.paths.config_file
+    if app.dirs.journal.exists():
+        yield from (path for pattern in OURS for path in app.state_dir.glob(pattern))
+
+
+def _branches(repo: str) -> list[RunBranch]:
+    with contextlib.suppress(FlyballError):
+        return run_branches(Path(repo))
+    return []
+
+
+def _consequences(app: App, total: int, branches: list[tuple[str, RunBranch]]) -> Iterator[str]:
+    yield f"{app.state_dir}: journal, certificates, keys and runs, {size(total)}"
+    if app.paths.config_file.exists():
+        yield f"{app.paths.config_file}: your settings"
+    merged = sum(branch.merged for _, branch in branches)
+    if merged:
+        yield f"{merged} merged flyball/ branches"
+    for repo, branch in branches:
+        if not branch.merged:
+            yield f"Stays: branch {branch.name} in {repo}, which is not merged"
+
+
+def _how_to_remove() -> str:
+    place = Path(sys.prefix)
+    if "uv" in place.parts and "tools" in place.parts:
+        return "uv tool uninstall flyball"
+    if "pipx" in place.parts:
+        return "pipx uninstall flyball"
+    return f"{sys.executable} -m pip uninstall flyball"

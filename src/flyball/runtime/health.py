@@ -1,0 +1,229 @@
+"""Whether this machine, this state directory and this repository are fit for runs: one line a check, with the cure.
+
+Nothing is changed. A check that cannot be made is a bad line of its own, never an error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+import flyball
+from flyball.agents import sandbox
+from flyball.agents.catalog import KNOWN, status
+from flyball.authority import trust
+from flyball.config.load import load
+from flyball.errors import FlyballError
+from flyball.journal.signing import NAME as KEY_FILE
+from flyball.runtime.app import App
+from flyball.runtime.disk_usage import usage
+from flyball.runtime.retention import dead_locks, forgotten
+from flyball.runtime.start import loosened, tracked_files
+from flyball.views.text import first_few, plural
+from flyball.workspace.branches import run_branches
+from flyball.workspace.git import require_git
+
+GB = 1_000_000_000
+FREE_LEAST = 1 * GB
+FREE_GOOD = 5 * GB
+
+
+class Line(Struct, frozen=True):
+    """`level` is ok, warn or bad; `cure` says what to do."""
+
+    topic: str
+    level: str
+    text: str
+    cure: str = ""
+
+
+def examine(app: App, repo: Path | None) -> list[Line]:
+    """Every check, in the order in which a person would look."""
+    checks: list[tuple[str, Callable[[], Iterator[Line]]]] = [
+        ("program", _program),
+        ("git", _git),
+        ("sandbox", _sandbox),
+        ("agents", lambda: _agents(app)),
+        ("disk", lambda: _disk(app)),
+        ("state", lambda: _state(app)),
+        ("journal", lambda: _journal(app)),
+        ("runs", lambda: _runs(app)),
+        ("leftovers", lambda: _leftovers(app)),
+    ]
+    if repo:
+        checks += [("settings", lambda: _settings(app, repo)), ("branches", lambda: _branches(app, repo))]
+    return [line for topic, check in checks for line in _checked(topic, check)]
+
+
+def _checked(topic: str, check: Callable[[], Iterator[Line]]) -> list[Line]:
+    try:
+        return list(check())
+    except (FlyballError, OSError) as problem:
+        return [Line(topic, "bad", str(problem))]
+
+
+# ---- the machine -----------------------------------------------------------------------------------------
+
+
+def _program() -> Iterator[Line]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    place = Path(flyball.__file__).parent
+    yield Line("program", "ok", f"Flyball {flyball.__version__}, Python {version}, in {place}")
+
+
+def _git() -> Iterator[Line]:
+    yield Line("git", "ok", "git {}.{}".format(*require_git()))
+
+
+def _sandbox() -> Iterator[Line]:
+    probed = sandbox.probe()
+    if probed.kind == "none":
+        cure = "Install bubblewrap (Debian: apt install bubblewrap)."
+        yield Line("sandbox", "warn", f"none, so agents can read and write your files: {probed.why}", cure)
+    elif probed.limits:
+        yield Line("sandbox", "warn", f"{probed.kind}: {probed.limits}", "Install bubblewrap for all of it.")
+    else:
+        yield Line("sandbox", "ok", f"{probed.kind} works")
+
+
+def _agents(app: App) -> Iterator[Line]:
+    known = [status(one, app.env) for one in KNOWN]
+    usable = [row for row in known if not row.problem]
+    for row in usable:
+        login = row.login or "no login found"
+        yield Line(row.agent, "ok" if row.login else "warn", f"{row.version or 'installed'}, {login}")
+    missing = [row.agent for row in known if row.problem]
+    if missing:
+        cure = "" if usable else "Install one, or use `mechanic`, which is built in."
+        yield Line("agents", "ok" if usable else "warn", f"not installed: {', '.join(missing)}", cure)
+
+
+# ---- the state directory ---------------------------------------------------------------------------------
+
+
+def _disk(app: App) -> Iterator[Line]:
+    place = next(path for path in (app.state_dir, *app.state_dir.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    level = "bad" if free < FREE_LEAST else "warn" if free < FREE_GOOD else "ok"
+    cure = "" if level == "ok" else "Free some space: `flyball prune` shows what can go."
+    yield Line("disk", level, f"{free / GB:.1f} GB free for {app.state_dir}", cure)
+
+
+def _state(app: App) -> Iterator[Line]:
+    if not app.state_dir.exists():
+        yield Line("state", "ok", f"{app.state_dir} does not exist yet; the first run makes it")
+        return
+    info = app.state_dir.stat()
+    if info.st_uid != os.geteuid() or not os.access(app.state_dir, os.W_OK | os.X_OK):
+        yield Line(
+            "state", "bad", f"{app.state_dir} is not yours to write", "chown it, or set FLYBALL_STATE_DIR."
+        )
+        return
+    open_files = [
+        path for path in (app.state_dir / KEY_FILE, app.state_dir / "person.key") if _readable(path)
+    ]
+    for path in open_files:
+        yield Line("state", "bad", f"{path} can be read by others", f"chmod 600 {path}")
+    if info.st_mode & 0o077:
+        yield Line("state", "warn", f"{app.state_dir} is open to others", f"chmod 700 {app.state_dir}")
+    elif not open_files:
+        yield Line("state", "ok", f"{app.state_dir} is yours alone")
+
+
+def _readable(path: Path) -> bool:
+    return path.exists() and bool(path.stat().st_mode & 0o077)
+
+
+def _journal(app: App) -> Iterator[Line]:
+    if not app.dirs.journal.exists():
+        yield Line("journal", "ok", "empty")
+        return
+    counts = [len(app.journal.rows()), len(app.journal.rows(open_question=True))]
+    text = f"{plural(counts[0], 'run')}, {plural(counts[1], 'open question')}"
+    yield Line("journal", "ok", text, "`flyball inbox` lists the questions." if counts[1] else "")
+    if not app.has_key:
+        yield Line(
+            "journal", "bad", "the signing key is gone", "Put it back from a backup; see `flyball check`."
+        )
+
+
+def _runs(app: App) -> Iterator[Line]:
+    """Runs whose process is gone, and what it has left."""
+    if not app.dirs.journal.exists():
+        return
+    rows = [row for row in app.journal.rows(status="running", parent="") if not app.driven(row.run)]
+    for row in rows:
+        yield Line("runs", "warn", f"run {row.run} has no process", f"flyball resume {row.run}")
+    dead = dead_locks(app)
+    if dead:
+        yield Line(
+            "runs",
+            "warn",
+            f"{plural(len(dead), 'lock')} of processes that were killed",
+            "flyball prune --yes",
+        )
+    if not rows and not dead:
+        yield Line("runs", "ok", "every running run has a process")
+
+
+def _leftovers(app: App) -> Iterator[Line]:
+    measured = usage(app)
+    ended = [
+        run for one in measured.repos for run in one.runs if run.status == "ended" and run.sizes["checkouts"]
+    ]
+    for run in ended:
+        kept = (
+            "changes that are saved nowhere else" if run.kept_checkout else "files that are no longer needed"
+        )
+        cure = f"Look at {app.dirs.run(run.run).checkout}, then `flyball rm {run.run}`."
+        yield Line(
+            "checkouts",
+            "warn",
+            f"ended run {run.run} holds {kept}",
+            cure if run.kept_checkout else "flyball prune",
+        )
+    stray = forgotten(app, measured.unknown) if measured.unknown else []
+    if stray:
+        names = first_few([path.name for path in stray])
+        yield Line("leftovers", "warn", f"of runs that are gone: {names}", "flyball prune --yes")
+    for one in measured.repos:
+        if one.problem:
+            yield Line(
+                "repository",
+                "warn",
+                one.problem,
+                "Remove its runs with `flyball rm RUN` if it is gone for good.",
+            )
+    if not ended and not stray:
+        yield Line("leftovers", "ok", "none")
+
+
+# ---- this repository -------------------------------------------------------------------------------------
+
+
+def _settings(app: App, repo: Path) -> Iterator[Line]:
+    loaded = load(repo, app.env)
+    settings = loaded.settings()
+    asked = trust.needs(loaded, tracked_files(repo), loaded.machine, policy=loosened)
+    if trust.untrusted(asked, loaded, repo, trust.TrustStore(app.state_dir)):
+        yield Line("settings", "warn", "this repository's settings are not trusted yet", "flyball trust")
+    elif not settings.proof:
+        yield Line("settings", "warn", "no proof command, so runs end unproven", "flyball init")
+    else:
+        yield Line("settings", "ok", f"proof: {first_few(settings.proof)}")
+
+
+def _branches(app: App, repo: Path) -> Iterator[Line]:
+    known = {row.run for row in app.journal.rows(repo=str(repo))} if app.dirs.journal.exists() else set[str]()
+    branches = run_branches(repo)
+    orphans = [branch.name for branch in branches if branch.run not in known]
+    if orphans:
+        cure = f"git branch -d {orphans[0]}  (-D if it is not merged and not wanted)"
+        yield Line("branches", "warn", f"of runs that are not in the journal: {first_few(orphans)}", cure)
+    else:
+        yield Line("branches", "ok", f"{len(branches)} of runs, all known")
