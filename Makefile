@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check agents bench simulate reach chaos redteam tamper fuzz evidence selftest storage mutants firsthour runners docs recording lock clean
+.PHONY: help setup demo test again check agents bench simulate reach chaos redteam tamper fuzz evidence selftest storage mutants firsthour runners docs recording wheel lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -106,6 +106,11 @@ docs: setup      ## write the generated parts of the documentation
 
 recording: setup ## record docs/demo.svg from a real run of the demo
 	@$(BIN)/python tools/record.py
+
+wheel: setup     ## build the wheel, install it alone into a fresh environment and run the demo with it
+	@rm -rf dist && $(BIN)/python -m hatchling build -t wheel >/dev/null && ls dist
+	@rm -rf dist/.venv && $(PYTHON) -m venv dist/.venv && dist/.venv/bin/python -m pip install -q --disable-pip-version-check dist/*.whl
+	@dist/.venv/bin/flyball demo --no-keep
 
 lock:            ## update requirements.lock
 	@uv pip compile -q pyproject.toml --group dev --all-extras --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock
