@@ -17,7 +17,7 @@ from flyball.cli.runs import summary, why
 from flyball.cli.shared import RUN, examples, open_app, write_new
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.errors import FlyballError
+from flyball.errors import FlyballError, UserError
 from flyball.evidence.certificate import check
 from flyball.guard.secrets import find_secret, redact
 from flyball.journal import Entry
@@ -37,11 +37,21 @@ STREAMS = ("out", "err", "prompt")
 )
 @RUN
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to this new file.")
-def export(run_name: str, out: Path | None) -> None:
+@click.option(
+    "--otlp",
+    "collector",
+    default="",
+    metavar="URL",
+    help="Send trace spans to this OpenTelemetry collector instead.",
+)
+def export(run_name: str, out: Path | None, collector: str) -> None:
     """Export a run as one JSON object, with secrets redacted.
 
     It has the events, summary, certificate and diff of the run and its child runs, and the hashes of their logs.
     """
+    if collector:
+        _send_spans(run_name, collector)
+        return
     with open_app() as app:
         clean = Redactor()
         data = msgspec.json.format(msgspec.json.encode(bundle(app, app.find(run_name), clean)), indent=1)
@@ -52,6 +62,25 @@ def export(run_name: str, out: Path | None) -> None:
     click.echo(
         f"Wrote {out}: {plural(len(data), 'byte')}, {plural(clean.count, 'secret')} redacted.", err=True
     )
+
+
+def _send_spans(run_name: str, collector: str) -> None:
+    """The spans of the run and its child runs, as far as they have ended."""
+    from flyball.runtime.otel import span_sender
+    from flyball.views.spans import RunSpans
+
+    send = span_sender(collector)
+    with open_app() as app:
+        members = _family(app, app.find(run_name))
+        histories = [[e.decode(entry.body) for entry in app.journal.read(member)] for member in members]
+    spans = [
+        span for history in histories for events in [RunSpans()] for one in history for span in events.of(one)
+    ]
+    if not send(spans):
+        raise UserError(
+            f"{collector} did not take the spans. Check that an OTLP/HTTP collector listens there."
+        )
+    click.echo(f"Sent {plural(len(spans), 'span')} of {plural(len(members), 'run')}.", err=True)
 
 
 def bundle(app: App, run_id: str, clean: Redactor) -> dict[str, Any]:

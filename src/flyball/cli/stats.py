@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from flyball.errors import UserError
 if TYPE_CHECKING:
     from flyball.journal.records import Records
     from flyball.views.measures import Measures
+    from flyball.views.metrics import Family
 
 ALL = click.option("--all", "everywhere", is_flag=True, help="Include the runs of all repositories.")
 
@@ -36,20 +37,27 @@ ALL = click.option("--all", "everywhere", is_flag=True, help="Include the runs o
     "--since", default="", metavar="WHEN", help="Only what happened since: 7d, yesterday or 2026-01-31."
 )
 @click.option("--prometheus", "as_prometheus", is_flag=True, help="Print the Prometheus text format.")
+@click.option(
+    "--otlp", "collector", default="", metavar="URL", help="Send the metrics to this OpenTelemetry collector."
+)
 @JSON
-def stats(everywhere: bool, machine: str | None, since: str, as_prometheus: bool, as_json: bool) -> None:
+def stats(
+    everywhere: bool, machine: str | None, since: str, as_prometheus: bool, collector: str, as_json: bool
+) -> None:
     """Show turns, times, costs, repeats and recoveries of runs."""
     from flyball.views.metrics import families, prometheus
     from flyball.views.stats import facts
     from flyball.views.stats import stats as added_up
     from flyball.views.stats_text import lines
 
-    if as_json and as_prometheus:
-        raise UserError("--json and --prometheus exclude each other. Choose one.")
+    if as_json + as_prometheus + bool(collector) > 1:
+        raise UserError("--json, --prometheus and --otlp exclude each other. Choose one.")
     now = time.time_ns() // 1000
     with open_records() as records:
         total = added_up(measures(records, everywhere, instant(since, now), now, machine))
-        if as_prometheus:
+        if collector:
+            _send(collector, families(total))
+        elif as_prometheus:
             click.echo(prometheus(families(total)), nl=False)
         elif as_json:
             print_json(facts(total))
@@ -57,6 +65,16 @@ def stats(everywhere: bool, machine: str | None, since: str, as_prometheus: bool
             click.echo("There are no runs to count. `flyball ls --all` lists the runs of all repositories.")
         else:
             click.echo("\n".join(lines(total)))
+
+
+def _send(collector: str, metrics: Sequence[Family]) -> None:
+    from flyball.runtime.otel import send_metrics
+
+    if not send_metrics(collector, metrics):
+        raise UserError(
+            f"{collector} did not take the metrics. Check that an OTLP/HTTP collector listens there."
+        )
+    click.echo(f"Sent {len(metrics)} metrics.", err=True)
 
 
 def measures(

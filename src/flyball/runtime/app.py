@@ -23,8 +23,10 @@ from flyball.runtime.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from flyball.acts.run_files import RunFiles
+    from flyball.runtime.otel import LiveTraces
 
 REFUSED = e.LetterRefused.__name__
+TRACES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
@@ -46,6 +48,12 @@ class App(Records):
         self.paths: Paths = paths(self.env)
         super().__init__(self.paths.state_dir, here)
         self.clock = WallClock()
+        self._traces: LiveTraces | None = None
+
+    def close(self) -> None:
+        if self._traces:
+            self._traces.close()
+        super().close()
 
     def question(self, name: str) -> Run:
         """The run whose question is meant: by the question's id, or the run's (its own, or that of a run below)."""
@@ -116,11 +124,7 @@ class App(Records):
     ) -> Supervisor:
         from flyball.acts.performer import Performer
 
-        heads = self.heads  # so that the key is there before the first event
-
-        def committed(entries: Sequence[Entry]) -> None:
-            heads.note_all(entries, self.journal)
-
+        committed = self._on_commit()
         artifacts = Artifacts(self.journal)
 
         def happened(run: Run, event: e.AnyEvent) -> None:
@@ -146,6 +150,25 @@ class App(Records):
         )
         made.listen_to(driver.bell, driver.hear)
         return made
+
+    def _on_commit(self) -> Callable[[Sequence[Entry]], None]:
+        heads = self.heads  # so that the key is there before the first event
+        traces = self._traces = self._traces or self._live_traces()
+
+        def committed(entries: Sequence[Entry]) -> None:
+            heads.note_all(entries, self.journal)
+            if traces:
+                traces.note(entries)
+
+        return committed
+
+    def _live_traces(self) -> LiveTraces | None:
+        """Traces of the runs driven here, where a standard variable names a collector (ALO-12)."""
+        if not any(self.env.get(name) for name in TRACES):
+            return None
+        from flyball.runtime.otel import live_traces
+
+        return live_traces(self.journal)
 
     def _is_over(self, run_id: str) -> bool:
         """Whether a run has ended, and nothing is under way any more: no driver, no landing that was cut off."""
