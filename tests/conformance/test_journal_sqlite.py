@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -382,6 +383,43 @@ def test_a_journal_of_an_earlier_version_is_taken_over_whole(path: Path, tmp_pat
     journal.append([write("r", 3, fence, "d")])
     assert [entry.kind for entry in journal.read("r", 2)] == ["c", "d"] and journal.faults() == []
     journal.close()
+    copy = tmp_path / "backups" / "old-version-2.db"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600 and version_of(copy) == (2, 4)
+    restored = SqliteJournal(Path(shutil.copy(copy, tmp_path / "restored.db")))
+    assert {run: list(restored.read(run)) for run in ("r", "s")} == entries
+    restored.close()
+
+
+def test_an_upgrade_waits_for_older_processes_and_needs_its_copy(path: Path, tmp_path: Path) -> None:
+    new = SqliteJournal(path)
+    begin(new, "r", "a", "b")
+    new.close()
+    old = as_of_version_2(path, tmp_path / "old.db")
+    code = "import sys, time; from flyball.journal.driver import Driver; from pathlib import Path\n"
+    code += "Driver(Path(sys.argv[1])); print('up', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as driver:
+        assert driver.stdout and driver.stdout.readline() == b"up\n"
+        with pytest.raises(
+            JournalError, match=f"an older Flyball is still running \\(process {driver.pid}\\)"
+        ):
+            SqliteJournal(old)
+        driver.kill()
+    (tmp_path / "backups").write_text("in the way")
+    with pytest.raises(JournalError, match="no copy of it can be written to"):
+        SqliteJournal(old)
+    assert version_of(old) == (2, 2) and sorted(tmp_path.glob("*.draft")) == []
+    (tmp_path / "backups").unlink()
+    SqliteJournal(old).close()
+    assert version_of(old) == (version_of(path)[0], 2)
+
+
+def version_of(file: Path) -> tuple[int, int]:
+    """The version of the schema, and how many events there are."""
+    connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
+    asked = ("PRAGMA user_version", "SELECT count(*) FROM event")
+    version, events = (next(iter(connection.execute(sql)))[0] for sql in asked)
+    connection.close()
+    return version, events
 
 
 def as_of_version_2(path: Path, old: Path) -> Path:

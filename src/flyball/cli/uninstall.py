@@ -12,9 +12,9 @@ import click
 from flyball.cli.shared import examples, open_app
 from flyball.cli.space import YES, size
 from flyball.errors import FlyballError, UserError
+from flyball.journal import driver as drivers
 from flyball.runtime.app import App
 from flyball.runtime.disk_usage import usage
-from flyball.runtime.retention import drivers_at_work
 from flyball.workspace.branches import RunBranch, delete_branch, run_branches
 from flyball.workspace.folders import remove
 
@@ -33,7 +33,7 @@ def uninstall(yes: bool) -> None:
     the way it was installed.
     """
     with open_app() as app:
-        if drivers_at_work(app):
+        if drivers.others_at_work(app.state_dir):
             raise UserError("Flyball is running. Stop it with `flyball stop --all` first, then uninstall.")
         measured = usage(app)
         branches = [(one.repo, branch) for one in measured.repos for branch in _branches(one.repo)]

@@ -8,16 +8,18 @@ open across a write.
 import os
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from flyball.errors import Corrupt, JournalError
+from flyball.journal import driver as drivers
 
 APPLICATION = 0x666C7962  # "flyb", so that another program's database is not taken for ours
 PATIENCE_MS = 30_000
+BACKUPS = "backups"
 CHECKPOINT_PAGES = 4_000  # so many in the log are carried over into the file
 
 Value = None | int | float | bytes | str
@@ -87,9 +89,15 @@ class Database:
             )
 
     def _migrate(self) -> None:
-        """Two processes may come here at once: the second finds the first one's work done."""
-        if self.number("PRAGMA user_version") == len(_migrations()):
+        """Bring the tables up to this version. An older journal is copied first, and not touched under a driver.
+
+        Two processes may come here at once: the second finds the first one's work done."""
+        version = self.number("PRAGMA user_version")
+        if version == len(_migrations()):
             return
+        if version:
+            self._refuse_drivers(version)
+            self._back_up(version)
         self.begin()
         try:
             for script in _migrations()[self.number("PRAGMA user_version") :]:
@@ -100,6 +108,36 @@ class Database:
         except BaseException:
             self.rollback()
             raise
+
+    def _refuse_drivers(self, version: int) -> None:
+        """A process of an older Flyball would go on writing to tables that are no longer there."""
+        others = drivers.others_at_work(self.path.parent)
+        if others:
+            pid = others[0].partition("-")[0]
+            raise JournalError(
+                f"{self.path} must be upgraded from version {version} to {len(_migrations())}, but an older Flyball is "
+                f"still running (process {pid}). Wait for it, or end it with `kill {pid}` (its runs can be resumed)."
+            )
+
+    def _back_up(self, version: int) -> None:
+        """A whole copy beside the journal, in place before the first table is changed."""
+        target = self.path.parent / BACKUPS / f"{self.path.stem}-version-{version}.db"
+        draft = target.with_name(f"{target.name}.{os.getpid()}.draft")
+        try:
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            draft.unlink(missing_ok=True)
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            self._connection.execute("VACUUM INTO ?", (str(draft),))
+            with draft.open("rb") as copy:
+                os.fsync(copy.fileno())
+            draft.replace(target)
+        except (apsw.Error, OSError) as error:
+            with suppress(OSError):
+                draft.unlink()
+            raise JournalError(
+                f"{self.path} must be upgraded, but no copy of it can be written to {target.parent} ({error}). "
+                "Nothing was changed. Free some space there, then try again."
+            ) from error
 
     def ask(self, sql: str, values: Sequence[Value] = (), types: tuple[type, ...] = ()) -> list[Any]:
         """Run one statement (or a script) and return all its rows, which must be of these types.

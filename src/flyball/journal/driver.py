@@ -67,6 +67,13 @@ def alive(state_dir: Path, name: str) -> bool:
     return False
 
 
+def others_at_work(state_dir: Path) -> list[str]:
+    """The names of the drivers of other processes that live."""
+    names = sorted(lock.stem for lock in (state_dir / FOLDER).glob("*.lock"))
+    own = f"{os.getpid()}-"
+    return [name for name in names if not name.startswith(own) and alive(state_dir, name)]
+
+
 def namespace() -> str:
     """The PID namespace that this process lives in; "" where there is no such thing."""
     try:

@@ -333,13 +333,8 @@ def _was_removed(app: App, path: Path) -> bool:
 
 def _compact(app: App) -> None:
     """Only while nobody else needs the journal: it is locked meanwhile."""
-    if drivers_at_work(app) <= 1:
+    if not drivers.others_at_work(app.state_dir):
         app.journal.compact()
-
-
-def drivers_at_work(app: App) -> int:
-    locks = (app.state_dir / drivers.FOLDER).glob("*.lock")
-    return sum(drivers.alive(app.state_dir, lock.stem) for lock in locks)
 
 
 def dead_locks(app: App) -> list[Path]:
