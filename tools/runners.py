@@ -23,6 +23,7 @@ from flyball.runners.observe import Observer, collect
 
 ROOM = WORK / "runners"
 LIMIT_S = 600
+KEY = b"k" * 32  # of the seals on reports
 Counts = tuple[int, int, int]  # passed, failed, skipped
 
 
@@ -33,11 +34,18 @@ class Project(NamedTuple):
     passed: str = r"(\d+) passed"  # how the runner counts
     failed: str = r"(\d+) failed"
     skipped: str = r"(\d+) (?:skipped|xfailed)"
+    files: tuple[tuple[str, str], ...] = ()  # that it does not bring
 
 
 UNITTEST = {"passed": r"Ran (\d+) tests?", "failed": r"(?:failures|errors)=(\d+)", "skipped": r"(?:skipped|expected failures)=(\d+)"}  # fmt: skip
 NODE = {"passed": r"# pass (\d+)", "failed": r"# fail (\d+)", "skipped": r"# (?:skipped|todo) (\d+)"}
 MOCHA = {"passed": r"(\d+) passing", "failed": r"(\d+) failing", "skipped": r"(\d+) pending"}
+TESTS = {
+    "passed": r"Tests:? .*?(\d+) passed",
+    "failed": r"Tests:? .*?(\d+) failed",
+    "skipped": r"Tests:? .*?(\d+) skipped",
+}
+VITEST = ("vitest.config.mjs", "export default { test: { globals: true, include: ['test.js'] } };\n")
 GO = {"passed": r"--- PASS", "failed": r"--- FAIL", "skipped": r"--- SKIP"}
 CARGO = {"passed": r"ok\. (\d+) passed", "failed": r"(\d+) failed;", "skipped": r"(\d+) ignored"}
 PROJECTS = (
@@ -49,6 +57,14 @@ PROJECTS = (
     Project("pypi:idna==3.7", "python -m unittest discover -s tests -t .", **UNITTEST),
     Project("npm:flat@5.0.2", "node_modules/.bin/mocha -u tdd test/test.js", ("mocha@8",), **MOCHA),
     Project("npm:object-path@0.11.4", "node_modules/.bin/mocha test.js", ("mocha@2", "chai@3"), **MOCHA),
+    Project("npm:object-path@0.11.3", "node_modules/.bin/jest test.js", ("jest@29", "chai@3"), **TESTS),
+    Project(
+        "npm:object-path@0.11.2",
+        "node_modules/.bin/vitest run",
+        ("vitest@2", "chai@3"),
+        files=(VITEST,),
+        **TESTS,
+    ),
     Project("npm:@fastify/error@4.2.0", "node --test test", **NODE),
     Project("npm:fast-content-type-parse@3.0.0", "node --test test", **NODE),
     Project("deb:golang-github-pkg-errors-dev", "go test ./...", **GO),
@@ -70,7 +86,9 @@ def project_folder(project: Project, env: dict[str, str]) -> Path:
     if kind == "pypi":
         sh(sys.executable, "-m", "venv", folder / ".venv", cwd=folder, env=env)
         sh(".venv/bin/python", "-m", "pip", "install", "-q", "-e", ".", "pytest", *project.packages, cwd=folder, env=env)  # fmt: skip
-    elif kind == "npm" and project.packages:
+    for path, text in project.files:
+        (folder / path).write_text(text)
+    if kind == "npm" and project.packages:
         sh("npm", "install", "--no-save", "--no-audit", "--no-fund", *project.packages, cwd=folder, env=env)
     return folder
 
@@ -113,9 +131,9 @@ def _total(pattern: str, output: str) -> int:
 def read_counts(project: Project, folder: Path, env: dict[str, str]) -> tuple[Counts, str]:
     """What the probes report."""
     home = folder.with_suffix(".home")
-    env = Observer(Room(), str(folder)).prepare(home, env)
+    env = Observer(Room(), str(folder), folder.with_suffix(".tools"), KEY).prepare(home, env)
     output = _output(project.command, folder, env)
-    report = collect(home, folder, str(folder), output)
+    report = collect(home, folder, str(folder), output, KEY)
     if report is None:
         return (0, 0, 0), "no report"
     return (

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from flyball.proofs.compare import disagreement
 from flyball.proofs.rooms import Repeats, Room, repeats
 from flyball.reading.test_report import TestReport
 from flyball.runners.observe import Observer, collect
 
+KEY = b"k" * 32
 UNITTEST = f"{sys.executable} -m unittest -q"
 PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider -p no:xdist"
 TEST = """import sys
@@ -59,10 +61,11 @@ def ran(folder: Path, command: str, room: Room, files: dict[str, str]) -> TestRe
     for name, text in files.items():
         (folder / name).write_text(text)
     home = folder.with_name("home")
-    env = Observer(room, str(folder)).prepare(home, {"PATH": os.environ["PATH"], "CI": "1"})
-    line = Observer(room, str(folder)).line(command)
+    observer = Observer(room, str(folder), folder.with_name("tools"), KEY)
+    env = observer.prepare(home, {"PATH": os.environ["PATH"], "CI": "1"})
+    line = observer.line(command)
     ended = subprocess.run(["/bin/sh", "-c", line], cwd=folder, env=env, capture_output=True, text=True)
-    report = collect(home, folder, str(folder), ended.stdout + ended.stderr)
+    report = collect(home, folder, str(folder), ended.stdout + ended.stderr, KEY)
     assert report is not None, ended.stderr
     return report
 
@@ -155,6 +158,49 @@ def test_a_runner_that_a_test_starts_is_a_part_of_that_test(
 ) -> None:
     report = ran(folder, command, Room(), {"test_it.py": NESTED.format(runner=inner)})
     assert (outcomes(report), report.complete) == ({"test_a_runner_that_ends_early": "passed"}, True)
+
+
+FORGER = """import atexit
+import json
+import os
+import pathlib
+
+own, = [pathlib.Path(p).parent / "room.json" for p in os.environ["PYTHONPATH"].split(":") if p.endswith("probes")]
+reports = pathlib.Path(json.loads(own.read_text())["report"])
+
+
+def passing():
+    for file in reports.glob("*.jsonl"):
+        file.write_text(file.read_text().replace("failed", "passed").replace('"exit": 1', '"exit": 0'))
+
+
+def removed():
+    for file in reports.glob("*.jsonl"):
+        file.unlink()
+
+
+def early():
+    rows = [
+        {"kind": "begin", "runner": "unittest"},
+        {"kind": "test", "id": "test_it.T.test_it", "outcome": "passed"},
+        {"kind": "end", "runner": "unittest", "exit": 0},
+    ]
+    (reports / "python-1-0.jsonl").write_text("".join(json.dumps(row) + chr(10) for row in rows))
+    os._exit(0)
+
+
+"""
+FORGED = "import unittest\nimport forger\n\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        self.fail()\n"
+
+
+@pytest.mark.parametrize("deed", ["atexit.register(passing)", "atexit.register(removed)", "early()"])
+@pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
+def test_a_report_that_the_code_under_test_has_changed_is_not_believed(
+    folder: Path, command: str, deed: str
+) -> None:
+    files = {"test_it.py": FORGED, "forger.py": FORGER + deed + "\n"}
+    report = ran(folder, command, Room(), files)
+    assert disagreement(report, 0, None) and not report.ids("passed")
 
 
 JS_TEST = """const test = require('node:test');

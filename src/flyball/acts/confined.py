@@ -47,6 +47,7 @@ def spec(
     proving = home == PROOF
     private = run_files.fresh_home(run, home) if proving else run_files.home(run, home)
     line = observer.line(command) if observer else command
+    reads = (*reads, str(observer.tools)) if observer and observer.tools else reads
     argv = run_files.enclosed(run, ("/bin/sh", "-c", line), files, private, network, reads)
     env = {**run_files.env(run, private), **CALM}
     if proving:

@@ -160,7 +160,8 @@ class Prover:
             if self.act.wall_us and self.act.why not in UNLIMITED:
                 limit = min(limit, max(1_000_000, self.act.wall_us - self.used_us))
             files, network = self.work.places.proof, self.run.settings.network_proof
-            observer = observe.Observer(room, self._root)
+            tools = place.with_name(f"{place.name}-tools")
+            observer = observe.Observer(room, self._root, tools, self._key(place, new=True))
             process.begin(
                 place,
                 spec(self.run_files, self.run, command, files, PROOF, limit, network, observer=observer),
@@ -179,8 +180,18 @@ class Prover:
             home = self.run_files.run_dir(self.run).home(PROOF)
             if observe.executed(home / OBSERVED):
                 (place / "executed").touch()
-            report = observe.collect(home / OBSERVED, self.work.places.proof, self._root, log_of(place))
+            output, key = log_of(place), self._key(place)
+            report = observe.collect(home / OBSERVED, self.work.places.proof, self._root, output, key)
             write_whole(kept, msgspec.json.encode(report), sync=False)
+            remove(place.with_name(f"{place.name}-tools"))
+
+    def _key(self, place: Path, *, new: bool = False) -> bytes:
+        """The first key that seals the reports of a command; none for one that an older Flyball began."""
+        file = place.with_name(f"{place.name}-key")
+        if new:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(file, os.urandom(32), sync=False)
+        return file.read_bytes() if file.exists() else b""
 
     @property
     def _root(self) -> str:

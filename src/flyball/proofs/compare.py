@@ -118,6 +118,8 @@ def disagreement(report: TestReport | None, exit_code: int, counted_failures: in
     """Why a command that ended with 0 is not believed; "" where report, summary and exit code agree."""
     if exit_code != 0 or report is None:
         return ""
+    if report.altered:
+        return "the report of its tests was changed, added or removed by something other than the test runner"
     if not report.complete:
         return "the test runner ended early, before it reported its result"
     failed = report.count("failed")

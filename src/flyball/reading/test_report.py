@@ -42,6 +42,7 @@ class TestReport(Struct, frozen=True):
     complete: bool = True
     failed: bool = False  # a runner said that it failed, whatever its tests say
     deselected: int = 0
+    altered: bool = False  # the report is not as its runner wrote it
 
     def ids(self, outcome: str) -> frozenset[str]:
         return frozenset(test.id for test in self.tests if test.outcome == outcome)
@@ -93,8 +94,11 @@ def _distinct(tests: Iterable[TestResult]) -> Iterable[TestResult]:
 
 def _probe_lines(data: bytes, root: str) -> TestReport | None:
     rows = [row for line in data.splitlines() if (row := _row(line))]
-    if not rows:
-        return None
+    if not any(row.get("kind") not in ("open", "close") for row in rows):
+        kinds = [
+            row.get("kind") for row in rows
+        ]  # a process that began no tests; without "close" it ended early
+        return None if kinds != ["open"] else TestReport(complete=False)
     tests = [_from_row(row, root) for row in rows if row.get("kind") == "test"]
     ends = [row for row in rows if row.get("kind") == "end"]
     begins = [row for row in rows if row.get("kind") == "begin"]

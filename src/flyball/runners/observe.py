@@ -1,7 +1,7 @@
 """Ask the test runners of one command for a report, without changing the command.
 
-An `Observer` puts the probes and an empty report folder into a folder that the command may write, and says which
-variables make the runners load them; `collect` reads what they left.
+An `Observer` puts the probes into a folder that the command may read and an empty report folder into one that it may
+write, and says which variables make the runners load them; `collect` reads what they left.
 """
 
 from __future__ import annotations
@@ -17,40 +17,48 @@ from msgspec import Struct
 from flyball.proofs.rooms import Room
 from flyball.reading.test_lines import read_lines
 from flyball.reading.test_report import TestReport, read_reports
+from flyball.runners import seals
 from flyball.workspace.folders import files_below, remove
 
 PROBES = Path(__file__).with_name("probes")
+KEY = "key"  # the next one, beside the folder of reports
 REPORT_MOST = 64 << 20  # bytes of all reports of one command
 FILES_MOST = 5_000
 _JUNIT = ("target/surefire-reports", "target/failsafe-reports", "build/test-results", "TestResults")
 
 
 class Observer(Struct, frozen=True):
-    """The probes of one command in one room. `root` is the checkout as the command sees it."""
+    """The probes of one command in one room. `root` is the checkout as the command sees it, `tools` a folder that it
+    cannot write, `key` the first one that seals reports."""
 
     room: Room
     root: str
+    tools: Path | None = None
+    key: bytes = b""
 
     def line(self, command: str) -> str:
         """The command, after some process numbers were used up."""
         return "(:)\n" * self.room.numbers + command
 
     def prepare(self, folder: Path, env: Mapping[str, str]) -> dict[str, str]:
-        """The whole environment. The probes are a fresh copy: what an earlier proof left there is gone."""
+        """The whole environment. Everything is a fresh copy: what an earlier proof left there is gone."""
+        tools, report = self.tools or folder / "tools", folder / "report"
         remove(folder)
-        shutil.copytree(PROBES, folder / "probes")
-        php = folder / "probes" / "php"
+        remove(tools)
+        shutil.copytree(PROBES, tools / "probes", ignore=shutil.ignore_patterns("__pycache__"))
+        php = tools / "probes" / "php"
         (php / "report.ini").write_text(f'auto_prepend_file = "{php / "prepend.php"}"\n', "utf-8")
-        (folder / "report").mkdir(mode=0o700)
-        room = {"root": self.root, **msgspec.structs.asdict(self.room)}
-        (folder / "room.json").write_bytes(msgspec.json.encode(room))
+        report.mkdir(mode=0o700, parents=True)
+        room = {"root": self.root, "report": str(report), "sealed": bool(self.key)}
+        (tools / "room.json").write_bytes(msgspec.json.encode(room | msgspec.structs.asdict(self.room)))
+        if self.key:
+            (folder / KEY).write_text(seals.key_text(0, self.key), "ascii")
         env = {name: value for name, value in env.items() if self.room.ci or name != "CI"}
-        return env | environment(folder, env)
+        return env | environment(tools / "probes", report, env)
 
 
-def environment(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
+def environment(probes: Path, report: Path, env: Mapping[str, str]) -> dict[str, str]:
     """The variables that let the runners find the probes; what the user has set is kept behind them."""
-    probes, report = folder / "probes", folder / "report"
     return {
         "PYTHONPATH": _joined(os.pathsep, str(probes), env.get("PYTHONPATH", "")),
         "NODE_OPTIONS": _joined(" ", f"--require={probes / 'preload.cjs'}", env.get("NODE_OPTIONS", "")),
@@ -76,9 +84,14 @@ def _joined(by: str, *parts: str) -> str:
     return by.join(part for part in parts if part or by == ":")
 
 
-def collect(folder: Path, checkout: Path, root: str, output: str) -> TestReport | None:
+def collect(folder: Path, checkout: Path, root: str, output: str, key: bytes = b"") -> TestReport | None:
     """What the runners of one command reported; None where none did. `root` is the checkout as the command saw it."""
     files = dict(_reports(folder / "report"))
+    if key:
+        intact = seals.opened(files, _left(folder / KEY), key)
+        if intact is None:
+            return TestReport(complete=False, altered=True)
+        files = intact
     if any(name.startswith("python-") for name in files):
         files.pop("pytest.xml", None)  # the probe says the same, and more
     files.update(_left_in(checkout))
@@ -92,6 +105,13 @@ def _reports(report: Path) -> Iterator[tuple[str, bytes]]:
             data = path.read_bytes()[: left + 1]
             left -= len(data)
             yield path.name, data if left >= 0 else b""
+
+
+def _left(place: Path) -> str:
+    try:
+        return place.read_bytes()[:1000].decode("ascii", "replace")
+    except OSError:
+        return ""
 
 
 def _left_in(checkout: Path) -> Iterator[tuple[str, bytes]]:

@@ -1,13 +1,11 @@
 // A reporter of mocha: prints what `spec` prints and writes one JSON line a test into ../report.
 'use strict';
 
-const fs = require('fs');
 const path = require('path');
 const { createRequire } = require('module');
 
 const Mocha = createRequire(path.join(process.cwd(), 'x.js'))('mocha');
-const file = path.join(__dirname, '..', 'report', `mocha-${process.pid}.jsonl`);
-const write = (row) => fs.appendFileSync(file, JSON.stringify(row) + '\n');
+const write = require('./seal.cjs')('mocha');
 
 // Older ones have no titlePath.
 const titles = (one) => (one && one.title ? [...titles(one.parent), one.title] : one && one.parent ? titles(one.parent) : []);

@@ -1,11 +1,9 @@
 // A reporter of node:test: writes one JSON line a test into ../report and prints nothing.
 'use strict';
 
-const fs = require('fs');
 const path = require('path');
 
-const file = path.join(__dirname, '..', 'report', `node-${process.pid}.jsonl`);
-const write = (row) => fs.appendFileSync(file, JSON.stringify(row) + '\n');
+const write = require('./seal.cjs')('node');
 
 module.exports = async function* report(source) {
   const open = new Map(); // file -> names of the tests that enclose the next one

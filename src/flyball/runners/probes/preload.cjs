@@ -4,7 +4,8 @@
 
 const path = require('path');
 
-const report = path.join(__dirname, '..', 'report');
+const room = JSON.parse(require('fs').readFileSync(path.join(__dirname, '..', 'room.json'), 'utf8'));
+const { report } = room;
 const script = process.argv[1] || '';
 const has = (flag, list) => list.some((word) => word === flag || word.startsWith(flag + '='));
 
@@ -63,7 +64,6 @@ function noteCode() {
 
 function plainRoom() {
   try {
-    const room = JSON.parse(require('fs').readFileSync(path.join(__dirname, '..', 'room.json'), 'utf8'));
     if (room.source.length) require('./plain/plain.cjs')(room);
   } catch { /* a Node that cannot be shown as a plain program: an ordinary room */ }
 }

@@ -4,15 +4,29 @@ It runs in the project's own Python (3.7 or newer), so it uses the standard libr
 file of JSON lines into ../report. It changes nothing that a test can see but the patched recording methods.
 """
 
+import atexit
 import copy
+import hmac
 import importlib.machinery
 import json
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REPORT = os.path.join(os.path.dirname(HERE), "report")
 ROOT = os.getcwd()
+
+
+def _read_room():
+    try:
+        with open(os.path.join(os.path.dirname(HERE), "room.json")) as file:
+            return json.load(file)
+    except OSError:
+        return {}
+
+
+_room = _read_room()
+REPORT = _room.get("report", "")
 
 
 class _Recorder:
@@ -20,6 +34,7 @@ class _Recorder:
 
     def __init__(self):
         self.file = None
+        self.key, self.seal = b"", b""
         self.pid = 0
         self.runner = ""
         self.depth = 0
@@ -43,13 +58,24 @@ class _Recorder:
             self.write(kind="end", runner=self.runner, **facts)
             self.runner = ""
 
+    def open(self):
+        """Before the code under test is loaded, so that it cannot take this process's key."""
+        if self.depth == 0 and not (self.file and self.pid == os.getpid()) and not _is_nested():
+            self.write(kind="open")
+            atexit.register(self.write, kind="close")
+
     def write(self, **row):
         try:
             if self.file is None or self.pid != os.getpid():
-                self.pid = os.getpid()
-                name = "python-%d-%d.jsonl" % (self.pid, len(os.listdir(REPORT)))
+                self.pid, self.seal = os.getpid(), b""
+                number, self.key = _take_key()
+                name = "python-%d-%d.jsonl" % (self.pid, number)
                 self.file = os.open(os.path.join(REPORT, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            os.write(self.file, (json.dumps(row) + "\n").encode("utf-8", "replace"))
+            line = json.dumps(row).encode("utf-8", "replace")
+            if self.key:
+                self.seal = hmac.new(self.key, self.seal + line, "sha256").hexdigest().encode()
+                line += b"\t" + self.seal
+            os.write(self.file, line + b"\n")
         except OSError:
             pass
 
@@ -66,6 +92,27 @@ class _Recorder:
 
 
 _recorder = _Recorder()
+
+
+def _take_key():
+    """Its number and the key of this process, which nobody else can read from now on: see runners/seals.py."""
+    place = os.path.join(os.path.dirname(REPORT), "key")
+    if not _room.get("sealed"):
+        return len(os.listdir(REPORT)), b""
+    mine = "%s.%d" % (place, os.getpid())
+    for _ in range(500):
+        try:
+            os.rename(place, mine)
+            break
+        except OSError:
+            time.sleep(0.01)  # another process takes its own
+    with open(mine) as file:
+        number, text = file.read().split()
+    key = bytes.fromhex(text)
+    with open(mine, "w") as file:
+        file.write("%d %s" % (int(number) + 1, hmac.new(key, b"next", "sha256").hexdigest()))
+    os.rename(mine, place)
+    return int(number), key
 
 
 def _is_nested():
@@ -165,6 +212,7 @@ def _patch_pytest(module):
     prepare = module._prepareconfig
 
     def _prepareconfig(*args, **more):
+        _recorder.open()
         config = prepare(*args, **more)
         plugin = _Pytest()
         if _wanted or _room.get("one_failure"):
@@ -208,6 +256,16 @@ def _repeated_items(items):
 
 
 # ---- unittest ----
+
+
+def _patch_unittest_main(module):
+    parse = module.TestProgram.parseArgs
+
+    def opened(self, argv):
+        _recorder.open()
+        return parse(self, argv)
+
+    module.TestProgram.parseArgs = opened
 
 
 def _patch_unittest_runner(module):
@@ -320,8 +378,6 @@ def _patch_doctest(module):
         if _recorder.depth == 0 and getattr(result, "attempted", 0) and (_doctests or not _is_nested()):
             if not _doctests:
                 _recorder.write(kind="begin", runner="doctest", root=ROOT, argv=sys.argv[:20])
-                import atexit
-
                 atexit.register(
                     lambda: _recorder.write(kind="end", runner="doctest", collected=len(_doctests))
                 )
@@ -340,6 +396,7 @@ _DOCTEST_MAIN = "import sys\nfrom doctest import _test\nif __name__ == '__main__
 
 _PATCHES = {
     "_pytest.config": _patch_pytest,
+    "unittest.main": _patch_unittest_main,
     "unittest.runner": _patch_unittest_runner,
     "unittest.result": _patch_unittest_result,
     "doctest": _patch_doctest,
@@ -386,6 +443,9 @@ def _chain():
         module = type(sys)("sitecustomize")
         module.__spec__, module.__file__ = spec, spec.origin
         spec.loader.exec_module(module)
+    else:
+        module = type(sys)("sitecustomize")
+    sys.modules["sitecustomize"] = module  # this one is out of sight
 
 
 # ---- which code ran ----
@@ -425,21 +485,11 @@ def _patch_current_test(module):
     module._update_current_test_var = lambda item, when: None
 
 
-def _read_room():
-    try:
-        with open(os.path.join(os.path.dirname(HERE), "room.json")) as file:
-            return json.load(file)
-    except OSError:
-        return {}
-
-
 _plain = None
-_room = {}
 _wanted = frozenset()  # ids of tests, or files with tests
 _times = 1
 
 if os.path.isdir(REPORT):
-    _room = _read_room()
     _plain, _wanted = _plain_room(_room), frozenset(_room.get("only") or _room.get("files") or ())
     _times = _room.get("times", 1)
     if hasattr(sys, "addaudithook"):
