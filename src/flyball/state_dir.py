@@ -102,6 +102,11 @@ class RunDir(Struct, frozen=True):
         return self.path / "proof.told"
 
     @property
+    def notify(self) -> Path:
+        """Where people are notified about the run. The addresses may hold passwords."""
+        return self.path / "notify.json"
+
+    @property
     def why_kept(self) -> Path:
         """Why the checkout of an ended run is still there."""
         return self.path / "kept"

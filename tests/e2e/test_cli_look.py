@@ -201,3 +201,28 @@ def test_what_stats_does_not_understand_is_one_sentence(
 )
 def test_stats_since_a_moment(seen: Place, when: str, some: bool) -> None:
     assert bool(seen.fb("stats", "--since", when, "--json").json["tasks"]) == bool(some)
+
+
+# ---- brief -----------------------------------------------------------------------------------------------
+
+
+def test_the_brief_says_what_waits_what_was_done_and_what_it_cost(seen: Place) -> None:
+    run = succeeded(seen)
+    text = seen.fb("brief").out
+    waits, done = text.index("## Waits for you (1)"), text.index("## Done")
+    assert text.startswith("# Brief, ") and waits < done < text.index("## Cost")
+    assert "**Ask me**" in text[waits:done] and "`flyball answer" in text[waits:done]
+    assert "$0.25" in text[done:] and "on branch `flyball/" in text[done:]
+    known = seen.fb("brief", "--json", "--all").json
+    assert known["waiting"][0]["question"] and known["cost_usd"] == 0.25
+    assert "completed" in {task["outcome"] for task in known["tasks"]} and run
+
+
+def test_a_brief_of_nothing_still_says_what_waits(seen: Place, tmp_path: Path) -> None:
+    text = seen.fb("brief", "--since", "2999-01-01").out
+    assert "## Waits for you (1)" in text and "Nothing was completed." in text
+    make_repo(tmp_path / "other", {"a": "b\n"}, seen.env)
+    empty = seen.fb("brief", cwd=tmp_path / "other").out
+    assert "## Waits for you\n\nNothing." in empty and "– and 0 tokens in 0 turns." in empty
+    said = seen.fb("brief", "--since", "soon")
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from flyball.domain import events as e
 from flyball.domain.durations import SECOND
+from flyball.views import brief
 from flyball.views.measures import Measures, measure
 from flyball.views.metrics import families, prometheus
 from flyball.views.stats import Stats, facts, stats
@@ -197,3 +199,18 @@ def test_nothing_to_count_is_zeros() -> None:
     known = facts(stats([]))
     assert (known["tasks"], known["execution_s"]["median"], known["milestones"]["per_hour"]) == (0, 0, 0.0)
     assert list(text_string_to_metric_families(prometheus(families(stats([])))))
+
+
+@pytest.mark.parametrize(
+    "task", ["[a](http://x) **b**", "# Title", "<img src=x>", "`rm -rf`", "two\n\n# lines", "\x1b[2Jx"]
+)
+def test_no_task_changes_the_page_of_the_brief(task: str) -> None:
+    total = family()
+    for job in total.jobs:
+        job.task = task
+    text = brief.lines(total, [], 0, 1)
+    plain = brief.lines(family(), [], 0, 1)
+    assert len(text) == len(plain) and [line for line in text if line.startswith("#")] == [
+        line for line in plain if line.startswith("#")
+    ]
+    assert not any(re.search(r"(?<!\\)(\]\(|<img)|\x1b", line) for line in text)

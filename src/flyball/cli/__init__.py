@@ -17,7 +17,15 @@ from flyball.errors import FlyballError
 # the same name, with "_" for "-".
 SECTIONS: dict[str, dict[str, str]] = {
     "Start": {"init": "init", "demo": "demo", "run": "drive", "resume": "drive", "retry": "again"},
-    "Look": {"ls": "look", "show": "look", "why": "look", "log": "look", "watch": "drive", "stats": "stats"},
+    "Look": {
+        "ls": "look",
+        "show": "look",
+        "why": "look",
+        "log": "look",
+        "watch": "drive",
+        "stats": "stats",
+        "brief": "brief",
+    },
     "Answer": {
         **dict.fromkeys(
             ("inbox", "answer", "approve", "reject", "tell", "allow", "pause", "stop", "cancel"), "answers"

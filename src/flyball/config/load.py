@@ -6,7 +6,7 @@ import hashlib
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -113,7 +113,14 @@ class Loaded(Struct, frozen=True):
             return machine if name == machine.name else self.table(name)
 
         layers.refuse_unknown_limits(held, table, self.machines)
-        return msgspec.convert(_nested(held, self.machines) | {"policy_hash": self._policy_hash()}, Settings)
+        found = _nested(held, self.machines) | {"policy_hash": self._policy_hash(), "notify": ()}
+        return msgspec.convert(found, Settings)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where people are notified. They hold passwords, so they are no part of what a run journals."""
+        held = self.held().get("notify.urls")
+        return cast("tuple[str, ...]", held.value) if held else ()
 
     def _policy_hash(self) -> str:
         return self.hashes.get(POLICY_FILE, "")

@@ -40,6 +40,12 @@ class Key(Struct, frozen=True):
     )
 
 
+def _address(text: str) -> str:
+    if not text.strip():
+        raise values.Wrong("a list of addresses, none of them empty")
+    return text
+
+
 def _agent(text: str) -> str:
     return str(parse_agent(text))
 
@@ -283,6 +289,12 @@ KEYS: dict[str, Key] = {
         Choice(VIEWS),
         "What agents and proofs may read. strict: only the checkout, the system's programs, toolchains and the login.",
         loosening.later(VIEWS),
+    ),
+    "notify.urls": Key(
+        "notify",
+        Texts(_address, "addresses"),
+        "Where people are notified, as Apprise addresses such as mailto://… or slack://… (extra: flyball[notify]).",
+        loosening.extended,
     ),
     "guard.pass_env": Key(
         "pass_env",

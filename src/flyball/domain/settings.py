@@ -115,6 +115,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     view: str = (
         "normal"  # or "strict": nothing is readable but the checkout, system and toolchains, and the login
     )
+    notify: tuple[str, ...] = ()  # addresses for Apprise; never pinned, since they hold passwords
     pass_env: tuple[str, ...] = ()  # names of variables that every agent gets
     lent: dict[str, Lent] = {}  # by the agent's name: claude, codex, gemini, aider …
 

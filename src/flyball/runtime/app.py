@@ -19,6 +19,7 @@ from flyball.journal import driver as drivers
 from flyball.journal.driver import Driver
 from flyball.journal.records import Records
 from flyball.machines import from_file, shipped
+from flyball.runtime.notify import Notifier
 from flyball.runtime.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -49,8 +50,10 @@ class App(Records):
         super().__init__(self.paths.state_dir, here)
         self.clock = WallClock()
         self._traces: LiveTraces | None = None
+        self._notifier = Notifier(self.dirs)
 
     def close(self) -> None:
+        self._notifier.close()
         if self._traces:
             self._traces.close()
         super().close()
@@ -125,10 +128,11 @@ class App(Records):
         from flyball.acts.performer import Performer
 
         committed = self._on_commit()
-        artifacts = Artifacts(self.journal)
+        artifacts, notifier = Artifacts(self.journal), self._notifier
 
         def happened(run: Run, event: e.AnyEvent) -> None:
             artifacts.note(run, event)
+            notifier.note(run, event)
             if on_event:
                 on_event(run, event)
 

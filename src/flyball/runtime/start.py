@@ -19,7 +19,7 @@ from flyball.domain.settings import Settings
 from flyball.errors import AgentMissing, ConfigError, UserError
 from flyball.guard import policy as policies
 from flyball.reading.terminal import whole
-from flyball.runtime import pinned_env
+from flyball.runtime import notify, pinned_env
 from flyball.runtime.app import App, new_id
 from flyball.workspace import Repo, inspect_repo
 from flyball.workspace.git import reading_user
@@ -76,6 +76,7 @@ def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
     _check(app, request, loaded, repo, machine, settings)
     run_id = new_id()
     pinned = _pin(app, run_id, loaded, repo)
+    notify.keep_addresses(app.dirs.run(run_id).notify, loaded.addresses)
     began = e.RunBegan(
         at=app.clock.now(),
         run=run_id,
@@ -103,6 +104,7 @@ def _check(
     _check_nesting(loaded, machine, settings)
     _check_agents(loaded, machine, settings)
     policies_of(loaded).get(settings.policy)
+    notify.check(loaded.addresses)
     _check_trust(app, loaded, repo, machine.name, request.trusted)
     require(settings)
     if machine.standing:

@@ -1,0 +1,60 @@
+"""`flyball brief`: what was done, what it cost and what waits for a person, as Markdown."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of
+from flyball.cli.stats import ALL, instant, measures
+
+if TYPE_CHECKING:
+    from flyball.journal.records import Records
+    from flyball.views.brief import Waiting
+
+
+@click.command(epilog=examples("flyball brief", "flyball brief --all --since 7d > brief.md"))
+@ALL
+@click.option(
+    "--since", default="yesterday", show_default=True, metavar="WHEN", help="7d, 12h, today or 2026-01-31."
+)
+@JSON
+def brief(everywhere: bool, since: str, as_json: bool) -> None:
+    """Say what was done, what it cost and what waits for you."""
+    from flyball.views.brief import facts, lines
+    from flyball.views.stats import stats
+
+    now = time.time_ns() // 1000
+    begin = instant(since, now)
+    with open_records() as records:
+        total = stats(measures(records, everywhere, begin, now))
+        waiting = _waiting(records, everywhere)
+    if as_json:
+        print_json(facts(total, waiting, begin, now))
+    else:
+        click.echo("\n".join(lines(total, waiting, begin, now)))
+
+
+def _waiting(records: Records, everywhere: bool) -> list[Waiting]:
+    """The open questions, oldest first, whenever they were asked."""
+    from flyball.views import reasons
+    from flyball.views.brief import Waiting
+
+    repo = None if everywhere else repository_of(Path.cwd())
+    rows = records.journal.rows(repo=str(repo) if repo else None, open_question=True)
+    runs = [records.read(row.run) for row in reversed(rows)]
+    return [
+        Waiting(
+            run=run.began.root or run.id,
+            question=run.question.id,
+            task=run.began.task,
+            what=reasons.happened(run.stop, run.state),
+            how=reasons.how_to_answer(run.question),
+            since=run.at,
+        )
+        for run in runs
+        if run.question and run.stop
+    ]

@@ -1,0 +1,107 @@
+"""The daily brief, as Markdown: what waits for a person, what was done, what failed, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from flyball.domain.durations import elapsed, rough
+from flyball.views.stats import OPEN, Job, Stats, by_outcome, sum_of
+from flyball.views.text import cost, day_and_clock, one_line, plural
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """Something that only a person can settle. `since`: microseconds; `what`: why it waits; `how`: what to type."""
+
+    run: str
+    question: str
+    task: str
+    what: str
+    how: str
+    since: int
+
+
+def facts(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> dict[str, Any]:
+    """The object that `--json` prints."""
+    return {
+        "since": since,
+        "until": now,
+        "waiting": [
+            {"run": one.run, "question": one.question, "what": one.what, "how": one.how} for one in waiting
+        ],
+        "tasks": [
+            {
+                "run": job.run,
+                "task": job.task,
+                "outcome": job.outcome,
+                "status": job.status,
+                "turns": job.turns,
+                "cost_usd": job.usage.cost_uusd / 1_000_000,
+                "landed": job.landed,
+            }
+            for job in total.jobs
+        ],
+        "cost_usd": total.usage.cost_uusd / 1_000_000,
+        "tokens": total.usage.tokens,
+    }
+
+
+def lines(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> list[str]:
+    completed = [job for job in total.jobs if job.outcome.startswith("completed")]
+    failed = [job for job in total.jobs if job.outcome != OPEN and job not in completed]
+    asking = {one.run for one in waiting}
+    going = [job for job in total.jobs if job.outcome == OPEN and not job.asks and job.run not in asking]
+    return [
+        f"# Brief, {day_and_clock(since)} to {day_and_clock(now)}",
+        "",
+        *_section("Waits for you", [_waiting(one, now) for one in waiting], "Nothing."),
+        *_section("Done", [_done(job) for job in completed], "Nothing was completed."),
+        *_section("Failed", [_failed(job) for job in failed]),
+        *_section("Still open", [f"{_name(job)}: {job.status}" for job in going]),
+        *_cost(total),
+    ]
+
+
+def _section(title: str, rows: Sequence[str], empty: str = "") -> list[str]:
+    if not rows:
+        return [f"## {title}", "", empty, ""] if empty else []
+    return [f"## {title} ({len(rows)})", "", *(f"- {row}" for row in rows), ""]
+
+
+def _waiting(one: Waiting, now: int) -> str:
+    return f"**{markdown(one.task)}** ({one.run}), for {rough(now - one.since)}: {markdown(one.what)}. `{one.how}`"
+
+
+def _done(job: Job) -> str:
+    where = "landed" if job.landed else f"on branch `flyball/{job.run}`"
+    unproved = ", not proved" if job.outcome == "completed_unproven" else ""
+    return f"{_name(job)}: {where}{unproved}; {_effort(job)}"
+
+
+def _failed(job: Job) -> str:
+    return f"{_name(job)}: {job.outcome}; {_effort(job)}. `flyball why {job.run}`"
+
+
+def _name(job: Job) -> str:
+    return f"**{markdown(job.task)}** ({job.run})"
+
+
+def _effort(job: Job) -> str:
+    return f"{plural(job.turns, 'turn')}, {elapsed(job.work_us)} of work, {cost(job.usage.cost_uusd)}"
+
+
+def _cost(total: Stats) -> list[str]:
+    rows = [
+        f"{name}: {plural(len(jobs), 'task')}, {cost(sum_of(jobs).cost_uusd)}, {sum_of(jobs).tokens:,} tokens"
+        for name, jobs in by_outcome(total.jobs).items()
+    ]
+    head = f"{cost(total.usage.cost_uusd)} and {total.usage.tokens:,} tokens in {plural(sum(total.turns.values()), 'turn')}."
+    return ["## Cost", "", head, *(["", *(f"- {row}" for row in rows)] if rows else [])]
+
+
+def markdown(text: str) -> str:
+    """A person's or an agent's text on one line, so that it cannot change the page around it."""
+    line = one_line(text, 120)
+    return "".join(f"\\{char}" if char in "\\`*_[]<>#|!" else char for char in line)
