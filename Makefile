@@ -95,8 +95,10 @@ storage: setup   ## let every write and sync of a run fail, tear, get lost or fi
 mutants: setup   ## put small faults into the code and see which tests notice (COUNT=200 SEED=0)
 	@$(BIN)/python tools/mutants.py --count $(or $(COUNT),200) --seed $(or $(SEED),0)
 
-firsthour: setup ## init and run on real projects from PyPI and npm (PROJECTS="humanize minimist")
+firsthour: setup .agents/.ready  ## init and run on real projects from PyPI and npm (PROJECTS="humanize minimist")
 	@$(BIN)/python tools/firsthour.py $(PROJECTS)
+	@echo "With the real Claude Code, as init finds it, on a scripted model:"
+	@$(BIN)/python tools/firsthour.py --claude $(or $(PROJECTS),humanize shell-quote)
 
 runners: setup   ## read the tests of real projects by id, and compare with their runners (ONLY=humanize)
 	@$(BIN)/python tools/runners.py $(ONLY)

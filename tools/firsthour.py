@@ -22,6 +22,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flyball.testing.model import ScriptedModel
+from flyball.testing.vendors import VENDORS
+
 TOP = Path(__file__).resolve().parents[1]
 FLYBALL = TOP / ".venv" / "bin" / "flyball"
 WORK = Path(os.environ.get("FIRSTHOUR_DIR", TOP / ".firsthour"))
@@ -188,6 +191,19 @@ PROJECTS = (
     Project("minimist", "lint before and audit after npm test", "npm:minimist@1.2.8",
             ("index.js", "return key in o;", "return null;"), node()),
     Project("semver", "tap", "npm:semver@5.1.0", ("semver.js", "return version;", "return null;"), node()),
+    Project("click", "src layout, warnings are errors", "pypi:click==8.1.7",
+            ("src/click/utils.py", 'return "-".join(name.split()).lower()', 'return "-".join(name.split())'), editable(".venv", "pytest<8.4")),
+    Project("cachetools", "unittest classes, an environment outside", "pypi:cachetools==5.5.0",
+            ("src/cachetools/keys.py", "return _HashedTuple(add(self, other))", "return _HashedTuple(add(other, self))"), outside()),
+    Project("tabulate", "setuptools_scm, generated version.py", "pypi:tabulate==0.9.0",
+            ("tabulate/__init__.py", 'return ":" + ("-" * (w - 2)) + ":"', 'return ":" + ("-" * (w - 1)) + ":"'),
+            editable(".venv", "numpy", "wcwidth"), ignore=("tabulate/version.py",)),
+    Project("mistune", "src layout, tests with fixture files", "pypi:mistune==3.0.2",
+            ("src/mistune/util.py", "return escape(unescape(s))", "return escape(s)"), ignoring_itself()),
+    Project("boltons", "doctests in the configuration", "pypi:boltons==24.1.0",
+            ("boltons/strutils.py", "return [w for w in _punct_re.split(text) if w]", "return _punct_re.split(text)"), editable(".venv", "pytest<9")),
+    Project("deep-equal", "lint before and audit after tape with nyc", "npm:deep-equal@2.2.3",
+            ("index.js", "return void 0;", "return null;"), node()),
 )  # fmt: skip
 
 
@@ -251,19 +267,46 @@ def _committed(place: Place, subject: str) -> Place:
 # ---- the first hour -------------------------------------------------------------------------------------
 
 
-def run(project: Project, env: dict[str, str]) -> dict[str, Any]:
+Ended = subprocess.CompletedProcess[str]
+
+
+def with_script(place: Place, file: str, right: str) -> Ended:
+    """An agent that knows the fix."""
+    script = WORK / f"{place.repo.name}.json"
+    turns = {"coder": [{"write": {file: right}, "say": "Put it right."}], "critic": [{"outcome": "accepted"}]}
+    script.write_text(json.dumps({"roles": turns}))
+    return flyball_run(place, place.env, "--agent", f"script:{script}")
+
+
+def with_claude_code(place: Place, file: str, right: str, agent: str) -> Ended:
+    """The real Claude Code, as `init` found it, with a model on this machine that knows the fix."""
+    if agent != "claude":
+        raise SystemExit(f"init chose the agent '{agent}' and not the Claude Code that is on the PATH")
+    look = {"tool": "@read", "input": {"path": str(place.repo / file)}}
+    write = {"tool": "@write", "input": {"path": str(place.repo / file), "content": right}}
+    replies = ("1. Repair it.", [look], [write], "Put it right.", "Right.\n\nOUTCOME: accepted")
+    with ScriptedModel() as model:
+        model.load({"steps": [{"reply": reply} for reply in replies]})
+        return flyball_run(place, {**place.env, **VENDORS["claude"].env(model.url)})
+
+
+def flyball_run(place: Place, env: dict[str, str], *more: str) -> Ended:
+    words = (FLYBALL, "run", "Make the tests pass", *more, "--json", "--no-wait")
+    return sh(*words, cwd=place.folder, env=env, may_fail=True)
+
+
+def run(project: Project, env: dict[str, str], claude: bool) -> dict[str, Any]:
     place, right = make(project, env)
     began = time.monotonic()
     started = sh(FLYBALL, "init", "--json", cwd=place.folder, env=place.env, may_fail=True)
     if started.returncode:
         return {"result": "init failed", "says": started.stderr.strip()[-200:], "s": time.monotonic() - began}
     facts = json.loads(started.stdout)
-    script = WORK / f"{project.name}.json"
-    write = {str((place.folder / project.bug[0]).relative_to(place.repo)): right}
-    turns = {"coder": [{"write": write, "say": "Put it right."}], "critic": [{"outcome": "accepted"}]}
-    script.write_text(json.dumps({"roles": turns}))
-    done = sh(FLYBALL, "run", "Make the tests pass", "--agent", f"script:{script}", "--json", "--no-wait",
-              cwd=place.folder, env=place.env, may_fail=True)  # fmt: skip
+    file = str((place.folder / project.bug[0]).relative_to(place.repo))
+    if claude:
+        done = with_claude_code(place, file, right, facts["agent"])
+    else:
+        done = with_script(place, file, right)
     summary = json.loads(done.stdout or "{}")
     return {
         "result": (summary.get("stop_reason") or {}).get("code", done.stderr.strip()[-200:]),
@@ -278,11 +321,15 @@ def run(project: Project, env: dict[str, str]) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="only these projects")
-    wanted = parser.parse_args().names
+    parser.add_argument("--claude", action="store_true", help="with the Claude Code of `make agents`")
+    given = parser.parse_args()
+    wanted, claude = given.names, given.claude
     env = {**os.environ, "XDG_STATE_HOME": str(WORK / "state"), "SETUPTOOLS_SCM_PRETEND_VERSION": "1.0"}
     env.pop("VIRTUAL_ENV", None)
+    if claude:
+        env["PATH"] = f"{TOP / '.agents' / 'node_modules' / '.bin'}{os.pathsep}{env['PATH']}"
     chosen = [project for project in PROJECTS if not wanted or project.name in wanted]
-    certified = sum(_show(project, run(project, env)) for project in chosen)
+    certified = sum(_show(project, run(project, env, claude)) for project in chosen)
     print(f"{certified} of {len(chosen)} ended certified")
     return int(certified < len(chosen))
 

@@ -23,6 +23,9 @@ LACKS: dict[str, tuple[str, int, Lack | None]] = {
     "metadata": (COLLECTING.format("importlib.metadata.PackageNotFoundError: No package metadata was found for my-pkg"), 2, Lack("metadata", ("my-pkg",))),
     "unittest": ("ERROR: test_a\nImportError: Failed to import test module: test_a\nModuleNotFoundError: No module named 'attr'\n\nRan 1 test in 0.0s\n\nFAILED (errors=1)", 1, Lack("module", ("attr",))),
     "node": ("Error: Cannot find module 'tape'\nRequire stack:\n- /w/test.js", 1, Lack("module", ("tape",))),
+    "no plugin": ("ERROR: usage: python -m pytest [options] [file_or_dir]\npython -m pytest: error: unrecognized arguments: --cov=pkg\n  inifile: /w/setup.cfg\n", 4, Lack("start", ("unrecognized arguments: --cov=pkg (a plugin of the test runner is not installed)",))),
+    "no such folder": ("ERROR: file or directory not found: spec\n\nno tests were run", 4, Lack("start", ("file or directory not found: spec",))),
+    "a runner too new": ("Traceback (most recent call last):\n  File \"x\"\npluggy._manager.PluginValidationError: Plugin 'conftest.py' for hook 'pytest_ignore_collect'\nhookimpl definition: f(path)\n", 1, Lack("start", ("Plugin 'conftest.py' for hook 'pytest_ignore_collect'",))),
     "no tests": ("no tests ran in 0.01s", 5, Lack("tests", ())),
     "no tests of unittest": ("\nRan 0 tests in 0.000s\n\nOK", 0, Lack("tests", ())),
 }  # fmt: skip

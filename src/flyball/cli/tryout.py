@@ -49,7 +49,8 @@ class Tryout:
 
     def of(self, detected: Detected) -> tuple[Detected, Tried]:
         """The configuration that is left to use, and how the tests ended with it."""
-        detected, here = self._here(detected)
+        first = detected.tests[0]
+        detected, here, passed_over = self._here(detected)
         if not here.ran:
             return detected, Tried(here, None, (_cannot_run(detected, here),))
         self.show(f"Running it in a clean checkout, as a proof does: {detected.tests[0].command}")
@@ -60,10 +61,14 @@ class Tryout:
         builds = best.tests[0] != detected.tests[0]
         if not last.agrees(here) and not builds:
             best, last, advice = self._left_out(best, here, last)
+        advice = (*_passed_over(first, detected.tests[0], passed_over), *advice)
         return self._ignoring(best, last), Tried(here, last, advice)
 
-    def _here(self, detected: Detected) -> tuple[Detected, Trial]:
-        """The first of the detected commands that runs tests is the one; if none does, the first."""
+    def _here(self, detected: Detected) -> tuple[Detected, Trial, Trial | None]:
+        """The first of the detected commands that runs tests is the one; if none does, the first.
+
+        Last: how the first one ended, where it was passed over.
+        """
         timeout_s = self.write(detected).proof_timeout_us / 1e6
         first: Trial | None = None
         for test in detected.tests[:TRIED]:
@@ -71,10 +76,10 @@ class Tryout:
             trial = in_folder(self.root, test.command, self.env, timeout_s)
             if trial.ran:
                 others = tuple(other for other in detected.tests if other != test)
-                return replace(detected, tests=(test, *others)), trial
+                return replace(detected, tests=(test, *others)), trial, first
             first = first or trial
         assert first is not None
-        return detected, first
+        return detected, first, None
 
     def _clean(self, wanted: Detected, network: str = "") -> Trial:
         settings = self.write(wanted)
@@ -198,6 +203,17 @@ def _cannot_run(detected: Detected, here: Trial) -> str:
     if "node_modules" not in detected.share and missing.kind in ("module", "command") and "npm" in command:
         return f"The tests do not run in this folder: {missing.says}. Run `npm install`, then `flyball init --force`."
     return f"The tests do not run in this folder: {missing.says}. Fix this, then run `flyball init --force`."
+
+
+def _passed_over(first: ProofCommand, used: ProofCommand, trial: Trial | None) -> tuple[str, ...]:
+    """A runner that is there and does not start is likely the one that the project means."""
+    if trial is None or trial.lack is None or trial.lack.kind != "start":
+        return ()
+    sentence = (
+        f"'{first.command}' does not run: {trial.lack.says}. The proof uses '{used.command}' instead, which may run "
+        "fewer tests. Fix this, then run `flyball init --force`."
+    )
+    return (sentence,)
 
 
 def _listed(tests: list[str]) -> str:

@@ -11,10 +11,11 @@ _LONGEST, _WIDEST = 400_000, 2_000
 NOT_STARTED = (126, 127)  # what a shell ends with where a command is not there or cannot be run
 NO_TESTS = 5  # of pytest and unittest
 SAID = 200  # characters of a program's own words in a sentence
+PLUGIN = " (a plugin of the test runner is not installed)"
 
 
 class Lack(Struct, frozen=True):
-    """What was missing: `kind` is runner, command, module, metadata or tests; `names` are those it asked for."""
+    """What was missing: `kind` is runner, start, command, module, metadata or tests; `names` are those it asked for."""
 
     kind: str
     names: tuple[str, ...]
@@ -24,6 +25,7 @@ class Lack(Struct, frozen=True):
         listed = ", ".join(self.names[:5])
         return {
             "runner": f"the test runner '{listed}' is not installed in that Python",
+            "start": f"the test runner does not start: {listed}",
             "command": f"the command cannot start: {listed}",
             "module": f"these modules cannot be imported: {listed}",
             "metadata": f"these packages are not installed: {listed}",
@@ -32,6 +34,12 @@ class Lack(Struct, frozen=True):
 
 
 _RUNNER = Lazy(r"^\S*python[\d.]*: No module named (\S+?)(?:\.__main__)?[;.]?$", re.M)
+_NO_START = (  # pytest's own words for what it cannot even begin with
+    Lazy(r"^.{0,200}: error: (unrecognized arguments: .+)$", re.M),
+    Lazy(r"^ERROR: (file or directory not found: .+)$", re.M),
+    Lazy(r"^pluggy[\w.]*\.PluginValidationError: (.+)$", re.M),
+    Lazy(r"^INTERNALERROR> (\w[\w.]*(?:Error|Exception): .+)$", re.M),
+)
 _MODULES = (
     Lazy(r"^(?:E\s+)?ModuleNotFoundError: No module named '([\w.]+)'", re.M),
     Lazy(r"^(?:E\s+)?ImportError: cannot import name '\w+' from '([\w.]+)' \(unknown location\)", re.M),
@@ -71,6 +79,8 @@ def lack(output: str, code: int) -> Lack | None:
         return Lack("runner", tuple(dict.fromkeys(runner)))
     if code in NOT_STARTED:
         return Lack("command", (_last_line(text)[:SAID] or f"exit code {code}",))
+    if reason := next((words for pattern in _NO_START for words in pattern.findall(text)), ""):
+        return Lack("start", (f"{reason[:SAID]}{PLUGIN if reason.startswith('unrecognized') else ''}",))
     if not _UNCOLLECTED.search(text):
         return None
     if modules := _modules(text):
