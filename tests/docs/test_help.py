@@ -79,7 +79,7 @@ BEFORE = {
     "retry": FAILED,
     **dict.fromkeys(("rm", "uninstall"), DONE),
     "run": "true",
-    "init": "rm -r .flyball",
+    "init": "rm -r .flyball; echo '- [ ] Repair slug' > fix_plan.md",
 }
 NOT_RUN = {
     "demo": "tests/docs/test_examples.py plays it on a terminal",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import signal
 import sys
 from collections.abc import Generator
@@ -17,6 +18,7 @@ from flyball.cli.tryout import LISTED, Tried, Tryout
 from flyball.config.detect import Detected, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load
 from flyball.config.paths import environment, paths
+from flyball.config.ralph import TASKS_FILE, Ralph, read_ralph
 from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, UserError
 from flyball.machines import shipped
@@ -25,12 +27,13 @@ from flyball.workspace import inspect_repo
 from flyball.workspace.git import reading_user
 
 
-@click.command(epilog=examples("flyball init", "flyball init --no-try"))
+@click.command(epilog=examples("flyball init", "flyball init --no-try", "flyball init --from-ralph --no-try"))
 @REPO
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option("--try/--no-try", "tries", default=True, help="Run the tests here and in a clean checkout.")
+@click.option("--from-ralph", is_flag=True, help="Take over PROMPT.md, fix_plan.md and prd.json.")
 @JSON
-def init(repo: Path, force: bool, tries: bool, as_json: bool) -> None:
+def init(repo: Path, force: bool, tries: bool, from_ralph: bool, as_json: bool) -> None:
     """Set up Flyball in this repository.
 
     Writes .flyball/flyball.toml with the test command and agents that were detected, and trusts it. The tests are
@@ -40,6 +43,7 @@ def init(repo: Path, force: bool, tries: bool, as_json: bool) -> None:
     root, env = inspect_repo(repo).root, environment()  # what no run can start from is refused first
     if (root / REPO_FILE).exists() and not force:
         raise UserError(f"{REPO_FILE} already exists. Edit it, or overwrite it with --force.")
+    ralph = _read_ralph(root, force) if from_ralph else None
     folder = str(repo.resolve().relative_to(root)).removeprefix(".")
     detected = detect(root, folder=folder, path=env.get("PATH", ""), tracked=_tracked(root, folder))
     with _whole_or_nothing(root / REPO_FILE):
@@ -50,11 +54,51 @@ def init(repo: Path, force: bool, tries: bool, as_json: bool) -> None:
             tryout = Tryout(root, env, lambda wanted: write_settings(root, wanted, env), _progress)
             detected, tried = tryout.of(detected)
         write_settings(root, detected, env)
+    if ralph:
+        _take_over(root, ralph, env)
     remember(paths(env).state_dir, root, env)
     if as_json:
-        print_json(_facts(root, detected, tried))
+        print_json({**_facts(root, detected, tried), "tasks": ralph.tasks if ralph else []})
     else:
         _print(detected, tried)
+        _print_ralph(ralph)
+
+
+def _read_ralph(root: Path, force: bool) -> Ralph:
+    """Read before anything is written, and nothing that is there is written over unasked."""
+    ralph = read_ralph(root)
+    there = [path for path in ralph.written() if (root / path).exists()]
+    if there and not force:
+        raise UserError(f"{there[0]} already exists. Move it away, or overwrite it with --force.")
+    return ralph
+
+
+def _take_over(root: Path, ralph: Ralph, env: dict[str, str]) -> None:
+    """Write the prompts and the check-list, and trust the prompts as they stand."""
+    for path, words in ralph.written().items():
+        _write(root / path, words)
+    store = trusting.TrustStore(paths(env).state_dir)
+    for path, sha256 in load(root, env).hashes.items():
+        if path in ralph.written():
+            store.trust(root, path, sha256)
+
+
+def _print_ralph(ralph: Ralph | None) -> None:
+    if ralph is None:
+        return
+    click.echo(
+        f"\nTaken over from {', '.join(ralph.files)}: {', '.join(ralph.written()) or 'nothing to do'}."
+    )
+    if ralph.tasks:
+        click.echo(f"{len(ralph.tasks)} open tasks are in {TASKS_FILE}. {_first_task(ralph)}")
+
+
+def _first_task(ralph: Ralph) -> str:
+    from flyball.cli import COMMANDS  # at the top it would import itself
+
+    if "task" in COMMANDS:
+        return f"Add them with `flyball task import {TASKS_FILE}`, then `flyball up` works through them."
+    return f"Begin with: flyball run {shlex.quote(ralph.tasks[0])}"
 
 
 @contextlib.contextmanager
