@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flyball.agents.adapter import Adapter
+from flyball.config.plugins import load_plugin, plugins
 from flyball.errors import NotFound
 
 
@@ -33,6 +34,9 @@ def adapter(agent: str) -> Adapter:
         from flyball.agents.acp import AcpAgent
 
         return AcpAgent(rest)
+    if kind in plugins():
+        made: Adapter = load_plugin(kind)(rest)
+        return made
     raise NotFound(
         f"There is no agent '{agent}'. Agents: claude, codex, acp:…, command:…, script:FILE, mechanic."
     )

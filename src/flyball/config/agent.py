@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from flyball.config.plugins import plugins
 from flyball.domain.machine import ROLES as PLAYED
 from flyball.errors import ConfigError
 
@@ -30,7 +31,7 @@ class AgentSpec(Struct, frozen=True):
     @property
     def is_program(self) -> bool:
         """Whether the text itself says what is run."""
-        return self.kind in WITH
+        return self.kind in WITH or bool(self.arg)
 
 
 def parse_agent(text: str, base: Path | None = None) -> AgentSpec:
@@ -39,6 +40,8 @@ def parse_agent(text: str, base: Path | None = None) -> AgentSpec:
     arg = arg.strip()
     if kind in NAMED and not colon:
         return AgentSpec(kind)
+    if kind not in WITH and kind not in NAMED and kind in plugins():
+        return AgentSpec(kind, arg)
     if kind not in WITH:
         raise ConfigError(_unknown(text, kind))
     if not arg or "\0" in arg:

@@ -18,6 +18,7 @@ from flyball.agents import sandbox
 from flyball.agents.catalog import KNOWN, status
 from flyball.authority import trust
 from flyball.config.load import load
+from flyball.config.plugins import plugins
 from flyball.errors import FlyballError
 from flyball.journal.signing import NAME as KEY_FILE
 from flyball.runtime.app import App
@@ -93,14 +94,19 @@ def _sandbox() -> Iterator[Line]:
 
 def _agents(app: App) -> Iterator[Line]:
     known = [status(one, app.env) for one in KNOWN]
-    usable = [row for row in known if not row.problem]
-    for row in usable:
-        login = row.login or "no login found"
-        yield Line(row.agent, "ok" if row.login else "warn", f"{row.version or 'installed'}, {login}")
-    missing = [row.agent for row in known if row.problem]
+    installed = [row for row in known if row.program]
+    for row in installed:
+        version = row.version or "installed"
+        if row.login:
+            yield Line(row.agent, "ok", f"{version}, login from {row.login}")
+        else:
+            yield Line(row.agent, "warn", f"{version}, not logged in", f"Log in with `{row.program}` itself.")
+    missing = [row.agent for row in known if not row.program]
     if missing:
-        cure = "" if usable else "Install one, or use `mechanic`, which is built in."
-        yield Line("agents", "ok" if usable else "warn", f"not installed: {', '.join(missing)}", cure)
+        cure = "" if installed else "Install one, or use `mechanic`, which is built in."
+        yield Line("agents", "ok" if installed else "warn", f"not installed: {', '.join(missing)}", cure)
+    if plugins():
+        yield Line("plug-ins", "ok", f"agents: {', '.join(sorted(plugins()))}")
 
 
 # ---- the state directory ---------------------------------------------------------------------------------

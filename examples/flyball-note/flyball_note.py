@@ -1,0 +1,33 @@
+"""An agent as a plug-in: `flyball run "Remember this" --agent note:NOTES.md` writes its task into NOTES.md.
+
+An adapter says how a turn's process is started and how what it left is read. `StreamAgent` reads the output as that of any
+command: exit code, an `OUTCOME:` line, and streams of agents that Flyball knows.
+"""
+
+from __future__ import annotations
+
+from flyball.agents.adapter import Launch, TurnRequest
+from flyball.agents.stream_agent import StreamAgent
+
+WRITE = 'grep -v "^#" "$1" | grep -m 1 . >> "$2"'
+SAY = {"planner": 'echo "I write the task into the file."', "critic": 'echo "OUTCOME: accepted"'}
+
+
+class NoteAgent(StreamAgent):
+    name = "note"
+    hooked = False  # it asks the guard about no tool call
+
+    def __init__(self, file: str) -> None:
+        super().__init__()
+        self.file = file or "NOTES.md"
+
+    def missing(self) -> str:
+        """Why it cannot be used, as a sentence; "" if it can."""
+        return (
+            "" if "/" not in self.file else f"note:{self.file} must name a file at the top of the repository."
+        )
+
+    def launch(self, request: TurnRequest) -> Launch:
+        program = SAY.get(request.role, WRITE)
+        file = str(request.prompt_file)
+        return Launch(argv=("/bin/sh", "-c", program, "note", file, self.file), reads=(file,))

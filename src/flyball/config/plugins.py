@@ -1,0 +1,33 @@
+"""Plug-ins: installed Python packages that add agents, by the entry point group `flyball.agents`.
+
+An entry point is `NAME = "module:maker"`; `NAME` or `NAME:TEXT` then names an agent, and `maker(TEXT)` gives its adapter
+(`flyball.agents.adapter.Adapter`). A built-in agent cannot be replaced. Packages are looked up only for names that are
+not built in, since the search reads the metadata of every installed package.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from flyball.domain.machine import NAME
+from flyball.errors import ConfigError
+
+AGENTS = "flyball.agents"
+
+
+def plugins(group: str = AGENTS) -> dict[str, EntryPoint]:
+    """The entry points by name; of two with one name, the first that Python finds."""
+    return {point.name: point for point in reversed(entry_points(group=group)) if NAME.fullmatch(point.name)}
+
+
+def load_plugin(name: str, group: str = AGENTS) -> Any:
+    """What the entry point names. Whatever its import raises becomes one sentence."""
+    point = plugins(group)[name]
+    try:
+        return point.load()
+    except Exception as problem:
+        raise ConfigError(
+            f"The plug-in '{name}' ({point.value}) cannot be loaded: {type(problem).__name__}: {problem}. "
+            "Update or remove its package."
+        ) from None
