@@ -16,8 +16,7 @@ from tests.e2e.yard import ACCEPT, GOOD, Yard
 
 from flyball.agents import entry, landlock, process, reach, sandbox
 from flyball.agents.sandbox import View, enclose, probe
-from flyball.core.run import WORKERS
-from flyball.domain.machine import READ_ONLY_ROLES
+from flyball.domain.machine import READ_ONLY_ROLES, WORKERS
 from flyball.machines import SHIPPED, shipped
 
 FOUND, BWRAP = probe("landlock"), probe("bwrap")

@@ -18,6 +18,7 @@ from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, WorkspaceError
 from flyball.workspace import Workspace, inspect_repo
+from flyball.workspace.repo import at_commit
 
 CACHES = (
     *("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/"),
@@ -48,6 +49,8 @@ def prepare(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Fi
 def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> e.Prepared:
     found = grounds.require(run.settings)
     repo = inspect_repo(Path(run.began.repo))
+    if run.began.parent and run.began.commit:  # a step of a plan starts from the one before
+        repo = at_commit(repo, run.began.commit)
     hidden = (*CACHES, *(f"/{name.strip('/')}" for name in (*run.settings.share, *run.settings.ignore)))
     work = Workspace.create(run_files.run_dir(run).path, repo, run.id, run.began.with_changes, hidden)
     if not run_files.mounted(run):

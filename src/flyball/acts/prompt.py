@@ -67,7 +67,7 @@ def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: 
     `tools`: the agent has Flyball's MCP server."""
     role = act.do.partition(":")[2]
     parts = {
-        "Task": run.began.task,
+        "Task": run.task,
         "Your role": _role(role, instructions),
         "The plan": run.talk.plan if role != "planner" else "",
         "What happened before": "\n\n".join(act.told),

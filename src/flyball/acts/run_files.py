@@ -20,6 +20,7 @@ from flyball.errors import Corrupt, Gone, UserError
 from flyball.evidence.certificate import Story, story
 from flyball.guard import policy as policies
 from flyball.guard.secrets import redact
+from flyball.journal import Row
 from flyball.journal.sqlite import SqliteJournal
 from flyball.state_dir import RunDir, StateDir, changed_files
 from flyball.workspace import Workspace
@@ -96,6 +97,12 @@ class RunFiles(msgspec.Struct, frozen=True):
 
     def _journal(self) -> closing[SqliteJournal]:
         return closing(SqliteJournal(self.dirs.journal))
+
+    def ended_tasks(self, run: Run, most: int) -> list[Row]:
+        """The last tasks of this repository that ended in success."""
+        with self._journal() as journal:
+            rows = journal.rows(repo=run.began.repo, status="ended", machine="task", limit=most)
+        return [row for row in rows if row.end == "success"]
 
     def user_hooks(self, run: Run) -> Path:
         """The user's git hooks as they stood when the run began."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from flyball.acts import network, tool_hooks
 from flyball.acts.access import access_of
+from flyball.acts.assess import assess
 from flyball.acts.confined import interruption, scrub
 from flyball.acts.dialogue import Dialogue
 from flyball.acts.live_stream import Live
@@ -264,6 +265,8 @@ def _judged(
         refused=network.refusals(folder),
     )
     turn = _with_changes(turn, changes) if word.counts else turn
+    if act.do == "agent:planner" and run.machine.supervises and turn.verdict == "ok":
+        turn = replace(turn, assessment=assess(run_files, run, work, turn))
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
 
 

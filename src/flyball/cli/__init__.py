@@ -17,6 +17,11 @@ from flyball.errors import FlyballError
 # the same name, with "_" for "-".
 SECTIONS: dict[str, dict[str, str]] = {
     "Start": {"init": "init", "demo": "demo", "run": "drive", "resume": "drive", "retry": "again"},
+    "Standing loop": {
+        "up": "up",
+        "down": "up",
+        **dict.fromkeys(("task", "trigger", "hold", "release"), "task"),
+    },
     "Look": {
         "ls": "look",
         "show": "look",
@@ -74,6 +79,7 @@ PERSONAL = (
         "retry",
     ),
     *("take-over", "hand-back", "rollback", "land", "rm", "uninstall"),
+    *("up", "down", "trigger", "hold", "release"),
 )
 TRUSTED = "trusted"  # the option with which any other command speaks for a person too
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import FrameType
 
 from flyball.cli.keys import AnswerKeys, answer_keys
@@ -36,6 +36,7 @@ class Session:
         self.supervisor = app.supervisor(self.driver, screen.event, screen.show_call)
         self.roots: list[str] = []
         self.presses = 0
+        self.standing = False  # it stays also where every run waits
 
     def __enter__(self) -> Session:
         return self
@@ -67,11 +68,13 @@ class Session:
     def run(self, root: str) -> Run:
         return self.supervisor.driven[root].run
 
-    def drive(self) -> None:
-        """Run until every run has ended or waits for a person."""
+    def drive(
+        self, feed: Callable[[], bool] | None = None, until: Callable[[], int | None] | None = None
+    ) -> None:
+        """Run until every run has ended or waits for a person; `feed` may give more to do meanwhile."""
         try:
             with self._signals(), self._keys(), self.screen.shown():
-                self.supervisor.drive(self._done)
+                self.supervisor.drive(self._done, feed, until)
         except (Fenced, AlreadyRunning):
             raise
         except JournalError as problem:
@@ -87,6 +90,8 @@ class Session:
     # ---- when to stop ----
 
     def _done(self) -> bool:
+        if self.standing and not self.presses:
+            return False
         return all(self._rests(self.run(root)) for root in self.roots)
 
     def _rests(self, run: Run) -> bool:

@@ -13,13 +13,12 @@ from typing import cast
 
 from msgspec import Struct
 
-from flyball.config import loosening, values
+from flyball.config import cron, loosening, values
 from flyball.config.agent import ROLES, parse_agent
 from flyball.config.loosening import Looser, never
 from flyball.config.values import Choice, Count, Duration, Flag, Kind, Money, Text, Texts, Value, matching
-from flyball.core.run import WORKERS
 from flyball.domain.durations import DAY
-from flyball.domain.machine import NAME, Machine
+from flyball.domain.machine import NAME, WORKERS, Machine
 from flyball.domain.settings import Settings
 
 NAMES = "made of letters, digits, '_' and '-'"
@@ -213,6 +212,25 @@ KEYS: dict[str, Key] = {
         Count(least=1, most=100, none=True),
         "Share of your plan's usage window, where the agent reports it; the run then waits for the next window.",
         loosening.more,
+    ),
+    "up.parallel": Key("parallel", Count(least=1, most=16), "Plans that `flyball up` works on at once."),
+    "up.schedule": Key(
+        "schedule",
+        Texts(cron.line, "lines such as '0 3 * * 1 Update the dependencies'"),
+        "What `flyball up` starts by the clock: five cron fields (UTC), then the task.",
+        holds="commands",
+    ),
+    "up.governance": Key(
+        "governance",
+        Texts(values.inside, "files", comma=True),
+        "Files that planners must heed; each plan records their hashes.",
+        loosening.removed,
+    ),
+    "up.approve_usd": Key(
+        "approve_uusd", Money(), "A plan with a higher cost estimate waits for your approval.", loosening.more
+    ),
+    "up.approve_tokens": Key(
+        "approve_tokens", TOKENS, "A plan that needs more tokens waits for your approval.", loosening.more
     ),
     "rate_limit.retry_every": Key(
         "retry_every_us", Duration(), "How often to try again when a limit does not say when it resets."

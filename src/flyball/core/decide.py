@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import limits, probe, stops, turns
+from flyball.core import limits, probe, standing, stops, turns
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
 from flyball.core.ledger import SHOWN, shown
-from flyball.core.run import ENVIRONMENT, WORKERS, Facts, Run, most_interventions
+from flyball.core.run import ENVIRONMENT, Facts, Run, most_interventions
 from flyball.core.stops import INTERRUPTIONS, ask, cancel, end, infrastructure, let_go, pause, spent_up, stop
 from flyball.core.transition import (
     ask_about_evidence,
@@ -27,7 +27,7 @@ from flyball.core.transition import (
 )
 from flyball.domain import events as e
 from flyball.domain.durations import MINUTE, SECOND, show
-from flyball.domain.machine import duration_us
+from flyball.domain.machine import WORKERS, duration_us
 from flyball.errors import FlyballError
 
 ENVIRONMENT_HELP = (
@@ -80,7 +80,7 @@ class Interrupted(Struct, frozen=True):
 def due(run: Run, now: int) -> Do | Note | Rest:
     """What to do next: the first step of the agenda, else the act of the state."""
     if run.act is not None:
-        return Rest(run.until)
+        return _watch(run, now) if run.machine.supervises else Rest(run.until)
     if run.status == "ended":  # HUMAN-3: it does nothing more, but land
         return _first(run, run.landing, now) if run.landing else Rest()
     step = run.agenda[0] if run.agenda else None
@@ -94,11 +94,20 @@ def due(run: Run, now: int) -> Do | Note | Rest:
     return _work(run, now) if step is None else _first(run, step, now)
 
 
+def _watch(run: Run, now: int) -> Note | Rest:
+    late = standing.watch(run, now)
+    return Note(late) if isinstance(late, Facts) else Rest(late)
+
+
 def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
     """The first step of the agenda."""
     match step:
         case Halt("cancel"):
             return Note(cancel(Facts(run, now)))
+        case Halt("pause" | "stop") if "paused" in run.here.on:  # CTO-1: a state waits for the person
+            cause = stop(run, "wait.paused", "a person stopped it")
+            facts = Facts(run, now).add(e.Asked(at=now, what="", who="flyball"))
+            return Note(follow(facts, "paused", cause=cause))
         case Halt(what):
             facts = (
                 let_go(Facts(run, now)) if what == "take-over" else Facts(run, now)
@@ -145,7 +154,8 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
         case "agent":
             return _turn(run, now)
         case "run":
-            return over(run, now) or Do(_act(run, run.here.do, why="child"))
+            first = standing.executing(run, now) if run.machine.supervises else None
+            return Note(first) if first else over(run, now) or Do(_act(run, run.here.do, why="child"))
         case "proof":
             if run.settings.proof:
                 return Do(_act(run, "proof", why="test"))
@@ -163,7 +173,8 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
             until = run.entered_at + duration_us(str(run.here.options.get("for", "1m")))
             return Note(follow(Facts(run, now), next(iter(run.here.on)))) if now >= until else Rest(until)
         case _:  # listen
-            return Rest()
+            first = standing.listening(run, now)
+            return Note(first) if first else Rest()
 
 
 def _commit(run: Run, now: int) -> Do | Note:
@@ -232,6 +243,9 @@ def _question(run: Run, now: int) -> Facts:
         cooldown = run.settings.timeout_us(run.machine.name, "cooldown", 0)
         until = now + cooldown if cooldown else None
         return ask(facts, cause, "loop", stops.solutions(run, cause), until=until)
+    if run.machine.supervises:
+        cause, text = standing.question(run)
+        return ask(facts, cause, "escalation", text, status="waiting")
     cause = stop(run, "wait.escalation", f"the state '{run.state}' asks a person", detail=error)
     text = f"'{run.began.task}' needs your decision in state '{run.state}'. What next?"
     return ask(facts, cause, "escalation", text)
@@ -263,6 +277,8 @@ def phase_us(run: Run) -> int:
 
 def trigger(run: Run, outcome: str, now: int, data: dict[str, Any] | None = None) -> Facts:
     """The facts that follow from an outcome that comes from outside."""
+    if outcome == "trigger":
+        return standing.hear_trigger(Facts(run, now), e.Trigger(kind="start", text=f"work {run.acts}"))
     return follow(Facts(run, now), outcome, data)
 
 
@@ -362,6 +378,8 @@ def _after_commit(facts: Facts, done: e.CommitEnded) -> Facts:
 
 def _after_child(facts: Facts, act: e.Act, child: e.ChildEnded) -> Facts:
     run, on = facts.run, facts.run.here.on
+    if run.machine.supervises and run.plan.trigger is not None:
+        return standing.after_step(facts, child)
     if child.end == "success" and act.why == "write":  # the loop stands for the turn that it replaced
         return follow(facts, turns.first_outcome(run))
     if child.end == "success":

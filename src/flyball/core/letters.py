@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from flyball.core import standing
 from flyball.core.agenda import GUARDED, Follow
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ALIASES, cancel, let_go, pause
@@ -67,7 +68,14 @@ class Land(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is"
     who: str = ""
 
 
-AnyLetter = Answer | Tell | Allow | Ask | HandBack | Rollback | Land
+class Start(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
+    """There is work for the standing loop."""
+
+    trigger: e.Trigger
+    who: str = ""
+
+
+AnyLetter = Start | Answer | Tell | Allow | Ask | HandBack | Rollback | Land
 ASKS = ("pause", "stop", "cancel", "interrupt", "take-over")
 _decoder = msgspec.json.Decoder(AnyLetter)
 
@@ -97,6 +105,8 @@ def hear(run: Run, body: bytes, number: int, now: int) -> Facts:
     match letter:
         case Answer():
             return _answer(facts, letter)
+        case Start():
+            return standing.hear_trigger(facts, letter.trigger)
         case Tell():
             return facts.add(e.Told(at=now, text=letter.text[:TEXT_MAX], who=letter.who))
         case Allow():
@@ -143,6 +153,8 @@ def refusal(run: Run, letter: AnyLetter) -> str:
             return f"Run {run.id} is working. Use `flyball pause {run.id}` first." if run.act else ""
         case Answer():
             return _unanswerable(run, letter)
+        case Start():
+            return standing.refusal(run, letter.trigger)
 
 
 def _unlandable(run: Run) -> str:

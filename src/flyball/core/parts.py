@@ -129,3 +129,35 @@ class Talk(Part, frozen=True, kw_only=True):
     sessions: dict[str, str] = {}  # agent|role -> session
     played: dict[str, int] = {}  # agent|role -> finished turns, of this run and its descendants
     disputes: dict[str, int] = {}  # finding -> how often it was disputed since a person last answered
+
+
+class Plan(Part, frozen=True, kw_only=True):
+    """What the standing loop works on. It is empty while there is nothing to do."""
+
+    trigger: e.Trigger | None = None
+    assessment: e.Assessment | None = None
+    approved: bool = False  # a person said yes to it
+    step: int = 0  # so many steps are done
+    commit: str = ""  # the result of the last one
+    act: e.Act | None = None  # the act of the run below, while that is set aside
+    halt: e.Stop | None = None  # the rule by which it was
+    failures: int = 0  # of runs below
+    replanned: bool = False  # made again after a failure
+    turns: int = 0  # of the runs below, by those who write
+    idle: int = 0  # … in a row without progress
+    said: tuple[str, int] = ("", 0)  # the last result of a turn, and how often it came in a row
+    error: tuple[str, int] = ("", 0)  # the last error, too
+    advanced: bool = False  # some turn made progress
+    milestone_at: int = 0
+    warned: tuple[str, ...] = ()
+    aside: tuple[Plan, ...] = ()  # interrupted plans, the last one on top
+    outcomes: dict[str, str] = {}  # ticket -> "done COMMIT" | "dropped", of the last ones
+    nothings: tuple[str, int] = ("", 0)  # what was last found to need no work, and how often in a row
+
+    @property
+    def steps(self) -> tuple[e.PlanStep, ...]:
+        return self.assessment.steps if self.assessment else ()
+
+    @property
+    def finished(self) -> bool:
+        return self.step >= (len(self.steps) or 1)

@@ -12,19 +12,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import agenda, tally
+from flyball.core import agenda, plans, tally
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
-from flyball.core.parts import Checkout, Evidence, Path, Progress, Spending, Talk, Tries
+from flyball.core.parts import Checkout, Evidence, Path, Plan, Progress, Spending, Talk, Tries
+from flyball.core.renewal import renewed, renewed_limit, unstalled
 from flyball.domain import events as e
 from flyball.domain.machine import FAILING, Machine, State, parse
 from flyball.domain.old_tables import as_it_was
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 
-WORKERS = ("coder", "worker", "author", "developer")
 NOT_FORWARDS = (*FAILING, "error", "timeout")  # by these a state's failures are not forgotten
-INSTEAD = ("wait.escalation", "blocked.table.")  # codes whose rule may be the code of what ran out
-ENTRIES = ("limit.turns", "limit.fix_attempts", "limit.iterations", "failed.tests")  # renewed together
 BY_A_PERSON = "a person stopped it"
 FIRST: dict[str, AnyStep] = {"gate": Prove(), "commit": Commit(), "land": Land()}  # before an outcome
 ENVIRONMENT = "environment"  # the rule of a stop for tests that cannot run
@@ -60,6 +58,7 @@ class Run(Struct, frozen=True, kw_only=True):
     progress: Progress = Progress()
     tries: Tries = Tries()
     talk: Talk = Talk()
+    plan: Plan = Plan()
 
     @property
     def here(self) -> State:
@@ -68,6 +67,11 @@ class Run(Struct, frozen=True, kw_only=True):
     @property
     def owner(self) -> bool:
         return self.began.owner
+
+    @property
+    def task(self) -> str:
+        """What it works on: what it was begun for; in the standing loop, the trigger."""
+        return self.plan.trigger.text if self.plan.trigger else self.began.task
 
     @property
     def turns(self) -> int:
@@ -131,7 +135,8 @@ def begin(event: e.RunBegan) -> Run:
     if start not in machine.states:
         raise FlyballError(f"'{machine.name}' has no state '{start}', so run {event.run} cannot be in it.")
     counted = start == machine.iteration or (bool(machine.iteration) and start != machine.start)
-    steps = (Prepare(), Baseline()) if event.settings.proof else (Prepare(),)
+    proves = event.settings.proof and not machine.supervises  # a plan is not proved, its steps are
+    steps = (Prepare(), Baseline()) if proves else (Prepare(),)
     changed = tuple(event.options.get("changed", ()))
     return Run(
         id=event.run,
@@ -225,9 +230,9 @@ def _moved(run: Run, event: e.Moved) -> Run:
     machine.check(source, target)
     to = machine.states[target]
     if event.outcome == "exhausted":  # it leads to an end, or to somebody who can let it go on
-        run = _renewed_limit(run, event.reason)
+        run = renewed_limit(run, event.reason)
     if event.outcome == "stalled" and to.act != "ask":
-        run = _unstalled(run)
+        run = unstalled(run)
     path, again, to_cto = run.path, target == machine.iteration, to.do == "agent:cto"
     entries = {} if again else path.entries
     forget = path.failures.get(source) and (to_cto or event.outcome not in NOT_FORWARDS)
@@ -250,6 +255,7 @@ def _moved(run: Run, event: e.Moved) -> Run:
         path=path,
         tries=_new_tries(run.tries),
         evidence=tally.rejected(run, event.outcome),
+        plan=plans.moved(run, event) if machine.supervises else run.plan,
     )
 
 
@@ -286,12 +292,8 @@ def _held(run: Run, event: e.Held) -> Run:
 def _dropped(run: Run, event: e.Dropped) -> Run:
     """`@back` begins the act anew: its retries too, and after a stall the turns without progress."""
     run = replace(run, at=event.at, agenda=agenda.without(run.agenda, *agenda.TO_FOLLOW))
-    run = _unstalled(run) if event.why == "@back stalled" else run
+    run = unstalled(run) if event.why == "@back stalled" else run
     return replace(run, tries=_new_tries(run.tries)) if event.why.startswith("@back") else run
-
-
-def _unstalled(run: Run) -> Run:
-    return replace(run, progress=replace(run.progress, idle=0, wanders=False, errors=0, probes=0))
 
 
 # ---- stops -----------------------------------------------------------------------------------------------
@@ -333,10 +335,15 @@ def _answered(run: Run, event: e.Answered) -> Run:
         evidence = replace(evidence, proof=None)
     if evidence.rejected:
         evidence = replace(evidence, rejected="")
-    path = replace(run.path, answered_by=event.who)
+    path, plan = replace(run.path, answered_by=event.who), run.plan
+    if run.machine.supervises:
+        yes = plan.assessment is not None and event.verb in ("proceed", "approve", "go-on")
+        plan = replace(
+            plans.renewed(plan, event.at), approved=plan.approved or yes, failures=0, replanned=False
+        )
     if stop and stop.rule == "third_failure":  # TASK-2: that state's count begins anew
         path = replace(path, failures={**path.failures, run.state: 0})
-    run = _renewed(replace(run, at=event.at, evidence=evidence, path=path))
+    run = renewed(replace(run, at=event.at, evidence=evidence, path=path, plan=plan))
     if run.talk.disputes:
         run = replace(run, talk=replace(run.talk, disputes={}))
     if stop and stop.rule == ENVIRONMENT and event.verb == "retry":
@@ -347,28 +354,6 @@ def _answered(run: Run, event: e.Answered) -> Run:
 def _proved_anew(run: Run, verb: str) -> bool:
     """Where a person says "again", the same proof of the same tree would lead straight back to the same stop."""
     return run.here.act in ("commit", "wait") or (run.here.act == "ask" and verb == "retry")
-
-
-def _renewed(run: Run) -> Run:
-    """What had run out begins again at zero."""
-    rule, code = (run.stop.rule, run.stop.code) if run.stop else ("", "")
-    if rule.startswith(("budget.day", "budget.week")):
-        fresh = replace(run.spending, window=None, window_from=run.at, turn_costs=(), turn_tokens=())
-        return replace(run, spending=fresh)
-    if code.startswith("limit.budget"):
-        return replace(run, spending=replace(run.spending, base=run.spent, turn_costs=(), turn_tokens=()))
-    tries = replace(run.tries, retries=0, contexts=0, interruptions=0, unclear=False, gone=False)
-    return _renewed_limit(_unstalled(replace(run, tries=tries)), rule if code.startswith(INSTEAD) else "")
-
-
-def _renewed_limit(run: Run, code: str) -> Run:
-    if code == "limit.time":
-        return replace(run, spending=replace(run.spending, wall_base=run.spending.wall_us))
-    if code not in ENTRIES:
-        return run
-    used = run.turns + run.spending.idle_children
-    spending = replace(run.spending, turns_base=used, iteration_base=run.iteration)
-    return replace(run, spending=spending, path=replace(run.path, entries={}))
 
 
 def _ended(run: Run, event: e.Ended) -> Run:
@@ -406,8 +391,8 @@ def _child_stopped(run: Run, event: e.ChildStopped) -> Run:
 
 def _child_went_on(run: Run, event: e.ChildWentOn) -> Run:
     budget = run.stop is not None and run.stop.code.startswith("limit.budget")
-    run = _renewed(replace(run, at=event.at)) if budget else run
-    return replace(run, at=event.at, status="running", stop=None, until=None)
+    run = renewed(replace(run, at=event.at)) if budget else run
+    return replace(run, at=event.at, status="running", stop=None, until=None, question=None)
 
 
 def _charged(run: Run, event: e.Charged) -> Run:
@@ -420,8 +405,9 @@ def _charged(run: Run, event: e.Charged) -> Run:
         at=event.at,
         spent=run.spent.plus(event.usage),
         spending=replace(spending, child_turns=turns, wall_us=wall_us),
-        checkout=tally.with_changes(run.checkout, event.changed),
+        checkout=run.checkout if run.machine.supervises else tally.with_changes(run.checkout, event.changed),
         talk=talk,
+        plan=plans.charged(run.plan, event) if run.machine.supervises else run.plan,
     )
 
 
@@ -467,7 +453,7 @@ def _warned(run: Run, event: e.Warned) -> Run:
         return replace(run, at=event.at, path=replace(run.path, alerted=int(event.code[6:])))
     unclear = run.tries.unclear or event.code == tally.UNCLEAR
     tries = replace(run.tries, unclear=True) if unclear else run.tries
-    return replace(run, at=event.at, tries=tries)
+    return replace(run, at=event.at, tries=tries, plan=plans.warned(run.plan, event.code))
 
 
 def _only_noticed(run: Run, event: e.AnyEvent) -> Run:
@@ -494,6 +480,11 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.WindowSeen: _window_seen,
     e.ChildStopped: _child_stopped,
     e.ChildWentOn: _child_went_on,
+    e.Milestone: plans.milestone,
+    e.Triggered: plans.triggered,
+    e.SetAside: plans.set_aside,
+    e.TakenUp: plans.taken_up,
+    e.Abandoned: plans.abandoned,
     e.Ended: _ended,
     e.LandOrdered: _land_ordered,
     e.Landed: _landed,

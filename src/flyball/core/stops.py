@@ -96,6 +96,9 @@ def end(facts: Facts, how: str, cause: e.Stop) -> Facts:
 
 def cancel(facts: Facts, rule: str = "a person asked for it") -> Facts:
     """A change that somebody was asked about goes, also for a run above or after it."""
+    for plan in (facts.run.plan, *facts.run.plan.aside):
+        if plan.act is not None:
+            facts.add(e.Abandoned(at=facts.now, run=plan.act.child))
     pending = facts.run.pending
     if pending and pending.waits in GUARDED and pending.before:
         facts.add(e.RestoreOrdered(at=facts.now, tree=pending.before, why="putback"))
@@ -166,9 +169,10 @@ def spent_up(run: Run) -> e.Stop | None:
     cost, tokens = run.spent.cost_uusd - spending.base.cost_uusd, run.spent.tokens - spending.base.tokens
     window = spending.window or NO_WINDOW
     in_day, in_week = " by all runs in a day", " by all runs in a week"
+    own = not run.machine.supervises  # there each run below has the budget
     for key, limit, used, whose in (
-        ("usd", budget.uusd, cost, ""),
-        ("tokens", budget.tokens, tokens, ""),
+        ("usd", budget.uusd if own else None, cost, ""),
+        ("tokens", budget.tokens if own else None, tokens, ""),
         ("day_usd", budget.day_uusd, window.day_uusd, in_day),
         ("day_tokens", budget.day_tokens, window.day_tokens, in_day),
         ("week_usd", budget.week_uusd, window.week_uusd, in_week),
@@ -196,6 +200,6 @@ def over_limit(run: Run) -> e.Stop | None:
 
 def out_of_time(run: Run) -> e.Stop | None:
     wall, used = run.settings.budget.wall_us, run.spending.wall_us - run.spending.wall_base
-    if wall is None or used < wall:
+    if wall is None or used < wall or run.machine.supervises:
         return None
     return stop(run, "limit.time", "budget.wall", show(wall), show(used))

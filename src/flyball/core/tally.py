@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from flyball.core.agenda import Baseline, Commit, Prepare, Prove, Restore, without
 from flyball.core.ledger import disputed, entered
-from flyball.core.parts import Checkout, Evidence, Progress, Proof, Talk
+from flyball.core.parts import Checkout, Evidence, Plan, Progress, Proof, Talk
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.domain.settings import HOUR
@@ -67,10 +67,19 @@ def after_child(run: Run, child: e.ChildEnded) -> Run:
     return replace(
         run,
         child="",
-        tree=child.tree or run.tree,
+        tree=run.tree if run.machine.supervises else child.tree or run.tree,  # its checkout is its own there
+        plan=_after_step(run, child) if run.machine.supervises else run.plan,
         path=replace(run.path, child_stop=failure),
         spending=replace(run.spending, idle_children=idle),
     )
+
+
+def _after_step(run: Run, child: e.ChildEnded) -> Plan:
+    plan = run.plan
+    if child.end != "success":
+        return replace(plan, failures=plan.failures + 1)
+    new = replace(plan, step=plan.step + 1, commit=child.commit, idle=0, milestone_at=run.at)
+    return replace(new, said=("", 0), error=("", 0), advanced=True)
 
 
 def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
@@ -96,6 +105,8 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
         checkout=with_changes(run.checkout, turn.changed, turn.lines, turn.deleted),
         **_told_by(run, act, turn, role, key),
     )
+    if turn.assessment is not None:
+        run = replace(run, plan=replace(run.plan, assessment=turn.assessment, approved=False, step=0))
     if costs_nothing(run, turn):
         return replace(run, tree=turn.tree or run.tree)
     spending, evidence, talk, progress = run.spending, run.evidence, run.talk, run.progress

@@ -195,6 +195,11 @@ def _enter(facts: Facts, target: str, outcome: str, reason: str, cause: e.Stop |
     run, how = facts.run, facts.run.machine.states[target].end
     if not reason and outcome == "nothing":  # CTO-1: a plan is dropped for a reason
         reason = run.talk.message[-500:]
+    if not reason and outcome == "replan" and run.path.child_stop:  # … and made again for one
+        reason = f"a step failed: {run.path.child_stop.code}"
+    given_up = run.plan.act if run.machine.states[target].act != "run" else None
+    if given_up is not None and run.here.act == "ask":  # a person wants no more of the run that was set aside
+        facts.add(e.Abandoned(at=facts.now, run=given_up.child))
     if outcome == UNTESTED and not how:  # ALO-2: a test phase left out is journaled with its reason
         why = "require_test_pass is off" if run.settings.proof else "no proof command is configured"
         facts.add(e.Skipped(at=facts.now, what="test", reason=why))

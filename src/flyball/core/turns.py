@@ -364,6 +364,8 @@ def outcome_of(run: Run, act: e.Act, turn: e.TurnEnded) -> Reading:
         return _judgement(run, turn)
     first = next(iter(on))
     outcome = turn.claim.outcome if turn.claim.outcome in claimable(run) else first
+    if turn.assessment and outcome == first and "approval" in on and turn.assessment.reasons:
+        return "approval", {}, ()
     return (first_outcome(run) if outcome == first else outcome), turn.claim.data, ()
 
 

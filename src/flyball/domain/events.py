@@ -38,6 +38,7 @@ from flyball.domain.particulars import (
 from flyball.domain.particulars import (
     Usage as Usage,
 )
+from flyball.domain.plans import Assessment as Assessment, PlanStep as PlanStep, Trigger as Trigger
 from flyball.domain.results import (
     AnyResult as AnyResult,
 )
@@ -266,6 +267,9 @@ class Charged(Event, frozen=True, kw_only=True):
     role: str = ""
     changed: tuple[str, ...] = ()
     took_us: int = 0
+    said: str = ""  # role, tree and final message, as one fingerprint
+    error: str = ""  # the fingerprint of the turn's error
+    advanced: bool = False  # it made progress
 
 
 class ChildStopped(Event, frozen=True, kw_only=True):
@@ -276,6 +280,40 @@ class ChildStopped(Event, frozen=True, kw_only=True):
 
 
 class ChildWentOn(Event, frozen=True, kw_only=True):
+    run: str
+
+
+class Milestone(Event, frozen=True, kw_only=True):
+    """A run below left one of its states forwards."""
+
+    run: str
+    what: str
+
+
+class Triggered(Event, frozen=True, kw_only=True):
+    """There is work for the standing loop. `interrupts`: what was being done is kept for later."""
+
+    trigger: Trigger
+    interrupts: bool = False
+
+
+class SetAside(Event, frozen=True, kw_only=True):
+    """The run below pauses and is kept, for a more urgent trigger or because a rule stopped it."""
+
+    run: str
+    stop: Stop | None = None  # the rule
+
+
+class TakenUp(Event, frozen=True, kw_only=True):
+    """What was set aside goes on: a plan, or the run below."""
+
+    what: str  # plan | run
+    run: str = ""
+
+
+class Abandoned(Event, frozen=True, kw_only=True):
+    """A run that was set aside is given up."""
+
     run: str
 
 
@@ -322,6 +360,11 @@ AnyEvent = (
     | WindowSeen
     | ChildStopped
     | ChildWentOn
+    | Milestone
+    | Triggered
+    | SetAside
+    | TakenUp
+    | Abandoned
     | Ended
     | LandOrdered
     | Landed

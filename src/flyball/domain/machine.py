@@ -23,6 +23,7 @@ WAITING_ACTS = (*HEARING_ACTS, "wait")  # and for a time, which bounds nothing
 PLAIN_ACTS = ("proof", "check", "commit", *WAITING_ACTS)
 WRITING_ROLES = ("planner", "coder", "worker", "author", "developer")
 JUDGING_ROLES = ("validator", "critic", "quality", "reviewer")
+WORKERS = ("coder", "worker", "author", "developer")  # whose turns must make progress
 ROLES = (*WRITING_ROLES, *JUDGING_ROLES, "cto", "git")
 READ_ONLY_ROLES = ("planner", "validator", "critic", "quality", "reviewer", "cto")
 FAILING = (

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from flyball.domain.examined import Evidence
 from flyball.domain.particulars import Action, Claim, Fact, Stop, Usage
+from flyball.domain.plans import Assessment
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
@@ -41,6 +42,7 @@ class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
     actions: tuple[Action, ...] = ()  # those that passed the guard's hooks; at most a hundred
     wanted: str = ""  # the fingerprint of the call that needs a person's permission
     refused: tuple[str, ...] = ()  # hosts that it wanted and did not reach, as sentences (GUARD-3)
+    assessment: Assessment | None = None  # of a plan for the standing loop
 
 
 class ProofCommand(Fact, frozen=True, kw_only=True):
@@ -117,6 +119,7 @@ class ChildEnded(Result, frozen=True, kw_only=True, tag="child"):
     tree: str = ""
     usage: Usage = Usage()
     turns: int = 0
+    commit: str = ""  # what it made, where it has a checkout of its own
 
 
 AnyResult = TurnEnded | ProofEnded | CheckEnded | CommitEnded | Prepared | Restored | ChildEnded

@@ -116,6 +116,11 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         "normal"  # or "strict": nothing is readable but the checkout, system and toolchains, and the login
     )
     notify: tuple[str, ...] = ()  # addresses for Apprise; never pinned, since they hold passwords
+    approve_uusd: int | None = 50 * DOLLAR  # a plan with a higher estimate needs a person's yes
+    approve_tokens: int | None = 1_000_000
+    governance: tuple[str, ...] = ()  # files that planners must heed; their hashes are recorded
+    parallel: int = 1  # plans that `flyball up` works on at once
+    schedule: tuple[str, ...] = ()  # "MINUTE HOUR DAY MONTH WEEKDAY what is to be done"
     pass_env: tuple[str, ...] = ()  # names of variables that every agent gets
     lent: dict[str, Lent] = {}  # by the agent's name: claude, codex, gemini, aider …
 

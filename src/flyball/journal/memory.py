@@ -72,7 +72,7 @@ class MemoryJournal:
         if write.run in self._pruned:
             raise pruned_before(write.run)
         for letter in write.letters:
-            if letter in gone or not self._waits(letter, write.run):
+            if letter in gone or not self._waits(letter, write.mailbox or write.run):
                 raise taken(write.run, letter)
             gone.add(letter)
 

@@ -216,7 +216,7 @@ class SqliteJournal:
     def _take(self, write: Write) -> None:
         sql = "UPDATE letter SET taken = 1 WHERE id = ? AND run = ? AND taken = 0"
         for letter in write.letters:
-            if not self._database.tell(sql, (letter, write.run)):
+            if not self._database.tell(sql, (letter, write.mailbox or write.run)):
                 raise taken(write.run, letter)
 
     def _keep_snapshot(self, place: _Place, write: Write) -> None:

@@ -92,6 +92,7 @@ class Write(Struct, frozen=True):
     letters: tuple[int, ...] = ()
     snapshot: bytes = b""
     rules: str = ""
+    mailbox: str = ""  # to whom the letters are, if not to the run
 
 
 class Registered(Struct, frozen=True):

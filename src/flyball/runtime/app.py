@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -150,6 +151,7 @@ class App(Records):
             on_event=happened,
             on_commit=committed,
             before_load=self.require_whole,
+            before_child=self._pin_again,
             fault_of=lambda letter: self.seals.fault(letter, use=True),
         )
         made.listen_to(driver.bell, driver.hear)
@@ -173,6 +175,12 @@ class App(Records):
         from flyball.runtime.otel import live_traces
 
         return live_traces(self.journal)
+
+    def _pin_again(self, parent: str, child: str) -> None:
+        """A run with a checkout of its own has its own copy of the rules that were pinned for the run above."""
+        source, target = self.dirs.run(parent).pinned, self.dirs.run(child).pinned
+        if source.exists() and not target.exists():
+            shutil.copytree(source, target)
 
     def _is_over(self, run_id: str) -> bool:
         """Whether a run has ended, and nothing is under way any more: no driver, no landing that was cut off."""

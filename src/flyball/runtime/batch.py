@@ -6,12 +6,14 @@ outcome of the parent's act. All of it is written together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from flyball.core import standing
 from flyball.core.decide import Finished, react
-from flyball.core.run import Facts, Run, begin, fold, freeze
+from flyball.core.letters import wake
+from flyball.core.run import NOT_FORWARDS, Facts, Run, begin, fold, freeze
 from flyball.domain import events as e
 from flyball.journal import Draft, Write
 from flyball.journal.history import row_of
@@ -33,6 +35,7 @@ class Staged(Struct):
     fence: int
     events: list[e.AnyEvent]
     letters: list[int]
+    mailbox: str = ""  # to whom they are, if not to the run
 
 
 class Batch:
@@ -56,7 +59,13 @@ class Batch:
         staged.run = facts.run if isinstance(facts, Facts) and known else fold(before, facts)
         staged.events.extend(facts)
         for event in facts:
-            self._tell_parent(before, self.run(run_id), event)
+            self._tell_others(before, self.run(run_id), event)
+
+    def take(self, run_id: str, mailbox: str, letters: Sequence[int]) -> None:
+        """The run takes letters that were left for whoever has time."""
+        staged = self._stage(run_id)
+        staged.mailbox = mailbox
+        staged.letters.extend(letters)
 
     def _stage(self, run_id: str) -> Staged:
         if run_id not in self.staged:
@@ -64,46 +73,73 @@ class Batch:
             self.staged[run_id] = Staged(driven.run, driven.seq, driven.fence, [], [])
         return self.staged[run_id]
 
+    def _tell_others(self, before: Run, run: Run, event: e.AnyEvent) -> None:
+        """What an event means for the run above and the runs below."""
+        match event:
+            case e.SetAside() | e.Abandoned():
+                self._ask_below(event.run, "pause" if isinstance(event, e.SetAside) else "cancel", event.at)
+            case e.TakenUp(what="run"):
+                self._wake_below(event.run, event.at)
+            case _:
+                if self._known(run.began.parent):
+                    self._tell_parent(before, run, event)
+
     def _tell_parent(self, before: Run, run: Run, event: e.AnyEvent) -> None:
-        parent = run.began.parent
-        if not parent or (parent not in self._driven and parent not in self.staged):
-            return
+        parent = self.run(run.began.parent)
         match event:
             case e.ActFinished(result=e.TurnEnded()):
                 self._charge(before, event)
             case e.ActFinished() if event.took_us:
                 self._spend(run, e.Charged(at=event.at, run=run.id, usage=e.Usage(), took_us=event.took_us))
-            case e.Stopped():
+            case e.Stopped() | e.ChildStopped() if parent.child == run.id:
+                below = event.run if isinstance(event, e.ChildStopped) else run.id
                 stopped = e.ChildStopped(
-                    at=event.at, run=run.id, status=event.status, stop=event.stop, until=event.until
+                    at=event.at, run=below, status=event.status, stop=event.stop, until=event.until
                 )
-                self.add(parent, [stopped])
-            case e.ChildStopped():
-                self.add(
-                    parent,
-                    [
-                        e.ChildStopped(
-                            at=event.at,
-                            run=event.run,
-                            status=event.status,
-                            stop=event.stop,
-                            until=event.until,
-                        )
-                    ],
-                )
-            case e.Resumed() | e.Answered() | e.ChildWentOn():
-                if self.run(parent).status != "running":
-                    self.add(parent, [e.ChildWentOn(at=event.at, run=run.id)])
+                self.add(parent.id, standing.child_stopped(parent, stopped))
+            case e.Resumed() | e.Answered() | e.ChildWentOn() if parent.child == run.id:
+                if parent.status != "running":
+                    went_on = e.ChildWentOn(at=event.at, run=run.id)
+                    self.add(parent.id, standing.child_went_on(parent, went_on))
+            case e.Moved() if parent.machine.supervises and event.outcome not in NOT_FORWARDS:
+                what = f"{event.source} → {event.target}"
+                self.add(parent.id, [e.Milestone(at=event.at, run=run.id, what=what)])
             case e.Ended():
-                self._owe(parent, run, event.at)
+                if not run.owner:
+                    self._owe(parent.id, run, event.at)
                 self._end(run, event)
             case _:
                 pass
 
+    def _known(self, run_id: str) -> bool:
+        return bool(run_id) and (run_id in self._driven or run_id in self.staged)
+
+    def _below(self, run_id: str) -> Iterator[str]:
+        """The run and those below it, as far as they are driven here."""
+        while self._known(run_id):
+            yield run_id
+            run_id = self.run(run_id).child
+
+    def _ask_below(self, run_id: str, what: str, now: int) -> None:
+        for member in list(self._below(run_id)):
+            if self.run(member).status != "ended" and self.run(member).asked != "cancel":
+                self.add(member, [e.Asked(at=now, what=what, who="flyball")])
+
+    def _wake_below(self, run_id: str, now: int) -> None:
+        """Those below go on; one that waits for a person still does, and so does the run above it then."""
+        for member in reversed(list(self._below(run_id))):
+            self.add(member, wake(self.run(member), now))
+        child = self.run(run_id) if self._known(run_id) else None
+        if child is None or child.stop is None or child.status in ("running", "ended"):
+            return
+        stopped = e.ChildStopped(at=now, run=run_id, status=child.status, stop=child.stop, until=child.until)
+        self.add(child.began.parent, standing.child_stopped(self.run(child.began.parent), stopped))
+
     def _charge(self, before: Run, event: e.ActFinished) -> None:
         act, turn = before.act, event.result
         assert act is not None and isinstance(turn, e.TurnEnded)
-        counted = self.run(before.id).turn - before.turn
+        after = self.run(before.id)
+        counted = after.turn - before.turn
         charged = e.Charged(
             at=event.at,
             run=before.id,
@@ -113,14 +149,17 @@ class Batch:
             role=act.do.partition(":")[2],
             changed=turn.changed,
             took_us=event.took_us,
+            said=f"{act.do} {turn.tree} {turn.said}" if turn.said else "",
+            error=after.progress.error,
+            advanced=after.progress.advanced and turn.tree != act.tree,
         )
         self._spend(before, charged)
 
     def _spend(self, run: Run, charged: e.Charged) -> None:
         """The run's ancestors pay too, in the same transaction."""
         ancestor = run.began.parent
-        while ancestor and (ancestor in self._driven or ancestor in self.staged):
-            self.add(ancestor, [charged])
+        while self._known(ancestor):
+            self.add(ancestor, standing.charged(self.run(ancestor), charged))
             ancestor = self.run(ancestor).began.parent
 
     def _owe(self, parent: str, run: Run, now: int) -> None:
@@ -131,13 +170,25 @@ class Batch:
 
     def _end(self, run: Run, event: e.Ended) -> None:
         parent = self.run(run.began.parent)
+        aside = parent.plan.act
+        if aside is not None and aside.child == run.id:  # it ended before it could pause
+            self.add(parent.id, [e.TakenUp(at=event.at, what="run", run=run.id)])
+            parent = self.run(parent.id)
         if parent.act is None or parent.act.child != run.id:
             return
+        commit = run.checkout.commit.commit if run.owner and run.checkout.commit else ""
         result = e.ChildEnded(
-            run=run.id, end=event.end, stop=event.stop, tree=run.tree, usage=run.spent, turns=run.turns
+            run=run.id,
+            end=event.end,
+            stop=event.stop,
+            tree=run.tree,
+            usage=run.spent,
+            turns=run.turns,
+            commit=commit,
         )
-        if parent.status != "running":
-            self.add(parent.id, [e.ChildWentOn(at=event.at, run=run.id)])
+        if parent.status != "running" or parent.here.act == "ask":
+            went_on = e.ChildWentOn(at=event.at, run=run.id)
+            self.add(parent.id, standing.child_went_on(parent, went_on))
             parent = self.run(parent.id)
         key = parent.act.key if parent.act else ""
         self.add(parent.id, react(parent, Finished(key=key, result=result), event.at))
@@ -158,6 +209,7 @@ class Batch:
             row=row_of(staged.run),
             fence=staged.fence,
             letters=tuple(staged.letters),
+            mailbox=staged.mailbox,
             snapshot=freeze(staged.run) if due else b"",
             rules=e.RULES if due else "",
         )

@@ -58,8 +58,8 @@ def task_text(given: str, cwd: Path) -> str:
     return text
 
 
-def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
-    """The first event of a new run, and the files it pins."""
+def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.RunBegan, Repo]:
+    """The first event of a new run, and the files it pins. `standing`: a lane of `flyball up`."""
     repo = inspect_repo(request.repo)
     _check_place(app, repo)
     loaded = load(
@@ -74,6 +74,11 @@ def launch(app: App, request: RunRequest) -> tuple[e.RunBegan, Repo]:
     machine = loaded.table(loaded.machine)
     settings = loaded.settings(machine)
     _check(app, request, loaded, repo, machine, settings)
+    if machine.standing and not standing:
+        raise UserError(
+            f"'{machine.name}' runs all the time and waits for tasks: start it with `flyball up`, or use build, loop, "
+            "review or task here."
+        )
     run_id = new_id()
     pinned = _pin(app, run_id, loaded, repo)
     notify.keep_addresses(app.dirs.run(run_id).notify, loaded.addresses)
@@ -107,10 +112,6 @@ def _check(
     notify.check(loaded.addresses)
     _check_trust(app, loaded, repo, machine.name, request.trusted)
     require(settings)
-    if machine.standing:
-        raise UserError(
-            f"'{machine.name}' is a standing machine: it waits for triggers. Use build, loop, review or task here."
-        )
 
 
 def _check_place(app: App, repo: Repo) -> None:

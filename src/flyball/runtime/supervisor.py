@@ -16,11 +16,12 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from flyball.core import alerts
-from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, phase_us, react
+from flyball.core.children import child_of
+from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
 from flyball.core.letters import for_who_works, hear, replaces, settles, wake
-from flyball.core.run import BY_A_PERSON, Run
+from flyball.core.run import BY_A_PERSON, Facts, Run
+from flyball.core.standing import SET_ASIDE, hear_trigger
 from flyball.domain import events as e
-from flyball.domain.settings import Settings
 from flyball.errors import JournalError
 from flyball.journal import Entry, Journal, Letter
 from flyball.journal.history import load, windows
@@ -61,13 +62,14 @@ class Supervisor:
         on_event: Callable[[Run, e.AnyEvent], None] | None = None,
         on_commit: Callable[[Sequence[Entry]], None] | None = None,
         before_load: Callable[[str], None] | None = None,
+        before_child: Callable[[str, str], None] | None = None,
         fault_of: Callable[[Letter], str] | None = None,
     ) -> None:
         self.journal, self.performer, self.clock = journal, performer, clock
         self.driver, self.alive, self.new_id = driver, alive, new_id
         self.machine_table = machine_table
         self.on_event, self.on_commit, self.before_load = on_event, on_commit, before_load
-        self.fault_of = fault_of
+        self.fault_of, self.before_child = fault_of, before_child
         self.driven: dict[str, Driven] = {}
         self.errands_only = False
         self._news: queue.SimpleQueue[tuple[str, Finished | Interrupted]] = queue.SimpleQueue()
@@ -114,12 +116,13 @@ class Supervisor:
         self.driven[run_id] = Driven(run, seq, fence)
 
     def _load_below(self, run_id: str) -> list[str]:
-        below: list[str] = []
-        child = self.driven[run_id].run.child
-        while child:
-            self._load(child)
-            below.append(child)
-            child = self.driven[child].run.child
+        """Its children: the one that it waits for, and those that are set aside; each with its own."""
+        run, below = self.driven[run_id].run, list[str]()
+        plans = (run.plan, *run.plan.aside)
+        for child in (run.child, *(plan.act.child for plan in plans if plan.act)):
+            if child:
+                self._load(child)
+                below += [child, *self._load_below(child)]
         return below
 
     def _go_on(self, run: Run) -> None:
@@ -149,8 +152,14 @@ class Supervisor:
         self.drive(lambda: self.driven[run_id].run.act is None)
         return self.driven[run_id].run
 
-    def drive(self, done: Callable[[], bool]) -> None:
-        """Until `done` says so; it is asked whenever nothing is due at once."""
+    def drive(
+        self,
+        done: Callable[[], bool],
+        feed: Callable[[], bool] | None = None,
+        until: Callable[[], int | None] | None = None,
+    ) -> None:
+        """Until `done` says so; it is asked whenever nothing is due at once. `feed` may then give work (True: it
+        did), and is asked again at the instant that `until` names."""
         while True:
             self.take_mail()
             if self.tick():
@@ -158,7 +167,9 @@ class Supervisor:
                 continue
             if done():
                 return
-            self._sleep()
+            if feed is not None and feed():
+                continue
+            self._sleep(until() if until else None)
 
     def tick(self) -> bool:
         """Write down and begin everything that is due now, in one transaction. False: nothing was."""
@@ -235,35 +246,10 @@ class Supervisor:
         return replace(act, place=of_role, place_in_file=of_file)
 
     def _begin_child(self, batch: Batch, parent: Run, act: e.Act) -> None:
-        machine = act.do.partition(":")[2]
-        options = dict(parent.here.options)
-        child = e.RunBegan(
-            at=self.clock.now(),
-            run=act.child,
-            machine=machine,
-            table=self.machine_table(machine, parent),
-            settings=_settings_below(parent),
-            task=parent.began.task,
-            rules=e.RULES,
-            parent=parent.id,
-            root=parent.began.root or parent.id,
-            repo=parent.began.repo,
-            start=str(options.pop("start", "")),
-            owner=False,
-            options={
-                **options,
-                "changed": [path for path in parent.checkout.changed if path not in parent.checkout.excused],
-                "lines": parent.checkout.lines - parent.checkout.excused_lines,
-            },
-            tree=parent.tree,
-            base_tree=parent.checkout.base_tree,
-            within_us=phase_us(parent),
-            commit=parent.began.commit,
-            version=parent.began.version,
-            pinned=parent.began.pinned,
-            sandbox=parent.checkout.sandbox,
-            environment=parent.began.environment,
-        )
+        table = self.machine_table(act.do.partition(":")[2], parent)
+        child = child_of(parent, act, table, self.clock.now())
+        if child.owner and self.before_child:
+            self.before_child(parent.id, child.run)
         batch.begin(child, self.journal.acquire(act.child, self.driver, self.alive))
         told = [e.Told(at=child.at, text=text, who="parent") for text in parent.talk.notes]
         batch.add(act.child, told)
@@ -304,9 +290,11 @@ class Supervisor:
             seq = staged.seq + len(staged.events)
             self.driven[run_id] = Driven(staged.run, seq, staged.fence)
         for staged in batch.staged.values():
-            if self.on_event:
-                for event in staged.events:
+            for event in staged.events:
+                if self.on_event:
                     self.on_event(staged.run, event)
+                if isinstance(event, e.Abandoned) and event.run in self.driven:
+                    self._spread_asked(event.run)
             if staged.run.status == "ended":
                 self._let_go(staged.run)
         return True
@@ -325,8 +313,8 @@ class Supervisor:
 
         self.performer.start(run, act, post)
 
-    def _sleep(self) -> None:
-        self._listen(self._until_next())
+    def _sleep(self, until: int | None = None) -> None:
+        self._listen(self._until_next(until))
 
     def _listen(self, timeout: float | None) -> None:
         for key, _ in self._ears.select(timeout):
@@ -335,12 +323,13 @@ class Supervisor:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_in, 65536)
 
-    def _until_next(self) -> float | None:
+    def _until_next(self, until: int | None = None) -> float | None:
         now = self.clock.now()
         rests = [due(driven.run, now) for driven in self.driven.values()]
         times = [rest.until for rest in rests if isinstance(rest, Rest) and rest.until is not None]
         if not self.errands_only:
             times += [at for driven in self.driven.values() if (at := alerts.next_at(driven.run)) is not None]
+        times += [until] if until is not None else []
         return min(SLEEP_MOST_S, max(0.0, (min(times) - now) / 1_000_000)) if times else None
 
     # ---- people ----
@@ -382,6 +371,18 @@ class Supervisor:
         for run_id in [m for m, d in self.driven.items() if not d.run.began.parent and _goes_on(d.run)]:
             self._note(run_id, [e.Asked(at=self.clock.now(), what=what, who="terminal")])
             self._spread_asked(run_id)
+
+    def give(self, run_id: str, trigger: e.Trigger, mailbox: str, taken: Sequence[int]) -> None:
+        """A standing run takes a trigger, with the letters that it comes from."""
+        batch = Batch(self.driven)
+        batch.add(run_id, hear_trigger(Facts(batch.run(run_id), self.clock.now()), trigger))
+        batch.take(run_id, mailbox, taken)
+        self._commit(batch)
+
+    def set_aside(self, run_id: str) -> None:
+        """What runs below this one stops at the end of its turn, to make way."""
+        self._note(run_id, [e.Asked(at=self.clock.now(), what=SET_ASIDE, who="flyball")])
+        self._spread_asked(run_id)
 
     def stop_now(self) -> None:
         for driven in list(self.driven.values()):
@@ -433,21 +434,6 @@ def _by_window(events: Sequence[e.AnyEvent]) -> bool:
 def _goes_on(run: Run) -> bool:
     """By itself, at once or when its wait is over: what stands already need not be stopped."""
     return run.status == "running" or (run.status == "waiting" and run.until is not None)
-
-
-def _settings_below(parent: Run) -> Settings:
-    """A child may use up what its parent has left."""
-    budget = parent.settings.budget
-    spent, base = parent.spent, parent.spending.base
-    left = replace(
-        budget,
-        uusd=None if budget.uusd is None else max(0, budget.uusd - (spent.cost_uusd - base.cost_uusd)),
-        tokens=None if budget.tokens is None else max(0, budget.tokens - (spent.tokens - base.tokens)),
-        wall_us=None
-        if budget.wall_us is None
-        else max(0, budget.wall_us - (parent.spending.wall_us - parent.spending.wall_base)),
-    )
-    return replace(parent.settings, budget=left)
 
 
 __all__ = ["BY_A_PERSON", "JournalError", "Performer", "Supervisor"]

@@ -87,6 +87,16 @@ def inspect_repo(path: Path) -> Repo:
     return replace(repo, dirty=is_dirty(repo))
 
 
+def at_commit(repo: Repo, commit: str) -> Repo:
+    """The repository as if this commit were checked out."""
+    tree = repo.git.line("rev-parse", "-q", "--verify", f"{commit}^{{tree}}", ok=(0, 1, 128))
+    if not tree:
+        raise WorkspaceError(
+            f"The commit {commit[:12]} from which the work should start is not there any more."
+        )
+    return replace(repo, head=commit, tree=tree, dirty=False)
+
+
 def _places(path: Path) -> tuple[Path, Path, Path, str]:
     """Top level, git directory, common directory and object format."""
     where = _folder(path)

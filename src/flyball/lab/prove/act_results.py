@@ -27,6 +27,7 @@ LIMITS = ("rate_limited", "auth", "billing", "budget_limit")
 BOTH = ("one", "two")
 
 SILENT = e.Claim()
+TWO_STEPS = e.Assessment(steps=(e.PlanStep(title="first"), e.PlanStep(title="second")))
 # Said again here, so that the laws do not believe the rules that they judge.
 FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "context")  # cost no turn
 FAILED = ("killed", "hung", "unknown", "refused", "cannot_start")
@@ -222,6 +223,9 @@ def _turns(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, Finish
     claims = dict(_claims(run, turn.role, premise))
     best = next(reversed(claims.values()))
     yield from ((f"the {turn.role} ends its turn{says}", turn.ended(claim)) for says, claim in claims.items())
+    if premise.plans:
+        yield "a plan of two steps", turn.ended(assessment=TWO_STEPS)
+        yield "a plan that needs approval", turn.ended(assessment=replace(TWO_STEPS, approval=("Tier T2.",)))
     yield f"the {turn.role} is killed", turn.ended(verdict="killed")
     yield "the context overflows", turn.ended(verdict="context")
     if premise.took_us:

@@ -103,7 +103,9 @@ def happenings(family: Family, two: Pair) -> Iterator[Happened]:
 def _of_itself(family: Family, two: Pair, now: int) -> Iterator[Happened]:
     """As the supervisor's tick: whatever is due in either, in one transaction."""
     rests = [
-        step.until for run in family if isinstance(step := due(run, now), Rest) and step.until is not None
+        step.until
+        for run in family
+        if run.act is None and isinstance(step := due(run, now), Rest) and step.until is not None
     ]
     acts = any(not isinstance(due(run, now), Rest) for run in family)
     if not acts and not rests:
@@ -136,6 +138,9 @@ def _begun(batch: Batch, run: Run, act: e.Act, two: Pair, now: int) -> None:
 
 def _child(parent: Run, two: Pair, now: int) -> e.RunBegan:
     began = two.lower.began()
+    if parent.machine.supervises:  # in a checkout of its own
+        settings = replace(began.settings, proof=())  # what the gate does is proved of each machine by itself
+        return replace(began, at=now, run=BELOW, parent=TOP, root=BELOW, owner=True, settings=settings)
     return replace(
         began,
         at=now,
@@ -243,7 +248,7 @@ def check(family: Family, step: Happened) -> None:
     _ends_together(family, step)
     _charged(step)
     _one_act(step.family)
-    if len(step.family) == 2:
+    if len(step.family) == 2 and not _set_aside(top) and not _given_up(step.family):
         _stand_alike(top, step.family[1])
     begun = any(isinstance(fact, e.ActStarted) for facts in step.facts.values() for fact in facts)
     if family[0].asked == "cancel" and begun:
@@ -266,15 +271,26 @@ def _ends_together(family: Family, step: Happened) -> None:
         if isinstance(f, e.ActFinished) and isinstance(f.result, e.ChildEnded)
     ]
     real = [f for f in heard if isinstance(f.result, e.ChildEnded) and f.result.run == BELOW]
-    if len(over) != len(real):
+    if len(over) != len(real) and not _given_up(family):
         raise Breach("SYS-5", f"the run below ended {len(over)} times, the run above heard of {len(real)}")
     if not over and len(family) == 2 and len(step.family) == 1:
         raise Breach("SYS-5", "the run below is gone without an end")
     began = [fact for fact in step.facts.get(BELOW, []) if isinstance(fact, e.RunBegan)]
-    if began and began[0].tree != step.family[0].tree:
+    if began and began[0].tree != step.family[0].tree and not began[0].owner:
         raise Breach("SYS-10", "the run below begins on another tree")
-    if step.family[0].status == "ended" and len(step.family) == 2:
+    if step.family[0].status == "ended" and len(step.family) == 2 and not _given_up(step.family):
         raise Breach("HUMAN-3", "the run above has ended, the run below has not")
+
+
+def _set_aside(top: Run) -> bool:
+    """The lower run pauses, and the upper one waits for a person or does something more urgent."""
+    plans = (top.plan, *top.plan.aside)
+    return any(plan.act is not None and plan.act.child == BELOW for plan in plans)
+
+
+def _given_up(family: Family) -> bool:
+    """The upper run waits no more for the lower one, which is being cancelled."""
+    return len(family) == 2 and family[1].asked == "cancel" and family[0].child != BELOW
 
 
 def _charged(step: Happened) -> None:
@@ -288,9 +304,10 @@ def _charged(step: Happened) -> None:
 
 def _one_act(family: Family) -> None:
     working = [run for run in family if run.act is not None and not run.act.child]
-    if len(working) > 1:
-        raise Breach("SYS-15", "two acts at once in one checkout")
-    if len(family) == 2 and (family[0].act is None or family[0].act.child != BELOW):
+    if len(working) > 1 and not family[1].owner:
+        raise Breach("SYS-5", "two acts at once in one checkout")
+    aside = _set_aside(family[0]) or _given_up(family)
+    if len(family) == 2 and not aside and (family[0].act is None or family[0].act.child != BELOW):
         raise Breach("SYS-5", "the run above does something else while the run below is there")
 
 

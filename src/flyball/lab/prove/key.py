@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import fields
 
 from flyball.core.agenda import GUARDED, AnyStep, Follow, Halt, Restore
-from flyball.core.parts import Part
+from flyball.core.parts import Part, Plan
 from flyball.core.run import Run
 from flyball.core.transition import doubted
 from flyball.lab.prove.premises import Premise
@@ -52,6 +52,7 @@ READ = (  # what the key below holds in its own way
     ),
     *("progress.advanced", "progress.error", "progress.errors", "progress.error_before", "tries.retries"),
     *("tries.contexts", "tries.limits", "tries.limited"),
+    *(f"plan.{field}" for field in Plan.__struct_fields__),
 )
 FIELDS = tuple(  # of a run and of its parts
     f"{name}.{field}" if isinstance(default, Part) else name
@@ -89,6 +90,7 @@ def key(run: Run, witness: Witness, premise: Premise) -> tuple[Any, ...]:
         kept,
         _counts(run, premise),
         _spent(run, premise),
+        _plan(run.plan, premise) if premise.machine.supervises else (),
         witness.key(run, trees.of, trees.known, premise),
     )
 
@@ -196,6 +198,28 @@ def _probing(run: Run, premise: Premise) -> tuple[Any, ...]:
         min(progress.probes, 2),
         bool(run.evidence.baseline) and still,
         said and still,
+    )
+
+
+def _plan(plan: Plan, premise: Premise) -> tuple[Any, ...]:
+    """What is planned, and counts as far as a limit reads them."""
+    most = {key: premise.most(key) or 0 for key in ("turns", "no_progress", "same_action", "same_error")}
+    found = plan.assessment
+    return (
+        (plan.trigger is not None, bool(found and found.reasons), len(plan.steps), plan.approved, plan.step),
+        (
+            plan.act is not None,
+            plan.halt.code if plan.halt else "",
+            plan.replanned,
+            plan.advanced,
+            plan.warned,
+        ),
+        min(plan.failures, (premise.most("failures") or 3) + 1),
+        min(plan.turns, most["turns"] + 1),
+        min(plan.idle, most["no_progress"] + 1),
+        min(plan.said[1], most["same_action"] + 1),
+        min(plan.error[1], most["same_error"] + 1),
+        tuple(_plan(below, premise) for below in plan.aside),
     )
 
 

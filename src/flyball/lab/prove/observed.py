@@ -10,7 +10,7 @@ from flyball.domain.machine import OURS
 from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness
 
-OF_THE_RULES = (*OURS, "stalled", "third_failure", "escalate", "halted")  # outcomes that need no turn
+OF_THE_RULES = (*OURS, "stalled", "third_failure", "escalate", "halted", "paused")  # need no turn
 
 
 class Seen(Struct, frozen=True):

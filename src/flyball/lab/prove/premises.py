@@ -42,6 +42,7 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
     results: str = "few"  # all | few | onward: how much may come of an act
     crashes: int = 0  # interruptions in a row that may happen
     letters: tuple[str, ...] = ()  # what people may ask for at any point
+    plans: bool = False  # planners give steps, which may need approval
     findings: bool = False  # judges find things, authors dispute them
     counts: bool = False  # failing tests are counted, and an error may come again
     cost_uusd: int = 0  # of a turn
@@ -181,6 +182,8 @@ def _by_table(plain: Premise) -> Iterable[Premise]:
     ):  # runs below take part of the crossing
         crossed = replace(plain, letters=("take-over",), crashes=5, results="onward")
         yield replace(crossed, name="take-over and crashes")
+    if machine.supervises:
+        yield replace(plain, name="plans", results="onward", plans=True)
     if "untested" in outcomes:
         yield replace(plain, name="tests not required", settings=_with(plain, require_test_pass=False))
     if any(state.loop for state in machine.states.values()):

@@ -77,6 +77,7 @@ def paused_first(seen: Seen) -> str:
     moved = _moved(seen)
     act = seen.premise.machine.states[moved.source].act
     acts = act not in ("ask", "listen", "wait") and (act != "proof" or seen.premise.proves)
+    acts = acts and not (act == "run" and not seen.was.turned)  # nothing was planned, so no run was begun
     pauses = acts and moved.source in seen.premise.settings.breakpoints
     if not pauses or seen.was.broke or moved.outcome in OF_THE_RULES:
         return ""

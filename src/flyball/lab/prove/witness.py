@@ -216,7 +216,8 @@ def _finished(seen: Witness, run: Run, event: e.ActFinished, truth: e.AnyResult,
         case e.Restored() as truth:
             return replace(seen, checkout=truth.tree, wanted="")
         case e.ChildEnded() as truth:
-            below = replace(seen, checkout=truth.tree or seen.checkout, turned=act.key, judged="below")
+            left = seen.checkout if premise.machine.supervises else truth.tree or seen.checkout
+            below = replace(seen, checkout=left, turned=act.key, judged="below")
             return below if truth.turns else replace(below, turns=_to_limit(seen.turns + 1, premise, "turns"))
         case e.CheckEnded():
             return seen

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from flyball.acts.confined import INTERRUPTIONS
-from flyball.core.run import BY_A_PERSON, WORKERS, Run
+from flyball.core.run import BY_A_PERSON, Run
 from flyball.core.turns import claimable
 from flyball.domain import events as e
+from flyball.domain.machine import WORKERS
 from flyball.domain.settings import INDICATORS_MIN
 
 ALONE = INTERRUPTIONS["orphaned"]  # why a keeper ends an act for want of a driver

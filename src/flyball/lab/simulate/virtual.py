@@ -62,7 +62,7 @@ class Virtual(Supervisor):
         self.around.check()
         return went_on
 
-    def _sleep(self) -> None:
+    def _sleep(self, until: int | None = None) -> None:
         self.around.sleep(self._until_next())
 
     def trigger(self, run_id: str, outcome: str) -> None:

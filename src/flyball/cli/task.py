@@ -1,0 +1,402 @@
+"""The backlog of `flyball up`: add, list, change and start tasks; triggers; hold and release."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import msgspec
+from msgspec import Meta, Struct
+
+from flyball.cli.shared import JSON, REPO, examples, open_app, print_json, print_table, require_repository
+from flyball.core.letters import Start, encode
+from flyball.domain.durations import rough
+from flyball.domain.plans import ORDINARY, Trigger
+from flyball.errors import UserError
+from flyball.journal import Row
+from flyball.journal import driver as drivers
+from flyball.runtime.app import App
+from flyball.runtime.backlog import Backlog, Ticket, backlog, circle, mailbox
+from flyball.runtime.start import task_text
+from flyball.views.text import decode_argument, fields, iso, one_line
+
+KINDS = ("task", "ci", "performance", "security", "cost", "health", "schedule")
+URGENT = {"security": 90, "ci": 80, "cost": 70, "performance": 60}
+CHECK = re.compile(r"\s*[-*+] \[(?P<tick>[ xX])\]\s+(?P<text>\S.*)")
+PRIORITY = click.option(
+    "--priority",
+    type=click.IntRange(0, 100),
+    default=None,
+    help="0 to 100; 50 is ordinary, higher comes first.",
+)
+AFTER = click.option("--after", multiple=True, metavar="T1", help="Only when this task is done. Repeatable.")
+SHOWN = 200
+
+
+@click.group(
+    invoke_without_command=False,
+    epilog=examples(
+        'flyball task add "Fix the flaky login test" --priority 70',
+        "flyball task import TODO.md",
+        "flyball task ls",
+        "flyball up",
+    ),
+)
+def task() -> None:
+    """Tasks for `flyball up`: add, list, change, start and cancel them."""
+
+
+def _waiting(app: App, repo: Path) -> Backlog:
+    return backlog(app.journal.mail(mailbox(repo)))
+
+
+def _leave(app: App, repo: Path, trigger: Trigger) -> int:
+    """Leave a letter in the backlog, and wake whoever works on it."""
+    box = mailbox(repo)
+    body = encode(Start(trigger=trigger, who=getpass.getuser()))
+    number = app.journal.post(box, app.clock.now(), app.seals.sealed(box, body))
+    drivers.ring(app.state_dir, app.journal.holder(box))
+    return number
+
+
+def _require(found: Backlog, name: str) -> Ticket:
+    ticket = found.get(name)
+    if ticket is None:
+        known = ", ".join(one.id for one in found.tickets[:20]) or "there are none"
+        raise UserError(
+            f"No task {name} waits in the backlog (waiting: {known}). `flyball task ls` shows all tasks."
+        )
+    return ticket
+
+
+def _check_after(found: Backlog, name: str, after: tuple[str, ...], known: set[str]) -> None:
+    for other in after:
+        if other == name:
+            raise UserError(f"Task {name} cannot wait for itself. Leave it out of --after.")
+        if found.get(other) is None and other not in known:
+            raise UserError(f"There is no task {other} to wait for. `flyball task ls` shows all tasks.")
+    way = circle(found, name, after)
+    if way:
+        raise UserError(f"These tasks would wait for each other for ever: {' → '.join(way)}. Change --after.")
+
+
+def _taken(app: App, repo: Path) -> dict[str, str]:
+    """Ticket -> what became of it or does now, of those that a lane has taken."""
+    taken: dict[str, str] = {}
+    for row in app.journal.rows(repo=str(repo), machine="cto"):
+        plan = app.read(row.run).plan
+        taken |= {ticket: became.partition(" ")[0] for ticket, became in plan.outcomes.items()}
+        for one in (plan, *plan.aside):
+            if one.trigger and one.trigger.ticket:
+                taken[one.trigger.ticket] = "active" if one is plan else "interrupted"
+    return taken
+
+
+@task.command()
+@click.argument("text", metavar="TEXT")
+@PRIORITY
+@AFTER
+@click.option("--later", is_flag=True, help="Do not start it before `flyball task start`.")
+@click.option(
+    "--plan", "plan_file", metavar="FILE", help="A plan file of the repository that it carries out."
+)
+@REPO
+@JSON
+def add(
+    text: str,
+    priority: int | None,
+    after: tuple[str, ...],
+    later: bool,
+    plan_file: str | None,
+    repo: Path,
+    as_json: bool,
+) -> None:
+    """Add a task. TEXT says what is to be done; @FILE reads it from a file."""
+    root = require_repository(repo)
+    words = task_text(decode_argument(text), Path.cwd())
+    if plan_file and not (root / plan_file).is_file():
+        raise UserError(f"There is no plan file {plan_file} in {root}. Name a file of the repository.")
+    with open_app() as app:
+        app.require_person("task add")
+        _check_after(_waiting(app, root), "the new one", after, set(_taken(app, root)))
+        trigger = Trigger(
+            kind="task",
+            text=words,
+            priority=ORDINARY if priority is None else priority,
+            after=after,
+            later=later,
+            plan=plan_file or "",
+        )
+        name = f"T{_leave(app, root, trigger)}"
+        _say(app, root, {"task": name}, f"{name} added.", as_json)
+
+
+def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+        return
+    runs = drivers.alive(app.state_dir, app.journal.holder(mailbox(root)))
+    click.echo(text if runs else f"{text} It waits until `flyball up` runs.")
+
+
+@task.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@REPO
+@JSON
+def import_(file: Path, repo: Path, as_json: bool) -> None:
+    """Add the open items of a Markdown check-list, or the tasks of a JSON file.
+
+    JSON: a list of texts, or of objects with text, priority (0 to 100) and later.
+    """
+    root = require_repository(repo)
+    triggers = list(_read_tasks(file))
+    with open_app() as app:
+        app.require_person("task import")
+        known = {one.trigger.text for one in _waiting(app, root).tickets}
+        new = [trigger for trigger in triggers if trigger.text not in known]
+        names = [f"T{_leave(app, root, trigger)}" for trigger in new]
+        again = f" {len(triggers) - len(new)} were there already." if len(new) < len(triggers) else ""
+        _say(app, root, {"tasks": names}, f"{len(names)} tasks added.{again}", as_json)
+
+
+def _read_tasks(file: Path) -> Iterator[Trigger]:
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"{file} cannot be read: {problem}. Check the file.") from None
+    if file.suffix == ".json":
+        yield from _from_json(file, text)
+        return
+    items = [match for line in text.splitlines() if (match := CHECK.fullmatch(line))]
+    if not items:
+        raise UserError(
+            f"{file} has no check-list items. Write each task as a line `- [ ] what is to be done`."
+        )
+    yield from (Trigger(kind="task", text=one["text"].strip()) for one in items if one["tick"] == " ")
+
+
+class _Item(Struct, forbid_unknown_fields=True):
+    text: str
+    priority: Annotated[int, Meta(ge=0, le=100)] = ORDINARY
+    later: bool = False
+
+
+def _from_json(file: Path, text: str) -> Iterator[Trigger]:
+    try:
+        rows = msgspec.convert(json.loads(text), list[str | _Item])
+    except json.JSONDecodeError as problem:
+        raise UserError(
+            f"{file}, line {problem.lineno}: this is not JSON ({problem.msg}). Correct it."
+        ) from None
+    except (msgspec.ValidationError, RecursionError) as problem:
+        raise UserError(
+            f"{file}: {problem}. Write a list of texts, or of objects with text, priority (0 to 100) and later."
+        ) from None
+    for number, row in enumerate(rows, 1):
+        item = _Item(row) if isinstance(row, str) else row
+        if not item.text.strip():
+            raise UserError(f"{file}: item {number} has no text. Say what is to be done.")
+        yield Trigger(kind="task", text=item.text.strip(), priority=item.priority, later=item.later)
+
+
+@task.command()
+@click.option("--state", metavar="STATE", help="Only tasks in this state, such as pending or in_progress.")
+@click.option("--stuck", is_flag=True, help="Only tasks that are longer in their state than its alert time.")
+@click.option("--escalated", is_flag=True, help="Only tasks that wait for a person's decision.")
+@click.option("--failing", is_flag=True, help="Only tasks with a failure in their present state.")
+@click.option("--cto", is_flag=True, help="Only tasks that the cto role looks at.")
+@REPO
+@JSON
+def ls(
+    state: str | None, stuck: bool, escalated: bool, failing: bool, cto: bool, repo: Path, as_json: bool
+) -> None:
+    """List the tasks that wait, and those that were started."""
+    root = require_repository(repo)
+    state = "human_escalation" if escalated else "cto_intervention" if cto else state
+    with open_app() as app:
+        now = app.clock.now()
+        rows = app.journal.rows(
+            repo=str(root),
+            machine="task",
+            state=state,
+            late_at=now if stuck else None,
+            failures=1 if failing else None,
+            limit=SHOWN,
+        )
+        found = _waiting(app, root)
+        waits = found.tickets if state in (None, "pending") and not (stuck or failing) else ()
+        if as_json:
+            print_json({"waiting": [_ticket(one) for one in waits], "tasks": [_task(row) for row in rows]})
+            return
+        _print_tasks(waits, rows, found.held, now)
+
+
+def _ticket(one: Ticket) -> dict[str, Any]:
+    trigger = one.trigger
+    return {
+        "task": one.id,
+        "state": "pending",
+        "text": trigger.text,
+        "priority": trigger.priority,
+        "after": list(trigger.after),
+        "later": trigger.later,
+        "added": iso(one.at),
+    }
+
+
+def _task(row: Row) -> dict[str, Any]:
+    return {
+        "run": row.run,
+        "state": row.state,
+        "status": row.status,
+        "end": row.end,
+        "text": row.task,
+        "failures": row.failures,
+        "cto_attempts": row.cto_attempts,
+        "created": iso(row.created_at),
+        "updated": iso(row.updated_at),
+        "in_state_s": max(0, row.updated_at - row.entered_at) // 1_000_000,
+    }
+
+
+def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: int) -> None:
+    if held:
+        click.echo("On hold: nothing is started until `flyball release`.")
+    if not waits and not rows:
+        click.echo('No tasks. Add one with `flyball task add "What is to be done"`.')
+        return
+    lines = [("TASK", "STATE", "SINCE", "WHAT")]
+    for one in waits:
+        note = (
+            "later"
+            if one.trigger.later
+            else f"after {', '.join(one.trigger.after)}"
+            if one.trigger.after
+            else ""
+        )
+        what = one_line(one.trigger.text, 80) + (f" ({note})" if note else "")
+        lines.append((one.id, "waiting", rough(now - one.at), what))
+    for row in rows:
+        state = row.state if row.status != "ended" else row.end
+        lines.append((row.run, state, rough(now - row.entered_at), one_line(row.task, 80)))
+    print_table(lines)
+
+
+@task.command()
+@click.argument("name", metavar="T1")
+@REPO
+@JSON
+def show(name: str, repo: Path, as_json: bool) -> None:
+    """Show one task that waits. `flyball show RUN` shows one that was started."""
+    root = require_repository(repo)
+    with open_app() as app:
+        became = _taken(app, root).get(name)
+        if became:
+            facts = {"task": name, "state": became}
+            print_json(facts) if as_json else click.echo(
+                f"{name} was started: {became}. `flyball ls` shows its runs."
+            )
+            return
+        facts = _ticket(_require(_waiting(app, root), name))
+        if as_json:
+            print_json(facts)
+            return
+        for line in fields(
+            [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in facts.items()]
+        ):
+            click.echo(line)
+
+
+@task.command()
+@click.argument("name", metavar="T1")
+@click.option("--text", help="What is to be done.")
+@PRIORITY
+@AFTER
+@REPO
+def edit(name: str, text: str | None, priority: int | None, after: tuple[str, ...], repo: Path) -> None:
+    """Change a task that waits."""
+    if text is None and priority is None and not after:
+        raise UserError("Say what to change: --text, --priority or --after.")
+    root = require_repository(repo)
+    with open_app() as app:
+        app.require_person("task edit")
+        found = _waiting(app, root)
+        before = _require(found, name).trigger
+        _check_after(found, name, after, set(_taken(app, root)))
+        words = task_text(decode_argument(text), Path.cwd()) if text is not None else before.text
+        level = before.priority if priority is None else priority
+        trigger = Trigger(kind="edit", ticket=name, text=words, priority=level, after=after or before.after)
+        _leave(app, root, trigger)
+        click.echo(f"{name} changed.")
+
+
+@task.command()
+@click.argument("name", metavar="T1")
+@REPO
+def start(name: str, repo: Path) -> None:
+    """Let a task start that was added with --later."""
+    _about(name, repo, "start", "may start now")
+
+
+@task.command()
+@click.argument("name", metavar="T1")
+@REPO
+def cancel(name: str, repo: Path) -> None:
+    """Take a task out of the backlog. `flyball cancel RUN` ends one that was started."""
+    _about(name, repo, "cancel", "cancelled")
+
+
+def _about(name: str, repo: Path, kind: str, says: str) -> None:
+    root = require_repository(repo)
+    with open_app() as app:
+        app.require_person(f"task {kind}")
+        ticket = _require(_waiting(app, root), name)
+        _leave(app, root, Trigger(kind=kind, ticket=name, text=ticket.trigger.text))
+        _say(app, root, {}, f"{name} {says}.", False)
+
+
+# ---- triggers --------------------------------------------------------------------------------------------
+
+
+@click.command(epilog=examples('flyball trigger ci --text "The nightly build fails in test_login"'))
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--text", required=True, help="What happened, and what is to be done.")
+@PRIORITY
+@REPO
+@JSON
+def trigger(kind: str, text: str, priority: int | None, repo: Path, as_json: bool) -> None:
+    """Tell `flyball up` that something needs work. Urgent kinds interrupt what is being done."""
+    root = require_repository(repo)
+    with open_app() as app:
+        app.require_person("trigger")
+        level = URGENT.get(kind, ORDINARY) if priority is None else priority
+        words = task_text(decode_argument(text), Path.cwd())
+        name = f"T{_leave(app, root, Trigger(kind=kind, text=words, priority=level))}"
+        _say(app, root, {"task": name, "priority": level}, f"{name} added with priority {level}.", as_json)
+
+
+@click.command()
+@REPO
+def hold(repo: Path) -> None:
+    """Start no more tasks until `flyball release`. What is being done goes on."""
+    root = require_repository(repo)
+    with open_app() as app:
+        app.require_person("hold")
+        _leave(app, root, Trigger(kind="hold", text="hold"))
+        click.echo("On hold. Tasks wait until `flyball release`.")
+
+
+@click.command()
+@REPO
+def release(repo: Path) -> None:
+    """Start tasks again after `flyball hold`."""
+    root = require_repository(repo)
+    with open_app() as app:
+        app.require_person("release")
+        _leave(app, root, Trigger(kind="release", text="release"))
+        click.echo("Released.")

@@ -1,0 +1,103 @@
+"""`flyball up`: work through the backlog until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from flyball.cli.screen import open_screen
+from flyball.cli.session import Session
+from flyball.cli.shared import REPO, SET, TRUST, examples, open_app, require_repository
+from flyball.errors import UserError
+from flyball.journal import driver as drivers
+from flyball.runtime.backlog import mailbox
+from flyball.runtime.lanes import OBJECTIVE, Lanes
+from flyball.runtime.start import RunRequest
+
+STOPS_WITHIN_S = 60
+
+
+@click.command(
+    epilog=examples(
+        'flyball task add "Fix the flaky login test" && flyball up',
+        "flyball up --detach     # in the background; `flyball down` stops it",
+    )
+)
+@click.option("--agent", "agents", multiple=True, metavar="[ROLE=]AGENT", help="The agent. Repeatable.")
+@click.option("--detach", is_flag=True, help="Run in the background.")
+@SET
+@TRUST
+@REPO
+def up(agents: tuple[str, ...], detach: bool, sets: tuple[str, ...], trusted: bool, repo: Path) -> int:
+    """Work on the tasks of this repository, one after the other, until you stop it.
+
+    Each task is planned; risky or expensive plans wait for your approval (`flyball inbox`). Each step of a plan is a
+    task run with its own checkout. Ctrl+C stops after the current turn; `flyball up` goes on from there.
+    """
+    root = require_repository(repo)
+    request = RunRequest(task=OBJECTIVE, repo=root, agents=agents, sets=sets, trusted=trusted, machine="cto")
+    if detach:
+        return _detach(root)
+    with open_app() as app, Session(app, open_screen(False), stay=True) as session:
+        lanes = Lanes(app, session.supervisor, request)
+        session.standing, session.roots = True, lanes.open()
+        try:
+            session.drive(lanes.feed, lanes.until)
+        finally:
+            lanes.close()
+        return 0
+
+
+def _detach(root: Path) -> int:
+    with open_app() as app:
+        log = app.state_dir / f"{mailbox(root)}.log"
+        app.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        argv = [sys.executable, "-P", "-m", "flyball", "up", *_same_options(), "--repo", str(root)]
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd=app.state_dir
+        )
+        os.close(out)
+        begun = time.monotonic()
+        while child.poll() is None and time.monotonic() - begun < STOPS_WITHIN_S:
+            if drivers.alive(app.state_dir, app.journal.holder(mailbox(root))):
+                click.echo(f"Running in the background (log: {log}). `flyball down` stops it.")
+                return 0
+            time.sleep(0.05)
+        last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
+        raise UserError(f"It did not start: {last[0].removeprefix('flyball: ') if last else log}")
+
+
+def _same_options() -> list[str]:
+    """The options of this very command, but for --detach and --repo."""
+    given, kept = sys.argv[sys.argv.index("up") + 1 :], list[str]()
+    skip = False
+    for word in given:
+        if skip:
+            skip = False
+        elif word == "--repo":
+            skip = True
+        elif word != "--detach" and not word.startswith("--repo="):
+            kept.append(word)
+    return kept
+
+
+@click.command()
+@REPO
+def down(repo: Path) -> int:
+    """Stop `flyball up` after the current turn. It goes on where it was with the next `flyball up`."""
+    root = require_repository(repo)
+    with open_app() as app:
+        app.require_person("down")
+        holder = app.journal.holder(mailbox(root))
+        if not drivers.alive(app.state_dir, holder):
+            raise UserError(f"`flyball up` does not run for {root}.")
+        os.kill(int(holder.partition("-")[0]), signal.SIGINT)
+        click.echo("Stopping after the current turn.")
+        return 0

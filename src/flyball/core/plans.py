@@ -1,0 +1,110 @@
+"""What the events of the standing loop add up to: its plan, what was set aside, and how the runs below it fare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from flyball.core.parts import Plan
+from flyball.domain import events as e
+from flyball.domain.machine import WORKERS
+
+if TYPE_CHECKING:
+    from flyball.core.run import Run
+
+WARN_AT = {"limit.actions": (1, 2), "loop.same_action": (2, 3), "wait.check_in": (3, 4)}  # of a threshold
+OUTCOMES_KEPT = 1_000
+NOTHINGS = 3  # so often in a row the same trigger may find nothing to do
+
+
+def triggered(run: Run, event: e.Triggered) -> Run:
+    plan = run.plan
+    aside = (*plan.aside, replace(plan, aside=(), outcomes={})) if event.interrupts else plan.aside
+    fresh = Plan(
+        trigger=event.trigger,
+        commit=event.trigger.commit,
+        aside=aside,
+        outcomes=plan.outcomes,
+        nothings=plan.nothings,
+        milestone_at=event.at,
+    )
+    return replace(run, at=event.at, plan=fresh, talk=replace(run.talk, plan="", notes=()))
+
+
+def set_aside(run: Run, event: e.SetAside) -> Run:
+    plan = replace(run.plan, act=run.act, halt=event.stop)
+    return replace(run, at=event.at, act=None, child="", plan=plan)
+
+
+def taken_up(run: Run, event: e.TakenUp) -> Run:
+    plan = run.plan
+    if event.what == "run":
+        act, fresh = plan.act, replace(renewed(plan, event.at), act=None, halt=None)
+        return replace(run, at=event.at, act=act, child=act.child if act else "", plan=fresh)
+    last = renewed(plan.aside[-1], event.at)
+    plan = replace(last, aside=plan.aside[:-1], outcomes=plan.outcomes, nothings=plan.nothings)
+    return replace(run, at=event.at, plan=plan)
+
+
+def abandoned(run: Run, event: e.Abandoned) -> Run:
+    plan = _without(run.plan, event.run)
+    return replace(
+        run, at=event.at, plan=replace(plan, aside=tuple(_without(p, event.run) for p in plan.aside))
+    )
+
+
+def _without(plan: Plan, child: str) -> Plan:
+    return replace(plan, act=None, halt=None) if plan.act is not None and plan.act.child == child else plan
+
+
+def milestone(run: Run, event: e.Milestone) -> Run:
+    return replace(run, at=event.at, plan=replace(run.plan, milestone_at=event.at))
+
+
+def renewed(plan: Plan, now: int) -> Plan:
+    """After an answer, or a time set aside: what is counted in a row begins anew; the turns of the plan do not."""
+    return replace(plan, idle=0, said=("", 0), error=("", 0), milestone_at=now, warned=())
+
+
+def warned(plan: Plan, code: str) -> Plan:
+    """A person is warned of each rule once."""
+    new = code in WARN_AT and code not in plan.warned
+    return replace(plan, warned=(*plan.warned, code)) if new else plan
+
+
+def charged(plan: Plan, event: e.Charged) -> Plan:
+    """One more turn of a run below. Only those who write count (CTO-9)."""
+    if event.role not in WORKERS or not event.turns:
+        return plan
+    return replace(
+        plan,
+        turns=plan.turns + event.turns,
+        idle=0 if event.advanced else plan.idle + event.turns,
+        said=_again(plan.said, event.said),
+        error=("", 0) if event.advanced and not event.error else _again(plan.error, event.error),
+        advanced=plan.advanced or event.advanced,
+    )
+
+
+def _again(last: tuple[str, int], now: str) -> tuple[str, int]:
+    return (now, last[1] + 1 if now == last[0] else 1) if now else ("", 0)
+
+
+def moved(run: Run, event: e.Moved) -> Plan:
+    """Back to listening, the work is over: what became of it is remembered, and nothing else. A plan that is to be
+    made again keeps what its steps have reached."""
+    plan, to = run.plan, run.machine.states[event.target]
+    if to.act == "agent" and run.here.act == "run":
+        return replace(plan, replanned=event.outcome == "replan" or plan.replanned, advanced=False)
+    if to.act != "listen":
+        return plan
+    ticket, text = (plan.trigger.ticket, plan.trigger.text) if plan.trigger else ("", "")
+    outcomes = plan.outcomes
+    if ticket:
+        became = f"done {plan.commit}" if event.outcome == "done" else "dropped"
+        outcomes = {**{k: v for k, v in outcomes.items() if k != ticket}, ticket: became}
+        outcomes = dict(list(outcomes.items())[-OUTCOMES_KEPT:])
+    nothings = _again(plan.nothings, text) if event.outcome == "nothing" else ("", 0)
+    nothings = (nothings[0], min(nothings[1], NOTHINGS))
+    return Plan(aside=plan.aside, outcomes=outcomes, nothings=nothings)

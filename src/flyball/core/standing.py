@@ -1,0 +1,241 @@
+"""The rules of the standing loop (`cto`): what starts work, what a plan needs, and when the runs below are stopped.
+
+A run below has a checkout of its own. It is never lost: it is set aside, with the act that waits for it, and taken up
+again by the rules or by a person's answer.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from flyball.core.plans import NOTHINGS, WARN_AT
+from flyball.core.run import Facts, Run
+from flyball.core.stops import stop
+from flyball.core.transition import follow
+from flyball.domain import codes
+from flyball.domain import events as e
+from flyball.domain.durations import show
+from flyball.domain.machine import WORKERS
+from flyball.domain.money import dollars
+
+SET_ASIDE = "set-aside"  # what is asked of a run that makes way for something more urgent
+
+
+# ---- triggers --------------------------------------------------------------------------------------------
+
+
+def listens(run: Run) -> bool:
+    """It has nothing to do, and would hear a trigger."""
+    idle = run.status == "running" and run.act is None and not run.agenda
+    return run.here.act == "listen" and idle and not run.plan.aside
+
+
+def outranks(run: Run, trigger: e.Trigger) -> bool:
+    """Whether this trigger is more urgent than what the run works on: a run below would make way for it."""
+    works = run.here.act == "run" and run.plan.trigger is not None
+    return works and run.plan.trigger is not None and trigger.priority > run.plan.trigger.priority
+
+
+def works(run: Run) -> bool:
+    """It plans or executes; waiting for a person, or for work, is none."""
+    return run.here.act in ("agent", "run") and run.status == "running"
+
+
+def makes_way(run: Run) -> bool:
+    """The run below has stopped at the end of its turn, to be set aside."""
+    return run.status == "paused" and run.stop is not None and run.stop.rule == SET_ASIDE
+
+
+def refusal(run: Run, trigger: e.Trigger) -> str:
+    """Why the trigger cannot be taken now; "" if it can."""
+    if not run.machine.standing:
+        return f"'{run.machine.name}' takes no triggers."
+    if listens(run) or (makes_way(run) and outranks(run, trigger)):
+        return ""
+    return f"Run {run.id} is not waiting for work."
+
+
+def hear_trigger(facts: Facts, trigger: e.Trigger) -> Facts:
+    run, now = facts.run, facts.now
+    if run.here.act != "listen":
+        facts.add(e.Resumed(at=now, why="a more urgent trigger"), e.SetAside(at=now, run=run.child))
+        _begin(facts, trigger, interrupts=True)
+        return follow(facts, "interrupt", reason=f"{trigger.kind}: {trigger.text[:200]}")
+    text, count = run.plan.nothings
+    if text == trigger.text and count >= NOTHINGS:
+        cause = stop(run, "loop.state_cycle", "nothing to do", NOTHINGS, count, detail=trigger.text[:500])
+        return follow(facts, "unresolved", cause=cause)
+    _begin(facts, trigger, interrupts=False)
+    return follow(facts, "trigger", reason=f"{trigger.kind}: {trigger.text[:200]}")
+
+
+def _begin(facts: Facts, trigger: e.Trigger, interrupts: bool) -> None:
+    """The planner sees the files from which the work will start."""
+    facts.add(e.Triggered(at=facts.now, trigger=trigger, interrupts=interrupts))
+    if trigger.tree and trigger.tree != facts.run.tree:
+        facts.add(e.RestoreOrdered(at=facts.now, tree=trigger.tree, why="trigger"))
+
+
+def listening(run: Run, now: int) -> Facts | None:
+    """CTO-5: what was interrupted goes on when nothing else is to be done; its plan still holds, so no turn is taken."""
+    if not run.plan.aside:
+        return None
+    facts = Facts(run, now)
+    follow(facts, "trigger", reason="the interrupted work goes on")
+    facts.add(e.TakenUp(at=now, what="plan"))
+    return follow(facts, "planned", reason="the plan still holds") if facts.run.plan.steps else facts
+
+
+# ---- steps -----------------------------------------------------------------------------------------------
+
+
+def executing(run: Run, now: int) -> Facts | None:
+    """What comes before the next step: the run that was set aside; nothing, if all steps are done."""
+    facts = Facts(run, now)
+    if run.plan.act is not None:
+        return facts.add(e.TakenUp(at=now, what="run", run=run.plan.act.child))
+    if run.plan.trigger is not None and not run.plan.finished:
+        return None
+    reason = "all steps are done" if run.plan.trigger else "nothing is planned"
+    return follow(facts, "done", past_breakpoint=True, reason=reason)  # no act was done
+
+
+def step(run: Run) -> e.PlanStep | None:
+    """The step that is due."""
+    return run.plan.steps[run.plan.step] if run.plan.step < len(run.plan.steps) else None
+
+
+def after_step(facts: Facts, child: e.ChildEnded) -> Facts:
+    """A failed step is planned again; without progress, or too often, a person decides."""
+    run, plan, detail = facts.run, facts.run.plan, f"{child.stop.code}: {child.stop.detail}"[:500]
+    if child.end == "success":
+        return follow(facts, "done", reason="all steps are done") if plan.finished else facts
+    cause, most = child.stop, run.most("failures") or 3
+    if child.end == "cancelled" or cause.code == "failed.abandoned" or plan.failures > most:
+        return follow(facts, "halted", cause=cause)
+    if plan.replanned and not plan.advanced:
+        return follow(facts, "halted", cause=stop(run, "loop.replan", "replan", detail=detail))
+    title = plan.steps[plan.step].title if plan.step < len(plan.steps) else ""
+    text = f"Step {plan.step + 1} of the plan ({title}) failed: {detail} Plan what is left in another way."
+    facts.add(e.Told(at=facts.now, text=text, who="flyball"))
+    return follow(facts, "replan", reason=f"step {plan.step + 1} failed: {child.stop.code}")
+
+
+# ---- the runs below --------------------------------------------------------------------------------------
+
+
+def child_stopped(run: Run, event: e.ChildStopped) -> Facts:
+    """CTO-8: a question or block of a run below is the standing loop's; a limit that clears by itself is not."""
+    facts, cause = Facts(run, event.at).add(event), event.stop
+    passing = event.until is not None or cause.rule == SET_ASIDE or cause.code == "interrupted"
+    if not run.machine.supervises or run.here.act != "run" or passing:
+        return facts
+    return follow(facts, "halted", cause=cause)
+
+
+def child_went_on(run: Run, event: e.ChildWentOn) -> Facts:
+    facts = Facts(run, event.at).add(event)
+    answered = run.machine.supervises and run.here.act == "ask" and run.act is not None
+    return follow(facts, "proceed", past_breakpoint=True) if answered else facts
+
+
+def charged(run: Run, event: e.Charged) -> Facts:
+    """CTO-9 and 10: each turn of a run below is counted, and a rule that fires stops that run at once."""
+    facts = Facts(run, event.at).add(event)
+    works = run.machine.supervises and run.here.act == "run" and run.act is not None
+    if not works or event.role not in WORKERS:
+        return facts
+    cause = _loops(facts.run)
+    return _halt(facts, cause) if cause else _warn(facts)
+
+
+def _loops(run: Run) -> e.Stop | None:
+    plan, last = run.plan, run.talk.message[-300:]
+    rules = (
+        ("limit.actions", "turns", plan.turns, "turns for this plan"),
+        ("loop.same_action", "same_action", plan.said[1], "turns in a row with the same result"),
+        ("loop.same_error", "same_error", plan.error[1], "turns in a row with the same error"),
+        ("loop.no_progress", "no_progress", plan.idle, "turns in a row without progress"),
+    )
+    for code, key, count, what in rules:
+        most = run.most(key)
+        if most is not None and count > most:
+            return stop(run, code, key, most, count, detail=f"{count} {what}. {last}".strip())
+    return None
+
+
+def _warn(facts: Facts) -> Facts:
+    run = facts.run
+    counts = {
+        "limit.actions": ("turns", run.plan.turns),
+        "loop.same_action": ("same_action", run.plan.said[1]),
+    }
+    for code, (key, count) in counts.items():
+        part, whole = WARN_AT[code]
+        most = run.most(key)
+        if most is not None and count > most * part // whole and code not in run.plan.warned:
+            text = f"{count} of {most} ({key.replace('_', ' ')}) in the runs below."
+            facts.add(e.Warned(at=facts.now, code=code, text=text))
+    return facts
+
+
+def watch(run: Run, now: int) -> Facts | int | None:
+    """While a run below works: facts, if it takes too long without a milestone; else when to look again."""
+    allowed = run.machine.alert_us.get(run.state, 0)
+    if run.here.act != "run" or run.status != "running" or not allowed or run.plan.trigger is None:
+        return run.until
+    since = max(run.entered_at, run.plan.milestone_at)
+    part, whole = WARN_AT["wait.check_in"]
+    warn_at, late_at = since + allowed * part // whole, since + allowed
+    if now >= late_at:
+        cause = stop(run, "wait.check_in", "no milestone", show(allowed), show(now - since))
+        return _halt(Facts(run, now), cause)
+    if now < warn_at:
+        return warn_at
+    if "wait.check_in" in run.plan.warned:
+        return late_at
+    text = f"{show(now - since)} without a milestone; a person is asked after {show(allowed)}."
+    return Facts(run, now).add(e.Warned(at=now, code="wait.check_in", text=text))
+
+
+def _halt(facts: Facts, cause: e.Stop) -> Facts:
+    facts.add(e.SetAside(at=facts.now, run=facts.run.child, stop=cause))
+    return follow(facts, "halted", cause=cause)
+
+
+# ---- what a person is asked ------------------------------------------------------------------------------
+
+
+def question(run: Run) -> tuple[e.Stop, str]:
+    """Why the loop waits, and what a person is asked."""
+    plan, trigger = run.plan, run.plan.trigger
+    task = trigger.text if trigger else "nothing is planned"
+    reasons = plan.assessment.reasons if plan.assessment and not plan.approved else ()
+    if reasons and plan.act is None:
+        cause = stop(run, "wait.approval", "plan", detail=reasons[0])
+        return cause, f"{outline(run)}\nIt needs your approval: {' '.join(reasons)}\nExecute this plan?"
+    cause = plan.halt or run.path.child_stop
+    cause = cause or stop(run, "wait.escalation", "the standing loop asks", detail=run.progress.error_text)
+    if codes.of(cause.code).status != "waiting":  # why the run below ended is the rule
+        cause = replace(cause, code="wait.escalation", rule=cause.code)
+    done = f"{plan.step} of {len(plan.steps)} steps are done." if plan.steps else ""
+    why = cause.detail or cause.code
+    choices = "proceed goes on with the same step, replan makes a new plan, drop gives this work up."
+    return (
+        cause,
+        f"'{task}' stopped: {why} {done}\nGo on? {choices} `flyball take-over` lets you work by hand.",
+    )
+
+
+def outline(run: Run) -> str:
+    """The plan in a few lines."""
+    plan, found = run.plan, run.plan.assessment
+    task = plan.trigger.text if plan.trigger else ""
+    if found is None:
+        return f"Task: {task}"
+    lines = [f"Task: {task}", f"Tier: {found.tier} ({found.tier_why.rstrip('.')})"]
+    lines.append(f"Estimate: {dollars(found.cost_uusd)}, {found.tokens:,} tokens ({found.basis})")
+    for number, one in enumerate(found.steps, 1):
+        where = f" ({', '.join(one.paths)})" if one.paths else ""
+        lines.append(f"{number}. {one.title}{where}")
+    return "\n".join((*lines, f"Rollback: {found.rollback}" if found.rollback else "")).rstrip()

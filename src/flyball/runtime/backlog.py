@@ -1,0 +1,121 @@
+"""The backlog of a repository: work that waits for `flyball up`.
+
+It is the mail of one mailbox. A letter is a task, a trigger, or a change of one of them; a lane of `up` takes the
+letters of a task together with its first event, so nothing is lost or done twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball.core.letters import Start, decode
+from flyball.domain.plans import ORDINARY, Trigger
+from flyball.journal import Letter
+
+SAYS = ("hold", "release", "cancel", "edit", "start")  # kinds that are about other letters
+
+
+class Ticket(Struct, frozen=True, kw_only=True):
+    """One task that waits."""
+
+    id: str
+    trigger: Trigger
+    at: int
+    letters: tuple[int, ...]  # what it was made from
+
+
+class Backlog(Struct, frozen=True, kw_only=True):
+    tickets: tuple[Ticket, ...] = ()
+    held: bool = False  # nothing is started until it is released
+    spent: tuple[int, ...] = ()  # letters that mean nothing any more
+
+    def get(self, ticket: str) -> Ticket | None:
+        return next((one for one in self.tickets if one.id == ticket), None)
+
+
+def mailbox(repo: Path | str) -> str:
+    """The name under which the work of a repository waits."""
+    return f"up-{hashlib.sha256(str(repo).encode()).hexdigest()[:12]}"
+
+
+def backlog(letters: Iterable[Letter]) -> Backlog:
+    """What the letters come to, in the order in which they were left."""
+    tickets, hold, spent = dict[str, Ticket](), list[int](), list[int]()
+    for letter in letters:
+        try:
+            said = decode(letter.body)
+        except msgspec.MsgspecError:
+            spent.append(letter.id)
+            continue
+        if not isinstance(said, Start):
+            spent.append(letter.id)
+            continue
+        trigger, known = said.trigger, tickets.get(said.trigger.ticket)
+        match trigger.kind:
+            case "hold":
+                hold.append(letter.id)
+            case "release":
+                spent += [*hold, letter.id]
+                hold = []
+            case "cancel" if known:
+                spent += [*known.letters, letter.id]
+                del tickets[known.id]
+            case "edit" | "start" if known:
+                tickets[known.id] = replace(
+                    known, trigger=_changed(known.trigger, trigger), letters=(*known.letters, letter.id)
+                )
+            case kind if kind in SAYS and trigger.ticket:
+                spent.append(letter.id)
+            case _:
+                name = f"T{letter.id}"
+                tickets[name] = Ticket(
+                    id=name, trigger=replace(trigger, ticket=name), at=letter.at, letters=(letter.id,)
+                )
+    ordered = sorted(tickets.values(), key=lambda one: (-one.trigger.priority, one.letters[0]))
+    return Backlog(tickets=tuple(ordered), held=bool(hold), spent=tuple(spent))
+
+
+def _changed(before: Trigger, now: Trigger) -> Trigger:
+    """What an edit says holds; what it leaves out stays."""
+    if now.kind == "start":
+        return replace(before, later=False)
+    return replace(
+        before,
+        text=now.text or before.text,
+        priority=now.priority if now.priority != ORDINARY else before.priority,
+        after=now.after or before.after,
+    )
+
+
+def missing(ticket: Ticket, outcomes: Mapping[str, str]) -> list[str]:
+    """The tickets that must be done first and are not."""
+    return [name for name in ticket.trigger.after if not outcomes.get(name, "").startswith("done")]
+
+
+def ready(found: Backlog, outcomes: Mapping[str, str]) -> list[Ticket]:
+    """What may be started now, the most urgent first."""
+    if found.held:
+        return []
+    return [one for one in found.tickets if not one.trigger.later and not missing(one, outcomes)]
+
+
+def circle(found: Backlog, ticket: str, after: Iterable[str]) -> list[str]:
+    """The way by which a ticket would wait for itself; nothing: it would not."""
+    waits = {one.id: one.trigger.after for one in found.tickets} | {ticket: tuple(after)}
+    way, seen = [ticket], set[str]()
+
+    def walk(name: str) -> bool:
+        for other in waits.get(name, ()):
+            way.append(other)
+            if other == ticket or (other not in seen and not seen.add(other) and walk(other)):
+                return True
+            way.pop()
+        return False
+
+    return way if walk(ticket) else []

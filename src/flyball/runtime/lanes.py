@@ -1,0 +1,150 @@
+"""`flyball up`: the standing loop of a repository, in lanes.
+
+A lane is a `cto` run. It works on one plan at a time; one that waits for a person does not count, so other work goes
+on beside it. What a lane does is decided by its rules; here it is only given what the backlog and the clock have.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from flyball.config import cron
+from flyball.core.letters import Start, encode
+from flyball.core.run import Run
+from flyball.core.standing import listens, makes_way, outranks, works
+from flyball.domain.plans import Trigger
+from flyball.errors import AlreadyRunning, UserError
+from flyball.journal import Letter
+from flyball.journal import driver as drivers
+from flyball.runtime.app import App
+from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
+from flyball.runtime.start import RunRequest, launch
+from flyball.runtime.supervisor import Supervisor
+from flyball.workspace import inspect_repo
+
+OBJECTIVE = "Take tasks from the backlog, plan them and have them done."
+
+
+class Lanes:
+    def __init__(self, app: App, supervisor: Supervisor, request: RunRequest) -> None:
+        self.app, self.supervisor, self.request = app, supervisor, request
+        self.repo = inspect_repo(request.repo)
+        self.box = mailbox(self.repo.root)
+        self.lanes: list[str] = []
+        self.fired = app.clock.now()  # schedules count from here
+
+    # ---- coming and going ----
+
+    def open(self) -> list[str]:
+        """Take the lease of this repository's loop, and take up or begin its lanes."""
+        try:
+            self.app.journal.acquire(
+                self.box, self.supervisor.driver, lambda name: drivers.alive(self.app.state_dir, name)
+            )
+        except AlreadyRunning:
+            raise UserError(
+                f"`flyball up` already runs for {self.repo.root}. Stop it with `flyball down`, or look with `flyball ls`."
+            ) from None
+        for row in self.app.journal.rows(repo=str(self.repo.root), machine="cto"):
+            if row.status != "ended":
+                self.supervisor.adopt(row.run)
+                self.lanes.append(row.run)
+        if not self.lanes:
+            self._new_lane()
+        return self.lanes
+
+    def close(self) -> None:
+        self.app.journal.release(self.box, self.supervisor.driver)
+
+    def _new_lane(self) -> str:
+        began, _ = launch(self.app, replace(self.request, task=OBJECTIVE, machine="cto"), standing=True)
+        run = self.supervisor.begin(began)
+        self.lanes.append(run.id)
+        return run.id
+
+    def run(self, lane: str) -> Run:
+        return self.supervisor.driven[lane].run
+
+    @property
+    def runs(self) -> list[Run]:
+        return [self.run(lane) for lane in self.lanes]
+
+    # ---- giving work ----
+
+    def feed(self) -> bool:
+        """Give the most urgent task to a lane that has time. True: something was given or asked for."""
+        self.lanes = [
+            lane for lane in self.lanes if lane in self.supervisor.driven and not self.run(lane).end
+        ]
+        self._fire()
+        found = backlog(self._honest())
+        waiting = ready(found, self.outcomes())
+        if not waiting:
+            return False
+        return self._give(found, waiting[0])
+
+    def _honest(self) -> list[Letter]:
+        return [letter for letter in self.app.journal.mail(self.box) if not self.app.seals.fault(letter)]
+
+    def _give(self, found: Backlog, ticket: Ticket) -> bool:
+        runs = self.runs
+        way = next((run for run in runs if makes_way(run) and outranks(run, ticket.trigger)), None)
+        free = next((run for run in runs if listens(run)), None)
+        busy = [run for run in runs if works(run)]
+        lane = way or (free if len(busy) < self.parallel else None)
+        if lane is not None:
+            trigger = self._placed(ticket.trigger)
+            self.supervisor.give(lane.id, trigger, self.box, (*ticket.letters, *found.spent))
+            return True
+        less = [run for run in busy if outranks(run, ticket.trigger) and not run.asked]
+        if less and len(busy) >= self.parallel:
+            self.supervisor.set_aside(min(less, key=_priority).id)
+            return True
+        if free is None and len(busy) < self.parallel and all(not run.agenda for run in runs):
+            self._new_lane()
+            return True
+        return False
+
+    @property
+    def parallel(self) -> int:
+        return self.runs[0].settings.parallel if self.lanes else 1
+
+    def outcomes(self) -> dict[str, str]:
+        """What became of tickets, over all lanes."""
+        return {ticket: became for run in self.runs for ticket, became in run.plan.outcomes.items()}
+
+    def _placed(self, trigger: Trigger) -> Trigger:
+        """Where the work starts: HEAD, or the result of a ticket that it builds on and that has not landed yet."""
+        repo = inspect_repo(self.repo.root)
+        commit = repo.head
+        for name in trigger.after:
+            made = self.outcomes().get(name, "").partition(" ")[2]
+            if made and repo.git.ask("merge-base", "--is-ancestor", made, commit, ok=(0, 1, 128)).code == 1:
+                commit = made
+        tree = repo.git.line("rev-parse", f"{commit}^{{tree}}")
+        return replace(trigger, commit=commit, tree=tree)
+
+    # ---- the clock ----
+
+    def _schedule(self) -> list[cron.Line]:
+        return [cron.parse(line) for line in self.runs[0].settings.schedule] if self.lanes else []
+
+    def _fire(self) -> None:
+        """Leave a trigger for each schedule whose time has come, unless the last one still waits."""
+        now, box = self.app.clock.now(), self.box
+        waiting = {one.trigger.text for one in backlog(self._honest()).tickets}
+        for line in self._schedule():
+            at = cron.following(line, self.fired)
+            if at is not None and at <= now and line.text not in waiting:
+                body = encode(Start(trigger=Trigger(kind="schedule", text=line.text), who="schedule"))
+                self.app.journal.post(box, now, self.app.seals.sealed(box, body))
+        self.fired = max(self.fired, now) if self._schedule() else self.fired
+
+    def until(self) -> int | None:
+        """When the clock has something next."""
+        times = [cron.following(line, self.fired) for line in self._schedule()]
+        return min((at for at in times if at is not None), default=None)
+
+
+def _priority(run: Run) -> int:
+    return run.plan.trigger.priority if run.plan.trigger else 0

@@ -1,0 +1,206 @@
+"""`flyball up` from the outside: a backlog worked through by five nested machines, in real processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.yard import GOOD, PROOF, Yard
+
+from flyball.journal import Row
+from flyball.journal.history import load
+from flyball.journal.sqlite import SqliteJournal
+
+DONE = {"finish": {"indicators": ["task complete", "all tests passing"]}}
+MEND = {"write": {"calc.py": GOOD}, **DONE}
+PASS = [{"say": "PASS"}]
+YES = {
+    "validator": [{"say": "OUTCOME: approved"}],
+    "critic": [{"say": "OUTCOME: accepted"}],
+    "reviewer": PASS,
+}
+
+
+def plan(*titles: str, paths: tuple[str, ...] = ("calc.py",)) -> dict[str, Any]:
+    steps = [{"title": title, "paths": list(paths)} for title in titles]
+    return {"outcome": "planned", "data": {"steps": steps}}
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    made = Yard(tmp_path)
+    yield made
+    made.close()
+
+
+def up(yard: Yard, *sets: str, **roles: Any) -> subprocess.Popen[str]:
+    agent = yard.script(**{**YES, **roles})
+    words = ["--set", f"proof.commands={json.dumps([PROOF])}", *(w for s in sets for w in ("--set", s))]
+    return yard.start("up", "--agent", agent, *words)
+
+
+def rows(yard: Yard, **asked: Any) -> list[Row]:
+    """Oldest first."""
+    if not (yard.state / "journal.db").exists():
+        return []
+    journal = SqliteJournal(yard.state / "journal.db")
+    try:
+        return journal.rows(**asked)[::-1]
+    finally:
+        journal.close()
+
+
+def outcomes(yard: Yard) -> dict[str, str]:
+    journal = SqliteJournal(yard.state / "journal.db")
+    try:
+        lanes = [load(journal, row.run)[0] for row in journal.rows(machine="cto")]
+    finally:
+        journal.close()
+    return {name: became.partition(" ")[0] for lane in lanes for name, became in lane.plan.outcomes.items()}
+
+
+def wait(process: subprocess.Popen[str], until: Callable[[], Any], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if until():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    raise AssertionError("it did not come to that")
+
+
+def stop(process: subprocess.Popen[str]) -> str:
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out + err
+
+
+def add(yard: Yard, *words: str) -> str:
+    done = yard.flyball("task", "add", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["task"])
+
+
+def test_tasks_go_from_the_backlog_to_the_users_branch(yard: Yard) -> None:
+    """A plan of two steps; the second starts from the result of the first, and what it ends with lands."""
+    more = "def double(a):\n    return add(a, a)\n"
+    first = add(yard, "Make add() add, and double() too")
+    second = add(yard, "Wait for the other", "--after", first)
+    process = up(
+        yard,
+        "run.commit=merge",
+        planner=[plan("Mend add", "Add double"), plan("Look")],
+        worker=[MEND],
+        repeat="last",
+    )
+    wait(process, lambda: rows(yard, machine="cto") and outcomes(yard).get(second) == "done")
+    assert "Traceback" not in stop(process)
+    assert outcomes(yard) == {first: "done", second: "done"}
+    tasks = rows(yard, machine="task")
+    assert [row.end for row in tasks] == ["success"] * 3 and [row.state for row in tasks] == ["completed"] * 3
+    assert yard.git("show", "main:calc.py") == GOOD.strip(), more
+    assert {row.machine for row in rows(yard)} == {"cto", "task", "build", "loop", "review"}
+
+
+def test_a_risky_plan_waits_for_a_person_and_other_work_goes_on(yard: Yard) -> None:
+    risky = add(yard, "Change the build", "--priority", "80")
+    process = up(
+        yard,
+        planner=[plan("Change the pipeline", paths=(".github/workflows/ci.yml",)), plan("Mend")],
+        worker=[MEND],
+    )
+    wait(process, lambda: any(row.question for row in rows(yard, machine="cto")))
+    plain = add(yard, "Make add() add")
+    wait(process, lambda: outcomes(yard).get(plain) == "done")
+    (asking,) = (row for row in rows(yard, machine="cto") if row.question)
+    inbox = yard.flyball("inbox").stdout
+    assert "Change the pipeline" in inbox and "T2" in inbox
+    assert yard.flyball("answer", asking.question, "drop").returncode == 0
+    wait(process, lambda: outcomes(yard).get(risky) == "dropped")
+    stop(process)
+
+
+def test_urgent_work_comes_between_and_the_interrupted_run_goes_on(yard: Yard) -> None:
+    slow = {"sleep_s": 3, "say": "still at it"}
+    first = add(yard, "Make add() add")
+    process = up(yard, planner=[plan("Mend"), plan("Close the leak")], worker=[slow, MEND])
+    wait(process, lambda: rows(yard, machine="loop"))
+    done = yard.flyball("trigger", "security", "--text", "A token leaked", "--json")
+    urgent = json.loads(done.stdout)["task"]
+    wait(process, lambda: outcomes(yard).keys() >= {first, urgent})
+    stop(process)
+    assert list(outcomes(yard)) == [urgent, first], "the urgent one was done first"
+    assert len(rows(yard, machine="task")) == 2, "the interrupted task is the same one"
+
+
+def test_killed_in_the_middle_it_goes_on_and_nothing_is_done_twice(yard: Yard) -> None:
+    first = add(yard, "Make add() add")
+    process = up(yard, planner=[plan("Mend")], worker=[{"sleep_s": 2, **MEND}])
+    wait(process, lambda: rows(yard, machine="loop"))
+    process.kill()
+    process.communicate()
+    again = up(yard, planner=[plan("Mend")], worker=[{"sleep_s": 1, **MEND}])
+    wait(again, lambda: outcomes(yard).get(first) == "done")
+    second = yard.flyball("up", "--agent", "mechanic")
+    assert second.returncode == 2 and "already runs" in second.stderr
+    stop(again)
+    assert len(rows(yard, machine="task")) == 1 and len(rows(yard, machine="cto")) == 1
+
+
+def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
+    (yard.folder / "todo.md").write_text("# Plan\n\n- [ ] Mend add\n- [x] Done already\n* [ ] Add double\n")
+    (yard.folder / "todo.json").write_text('["One", {"text": "Two", "priority": 90, "later": true}]')
+    assert yard.flyball("task", "import", str(yard.folder / "todo.md")).stdout.startswith("2 tasks added.")
+    assert yard.flyball("task", "import", str(yard.folder / "todo.md")).stdout.startswith(
+        "0 tasks added. 2 were"
+    )
+    yard.flyball("task", "import", str(yard.folder / "todo.json"))
+    waiting = json.loads(yard.flyball("task", "ls", "--json").stdout)["waiting"]
+    assert [one["text"] for one in waiting] == ["Two", "Mend add", "Add double", "One"]
+    two, mend, double, _ = (one["task"] for one in waiting)
+    yard.flyball("task", "edit", double, "--after", mend, "--priority", "60")
+    yard.flyball("task", "cancel", two)
+    after = json.loads(yard.flyball("task", "ls", "--json").stdout)["waiting"]
+    assert [(one["text"], one["after"]) for one in after][:1] == [("Add double", [mend])]
+    (yard.folder / "bad.json").write_text('[\n"One",\n}')
+    (yard.folder / "odd.json").write_text('[{"txt": "One"}]')
+    (yard.folder / "none.md").write_text("Nothing to tick here.\n")
+    for words, says in (
+        (("edit", mend, "--after", double), "for ever"),
+        (("edit", mend, "--after", mend), "itself"),
+        (("add", "x", "--after", "T999"), "no task T999"),
+        (("add", " "), "empty"),
+        (("add", "x", "--plan", "PLAN.txt"), "no plan file"),
+        (("cancel", two), "No task"),
+        (("import", str(yard.folder / "bad.json")), "line 3"),
+        (("import", str(yard.folder / "odd.json")), "odd.json"),
+        (("import", str(yard.folder / "none.md")), "no check-list items"),
+    ):
+        done = yard.flyball("task", *words)
+        assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, (
+            words,
+            done.stderr,
+        )
+    assert len(json.loads(yard.flyball("task", "ls", "--json").stdout)["waiting"]) == 3
+
+
+def test_on_hold_nothing_is_started(yard: Yard) -> None:
+    first = add(yard, "Make add() add")
+    assert yard.flyball("hold").returncode == 0
+    process = up(yard, planner=[plan("Mend")], worker=[MEND])
+    wait(
+        process,
+        lambda: any(row.state == "IDLE" and row.status == "running" for row in rows(yard, machine="cto")),
+    )
+    time.sleep(1)
+    assert not rows(yard, machine="task") and "On hold" in yard.flyball("task", "ls").stdout
+    yard.flyball("release")
+    wait(process, lambda: outcomes(yard).get(first) == "done")
+    stop(process)
