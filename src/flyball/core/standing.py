@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from flyball.core.plans import NOTHINGS, WARN_AT
 from flyball.core.run import Facts, Run
-from flyball.core.stops import stop
+from flyball.core.stops import ask, stop
 from flyball.core.transition import follow
 from flyball.domain import codes
 from flyball.domain import events as e
@@ -64,7 +64,7 @@ def hear_trigger(facts: Facts, trigger: e.Trigger) -> Facts:
     text, count = run.plan.nothings
     if text == trigger.text and count >= NOTHINGS:
         cause = stop(run, "loop.state_cycle", "nothing to do", NOTHINGS, count, detail=trigger.text[:500])
-        return follow(facts, "unresolved", cause=cause)
+        return _ask(follow(facts, "unresolved", cause=cause), cause)
     _begin(facts, trigger, interrupts=False)
     return follow(facts, "trigger", reason=f"{trigger.kind}: {trigger.text[:200]}")
 
@@ -112,9 +112,10 @@ def after_step(facts: Facts, child: e.ChildEnded) -> Facts:
         return follow(facts, "done", reason="all steps are done") if plan.finished else facts
     cause, most = child.stop, run.most("failures") or 3
     if child.end == "cancelled" or cause.code == "failed.abandoned" or plan.failures > most:
-        return follow(facts, "halted", cause=cause)
+        return _ask(follow(facts, "halted", cause=cause), cause)
     if plan.replanned and not plan.advanced:
-        return follow(facts, "halted", cause=stop(run, "loop.replan", "replan", detail=detail))
+        cause = stop(run, "loop.replan", "replan", detail=detail)
+        return _ask(follow(facts, "halted", cause=cause), cause)
     title = plan.steps[plan.step].title if plan.step < len(plan.steps) else ""
     text = f"Step {plan.step + 1} of the plan ({title}) failed: {detail} Plan what is left in another way."
     facts.add(e.Told(at=facts.now, text=text, who="flyball"))
@@ -206,15 +207,23 @@ def _halt(facts: Facts, cause: e.Stop) -> Facts:
 # ---- what a person is asked ------------------------------------------------------------------------------
 
 
-def question(run: Run) -> tuple[e.Stop, str]:
+def _ask(facts: Facts, cause: e.Stop) -> Facts:
+    """At once, while the cause is known; where a breakpoint comes first, the state asks."""
+    if facts.run.here.act != "ask" or facts.run.status != "running":
+        return facts
+    cause, text = question(facts.run, cause)
+    return ask(facts, cause, "escalation", text, status="waiting")
+
+
+def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
     """Why the loop waits, and what a person is asked."""
     plan, trigger = run.plan, run.plan.trigger
     task = trigger.text if trigger else "nothing is planned"
     reasons = plan.assessment.reasons if plan.assessment and not plan.approved else ()
-    if reasons and plan.act is None:
+    if reasons and plan.act is None and cause is None:
         cause = stop(run, "wait.approval", "plan", detail=reasons[0])
         return cause, f"{outline(run)}\nIt needs your approval: {' '.join(reasons)}\nExecute this plan?"
-    cause = plan.halt or run.path.child_stop
+    cause = cause or plan.halt or run.path.child_stop
     cause = cause or stop(run, "wait.escalation", "the standing loop asks", detail=run.progress.error_text)
     if codes.of(cause.code).status != "waiting":  # why the run below ended is the rule
         cause = replace(cause, code="wait.escalation", rule=cause.code)

@@ -73,8 +73,8 @@ def turn_allowed(seen: Seen) -> str:
 def covered(seen: Seen) -> str:
     """GUARD-4: what is spent and another turn like the last stay within the budget."""
     budget, was = seen.premise.settings.budget, seen.was
-    if not _act(seen).do.startswith(("agent:", "run:")):
-        return ""
+    if not _act(seen).do.startswith(("agent:", "run:")) or seen.premise.machine.supervises:
+        return ""  # the budget is that of each run below
     reserve = seen.premise.cost_uusd + seen.premise.tokens if was.priced else 0
     most = budget.uusd if budget.tokens is None else budget.tokens
     if most is not None and was.spent + reserve > most:

@@ -1,0 +1,306 @@
+"""The standing loop: triggers, plans, steps, what is set aside, and when the runs below are stopped (CTO-5 … CTO-10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from flyball.core import standing
+from flyball.core.children import child_of
+from flyball.core.decide import Note, Rest, due
+from flyball.core.letters import Answer, Ask, Start, encode, hear
+from flyball.core.run import Run, fold
+from flyball.domain import events as e
+from flyball.machines import shipped
+from support import Played, Script, begun, ok, start
+
+MINUTE = 60_000_000
+STEPS = (e.PlanStep(title="one", paths=("a.py",), criteria=("it works",)), e.PlanStep(title="two"))
+PLAIN = e.Assessment(steps=STEPS)
+RISKY = e.Assessment(steps=STEPS, tier="T2", approval=("It is T2.",))
+DONE = e.Stop(code="completed")
+
+
+def planner(*plans: e.Assessment | None) -> list[Any]:
+    turn = ok()
+    return [replace(turn, assessment=plan) for plan in plans]
+
+
+def ended(end: str = "success", code: str = "completed", commit: str = "c1") -> Any:
+    return lambda run, act: e.ChildEnded(
+        run=act.child, end=end, stop=e.Stop(code=code), turns=1, commit=commit if end == "success" else ""
+    )
+
+
+def lane(*, plans: tuple[e.Assessment | None, ...] = (PLAIN,), children: Any = None) -> Played:
+    script = Script(agent__planner=planner(*plans), run__task=children or [ended()])
+    return start(script, begun("cto", commit="c0", branch="main")).go_on()
+
+
+def triggered(played: Played, text: str = "work", **more: Any) -> Played:
+    trigger = e.Trigger(kind="task", text=text, **{"ticket": "T1", "commit": "c0", **more})
+    played.note(hear(played.run, encode(Start(trigger=trigger)), 1, played.now))
+    return played.go_on()
+
+
+def said(played: Played, verb: str, text: str = "") -> Played:
+    assert played.run.question is not None
+    answer = Answer(question=played.run.question.id, verb=verb, text=text, who="anna")
+    played.note(hear(played.run, encode(answer), 1, played.now))
+    return played.go_on()
+
+
+def executing(**more: Any) -> Run:
+    """A lane that waits for the run below, which works on the first of two steps."""
+    script = Script(agent__planner=planner(PLAIN))
+    played = start(script, begun("cto", **more)).go_on()
+    trigger = e.Trigger(kind="task", text="work", ticket="T1")
+    played.note(hear(played.run, encode(Start(trigger=trigger)), 1, played.now))
+    for _ in range(10):
+        match due(played.run, played.now):
+            case Note(facts):
+                played.note(facts)
+            case Rest():
+                break
+            case do:
+                act = played.start_act(do.act)
+                if act.child:
+                    break
+                played.finish_act(script(played.run, act))
+    assert played.run.state == "EXECUTING" and played.run.act is not None
+    return played.run
+
+
+def charged(run: Run, **more: Any) -> Run:
+    turn = e.Charged(at=run.at + 1, run="below", usage=e.Usage(), **{"role": "coder", "turns": 1, **more})
+    return standing.charged(run, turn).run
+
+
+def way(played: Played) -> list[str]:
+    return played.path[1:]
+
+
+# ---- steps -----------------------------------------------------------------------------------------------
+
+
+def test_each_step_is_a_task_and_the_next_starts_from_its_result() -> None:
+    played = triggered(lane(children=[ended(commit="c1"), ended(commit="c2")]))
+    assert way(played) == ["PLANNING", "EXECUTING", "IDLE"]
+    children = [act for act in played.acts if act.do == "run:task"]
+    assert len(children) == 2 and played.run.plan.outcomes == {"T1": "done c2"}
+
+
+def test_a_step_has_a_checkout_of_its_own_and_only_the_last_one_lands() -> None:
+    run = executing(settings=replace(begun("cto").settings, commit="merge"))
+    assert run.act is not None
+    first = child_of(run, run.act, shipped("task").table, 1)
+    assert (first.owner, first.root, first.parent, first.settings.commit) == (
+        True,
+        first.run,
+        run.id,
+        "branch",
+    )
+    assert "one" in first.task and "it works" in first.task and first.options["ticket"] == "T1"
+    after = fold(run, [e.ActFinished(at=2, key=run.act.key, result=ended(commit="c9")(run, run.act))])
+    second = child_of(after, replace(run.act, child="other"), shipped("task").table, 3)
+    assert (second.commit, second.settings.commit) == ("c9", "merge")
+
+
+@pytest.mark.parametrize(
+    ("children", "path", "code"),
+    [
+        pytest.param(
+            [ended("failure", "failed.tests"), ended()],
+            "PLANNING EXECUTING PLANNING EXECUTING IDLE",
+            "",
+            id="planned again",
+        ),
+        pytest.param(
+            [ended("failure", "failed.tests")],
+            "PLANNING EXECUTING PLANNING EXECUTING WAITING_FOR_HUMAN",
+            "loop.replan",
+            id="without progress",
+        ),
+        pytest.param(
+            [ended("cancelled", "cancelled")],
+            "PLANNING EXECUTING WAITING_FOR_HUMAN",
+            "wait.escalation",
+            id="cancelled",
+        ),
+        pytest.param(
+            [ended("failure", "failed.abandoned")],
+            "PLANNING EXECUTING WAITING_FOR_HUMAN",
+            "wait.escalation",
+            id="abandoned",
+        ),
+        pytest.param(
+            [ended(), ended("failure", "failed.tests"), ended(), ended("failure", "failed.tests")] * 3,
+            "PLANNING EXECUTING PLANNING EXECUTING PLANNING EXECUTING PLANNING EXECUTING WAITING_FOR_HUMAN",
+            "wait.escalation",
+            id="too often",
+        ),
+    ],
+)
+def test_what_a_failed_step_leads_to(children: list[Any], path: str, code: str) -> None:
+    played = triggered(lane(children=children))
+    assert way(played) == path.split()
+    assert (played.run.stop.code if played.run.stop else "") == code
+
+
+# ---- plans -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [
+        ("proceed", "EXECUTING IDLE"),
+        ("approve", "EXECUTING IDLE"),
+        ("drop", "IDLE"),
+        ("reject", "IDLE"),
+        ("replan", "PLANNING EXECUTING IDLE"),
+    ],
+)
+def test_a_risky_plan_waits_for_a_yes(verb: str, path: str) -> None:
+    played = triggered(lane(plans=(RISKY, PLAIN)))
+    assert played.run.stop is not None and played.run.stop.code == "wait.approval"
+    assert "Rollback" not in played.run.question.text and "1. one (a.py)" in played.run.question.text  # type: ignore[union-attr]
+    said(played, verb)
+    assert way(played) == ["PLANNING", "WAITING_FOR_HUMAN", *path.split()]
+    assert played.run.plan.outcomes["T1"] == ("dropped" if path == "IDLE" else "done c1")
+
+
+def test_the_same_trigger_that_finds_nothing_again_and_again_asks() -> None:
+    played = start(Script(agent__planner=ok(outcome="nothing", message="all is well")), begun("cto")).go_on()
+    for _ in range(3):
+        triggered(played, "look after it", ticket="")
+        assert played.run.state == "IDLE"
+    triggered(played, "look after it", ticket="")
+    assert (played.run.state, played.path[-1]) == ("WAITING_FOR_HUMAN", "WAITING_FOR_HUMAN")
+
+
+# ---- more urgent work ------------------------------------------------------------------------------------
+
+
+def test_an_urgent_trigger_sets_the_run_below_aside_and_it_is_taken_up_again() -> None:
+    run = executing()
+    assert run.act is not None
+    below, urgent = run.act.child, e.Trigger(kind="security", text="a leak", ticket="T2", priority=90)
+    same = replace(urgent, priority=50)
+    assert standing.outranks(run, urgent) and not standing.outranks(run, same)
+    assert standing.refusal(run, urgent), "it still works"
+    paused = e.ChildStopped(
+        at=9, run=below, status="paused", stop=e.Stop(code="wait.paused", rule="set-aside")
+    )
+    run = standing.child_stopped(run, paused).run
+    assert run.state == "EXECUTING" and standing.makes_way(run)
+    facts = hear(run, encode(Start(trigger=urgent)), 1, 10)
+    run = facts.run
+    assert (run.state, run.act, run.task) == ("PLANNING", None, "a leak")
+    played = Played(
+        run,
+        Script(agent__planner=planner(e.Assessment(steps=STEPS[:1])), run__task=[ended(commit="c7")]),
+        [begun("cto")],
+        [],
+    )
+    for _ in range(20):
+        step = due(played.run, played.now)
+        if isinstance(step, Rest):
+            break
+        played.note(step.events) if isinstance(step, Note) else played.perform(step.act)
+    assert way(played) == ["EXECUTING", "IDLE", "PLANNING", "EXECUTING"]
+    assert played.run.act is not None and played.run.act.child == below and played.run.task == "work"
+    assert played.run.plan.outcomes["T2"] == "done c7"
+
+
+def test_a_question_below_is_the_lanes_and_its_answer_leads_back() -> None:
+    run = executing()
+    asks = e.ChildStopped(at=9, run="below", status="waiting", stop=e.Stop(code="wait.question"))
+    waits = standing.child_stopped(run, asks).run
+    assert (waits.state, waits.status, waits.act) == ("WAITING_FOR_HUMAN", "waiting", run.act)
+    back = standing.child_went_on(waits, e.ChildWentOn(at=10, run="below")).run
+    assert (back.state, back.status, back.act) == ("EXECUTING", "running", run.act)
+    limit = replace(asks, until=99, stop=e.Stop(code="wait.rate_limit"))
+    assert standing.child_stopped(run, limit).run.state == "EXECUTING"
+
+
+@pytest.mark.parametrize("what", ["pause", "stop"])
+def test_a_persons_pause_is_the_transition_to_waiting(what: str) -> None:
+    played = lane()
+    played.note(hear(played.run, encode(Ask(what=what, who="anna")), 1, played.now))
+    assert way(played.go_on()) == ["WAITING_FOR_HUMAN"]
+    assert way(said(played, "proceed")) == ["WAITING_FOR_HUMAN", "EXECUTING", "IDLE"]
+
+
+# ---- loop rules over the turns of the runs below -----------------------------------------------------------
+
+RULES: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "no progress": ("loop.no_progress", 10, {}),
+    "the same result": ("loop.same_action", 3, {"said": "same", "advanced": True}),
+    "the same error": ("loop.same_error", 5, {"error": "boom", "advanced": True}),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_fires_above_its_threshold_and_not_at_it(name: str) -> None:
+    code, most, turn = RULES[name]
+    run = executing()
+    for number in range(most):
+        run = charged(run, **{"said": f"s{number}", **turn})
+    assert run.state == "EXECUTING", "at the threshold"
+    run = charged(run, **{"said": "s-last", **turn})
+    assert (run.state, run.act) == ("WAITING_FOR_HUMAN", None)
+    assert run.plan.halt is not None and run.plan.halt.code == code and run.plan.act is not None
+
+
+def test_more_turns_than_a_plan_may_have_stop_it_and_half_of_them_warn() -> None:
+    run, warnings = executing(), 0
+    for number in range(100):
+        turn = e.Charged(
+            at=number, run="b", usage=e.Usage(), role="coder", turns=1, said=f"{number}", advanced=True
+        )
+        facts = standing.charged(run, turn)
+        warnings += sum(isinstance(fact, e.Warned) for fact in facts)
+        assert (number >= 50) == bool(warnings)
+        run = facts.run
+    assert run.state == "EXECUTING" and warnings == 1
+    assert charged(run, said="last", advanced=True).plan.halt.code == "limit.actions"  # type: ignore[union-attr]
+
+
+def test_progress_and_judges_do_not_count() -> None:
+    run = executing()
+    for number in range(30):
+        run = charged(run, said=f"{number}", advanced=number % 10 == 9)
+        run = charged(run, role="reviewer", said="no", error="no")
+    assert run.state == "EXECUTING"
+
+
+def test_an_hour_without_a_milestone_warns_first_and_then_asks() -> None:
+    run = executing()
+    first = standing.watch(run, run.at + 44 * MINUTE)
+    assert isinstance(first, int)
+    warned = standing.watch(run, first)
+    assert isinstance(warned, list) and [type(fact) for fact in warned] == [e.Warned]
+    run = fold(run, [e.Milestone(at=first, run="below", what="planning → validated")])
+    assert isinstance(standing.watch(run, first + 44 * MINUTE), int), "a milestone begins the hour anew"
+    late = standing.watch(run, first + 60 * MINUTE)
+    assert isinstance(late, list) and late.run.state == "WAITING_FOR_HUMAN"  # type: ignore[attr-defined]
+    assert late.run.plan.halt.code == "wait.check_in"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("verb", "kinds"), [("proceed", ["TakenUp"]), ("drop", ["Abandoned"]), ("replan", ["Abandoned"])]
+)
+def test_what_an_answer_does_with_a_run_that_was_set_aside(verb: str, kinds: list[str]) -> None:
+    run = executing()
+    for _ in range(11):
+        run = charged(run, said=str(run.at))
+    question = due(run, run.at)
+    assert isinstance(question, Note)
+    run = question.events.run
+    assert run.question is not None and "without progress" in run.question.text
+    facts = hear(run, encode(Answer(question=run.question.id, verb=verb, who="anna")), 1, run.at)
+    step = due(facts.run, run.at)
+    names = [type(fact).__name__ for fact in (*facts, *(step.events if isinstance(step, Note) else ()))]
+    assert [name for name in names if name in ("TakenUp", "Abandoned")] == kinds
