@@ -110,18 +110,14 @@ def test_tasks_go_from_the_backlog_to_the_users_branch(yard: Yard) -> None:
 
 
 def test_a_risky_plan_waits_for_a_person_and_other_work_goes_on(yard: Yard) -> None:
-    risky = add(yard, "Change the build", "--priority", "80")
-    process = up(
-        yard,
-        planner=[plan("Change the pipeline", paths=(".github/workflows/ci.yml",)), plan("Mend")],
-        worker=[MEND],
-    )
+    risky = add(yard, "Change the dependencies of the project", "--priority", "80")
+    process = up(yard, planner=[plan("Do it")], worker=[MEND])
     wait(process, lambda: any(row.question for row in rows(yard, machine="cto")))
     plain = add(yard, "Make add() add")
     wait(process, lambda: outcomes(yard).get(plain) == "done")
     (asking,) = (row for row in rows(yard, machine="cto") if row.question)
     inbox = yard.flyball("inbox").stdout
-    assert "Change the pipeline" in inbox and "T2" in inbox
+    assert "Change the dependencies" in inbox and "T2" in inbox and "1. Do it (calc.py)" in inbox
     assert yard.flyball("answer", asking.question, "drop").returncode == 0
     wait(process, lambda: outcomes(yard).get(risky) == "dropped")
     stop(process)

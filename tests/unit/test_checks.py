@@ -42,12 +42,3 @@ def test_the_agents_that_the_table_plays_are_looked_for(tmp_path: Path, name: st
     assert checked(tmp_path, table, there, "init") == e.CheckEnded(outcome="ready")
     missing = checked(tmp_path, table, gone, "init")
     assert missing.outcome == "cannot_start" and "no-such-program-here" in missing.reason
-
-
-@pytest.mark.parametrize(
-    ("state", "names"),
-    [("pending", "dependencies"), ("validated", "base, plan, tier"), ("approved", "change")],
-)
-def test_a_check_says_what_it_cannot_look_at_yet(tmp_path: Path, state: str, names: str) -> None:
-    result = checked(tmp_path, "task", Settings(agents={"default": "command:cat"}), state)
-    assert (result.outcome, result.reason) == ("ready", f"Not checked yet: {names}.")

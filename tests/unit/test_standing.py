@@ -276,17 +276,23 @@ def test_progress_and_judges_do_not_count() -> None:
     assert run.state == "EXECUTING"
 
 
-def test_an_hour_without_a_milestone_warns_first_and_then_asks() -> None:
-    run = executing()
-    first = standing.watch(run, run.at + 44 * MINUTE)
-    assert isinstance(first, int)
-    warned = standing.watch(run, first)
-    assert isinstance(warned, list) and [type(fact) for fact in warned] == [e.Warned]
-    run = fold(run, [e.Milestone(at=first, run="below", what="planning → validated")])
-    assert isinstance(standing.watch(run, first + 44 * MINUTE), int), "a milestone begins the hour anew"
-    late = standing.watch(run, first + 60 * MINUTE)
-    assert isinstance(late, list) and late.run.state == "WAITING_FOR_HUMAN"  # type: ignore[attr-defined]
-    assert late.run.plan.halt.code == "wait.check_in"  # type: ignore[attr-defined]
+def test_an_hour_of_work_without_a_milestone_warns_first_and_then_asks() -> None:
+    run, codes = executing(), list[str]()
+    for number, minutes in enumerate((44, 2, 13, 1)):
+        turn = e.Charged(
+            at=number, run="b", usage=e.Usage(), role="critic", turns=1, took_us=minutes * MINUTE
+        )
+        facts = standing.charged(run, turn)
+        codes += [fact.code for fact in facts if isinstance(fact, e.Warned)]
+        run = facts.run
+    assert codes == ["wait.check_in"] and run.state == "EXECUTING", "at the threshold"
+    anew = fold(run, [e.Milestone(at=9, run="below", what="planning → validated")])
+    assert charged(anew, role="critic", took_us=59 * MINUTE).state == "EXECUTING", (
+        "a milestone begins it anew"
+    )
+    late = charged(run, role="critic", took_us=1)
+    assert late.state == "WAITING_FOR_HUMAN" and late.plan.halt is not None
+    assert late.plan.halt.code == "wait.check_in"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+from flyball.acts.checks import check
 from flyball.acts.commit import commit
 from flyball.acts.confined import SetupStopped
 from flyball.acts.landing import land
@@ -14,7 +15,6 @@ from flyball.acts.proof import prove
 from flyball.acts.run_files import RunFiles
 from flyball.acts.turn import take_turn
 from flyball.agents import process
-from flyball.agents.registry import adapter
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.domain import events as e
@@ -98,29 +98,8 @@ class Performer:
             case "restore":
                 return restore(self.run_files, run, act)
             case _:
-                return Finished(key=act.key, result=self._check(run))
+                return Finished(key=act.key, result=check(self.run_files, run))
 
     def _shower(self, run: Run) -> Callable[[str], None]:
         show = self.show
         return (lambda text: show(run.id, text)) if show else (lambda _text: None)
-
-    def _check(self, run: Run) -> e.CheckEnded:
-        """Flyball's own act: what the table names is looked at, what cannot be looked at yet is said."""
-        problems = {"agents": _missing_agents, "checkout": self._moved_checkout}
-        for name in run.here.checks:
-            problem = problems[name](run) if name in problems else ""
-            if problem:
-                return e.CheckEnded(outcome="cannot_start", reason=problem)
-        later = [name for name in run.here.checks if name not in problems]
-        return e.CheckEnded(outcome="ready", reason=f"Not checked yet: {', '.join(later)}." if later else "")
-
-    def _moved_checkout(self, run: Run) -> str:
-        same = self.run_files.workspace(run).tree() == run.tree
-        return "" if same else "The checkout does not hold the tree that the run knows."
-
-
-def _missing_agents(run: Run) -> str:
-    """Why an agent of one of the machine's roles cannot be started; "" if all can."""
-    roles = dict.fromkeys(state.of for state in run.machine.states.values() if state.act == "agent")
-    missing = (adapter(run.settings.agent_for(role)).missing() for role in roles)
-    return next((problem for problem in missing if problem), "")

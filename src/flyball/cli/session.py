@@ -92,7 +92,7 @@ class Session:
     def _done(self) -> bool:
         if self.standing and not self.presses:
             return False
-        return all(self._rests(self.run(root)) for root in self.roots)
+        return all(self._rests(self.run(root)) for root in self.roots) and not self.supervisor.ending
 
     def _rests(self, run: Run) -> bool:
         """A rate limit ends by itself, so wait for it; wait for a person only if one may be there."""

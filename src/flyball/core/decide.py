@@ -80,7 +80,7 @@ class Interrupted(Struct, frozen=True):
 def due(run: Run, now: int) -> Do | Note | Rest:
     """What to do next: the first step of the agenda, else the act of the state."""
     if run.act is not None:
-        return _watch(run, now) if run.machine.supervises else Rest(run.until)
+        return Rest(run.until)
     if run.status == "ended":  # HUMAN-3: it does nothing more, but land
         return _first(run, run.landing, now) if run.landing else Rest()
     step = run.agenda[0] if run.agenda else None
@@ -92,11 +92,6 @@ def due(run: Run, now: int) -> Do | Note | Rest:
     if missing and not always and not isinstance(step, Halt):
         return Note(infrastructure(Facts(run, now)))
     return _work(run, now) if step is None else _first(run, step, now)
-
-
-def _watch(run: Run, now: int) -> Note | Rest:
-    late = standing.watch(run, now)
-    return Note(late) if isinstance(late, Facts) else Rest(late)
 
 
 def _first(run: Run, step: AnyStep, now: int) -> Do | Note:

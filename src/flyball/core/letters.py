@@ -136,6 +136,11 @@ def refusal(run: Run, letter: AnyLetter) -> str:
         return _unlandable(run)
     if run.status == "ended":
         return f"Run {run.id} has ended ({run.stop.code if run.stop else run.end})."
+    by_hand = isinstance(letter, HandBack | Rollback) or (
+        isinstance(letter, Ask) and letter.what == "take-over"
+    )
+    if by_hand and run.machine.supervises:
+        return f"Run {run.id} only plans. Name the run of a step{f': {run.child}' if run.child else ''}."
     match letter:
         case Ask():
             return "" if letter.what in ASKS else f"'{letter.what}' is not known. Use {', '.join(ASKS)}."

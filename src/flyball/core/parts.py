@@ -148,7 +148,7 @@ class Plan(Part, frozen=True, kw_only=True):
     said: tuple[str, int] = ("", 0)  # the last result of a turn, and how often it came in a row
     error: tuple[str, int] = ("", 0)  # the last error, too
     advanced: bool = False  # some turn made progress
-    milestone_at: int = 0
+    worked_us: int = 0  # since the last milestone
     warned: tuple[str, ...] = ()
     aside: tuple[Plan, ...] = ()  # interrupted plans, the last one on top
     outcomes: dict[str, str] = {}  # ticket -> "done COMMIT" | "dropped", of the last ones

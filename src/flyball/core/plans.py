@@ -27,7 +27,6 @@ def triggered(run: Run, event: e.Triggered) -> Run:
         aside=aside,
         outcomes=plan.outcomes,
         nothings=plan.nothings,
-        milestone_at=event.at,
     )
     return replace(run, at=event.at, plan=fresh, talk=replace(run.talk, plan="", notes=()))
 
@@ -40,9 +39,9 @@ def set_aside(run: Run, event: e.SetAside) -> Run:
 def taken_up(run: Run, event: e.TakenUp) -> Run:
     plan = run.plan
     if event.what == "run":
-        act, fresh = plan.act, replace(renewed(plan, event.at), act=None, halt=None)
+        act, fresh = plan.act, replace(renewed(plan), act=None, halt=None)
         return replace(run, at=event.at, act=act, child=act.child if act else "", plan=fresh)
-    last = renewed(plan.aside[-1], event.at)
+    last = renewed(plan.aside[-1])
     plan = replace(last, aside=plan.aside[:-1], outcomes=plan.outcomes, nothings=plan.nothings)
     return replace(run, at=event.at, plan=plan)
 
@@ -59,12 +58,12 @@ def _without(plan: Plan, child: str) -> Plan:
 
 
 def milestone(run: Run, event: e.Milestone) -> Run:
-    return replace(run, at=event.at, plan=replace(run.plan, milestone_at=event.at))
+    return replace(run, at=event.at, plan=replace(run.plan, worked_us=0, warned=()))
 
 
-def renewed(plan: Plan, now: int) -> Plan:
+def renewed(plan: Plan) -> Plan:
     """After an answer, or a time set aside: what is counted in a row begins anew; the turns of the plan do not."""
-    return replace(plan, idle=0, said=("", 0), error=("", 0), milestone_at=now, warned=())
+    return replace(plan, idle=0, said=("", 0), error=("", 0), worked_us=0, warned=())
 
 
 def warned(plan: Plan, code: str) -> Plan:
@@ -75,6 +74,7 @@ def warned(plan: Plan, code: str) -> Plan:
 
 def charged(plan: Plan, event: e.Charged) -> Plan:
     """One more turn of a run below. Only those who write count (CTO-9)."""
+    plan = replace(plan, worked_us=plan.worked_us + event.took_us)
     if event.role not in WORKERS or not event.turns:
         return plan
     return replace(

@@ -15,7 +15,6 @@ from flyball.core.transition import follow
 from flyball.domain import codes
 from flyball.domain import events as e
 from flyball.domain.durations import show
-from flyball.domain.machine import WORKERS
 from flyball.domain.money import dollars
 
 SET_ASIDE = "set-aside"  # what is asked of a run that makes way for something more urgent
@@ -143,15 +142,16 @@ def child_went_on(run: Run, event: e.ChildWentOn) -> Facts:
 def charged(run: Run, event: e.Charged) -> Facts:
     """CTO-9 and 10: each turn of a run below is counted, and a rule that fires stops that run at once."""
     facts = Facts(run, event.at).add(event)
-    works = run.machine.supervises and run.here.act == "run" and run.act is not None
-    if not works or event.role not in WORKERS:
+    if not run.machine.supervises or run.here.act != "run" or run.act is None:
         return facts
     cause = _loops(facts.run)
     return _halt(facts, cause) if cause else _warn(facts)
 
 
 def _loops(run: Run) -> e.Stop | None:
-    plan, last = run.plan, run.talk.message[-300:]
+    plan, last, allowed = run.plan, run.talk.message[-300:], run.machine.alert_us.get(run.state, 0)
+    if allowed and plan.worked_us > allowed:
+        return stop(run, "wait.check_in", "no milestone", show(allowed), show(plan.worked_us))
     rules = (
         ("limit.actions", "turns", plan.turns, "turns for this plan"),
         ("loop.same_action", "same_action", plan.said[1], "turns in a row with the same result"),
@@ -177,26 +177,12 @@ def _warn(facts: Facts) -> Facts:
         if most is not None and count > most * part // whole and code not in run.plan.warned:
             text = f"{count} of {most} ({key.replace('_', ' ')}) in the runs below."
             facts.add(e.Warned(at=facts.now, code=code, text=text))
-    return facts
-
-
-def watch(run: Run, now: int) -> Facts | int | None:
-    """While a run below works: facts, if it takes too long without a milestone; else when to look again."""
-    allowed = run.machine.alert_us.get(run.state, 0)
-    if run.here.act != "run" or run.status != "running" or not allowed or run.plan.trigger is None:
-        return run.until
-    since = max(run.entered_at, run.plan.milestone_at)
     part, whole = WARN_AT["wait.check_in"]
-    warn_at, late_at = since + allowed * part // whole, since + allowed
-    if now >= late_at:
-        cause = stop(run, "wait.check_in", "no milestone", show(allowed), show(now - since))
-        return _halt(Facts(run, now), cause)
-    if now < warn_at:
-        return warn_at
-    if "wait.check_in" in run.plan.warned:
-        return late_at
-    text = f"{show(now - since)} without a milestone; a person is asked after {show(allowed)}."
-    return Facts(run, now).add(e.Warned(at=now, code="wait.check_in", text=text))
+    allowed, worked = run.machine.alert_us.get(run.state, 0), run.plan.worked_us
+    if allowed and worked > allowed * part // whole and "wait.check_in" not in run.plan.warned:
+        text = f"{show(worked)} of work without a milestone; a person is asked after {show(allowed)}."
+        facts.add(e.Warned(at=facts.now, code="wait.check_in", text=text))
+    return facts
 
 
 def _halt(facts: Facts, cause: e.Stop) -> Facts:

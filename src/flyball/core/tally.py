@@ -78,7 +78,7 @@ def _after_step(run: Run, child: e.ChildEnded) -> Plan:
     plan = run.plan
     if child.end != "success":
         return replace(plan, failures=plan.failures + 1)
-    new = replace(plan, step=plan.step + 1, commit=child.commit, idle=0, milestone_at=run.at)
+    new = replace(plan, step=plan.step + 1, commit=child.commit, idle=0, worked_us=0)
     return replace(new, said=("", 0), error=("", 0), advanced=True)
 
 

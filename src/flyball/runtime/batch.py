@@ -14,6 +14,7 @@ from flyball.core import standing
 from flyball.core.decide import Finished, react
 from flyball.core.letters import wake
 from flyball.core.run import NOT_FORWARDS, Facts, Run, begin, fold, freeze
+from flyball.core.stops import cancel
 from flyball.domain import events as e
 from flyball.journal import Draft, Write
 from flyball.journal.history import row_of
@@ -124,6 +125,9 @@ class Batch:
         for member in list(self._below(run_id)):
             if self.run(member).status != "ended" and self.run(member).asked != "cancel":
                 self.add(member, [e.Asked(at=now, what=what, who="flyball")])
+        deepest = [*self._below(run_id)][-1:]
+        if what == "cancel" and deepest and self.run(deepest[0]).act is None:  # nothing is under way any more
+            self.add(deepest[0], cancel(Facts(self.run(deepest[0]), now)))
 
     def _wake_below(self, run_id: str, now: int) -> None:
         """Those below go on; one that waits for a person still does, and so does the run above it then."""

@@ -49,6 +49,7 @@ class Lanes:
             if row.status != "ended":
                 self.supervisor.adopt(row.run)
                 self.lanes.append(row.run)
+        self.supervisor.adopt_abandoned()
         if not self.lanes:
             self._new_lane()
         return self.lanes

@@ -22,7 +22,7 @@ from flyball.core.letters import for_who_works, hear, replaces, settles, wake
 from flyball.core.run import BY_A_PERSON, Facts, Run
 from flyball.core.standing import SET_ASIDE, hear_trigger
 from flyball.domain import events as e
-from flyball.errors import JournalError
+from flyball.errors import AlreadyRunning, JournalError
 from flyball.journal import Entry, Journal, Letter
 from flyball.journal.history import load, windows
 from flyball.runtime.batch import Batch, Driven
@@ -101,6 +101,20 @@ class Supervisor:
         for member in family:
             self._go_on(self.driven[member].run)
         return self.driven[run_id].run
+
+    def adopt_abandoned(self) -> None:
+        """Runs below a run that has ended, which a kill kept from ending with it."""
+        for status in ("running", "waiting", "paused", "blocked"):
+            for row in self.journal.rows(status=status):
+                above = self.journal.row(row.parent) if row.parent else None
+                if above is not None and above.status == "ended" and row.run not in self.driven:
+                    with contextlib.suppress(AlreadyRunning):
+                        self.adopt(row.run, waking=False)
+
+    @property
+    def ending(self) -> bool:
+        """Whether a run that was given up has not ended yet."""
+        return any(d.run.asked == "cancel" and d.run.status != "ended" for d in self.driven.values())
 
     def _answered_by_mail(self, run: Run) -> bool:
         """What a person has answered comes before what a mere "go on" would mean."""

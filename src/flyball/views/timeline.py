@@ -153,6 +153,25 @@ def _by_flyball(event: e.AnyEvent) -> Words:
             day, week = dollars(event.day_uusd), dollars(event.week_uusd)
             return f"all runs spent {day} in the last day, {week} in the last week", 1, "dim"
         case _:
+            return _of_the_loop(event)
+
+
+def _of_the_loop(event: e.AnyEvent) -> Words:
+    """What only the standing loop knows."""
+    match event:
+        case e.Triggered():
+            name = f"{event.trigger.ticket} " if event.trigger.ticket else ""
+            return f"{name}starts ({event.trigger.kind}, priority {event.trigger.priority})", 2, ""
+        case e.SetAside():
+            why = f": {event.stop.code}" if event.stop else " for something more urgent"
+            return f"run {event.run} is set aside{why}", 2, "warn"
+        case e.TakenUp():
+            return f"the interrupted {'plan' if event.what == 'plan' else f'run {event.run}'} goes on", 2, ""
+        case e.Abandoned():
+            return f"run {event.run} is given up", 2, "warn"
+        case e.Milestone():
+            return f"run {event.run}: {event.what}", 0, "dim"
+        case _:
             return e.kind(event), 0, "dim"
 
 

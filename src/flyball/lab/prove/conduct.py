@@ -252,6 +252,8 @@ def granted_by_a_person(seen: Seen) -> str:
 
 def files_remembered(seen: Seen) -> str:
     """ALO-5: what was changed, and what this fact says was changed, are known after it."""
+    if isinstance(seen.event, e.Charged) and seen.premise.machine.supervises:
+        return ""  # the run below has a checkout of its own, and remembers
     made = seen.event.result if isinstance(seen.event, e.ActFinished) else seen.event
     lost = {*seen.before.checkout.changed, *getattr(made, "changed", ())}.difference(
         seen.after.checkout.changed

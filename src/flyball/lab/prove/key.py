@@ -216,6 +216,7 @@ def _plan(plan: Plan, premise: Premise) -> tuple[Any, ...]:
         ),
         min(plan.failures, (premise.most("failures") or 3) + 1),
         min(plan.turns, most["turns"] + 1),
+        plan.worked_us,
         min(plan.idle, most["no_progress"] + 1),
         min(plan.said[1], most["same_action"] + 1),
         min(plan.error[1], most["same_error"] + 1),

@@ -121,7 +121,7 @@ def premises(
         replace(plain, name="breakpoints", settings=_with(plain, breakpoints=_phases(machine))),
         replace(plain, name="money", settings=_with(plain, budget=MONEY), cost_uusd=UNIT, results="onward"),
         replace(plain, name="tokens", settings=_with(plain, budget=TOKENS), tokens=UNIT, results="onward"),
-        replace(plain, name="take-over", letters=("take-over",)),
+        *([] if machine.supervises else [replace(plain, name="take-over", letters=("take-over",))]),
         replace(plain, name="time", settings=_with(plain, budget=TIME), took_us=SECOND, results="onward"),
         replace(plain, name="no proof", settings=_with(plain, proof=())),
         replace(

@@ -56,6 +56,8 @@ class Family:
         run_id = run.id
         while run_id:
             now = run_of(run_id)
+            if now.machine.supervises:  # the budget is that of each run below
+                return
             budget, (cost, tokens) = now.settings.budget, self.paid[run_id]
             if budget.uusd is not None and now.spent.cost_uusd - cost > budget.uusd:
                 over = now.spent.cost_uusd - cost

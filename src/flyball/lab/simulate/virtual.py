@@ -56,6 +56,9 @@ class Virtual(Supervisor):
                 self.performer.adopting = True
                 self.adopt(event.run)
                 self.performer.adopting = False
+        self.performer.adopting = True
+        self.adopt_abandoned()
+        self.performer.adopting = False
 
     def tick(self) -> bool:
         went_on = super().tick()
@@ -80,7 +83,7 @@ class Virtual(Supervisor):
     def done(self) -> bool:
         """As a session does: until each top-level run has ended, or waits for a person and nobody stays."""
         tops = [held.run for held in self.driven.values() if not held.run.began.parent]
-        return all(self._rests(run) for run in tops)
+        return all(self._rests(run) for run in tops) and not self.ending
 
     def _rests(self, run: Run) -> bool:
         if run.status in ("running", "ended"):
