@@ -80,8 +80,12 @@ BEFORE = {
     **dict.fromkeys(("rm", "uninstall"), DONE),
     "run": "true",
     "init": "rm -r .flyball; echo '- [ ] Repair slug' > fix_plan.md",
+    **dict.fromkeys(("task show", "task edit", "task start", "task cancel"), "flyball task add Repair"),
+    **dict.fromkeys(("task import", "task"), "echo '- [ ] Repair slug.py' > TODO.md"),
+    **dict.fromkeys(("task add", "trigger", "hold", "release"), "true"),
 }
 NOT_RUN = {
+    **dict.fromkeys(("up", "down"), "runs until it is stopped; tests/e2e/test_up.py runs it"),
     "demo": "tests/docs/test_examples.py plays it on a terminal",
     "hook": "needs the files of a running act; tests/e2e/test_hook.py runs it",
     "selftest": "takes minutes; tests/unit/test_selftest_trial.py runs it in small",

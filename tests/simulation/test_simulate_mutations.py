@@ -207,7 +207,7 @@ BREAKS: list[
     ("a wait ends too early", lambda: {(decide, "_resting"): _wakes_at_once}, "LOOP-5", 1),
     ("a key is used twice", lambda: {(decide, "_act"): _key_again}, "SYS-5", 1),
     ("an interruption costs a turn", lambda: {(runs, e.ActInterrupted): _costs_a_turn}, "SYS-5", 3),
-    ("a half-made change is left", lambda: {(runs, e.ActInterrupted): _leaves_the_half_made}, "SYS-10", 523),
+    ("a half-made change is left", lambda: {(runs, e.ActInterrupted): _leaves_the_half_made}, "SYS-10", 3296),
     ("interruptions never ask", lambda: {(runs, e.ActInterrupted): _never_gives_up}, "SYS-5", 831),
     ("the guard's question is not heard", lambda: {(turns, "stopped_by"): _asks_nothing}, "ALO-1", 53),
     (
@@ -217,7 +217,7 @@ BREAKS: list[
         3,
     ),
     ("an answer renews nothing", lambda: {(runs, e.Answered): _renews_nothing}, "HUMAN-2", 831),
-    ("a grant for once stays", lambda: {(runs, e.ActFinished): _keeps_every_grant}, "GUARD-2", 273),
+    ("a grant for once stays", lambda: {(runs, e.ActFinished): _keeps_every_grant}, "GUARD-2", 206),
     ("no budget stops a turn", lambda: {(decide, "spent_up"): lambda run: None}, "GUARD-4", 16),
     (
         "nobody proves at the gate",

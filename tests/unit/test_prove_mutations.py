@@ -205,7 +205,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "build",
         "crashes",
         "HUMAN-2",
-        lambda: instead(runs, "_renewed", lambda run: run),
+        lambda: instead(runs, "renewed", lambda run: run),
     ),
     "one iteration too many": (
         "build",

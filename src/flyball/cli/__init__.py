@@ -17,7 +17,7 @@ from flyball.errors import FlyballError
 # the same name, with "_" for "-".
 SECTIONS: dict[str, dict[str, str]] = {
     "Start": {"init": "init", "demo": "demo", "run": "drive", "resume": "drive", "retry": "again"},
-    "Standing loop": {
+    "Backlog": {
         "up": "up",
         "down": "up",
         **dict.fromkeys(("task", "trigger", "hold", "release"), "task"),

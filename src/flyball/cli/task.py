@@ -44,11 +44,10 @@ SHOWN = 200
         'flyball task add "Fix the flaky login test" --priority 70',
         "flyball task import TODO.md",
         "flyball task ls",
-        "flyball up",
     ),
 )
 def task() -> None:
-    """Tasks for `flyball up`: add, list, change, start and cancel them."""
+    """Add, list, change and cancel the tasks of `flyball up`."""
 
 
 def _waiting(app: App, repo: Path) -> Backlog:
@@ -97,7 +96,11 @@ def _taken(app: App, repo: Path) -> dict[str, str]:
     return taken
 
 
-@task.command()
+@task.command(
+    epilog=examples(
+        'flyball task add "Fix the flaky login test" --priority 70', "flyball task add @task.md --later"
+    )
+)
 @click.argument("text", metavar="TEXT")
 @PRIORITY
 @AFTER
@@ -144,8 +147,8 @@ def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) 
     click.echo(text if runs else f"{text} It waits until `flyball up` runs.")
 
 
-@task.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@task.command("import", epilog=examples("flyball task import TODO.md"))
+@click.argument("file", type=click.Path(path_type=Path))
 @REPO
 @JSON
 def import_(file: Path, repo: Path, as_json: bool) -> None:
@@ -204,7 +207,7 @@ def _from_json(file: Path, text: str) -> Iterator[Trigger]:
         yield Trigger(kind="task", text=item.text.strip(), priority=item.priority, later=item.later)
 
 
-@task.command()
+@task.command(epilog=examples("flyball task ls", "flyball task ls --failing --json"))
 @click.option("--state", metavar="STATE", help="Only tasks in this state, such as pending or in_progress.")
 @click.option("--stuck", is_flag=True, help="Only tasks that are longer in their state than its alert time.")
 @click.option("--escalated", is_flag=True, help="Only tasks that wait for a person's decision.")
@@ -287,12 +290,15 @@ def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: in
     print_table(lines)
 
 
-@task.command()
+@task.command(epilog=examples("flyball task show T1"))
 @click.argument("name", metavar="T1")
 @REPO
 @JSON
 def show(name: str, repo: Path, as_json: bool) -> None:
-    """Show one task that waits. `flyball show RUN` shows one that was started."""
+    """Show one task that waits.
+
+    `flyball show RUN` shows one that was started.
+    """
     root = require_repository(repo)
     with open_app() as app:
         became = _taken(app, root).get(name)
@@ -312,7 +318,7 @@ def show(name: str, repo: Path, as_json: bool) -> None:
             click.echo(line)
 
 
-@task.command()
+@task.command(epilog=examples("flyball task edit T1 --priority 90"))
 @click.argument("name", metavar="T1")
 @click.option("--text", help="What is to be done.")
 @PRIORITY
@@ -335,7 +341,7 @@ def edit(name: str, text: str | None, priority: int | None, after: tuple[str, ..
         click.echo(f"{name} changed.")
 
 
-@task.command()
+@task.command(epilog=examples("flyball task start T1"))
 @click.argument("name", metavar="T1")
 @REPO
 def start(name: str, repo: Path) -> None:
@@ -343,11 +349,14 @@ def start(name: str, repo: Path) -> None:
     _about(name, repo, "start", "may start now")
 
 
-@task.command()
+@task.command(epilog=examples("flyball task cancel T1"))
 @click.argument("name", metavar="T1")
 @REPO
 def cancel(name: str, repo: Path) -> None:
-    """Take a task out of the backlog. `flyball cancel RUN` ends one that was started."""
+    """Take a task out of the backlog.
+
+    `flyball cancel RUN` ends one that was started.
+    """
     _about(name, repo, "cancel", "cancelled")
 
 
@@ -370,7 +379,10 @@ def _about(name: str, repo: Path, kind: str, says: str) -> None:
 @REPO
 @JSON
 def trigger(kind: str, text: str, priority: int | None, repo: Path, as_json: bool) -> None:
-    """Tell `flyball up` that something needs work. Urgent kinds interrupt what is being done."""
+    """Tell `flyball up` that something needs work.
+
+    Urgent kinds (security, ci, cost, performance) interrupt what is being done.
+    """
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("trigger")
@@ -380,10 +392,13 @@ def trigger(kind: str, text: str, priority: int | None, repo: Path, as_json: boo
         _say(app, root, {"task": name, "priority": level}, f"{name} added with priority {level}.", as_json)
 
 
-@click.command()
+@click.command(epilog=examples("flyball hold"))
 @REPO
 def hold(repo: Path) -> None:
-    """Start no more tasks until `flyball release`. What is being done goes on."""
+    """Start no more tasks until `flyball release`.
+
+    What is being done goes on.
+    """
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("hold")
@@ -391,7 +406,7 @@ def hold(repo: Path) -> None:
         click.echo("On hold. Tasks wait until `flyball release`.")
 
 
-@click.command()
+@click.command(epilog=examples("flyball release"))
 @REPO
 def release(repo: Path) -> None:
     """Start tasks again after `flyball hold`."""

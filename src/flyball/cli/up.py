@@ -26,16 +26,22 @@ STOPS_WITHIN_S = 60
 @click.command(
     epilog=examples(
         'flyball task add "Fix the flaky login test" && flyball up',
-        "flyball up --detach     # in the background; `flyball down` stops it",
+        "flyball up --detach",
     )
 )
-@click.option("--agent", "agents", multiple=True, metavar="[ROLE=]AGENT", help="The agent. Repeatable.")
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="[ROLE=]AGENT",
+    help="Agent for one role, or for all. Repeatable.",
+)
 @click.option("--detach", is_flag=True, help="Run in the background.")
 @SET
 @TRUST
 @REPO
 def up(agents: tuple[str, ...], detach: bool, sets: tuple[str, ...], trusted: bool, repo: Path) -> int:
-    """Work on the tasks of this repository, one after the other, until you stop it.
+    """Work through this repository's tasks until you stop it.
 
     Each task is planned; risky or expensive plans wait for your approval (`flyball inbox`). Each step of a plan is a
     task run with its own checkout. Ctrl+C stops after the current turn; `flyball up` goes on from there.
@@ -88,10 +94,13 @@ def _same_options() -> list[str]:
     return kept
 
 
-@click.command()
+@click.command(epilog=examples("flyball down"))
 @REPO
 def down(repo: Path) -> int:
-    """Stop `flyball up` after the current turn. It goes on where it was with the next `flyball up`."""
+    """Stop `flyball up` after the current turn.
+
+    The next `flyball up` goes on where it was.
+    """
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("down")

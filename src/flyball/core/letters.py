@@ -143,7 +143,9 @@ def refusal(run: Run, letter: AnyLetter) -> str:
         return f"Run {run.id} only plans. Name the run of a step{f': {run.child}' if run.child else ''}."
     match letter:
         case Ask():
-            return "" if letter.what in ASKS else f"'{letter.what}' is not known. Use {', '.join(ASKS)}."
+            if letter.what not in ASKS:
+                return f"'{letter.what}' is not known. Use {', '.join(ASKS)}."
+            return f"Run {run.id} is being cancelled." if run.asked == "cancel" else ""
         case Tell():
             return ""
         case Allow():

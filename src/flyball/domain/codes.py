@@ -67,11 +67,8 @@ CODES: dict[str, Code] = {
 }
 # Reserved for rules of `cto` and `up` that are not there yet: nothing stops a run with these.
 NOT_EMITTED = (
-    "loop.state_cycle",
-    "loop.replan",
     "wait.dependency",
     "wait.mismatch",
-    "wait.check_in",
     "wait.trigger",
 )
 GUARDED = Code("blocked", 4, "the guard refused the change", "ALO_GUARD_BLOCKED")

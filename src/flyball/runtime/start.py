@@ -26,6 +26,9 @@ from flyball.workspace.git import reading_user
 from flyball.workspace.git_hooks import GIT_HOOKS, copy_hooks
 
 TASK_MOST = 100_000
+STANDING = (
+    "waits for tasks all the time: start it with `flyball up`, or use build, loop, review or task here."
+)
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,10 +78,7 @@ def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.Run
     settings = loaded.settings(machine)
     _check(app, request, loaded, repo, machine, settings)
     if machine.standing and not standing:
-        raise UserError(
-            f"'{machine.name}' runs all the time and waits for tasks: start it with `flyball up`, or use build, loop, "
-            "review or task here."
-        )
+        raise UserError(f"'{machine.name}' {STANDING}")
     run_id = new_id()
     pinned = _pin(app, run_id, loaded, repo)
     notify.keep_addresses(app.dirs.run(run_id).notify, loaded.addresses)
