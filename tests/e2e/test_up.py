@@ -200,3 +200,48 @@ def test_on_hold_nothing_is_started(yard: Yard) -> None:
     yard.flyball("release")
     wait(process, lambda: outcomes(yard).get(first) == "done")
     stop(process)
+
+
+def test_the_pages_say_what_goes_on_and_an_edit_is_kept_but_not_believed(yard: Yard) -> None:
+    out = yard.repo / ".flyball" / "out"
+    out.mkdir(parents=True)
+    risky = add(yard, "Change the dependencies of the project")
+    process = up(yard, planner=[plan("Do it")], worker=[MEND])
+    wait(process, lambda: any(row.question for row in rows(yard, machine="cto")))
+    (asking,) = (row for row in rows(yard, machine="cto") if row.question)
+    later = add(yard, "Make add() add", "--later")
+    ledger = out / "STATUS_LEDGER.md"
+    state, page = (out / name for name in ("LAST_KNOWN_STATE.md", "PLAN.md"))
+    assert "Change the dependencies" in ledger.read_text() and "T2" in ledger.read_text()
+    assert asking.question in ledger.read_text(), "it says how to answer"
+    assert "WAITING_FOR_HUMAN" in state.read_text() and "- [ ] Do it (calc.py)" in page.read_text()
+    assert yard.flyball("check").returncode == 0
+    ledger.write_text(ledger.read_text().replace("T2", "T3") + "All is well.\n")
+    found = yard.flyball("check")
+    assert found.returncode == 1 and "STATUS_LEDGER.md was edited by hand" in found.stdout
+    assert yard.flyball("answer", asking.question, "proceed").returncode == 0
+    wait(process, lambda: outcomes(yard).get(risky) == "done")
+    assert later in ledger.read_text() and "All is well" not in ledger.read_text()
+    assert "All is well" in (out / "STATUS_LEDGER.edited.md").read_text()
+    stop(process)
+    assert yard.flyball("check").returncode == 0
+
+
+def test_what_cannot_be_settled_by_rule_waits_for_a_person(yard: Yard) -> None:
+    """CTO-13: the branch that results go to was deleted while nothing ran."""
+    process = up(yard)
+    wait(process, lambda: any(row.state == "IDLE" for row in rows(yard, machine="cto")))
+    process.kill()
+    process.communicate()
+    yard.git("checkout", "-qb", "other")
+    yard.git("branch", "-qD", "main")
+    again = up(yard, planner=[plan("Mend")], worker=[MEND])
+    wait(again, lambda: any(row.question for row in rows(yard, machine="cto")))
+    (asking,) = (row for row in rows(yard, machine="cto") if row.question)
+    assert "The branch 'main' that results go to is gone" in yard.flyball("inbox").stdout
+    assert "wait.mismatch" in yard.flyball("why", asking.run, "--json").stdout
+    yard.git("branch", "main")
+    first = add(yard, "Make add() add")
+    assert yard.flyball("answer", asking.question, "drop").returncode == 0
+    wait(again, lambda: outcomes(yard).get(first) == "done")
+    stop(again)

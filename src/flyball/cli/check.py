@@ -16,6 +16,8 @@ from flyball.errors import ConfigError
 from flyball.evidence.consistency import Checked, Finding
 from flyball.evidence.consistency import check as check_records
 from flyball.guard.policy_faults import faults
+from flyball.runtime.app import App
+from flyball.runtime.mismatches import mismatches
 from flyball.runtime.start import policies_of
 from flyball.views.text import clean, plural
 
@@ -36,14 +38,25 @@ def check(run_name: str, as_json: bool) -> int:
     Exit codes: 0 no findings, 1 findings, 2 the journal or the policy cannot be read.
     """
     policy = [] if run_name else _policy_faults(Path.cwd())
+    repo = repository_of(Path.cwd()) if not run_name else None
     with open_app() as app:
+        standing = _standing(app, repo) if repo else []
         checked = check_records(app, app.find_known(run_name) if run_name else None)
-    checked = msgspec.structs.replace(checked, findings=[*policy, *checked.findings])
+    checked = msgspec.structs.replace(checked, findings=[*policy, *checked.findings, *standing])
     if as_json:
         print_json(_facts(checked))
     else:
         click.echo("\n".join(_as_text(checked)))
     return 2 if policy else 1 if checked.findings else 0
+
+
+def _standing(app: App, repo: Path) -> list[Finding]:
+    """What does not fit together in the standing loop of this repository."""
+    lanes = [
+        app.read(row.run) for row in app.journal.rows(repo=str(repo), machine="cto") if row.status != "ended"
+    ]
+    found = mismatches(app, repo, lanes)
+    return [Finding("standing", one.run, 0, one.text, grave=one.grave) for one in found]
 
 
 def _policy_faults(place: Path) -> list[Finding]:

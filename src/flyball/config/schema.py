@@ -220,6 +220,11 @@ KEYS: dict[str, Key] = {
         "What `flyball up` starts by the clock: five cron fields (UTC), then the task.",
         holds="commands",
     ),
+    "up.health": Key(
+        "health_us",
+        Duration(),
+        "How often `flyball up` checks its plans against git, budgets and its own pages.",
+    ),
     "up.governance": Key(
         "governance",
         Texts(values.inside, "files", comma=True),

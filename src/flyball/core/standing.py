@@ -190,6 +190,22 @@ def _halt(facts: Facts, cause: e.Stop) -> Facts:
     return follow(facts, "halted", cause=cause)
 
 
+# ---- health ----------------------------------------------------------------------------------------------
+
+
+def mismatched(run: Run, now: int, texts: tuple[str, ...], grave: bool) -> Facts:
+    """CTO-13: what was found not to fit is written down; where no rule settles it, a person does."""
+    facts = Facts(run, now)
+    for text in texts:
+        facts.add(e.Warned(at=now, code="wait.mismatch", text=text))
+    cause = stop(run, "wait.mismatch", "resume", detail=" ".join(texts)[:500])
+    if not grave or run.status != "running" or run.asked:
+        return facts
+    if run.here.act == "run" and run.act is not None:
+        return _halt(facts, cause)
+    return _ask(follow(facts, "unresolved", cause=cause), cause) if listens(run) else facts
+
+
 # ---- what a person is asked ------------------------------------------------------------------------------
 
 

@@ -68,7 +68,6 @@ CODES: dict[str, Code] = {
 # Reserved for rules of `cto` and `up` that are not there yet: nothing stops a run with these.
 NOT_EMITTED = (
     "wait.dependency",
-    "wait.mismatch",
     "wait.trigger",
 )
 GUARDED = Code("blocked", 4, "the guard refused the change", "ALO_GUARD_BLOCKED")

@@ -121,6 +121,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     governance: tuple[str, ...] = ()  # files that planners must heed; their hashes are recorded
     parallel: int = 1  # plans that `flyball up` works on at once
     schedule: tuple[str, ...] = ()  # "MINUTE HOUR DAY MONTH WEEKDAY what is to be done"
+    health_us: int = 10 * MINUTE  # so often `flyball up` looks whether everything still fits together
     pass_env: tuple[str, ...] = ()  # names of variables that every agent gets
     lent: dict[str, Lent] = {}  # by the agent's name: claude, codex, gemini, aider …
 

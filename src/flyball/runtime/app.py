@@ -20,6 +20,7 @@ from flyball.journal import driver as drivers
 from flyball.journal.driver import Driver
 from flyball.journal.records import Records
 from flyball.machines import from_file, shipped
+from flyball.runtime.backlog import backlog, mailbox
 from flyball.runtime.notify import Notifier
 from flyball.runtime.supervisor import Supervisor
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 REFUSED = e.LetterRefused.__name__
 TRACES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+LISTED = 10  # tasks of the backlog in the ledger
 ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
@@ -112,6 +114,14 @@ class App(Records):
     def seals(self) -> person.Seals:
         return person.Seals(self.state_dir)
 
+    def _waiting(self, repo: str) -> list[str]:
+        """The tasks of the backlog, for the ledger."""
+        tickets = backlog(self.journal.mail(mailbox(repo))).tickets
+        shown = [
+            f"{one.id} (priority {one.trigger.priority}): {one.trigger.text}" for one in tickets[:LISTED]
+        ]
+        return [*shown, f"and {len(tickets) - LISTED} more"] if len(tickets) > LISTED else shown
+
     # ---- driving ----
 
     def run_files(self) -> RunFiles:
@@ -129,7 +139,7 @@ class App(Records):
         from flyball.acts.performer import Performer
 
         committed = self._on_commit()
-        artifacts, notifier = Artifacts(self.journal), self._notifier
+        artifacts, notifier = Artifacts(self.journal, self._waiting), self._notifier
 
         def happened(run: Run, event: e.AnyEvent) -> None:
             artifacts.note(run, event)

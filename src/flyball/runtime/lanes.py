@@ -18,6 +18,7 @@ from flyball.journal import Letter
 from flyball.journal import driver as drivers
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
+from flyball.runtime.mismatches import Mismatch, mismatches
 from flyball.runtime.start import RunRequest, launch
 from flyball.runtime.supervisor import Supervisor
 from flyball.workspace import inspect_repo
@@ -32,6 +33,8 @@ class Lanes:
         self.box = mailbox(self.repo.root)
         self.lanes: list[str] = []
         self.fired = app.clock.now()  # schedules count from here
+        self.checked = 0  # when it was last looked whether everything fits together
+        self.known: set[Mismatch] = set()
 
     # ---- coming and going ----
 
@@ -70,6 +73,25 @@ class Lanes:
     def runs(self) -> list[Run]:
         return [self.run(lane) for lane in self.lanes]
 
+    # ---- health ----
+
+    def look(self) -> None:
+        """CTO-13 and 14: at the start and now and then, say once what does not fit together; a person decides the rest."""
+        self.checked = self.app.clock.now()
+        found = mismatches(self.app, self.repo.root, self.runs)
+        news = [one for one in found if one not in self.known]
+        self.known = set(found)
+        for lane in self.lanes:
+            about = [one for one in news if one.run in ("", lane)]
+            if about:
+                self.supervisor.report(
+                    lane, tuple(one.text for one in about), any(one.grave for one in about)
+                )
+
+    @property
+    def _look_at(self) -> int:
+        return self.checked + self.runs[0].settings.health_us if self.lanes else self.checked
+
     # ---- giving work ----
 
     def feed(self) -> bool:
@@ -77,6 +99,8 @@ class Lanes:
         self.lanes = [
             lane for lane in self.lanes if lane in self.supervisor.driven and not self.run(lane).end
         ]
+        if self.app.clock.now() >= self._look_at and not any(run.agenda for run in self.runs):
+            self.look()
         self._fire()
         found = backlog(self._honest())
         waiting = ready(found, self.outcomes())
@@ -144,7 +168,8 @@ class Lanes:
     def until(self) -> int | None:
         """When the clock has something next."""
         times = [cron.following(line, self.fired) for line in self._schedule()]
-        return min((at for at in times if at is not None), default=None)
+        later = [at for at in (*times, self._look_at) if at is not None and at > self.app.clock.now()]
+        return min(later, default=None)
 
 
 def _priority(run: Run) -> int:

@@ -20,7 +20,7 @@ from flyball.core.children import child_of
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
 from flyball.core.letters import for_who_works, hear, replaces, settles, wake
 from flyball.core.run import BY_A_PERSON, Facts, Run
-from flyball.core.standing import SET_ASIDE, hear_trigger
+from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
 from flyball.domain import events as e
 from flyball.errors import AlreadyRunning, JournalError
 from flyball.journal import Entry, Journal, Letter
@@ -397,6 +397,10 @@ class Supervisor:
         """What runs below this one stops at the end of its turn, to make way."""
         self._note(run_id, [e.Asked(at=self.clock.now(), what=SET_ASIDE, who="flyball")])
         self._spread_asked(run_id)
+
+    def report(self, run_id: str, texts: tuple[str, ...], grave: bool) -> None:
+        """What was found not to fit together, for a standing run."""
+        self._note(run_id, mismatched(self.driven[run_id].run, self.clock.now(), texts, grave))
 
     def stop_now(self) -> None:
         for driven in list(self.driven.values()):

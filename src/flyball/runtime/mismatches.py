@@ -1,0 +1,122 @@
+"""Whether what the journal says of the standing loop is still true of git, the pages and the plan (CTO-13, CTO-14).
+
+Each difference is a sentence with what is decided about it. One that cannot be settled by rule (`grave`) is for a
+person: work goes on only after an answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from msgspec import Struct
+
+from flyball.core.run import Run
+from flyball.domain.durations import DAY, show
+from flyball.domain.money import dollars
+from flyball.errors import NotFound
+from flyball.evidence.artifacts import drift
+from flyball.guard.tiers import Tier, needs_approval, raise_to, tier_of
+from flyball.runtime.app import App
+from flyball.workspace import Repo, inspect_repo
+
+LOOPS = (("turns", "turns for this plan"), ("no_progress", "turns without progress"))
+NEAR = 0.8  # of a limit: it is said
+ASKED_LONG_US = DAY
+
+
+class Mismatch(Struct, frozen=True):
+    run: str
+    text: str
+    grave: bool = False
+
+
+def mismatches(app: App, root: Path, lanes: list[Run]) -> list[Mismatch]:
+    """What does not fit together now, in this repository."""
+    repo = inspect_repo(root)
+    found = [
+        Mismatch("", f"{name} was edited by hand. The edit is kept beside it and not read.")
+        for name in drift(str(root))
+    ]
+    for run in lanes:
+        if run.status != "ended":
+            found += [
+                *_in_git(repo, run),
+                *_below(app, run),
+                *_plan(app, root, run),
+                *_limits(run),
+                *_asked(app, run),
+            ]
+    return found
+
+
+def _in_git(repo: Repo, run: Run) -> Iterator[Mismatch]:
+    branch, commit = run.began.branch, run.plan.commit
+    if branch and repo.git.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}", ok=(0, 1, 128)).code:
+        text = f"The branch '{branch}' that results go to is gone. Create it again, or stop this lane with `flyball cancel {run.id}`."
+        yield Mismatch(run.id, text, grave=True)
+    if commit and repo.git.ask("cat-file", "-e", f"{commit}^{{commit}}", ok=(0, 1, 128)).code:
+        text = f"The commit {commit[:12]} that the plan builds on is not in the repository any more. Plan again, or drop it."
+        yield Mismatch(run.id, text, grave=True)
+
+
+def _below(app: App, run: Run) -> Iterator[Mismatch]:
+    """The run below: it must be known, and have ended only if that was written down here too."""
+    if not run.child:
+        return
+    try:
+        below = app.read(run.child)
+    except NotFound:
+        yield Mismatch(
+            run.id, f"Run {run.child}, which does the present step, is not in the journal.", grave=True
+        )
+        return
+    if below.status == "ended":
+        yield Mismatch(run.id, f"Run {run.child} has ended; its result is taken over now.")
+
+
+def _plan(app: App, root: Path, run: Run) -> Iterator[Mismatch]:
+    """Whether the plan was made under the rules, and for the risk and cost, that hold now."""
+    plan = run.plan.assessment
+    if plan is None:
+        return
+    for name, before in plan.governance.items():
+        if before != _digest(root / name):
+            text = f"{name} has changed since the plan was made. The plan goes on; the next one is made by the new text."
+            yield Mismatch(run.id, text)
+    paths, text = [path for step in plan.steps for path in step.paths], "\n".join((run.task, *_titles(run)))
+    tier, why = tier_of(paths, text, app.run_files().policy(run), workspace=str(root))
+    if raise_to(cast("Tier", plan.tier), tier) != plan.tier:
+        text = f"The plan was {plan.tier} and is {tier} by the rules of today: {why[0]}"
+        yield Mismatch(run.id, text, grave=needs_approval(tier) and not run.plan.approved)
+    begun = [row for row in app.journal.rows(parent=run.id) if row.created_at >= run.entered_at]
+    spent = sum(row.cost_uusd for row in begun) if run.here.act == "run" else 0
+    if spent > plan.cost_uusd > 0:
+        text = f"The plan has cost {dollars(spent)}; the estimate was {dollars(plan.cost_uusd)}. It goes on within the budget."
+        yield Mismatch(run.id, text)
+
+
+def _titles(run: Run) -> list[str]:
+    return [step.title for step in run.plan.steps]
+
+
+def _digest(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return "missing"
+
+
+def _limits(run: Run) -> Iterator[Mismatch]:
+    for key, what in LOOPS:
+        count, most = (run.plan.turns if key == "turns" else run.plan.idle), run.most(key)
+        if most and count >= most * NEAR:
+            yield Mismatch(run.id, f"{count} of {most} {what} are used; at the limit a person is asked.")
+
+
+def _asked(app: App, run: Run) -> Iterator[Mismatch]:
+    waited = app.clock.now() - run.entered_at
+    if run.question is not None and waited > ASKED_LONG_US:
+        yield Mismatch(run.id, f"Question {run.question.id} has been open for {show(waited)}. Answer it.")

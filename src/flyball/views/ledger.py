@@ -1,0 +1,158 @@
+"""The pages for a person who looks in now and then (CTO-12): ledger, last known state, plan. Reads runs, decides nothing.
+
+They are rendered from the journal and never read back. The last line of a page is the digest of the rest, so an edit
+by hand can be told from what was written here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+
+from flyball.core.run import Run
+from flyball.core.standing import outline
+from flyball.reading.terminal import plain
+from flyball.views import reasons
+from flyball.views.text import cost, first_few, iso, one_line, plural
+
+SEAL = re.compile(r"<!-- Written by Flyball; an edit is not read\. sha256: ([0-9a-f]{64}) -->\n?")
+TOPS_MOST = 20
+
+
+def sealed(text: str) -> str:
+    """A page with its digest."""
+    body = plain(text).rstrip() + "\n\n"
+    digest = hashlib.sha256(body.encode("utf-8", "replace")).hexdigest()
+    return f"{body}<!-- Written by Flyball; an edit is not read. sha256: {digest} -->\n"
+
+
+def edited(text: str) -> bool:
+    """Whether this is not a page as it was written."""
+    body, mark, seal = text.rpartition("<!-- Written by Flyball")
+    match = SEAL.fullmatch(mark + seal)
+    return not match or hashlib.sha256(body.encode("utf-8", "replace")).hexdigest() != match[1]
+
+
+def ledger(runs: Sequence[Run], waiting: Sequence[str]) -> str:
+    """STATUS_LEDGER.md: of everything that goes on, what it is for, how far it is, what it waits for, what is next."""
+    tops = _tops(runs)
+    lines = ["# Status ledger", ""]
+    if not tops:
+        lines += ["Nothing is running.", ""]
+    for run in tops:
+        lines += [*_entry(run, runs), ""]
+    lines += ["## Backlog", "", *([f"- {one_line(one, 200)}" for one in waiting] or ["No task is waiting."])]
+    return sealed("\n".join(lines))
+
+
+def _tops(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if not run.began.parent and run.status != "ended"][:TOPS_MOST]
+
+
+def _entry(run: Run, runs: Sequence[Run]) -> list[str]:
+    working, chain = run, [run]
+    while working.child and (below := _find(runs, working.child)) and below not in chain:
+        working = below
+        chain.append(below)
+    asks = next((one for one in reversed(chain) if one.question), None)
+    stopped = next((one for one in reversed(chain) if one.stop and one.status != "running"), None)
+    rows = [
+        ("Objective", run.began.task),
+        ("Active task", run.task if run.plan.trigger or not run.machine.standing else "none"),
+        ("Tier", _tier(run)),
+        ("Progress", _progress(run)),
+        ("Where", " > ".join(f"{one.machine.name} {one.state} ({one.id})" for one in chain)),
+        ("Waits for", " ".join(reasons.why(stopped)) if stopped else "nothing"),
+        ("Request", asks.question.text if asks and asks.question else "none"),
+        ("Next", _next(run, working, asks)),
+    ]
+    title = f"## {run.id}: {run.machine.name}, {run.state}, {run.status}"
+    return [title, "", *(f"- **{name}**: {one_line(text, 500)}" for name, text in rows)]
+
+
+def _find(runs: Sequence[Run], name: str) -> Run | None:
+    return next((run for run in runs if run.id == name), None)
+
+
+def _tier(run: Run) -> str:
+    found, ruling = run.plan.assessment, run.evidence.ruling
+    if found is not None:
+        return f"{found.tier} ({found.tier_why.rstrip('.')})"
+    return f"{ruling.tier} ({ruling.tier_why.rstrip('.')})" if ruling and ruling.tier else "not known yet"
+
+
+def _progress(run: Run) -> str:
+    spent = f"{plural(run.turns, 'turn')}, {cost(run.spent.cost_uusd)}"
+    if run.machine.standing:
+        steps = f"step {run.plan.step} of {len(run.plan.steps)} done" if run.plan.steps else "no plan"
+        ended = [became for became in run.plan.outcomes.values() if became.startswith("done")]
+        return f"{steps}; {plural(len(ended), 'task')} done so far; {spent}"
+    return f"{spent}; {plural(len(run.checkout.changed), 'file')} changed"
+
+
+def _next(run: Run, working: Run, asks: Run | None) -> str:
+    if asks is not None and asks.question is not None:
+        return reasons.how_to_answer(asks.question)
+    if run.machine.standing and run.here.act == "listen":
+        return "take the next task of the backlog"
+    if working.status == "running":
+        titles = [step.title for step in run.plan.steps[run.plan.step :]]
+        return first_few([one_line(title) for title in titles], 3) if titles else f"finish '{working.state}'"
+    return reasons.next_step(working)
+
+
+def last_known_state(runs: Sequence[Run]) -> str:
+    """LAST_KNOWN_STATE.md: the position of each machine, and where its files are."""
+    lines = ["# Last known state", ""]
+    for run in _tops(runs) or runs[:1]:
+        lines += [
+            f"## {run.id}",
+            "",
+            f"- **Machine**: {run.machine.name}",
+            f"- **State**: {run.state} ({run.status}), since {iso(run.entered_at)}",
+            f"- **Before that**: {run.path.previous or 'nothing'}",
+            f"- **Task**: {one_line(run.task, 500)}",
+            f"- **Steps done**: {run.plan.step} of {len(run.plan.steps)}" if run.plan.steps else "",
+            f"- **Result so far**: {run.plan.commit or run.tree or 'nothing yet'}",
+            f"- **Run below**: {run.child or 'none'}",
+            *(f"- **Set aside**: {one_line(one, 200)}" for one in _aside(run)),
+            f"- **Stopped by**: {run.stop.code} {run.stop.rule}".rstrip() if run.stop else "",
+            "",
+        ]
+    return sealed(
+        "\n".join(line for line, after in zip(lines, [*lines[1:], "x"], strict=True) if line or after)
+    )
+
+
+def _aside(run: Run) -> Iterable[str]:
+    for plan in run.plan.aside:
+        yield f"{plan.trigger.text if plan.trigger else ''} (step {plan.step} of {len(plan.steps)})"
+
+
+def plan_page(runs: Sequence[Run]) -> str:
+    """PLAN.md: the plan of each lane, with its criteria; ticked where a step is done."""
+    lines = ["# Plan", ""]
+    for run in runs:
+        if run.plan.assessment is None or run.status == "ended":
+            continue
+        lines += [f"## {run.id}: {one_line(run.task, 200)}", "", *_facts(run), ""]
+        for number, step in enumerate(run.plan.assessment.steps):
+            tick = "x" if number < run.plan.step else " "
+            where = f" ({', '.join(step.paths)})" if step.paths else ""
+            lines.append(f"- [{tick}] {one_line(step.title, 300)}{where}")
+            lines += [f"  - {one_line(one, 300)}" for one in step.criteria]
+        lines.append("")
+    if len(lines) == 2:
+        lines.append("Nothing is planned.")
+    return sealed("\n".join(lines))
+
+
+def _facts(run: Run) -> list[str]:
+    found = run.plan.assessment
+    assert found is not None
+    facts = [
+        line for line in outline(run).splitlines() if line.startswith(("Tier:", "Estimate:", "Rollback:"))
+    ]
+    approval = "approved" if run.plan.approved else " ".join(found.reasons) or "not needed"
+    return [*(f"- {line}" for line in (*facts, f"Approval: {approval}"))]
