@@ -14,19 +14,18 @@ import msgspec
 from msgspec import Meta, Struct
 
 from flyball.cli.shared import JSON, REPO, examples, open_app, print_json, print_table, require_repository
-from flyball.core.letters import Start, encode
 from flyball.domain.durations import rough
-from flyball.domain.plans import ORDINARY, Trigger
+from flyball.domain.plans import KINDS, ORDINARY, URGENT, Trigger
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.journal import driver as drivers
+from flyball.runtime import tasks
 from flyball.runtime.app import App
-from flyball.runtime.backlog import Backlog, Ticket, backlog, circle, mailbox
+from flyball.runtime.backlog import Backlog, Ticket, circle, mailbox
+from flyball.runtime.github import open_issues
 from flyball.runtime.start import task_text
-from flyball.views.text import decode_argument, fields, iso, one_line
+from flyball.views.text import decode_argument, fields, one_line
 
-KINDS = ("task", "ci", "performance", "security", "cost", "health", "schedule")
-URGENT = {"security": 90, "ci": 80, "cost": 70, "performance": 60}
 CHECK = re.compile(r"\s*[-*+] \[(?P<tick>[ xX])\]\s+(?P<text>\S.*)")
 PRIORITY = click.option(
     "--priority",
@@ -35,7 +34,6 @@ PRIORITY = click.option(
     help="0 to 100; 50 is ordinary, higher comes first.",
 )
 AFTER = click.option("--after", multiple=True, metavar="T1", help="Only when this task is done. Repeatable.")
-SHOWN = 200
 
 
 @click.group(
@@ -48,19 +46,6 @@ SHOWN = 200
 )
 def task() -> None:
     """Add, list, change and cancel the tasks of `flyball up`."""
-
-
-def _waiting(app: App, repo: Path) -> Backlog:
-    return backlog(app.journal.mail(mailbox(repo)))
-
-
-def _leave(app: App, repo: Path, trigger: Trigger) -> int:
-    """Leave a letter in the backlog, and wake whoever works on it."""
-    box = mailbox(repo)
-    body = encode(Start(trigger=trigger, who=getpass.getuser()))
-    number = app.journal.post(box, app.clock.now(), app.seals.sealed(box, body))
-    drivers.ring(app.state_dir, app.journal.holder(box))
-    return number
 
 
 def _require(found: Backlog, name: str) -> Ticket:
@@ -82,18 +67,6 @@ def _check_after(found: Backlog, name: str, after: tuple[str, ...], known: set[s
     way = circle(found, name, after)
     if way:
         raise UserError(f"These tasks would wait for each other for ever: {' → '.join(way)}. Change --after.")
-
-
-def _taken(app: App, repo: Path) -> dict[str, str]:
-    """Ticket -> what became of it or does now, of those that a lane has taken."""
-    taken: dict[str, str] = {}
-    for row in app.journal.rows(repo=str(repo), machine="cto"):
-        plan = app.read(row.run).plan
-        taken |= {ticket: became.partition(" ")[0] for ticket, became in plan.outcomes.items()}
-        for one in (plan, *plan.aside):
-            if one.trigger and one.trigger.ticket:
-                taken[one.trigger.ticket] = "active" if one is plan else "interrupted"
-    return taken
 
 
 @task.command(
@@ -126,7 +99,7 @@ def add(
         raise UserError(f"There is no plan file {plan_file} in {root}. Name a file of the repository.")
     with open_app() as app:
         app.require_person("task add")
-        _check_after(_waiting(app, root), "the new one", after, set(_taken(app, root)))
+        _check_after(app.backlog(root), "the new one", after, set(tasks.started(app, root)))
         trigger = Trigger(
             kind="task",
             text=words,
@@ -135,7 +108,7 @@ def add(
             later=later,
             plan=plan_file or "",
         )
-        name = f"T{_leave(app, root, trigger)}"
+        name = app.leave(root, trigger, getpass.getuser())
         _say(app, root, {"task": name}, f"{name} added.", as_json)
 
 
@@ -147,22 +120,28 @@ def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) 
     click.echo(text if runs else f"{text} It waits until `flyball up` runs.")
 
 
-@task.command("import", epilog=examples("flyball task import TODO.md"))
-@click.argument("file", type=click.Path(path_type=Path))
+@task.command(
+    "import",
+    epilog=examples("flyball task import TODO.md", "flyball task import github:OWNER/NAME --label bug"),
+)
+@click.argument("source", metavar="FILE|github:OWNER/NAME")
+@click.option("--label", default="flyball", help="Only GitHub issues with this label (flyball).")
 @REPO
 @JSON
-def import_(file: Path, repo: Path, as_json: bool) -> None:
-    """Add the open items of a Markdown check-list, or the tasks of a JSON file.
+def import_(source: str, label: str, repo: Path, as_json: bool) -> None:
+    """Add tasks from a Markdown check-list, a JSON file or GitHub issues.
 
-    JSON: a list of texts, or of objects with text, priority (0 to 100) and later.
+    Of a check-list, the open items. JSON: a list of texts, or of objects with text, priority (0 to 100) and later.
+    GitHub: the open issues with the label; GITHUB_TOKEN is the token.
     """
     root = require_repository(repo)
-    triggers = list(_read_tasks(file))
     with open_app() as app:
         app.require_person("task import")
-        known = {one.trigger.text for one in _waiting(app, root).tickets}
-        new = [trigger for trigger in triggers if trigger.text not in known]
-        names = [f"T{_leave(app, root, trigger)}" for trigger in new]
+        slug = source.removeprefix("github:")
+        triggers = open_issues(slug, label, app.env) if slug != source else [*_read_tasks(Path(source))]
+        known = {one.trigger.text for one in app.backlog(root).tickets} | {*tasks.started(app, root)}
+        new = [trigger for trigger in triggers if not {trigger.text, trigger.ticket} & known]
+        names = [app.leave(root, trigger, getpass.getuser()) for trigger in new]
         again = f" {len(triggers) - len(new)} were there already." if len(new) < len(triggers) else ""
         _say(app, root, {"tasks": names}, f"{len(names)} tasks added.{again}", as_json)
 
@@ -222,49 +201,16 @@ def ls(
     root = require_repository(repo)
     state = "human_escalation" if escalated else "cto_intervention" if cto else state
     with open_app() as app:
-        now = app.clock.now()
-        rows = app.journal.rows(
-            repo=str(root),
-            machine="task",
-            state=state,
-            late_at=now if stuck else None,
-            failures=1 if failing else None,
-            limit=SHOWN,
-        )
-        found = _waiting(app, root)
-        waits = found.tickets if state in (None, "pending") and not (stuck or failing) else ()
+        rows, waits = tasks.listing(app, root, state, stuck, failing)
         if as_json:
-            print_json({"waiting": [_ticket(one) for one in waits], "tasks": [_task(row) for row in rows]})
+            print_json(
+                {
+                    "waiting": [tasks.facts_of_ticket(one) for one in waits],
+                    "tasks": [tasks.facts_of_task(row) for row in rows],
+                }
+            )
             return
-        _print_tasks(waits, rows, found.held, now)
-
-
-def _ticket(one: Ticket) -> dict[str, Any]:
-    trigger = one.trigger
-    return {
-        "task": one.id,
-        "state": "pending",
-        "text": trigger.text,
-        "priority": trigger.priority,
-        "after": list(trigger.after),
-        "later": trigger.later,
-        "added": iso(one.at),
-    }
-
-
-def _task(row: Row) -> dict[str, Any]:
-    return {
-        "run": row.run,
-        "state": row.state,
-        "status": row.status,
-        "end": row.end,
-        "text": row.task,
-        "failures": row.failures,
-        "cto_attempts": row.cto_attempts,
-        "created": iso(row.created_at),
-        "updated": iso(row.updated_at),
-        "in_state_s": max(0, row.updated_at - row.entered_at) // 1_000_000,
-    }
+        _print_tasks(waits, rows, app.backlog(root).held, app.clock.now())
 
 
 def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: int) -> None:
@@ -301,14 +247,14 @@ def show(name: str, repo: Path, as_json: bool) -> None:
     """
     root = require_repository(repo)
     with open_app() as app:
-        became = _taken(app, root).get(name)
+        became = tasks.started(app, root).get(name)
         if became:
             facts = {"task": name, "state": became}
             print_json(facts) if as_json else click.echo(
                 f"{name} was started: {became}. `flyball ls` shows its runs."
             )
             return
-        facts = _ticket(_require(_waiting(app, root), name))
+        facts = tasks.facts_of_ticket(_require(app.backlog(root), name))
         if as_json:
             print_json(facts)
             return
@@ -331,13 +277,13 @@ def edit(name: str, text: str | None, priority: int | None, after: tuple[str, ..
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("task edit")
-        found = _waiting(app, root)
+        found = app.backlog(root)
         before = _require(found, name).trigger
-        _check_after(found, name, after, set(_taken(app, root)))
+        _check_after(found, name, after, set(tasks.started(app, root)))
         words = task_text(decode_argument(text), Path.cwd()) if text is not None else before.text
         level = before.priority if priority is None else priority
         trigger = Trigger(kind="edit", ticket=name, text=words, priority=level, after=after or before.after)
-        _leave(app, root, trigger)
+        app.leave(root, trigger, getpass.getuser())
         click.echo(f"{name} changed.")
 
 
@@ -364,8 +310,8 @@ def _about(name: str, repo: Path, kind: str, says: str) -> None:
     root = require_repository(repo)
     with open_app() as app:
         app.require_person(f"task {kind}")
-        ticket = _require(_waiting(app, root), name)
-        _leave(app, root, Trigger(kind=kind, ticket=name, text=ticket.trigger.text))
+        ticket = _require(app.backlog(root), name)
+        app.leave(root, Trigger(kind=kind, ticket=name, text=ticket.trigger.text), getpass.getuser())
         _say(app, root, {}, f"{name} {says}.", False)
 
 
@@ -388,7 +334,7 @@ def trigger(kind: str, text: str, priority: int | None, repo: Path, as_json: boo
         app.require_person("trigger")
         level = URGENT.get(kind, ORDINARY) if priority is None else priority
         words = task_text(decode_argument(text), Path.cwd())
-        name = f"T{_leave(app, root, Trigger(kind=kind, text=words, priority=level))}"
+        name = app.leave(root, Trigger(kind=kind, text=words, priority=level), getpass.getuser())
         _say(app, root, {"task": name, "priority": level}, f"{name} added with priority {level}.", as_json)
 
 
@@ -402,7 +348,7 @@ def hold(repo: Path) -> None:
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("hold")
-        _leave(app, root, Trigger(kind="hold", text="hold"))
+        app.leave(root, Trigger(kind="hold", text="hold"), getpass.getuser())
         click.echo("On hold. Tasks wait until `flyball release`.")
 
 
@@ -413,5 +359,5 @@ def release(repo: Path) -> None:
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("release")
-        _leave(app, root, Trigger(kind="release", text="release"))
+        app.leave(root, Trigger(kind="release", text="release"), getpass.getuser())
         click.echo("Released.")

@@ -225,6 +225,25 @@ KEYS: dict[str, Key] = {
         Duration(),
         "How often `flyball up` checks its plans against git, budgets and its own pages.",
     ),
+    "up.webhook": Key(
+        "webhook",
+        matching(r"(127\.0\.0\.1|localhost):[0-9]{1,5}", "a loopback address such as 127.0.0.1:8787"),
+        "Where `flyball up` takes triggers over HTTP, signed with FLYBALL_WEBHOOK_SECRET.",
+        never,
+    ),
+    "up.github": Key(
+        "github",
+        matching(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}", "OWNER/NAME"),
+        "The GitHub repository whose open issues with the label `up.github_label` become tasks.",
+        holds="commands",
+    ),
+    "up.github_label": Key(
+        "github_label",
+        matching(r"[^\n]{1,100}", "the name of a label"),
+        "The label of issues that become tasks.",
+        holds="commands",
+    ),
+    "up.poll": Key("poll_us", Duration(), "How often issues are looked for."),
     "up.governance": Key(
         "governance",
         Texts(values.inside, "files", comma=True),

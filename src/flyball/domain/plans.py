@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+KINDS = ("task", "ci", "performance", "security", "cost", "health", "schedule")  # of triggers
 ORDINARY = 50  # the priority of a task, of 0 to 100
+URGENT = {"security": 90, "ci": 80, "cost": 70, "performance": 60}
 
 
 class Trigger(Struct, frozen=True, kw_only=True, omit_defaults=True):

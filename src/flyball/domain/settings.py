@@ -122,6 +122,10 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parallel: int = 1  # plans that `flyball up` works on at once
     schedule: tuple[str, ...] = ()  # "MINUTE HOUR DAY MONTH WEEKDAY what is to be done"
     health_us: int = 10 * MINUTE  # so often `flyball up` looks whether everything still fits together
+    webhook: str = ""  # where `flyball up` takes triggers over HTTP
+    github: str = ""  # OWNER/NAME of the repository whose issues are tasks …
+    github_label: str = "flyball"  # … if they have this label
+    poll_us: int = 5 * MINUTE
     pass_env: tuple[str, ...] = ()  # names of variables that every agent gets
     lent: dict[str, Lent] = {}  # by the agent's name: claude, codex, gemini, aider …
 

@@ -6,13 +6,15 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.authority import person
 from flyball.config.paths import Paths, environment, paths
-from flyball.core.letters import AnyLetter, encode, refusal
+from flyball.core.letters import AnyLetter, Start, encode, refusal
 from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.domain.plans import Trigger
 from flyball.errors import Corrupt, NotFound, UserError
 from flyball.evidence.artifacts import Artifacts
 from flyball.journal import Entry
@@ -20,7 +22,7 @@ from flyball.journal import driver as drivers
 from flyball.journal.driver import Driver
 from flyball.journal.records import Records
 from flyball.machines import from_file, shipped
-from flyball.runtime.backlog import backlog, mailbox
+from flyball.runtime.backlog import Backlog, backlog, mailbox
 from flyball.runtime.notify import Notifier
 from flyball.runtime.supervisor import Supervisor
 
@@ -114,9 +116,22 @@ class App(Records):
     def seals(self) -> person.Seals:
         return person.Seals(self.state_dir)
 
+    # ---- the backlog ----
+
+    def backlog(self, repo: Path | str) -> Backlog:
+        return backlog(self.journal.mail(mailbox(repo)))
+
+    def leave(self, repo: Path | str, trigger: Trigger, who: str) -> str:
+        """Leave a task, or a word about one, in the backlog, and wake whoever works on it. Its name."""
+        box, journal = mailbox(repo), self.journal  # which makes the folder of the key, too
+        body = self.seals.sealed(box, encode(Start(trigger=trigger, who=who)))
+        number = journal.post(box, self.clock.now(), body)
+        drivers.ring(self.state_dir, journal.holder(box))
+        return trigger.ticket or f"T{number}"
+
     def _waiting(self, repo: str) -> list[str]:
         """The tasks of the backlog, for the ledger."""
-        tickets = backlog(self.journal.mail(mailbox(repo))).tickets
+        tickets = self.backlog(repo).tickets
         shown = [
             f"{one.id} (priority {one.trigger.priority}): {one.trigger.text}" for one in tickets[:LISTED]
         ]

@@ -72,8 +72,10 @@ def backlog(letters: Iterable[Letter]) -> Backlog:
                 )
             case kind if kind in SAYS and trigger.ticket:
                 spent.append(letter.id)
+            case _ if known:  # it waits already
+                spent.append(letter.id)
             case _:
-                name = f"T{letter.id}"
+                name = trigger.ticket or f"T{letter.id}"
                 tickets[name] = Ticket(
                     id=name, trigger=replace(trigger, ticket=name), at=letter.at, letters=(letter.id,)
                 )

@@ -16,11 +16,14 @@ from flyball.domain.plans import Trigger
 from flyball.errors import AlreadyRunning, UserError
 from flyball.journal import Letter
 from flyball.journal import driver as drivers
+from flyball.runtime import tasks
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
 from flyball.runtime.mismatches import Mismatch, mismatches
+from flyball.runtime.sources import Issues
 from flyball.runtime.start import RunRequest, launch
 from flyball.runtime.supervisor import Supervisor
+from flyball.runtime.webhook import Webhook
 from flyball.workspace import inspect_repo
 
 OBJECTIVE = "Take tasks from the backlog, plan them and have them done."
@@ -35,6 +38,9 @@ class Lanes:
         self.fired = app.clock.now()  # schedules count from here
         self.checked = 0  # when it was last looked whether everything fits together
         self.known: set[Mismatch] = set()
+        self.issues: Issues | None = None
+        self.webhook: Webhook | None = None
+        self.complaint = ""  # why no issues could be read, as it was last said
 
     # ---- coming and going ----
 
@@ -55,9 +61,21 @@ class Lanes:
         self.supervisor.adopt_abandoned()
         if not self.lanes:
             self._new_lane()
+        self._open_sources()
         return self.lanes
 
+    def _open_sources(self) -> None:
+        settings = self.runs[0].settings
+        if settings.webhook:
+            self.webhook = Webhook(settings.webhook, self.repo.root, self.app.env)
+        if settings.github:
+            ask = (settings.github, settings.github_label, settings.poll_us)
+            self.issues = Issues(self.app, self.supervisor.driver, *ask)
+
     def close(self) -> None:
+        for source in (self.issues, self.webhook):
+            if source is not None:
+                source.close()
         self.app.journal.release(self.box, self.supervisor.driver)
 
     def _new_lane(self) -> str:
@@ -102,6 +120,7 @@ class Lanes:
         if self.app.clock.now() >= self._look_at and not any(run.agenda for run in self.runs):
             self.look()
         self._fire()
+        self._take_issues()
         found = backlog(self._honest())
         waiting = ready(found, self.outcomes())
         if not waiting:
@@ -148,6 +167,19 @@ class Lanes:
                 commit = made
         tree = repo.git.line("rev-parse", f"{commit}^{{tree}}")
         return replace(trigger, commit=commit, tree=tree)
+
+    def _take_issues(self) -> None:
+        """New issues become tasks. A failed poll is said once, and changes nothing."""
+        news = self.issues.news() if self.issues else None
+        if isinstance(news, str) and news != self.complaint:
+            self.supervisor.report(self.lanes[0], (news,), grave=False)
+        self.complaint = news if isinstance(news, str) else "" if news is not None else self.complaint
+        if isinstance(news, list) and news:
+            known = {one.id for one in self.app.backlog(self.repo.root).tickets}
+            known |= tasks.started(self.app, self.repo.root).keys()
+            for trigger in news:
+                if trigger.ticket not in known:
+                    self.app.leave(self.repo.root, trigger, "github")
 
     # ---- the clock ----
 

@@ -1,0 +1,108 @@
+"""Questions about the tasks of a repository (TASK-8), for Python, the command line and HTTP alike. Each is one indexed
+query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flyball.domain import events as e
+from flyball.journal import Row
+from flyball.runtime.app import App
+from flyball.runtime.backlog import Ticket
+from flyball.views.text import iso
+
+MACHINE = "task"
+SHOWN = 200
+
+
+def tasks_by_state(app: App, repo: Path, state: str | None = None, limit: int = SHOWN) -> list[Row]:
+    """Newest first; without a state, all."""
+    return app.journal.rows(repo=str(repo), machine=MACHINE, state=state, limit=limit)
+
+
+def tasks_exceeding_timeout(app: App, repo: Path, limit: int = SHOWN) -> list[Row]:
+    """Those that are longer in their state than its alert time."""
+    return app.journal.rows(repo=str(repo), machine=MACHINE, late_at=app.clock.now(), limit=limit)
+
+
+def tasks_under_cto_review(app: App, repo: Path, limit: int = SHOWN) -> list[Row]:
+    return tasks_by_state(app, repo, "cto_intervention", limit)
+
+
+def tasks_with_multiple_failures(app: App, repo: Path, least: int = 2, limit: int = SHOWN) -> list[Row]:
+    """Those that failed so often, at least, in their present state."""
+    return app.journal.rows(repo=str(repo), machine=MACHINE, failures=least, limit=limit)
+
+
+def task_history(app: App, run: str) -> list[dict[str, Any]]:
+    """Every transition of a task: from, to, when, why and by whom."""
+    events = (e.decode(entry.body) for entry in app.journal.read(run))
+    moves = [event for event in events if isinstance(event, e.Moved)]
+    return [
+        {
+            "from": move.source,
+            "to": move.target,
+            "at": iso(move.at),
+            "reason": move.reason,
+            "actor": move.actor,
+        }
+        for move in moves
+    ]
+
+
+def listing(
+    app: App, repo: Path, state: str | None = None, stuck: bool = False, failing: bool = False
+) -> tuple[list[Row], tuple[Ticket, ...]]:
+    """The tasks that fit everything asked, and those that still wait in the backlog."""
+    late = app.clock.now() if stuck else None
+    rows = app.journal.rows(
+        repo=str(repo),
+        machine=MACHINE,
+        state=state,
+        late_at=late,
+        failures=1 if failing else None,
+        limit=SHOWN,
+    )
+    waits = app.backlog(repo).tickets if state in (None, "pending") and not (stuck or failing) else ()
+    return rows, waits
+
+
+def facts_of_ticket(one: Ticket) -> dict[str, Any]:
+    trigger = one.trigger
+    return {
+        "task": one.id,
+        "state": "pending",
+        "text": trigger.text,
+        "priority": trigger.priority,
+        "after": list(trigger.after),
+        "later": trigger.later,
+        "added": iso(one.at),
+    }
+
+
+def facts_of_task(row: Row) -> dict[str, Any]:
+    return {
+        "run": row.run,
+        "state": row.state,
+        "status": row.status,
+        "end": row.end,
+        "text": row.task,
+        "failures": row.failures,
+        "cto_attempts": row.cto_attempts,
+        "created": iso(row.created_at),
+        "updated": iso(row.updated_at),
+        "in_state_s": max(0, row.updated_at - row.entered_at) // 1_000_000,
+    }
+
+
+def started(app: App, repo: Path) -> dict[str, str]:
+    """Ticket -> what became of it or does now, of those that a lane has taken."""
+    taken: dict[str, str] = {}
+    for row in app.journal.rows(repo=str(repo), machine="cto"):
+        plan = app.read(row.run).plan
+        taken |= {ticket: became.partition(" ")[0] for ticket, became in plan.outcomes.items()}
+        for one in (plan, *plan.aside):
+            if one.trigger and one.trigger.ticket:
+                taken[one.trigger.ticket] = "active" if one is plan else "interrupted"
+    return taken

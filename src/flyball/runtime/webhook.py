@@ -1,0 +1,205 @@
+"""Triggers and questions over HTTP, on loopback (CTO-5, TASK-8).
+
+`POST /trigger` takes `{"kind": "ci", "text": "…", "priority": 80, "at": 1767225600}` or GitHub's `workflow_run`; the
+body is signed as GitHub does it, `X-Hub-Signature-256: sha256=HMAC`. A body counts once, and only while it is fresh.
+`GET /tasks` answers with the tasks, to whoever has the secret as a bearer token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import threading
+import time
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated, Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from msgspec import Meta, Struct
+
+from flyball.domain.plans import KINDS, ORDINARY, URGENT, Trigger
+from flyball.errors import FlyballError, UserError
+from flyball.runtime import tasks
+from flyball.runtime.app import App
+from flyball.views.text import clean
+
+SECRET = "FLYBALL_WEBHOOK_SECRET"  # noqa: S105 the name of a variable
+SECRET_LEAST = 16
+BODY_MOST = 1_000_000
+TEXT_MOST = 20_000
+FRESH_S = 300  # how far the sender's clock may be off
+FRESH_GITHUB_S = 24 * 3600  # GitHub sends again what could not be delivered
+USED = "webhook"  # folder of the state directory: a file for each body that was taken
+
+
+class Refused(Exception):
+    """An answer that is not 202."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Call(Struct, forbid_unknown_fields=True):
+    kind: str
+    text: Annotated[str, Meta(min_length=1, max_length=TEXT_MOST)]
+    at: int  # seconds since 1970
+    priority: Annotated[int, Meta(ge=0, le=100)] | None = None
+
+
+class Webhook:
+    """A server in a thread of its own, for one repository."""
+
+    def __init__(self, address: str, repo: Path, env: dict[str, str]) -> None:
+        host, _, port = address.rpartition(":")
+        secret = env.get(SECRET, "")
+        if len(secret) < SECRET_LEAST:
+            raise UserError(
+                f"up.webhook is set, but {SECRET} has fewer than {SECRET_LEAST} characters. Set it to a long secret."
+            )
+        self.repo, self.env, self.secret = repo, env, secret.encode()
+        self._taking = threading.Lock()
+        try:
+            self.server = ThreadingHTTPServer((host, int(port)), _handler(self))
+        except OSError as problem:
+            raise UserError(
+                f"up.webhook: {address} cannot be used: {problem.strerror}. Choose another port."
+            ) from None
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, name="webhook", daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        host, port = self.server.server_address[:2]
+        return f"{host!s}:{port}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+    # ---- what is asked ----
+
+    def trigger(self, body: bytes, signature: str, event: str) -> dict[str, Any]:
+        """Take a trigger. Raises Refused."""
+        right = hmac.new(self.secret, body, hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(f"sha256={right}".encode(), signature.encode("utf-8", "replace")):
+            raise Refused(401, "The signature is missing or wrong.")
+        trigger = _github(body, event) if event else _own(body)
+        if trigger is None:
+            return {"ignored": True}
+        with self._taking:
+            app = App(self.env)
+            try:
+                marker = app.state_dir / USED / right
+                if marker.exists():
+                    raise Refused(409, "This message was taken before.")
+                name = app.leave(self.repo, trigger, "webhook")
+                _mark(marker)
+            finally:
+                app.close()
+        return {"task": name, "priority": trigger.priority}
+
+    def tasks(self, query: str, token: str) -> dict[str, Any]:
+        if not hmac.compare_digest(
+            f"Bearer {self.secret.decode()}".encode(), token.encode("utf-8", "replace")
+        ):
+            raise Refused(401, "The token is missing or wrong.")
+        asked = {key: values[-1] for key, values in parse_qs(query).items()}
+        if set(asked) - {"state", "stuck", "failing"}:
+            raise Refused(400, "Ask by state=NAME, stuck=1 or failing=1.")
+        app = App(self.env)
+        try:
+            rows, waits = tasks.listing(
+                app, self.repo, asked.get("state"), "stuck" in asked, "failing" in asked
+            )
+        finally:
+            app.close()
+        return {"waiting": [*map(tasks.facts_of_ticket, waits)], "tasks": [*map(tasks.facts_of_task, rows)]}
+
+
+def _own(body: bytes) -> Trigger:
+    try:
+        call = msgspec.json.decode(body, type=Call)
+    except (msgspec.MsgspecError, RecursionError) as problem:
+        raise Refused(400, f"The body cannot be read: {problem}") from None
+    if call.kind not in KINDS:
+        raise Refused(400, f"'{call.kind}' is no kind of trigger. Use one of: {', '.join(KINDS)}.")
+    if abs(time.time() - call.at) > FRESH_S:
+        raise Refused(409, f"The message is not fresh: 'at' must be within {FRESH_S} seconds of now.")
+    level = URGENT.get(call.kind, ORDINARY) if call.priority is None else call.priority
+    return Trigger(kind=call.kind, text=clean(call.text), priority=level)
+
+
+def _github(body: bytes, event: str) -> Trigger | None:
+    """A failed workflow is work; everything else that GitHub sends is not."""
+    try:
+        run = cast("dict[str, Any]", json.loads(body)).get("workflow_run")
+        if event != "workflow_run" or not run or run.get("conclusion") not in ("failure", "timed_out"):
+            return None
+        age = time.time() - datetime.fromisoformat(run["updated_at"]).timestamp()
+        where = f"{run['name']} on {run['head_branch']} at {run['head_sha'][:12]}: {run['html_url']}"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise Refused(400, "The body is not GitHub's workflow_run.") from None
+    if not -FRESH_S < age < FRESH_GITHUB_S:
+        raise Refused(409, "The message is not fresh.")
+    return Trigger(kind="ci", text=clean(f"CI failed: {where}")[:TEXT_MOST], priority=URGENT["ci"])
+
+
+def _mark(marker: Path) -> None:
+    """Remember this message; forget those that are too old to be taken anyway."""
+    marker.parent.mkdir(mode=0o700, exist_ok=True)
+    os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    for old in marker.parent.iterdir():
+        if time.time() - old.stat().st_mtime > 2 * FRESH_GITHUB_S:
+            old.unlink(missing_ok=True)
+
+
+def _handler(hook: Webhook) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10  # a sender that stops in the middle holds nothing up
+
+        def do_POST(self) -> None:
+            self._answer(202, self._post)
+
+        def do_GET(self) -> None:
+            self._answer(200, self._get)
+
+        def _post(self) -> dict[str, Any]:
+            if urlsplit(self.path).path != "/trigger":
+                raise Refused(404, "There are POST /trigger and GET /tasks.")
+            size = self.headers.get("Content-Length", "")
+            if not size.isdecimal() or int(size) > BODY_MOST:
+                raise Refused(413, f"Send a Content-Length of at most {BODY_MOST}.")
+            heads = self.headers
+            signature, event = heads.get("X-Hub-Signature-256", ""), heads.get("X-GitHub-Event", "")
+            return hook.trigger(self.rfile.read(int(size)), signature, event)
+
+        def _get(self) -> dict[str, Any]:
+            path = urlsplit(self.path)
+            if path.path != "/tasks":
+                raise Refused(404, "There are POST /trigger and GET /tasks.")
+            return hook.tasks(path.query, self.headers.get("Authorization", ""))
+
+        def _answer(self, code: int, take: Any) -> None:
+            try:
+                facts = take()
+            except Refused as problem:
+                code, facts = problem.code, {"error": str(problem)}
+            except (FlyballError, OSError) as problem:
+                code, facts = 503, {"error": str(problem)}
+            data = json.dumps(facts).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Nothing: what was taken is in the journal."""
+
+    return Handler
