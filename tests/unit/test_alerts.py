@@ -193,7 +193,7 @@ class Idle(Supervisor):
         if isinstance(event, e.Warned):
             self.codes.append((event.code, event.at - run.entered_at))
 
-    def _sleep(self) -> None:
+    def _sleep(self, until: int | None = None) -> None:
         timeout = self._until_next()
         if self.driven["r1"].run.state != "planning":
             return super()._listen(0.0)

@@ -122,7 +122,7 @@ def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) 
 
 @task.command(
     "import",
-    epilog=examples("flyball task import TODO.md", "flyball task import github:OWNER/NAME --label bug"),
+    epilog=examples("flyball task import TODO.md"),
 )
 @click.argument("source", metavar="FILE|github:OWNER/NAME")
 @click.option("--label", default="flyball", help="Only GitHub issues with this label (flyball).")

@@ -227,13 +227,13 @@ KEYS: dict[str, Key] = {
     ),
     "up.webhook": Key(
         "webhook",
-        matching(r"(127\.0\.0\.1|localhost):[0-9]{1,5}", "a loopback address such as 127.0.0.1:8787"),
+        matching(r"((127\.0\.0\.1|localhost):[0-9]{1,5})?", "a loopback address such as 127.0.0.1:8787"),
         "Where `flyball up` takes triggers over HTTP, signed with FLYBALL_WEBHOOK_SECRET.",
         never,
     ),
     "up.github": Key(
         "github",
-        matching(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}", "OWNER/NAME"),
+        matching(r"([A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100})?", "OWNER/NAME"),
         "The GitHub repository whose open issues with the label `up.github_label` become tasks.",
         holds="commands",
     ),

@@ -13,6 +13,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -65,12 +66,12 @@ class Webhook:
         self.repo, self.env, self.secret = repo, env, secret.encode()
         self._taking = threading.Lock()
         try:
-            self.server = ThreadingHTTPServer((host, int(port)), _handler(self))
+            self.server = _Server((host, int(port)), _Handler)
         except OSError as problem:
             raise UserError(
                 f"up.webhook: {address} cannot be used: {problem.strerror}. Choose another port."
             ) from None
-        self.server.daemon_threads = True
+        self.server.hook, self.server.daemon_threads = self, True
         threading.Thread(target=self.server.serve_forever, name="webhook", daemon=True).start()
 
     @property
@@ -159,47 +160,51 @@ def _mark(marker: Path) -> None:
             old.unlink(missing_ok=True)
 
 
-def _handler(hook: Webhook) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 10  # a sender that stops in the middle holds nothing up
+class _Server(ThreadingHTTPServer):
+    hook: Webhook
 
-        def do_POST(self) -> None:
-            self._answer(202, self._post)
 
-        def do_GET(self) -> None:
-            self._answer(200, self._get)
+class _Handler(BaseHTTPRequestHandler):
+    timeout = 10  # a sender that stops in the middle holds nothing up
 
-        def _post(self) -> dict[str, Any]:
-            if urlsplit(self.path).path != "/trigger":
-                raise Refused(404, "There are POST /trigger and GET /tasks.")
-            size = self.headers.get("Content-Length", "")
-            if not size.isdecimal() or int(size) > BODY_MOST:
-                raise Refused(413, f"Send a Content-Length of at most {BODY_MOST}.")
-            heads = self.headers
-            signature, event = heads.get("X-Hub-Signature-256", ""), heads.get("X-GitHub-Event", "")
-            return hook.trigger(self.rfile.read(int(size)), signature, event)
+    @property
+    def hook(self) -> Webhook:
+        return cast("_Server", self.server).hook
 
-        def _get(self) -> dict[str, Any]:
-            path = urlsplit(self.path)
-            if path.path != "/tasks":
-                raise Refused(404, "There are POST /trigger and GET /tasks.")
-            return hook.tasks(path.query, self.headers.get("Authorization", ""))
+    def do_POST(self) -> None:
+        self._answer(202, self._post)
 
-        def _answer(self, code: int, take: Any) -> None:
-            try:
-                facts = take()
-            except Refused as problem:
-                code, facts = problem.code, {"error": str(problem)}
-            except (FlyballError, OSError) as problem:
-                code, facts = 503, {"error": str(problem)}
-            data = json.dumps(facts).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def do_GET(self) -> None:
+        self._answer(200, self._get)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Nothing: what was taken is in the journal."""
+    def _post(self) -> dict[str, Any]:
+        if urlsplit(self.path).path != "/trigger":
+            raise Refused(404, "There are POST /trigger and GET /tasks.")
+        size = self.headers.get("Content-Length", "")
+        if not size.isdecimal() or int(size) > BODY_MOST:
+            raise Refused(413, f"Send a Content-Length of at most {BODY_MOST}.")
+        signature, event = (self.headers.get(name, "") for name in ("X-Hub-Signature-256", "X-GitHub-Event"))
+        return self.hook.trigger(self.rfile.read(int(size)), signature, event)
 
-    return Handler
+    def _get(self) -> dict[str, Any]:
+        path = urlsplit(self.path)
+        if path.path != "/tasks":
+            raise Refused(404, "There are POST /trigger and GET /tasks.")
+        return self.hook.tasks(path.query, self.headers.get("Authorization", ""))
+
+    def _answer(self, code: int, take: Callable[[], dict[str, Any]]) -> None:
+        try:
+            facts = take()
+        except Refused as problem:
+            code, facts = problem.code, {"error": str(problem)}
+        except (FlyballError, OSError) as problem:
+            code, facts = 503, {"error": str(problem)}
+        data = json.dumps(facts).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Nothing: what was taken is in the journal."""
