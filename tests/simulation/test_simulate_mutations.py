@@ -207,7 +207,7 @@ BREAKS: list[
     ("a wait ends too early", lambda: {(decide, "_resting"): _wakes_at_once}, "LOOP-5", 1),
     ("a key is used twice", lambda: {(decide, "_act"): _key_again}, "SYS-5", 1),
     ("an interruption costs a turn", lambda: {(runs, e.ActInterrupted): _costs_a_turn}, "SYS-5", 3),
-    ("a half-made change is left", lambda: {(runs, e.ActInterrupted): _leaves_the_half_made}, "SYS-10", 3296),
+    ("a half-made change is left", lambda: {(runs, e.ActInterrupted): _leaves_the_half_made}, "SYS-5", 2),
     ("interruptions never ask", lambda: {(runs, e.ActInterrupted): _never_gives_up}, "SYS-5", 831),
     ("the guard's question is not heard", lambda: {(turns, "stopped_by"): _asks_nothing}, "ALO-1", 53),
     (
