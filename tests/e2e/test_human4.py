@@ -295,6 +295,7 @@ def test_of_every_command_it_is_known_whether_it_speaks_for_a_person() -> None:
             "completion",
             "task",  # its verbs ask for themselves
             "stats",
+            "brief",
             "du",
             "doctor",
             "prune",  # only --yes removes anything, and asks for itself
