@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.histories.stored import read
 
+from flyball.core.run import fold
 from flyball.domain import events as e
 from flyball.domain.durations import SECOND
 from flyball.views import brief
 from flyball.views.measures import Measures, measure
 from flyball.views.metrics import families, prometheus
+from flyball.views.notices import Notices
+from flyball.views.spans import RunSpans
 from flyball.views.stats import Stats, facts, stats
 from flyball.views.stats_text import lines
+from flyball.views.task_record import record
 from support import (
     FAIL,
     PASS,
@@ -214,3 +220,30 @@ def test_no_task_changes_the_page_of_the_brief(task: str) -> None:
         line for line in plain if line.startswith("#")
     ]
     assert not any(re.search(r"(?<!\\)(\]\(|<img)|\x1b", line) for line in text)
+
+
+HISTORIES = sorted((Path(__file__).parents[1] / "histories").rglob("*.jsonl.gz"))
+
+
+def test_runs_of_earlier_versions_are_counted_recorded_and_traced() -> None:
+    """Whatever a journal holds: the counts agree with the fold, and no view of it fails."""
+    assert HISTORIES
+    rows: list[Measures] = []
+    for file in HISTORIES:
+        for entries in read(file)[1].values():
+            events = [e.decode(entry.body) for entry in entries]
+            run, told = fold(None, events), Notices()
+            counts = measure(events, run.at)
+            assert counts is not None
+            rows.append(counts)
+            known = record(events, run.at)
+            assert known["currentState"] == run.state == counts.state
+            assert sum(known["timeByState"].values()) == pytest.approx(known["totalTaskTime"], abs=0.1)
+            spans = RunSpans()
+            acts = [span for event in events for span in spans.of(event)]
+            assert len({span.id for span in acts}) == len(acts)
+            notices = [notice for event in events if (notice := told.of(run, event))]
+            assert all(run.id in notice.title for notice in notices)
+    total = stats(rows)
+    assert total.moves.total() == sum(row.moves.total() for row in rows)
+    assert lines(total) and facts(total)["tasks"] == len(total.jobs)

@@ -85,11 +85,16 @@ class Notifier:
         self.failed = 0
 
     def note(self, run: Run, event: e.AnyEvent) -> None:
-        notice = self._notices.of(run, event)
-        if notice is None:
-            return
+        """After each event. Nothing that goes wrong here may reach the run."""
+        try:
+            self._note(run, event)
+        except Exception:
+            self.failed += 1
+
+    def _note(self, run: Run, event: e.AnyEvent) -> None:
         urls = self._urls(run.began.root or run.id)
-        if not urls:
+        notice = self._notices.of(run, event) if urls else None
+        if notice is None:
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._deliver, name="flyball-notify", daemon=True)

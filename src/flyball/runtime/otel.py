@@ -112,12 +112,20 @@ class LiveTraces:
         self._thread.start()
 
     def note(self, entries: Iterable[Entry]) -> None:
-        """After each commit, on the thread that owns the journal."""
+        """After each commit, on the thread that owns the journal. Nothing that goes wrong here may reach the run."""
         for entry in entries:
-            if entry.run not in self._runs:
-                self._runs[entry.run] = self._so_far(entry)
-            for span in self._runs[entry.run].of(e.decode(entry.body)):
-                self._put(span)
+            try:
+                self._note(entry)
+            except Exception:
+                self.lost += 1
+
+    def _note(self, entry: Entry) -> None:
+        if entry.run not in self._runs:
+            self._runs[entry.run] = self._so_far(entry)
+        for span in self._runs[entry.run].of(e.decode(entry.body)):
+            self._put(span)
+        if entry.kind == e.Ended.__name__:
+            del self._runs[entry.run]
 
     def _so_far(self, entry: Entry) -> RunSpans:
         """A run that is resumed: what it did before was sent by the process before."""
