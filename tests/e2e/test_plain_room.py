@@ -227,3 +227,19 @@ def test_javascript_sees_no_test_run(folder: Path) -> None:
     (room,) = repeats(["code.js"], (), Repeats(1), node=True)
     plain = outcomes(ran(folder, "node --test", room, files))
     assert plain == {"itself": "passed"} | dict.fromkeys(JS_STAGED, "failed")
+
+
+@pytest.mark.skipif(shutil.which("mocha") is None, reason="mocha is not installed")
+def test_javascript_sees_no_mocha(folder: Path) -> None:
+    (folder / "node_modules").symlink_to(Path(shutil.which("mocha") or "").resolve().parents[2])
+    staged = {
+        **JS_STAGED,
+        "arguments": "process.argv.join().includes('mocha')",
+        "variable": "!!process.env.CI",
+    }
+    code = "".join(f"exports.{name} = () => {what};\n" for name, what in staged.items())
+    test = JS_TEST.replace("require('node:test')", "it")
+    files = {"code.js": f"{code}exports.itself = () => process.pid > 0;\n", "it.test.js": test}
+    (room,) = repeats(["code.js"], (), Repeats(1), node=True)
+    plain = outcomes(ran(folder, "node_modules/.bin/mocha it.test.js", room, files))
+    assert plain == {"itself": "passed"} | dict.fromkeys(staged, "failed")

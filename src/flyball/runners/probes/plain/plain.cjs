@@ -8,6 +8,8 @@ const Module = require('module');
 
 const HIDDEN = /^(?:CI|NODE_TEST_CONTEXT|NODE_OPTIONS|npm_.*|MOCHA_.*|JEST_.*|VITEST.*)$/;
 
+const MOCHA = /\/mocha\/(?:bin\/_?mocha(?:\.js)?|lib\/cli\/cli\.js)$|\/\.bin\/_?mocha$/; // it loads tests into its own process
+
 // What tests rely on: nobody replaces it in such a room.
 const assert = require('assert');
 const RELIED = [[Array.prototype, Symbol.iterator], [Array.prototype, 'forEach'], [Array.prototype, 'map'], [String.prototype, Symbol.iterator]];
@@ -16,7 +18,7 @@ module.exports = function install({ root, source, argv }) {
   const files = new Set(source.map((one) => path.join(root, one)));
   const script = process.argv[1] ? path.resolve(process.argv[1]) : '';
   const isTest = script.startsWith(root + path.sep) && !files.has(script) && !script.includes(`${path.sep}node_modules${path.sep}`);
-  if (!isTest) return;
+  if (!isTest && !MOCHA.test(script.split(path.sep).join('/'))) return;
 
   const isSource = (name) => {
     const place = String(name || '');
