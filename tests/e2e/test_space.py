@@ -159,3 +159,4 @@ def test_a_run_prunes_by_itself_at_most_once_a_day(place: Place) -> None:
     a_run(place, "four", 3, ask="Which?")
     assert not sizes(place)[old]["homes"] and last.stat().st_mtime > 1
     assert f"flyball/{old}" not in branches(place)
+    assert (place.state / "prune.reserve").stat().st_size >= 200_000, "so that a full disk can be pruned"

@@ -14,9 +14,9 @@ from flyball.domain.durations import rough
 from flyball.errors import UserError
 from flyball.runtime.app import App
 from flyball.runtime.disk_usage import RepoUsage, RunUsage, Usage, usage
-from flyball.runtime.retention import Outcome, Plan, Removal, forgotten, plan, remove_run
+from flyball.runtime.retention import Outcome, Plan, Removal, forgotten, plan, remove_run, use_reserve
 from flyball.runtime.retention import prune as carry_out
-from flyball.views.text import one_line, plural
+from flyball.views.text import clean, one_line, plural
 from flyball.workspace.branches import RunBranch
 
 KINDS = ("checkouts", "checkpoints", "homes", "logs", "evidence", "journal")
@@ -60,7 +60,7 @@ def size(count: int) -> str:
 
 def _print_repo(one: RepoUsage, now: int, most: int | None) -> None:
     """The largest runs first, each with the kinds of files that it has."""
-    click.echo(f"{one.repo}: {size(one.total)} in {plural(len(one.runs), 'run')}, {_branches(one)}")
+    click.echo(f"{clean(one.repo)}: {size(one.total)} in {plural(len(one.runs), 'run')}, {_branches(one)}")
     runs = sorted(one.runs, key=lambda run: -run.total)
     rows = [_row(run, now) for run in runs[:most]]
     print_table([("  RUN", "STATUS", "AGE", "TOTAL", *map(str.upper, KINDS), "BRANCH"), *rows])
@@ -70,7 +70,7 @@ def _print_repo(one: RepoUsage, now: int, most: int | None) -> None:
 
 
 def _branches(one: RepoUsage) -> str:
-    return one.problem or f"{one.branches} flyball/ branch{'' if one.branches == 1 else 'es'}"
+    return clean(one.problem) or f"{one.branches} flyball/ branch{'' if one.branches == 1 else 'es'}"
 
 
 def _row(run: RunUsage, now: int) -> tuple[str, ...]:
@@ -131,6 +131,8 @@ def prune(repo: Path | None, sets: tuple[str, ...], yes: bool, as_json: bool) ->
     deleted. Runs that are running or waiting are not touched, and neither is a result that is on no other branch.
     """
     with open_app() as app:
+        if yes:
+            use_reserve(app)
         planned = plan(app, sets, _name(repo))
         stray = forgotten(app, planned.usage.unknown)
         if not yes:
@@ -160,9 +162,9 @@ def _show_plan(planned: Plan, stray: list[Path], as_json: bool) -> None:
     for removal in planned.removals:
         click.echo(f"{removal.usage.run}  {size(removal.bytes):>8}  {_parts(removal)}: {removal.why}")
     for path in stray:
-        click.echo(f"{path}  left by a run that is gone")
+        click.echo(f"{clean(str(path))}  left by a run that is gone")
     for problem in planned.problems:
-        click.echo(problem, err=True)
+        click.echo(clean(problem), err=True)
     if not planned.removals and not stray:
         click.echo("Nothing to prune: no ended run is older than retention.age says.")
         return
@@ -185,7 +187,7 @@ def _steps(outcomes: list[Outcome]) -> list[dict[str, Any]]:
 
 def _show_outcome(outcomes: list[Outcome], stray: int, freed: int, problems: list[str]) -> None:
     for problem in problems:
-        click.echo(problem, err=True)
+        click.echo(clean(problem), err=True)
     done = sum(not outcome.problem for outcome in outcomes)
     left = f" and {plural(stray, 'leftover folder')}" if stray else ""
     click.echo(f"Pruned {plural(done, 'run')}{left}: {size(freed)} freed.")

@@ -116,7 +116,7 @@ def _disk(app: App) -> Iterator[Line]:
     place = next(path for path in (app.state_dir, *app.state_dir.parents) if path.exists())
     free = shutil.disk_usage(place).free
     level = "bad" if free < FREE_LEAST else "warn" if free < FREE_GOOD else "ok"
-    cure = "" if level == "ok" else "Free some space: `flyball prune` shows what can go."
+    cure = "" if level == "ok" else "Free some space, for example with `flyball prune --yes`."
     yield Line("disk", level, f"{free / GB:.1f} GB free for {app.state_dir}", cure)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import time
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
@@ -38,7 +39,8 @@ from flyball.workspace.branches import RunBranch, delete_branch
 from flyball.workspace.folders import remove
 
 MB = 1_000_000
-LOCK, LAST = "prune.lock", "prune.last"
+LOCK, LAST, RESERVE = "prune.lock", "prune.last", "prune.reserve"
+RESERVE_BYTES = 256 << 10  # what SQLite and the first steps need on a full disk
 LOCK_AGE_S = 3600
 FORGOTTEN_S = 24 * 3600  # a folder that no run knows may belong to one that is just starting
 WORKING = ("checkouts", "homes", CHECKPOINTS)
@@ -193,7 +195,17 @@ def prune_daily(app: App) -> None:
 
 
 def _note(app: App) -> None:
+    """That pruning was done, and the reserve for the next time."""
     write_whole(app.state_dir / LAST, b"", sync=False)
+    with contextlib.suppress(OSError):
+        if not (app.state_dir / RESERVE).exists():
+            write_whole(app.state_dir / RESERVE, secrets.token_bytes(RESERVE_BYTES), sync=False)
+
+
+def use_reserve(app: App) -> None:
+    """On a full disk nothing can be pruned: not even the journal can be opened. So a little space is given up first."""
+    with contextlib.suppress(OSError):
+        (app.state_dir / RESERVE).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -251,15 +263,15 @@ def _carry_out(app: App, removal: Removal) -> None:
     if "run" in parts:
         _forget(app, run)
         return
+    if "homes" in parts:
+        remove(folder.path / "homes")  # first: on a full disk the steps below need the space
     _mark(folder, removal, app.clock.now())
-    if "logs" in parts:
-        pack(folder, list(run.acts))
     if "checkouts" in parts:
         _close_checkout(folder)
-    if "homes" in parts:
-        remove(folder.path / "homes")
     if CHECKPOINTS in parts and not folder.checkout.exists():
         _remove_checkpoints(folder)
+    if "logs" in parts:
+        pack(folder, list(run.acts))
 
 
 def _mark(folder: RunDir, removal: Removal, now: int) -> None:
