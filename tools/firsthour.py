@@ -192,7 +192,7 @@ PROJECTS = (
             ("index.js", "return key in o;", "return null;"), node()),
     Project("semver", "tap", "npm:semver@5.1.0", ("semver.js", "return version;", "return null;"), node()),
     Project("click", "src layout, warnings are errors", "pypi:click==8.1.7",
-            ("src/click/utils.py", 'return "-".join(name.split()).lower()', 'return "-".join(name.split())'), editable(".venv", "pytest<8.4")),
+            ("src/click/formatting.py", "return tuple(y for x, y in sorted(widths.items()))", "return tuple(widths)"), editable(".venv", "pytest<8.4")),
     Project("cachetools", "unittest classes, an environment outside", "pypi:cachetools==5.5.0",
             ("src/cachetools/keys.py", "return _HashedTuple(add(self, other))", "return _HashedTuple(add(other, self))"), outside()),
     Project("tabulate", "setuptools_scm, generated version.py", "pypi:tabulate==0.9.0",
@@ -200,8 +200,6 @@ PROJECTS = (
             editable(".venv", "numpy", "wcwidth"), ignore=("tabulate/version.py",)),
     Project("mistune", "src layout, tests with fixture files", "pypi:mistune==3.0.2",
             ("src/mistune/util.py", "return escape(unescape(s))", "return escape(s)"), ignoring_itself()),
-    Project("boltons", "doctests in the configuration", "pypi:boltons==24.1.0",
-            ("boltons/strutils.py", "return [w for w in _punct_re.split(text) if w]", "return _punct_re.split(text)"), editable(".venv", "pytest<9")),
     Project("deep-equal", "lint before and audit after tape with nyc", "npm:deep-equal@2.2.3",
             ("index.js", "return void 0;", "return null;"), node()),
 )  # fmt: skip

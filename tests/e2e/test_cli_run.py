@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import select
 import shlex
 import signal
@@ -199,6 +200,24 @@ class AtTerminal:
         return code
 
 
+def visible(screen: bytes) -> list[str]:
+    """The rows as a terminal shows them: what was erased is gone."""
+    rows, at, anew = [""], 0, False
+    pattern = rb"\x1b\[\??([\d;]*)([A-Za-z])|(\n)|(\r)|([^\x1b\n\r]+)"
+    for count, letter, newline, start, text in re.findall(pattern, screen):
+        if letter == b"A":
+            at = max(0, at - int(count or 1))
+        elif letter == b"K":
+            rows[at] = ""
+        elif newline:
+            at += 1
+            rows += [""] * (at == len(rows))
+        elif text:
+            rows[at] = text.decode() if anew else rows[at] + text.decode("utf-8", "replace")
+        anew = bool(start) or (anew and not text and not newline)
+    return rows
+
+
 def answers_given(place: Place) -> list[tuple[str, str]]:
     events = place.fb("log", "@last", "--json").lines
     return [(event["verb"], event["text"]) for event in events if event["is"] == "Answered"]
@@ -214,6 +233,7 @@ def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: P
     assert person.code() == 0
     screen = person.screen
     assert screen.count(b"+on: push") == 2  # below the question, and again in the pager
+    assert visible(screen).count("+    return a + b") == 2  # the live lines erase nothing of it
     assert b"iteration 1 of 10" in screen and b"calc.py" in screen and b"flyball land" in screen
     assert answers_given(place) == [("answer", "plus"), ("reject", "Leave CI alone")]
 

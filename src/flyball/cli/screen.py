@@ -179,9 +179,17 @@ class Terminal(Screen):
 
     @contextlib.contextmanager
     def shown(self) -> Generator[None]:
+        self._open_region()
+        try:
+            yield
+        finally:
+            self._close_region()
+
+    def _open_region(self) -> None:
+        """A new one each time: one that is started again erases the lines printed meanwhile."""
         from rich.live import Live as Region
 
-        self.region = region = Region(
+        self.region = Region(
             get_renderable=self._status,
             console=self.console,
             refresh_per_second=4,
@@ -189,23 +197,24 @@ class Terminal(Screen):
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        region.start()
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError, ValueError):
+        self.region.start()
+
+    def _close_region(self) -> None:
+        region, self.region = self.region, None
+        with contextlib.suppress(OSError, ValueError):
+            if region:
                 region.stop()
 
     @contextlib.contextmanager
     def aside(self) -> Generator[None]:
         """The terminal for somebody else: no live status meanwhile."""
-        if self.region:
-            self.region.stop()
+        was_open = self.region is not None
+        self._close_region()
         try:
             yield
         finally:
-            if self.region:
-                self.region.start()
+            if was_open:
+                self._open_region()
 
     def _status(self) -> RenderableType:
         from rich.console import Group

@@ -14,6 +14,7 @@ from typing import Any
 
 from flyball.agents.mechanic.search import Repair, Search, Tests, top_suspects, write_repair
 from flyball.agents.mechanic.trials import Row
+from flyball.views.text import plural
 
 Json = dict[str, Any]
 Rows = list[Json]
@@ -141,13 +142,17 @@ def _success(role: str, search: Search, tests: Tests, repair: Repair, took: floa
     text = (
         f"Repaired {where}.\n\n{_diff(repair)}\n\n"
         f"{now_pass}{so_do}. "
-        f"I tried {search.tries} edits in {len(search.places)} places in {took:.1f} s."
+        f"I tried {_effort(search)} in {took:.1f} s."
     )
     rows = [action("edit", {"path": edit.file, "line": edit.line}, edit.kind) for edit in repair.edits]
     if role in ("worker", "author"):
         rows.append({"type": "finish", "indicators": ["task complete", "all tests passing"]})
     status = _loop_status(True, f"repaired {where}", "complete", "all tests pass") if role == "worker" else ""
     return [*rows, _message(text + status)]
+
+
+def _effort(search: Search) -> str:
+    return f"{plural(search.tries, 'edit')} in {plural(len(search.places), 'place')}"
 
 
 def _diff(repair: Repair) -> str:
@@ -166,7 +171,7 @@ def _diff(repair: Repair) -> str:
 def _failure(search: Search, tests: Tests, seconds: float, repairs: int) -> str:
     if not search.tries:
         return f"{_list(tests.failing)} They run no line of the project that I could edit. I changed nothing."
-    tried = f"I tried {search.tries} edits in {len(search.places)} places"
+    tried = f"I tried {_effort(search)}"
     limit = "" if search.exhausted else f" in my {seconds:.0f} s, and there are more that I did not get to"
     none = "no other than before" if repairs else "none"
     return f"{tried}{limit}; {none} makes the failing tests pass. I changed nothing. {_list(tests.failing)}"
