@@ -77,6 +77,8 @@ def _find(runs: Sequence[Run], name: str) -> Run | None:
 
 def _tier(run: Run) -> str:
     found, ruling = run.plan.assessment, run.evidence.ruling
+    if run.machine.standing and found is None:
+        return "nothing is planned"
     if found is not None:
         return f"{found.tier} ({found.tier_why.rstrip('.')})"
     return f"{ruling.tier} ({ruling.tier_why.rstrip('.')})" if ruling and ruling.tier else "not known yet"
