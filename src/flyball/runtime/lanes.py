@@ -20,6 +20,7 @@ from flyball.runtime import tasks
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
 from flyball.runtime.mismatches import Mismatch, mismatches
+from flyball.runtime.retention import prune_daily
 from flyball.runtime.sources import Issues
 from flyball.runtime.start import RunRequest, launch
 from flyball.runtime.supervisor import Supervisor
@@ -96,6 +97,7 @@ class Lanes:
     def look(self) -> None:
         """CTO-13 and 14: at the start and now and then, say once what does not fit together; a person decides the rest."""
         self.checked = self.app.clock.now()
+        prune_daily(self.app)
         found = mismatches(self.app, self.repo.root, self.runs)
         news = [one for one in found if one not in self.known]
         self.known = set(found)
