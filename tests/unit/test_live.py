@@ -37,6 +37,6 @@ def test_a_long_line_is_read_whole() -> None:
 def test_a_line_without_end_is_kept_only_in_part_and_the_next_is_read() -> None:
     line = json.dumps({"type": "action", "tool": "bash", "input": "ls"}).encode() + b"\n"
     live, shown = watched(*[b"x" * (1 << 20)] * 40)
-    assert len(live.rest) == LINE_MOST and shown == []
+    assert LINE_MOST <= len(live.rest) <= LINE_MOST + 1 and shown == []
     live(b"y\n" + line)
     assert live.rest == b"" and shown == ["bash ls"]
