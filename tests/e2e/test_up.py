@@ -123,6 +123,18 @@ def test_a_risky_plan_waits_for_a_person_and_other_work_goes_on(yard: Yard) -> N
     stop(process)
 
 
+def test_an_expensive_plan_waits_for_a_person(yard: Yard) -> None:
+    """CTO-4: above the threshold of a task; an answer lets exactly this plan go on."""
+    costly = add(yard, "Make add() add")
+    process = up(yard, "up.approve_usd=0.01", planner=[plan("Mend")], worker=[MEND])
+    wait(process, lambda: any(row.question for row in rows(yard, machine="cto")))
+    (asking,) = (row for row in rows(yard, machine="cto") if row.question)
+    assert "The estimate of $2.00" in yard.flyball("inbox").stdout and not rows(yard, machine="task")
+    assert yard.flyball("answer", asking.question, "proceed").returncode == 0
+    wait(process, lambda: outcomes(yard).get(costly) == "done")
+    stop(process)
+
+
 def test_urgent_work_comes_between_and_the_interrupted_run_goes_on(yard: Yard) -> None:
     slow = {"sleep_s": 3, "say": "still at it"}
     first = add(yard, "Make add() add")

@@ -19,7 +19,19 @@ from flyball.workspace.branches import RunBranch, delete_branch, run_branches
 from flyball.workspace.folders import remove
 
 OURS = (
-    *("runs", "acts", "heads", "seals", "drivers", "trust", "backups", "up*.log", "prune.*", "*.key"),
+    *(
+        "runs",
+        "acts",
+        "heads",
+        "seals",
+        "drivers",
+        "trust",
+        "backups",
+        "webhook",
+        "up*.log",
+        "prune.*",
+        "*.key",
+    ),
     "journal.db*",  # last: as long as it is there, uninstalling can be done again
 )
 
