@@ -114,7 +114,9 @@ def may_intervene(seen: Seen) -> str:
 
 
 def asks_after_crashes(seen: Seen) -> str:
-    if seen.before.tries.gone and _act(seen).why != "rollback":  # a person's own order
+    if _act(seen).why == "rollback":  # a person's own order
+        return ""
+    if seen.before.tries.gone:
         return "an act begins though what acts stand on is gone"
     return f"an act begins after {seen.was.cut} interruptions in a row" if seen.was.cut >= 5 else ""
 

@@ -163,9 +163,9 @@ class People:
                 self.town.press(whim == "stop now")
 
     def _hand_back(self, root: str) -> None:
-        """What a person changed meanwhile is theirs."""
+        """What a person changed meanwhile is theirs. Nobody gets the checkout of a lane: its steps have their own."""
         run = self.town.run(root)
-        taken = run.stop is not None and run.stop.code == "wait.take_over"
+        taken = run.stop is not None and run.stop.code == "wait.take_over" and not run.machine.supervises
         if taken and run.status != "ended" and self.rng.random() < 0.5:
             self.town.trees.stands(root, self.town.trees.fresh(self.rng.random() < 0.5))
         self.write(root, HandBack(who="anna"))
