@@ -17,7 +17,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 ORDER = (
     *("errors", "domain", "core", "reading", "views", "guard", "proofs"),  # pure
     *("state_dir", "machines", "config", "journal", "workspace", "agents", "runners"),
-    *("authority", "evidence", "acts", "runtime"),
+    *("authority", "evidence", "acts", "runtime", "system"),
     *("testing", "lab", "cli", "web"),
 )
 RANK = {name: rank for rank, name in enumerate(ORDER)}

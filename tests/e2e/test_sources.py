@@ -18,10 +18,10 @@ import pytest
 from tests.e2e.yard import Yard
 
 from flyball.errors import UserError
-from flyball.runtime import tasks
 from flyball.runtime.app import App
-from flyball.runtime.github import open_issues
-from flyball.runtime.webhook import SECRET, Webhook
+from flyball.system import tasks
+from flyball.system.github import open_issues
+from flyball.system.webhook import SECRET, Webhook
 
 WORD = "correct horse battery staple"
 

@@ -11,10 +11,10 @@ import pytest
 from flyball.domain.durations import DAY
 from flyball.domain.settings import Retention
 from flyball.journal.records import Records
-from flyball.runtime.disk_usage import RunUsage
-from flyball.runtime.packed_logs import LOG_MOST, act_files, pack
-from flyball.runtime.retention import due
 from flyball.state_dir import StateDir
+from flyball.system.disk_usage import RunUsage
+from flyball.system.packed_logs import LOG_MOST, act_files, pack
+from flyball.system.retention import due
 from flyball.workspace.branches import RunBranch
 
 NOW = 1_000 * DAY

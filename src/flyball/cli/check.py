@@ -17,8 +17,8 @@ from flyball.evidence.consistency import Checked, Finding
 from flyball.evidence.consistency import check as check_records
 from flyball.guard.policy_faults import faults
 from flyball.runtime.app import App
-from flyball.runtime.mismatches import mismatches
 from flyball.runtime.start import policies_of
+from flyball.system.mismatches import mismatches
 from flyball.views.text import clean, plural
 
 

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from flyball.cli.shared import JSON, examples, open_app, paint, print_json, repository_of
-from flyball.runtime.health import Line, examine
+from flyball.system.health import Line, examine
 from flyball.views.text import clean
 
 TONES = {"ok": "good", "warn": "warn", "bad": "bad"}

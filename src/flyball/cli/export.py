@@ -22,7 +22,7 @@ from flyball.evidence.certificate import check
 from flyball.guard.secrets import find_secret, redact
 from flyball.journal import Entry
 from flyball.runtime.app import App
-from flyball.runtime.packed_logs import act_files
+from flyball.system.packed_logs import act_files
 from flyball.views.text import iso, plural
 
 FORMAT = "flyball-export/1"

@@ -184,7 +184,7 @@ def _print_prompts(records: Records, run_id: str, turn: int, as_json: bool) -> N
 
 def _prompt(records: Records, act: Act) -> dict[str, Any]:
     from flyball.guard.secrets import redact
-    from flyball.runtime.packed_logs import act_files
+    from flyball.system.packed_logs import act_files
     from flyball.views.text import clean
 
     text = clean(redact(act_files(records, act.key).get("prompt", b"").decode("utf-8", "replace")))

@@ -20,7 +20,7 @@ from flyball.domain import events as e
 from flyball.errors import AlreadyRunning, Fenced, FlyballError, JournalError
 from flyball.journal.driver import Driver
 from flyball.runtime.app import App
-from flyball.runtime.retention import prune_daily
+from flyball.system.retention import prune_daily
 from flyball.views import run_view
 
 INTERRUPTED = 130

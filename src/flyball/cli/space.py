@@ -13,9 +13,9 @@ from flyball.cli.shared import JSON, RUN, SET, examples, open_app, print_json, p
 from flyball.domain.durations import rough
 from flyball.errors import UserError
 from flyball.runtime.app import App
-from flyball.runtime.disk_usage import RepoUsage, RunUsage, Usage, usage
-from flyball.runtime.retention import Outcome, Plan, Removal, forgotten, plan, remove_run, use_reserve
-from flyball.runtime.retention import prune as carry_out
+from flyball.system.disk_usage import RepoUsage, RunUsage, Usage, usage
+from flyball.system.retention import Outcome, Plan, Removal, forgotten, plan, remove_run, use_reserve
+from flyball.system.retention import prune as carry_out
 from flyball.views.text import clean, one_line, plural
 from flyball.workspace.branches import RunBranch
 

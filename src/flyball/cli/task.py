@@ -19,11 +19,11 @@ from flyball.domain.plans import KINDS, ORDINARY, URGENT, Trigger
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.journal import driver as drivers
-from flyball.runtime import tasks
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, circle, mailbox
-from flyball.runtime.github import open_issues
 from flyball.runtime.start import task_text
+from flyball.system import tasks
+from flyball.system.github import open_issues
 from flyball.views.text import decode_argument, fields, one_line
 
 CHECK = re.compile(r"\s*[-*+] \[(?P<tick>[ xX])\]\s+(?P<text>\S.*)")

@@ -14,7 +14,7 @@ from flyball.cli.space import YES, size
 from flyball.errors import FlyballError, UserError
 from flyball.journal import driver as drivers
 from flyball.runtime.app import App
-from flyball.runtime.disk_usage import usage
+from flyball.system.disk_usage import usage
 from flyball.workspace.branches import RunBranch, delete_branch, run_branches
 from flyball.workspace.folders import remove
 

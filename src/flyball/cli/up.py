@@ -17,8 +17,8 @@ from flyball.cli.shared import REPO, SET, TRUST, examples, open_app, require_rep
 from flyball.errors import UserError
 from flyball.journal import driver as drivers
 from flyball.runtime.backlog import mailbox
-from flyball.runtime.lanes import OBJECTIVE, Lanes
 from flyball.runtime.start import RunRequest
+from flyball.system.lanes import OBJECTIVE, Lanes
 
 STOPS_WITHIN_S = 60
 

@@ -16,15 +16,15 @@ from flyball.domain.plans import Trigger
 from flyball.errors import AlreadyRunning, UserError
 from flyball.journal import Letter
 from flyball.journal import driver as drivers
-from flyball.runtime import tasks
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
-from flyball.runtime.mismatches import Mismatch, mismatches
-from flyball.runtime.retention import prune_daily
-from flyball.runtime.sources import Issues
 from flyball.runtime.start import RunRequest, launch
 from flyball.runtime.supervisor import Supervisor
-from flyball.runtime.webhook import Webhook
+from flyball.system import tasks
+from flyball.system.mismatches import Mismatch, mismatches
+from flyball.system.retention import prune_daily
+from flyball.system.sources import Issues
+from flyball.system.webhook import Webhook
 from flyball.workspace import inspect_repo
 
 OBJECTIVE = "Take tasks from the backlog, plan them and have them done."

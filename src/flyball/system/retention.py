@@ -30,10 +30,10 @@ from flyball.journal import driver as drivers
 from flyball.journal.driver import Driver
 from flyball.journal.types import REGISTRY
 from flyball.runtime.app import App
-from flyball.runtime.disk_usage import CHECKPOINTS, KINDS, RunUsage, Usage, usage
-from flyball.runtime.packed_logs import pack
 from flyball.runtime.start import tracked_files
 from flyball.state_dir import Pruning, RunDir, write_whole
+from flyball.system.disk_usage import CHECKPOINTS, KINDS, RunUsage, Usage, usage
+from flyball.system.packed_logs import pack
 from flyball.workspace import Workspace
 from flyball.workspace.branches import RunBranch, delete_branch
 from flyball.workspace.folders import remove

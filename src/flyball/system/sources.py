@@ -9,7 +9,7 @@ from flyball.domain.plans import Trigger
 from flyball.errors import UserError
 from flyball.journal import driver as drivers
 from flyball.runtime.app import App
-from flyball.runtime.github import open_issues
+from flyball.system.github import open_issues
 
 
 class Issues:

@@ -25,8 +25,8 @@ from msgspec import Meta, Struct
 
 from flyball.domain.plans import KINDS, ORDINARY, URGENT, Trigger
 from flyball.errors import FlyballError, UserError
-from flyball.runtime import tasks
 from flyball.runtime.app import App
+from flyball.system import tasks
 from flyball.views.text import clean
 
 SECRET = "FLYBALL_WEBHOOK_SECRET"  # noqa: S105 the name of a variable

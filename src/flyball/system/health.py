@@ -22,9 +22,9 @@ from flyball.config.plugins import plugins
 from flyball.errors import FlyballError
 from flyball.journal.signing import NAME as KEY_FILE
 from flyball.runtime.app import App
-from flyball.runtime.disk_usage import usage
-from flyball.runtime.retention import dead_locks, forgotten
 from flyball.runtime.start import loosened, tracked_files
+from flyball.system.disk_usage import usage
+from flyball.system.retention import dead_locks, forgotten
 from flyball.views.text import first_few, plural
 from flyball.workspace.branches import run_branches
 from flyball.workspace.git import require_git
