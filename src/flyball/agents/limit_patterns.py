@@ -44,7 +44,6 @@ BILLING: tuple[str, ...] = (
     r"add funds to continue",
     # Codex and OpenAI
     r"quota exceeded\. check your plan and billing",
-    r"you exceeded your current quota, please check your plan and billing",
     r"to use codex with your chatgpt plan, upgrade",
     r"billing hard limit has been reached",
     r"your account is not active, please check your billing",

@@ -129,7 +129,7 @@ def _by_wording(agent: str, words: str, statement: str) -> Kind | None:
 
 
 def _refined(kind: Kind, words: str) -> Kind:
-    """OpenAI's words for an empty account stand also in Gemini's for a daily quota; a request refused may say why."""
+    """A rejected request may say why."""
     refused = re.match(r"request rejected \(429\)\s*[·:—-]\s*(.+)", words, re.I)
     inner = _by_wording("", refused.group(1), refused.group(1)) if refused else None
     return inner or kind
@@ -146,7 +146,10 @@ _LONG = re.compile(
 
 
 def _quota(agent: str, statement: str) -> Kind:
-    """A quota that lifts in seconds is a rate; one of the day is the plan's; an empty account's has neither."""
+    """A quota that lifts in seconds is a rate limit, one of a day is the plan's. OpenAI's words for an empty account
+    ("check your plan and billing") stand in Gemini's messages for both."""
+    if agent != "gemini" and re.search(r"plan and billing", statement, re.I):
+        return "billing"
     if _RETRIES.search(statement) or (_SHORT.search(statement) and not _LONG.search(statement)):
         return "rate_limited"
     if re.search(r"resource[ _](?:has been )?exhausted", statement, re.I) and not _LONG.search(statement):
