@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "flyball"
@@ -71,46 +70,50 @@ def room(path: Path) -> str:
     return path.relative_to(SRC).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> list[str]:
-    found: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def test_every_source_file_keeps_the_rules() -> None:
+    """Imports go one way, pure rooms do no I/O, files and functions stay small, modules say what they are for."""
+    wrong = [f"{path.relative_to(SRC)}: {sentence}" for path in SOURCES for sentence in faults(path)]
+    assert not wrong, "\n".join(wrong)
+
+
+def faults(path: Path) -> Iterator[str]:
+    text = path.read_text("utf-8")
+    tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    if text.count("\n") > 520:
+        yield "it is too long to read at a sitting"
+    if tree.body and not ast.get_docstring(tree):
+        yield "it does not say what it is for"
+    yield from long_functions(nodes)
+    yield from wrong_imports(room(path), imports(nodes))
+    if room(path) in PURE:
+        yield from effects(nodes)
+
+
+def imports(nodes: list[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found += [f"{node.module}.{alias.name}" for alias in node.names]
-    return found
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(SRC)))
-def test_imports_go_one_way(path: Path) -> None:
-    here = room(path)
+def wrong_imports(here: str, names: Iterable[str]) -> Iterator[str]:
     if here in ("__init__", "__main__"):
         return
-    assert here in RANK, f"{here} has no rank: say where it stands in tests/test_tidy.py"
-    for name in imports(path):
-        parts = name.split(".")
-        if parts[0] != "flyball" or len(parts) < 2 or parts[1] not in RANK:
-            continue
-        assert RANK[parts[1]] <= RANK[here], f"{here} imports {name}, which stands above it"
+    if here not in RANK:
+        yield f"{here} has no rank: say where it stands in tests/test_tidy.py"
+    for name in names:
+        if name.startswith("flyball.") and RANK.get(name.split(".")[1], 0) > RANK.get(here, 0):
+            yield f"it imports {name}, which stands above it"
+        if here in PURE and name.split(".")[0] not in INERT:
+            yield f"it imports {name}: this room does no I/O"
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in SOURCES if room(p) in PURE], ids=lambda p: str(p.relative_to(SRC))
-)
-def test_pure_rooms_do_no_input_or_output(path: Path) -> None:
-    for name in imports(path):
-        assert name.split(".")[0] in INERT, f"{path.name} imports {name}: this room does no I/O"
-    calls = {
-        n.func.id
-        for n in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
-    }
-    assert not calls & {"open", "print", "input", "exec", "eval"}
-
-
-@pytest.mark.parametrize("path", sorted((SRC / "machines").glob("*.toml")), ids=lambda p: p.stem)
-def test_a_machine_fits_a_screen(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= 50
+def effects(nodes: list[ast.AST]) -> Iterator[str]:
+    calls = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    for name in calls & {"open", "print", "input", "exec", "eval"}:
+        yield f"it calls {name}: this room does no I/O"
 
 
 LONGER = {  # functions that are still over 40 lines, and by how much; no others may be
@@ -119,32 +122,27 @@ LONGER = {  # functions that are still over 40 lines, and by how much; no others
 }
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(SRC)))
-def test_files_and_functions_stay_small(path: Path) -> None:
-    text = path.read_text("utf-8")
-    assert text.count("\n") <= 520, f"{path.name} is too long to read at a sitting"
-    for node in ast.walk(ast.parse(text)):
+def long_functions(nodes: list[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            most = LONGER.get(node.name, 40)
-            assert lines <= most, f"{path.name}:{node.lineno} {node.name} has {lines} lines"
+            if lines > LONGER.get(node.name, 40):
+                yield f"line {node.lineno}: {node.name} has {lines} lines"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(SRC)))
-def test_every_module_says_its_law(path: Path) -> None:
-    text = path.read_text("utf-8")
-    assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path.name} does not say what it is for"
+def test_a_machine_fits_a_screen() -> None:
+    lines = {
+        path.name: len(path.read_text("utf-8").splitlines()) for path in (SRC / "machines").glob("*.toml")
+    }
+    assert len(lines) == 5 and max(lines.values()) <= 50, lines
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_no_mocks_and_no_hidden_skips(path: Path) -> None:
-    if path.name == "test_tidy.py":
-        return
-    text = path.read_text("utf-8")
-    assert not re.search(r"\bunittest\.mock\b|\bMagicMock\b|\bmonkeypatch\.setattr\b", text), (
-        "fakes are shipped adapters, not mocks"
-    )
-    assert not re.search(r"pytest\.skip\(\s*\)|mark\.skip\b(?!if)(?!\(reason)", text), "a skip needs a reason"
+def test_no_mocks_and_no_hidden_skips() -> None:
+    mocks = re.compile(r"\bunittest\.mock\b|\bMagicMock\b|\bmonkeypatch\.setattr\b")
+    skips = re.compile(r"pytest\.skip\(\s*\)|mark\.skip\b(?!if)(?!\(reason)")
+    texts = {str(path): path.read_text("utf-8") for path in TESTS if path.name != "test_tidy.py"}
+    assert not [name for name, text in texts.items() if mocks.search(text)], "fakes are shipped adapters"
+    assert not [name for name, text in texts.items() if skips.search(text)], "a skip needs a reason"
 
 
 def test_nothing_names_a_host_or_a_path_of_a_machine() -> None:
