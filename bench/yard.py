@@ -14,8 +14,7 @@ from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Budget, Settings
 from flyball.journal import Entry
-from flyball.journal.heads import Heads
-from flyball.journal.signing import load_or_create
+from flyball.journal.records import Heads, load_or_create
 from flyball.journal.sqlite import SqliteJournal
 from flyball.machines import shipped
 from flyball.runtime.supervisor import Supervisor

@@ -10,9 +10,8 @@ import pytest
 
 from flyball.errors import ConfigError, JournalError
 from flyball.journal import Checkpoint
-from flyball.journal.heads import Heads
 from flyball.journal.memory import MemoryJournal
-from flyball.journal.signing import load_or_create, verify
+from flyball.journal.records import Heads, load_or_create, verify
 from flyball.journal.types import REGISTRY
 from flyball.testing.journal_suite import begin, refused, write
 

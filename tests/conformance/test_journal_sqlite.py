@@ -17,8 +17,8 @@ import pytest
 from flyball.errors import Conflict, Corrupt, Fenced, JournalError
 from flyball.journal import Row, Write, database
 from flyball.journal.database import APPLICATION
-from flyball.journal.queries import Asked, query
-from flyball.journal.sqlite import SqliteJournal
+from flyball.journal.sqlite import SqliteJournal, rows_query
+from flyball.journal.types import RowFilter
 from flyball.testing.journal_suite import begin, drafts, everyone, nobody, refused, write
 
 processes = multiprocessing.get_context("spawn")
@@ -182,35 +182,35 @@ def test_a_closed_journal_is_a_sentence(path: Path) -> None:
 # Queries.
 
 ASKED = [
-    Asked(),
-    Asked(repo="/r"),
-    Asked(status="running"),
-    Asked(state="testing"),
-    Asked(machine="task"),
-    Asked(root="r"),
-    Asked(parent="r"),
-    Asked(parent=""),
-    Asked(repo="/r", status="waiting"),
-    Asked(repo="/r", state="testing", machine="task"),
-    Asked(machine="task", state="cto_intervention"),
-    Asked(open_question=True),
-    Asked(open_question=True, repo="/r", status="waiting"),
-    Asked(late_at=5),
-    Asked(late_at=5, machine="task"),
-    Asked(failures=2),
-    Asked(failures=0),
+    RowFilter(),
+    RowFilter(repo="/r"),
+    RowFilter(status="running"),
+    RowFilter(state="testing"),
+    RowFilter(machine="task"),
+    RowFilter(root="r"),
+    RowFilter(parent="r"),
+    RowFilter(parent=""),
+    RowFilter(repo="/r", status="waiting"),
+    RowFilter(repo="/r", state="testing", machine="task"),
+    RowFilter(machine="task", state="cto_intervention"),
+    RowFilter(open_question=True),
+    RowFilter(open_question=True, repo="/r", status="waiting"),
+    RowFilter(late_at=5),
+    RowFilter(late_at=5, machine="task"),
+    RowFilter(failures=2),
+    RowFilter(failures=0),
 ]
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_every_query_goes_through_its_index(path: Path, asked: Asked) -> None:
+def test_every_query_goes_through_its_index(path: Path, asked: RowFilter) -> None:
     """An index is walked from end to end only where it holds nothing but what is asked for."""
     journal = SqliteJournal(path)
-    sql, values = query(asked, 10)
+    sql, values = rows_query(asked, 10)
     plan = [str(step[-1]) for step in journal._database.ask(f"EXPLAIN QUERY PLAN {sql}", values)]
     journal.close()
     reads = [step for step in plan if "run" in step]
-    everything = asked.open_question or asked in (Asked(), Asked(failures=0))
+    everything = asked.open_question or asked in (RowFilter(), RowFilter(failures=0))
     wanted = "SCAN run USING INDEX" if everything else "SEARCH run USING INDEX"
     assert reads and all(step.startswith(wanted) for step in reads), plan
 

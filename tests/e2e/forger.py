@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from flyball.core.run import freeze, thaw
 from flyball.domain import events as e
 from flyball.journal.chain import event_digest, registry_digest, snapshot_digest
-from flyball.journal.queries import COLUMNS
+from flyball.journal.sqlite import COLUMNS
 from flyball.journal.types import REGISTRY
 
 SEQS = 1 << 32

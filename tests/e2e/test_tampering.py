@@ -28,7 +28,7 @@ from flyball.domain.settings import Settings
 from flyball.errors import JournalError
 from flyball.evidence.consistency import Checked, check
 from flyball.journal.driver import Driver
-from flyball.journal.heads import Heads
+from flyball.journal.records import Heads
 from flyball.journal.types import REGISTRY
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch

@@ -13,7 +13,7 @@ import pytest
 from helpers import FIXED, Place
 
 from flyball.evidence.certificate import write
-from flyball.journal.signing import load_or_create
+from flyball.journal.records import load_or_create
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "verify-certificate"
 

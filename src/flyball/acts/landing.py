@@ -22,7 +22,7 @@ from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import LandConflict, UserError, WorkspaceError
 from flyball.evidence import certificate
-from flyball.journal.signing import load_or_create
+from flyball.journal.records import load_or_create
 from flyball.state_dir import write_whole
 from flyball.workspace import Repo, Workspace, inspect_repo
 from flyball.workspace import land as forward

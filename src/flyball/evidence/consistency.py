@@ -20,8 +20,7 @@ from flyball.errors import FlyballError, JournalError
 from flyball.evidence import certificate
 from flyball.journal import Checkpoint, Entry
 from flyball.journal.history import row_of
-from flyball.journal.records import Records
-from flyball.journal.signing import NAME as KEY_FILE
+from flyball.journal.records import KEY_FILE, Records
 from flyball.journal.types import REGISTRY
 from flyball.state_dir import RunDir, changed_files, sha256_of
 

@@ -4,13 +4,22 @@
 
 A field is its length in eight bytes, then its bytes; a number is eight bytes, signed. So no two different
 lists of fields give the same bytes. Before the first stand 32 zero bytes.
+
+`faults` checks a whole store, one event at a time. Three things must agree: each run's chain of events, the
+registry's chain of begun and ended runs, and the signed heads kept outside the store, which may be behind it
+and never ahead.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from struct import Struct as Packer
+from typing import Protocol
 
-from flyball.journal.types import Draft, Entry, Registered
+from flyball.errors import Corrupt
+from flyball.journal.types import REGISTRY, Checkpoint, Draft, Entry, Fault, Registered
 
 UNREADABLE = "a column holds a value of another type"
 """Stands for the hash of what cannot be read as it was written; no chain bears it."""
@@ -83,3 +92,214 @@ def broken(before: bytes, after: int, entry: Entry) -> str:
     if digest.hex() != entry.hash:
         return f"event {entry.seq} is not what was written (its hash does not follow from the chain)"
     return ""
+
+
+def checked(
+    entries: Iterable[Entry], store: str, run: str, after: int, head: bytes, until: int
+) -> Iterator[Entry]:
+    """The entries that follow event `after`, whose hash is `head`, at least to event `until`."""
+    for entry in entries:
+        if why := broken(head, after, entry):
+            raise _corrupt(store, run, why)
+        after, head = entry.seq, bytes.fromhex(entry.hash)
+        yield entry
+    if after < until:
+        raise _corrupt(store, run, f"event {after + 1} of {until} is missing")
+
+
+def _corrupt(store: str, run: str, why: str) -> Corrupt:
+    return Corrupt(
+        f"{store} does not hold what was written: run {run}, {why}. "
+        "`flyball check` names every fault; put back a backup."
+    )
+
+
+class Stored(Protocol):
+    """A store laid bare: nothing is checked on the way out."""
+
+    def registered(self) -> Iterator[Registered]:
+        """The registry's lines in their order."""
+        ...
+
+    def heads(self) -> Iterator[tuple[str, int, str, bool]]:
+        """Each run's name, sequence number, hash, and whether it has ended, as its row has them."""
+        ...
+
+    def entries(self, run: str) -> Iterator[Entry]:
+        """The run's events in their order."""
+        ...
+
+    def orphans(self) -> Iterator[str]:
+        """A name for each bundle of events that no run and no registry line owns."""
+        ...
+
+    def unbound_snapshots(self) -> Iterator[tuple[str, int]]:
+        """The run and sequence number of each snapshot that is not bound to its event any more."""
+        ...
+
+
+class _Life:
+    """What the registry says of one run."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, str] = {}
+
+    @property
+    def pruned(self) -> bool:
+        return "pruned" in self.heads
+
+
+Head = tuple[int, str, bool]
+
+
+def faults(stored: Stored, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
+    """Every fault of the store, the registry's first; with `only`, of the registry and that one run."""
+    marks: dict[str, list[Checkpoint]] = {}
+    for mark in checkpoints:
+        marks.setdefault(mark.run, []).append(mark)
+    found, lives = _registry_faults(stored, marks.pop(REGISTRY, []))
+    heads = {run: (seq, head, ended) for run, seq, head, ended in stored.heads()}
+    for run in dict.fromkeys([*lives, *heads, *marks]) if only is None else (only,):
+        life = lives.get(run)
+        found += _run_faults(stored, run, life, heads.get(run), marks.get(run, []))
+    return [*found, *_loose_faults(stored, only)]
+
+
+def _loose_faults(stored: Stored, only: str | None) -> Iterator[Fault]:
+    """What belongs to nothing: events of no run, snapshots of no event."""
+    for name in stored.orphans() if only is None else ():
+        yield Fault(name, 0, f"There are events of {name}, which nobody began.")
+    for run, seq in stored.unbound_snapshots():
+        if only in (None, run):
+            yield Fault(run, seq, f"Run {run}: its snapshot at event {seq} is not what was written.")
+
+
+def _registry_faults(stored: Stored, marks: list[Checkpoint]) -> tuple[list[Fault], dict[str, _Life]]:
+    found: list[Fault] = []
+    lives: dict[str, _Life] = {}
+    n, head = 0, ""
+    seen: dict[int, str] = {}
+    wanted = {mark.seq for mark in marks}
+    for line in stored.registered():
+        if not found and (why := _line_fault(n, head, line, lives.get(line.run))):
+            found.append(Fault(line.run, line.n, f"The registry's line {why}."))
+        lives.setdefault(line.run, _Life()).heads[line.kind] = line.head
+        n, head = line.n, line.hash
+        if n in wanted:
+            seen[n] = head
+    found += [_behind("The registry", mark, n) for mark in marks if seen.get(mark.seq) != mark.hash]
+    return found, lives
+
+
+def _line_fault(n: int, head: str, line: Registered, life: _Life | None) -> str:
+    if line.n != n + 1:
+        return f"{n + 1} is missing (line {line.n} comes next)"
+    if line.hash == UNREADABLE:
+        return f"{line.n} (run {line.run}) cannot be read ({UNREADABLE})"
+    digest = registry_digest(
+        bytes.fromhex(head), line.n, line.kind, line.run, bytes.fromhex(line.head), line.at
+    )
+    if digest.hex() != line.hash:
+        return f"{line.n} (run {line.run}) is not what was written (its hash does not follow from the chain)"
+    if (life is None) != (line.kind == "began") or (life and (line.kind in life.heads or life.pruned)):
+        return f"{line.n} says that run {line.run} {_PAST.get(line.kind, line.kind)}, which cannot be at that point"
+    return ""
+
+
+_PAST = {"pruned": "was pruned"}
+
+
+def _behind(what: str, mark: Checkpoint, last: int) -> Fault:
+    if mark.seq > last:
+        why = (
+            f"ends at {last}, but a signed head knows {mark.seq}: it was cut off or put back to an older copy"
+        )
+    else:
+        why = f"is not at {mark.seq} what a signed head says it was: history was rewritten"
+    return Fault(mark.run, mark.seq, f"{what} {why}.")
+
+
+def _run_faults(
+    stored: Stored, run: str, life: _Life | None, head: Head | None, marks: list[Checkpoint]
+) -> list[Fault]:
+    if life is not None and life.pruned:
+        return _grave_faults(stored, run, head)
+    if life is None and head is None:
+        return [_gone(mark) for mark in marks]
+    if life is None:
+        return [
+            Fault(run, 0, f"Run {run} is stored but not in the registry."),
+            *_chain_faults(stored, run, {}, head, marks),
+        ]
+    return _chain_faults(stored, run, life.heads, head, marks)
+
+
+def _gone(mark: Checkpoint) -> Fault:
+    text = f"Run {mark.run} is gone: a signed head knows it at event {mark.seq}, the journal does not."
+    return Fault(mark.run, mark.seq, text)
+
+
+def _grave_faults(stored: Stored, run: str, head: Head | None) -> list[Fault]:
+    left = next(stored.entries(run), None)
+    if left is None and head is None:
+        return []
+    return [
+        Fault(run, left.seq if left else 0, f"Run {run} was pruned, but something of it is still stored.")
+    ]
+
+
+def _chain_faults(
+    stored: Stored, run: str, registry: dict[str, str], head: Head | None, marks: list[Checkpoint]
+) -> list[Fault]:
+    """Walk the run's chain once, and hold everything that is known of it against it."""
+    last, prior = 0, ""
+    wanted = {mark.seq for mark in marks}
+    seen: dict[int, str] = {}
+    owed = {value: kind for kind, value in registry.items()}
+    for entry in stored.entries(run):
+        if why := broken(bytes.fromhex(prior), last, entry):
+            return [Fault(run, last + 1, f"Run {run}: {why}.")]
+        if not last and registry.get("began", entry.hash) != entry.hash:
+            return [
+                Fault(run, 1, f"Run {run}: event 1 is not the one with which the registry says it began.")
+            ]
+        last, prior = entry.seq, entry.hash
+        owed.pop(prior, None)
+        if last in wanted:
+            seen[last] = prior
+    return [
+        *_head_faults(run, last, prior, head, "ended" in registry),
+        *(_behind(f"Run {run}", mark, last) for mark in marks if seen.get(mark.seq) != mark.hash),
+        *_owed_faults(run, last, owed),
+    ]
+
+
+def _head_faults(run: str, last: int, prior: str, head: Head | None, ended: bool) -> Iterator[Fault]:
+    if head is None and not last:
+        yield Fault(
+            run, 0, f"Run {run} is gone: the registry says it began, and neither events nor a row are left."
+        )
+    elif head is None:
+        yield Fault(run, last, f"Run {run} has {last} events but no row.")
+    elif head[1] == UNREADABLE:
+        yield Fault(
+            run, last, f"Run {run}: its row cannot be read ({UNREADABLE}); its chain is at event {last}."
+        )
+    elif head[0] > last:
+        yield Fault(
+            run, last + 1, f"Run {run}: event {last + 1} is missing: its row says that there are {head[0]}."
+        )
+    elif head[:2] != (last, prior):
+        yield Fault(run, last, f"Run {run}: its row stands at event {head[0]}, its chain at event {last}.")
+    elif head[2] != ended:
+        say = ("has not", "has") if ended else ("has", "has not")
+        text = (
+            f"Run {run}: its row says that it {say[0]} ended at event {last}, the registry that it {say[1]}."
+        )
+        yield Fault(run, last, text)
+
+
+def _owed_faults(run: str, last: int, owed: dict[str, str]) -> Iterator[Fault]:
+    if "ended" in owed.values():
+        text = f"Run {run}: the registry says that it ended with an event that is not among its {last}."
+        yield Fault(run, last, text)

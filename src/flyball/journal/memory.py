@@ -8,11 +8,18 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from flyball.journal import audit
-from flyball.journal.chain import extend, register, snapshot_digest
-from flyball.journal.queries import Asked
-from flyball.journal.reading import checked
-from flyball.journal.refusals import (
+from flyball.journal import chain
+from flyball.journal.chain import checked, extend, register, snapshot_digest
+from flyball.journal.types import (
+    Checkpoint,
+    Entry,
+    Fault,
+    Letter,
+    Registered,
+    Row,
+    RowFilter,
+    Snapshot,
+    Write,
     check_shape,
     elsewhere,
     fenced,
@@ -22,7 +29,6 @@ from flyball.journal.refusals import (
     taken,
     unknown,
 )
-from flyball.journal.types import Checkpoint, Entry, Fault, Letter, Registered, Row, Snapshot, Write
 
 
 class _Lease(NamedTuple):
@@ -163,9 +169,9 @@ class MemoryJournal:
         failures: int | None = None,
         limit: int | None = None,
     ) -> list[Row]:
-        """The rows that fit everything asked, newest first."""
-        asked = Asked(repo, status, state, machine, root, parent, open_question, late_at, failures)
-        found = [row for row in self._rows.values() if asked.fits(row)]
+        """The rows that fit every condition, newest first."""
+        wanted = RowFilter(repo, status, state, machine, root, parent, open_question, late_at, failures)
+        found = [row for row in self._rows.values() if wanted.fits(row)]
         found.reverse()
         found.sort(key=lambda row: row.created_at, reverse=True)
         return found[:limit]
@@ -241,11 +247,11 @@ class MemoryJournal:
         """The run's events, unchecked."""
         return iter(tuple(self._events.get(run, ())))
 
-    def strays(self) -> Iterator[str]:
+    def orphans(self) -> Iterator[str]:
         """Events here always lie under their run's name."""
         return iter(())
 
-    def spoiled(self) -> Iterator[tuple[str, int]]:
+    def unbound_snapshots(self) -> Iterator[tuple[str, int]]:
         """The snapshots that are not bound to their events any more."""
         return (
             (kept.run, kept.seq) for kept, digest in self._snapshots.values() if not self._bound(kept, digest)
@@ -253,7 +259,7 @@ class MemoryJournal:
 
     def faults(self, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
         """What is not as it was written."""
-        return audit.faults(self, checkpoints, only)
+        return chain.faults(self, checkpoints, only)
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -1,26 +1,245 @@
-"""One user's records: the journal, the signed heads and the key in the state directory, and runs by name.
+"""One user's records in the state directory: the journal, the signing key, the signed heads, and runs by name.
 
 Everything that only looks at runs needs no more than this. `runtime.app.App` adds what drives them.
+
+Signed heads are kept outside the journal: they can be behind it, never ahead of it. So a journal that was cut
+off, rewritten or put back to an older copy is noticed: it does not know a head that was once durable. There is
+one file a run and one for the registry, replaced whole. A head is noted after its commit and written at most
+once a second a run and ten times a second in all; `flush` writes the rest. The first and the last of a run are
+written at once: a run that has gone on has a head, or somebody removed it.
+
+The cryptography library is imported when a key is first used: commands that only look do not wait for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
-from flyball.errors import NotFound, UserError
+import msgspec
+
+from flyball.errors import ConfigError, JournalError, NotFound, UserError
 from flyball.journal import driver as drivers
-from flyball.journal.heads import Heads
-from flyball.journal.signing import NAME as KEY_FILE
-from flyball.journal.signing import Signer, load_or_create
 from flyball.journal.sqlite import SqliteJournal
+from flyball.journal.types import REGISTRY, Checkpoint, Entry, Fault, Journal
 from flyball.reading.terminal import whole
-from flyball.state_dir import StateDir
+from flyball.state_dir import StateDir, create_whole, write_whole
 from flyball.views.text import day_and_clock
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from flyball.core.run import Run
+
+
+KEY_FILE = "signing.key"
+
+
+class Signer:
+    """Signs bytes."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+
+    @property
+    def public_key_hex(self) -> str:
+        """The public half, which anyone may have."""
+        return self._key.public_key().public_bytes_raw().hex()
+
+    def sign(self, data: bytes) -> str:
+        """The signature of `data`, in hex."""
+        return self._key.sign(data).hex()
+
+
+def verify(public_key_hex: str, data: bytes, signature: str) -> bool:
+    """Whether the holder of that key signed exactly this."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key_hex))
+        key.verify(bytes.fromhex(signature), data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def load_or_create(directory: Path) -> Signer:
+    """The key in this directory. Several processes may ask for a new one at once: all get the same."""
+    path = directory / KEY_FILE
+    try:
+        if not path.exists():
+            _create_key(path)
+        _refuse_loose(path)
+        return Signer(_load_key(path))
+    except OSError as error:
+        raise ConfigError(
+            f"The signing key {path} cannot be read or made ({error.strerror or error}). "
+            "Check that it and its directory are yours and writable."
+        ) from error
+
+
+def _refuse_loose(path: Path) -> None:
+    """A key that others may read or replace proves nothing. (Landlock cannot keep an agent from changing modes.)"""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise ConfigError(
+            f"The signing key {path} is open to other users (mode {mode:o}). If you did not change that, look at what "
+            f"ran last. Close it with `chmod 600 {path}`."
+        )
+
+
+def _create_key(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_whole(path, _new_pem())
+
+
+def _new_pem() -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _load_key(path: Path) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (ValueError, TypeError) as error:
+        key = error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(
+            f"{path} does not hold an Ed25519 key. Put back a backup, or move it away to make a new one "
+            "(what the old one signed can then not be checked)."
+        )
+    return key
+
+
+RUN_PAUSE_US = 1_000_000
+PAUSE_US = 100_000
+
+
+class _Signed(msgspec.Struct, frozen=True):
+    head: Checkpoint
+    signature: str
+
+
+class Heads:
+    """The signed heads in one directory. Time comes in with what is noted."""
+
+    def __init__(self, directory: Path, signer: Signer) -> None:
+        self.directory = directory
+        self._signer = signer
+        self._waiting: dict[str, Checkpoint] = {}
+        self._written_at: dict[str, int] = {}
+        self._last_at = -PAUSE_US
+
+    def note(self, run: str, seq: int, head: str, at: int, *, at_once: bool = False) -> None:
+        """Remember a head that is durable, and write it if it is time. `REGISTRY` is the registry's name."""
+        self._waiting[run] = Checkpoint(run, seq, head, at)
+        if at_once or self._due(run, at):
+            self._write(self._waiting.pop(run))
+
+    def note_all(self, entries: Sequence[Entry], journal: Journal) -> None:
+        """After a commit: the last event of each run. Where a run began or ended, at once, with the registry's head."""
+        turning = {entry.run for entry in entries if entry.kind in ("RunBegan", "Ended")}
+        for entry in {entry.run: entry for entry in entries}.values():
+            self.note(entry.run, entry.seq, entry.hash, entry.at, at_once=entry.run in turning)
+        if turning:
+            self.note(REGISTRY, *journal.registry_head(), entries[-1].at, at_once=True)
+
+    def _due(self, run: str, at: int) -> bool:
+        """A clock that was put back does not hold heads up."""
+        if 0 <= at - self._last_at < PAUSE_US:  # nearly always
+            return False
+        return not 0 <= at - self._written_at.get(run, at - RUN_PAUSE_US) < RUN_PAUSE_US
+
+    def flush(self) -> None:
+        """Write every head that waits: a run stops, or the process ends."""
+        while self._waiting:
+            self._write(self._waiting.pop(next(iter(self._waiting))))
+
+    def forget(self, run: str) -> None:
+        """Drop the head of a run that was pruned."""
+        self._waiting.pop(run, None)
+        self._path(run).unlink(missing_ok=True)
+
+    def load(self) -> tuple[list[Checkpoint], list[Fault]]:
+        """The heads that our key signed, and a fault for each file that it did not."""
+        heads: list[Checkpoint] = []
+        found: list[Fault] = []
+        for path in sorted(self.directory.glob("*.json")):
+            head = self._read(path)
+            if head is None:
+                found.append(Fault(_run_of(path), 0, f"{path} is not a head that this journal's key signed."))
+            else:
+                heads.append(head)
+        return heads, found
+
+    def of(self, run: str) -> Checkpoint | None:
+        """The head of one run; None if there is none that our key signed."""
+        return self._read(self._path(run))
+
+    def rolled_back(self, run: str, journal: Journal) -> Fault | None:
+        """Before a run goes on: whether the journal lacks a head that the run once had."""
+        path = self._path(run)
+        if not path.exists():
+            return None
+        head = self._read(path)
+        if head is None:
+            return Fault(run, 0, f"{path} is not a head that this journal's key signed.")
+        if journal.hash_at(run, head.seq) == head.hash:
+            return None
+        text = (
+            f"Run {run} does not hold event {head.seq} as it once did: the journal was cut off or put back."
+        )
+        return Fault(run, head.seq, text)
+
+    def _read(self, path: Path) -> Checkpoint | None:
+        """The head in a file, if our key signed it, byte for byte as we write it, and it lies under its own name."""
+        try:
+            data = path.read_bytes()
+            signed = msgspec.json.decode(data, type=_Signed)
+        except (msgspec.DecodeError, ValueError, OSError):
+            return None
+        ours = (
+            data.rstrip(b"\n") == msgspec.json.encode(signed) and signed.signature == signed.signature.lower()
+        )
+        good = verify(self._signer.public_key_hex, _payload(signed.head), signed.signature)
+        return signed.head if good and ours and path == self._path(signed.head.run) else None
+
+    def _write(self, head: Checkpoint) -> None:
+        """A head with a higher number stays: it may be all that tells of a journal put back."""
+        self._written_at[head.run] = self._last_at = head.at
+        path = self._path(head.run)
+        before = self._read(path)
+        if before is not None and before.seq >= head.seq:
+            return
+        signed = _Signed(head, self._signer.sign(_payload(head)))
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, msgspec.json.encode(signed) + b"\n")
+        except OSError as error:
+            raise JournalError(
+                f"The signed head {path} cannot be written ({error.strerror or error}). "
+                "Check the disk and that the directory is yours and writable."
+            ) from error
+
+    def _path(self, run: str) -> Path:
+        return self.directory / ("@registry.json" if run == REGISTRY else f"{quote(run, safe='')}.json")
+
+
+def _run_of(path: Path) -> str:
+    return REGISTRY if path.stem == "@registry" else unquote(path.stem)
+
+
+def _payload(head: Checkpoint) -> bytes:
+    return b"flyball head\n" + msgspec.json.encode(head)
 
 
 class Records:

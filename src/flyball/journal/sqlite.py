@@ -16,12 +16,19 @@ from msgspec.json import encode
 from msgspec.structs import astuple
 
 from flyball.errors import Conflict, JournalError
-from flyball.journal import audit
-from flyball.journal.chain import extended, register, snapshot_digest
-from flyball.journal.database import CHECKPOINT_PAGES, Database, Value
-from flyball.journal.queries import COLUMNS, TYPES, Asked, query
-from flyball.journal.reading import checked
-from flyball.journal.refusals import (
+from flyball.journal import chain
+from flyball.journal.chain import checked, extended, register, snapshot_digest
+from flyball.journal.database import CHECKPOINT_PAGES, SEQS, Database, SqliteStored, Value
+from flyball.journal.types import (
+    Checkpoint,
+    Entry,
+    Fault,
+    Letter,
+    Registered,
+    Row,
+    RowFilter,
+    Snapshot,
+    Write,
     check_shape,
     elsewhere,
     fenced,
@@ -31,9 +38,9 @@ from flyball.journal.refusals import (
     taken,
     unknown,
 )
-from flyball.journal.stored import SEQS, SqliteStored
-from flyball.journal.types import Checkpoint, Entry, Fault, Letter, Registered, Row, Snapshot, Write
 
+TYPES: tuple[type, ...] = tuple(str if default == "" else int for default in astuple(Row()))
+COLUMNS = ", ".join(f'"{name}"' for name in Row.__struct_fields__)
 _REMEMBERED = 4_096
 _TRIES = 100
 _LETTER = (int, str, int, bytes)
@@ -290,9 +297,9 @@ class SqliteJournal:
         failures: int | None = None,
         limit: int | None = None,
     ) -> list[Row]:
-        """The rows that fit everything asked, newest first."""
-        asked = Asked(repo, status, state, machine, root, parent, open_question, late_at, failures)
-        return [Row(*values) for values in self._database.ask(*query(asked, limit), TYPES)]
+        """The rows that fit every condition, newest first."""
+        wanted = RowFilter(repo, status, state, machine, root, parent, open_question, late_at, failures)
+        return [Row(*values) for values in self._database.ask(*rows_query(wanted, limit), TYPES)]
 
     def tally(self, *, machine: str | None = None) -> dict[str, int]:
         """How many runs stand in each state."""
@@ -415,7 +422,7 @@ class SqliteJournal:
         try:
             with self.still():
                 found += self._damage() if only is None else []
-                found += audit.faults(self._stored, checkpoints, only)
+                found += chain.faults(self._stored, checkpoints, only)
         except JournalError as error:
             found.append(Fault("", 0, str(error)))
         return found
@@ -433,3 +440,55 @@ class SqliteJournal:
     def close(self) -> None:
         """Let go of the file."""
         self._database.close()
+
+
+# Which rows are wanted, as SQL. The index is named, not guessed: a plan must not depend on statistics.
+
+
+def rows_query(wanted: RowFilter, limit: int | None) -> tuple[str, list[int | str]]:
+    """The statement, newest first, and its values."""
+    wheres, values = _conditions(wanted)
+    sql = (
+        f"SELECT {COLUMNS} FROM run INDEXED BY {_index(wanted)} WHERE {' AND '.join(wheres)} "
+        "ORDER BY created_at DESC, n DESC LIMIT ?"
+    )
+    return sql, [*values, -1 if limit is None else limit]
+
+
+def _conditions(wanted: RowFilter) -> tuple[list[str], list[int | str]]:
+    equal = wanted.equals()
+    wheres, values = [f"{name} = ?" for name in equal], list[int | str](equal.values())
+    if wanted.open_question:
+        wheres.append("question <> ''")
+    if wanted.late_at is not None:
+        wheres.append("alert_at > 0 AND alert_at <= ?")
+        values.append(wanted.late_at)
+    if wanted.failures is not None:
+        wheres.append("failures >= ?" if wanted.failures < 1 else "failures > 0 AND failures >= ?")
+        values.append(wanted.failures)
+    return wheres or ["true"], values
+
+
+def _index(wanted: RowFilter) -> str:
+    """The narrowest index that fits: what few rows have comes before what many have."""
+    if wanted.late_at is not None:
+        return "run_alert"
+    if wanted.open_question:
+        return "run_question"
+    if wanted.failures is not None and wanted.failures > 0:
+        return "run_failures"
+    if wanted.parent:
+        return "run_parent"
+    equal = wanted.equals()
+    return next((index for columns, index in _BY_COLUMNS if columns <= equal.keys()), "run_created")
+
+
+_BY_COLUMNS: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"root"}), "run_root"),
+    (frozenset({"state"}), "run_state"),
+    (frozenset({"repo", "status"}), "run_repo_status"),
+    (frozenset({"status"}), "run_status"),
+    (frozenset({"repo"}), "run_repo"),
+    (frozenset({"machine"}), "run_machine"),
+    (frozenset({"parent"}), "run_parent"),
+)

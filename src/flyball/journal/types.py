@@ -1,9 +1,16 @@
-"""The journal's words: a draft becomes an entry, a run has one row, a letter waits, a write is all or nothing."""
+"""The journal's words: a draft becomes an entry, a run has one row, a letter waits, a write is all or nothing.
+
+Below them stand the sentences with which a journal refuses, the same for every store.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
+
+from flyball.errors import AlreadyRunning, Conflict, Fenced, JournalError, NotFound
 
 REGISTRY = ""
 """The name under which the registry's own head is checkpointed: no run is called that."""
@@ -56,6 +63,36 @@ class Row(Struct, frozen=True):
     updated_at: int = 0
     entered_at: int = 0
     alert_at: int = 0
+
+
+class RowFilter(NamedTuple):
+    """Which rows a caller of `rows` wants; None and False: it does not matter."""
+
+    repo: str | None = None
+    status: str | None = None
+    state: str | None = None
+    machine: str | None = None
+    root: str | None = None
+    parent: str | None = None
+    open_question: bool = False
+    late_at: int | None = None
+    failures: int | None = None
+
+    def fits(self, row: Row) -> bool:
+        """Whether a row is among them."""
+        return (
+            all(getattr(row, name) == value for name, value in self.equals().items())
+            and (not self.open_question or row.question != "")
+            and (self.late_at is None or 0 < row.alert_at <= self.late_at)
+            and (self.failures is None or row.failures >= self.failures)
+        )
+
+    def equals(self) -> dict[str, str]:
+        """The columns that must have exactly this value."""
+        named = {
+            name: getattr(self, name) for name in ("repo", "status", "state", "machine", "root", "parent")
+        }
+        return {name: value for name, value in named.items() if value is not None}
 
 
 class Letter(Struct, frozen=True):
@@ -173,7 +210,7 @@ class Journal(Protocol):
         failures: int | None = None,
         limit: int | None = None,
     ) -> list[Row]:
-        """The rows that fit everything asked, newest first.
+        """The rows that fit every condition, newest first.
 
         `late_at`: those whose alert instant has come by then. `failures`: those with at least so many.
         """
@@ -236,3 +273,59 @@ class Journal(Protocol):
     def close(self) -> None:
         """Let go of the store. Leases stay with their holders."""
         ...
+
+
+def check_shape(write: Write) -> None:
+    """Refuse a write that cannot mean anything, before the store is touched."""
+    if not write.run or write.row.run != write.run:
+        raise JournalError(
+            f"A write to run '{write.run}' carries the row of '{write.row.run}'; nothing was written."
+        )
+    if write.after < 0 or (not write.after and not write.drafts):
+        raise JournalError(f"Run {write.run} cannot begin without an event; nothing was written.")
+
+
+def elsewhere(write: Write, now: int) -> Conflict:
+    """The run is not where the writer thinks."""
+    return Conflict(
+        f"Run {write.run} is at event {now}, not at {write.after}: someone else wrote to it. "
+        "Nothing was written; read it again."
+    )
+
+
+def fenced(write: Write, now: int) -> Fenced:
+    """The writer's lease is not the one in force."""
+    holds = f"lease {now} is in force" if now else "nobody holds its lease"
+    return Fenced(
+        f"Run {write.run} was written to under lease {write.fence}, but {holds}. "
+        "Nothing was written; another process drives it now, or it was released."
+    )
+
+
+def taken(run: str, letter: int) -> Conflict:
+    """A letter can be taken once, by its own run."""
+    return Conflict(f"Letter {letter} is not waiting for run {run} any more; nothing was written.")
+
+
+def pruned_before(run: str) -> Conflict:
+    """An id is used once, for ever."""
+    return Conflict(f"There was a run {run} before, and it was pruned; begin a new one under another id.")
+
+
+def held(run: str, holder: str) -> AlreadyRunning:
+    """A second driver."""
+    return AlreadyRunning(
+        f"Run {run} is already driven by {holder}. Follow it with `flyball watch {run}`, or stop that process first."
+    )
+
+
+def unknown(run: str) -> NotFound:
+    """No such run."""
+    return NotFound(f"There is no run {run}. `flyball ls` lists them.")
+
+
+def not_ended(run: str) -> JournalError:
+    """Only what is over can go."""
+    return JournalError(
+        f"Run {run} has not ended, so it cannot be pruned. End it first (`flyball cancel {run}`)."
+    )

@@ -20,7 +20,7 @@ from flyball.authority import trust
 from flyball.config.load import load
 from flyball.config.plugins import plugins
 from flyball.errors import FlyballError
-from flyball.journal.signing import NAME as KEY_FILE
+from flyball.journal.records import KEY_FILE
 from flyball.runtime.app import App
 from flyball.runtime.start import loosened, tracked_files
 from flyball.system.disk_usage import usage
