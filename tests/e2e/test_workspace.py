@@ -10,7 +10,7 @@ from test_workspace_tools import FILES, fingerprint, git, make_repo, own_home, p
 from flyball.errors import WorkspaceError
 from flyball.guard.change import Change
 from flyball.workspace import Repo, Workspace, inspect_repo, snapshot_changes
-from flyball.workspace.git_hooks import copy_hooks, found_hooks
+from flyball.workspace.repo import copy_hooks, found_hooks
 
 __all__ = ["own_home", "repo", "root", "space"]
 

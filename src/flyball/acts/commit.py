@@ -19,7 +19,7 @@ from flyball.guard.secrets import redact
 from flyball.reading.terminal import plain
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
-from flyball.workspace.git_hooks import GIT_HOOKS, found_hooks
+from flyball.workspace.repo import GIT_HOOKS, found_hooks
 
 SUBJECT_MOST = 72
 

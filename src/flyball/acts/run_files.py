@@ -25,7 +25,7 @@ from flyball.journal.sqlite import SqliteJournal
 from flyball.state_dir import RunDir, StateDir, changed_files
 from flyball.workspace import Workspace
 from flyball.workspace.folders import remove
-from flyball.workspace.git_hooks import GIT_HOOKS
+from flyball.workspace.repo import GIT_HOOKS
 
 PASSED_ON = (
     "PATH",

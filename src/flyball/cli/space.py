@@ -17,7 +17,7 @@ from flyball.system.disk_usage import RepoUsage, RunUsage, Usage, usage
 from flyball.system.retention import Outcome, Plan, Removal, forgotten, plan, remove_run, use_reserve
 from flyball.system.retention import prune as carry_out
 from flyball.views.text import clean, one_line, plural
-from flyball.workspace.branches import RunBranch
+from flyball.workspace.publish import RunBranch
 
 KINDS = ("checkouts", "checkpoints", "homes", "logs", "evidence", "journal")
 KEPT = "Kept as evidence: the journal, certificates, pinned rules, and results that are on no other branch."

@@ -15,8 +15,8 @@ from flyball.errors import FlyballError, UserError
 from flyball.journal import driver as drivers
 from flyball.runtime.app import App
 from flyball.system.disk_usage import usage
-from flyball.workspace.branches import RunBranch, delete_branch, run_branches
 from flyball.workspace.folders import remove
+from flyball.workspace.publish import RunBranch, delete_branch, run_branches
 
 OURS = (
     *(

@@ -23,7 +23,7 @@ from flyball.runtime import notify, pinned_env
 from flyball.runtime.app import App, new_id
 from flyball.workspace import Repo, inspect_repo
 from flyball.workspace.git import reading_user
-from flyball.workspace.git_hooks import GIT_HOOKS, copy_hooks
+from flyball.workspace.repo import GIT_HOOKS, copy_hooks
 
 TASK_MOST = 100_000
 STANDING = (

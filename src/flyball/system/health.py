@@ -26,8 +26,8 @@ from flyball.runtime.start import loosened, tracked_files
 from flyball.system.disk_usage import usage
 from flyball.system.retention import dead_locks, forgotten
 from flyball.views.text import first_few, plural
-from flyball.workspace.branches import run_branches
 from flyball.workspace.git import require_git
+from flyball.workspace.publish import run_branches
 
 GB = 1_000_000_000
 FREE_LEAST = 1 * GB

@@ -1,16 +1,23 @@
 """A folder of files as a git tree, and a git tree as a folder of files.
 
 `tree` depends on the files and the pinned rules alone: every file that the rules do not ignore, with the bytes it
-holds. `put` is its inverse, and checks the result: after `put(t)`, `tree() == t`.
+holds. `put` is its inverse, and checks the result: after `put(t)`, `tree() == t`. `edited` makes a tree from another
+one: the same files, but for a few that have another content or are gone.
+
+Of ignored files, `Ignored` keeps copies so that a rollback can put them back: small ones, outside dependencies and
+caches. They are in Flyball's own object store as a tree of their own, under a reference that nothing published reaches.
 """
+
+from __future__ import annotations
 
 import contextlib
 import errno
 import os
 import re
 import stat
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,8 +26,7 @@ from msgspec import Struct
 from flyball.errors import WorkspaceError
 from flyball.state_dir import write_whole
 from flyball.workspace.folders import remove, unlock
-from flyball.workspace.git import Git, names
-from flyball.workspace.store import draft_of
+from flyball.workspace.git import Git, draft_of, names, raw, read_ref, text, write_ref
 
 T = TypeVar("T")
 SEED = b".flyball-seed"
@@ -276,3 +282,132 @@ def _mode(path: bytes) -> int:
         return os.lstat(path).st_mode
     except OSError:
         return 0
+
+
+def paths(git: Git, tree: str) -> list[str]:
+    """Every plain file of a tree."""
+    return [path for path, mode in modes(git, tree).items() if mode in (b"100644", b"100755")]
+
+
+def modes(git: Git, tree: str) -> dict[str, bytes]:
+    rows = git("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")
+    return {
+        text(path): head.split(b" ")[0] for head, _, path in (row.partition(b"\t") for row in rows) if path
+    }
+
+
+def edited(git: Git, tree: str, edits: Mapping[str, bytes | None], like: str) -> str:
+    """The tree with these files replaced, added or (None) removed; a new file has the mode it has in the tree `like`."""
+    known = {**modes(git, like), **modes(git, tree)}
+    blobs = _blobs(git, [data for data in edits.values() if data is not None])
+    rows: list[bytes] = []
+    for path, data in edits.items():
+        mode = known.get(path, b"100644")
+        mode = mode if mode in (b"100644", b"100755") else b"100644"
+        rows.append(
+            b"0 " + b"0" * 40 + b"\t" + raw(path)
+            if data is None
+            else b"%s %s\t%s" % (mode, next(blobs), raw(path))
+        )
+    with draft_of(git.git_dir / "index.edited") as index:
+        over = git.over(index=index)
+        over("read-tree", "--empty")
+        over("read-tree", tree)
+        over(
+            "update-index",
+            "-z",
+            "--add",
+            "--replace",
+            "--index-info",
+            stdin=b"".join(row + b"\0" for row in rows),
+        )
+        return over.line("write-tree")
+
+
+def _blobs(git: Git, contents: list[bytes]) -> Iterator[bytes]:
+    """The ids of the contents, written with one call."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, str(number)) for number in range(len(contents))]
+        for file, content in zip(files, contents, strict=True):
+            file.write_bytes(content)
+        listing = "".join(f"{file}\n" for file in files).encode()
+        ids = git("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=listing) if files else b""
+    return iter(ids.split())
+
+
+FILE_BYTES_MAX = 1_000_000
+ALL_BYTES_MAX = 50_000_000
+FILES_MAX = 20_000
+LEFT_OUT = frozenset(
+    b".git .venv venv .tox .nox .eggs .cache __pycache__ __pypackages__ .mypy_cache .pytest_cache .ruff_cache"
+    b" .hypothesis node_modules bower_components .npm .yarn .pnpm-store .parcel-cache .next .nuxt .turbo .svelte-kit"
+    b" target dist build out obj .gradle .m2 .cargo vendor .bundle .terraform .dart_tool Pods DerivedData"
+    b" htmlcov coverage .nyc_output".split()
+)
+
+
+class Ignored(Struct, frozen=True):
+    """The ignored files of a checkout, kept turn by turn."""
+
+    files: Files
+    index: Path
+
+    def save(self, turn: int, ignored: list[bytes]) -> None:
+        """Keep these ignored files as they are now."""
+        kept = list(_affordable(self.files.root, ignored))
+        if not kept and not self.index.exists():
+            return
+        with draft_of(self.index) as index:
+            git = self.files.git.over(work_tree=self.files.root, index=index)
+            wanted = set(kept)
+            stale = [name for name in names(git("ls-files", "-z", "--cached")) if name not in wanted]
+            if stale:
+                git("update-index", "--force-remove", "-z", "--stdin", stdin=b"\0".join(stale) + b"\0")
+            self.files.stage(index, kept)
+            write_ref(self.files.git.git_dir, _ref(turn), git.line("write-tree"))
+
+    def put(self, turn: int) -> None:
+        """The files kept at that turn hold again what they held; ignored files made since stay."""
+        tree = read_ref(self.files.git.git_dir, _ref(turn))
+        if not tree:
+            return
+        with draft_of(self.index) as index:
+            git = self.files.git.over(work_tree=self.files.root, index=index)
+            git("read-tree", "--reset", tree)
+            git("update-index", "-q", "--refresh", ok=(0, 1))
+            git("checkout-index", "-q", "-f", "-u", "-a")
+
+
+def _ref(turn: int) -> str:
+    return f"refs/flyball/ignored/{turn}"
+
+
+def _affordable(root: Path, ignored: list[bytes]) -> Iterator[bytes]:
+    """Files within the bounds, by path; one that does not fit is left out, the next may fit."""
+    left = ALL_BYTES_MAX
+    count = 0
+    for name, size in sorted(_small(os.fsencode(root), ignored)):
+        if size <= left and count < FILES_MAX:
+            left, count = left - size, count + 1
+            yield name
+
+
+def _small(root: bytes, ignored: list[bytes]) -> Iterator[tuple[bytes, int]]:
+    for name in ignored:
+        if LEFT_OUT.isdisjoint(name.rstrip(b"/").split(b"/")):
+            yield from _below(root, name.rstrip(b"/"))
+
+
+def _below(root: bytes, name: bytes) -> Iterator[tuple[bytes, int]]:
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        path = os.path.join(root, name)  # noqa: PTH118 (names may be no UTF-8)
+        try:
+            info = os.lstat(path)
+            children = os.listdir(path) if stat.S_ISDIR(info.st_mode) else []  # noqa: PTH208
+        except OSError:
+            continue
+        todo += [name + b"/" + child for child in children if child not in LEFT_OUT]
+        if (stat.S_ISREG(info.st_mode) and info.st_size <= FILE_BYTES_MAX) or stat.S_ISLNK(info.st_mode):
+            yield name, info.st_size

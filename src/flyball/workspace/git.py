@@ -1,9 +1,15 @@
-"""The only place that runs git. A call runs nothing but git: no hook, filter, monitor, pager or helper.
+"""The only place that runs git, and the git directories that Flyball writes itself.
 
-A call names its git directory, so git never searches for one, and its environment is built here from nothing, so
-neither the user's settings nor an agent's have an effect. `reading_user` is the one exception: it reads the user's
-configuration, with the user's own home, and is used only for commands that start no program.
+A call runs nothing but git: no hook, filter, monitor, pager or helper. It names its git directory, so git never
+searches for one, and its environment is built here from nothing, so neither the user's settings nor an agent's
+have an effect. `reading_user` is the one exception: it reads the user's configuration, with the user's own home,
+and is used only for commands that start no program. `Objects` reads through one `git cat-file` that stays open.
+
+Git directories are written file by file: every byte in them is known. Flyball is the only writer of its own
+references, so it writes them as files, whole or not at all; a killed process leaves no lock behind.
 """
+
+from __future__ import annotations
 
 import contextlib
 import functools
@@ -14,13 +20,14 @@ import subprocess
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from flyball import state_dir
 from flyball.errors import WorkspaceError
 
 OLDEST = (2, 36)
@@ -93,7 +100,7 @@ class Git(Struct, frozen=True):
         answer = _run(args, _environment(self), self.work_tree or self.git_dir, stdin)
         return _checked(answer, args, self.work_tree or self.git_dir, ok)
 
-    def start(self, *args: str) -> "Running":
+    def start(self, *args: str) -> Running:
         """A git that keeps running, to be written to and read from."""
         return Running(args, _environment(self), self.work_tree or self.git_dir)
 
@@ -105,7 +112,7 @@ class Git(Struct, frozen=True):
             _checked(git.end(), args, self.work_tree or self.git_dir, (0,))
         return out
 
-    def over(self, *, work_tree: Path | None = None, index: Path | None = None) -> "Git":
+    def over(self, *, work_tree: Path | None = None, index: Path | None = None) -> Git:
         """The same git directory, with other files or another index."""
         return replace(self, work_tree=work_tree or self.work_tree, index=index or self.index)
 
@@ -181,12 +188,12 @@ class Running:
         return WorkspaceError(f"{self._what} failed: {_complaint(self.end())}.")
 
 
-def _close(process: "subprocess.Popen[bytes]", errors: IO[bytes]) -> None:
+def _close(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
     _stop(process)
     errors.close()
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout):
         with contextlib.suppress(OSError):
             assert pipe is not None
@@ -319,3 +326,160 @@ def _complaint(answer: Answer) -> str:
     errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
     words = (errors or lines or [f"exit status {answer.code}"])[-1]
     return words.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+
+
+REQUEST_BYTES = 16_384  # less than a pipe holds: writing never waits for git to read
+
+
+class Objects:
+    """Sizes and contents by id or by name (`<tree>:<path>`). Git is started with the first question."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._running: Running | None = None
+
+    def sizes(self, oids: Iterable[str]) -> dict[str, int]:
+        """The size of each object that is there."""
+        names = list(dict.fromkeys(oids))
+        heads = {name: self._head() for name in self._asked("info", names)}
+        return {name: head[1] for name, head in heads.items() if head}
+
+    def blobs(self, names: Sequence[str]) -> list[bytes | None]:
+        """The content of each blob, by id or name; None for what is none."""
+        plain = [name for name in dict.fromkeys(names) if not _breaks_lines(name)]
+        contents = {name: self._content() for name in self._asked("contents", plain)}
+        return [self._alone(name) if _breaks_lines(name) else contents[name] for name in names]
+
+    def _asked(self, command: str, names: Sequence[str]) -> Iterator[str]:
+        """Each name, when its answer is the next to be read. Requests are sent in batches."""
+        waiting: list[str] = []
+        requests = b""
+        for name in names:
+            request = command.encode() + b" " + raw(name) + b"\n"
+            if waiting and len(requests) + len(request) > REQUEST_BYTES:
+                self._open().ask(requests)
+                yield from waiting
+                waiting, requests = [], b""
+            waiting.append(name)
+            requests += request
+        if waiting:
+            self._open().ask(requests)
+            yield from waiting
+
+    def _open(self) -> Running:
+        if self._running is None:
+            self._running = self._git.start("cat-file", "--batch-command")
+        return self._running
+
+    def _head(self) -> tuple[bytes, int] | None:
+        """An object's type and size; None if it is missing."""
+        words = self._open().line().rsplit(b" ", 2)
+        return (words[1], int(words[2])) if words[-1].isdigit() else None
+
+    def _content(self) -> bytes | None:
+        head = self._head()
+        content = self._open().exactly(head[1] + 1)[:-1] if head else b""
+        return content if head and head[0] == b"blob" else None
+
+    def _alone(self, name: str) -> bytes | None:
+        answer = self._git.ask("cat-file", "blob", name, ok=(0, 128))
+        return None if answer.code else answer.out
+
+
+def _breaks_lines(name: str) -> bool:
+    return "\n" in name or "\r" in name
+
+
+class Plan(Struct, frozen=True):
+    """What a new git directory holds. `refs` are full names to object ids."""
+
+    object_format: str
+    alternates: Sequence[Path]
+    head: str = "refs/heads/main"
+    refs: Mapping[str, str] = {}
+    shallow: bytes = b""
+    attributes: bytes = b""
+    bare: bool = True
+
+
+def make_git_dir(path: Path, plan: Plan) -> None:
+    """A git directory after the plan, complete enough for every git command."""
+    for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"):
+        (path / folder).mkdir(parents=True, exist_ok=True)
+    (path / "objects/info/alternates").write_bytes(b"".join(_alternate(store) for store in plan.alternates))
+    (path / "config").write_text(config_text(plan.object_format, bare=plan.bare))
+    (path / "packed-refs").write_text("".join(f"{oid} {name}\n" for name, oid in sorted(plan.refs.items())))
+    (path / "info/attributes").write_bytes(plan.attributes)
+    if plan.shallow:
+        (path / "shallow").write_bytes(plan.shallow)
+    target = plan.head if len(plan.head) in (40, 64) else f"ref: {plan.head}"
+    (path / "HEAD").write_text(f"{target}\n")
+
+
+def config_text(object_format: str, *, bare: bool) -> str:
+    """The whole configuration of a git directory made here."""
+    version = 0 if object_format == "sha1" else 1
+    lines = ["[core]", f"\trepositoryformatversion = {version}", "\tfilemode = true"]
+    lines += [f"\tbare = {str(bare).lower()}", "\tlogallrefupdates = true", "[gc]", "\tauto = 0"]
+    lines += ["[user]", f"\tname = {NAME}", f"\temail = {EMAIL}"]
+    if version:
+        lines += ["[extensions]", f"\tobjectFormat = {object_format}"]
+    return "\n".join(lines) + "\n"
+
+
+def _alternate(store: Path) -> bytes:
+    name = os.fsencode(store)
+    quoted = name.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    return b'"' + quoted + b'"\n' if name.startswith((b'"', b"#")) or b"\\" in name else name + b"\n"
+
+
+def read_ref(git_dir: Path, name: str) -> str:
+    """The object id a reference of ours holds; empty if there is none."""
+    try:
+        return (git_dir / name).read_text().strip()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return ""
+
+
+def numbers_in(folder: Path) -> list[int]:
+    """The references in a folder of ours that are called by a number, in order."""
+    found = folder.iterdir() if folder.is_dir() else iter(())
+    return sorted(int(path.name) for path in found if path.name.isdecimal())
+
+
+def write_ref(git_dir: Path, name: str, oid: str) -> None:
+    (git_dir / name).parent.mkdir(parents=True, exist_ok=True)
+    write_whole(git_dir / name, f"{oid}\n".encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """The file holds the old content or the new, never a part, also after a power cut."""
+    try:
+        state_dir.write_whole(path, content, mode=0o644)
+    except OSError as err:
+        raise WorkspaceError(f"{path} cannot be written: {err.strerror}.") from err
+
+
+def pack_into(git: Git, target: Path, wanted: Sequence[str], known: Sequence[str]) -> None:
+    """The objects of `wanted` that are not in `known`, as a pack in another git directory of ours."""
+    revisions = "".join(f"{oid}\n" for oid in wanted) + "".join(f"^{oid}\n" for oid in known)
+    base = str(target / "objects/pack/pack")
+    git("pack-objects", "-q", "--revs", "--non-empty", base, stdin=revisions.encode())
+
+
+@contextlib.contextmanager
+def draft_of(index: Path) -> Generator[Path]:
+    """A copy of an index to work on; it takes the original's place only if all went well.
+
+    The copy keeps its time stamp: git tells by it which files changed too soon after the index to be trusted.
+    """
+    draft = index.with_name(f"{index.name}.{os.getpid()}.{threading.get_ident()}.draft")
+    if index.exists():
+        shutil.copy2(index, draft)
+    try:
+        yield draft
+        if draft.exists():
+            draft.replace(index)
+    finally:
+        draft.unlink(missing_ok=True)
+        draft.with_name(draft.name + ".lock").unlink(missing_ok=True)

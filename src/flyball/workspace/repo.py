@@ -2,23 +2,45 @@
 
 Uncommitted changes are found with a git directory of our own and a copy of the user's index: no filter, monitor or hook
 of theirs runs, and their index is not even refreshed.
+
+Ignore rules and attributes are pinned: those of one commit, flattened into one file that no later edit reaches. A rule
+of `docs/.gitignore` means the same as a rule at the top with `docs/` before it. Shallow files come first and deep ones
+last, since in git the last match decides. What the agent does to its own `.gitignore` or `.gitattributes` changes files
+of the tree like any other edit, and hides nothing.
+
+The user's pre-commit and commit-msg hooks are copied as they were at the start, with the files beside them that they may
+call. A copy counts as a hook because it is there: removing its executable bit does not switch it off. Where hooks are
+in a folder of the repository (`core.hooksPath`, husky), that folder is copied whole, because they find each other there.
 """
+
+from __future__ import annotations
 
 import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.errors import WorkspaceError
+from flyball.errors import UserError, WorkspaceError
+from flyball.reading.terminal import whole
 from flyball.workspace.files import Files
-from flyball.workspace.git import EXACT, QUIET, Git, names, reading_user, require_git, text
-from flyball.workspace.rules import entries, uses_lfs
-from flyball.workspace.store import Plan, make_git_dir
+from flyball.workspace.git import (
+    EXACT,
+    QUIET,
+    Git,
+    Objects,
+    Plan,
+    make_git_dir,
+    names,
+    reading_user,
+    require_git,
+    text,
+)
 
 INERT = (
     "core.autocrlf",
@@ -238,3 +260,160 @@ def _inert(settings: dict[str, str]) -> dict[str, str]:
     """The user's say on line ends and file modes, which decides what counts as changed."""
     exact = {key: value for key, value in EXACT.items() if key.lower() not in INERT}
     return dict(QUIET) | exact | {key: settings[key] for key in INERT if key in settings}
+
+
+BOM = b"\xef\xbb\xbf"
+CONVERSIONS = b"!text !eol !crlf !ident !working-tree-encoding !filter !diff !merge"
+
+
+class Entry(NamedTuple):
+    """One file of a tree."""
+
+    path: bytes
+    mode: bytes
+    oid: bytes
+
+
+def entries(git: Git, tree: str) -> list[Entry]:
+    """Every file of a tree, in git's order."""
+    listed: list[Entry] = []
+    for row in names(git("ls-tree", "-r", "-z", "--full-tree", tree)):
+        head, path = row.split(b"\t", 1)
+        mode, _, oid = head.split(b" ")
+        listed.append(Entry(path, mode, oid))
+    return listed
+
+
+def ignore_rules(git: Git, files: Sequence[Entry], outer: Sequence[bytes]) -> bytes:
+    """`outer` (user-wide first) and then every .gitignore of the tree, as rules of the top."""
+    blocks = [_lines(block) for block in outer]
+    blocks += [
+        [_moved(rule, folder) for rule in _lines(content) if _is_rule(rule)]
+        for folder, content in _contents(git, files, b".gitignore")
+    ]
+    return b"".join(rule + b"\n" for block in blocks for rule in block)
+
+
+def attribute_rules(git: Git, files: Sequence[Entry]) -> bytes:
+    """Every .gitattributes of the tree; attributes it does not give are unset, filters and diff drivers off."""
+    lines = [b"* " + CONVERSIONS]
+    for folder, content in _contents(git, files, b".gitattributes"):
+        lines += [_moved_attributes(rule, folder) for rule in _lines(content) if _is_rule(rule)]
+    return b"\n".join([*(line for line in lines if line), b"* -filter !diff", b""])
+
+
+def uses_lfs(git: Git, files: Sequence[Entry]) -> bool:
+    contents = _contents(git, files, b".gitattributes")
+    return any(b"filter=lfs" in rule for _, text in contents for rule in _lines(text) if _is_rule(rule))
+
+
+def _contents(git: Git, files: Sequence[Entry], name: bytes) -> list[tuple[bytes, bytes]]:
+    """(folder, content) of each file of that name, shallow folders first; links are not followed."""
+    wanted = [
+        file for file in files if file.path.rpartition(b"/")[2] == name and file.mode.startswith(b"100")
+    ]
+    wanted.sort(key=lambda file: (file.path.count(b"/"), file.path))
+    contents = Objects(git).blobs([file.oid.decode() for file in wanted])
+    return [(file.path.rpartition(b"/")[0], data or b"") for file, data in zip(wanted, contents, strict=True)]
+
+
+def _lines(content: bytes) -> list[bytes]:
+    return [line.removesuffix(b"\r") for line in content.removeprefix(BOM).split(b"\n")]
+
+
+def _is_rule(line: bytes) -> bool:
+    return bool(line.strip()) and not line.startswith(b"#")
+
+
+def _moved(rule: bytes, folder: bytes) -> bytes:
+    """The ignore rule as it reads one or more folders up."""
+    if not folder:
+        return rule
+    negation, pattern = (b"!", rule[1:]) if rule.startswith(b"!") else (b"", rule)
+    return negation + _below(folder, pattern)
+
+
+def _below(folder: bytes, pattern: bytes) -> bytes:
+    anchored = b"/" in pattern.rstrip(b" ")[:-1] or pattern == b"/"
+    return b"/" + _literal(folder) + (b"/" if anchored else b"/**/") + pattern.removeprefix(b"/")
+
+
+def _literal(folder: bytes) -> bytes:
+    """A folder's name in which no character is a wildcard."""
+    special = b"\\*?[]!#"
+    return b"".join(b"\\" + bytes([byte]) if byte in special else bytes([byte]) for byte in folder)
+
+
+def _moved_attributes(rule: bytes, folder: bytes) -> bytes:
+    """The attribute line as it reads at the top; empty where git too would pass it over."""
+    if not folder:
+        return rule
+    if rule.startswith((b"[attr]", b"!", b'"')):
+        return b""
+    pattern, *given = rule.split()
+    if any(byte in b' \t"' for byte in folder):
+        return b'"' + _quoted(_below(folder, pattern)) + b'" ' + b" ".join(given)
+    return b" ".join([_below(folder, pattern), *given])
+
+
+def _quoted(pattern: bytes) -> bytes:
+    return pattern.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\t", b"\\t")
+
+
+GIT_HOOKS = "git-hooks"  # where they lie among the pinned files
+WANTED = ("pre-commit", "commit-msg")
+HERE = ".here"  # names the folder of hooks within the copy
+FILES_MAX = 256
+BYTES_MAX = 1024 * 1024
+
+
+def copy_hooks(repo: Repo, into: Path) -> None:
+    """The folder of hooks; nothing of it is run here."""
+    source = _hooks_folder(repo)
+    wanted = [source / name for name in WANTED if _is_hook(source / name)]
+    if not wanted:
+        return
+    top = _top(source, repo.root)
+    for path in [*wanted, *sorted(_others(top, wanted))[: FILES_MAX - len(wanted)]]:
+        copy = into / path.relative_to(top)
+        if path in wanted and path.stat().st_size > BYTES_MAX:
+            raise UserError(
+                f"The hook {path} has more than {BYTES_MAX >> 20} MiB, too much to be kept with a run. Make it smaller, "
+                "or turn it off."
+            )
+        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    (into / HERE).write_text(str(source.relative_to(top)), "utf-8")
+
+
+def found_hooks(folder: Path) -> dict[str, Path]:
+    here = folder / HERE
+    place = folder / here.read_text("utf-8") if here.exists() else folder
+    return {name: place / name for name in WANTED if (place / name).is_file()}
+
+
+def _hooks_folder(repo: Repo) -> Path:
+    """core.hooksPath, which starts at the top of the checkout, or the repository's own hooks."""
+    chosen = repo.settings.get("core.hookspath")
+    return repo.root / Path(chosen).expanduser() if chosen else repo.common_dir / "hooks"
+
+
+def _top(source: Path, root: Path) -> Path:
+    """What is copied: of a folder in the repository the part below its root, else the folder alone."""
+    inside = Path(os.path.normpath(source))
+    if not inside.is_relative_to(root) or inside == root or ".git" in inside.parts:
+        return source
+    return root / inside.relative_to(root).parts[0]
+
+
+def _others(top: Path, wanted: list[Path]) -> Iterator[Path]:
+    for path in top.rglob("*"):
+        stray = path.name in WANTED and path.parent == wanted[0].parent  # not executable: no hook
+        small = path.suffix != ".sample" and path.is_file() and path.stat().st_size <= BYTES_MAX
+        written = path.name == whole(path.name)  # other bytes than UTF-8 cannot be written down
+        if small and written and path not in wanted and not stray:
+            yield path
+
+
+def _is_hook(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

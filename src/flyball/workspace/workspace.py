@@ -21,17 +21,26 @@ from flyball.errors import WorkspaceError
 from flyball.guard.change import Change
 from flyball.state_dir import RunDir
 from flyball.views.text import day_and_clock
-from flyball.workspace import clone, diff, edits, proof_room, special_files
-from flyball.workspace.create import Record, build, read_record, write_record
-from flyball.workspace.files import Files
+from flyball.workspace import checkouts, diff, folders
+from flyball.workspace.checkouts import Record, build, read_record, write_record
+from flyball.workspace.diff import Links
+from flyball.workspace.files import Files, Ignored, edited, paths
 from flyball.workspace.folders import remove, remove_too_deep, unlock
-from flyball.workspace.git import Git, raw, require_git, text
-from flyball.workspace.ignored import Ignored
-from flyball.workspace.links import Links
-from flyball.workspace.objects import Objects
+from flyball.workspace.git import (
+    Git,
+    Objects,
+    Plan,
+    config_text,
+    numbers_in,
+    raw,
+    read_ref,
+    require_git,
+    text,
+    write_ref,
+    write_whole,
+)
 from flyball.workspace.publish import PUBLISHED, PUBLISHING, Branch, missing_objects
 from flyball.workspace.repo import Repo, user_git
-from flyball.workspace.store import Plan, config_text, numbers_in, read_ref, write_ref, write_whole
 
 TURN = "refs/flyball/turn/"
 KEPT = re.compile(r"(?:(quarantine|interrupted|by-hand)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -149,7 +158,7 @@ class Workspace:
 
     def _special_files(self) -> list[Change]:
         self._listed = self._files.ignored()
-        return special_files.special_files(self.checkout, self._listed)
+        return folders.special_files(self.checkout, self._listed)
 
     def diff(self, old_tree: str, new_tree: str, color: bool = False, stat: bool = False) -> str:
         shape = ["--stat=100"] if stat else ["-p"]
@@ -167,11 +176,11 @@ class Workspace:
 
     def paths(self, tree: str) -> list[str]:
         """Every plain file of a tree."""
-        return edits.paths(self._git, tree)
+        return paths(self._git, tree)
 
     def edited(self, tree: str, changes: Mapping[str, bytes | None]) -> str:
         """The tree with these files replaced, added or (None) removed."""
-        return edits.edited(self._git, tree, changes, like=self.base_tree)
+        return edited(self._git, tree, changes, like=self.base_tree)
 
     def links(self, tree: str) -> dict[str, str]:
         """Every symbolic link of a tree and its target."""
@@ -182,7 +191,7 @@ class Workspace:
         return missing_objects(self._git, commit)
 
     def agent_git_report(self) -> list[str]:
-        return clone.report(self._clone(), self.checkout)
+        return checkouts.report(self._clone(), self.checkout)
 
     def object_stores(self) -> list[Path]:
         """The folders of objects the checkout's git reads, the user's first."""
@@ -198,7 +207,7 @@ class Workspace:
         """Ignore from now on whatever is there beyond the base: setup made it, not the agent."""
         paths = [text(name).strip("/") for name in self._files.untracked() if b"\n" not in name]
         rules = self.git_dir / "rules"
-        added = b"".join(b"/" + raw(proof_room.literal(path)) + b"\n" for path in paths)
+        added = b"".join(b"/" + raw(checkouts.literal(path)) + b"\n" for path in paths)
         write_whole(rules, rules.read_bytes() + added)
 
     # what is kept
@@ -279,14 +288,14 @@ class Workspace:
     def _place(self, tree: str) -> None:
         near = self._near(tree)
         staged = None if near.tree == tree else self._commit(tree, "Put back", [near.commit])
-        clone.place(self._clone(), self.checkout, near.commit, self.git_dir / "index", staged)
+        checkouts.place(self._clone(), self.checkout, near.commit, self.git_dir / "index", staged)
 
     def _near(self, tree: str) -> Point:
         """The newest checkpoint of this tree; the base if it is the base's; else the newest checkpoint."""
         points = [Point(self.base_commit, self.base_tree), *self.turns().values()]
         return next((point for point in reversed(points) if point.tree == tree), points[-1])
 
-    def _clone(self) -> clone.Clone:
+    def _clone(self) -> checkouts.Clone:
         shallow = self.git_dir / "shallow"
         rows = (line.split(" ", 1) for line in (self.git_dir / "packed-refs").read_text().splitlines())
         plan = Plan(
@@ -296,26 +305,26 @@ class Workspace:
             {name: oid for oid, name in rows},
             shallow.read_bytes() if shallow.exists() else b"",
         )
-        return clone.Clone(self._git, plan, [self.record.head])
+        return checkouts.Clone(self._git, plan, [self.record.head])
 
     # what is proved
 
     def proof_checkout(self, tree: str, keep: Sequence[str] = ()) -> Path:
         """A clean checkout of the tree. Paths in `keep`, made there by setup, stay; all else that is left goes."""
-        room = proof_room.Room.of(self._files, self.dir)
+        room = checkouts.Room.of(self._files, self.dir)
         room.prepare(tree, keep)
         near = self._near(tree)
         commit = near.commit if near.tree == tree else self._commit(tree, "Under proof", [near.commit])
-        clone.place(self._clone(), room.root, commit, room.index)
+        checkouts.place(self._clone(), room.root, commit, room.index)
         return room.root
 
     def proof_tree(self) -> str:
         """The tree of the proof's checkout now; what setup made and the base ignores does not count."""
-        return proof_room.Room.of(self._files, self.dir).tree()
+        return checkouts.Room.of(self._files, self.dir).tree()
 
     def proof_extras(self) -> list[str]:
         """What is in the proof's checkout beyond its tree: after setup ran there, what setup made."""
-        return proof_room.Room.of(self._files, self.dir).extras()
+        return checkouts.Room.of(self._files, self.dir).extras()
 
     # what is given back
 
