@@ -35,6 +35,7 @@ class CalcTest(unittest.TestCase):
 QUICK_PROOF = 'proof.commands=["grep -q a.+.b calc.py"]'
 REAL_PROOF = 'proof.commands=["python3 -m unittest -q"]'
 ACCEPTS = [{"say": "OUTCOME: accepted"}]
+FIXES: dict[str, Any] = {"write": {"calc.py": FIXED}, "finish": {"indicators": ["task complete", "all done"]}}
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder, self.repo, self.state = folder, folder / "repo", folder / "state"
         self._started: list[subprocess.Popen[str]] = []
+        self.loops = 0
         (folder / "home").mkdir()
         make_repo(self.repo, {"calc.py": BROKEN, "test_calc.py": TEST}, self.env)
 
@@ -110,12 +112,34 @@ class Place:
         return f"script:{file}"
 
     def run(self, agent: str, *more: str, task: str = "Fix add") -> Said:
-        return self.fb("run", task, "--agent", agent, "--set", QUICK_PROOF, *more)
+        return self.fb(
+            "run", task, "--agent", agent, "--set", QUICK_PROOF, "--set", "proof.bite=never", *more
+        )
 
-    def coder_started(self) -> bool:
-        """Whether the last run's coder is at work or was."""
-        events = self.fb("log", "@last", "--json").lines
-        return any(event["is"] == "ActStarted" and event["act"]["do"] == "agent:coder" for event in events)
+    def loop(self, *turns: dict[str, Any], task: str = "Fix add", more: tuple[str, ...] = ()) -> Said:
+        """The cheapest run: one agent plays these turns, and nothing is proved."""
+        return self.fb(*self.loop_words(*turns, task=task), *more)
+
+    def loop_words(self, *turns: dict[str, Any], task: str = "Fix add") -> list[str]:
+        self.loops += 1
+        return [
+            "run",
+            task,
+            "--machine",
+            "loop",
+            "--agent",
+            self.script(f"loop{self.loops}", worker=[*turns]),
+        ]
+
+    def start_loop(self, *turns: dict[str, Any], more: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        """Such a run in the background, its agent at work."""
+        started = self.start(*self.loop_words(*turns), *more)
+        eventually(self.agent_started)
+        return started
+
+    def agent_started(self) -> bool:
+        """Whether an agent is at work or was."""
+        return any(act.with_name("claim").exists() for act in self.state.glob("acts/*/prompt"))
 
     def last(self) -> dict[str, Any]:
         return self.fb("show", "@last", "--json").json

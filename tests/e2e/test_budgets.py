@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import ACCEPT, GOOD, WORSE, Ran, Yard
+from tests.e2e.yard import GOOD, Ran, Yard
 
 PAID = {"cost_usd": 1.0, "input_tokens": 900, "output_tokens": 100}
 
@@ -18,52 +18,44 @@ def yard(tmp_path: Path) -> Yard:
 
 
 def paid(yard: Yard, *sets: str, usage: dict[str, Any] = PAID) -> Ran:
-    """A planner, a coder whose first try fails and a critic; each turn of the coder is paid for."""
-    turns = [{"write": {"calc.py": text}, "usage": usage} for text in (WORSE, GOOD)]
+    """A worker that is paid for its first turn and finishes with the second, for nothing."""
+    turns = [
+        {"write": {"calc.py": GOOD}, "usage": usage},
+        {"finish": {"indicators": ["task complete", "all done"]}},
+    ]
     words = [word for pair in sets for word in ("--set", pair)]
-    return yard.run(yard.script(coder=turns, critic=ACCEPT), *words)
+    return yard.run(yard.script(worker=turns), *words, machine="loop", proof=None)
 
 
-@pytest.mark.parametrize(
-    ("key", "most", "code"),
-    [
-        ("budget.day_usd", "3.5", "limit.budget_usd"),
-        ("budget.week_tokens", "3500", "limit.budget_tokens"),
-    ],
-)
-def test_what_all_runs_spend_in_a_day_and_a_week_is_bounded(
-    yard: Yard, key: str, most: str, code: str
-) -> None:
-    assert paid(yard, f"{key}={most}").code == "completed", "two spent and one reserved of three and a half"
-    ran = paid(yard, f"{key}={most}")
-    assert (ran.exit, ran.code, ran.status) == (5, code, "waiting")
+def test_what_all_runs_spend_in_a_day_and_a_week_is_bounded(yard: Yard) -> None:
+    """Each run pays for one turn, and one more is reserved before it."""
+    assert paid(yard, "budget.day_usd=2").code == "completed_unproven"
+    ran = paid(yard, "budget.day_usd=1.5", "budget.week_tokens=9000")
+    assert (ran.exit, ran.code, ran.status) == (5, "limit.budget_usd", "waiting")
     evidence = ran.facts["stop_reason"]
-    assert evidence["rule"] == key and "by all runs" in evidence["evidence"]["observed"]
+    assert evidence["rule"] == "budget.day_usd" and "by all runs" in evidence["evidence"]["observed"]
     assert yard.flyball("answer", ran.question, "raise").returncode == 0
-    assert yard.resume().code == "completed", "by the same again"
-
-
-def test_without_such_a_budget_nobody_looks(yard: Yard) -> None:
-    ran = paid(yard)
-    kinds = [json.loads(line)["is"] for line in yard.flyball("log", ran.run, "--json").stdout.splitlines()]
-    assert ran.code == "completed" and "WindowSeen" not in kinds
+    assert yard.resume().code == "completed_unproven", "by the same again"
 
 
 def test_a_share_of_the_plan_is_kept_and_the_next_window_is_waited_for(yard: Yard) -> None:
-    used = {"plan_percent": 80, "plan_reset_in_s": 2}
+    used = {"plan_percent": 80, "plan_reset_in_s": 1}
     ran = paid(yard, "budget.plan_percent=80", usage=used)
-    assert (ran.code, ran.turns) == ("completed", 4)
+    assert (ran.code, ran.turns) == ("completed_unproven", 2)
     facts = [json.loads(line) for line in yard.flyball("log", ran.run, "--json").stdout.splitlines()]
     stops = [fact["stop"] for fact in facts if fact["is"] == "Stopped"]
     assert {(stop["code"], stop["rule"]) for stop in stops} == {("wait.rate_limit", "budget.plan_percent")}
-    assert paid(yard, "budget.plan_percent=81", usage=used).code == "completed"
 
 
 def test_the_tier_comes_from_task_and_change_and_is_shown(yard: Yard) -> None:
+    """Without a budget of all runs nobody looks what the others spent."""
     ran = paid(yard)
     assert ran.facts["tier"] == "T3"
     assert "risk         T3" in yard.flyball("show", ran.run).stdout
-    agent = yard.script(coder=[{"write": {"calc.py": GOOD}}], critic=ACCEPT)
-    words = ["run", "Rotate the production credentials", "--agent", agent, "--json"]
-    told = json.loads(yard.flyball(*words).stdout)
+    kinds = [json.loads(line)["is"] for line in yard.flyball("log", ran.run, "--json").stdout.splitlines()]
+    assert "WindowSeen" not in kinds
+    words = ["run", "Rotate the production credentials", "--machine", "loop", "--set", "limits.turns=1"]
+    told = json.loads(
+        yard.flyball(*words, "--agent", yard.script(worker=[{"write": {"calc.py": GOOD}}]), "--json").stdout
+    )
     assert told["tier"] == "T1"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.yard import ACCEPT, BUG, GOOD, PROOF, TEST, WORSE, Yard
+from tests.e2e.yard import ACCEPT, BUG, GOOD, TEST, WORSE, Yard
 
 GOOD_TURN = {"write": {"calc.py": GOOD}}
 WORSE_TURN = {"write": {"calc.py": WORSE}}
@@ -53,7 +53,12 @@ def test_a_bug_is_repaired_proved_and_certified(yard: Yard) -> None:
     assert yard.git("show", f"flyball/{ran.run}:calc.py") == GOOD.strip()
     assert yard.git("log", "--format=%s", f"main..flyball/{ran.run}") == "Make add() add"
     assert (yard.repo / "calc.py").read_text() == BUG, "the user's checkout is touched only by land"
-    assert yard.flyball("verify", ran.run).returncode == 0
+    said = json.loads(yard.flyball("verify", ran.run, "--json").stdout)["says"]
+    assert [ruling["verdict"] for ruling in said["rulings"]] == ["allow"] * ran.turns
+    assert len({ruling["tree"] for ruling in said["rulings"]}) == 3
+    assert said["review"].startswith("accepted by critic script:")
+    shown = json.loads(yard.flyball("show", ran.run, "--json").stdout)
+    assert [proof["passed"] for proof in shown["proofs"]] == [False, False, True, True]
 
 
 def test_the_fix_limit_is_held(yard: Yard) -> None:
@@ -86,28 +91,6 @@ def test_a_phase_timeout_ends_the_whole_tree(yard: Yard) -> None:
     assert mark.read_text() == last, "a process with its own session that ignores TERM is gone too"
 
 
-def test_silence_is_tried_again_then_ends(yard: Yard) -> None:
-    ran = yard.run(
-        yard.script(coder=[{"hang": True}]), "--set", "limits.idle_timeout=1s", "--set", "limits.retries=1"
-    )
-    assert (ran.exit, ran.code, ran.alo_code) == (1, "timeout.idle", "ALO_AGENT_FAILED")
-    assert ran.turns == 3, "a planner and two silent turns"
-
-
-def test_an_agent_that_fails_again_and_again_ends_the_run(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[{"exit": 7}]), "--set", "limits.retries=1")
-    assert (ran.exit, ran.code, ran.alo_code, ran.turns) == (1, "failed.agent", "ALO_AGENT_FAILED", 3)
-
-
-def test_a_breakpoint_pauses_at_every_visit_and_resume_passes_it(yard: Yard) -> None:
-    script = yard.script(coder=[WORSE_TURN, GOOD_TURN], critic=ACCEPT)
-    ran = yard.run(script, "--breakpoint", "test")
-    for _ in range(2):
-        assert (ran.exit, ran.code, ran.status, ran.state) == (3, "wait.breakpoint", "paused", "test")
-        ran = yard.resume()
-    assert (ran.exit, ran.code) == (0, "completed")
-
-
 def test_a_denied_change_blocks_is_put_back_and_can_be_rejected(yard: Yard) -> None:
     leak = {"write": {"calc.py": GOOD, ".env": "TOKEN=x\n"}}
     ran = yard.run(yard.script(coder=[leak, GOOD_TURN], critic=ACCEPT))
@@ -134,16 +117,6 @@ def test_an_approved_change_is_brought_back_and_its_outcome_followed(yard: Yard)
     assert yard.git("show", f"flyball/{ran.run}:gen/f0.txt") == "x"
 
 
-def test_a_change_that_asks_waits_and_is_put_back_when_rejected(yard: Yard) -> None:
-    touched = {"write": {"calc.py": GOOD, ".github/workflows/ci.yml": "on: push\n"}}
-    ran = yard.run(yard.script(coder=[touched, GOOD_TURN], critic=ACCEPT))
-    assert (ran.exit, ran.code, ran.status) == (3, "wait.approval", "waiting")
-    assert yard.flyball("reject", ran.question, "Leave CI alone").returncode == 0
-    ran = yard.resume()
-    assert (ran.exit, ran.code, ran.changed) == (0, "completed", ["calc.py"])
-    assert ".github" not in yard.git("ls-tree", "-r", "--name-only", f"flyball/{ran.run}")
-
-
 def test_a_proof_that_cannot_start_is_refused_before_the_first_turn(yard: Yard) -> None:
     ran = yard.run(yard.script(coder=[GOOD_TURN]), proof="no-such-command --at-all")
     assert (ran.exit, ran.turns) == (2, 0)
@@ -152,9 +125,9 @@ def test_a_proof_that_cannot_start_is_refused_before_the_first_turn(yard: Yard) 
 
 def test_a_proof_that_writes_into_the_tree_proves_nothing(yard: Yard) -> None:
     ran = yard.run(
-        yard.script(coder=[GOOD_TURN], critic=ACCEPT), "--set", "limits.fix=1", proof="echo made > made.txt"
+        yard.script(coder=[GOOD_TURN], critic=ACCEPT), "--set", "limits.fix=0", proof="echo made > made.txt"
     )
-    assert ran.exit == 5 and ran.code == "limit.fix_attempts"
+    assert (ran.exit, ran.code) == (1, "failed.tests")
     assert "changed the tree" in json.dumps(ran.stop_reason) + yard.flyball("log", ran.run, "--json").stdout
 
 
@@ -168,21 +141,11 @@ def test_without_a_sandbox_what_a_planner_changed_is_undone(yard: Yard) -> None:
 
 def test_runs_at_once_drive_their_own(yard: Yard) -> None:
     script = yard.script(coder=[{**GOOD_TURN, "sleep_s": 0.3}], critic=ACCEPT)
-    processes = [yard.start(*yard.words(script)) for _ in range(5)]
+    processes = [yard.start(*yard.words(script)) for _ in range(3)]
     listed = yard.flyball("ls", "--json")
     assert listed.returncode == 0
     ended = [json.loads(p.communicate(timeout=110)[0]) for p in processes]
-    assert [e["stop_reason"]["code"] for e in ended] == ["completed"] * 5
-    assert len({e["run"] for e in ended}) == 5
+    assert [e["stop_reason"]["code"] for e in ended] == ["completed"] * 3
+    assert len({e["run"] for e in ended}) == 3
     branches = yard.git("branch", "--list", "flyball/*", "--format=%(refname:short)").split()
     assert sorted(branches) == sorted(f"flyball/{e['run']}" for e in ended)
-
-
-def test_a_turn_is_told_what_happened_before(yard: Yard) -> None:
-    prompts = f"cat > {yard.folder}/prompt-$FLYBALL_TURN.txt"
-    ran = yard.run(f"command:{prompts}; exit 0", "--set", "limits.fix=1", "--set", "guard.sandbox=none")
-    assert ran.code == "limit.fix_attempts"
-    told = (yard.folder / "prompt-4.txt").read_text()  # after a planner that is asked twice
-    assert (
-        "Make add() add" in told and "The proof failed" in told and "AssertionError" in told and PROOF in told
-    )

@@ -15,13 +15,11 @@ import subprocess
 import termios
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-from helpers import BROKEN, FIXED, QUICK_PROOF, REAL_PROOF, STILL_BROKEN, Place, command, eventually
+from helpers import FIXED, FIXES, QUICK_PROOF, Place, command, eventually
 
-FIXES: list[dict[str, Any]] = [{"write": {"calc.py": FIXED}}]
-ASKS: list[dict[str, Any]] = [{"ask": "Plus or minus?"}, *FIXES]
+ASK = {"ask": "Plus or minus?"}
 SUMMARY = {"run", "machine", "state", "status", "end", "stop_reason", "turns", "cost_usd", "tokens", "tree"}
 
 
@@ -29,61 +27,36 @@ def one_sentence(text: str) -> bool:
     return text.startswith("flyball: ") and text.count("\n") == 1 and "Traceback" not in text
 
 
-def running(place: Place, coder: list[dict[str, Any]], *more: str) -> subprocess.Popen[str]:
-    """A run in the background whose coder is at work."""
-    agent = place.script(coder=coder)
-    started = place.start("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF, *more)
-    eventually(place.coder_started)
-    return started
-
-
 # ---- to the end ------------------------------------------------------------------------------------------
 
 
-def test_a_bug_is_fixed_proved_and_left_on_its_branch(place: Place) -> None:
-    agent = place.script(coder=[{"write": {"calc.py": STILL_BROKEN}}, *FIXES])
-    said = place.fb("run", "Fix add", "--agent", agent, "--set", REAL_PROOF)
-    assert said.code == 0, said
-    last = place.last()
-    assert f"flyball/{last['run']}" in said.out and "unproven" not in said.out
-    assert last["certificate_file"] in said.out and Path(last["certificate_file"]).is_file()
-    assert place.git("show", f"{last['branch']}:calc.py") == FIXED.strip()
-    assert (place.repo / "calc.py").read_text() == BROKEN
-    assert [proof["passed"] for proof in last["proofs"]] == [False, False, True, True]
-
-
 def test_json_prints_one_summary_object_and_progress_goes_to_stderr(place: Place) -> None:
-    said = place.run(place.script(coder=FIXES), "--json")
+    """Uncommitted changes are named and left out."""
+    (place.repo / "note.txt").write_text("mine\n")
+    said = place.run(place.script(coder=[FIXES]), "--json")
     assert said.code == 0 and said.json.keys() > SUMMARY
     assert said.json["stop_reason"]["code"] == "completed" and said.json["turns"] == 3
-    assert "plan → write" in said.err
+    assert "plan → write" in said.err and "uncommitted changes" in said.err and "HEAD" in said.err
+    assert "note.txt" not in place.git("ls-tree", "--name-only", said.json["branch"])
+    ended, unknown = place.fb("resume", "@last"), place.fb("resume", "zzz")
+    assert (ended.code, unknown.code) == (2, 2) and one_sentence(ended.err) and one_sentence(unknown.err)
+    assert "ALO_LOOP_NOT_PAUSED" in ended.err and "flyball retry" in ended.err
+    assert "ALO_LOOP_NOT_FOUND" in unknown.err and "zzz" in unknown.err
 
 
 def test_without_a_proof_command_the_output_says_unproven(place: Place) -> None:
-    said = place.fb("run", "Fix add", "--agent", place.script(coder=FIXES))
-    assert said.code == 0 and "unproven" in said.out
-    assert place.last()["stop_reason"]["code"] == "completed_unproven"
-
-
-def test_uncommitted_changes_are_named_and_left_out_unless_asked_for(place: Place) -> None:
+    """The task stands in a file, and what is not committed goes along when asked for."""
     (place.repo / "note.txt").write_text("mine\n")
-    agent = place.script(coder=FIXES)
-    said = place.run(agent)
-    assert "uncommitted changes" in said.out and "HEAD" in said.out
-    assert "note.txt" not in place.git("ls-tree", "--name-only", place.last()["branch"])
-    said = place.run(agent, "--with-changes")
-    assert "uncommitted changes" not in said.out
-    assert "note.txt" in place.git("ls-tree", "--name-only", place.last()["branch"])
-
-
-def test_the_task_may_stand_in_a_file(place: Place) -> None:
     (place.folder / "task.md").write_text("Fix add, please\n")
-    said = place.fb("run", f"@{place.folder}/task.md", "--agent", place.script(coder=FIXES), "--json")
-    assert said.json["task"] == "Fix add, please"
+    said = place.loop(FIXES, task=f"@{place.folder}/task.md", more=("--with-changes",))
+    assert said.code == 0 and "unproven" in said.out and "uncommitted changes" not in said.out
+    last = place.last()
+    assert (last["stop_reason"]["code"], last["task"]) == ("completed_unproven", "Fix add, please")
+    assert "note.txt" in place.git("ls-tree", "--name-only", last["branch"])
 
 
 def test_a_reader_who_leaves_does_not_stop_the_run(place: Place) -> None:
-    started = place.start("run", "Fix add", "--agent", place.script(coder=FIXES), "--set", QUICK_PROOF)
+    started = place.start(*place.loop_words(FIXES))
     assert started.stdout and started.stderr
     started.stdout.close()
     assert started.wait(30) == 0, started.stderr.read()
@@ -91,54 +64,39 @@ def test_a_reader_who_leaves_does_not_stop_the_run(place: Place) -> None:
     assert place.last()["end"] == "success"
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (("run", "x", "--agent", "nobody"), "nobody"),
-        (("run", "x", "--agent", "script:/nowhere.yaml"), "/nowhere.yaml"),
-        (("run", "  ", "--agent", "GOOD"), "empty"),
-        (("run", "@/nowhere.md", "--agent", "GOOD"), "/nowhere.md"),
-        (("run", "x", "--agent", "GOOD", "--machine", "mill"), "mill"),
-        (("run", "x", "--agent", "GOOD", "--repo", "/"), "git repository"),
-        (("run", "x", "--agent", "GOOD", "--set", "limits.fux=1"), "fux"),
-        (("run", "x", "--agent", "GOOD", "--breakpoint", "complete"), "complete"),
-        (("watch", "zzz"), "zzz"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_exit_2(place: Place, words: tuple[str, ...], named: str) -> None:
-    agent = place.script(coder=FIXES)
-    said = place.fb(*(agent if word == "GOOD" else word for word in words))
-    assert (said.code, said.out) == (2, "") and one_sentence(said.err) and named in said.err
-    assert place.fb("ls", "--json").json == []
-
-
 # ---- questions -------------------------------------------------------------------------------------------
 
 
-def test_in_a_pipe_an_open_question_ends_run_with_3_and_resume_shows_it_again(place: Place) -> None:
-    said = place.run(place.script(coder=ASKS))
+def test_in_a_pipe_an_open_question_ends_run_with_3_and_resume_goes_on_with_its_answer(place: Place) -> None:
+    said = place.loop(ASK, FIXES)
     assert said.code == 3 and "Plus or minus?" in said.out
-    question = place.last()["question"]["id"]
+    last = place.last()
+    question = last["question"]["id"]
     assert f"flyball answer {question}" in said.out
     again = place.fb("resume", "@last")
     assert again.code == 3 and "Plus or minus?" in again.out
-    assert place.last()["turns"] == 2
-
-
-def test_an_answer_waits_in_the_mail_and_resume_goes_on_with_it(place: Place) -> None:
-    place.run(place.script(coder=ASKS))
-    last = place.last()
-    sent = place.fb("answer", last["question"]["id"], "Plus,", "always")
+    assert place.last()["turns"] == 1
+    journal = (place.state / "journal.db").read_bytes()
+    sent = place.fb("answer", question, "Plus,", "always")
     assert sent.code == 0 and f"flyball resume {last['run']}" in sent.out
     said = place.fb("resume", last["run"])
     assert said.code == 0, said
     prompts = [path.read_text() for path in place.state.glob("acts/*/prompt")]
     assert any("Plus, always" in prompt for prompt in prompts)
+    _an_older_copy_is_not_driven(place, journal)
+
+
+def _an_older_copy_is_not_driven(place: Place, journal: bytes) -> None:
+    for file in place.state.glob("journal.db*"):
+        file.unlink()
+    (place.state / "journal.db").write_bytes(journal)
+    place.fb("answer", "@last", "plus")
+    said = place.fb("resume", "@last")
+    assert said.code == 2 and one_sentence(said.err) and "put back" in said.err
 
 
 def test_with_wait_run_stays_and_goes_on_when_another_process_answers(place: Place) -> None:
-    agent = place.script(coder=ASKS)
-    started = place.start("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF, "--wait", "--json")
+    started = place.start(*place.loop_words(ASK, FIXES), "--wait", "--json")
     asked = eventually(lambda: place.fb("inbox", "--json").json)[0]
     sent = place.fb("answer", asked["question"], "plus", "--json")
     assert sent.json["delivered"] is True
@@ -226,7 +184,7 @@ def answers_given(place: Place) -> list[tuple[str, str]]:
 def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: Place) -> None:
     """A question in words, then a change that the guard asks about: its diff is shown, and a key rejects it."""
     ci = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
-    agent = place.script(coder=[*ASKS[:1], ci, {"write": {"calc.py": FIXED}}])
+    agent = place.script(coder=[ASK, ci, FIXES])
     person = AtTerminal(place, "run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
     person.answer(b"a answer", b"xa", b"told?", b"plus\n")
     person.answer(b"r reject", b"dr", b"why?", b"Leave CI alone\n")
@@ -240,8 +198,7 @@ def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: P
 
 def test_watch_takes_answers_as_keys_too(place: Place) -> None:
     """A question that was open before somebody watched, and one that opens meanwhile."""
-    agent = place.script(coder=[*ASKS[:1], {"ask": "Are you sure?"}, *FIXES])
-    place.fb("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF, "--detach")
+    place.loop(ASK, {"ask": "Are you sure?"}, FIXES, more=("--detach",))
     eventually(lambda: place.fb("inbox", "--json").json)
     person = AtTerminal(place, "watch", "@last")
     person.answer(b"a answer", b"xa", b"told?", b"plus\n")
@@ -254,8 +211,8 @@ def test_watch_takes_answers_as_keys_too(place: Place) -> None:
 def test_a_terminal_that_is_closed_at_a_question_stops_the_run_cleanly(
     place: Place, tmp_path: Path, prompting: bool
 ) -> None:
-    errors, agent = tmp_path / "err", place.script(coder=ASKS)
-    person = AtTerminal(place, "run", "Fix add", "--agent", agent, "--set", QUICK_PROOF, errors=errors)
+    errors = tmp_path / "err"
+    person = AtTerminal(place, *place.loop_words(ASK), errors=errors)
     person.wait_for(b"Press a key")
     if prompting:
         os.write(person.ours, b"a")
@@ -267,9 +224,7 @@ def test_a_terminal_that_is_closed_at_a_question_stops_the_run_cleanly(
 
 
 def test_a_question_of_a_run_below_is_shown_as_the_runs_own(place: Place) -> None:
-    done = {"finish": {"indicators": ["all done", "task complete"]}}
-    worker = [{"ask": "Plus or minus?"}, {"write": {"calc.py": FIXED}, **done}]
-    said = place.run(place.script(worker=worker), "--set", "run.write=loop", "--json")
+    said = place.run(place.script(worker=[ASK, FIXES]), "--set", "run.write=loop", "--json")
     assert said.code == 3 and said.json["question"]["text"] == "Plus or minus?"
     assert said.json["stop_reason"]["code"] == "wait.question"
     child = place.fb("inbox", "--json").json[0]["run"]
@@ -279,21 +234,12 @@ def test_a_question_of_a_run_below_is_shown_as_the_runs_own(place: Place) -> Non
     assert (went_on.code, went_on.json["run"]) == (0, said.json["run"])
 
 
-def test_what_the_guard_refuses_exits_4_and_a_used_up_budget_5(place: Place) -> None:
-    tampering = place.script(coder=[{"write": {".flyball/flyball.toml": "[run]\n"}}])
-    assert place.run(tampering).code == 4
-    assert place.fb("resume", "@last").code == 4
-    dear = place.script("dear", coder=[{"usage": {"cost_usd": 2.0}, "write": {"calc.py": STILL_BROKEN}}])
-    assert place.run(dear, "--set", "budget.usd=1").code == 5
-    assert place.fb("resume", "@last").code == 5
-
-
 # ---- limits ----------------------------------------------------------------------------------------------
 
 
 def test_ctrl_c_during_a_rate_limit_lets_go_and_resume_tries_again(place: Place) -> None:
     limited = {"limited": {"kind": "plan_limit", "reset_in_s": 3600}}
-    started = place.start("run", "x", "--agent", place.script(coder=[limited, *FIXES]), "--set", QUICK_PROOF)
+    started = place.start(*place.loop_words(limited, FIXES))
     eventually(lambda: "wait.rate_limit" in place.fb("ls").out)
     started.send_signal(signal.SIGINT)
     out, _ = started.communicate(timeout=30)
@@ -306,33 +252,32 @@ def test_ctrl_c_during_a_rate_limit_lets_go_and_resume_tries_again(place: Place)
 
 
 def test_ctrl_c_once_stops_after_this_turn_and_resume_goes_on(place: Place) -> None:
-    started = running(place, [{"sleep_s": 1.5, "write": {"calc.py": FIXED}}])
+    started = place.start_loop({"sleep_s": 1.5, "write": {"notes.txt": "x"}}, FIXES)
     started.send_signal(signal.SIGINT)
     out, _ = started.communicate(timeout=30)
     assert started.returncode == 130 and "after this turn" in out
     last = place.last()
-    assert (last["status"], last["turns"], last["changed"]) == ("paused", 2, ["calc.py"])
+    assert (last["status"], last["turns"], last["changed"]) == ("paused", 1, ["notes.txt"])
     assert place.fb("resume", last["run"]).code == 0
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGINT, signal.SIGINT], [signal.SIGTERM]])
 def test_a_second_ctrl_c_or_sigterm_stops_now(place: Place, signals: list[signal.Signals]) -> None:
-    started = running(place, [{"write": {"calc.py": FIXED}, "hang": True}])
+    started = place.start_loop({"write": {"calc.py": FIXED}, "hang": True})
     for number in signals:
         started.send_signal(number)
         eventually(lambda: any(event["is"] == "Asked" for event in place.fb("log", "@last", "--json").lines))
     out, _ = started.communicate(timeout=30)
     assert started.returncode == 130 and "Stopping now" in out
     last = place.last()
-    assert (last["stop_reason"]["code"], last["turns"], last["changed"]) == ("interrupted", 1, [])
+    assert (last["stop_reason"]["code"], last["turns"], last["changed"]) == ("interrupted", 0, [])
     place.fb("cancel", last["run"])
     assert place.fb("resume", last["run"]).code == 1
     assert place.last()["end"] == "cancelled"
 
 
 def test_after_kill_9_resume_goes_on_and_nothing_runs_twice(place: Place) -> None:
-    witness = {"run": 'echo turn >> "$HOME/witness"', "sleep_s": 1, "write": {"calc.py": FIXED}}
-    started = running(place, [witness])
+    started = place.start_loop({"run": 'echo turn >> "$HOME/witness"', "sleep_s": 1, **FIXES})
     eventually(lambda: list(place.state.glob("runs/*/homes/*/witness")))
     started.kill()
     started.communicate()
@@ -342,7 +287,7 @@ def test_after_kill_9_resume_goes_on_and_nothing_runs_twice(place: Place) -> Non
 
 
 def test_a_second_driver_is_refused(place: Place) -> None:
-    started = running(place, [{"hang": True}])
+    started = place.start_loop({"hang": True})
     said = place.fb("resume", "@last")
     assert said.code == 2 and one_sentence(said.err)
     assert "ALO_LOOP_ALREADY_RUNNING" in said.err and "flyball watch" in said.err
@@ -351,21 +296,12 @@ def test_a_second_driver_is_refused(place: Place) -> None:
     started.communicate(timeout=30)
 
 
-def test_what_has_ended_or_never_was_cannot_be_resumed(place: Place) -> None:
-    place.run(place.script(coder=FIXES))
-    ended, unknown = place.fb("resume", "@last"), place.fb("resume", "zzz")
-    assert (ended.code, unknown.code) == (2, 2) and one_sentence(ended.err) and one_sentence(unknown.err)
-    assert "ALO_LOOP_NOT_PAUSED" in ended.err and "flyball retry" in ended.err
-    assert "ALO_LOOP_NOT_FOUND" in unknown.err and "zzz" in unknown.err
-
-
 def test_resume_without_a_run_takes_all_that_no_question_holds(place: Place) -> None:
-    started = running(place, [{"sleep_s": 0.5, "write": {"calc.py": FIXED}}])
+    started = place.start_loop({"sleep_s": 0.5}, FIXES)
     started.send_signal(signal.SIGINT)
     started.communicate(timeout=30)
-    asks = place.script("asks", coder=ASKS)
-    place.run(asks, task="held")
-    place.run(asks, task="answered")
+    place.loop(ASK, FIXES, task="held")
+    place.loop(ASK, FIXES, task="answered")
     place.fb("answer", place.last()["question"]["id"], "plus")
     said = place.fb("resume", "--json")
     assert said.code == 0 and sorted(one["task"] for one in said.lines) == ["Fix add", "answered"]
@@ -375,45 +311,22 @@ def test_resume_without_a_run_takes_all_that_no_question_holds(place: Place) -> 
 # ---- in the background -----------------------------------------------------------------------------------
 
 
-def test_detach_prints_the_id_at_once_and_watch_follows_to_the_end(place: Place) -> None:
-    said = place.run(place.script(coder=[{"sleep_s": 0.5, **FIXES[0]}]), "--detach")
-    assert said.code == 0 and place.last()["run"] == said.out.strip()
-    watched = place.fb("watch", said.out.strip())
+def test_detach_prints_the_id_at_once_watch_follows_and_an_answer_goes_on(place: Place) -> None:
+    said = place.loop(ASK, {"sleep_s": 0.5, **FIXES}, more=("--detach",))
+    run = said.out.strip()
+    assert said.code == 0 and place.last()["run"] == run
+    asked = eventually(lambda: place.fb("inbox", "--json").json)[0]
+    assert place.fb("watch", run).code == 3
+    assert place.fb("answer", asked["question"], "plus", "--json").json["delivered"] is True
+    eventually(lambda: place.last()["question"] is None)
+    watched = place.fb("watch", run)
     assert watched.code == 0 and "ended: completed" in watched.out
     events = place.fb("watch", "@last", "--json").lines
     assert (events[0]["is"], events[-1]["is"]) == ("RunBegan", "Ended")
 
 
-def test_a_detached_run_goes_on_when_it_is_answered(place: Place) -> None:
-    run = place.run(place.script(coder=ASKS), "--detach").out.strip()
-    asked = eventually(lambda: place.fb("inbox", "--json").json)[0]
-    assert place.fb("watch", run).code == 3
-    assert place.fb("answer", asked["question"], "plus", "--json").json["delivered"] is True
-    assert eventually(lambda: place.last()["end"]) == "success"
-
-
-def test_watching_a_run_that_nobody_drives_says_so(place: Place) -> None:
-    started = running(place, [{"hang": True}])
-    started.kill()
-    started.communicate()
-    said = place.fb("watch", "@last")
-    assert said.code == 2 and "flyball resume" in said.err
-    place.fb("cancel", "@last")
-    assert place.fb("resume", "@last").code == 1
-
-
-def test_a_damaged_journal_is_one_sentence_and_exit_2(place: Place) -> None:
-    place.run(place.script(coder=FIXES))
-    for file in place.state.glob("journal.db*"):
-        file.write_bytes(b"not a database at all" * 500)
-    for words in (("ls",), ("resume",), ("run", "x", "--agent", place.script(coder=FIXES))):
-        said = place.fb(*words)
-        assert said.code == 2 and one_sentence(said.err), said
-
-
 def test_a_journal_that_cannot_be_written_is_one_sentence_and_the_run_can_be_resumed(place: Place) -> None:
-    agent = place.script(coder=FIXES)
-    run = shlex.join(command("run", "Fix add", "--agent", agent, "--set", QUICK_PROOF))
+    run = shlex.join(command(*place.loop_words(FIXES)))
     env = {**place.env, "PYTHONDONTWRITEBYTECODE": "1"}  # else a module's cache could be cut off too
     full = subprocess.run(
         ["bash", "-c", f"ulimit -f 220; exec {run}"], cwd=place.repo, env=env, capture_output=True, text=True
@@ -421,16 +334,3 @@ def test_a_journal_that_cannot_be_written_is_one_sentence_and_the_run_can_be_res
     assert full.returncode == 2 and one_sentence(full.stderr), full
     assert f"flyball resume {place.last()['run']}" in full.stderr
     assert place.fb("resume", "@last").code == 0
-
-
-def test_a_journal_put_back_to_an_older_copy_is_not_driven(place: Place) -> None:
-    place.run(place.script(coder=ASKS))
-    copy = (place.state / "journal.db").read_bytes()
-    place.fb("answer", "@last", "plus")
-    assert place.fb("resume", "@last").code == 0
-    for file in place.state.glob("journal.db*"):
-        file.unlink()
-    (place.state / "journal.db").write_bytes(copy)
-    place.fb("answer", "@last", "plus")
-    said = place.fb("resume", "@last")
-    assert said.code == 2 and one_sentence(said.err) and "put back" in said.err

@@ -58,6 +58,7 @@ class AddTest(unittest.TestCase):
 @pytest.fixture
 def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
+    made.bite = ()
     yield made
     made.close()
 

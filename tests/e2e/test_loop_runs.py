@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import BUG, GOOD, WORSE, Ran, Yard
+from tests.e2e.yard import GOOD, WORSE, Ran, Yard
 
 DONE: dict[str, Any] = {"finish": {"indicators": ["task complete", "all tests passing"]}}
 GOOD_TURN = {"write": {"calc.py": GOOD}}
@@ -76,65 +76,6 @@ def test_a_claim_while_the_proof_fails_goes_on_and_the_next_turn_is_told(yard: Y
     assert "Loop Status" in first and "EXIT_SIGNAL" in first, "it is asked to report (LOOP-4)"
 
 
-ONLY_WORDS = {
-    "in a code block": "Task complete. All done.\n\n```\nEXIT_SIGNAL: true\n```\n",
-    "quoted from the prompt": "I was told: when all is done, print\n> EXIT_SIGNAL: true\n> Task complete. All done.\n",
-    "contradicted": "Task complete. All done.\nEXIT_SIGNAL: true\nEXIT_SIGNAL: false\n",
-    "an outcome": "Task complete. All done.\nOUTCOME: done\n",
-    "DONE": "Task complete. All done.\nDONE\n",
-    "one indicator in two wordings": "Task complete. The task is completed.\nEXIT_SIGNAL: true\n",
-    "a status that says otherwise": f"{CLAIM}\n**Task Status**: in_progress\n",
-    "indicators that are denied": "Task not complete. Not all done.\nEXIT_SIGNAL: true\n",
-}
-
-
-def test_words_that_are_no_claim_never_end_it(yard: Yard) -> None:
-    """The tree is proved from the first turn on: only the claim is missing."""
-    turns = [{**GOOD_TURN, "say": text} for text in ONLY_WORDS.values()]
-    in_a_file = {"write": {"STATUS.md": CLAIM}, "say": "Wrote the status into STATUS.md."}
-    ran = loop(yard, *turns, in_a_file, {"say": CLAIM}, sets=("limits.no_progress=20",))
-    assert (ran.code, ran.turns) == ("completed", len(turns) + 2)
-    missing = dict(zip(ONLY_WORDS, told(yard, ran.run)[1:], strict=False))
-    assert "exit signal" in " ".join(missing["in a code block"]), "it is told what was missing"
-    assert "1 of 2 distinct" in " ".join(missing["one indicator in two wordings"])
-    assert "status" in " ".join(missing["a status that says otherwise"])
-
-
-def test_a_structured_claim_needs_two_different_indicators_of_the_list(yard: Yard) -> None:
-    claims = (
-        ["task complete"],
-        ["All done", "ALL DONE"],
-        ["task complete", "Task completed"],
-        ["banana", "apple"],
-    )
-    ran = loop(yard, *({**GOOD_TURN, "finish": {"indicators": claim}} for claim in claims), DONE)
-    assert (ran.code, ran.turns) == ("completed", 5)
-    assert all("of 2" in " ".join(texts) for texts in told(yard, ran.run)[1:])
-
-
-def test_a_known_red_ci_keeps_it_going_over_either_channel(yard: Yard) -> None:
-    red = {**DONE, "say": "CI is still red."}
-    ran = loop(yard, {**GOOD_TURN, "say": f"CI is failing.\n\n{CLAIM}"}, red, DONE)
-    assert (ran.code, ran.facts["turns"]) == ("completed", 3)
-    assert [any("CI is known to be red" in text for text in turn) for turn in told(yard, ran.run)] == [
-        False,
-        True,
-        True,
-    ]
-
-
-def test_more_indicators_can_be_configured(yard: Yard) -> None:
-    claim = {**GOOD_TURN, "say": "Task complete. The changelog entry written.\n\nEXIT_SIGNAL: true"}
-    ran = loop(yard, claim, sets=("run.indicators=changelog entry written",))
-    assert (ran.code, ran.facts["turns"]) == ("completed", 1)
-
-
-def test_the_turn_limit_is_exactly_held(yard: Yard) -> None:
-    ran = loop(yard, *({"write": {"n.txt": str(n)}} for n in range(4)), sets=("limits.turns=3",))
-    assert (ran.exit, ran.code, ran.status, ran.end, ran.turns) == (5, "limit.turns", "ended", "failure", 3)
-    assert ran.alo_code == "ALO_MAX_ITERATIONS_EXCEEDED" and ran.state == "closed"
-
-
 # ---- LOOP-3: the circuit -------------------------------------------------------------------------------------
 
 
@@ -155,30 +96,6 @@ def test_the_circuit_opens_asks_probes_and_closes(yard: Yard) -> None:
     assert told(yard, ran.run)[6] == ["Look at the operator"]
 
 
-def test_a_cooldown_half_opens_by_itself(yard: Yard) -> None:
-    sets = ("limits.no_progress=2", "limits.cooldown=1s")
-    ran = loop(yard, IDLE, IDLE, {**GOOD_TURN, **DONE}, sets=sets, more=("--wait",))
-    assert (ran.exit, ran.code, ran.turns) == (0, "completed", 3)
-    assert path(yard, ran.run) == ["closed", "open", "half_open", "complete"]
-
-
-def test_the_same_error_opens_it_whatever_the_line_numbers(yard: Yard) -> None:
-    def fails(n: int) -> dict[str, Any]:
-        result = f'12:0{n % 10}:31 File "/tmp/x{n}/calc.py", line {n + 3}: TypeError: cannot add'
-        action = {"tool": "shell", "input": "make", "result": result, "error": True}
-        return {"write": {"n.txt": str(n)}, "actions": [action]}
-
-    ran = loop(yard, *(fails(n) for n in range(4)), sets=("limits.same_error=3",))
-    assert (ran.exit, ran.code, ran.state, ran.turns) == (3, "loop.same_error", "open", 3)
-    assert "TypeError: cannot add" in ran.facts["question"]["text"], "the question carries the error"
-
-
-def test_a_tree_that_goes_back_and_forth_is_oscillation(yard: Yard) -> None:
-    ran = loop(yard, *[WORSE_TURN, {"write": {"calc.py": BUG}}] * 2, sets=("limits.no_progress=2",))
-    assert (ran.exit, ran.code, ran.state) == (3, "loop.oscillation", "open")
-    assert ran.turns == 3, "one new tree, then two that were there before"
-
-
 # ---- CTO-9: tool calls inside a turn ---------------------------------------------------------------------------
 
 
@@ -190,16 +107,6 @@ def test_the_same_call_with_the_same_result_halts_the_act(yard: Yard) -> None:
     assert "cat calc.py" in ran.facts["question"]["text"]
     ran = answered(yard, ran, "go-on")
     assert (ran.code, ran.turns) == ("completed", 3)
-
-
-def test_too_many_calls_halt_the_act(yard: Yard) -> None:
-    def many(most: int) -> list[dict[str, str]]:
-        return [{"tool": "shell", "input": f"step {n}", "result": str(n * n)} for n in range(most)]
-
-    turns = ({"actions": many(8)}, {"actions": many(9), "hang": True})
-    ran = loop(yard, *turns, sets=("limits.calls=8",))
-    assert (ran.exit, ran.code, ran.turns) == (3, "limit.actions", 2)
-    assert [w["code"] for w in facts(yard, ran.run, "Warned")] == ["limit.actions"], "half of them warn"
 
 
 # ---- LOOP-5: limits --------------------------------------------------------------------------------------------
@@ -224,19 +131,6 @@ def test_limits_are_waited_for_and_cost_nothing(yard: Yard) -> None:
     assert sum("limit" in line and "continuing" in line for line in ran.err.splitlines()) == 3, (
         "one line each"
     )
-
-
-def test_what_does_not_clear_by_itself_asks(yard: Yard) -> None:
-    ran = loop(yard, limited("auth"), {**GOOD_TURN, **DONE})
-    assert (ran.exit, ran.code, ran.turns) == (3, "wait.auth", 0)
-    assert answered(yard, ran, "go-on").code == "completed"
-
-
-def test_a_full_context_goes_on_in_a_fresh_session_with_a_summary(yard: Yard) -> None:
-    ran = loop(yard, {**WORSE_TURN, "say": "Tried times."}, limited("context"), {**GOOD_TURN, **DONE})
-    assert (ran.code, ran.turns) == ("completed", 2)
-    (summary,) = told(yard, ran.run)[2]
-    assert "turn 1 (worker) changed calc.py" in summary and "Tried times." in summary
 
 
 def test_a_killed_driver_waits_on_after_resume(yard: Yard) -> None:

@@ -36,6 +36,8 @@ ACCEPT = [{"say": "Looks right.\nOUTCOME: accepted"}]
 
 
 class Yard:
+    bite: tuple[str, ...] = ("--set", "proof.bite=never")  # breaking the change on purpose is two proofs more
+
     def __init__(self, folder: Path) -> None:
         self.folder, self.repo = folder, folder / "repo"
         self.processes: list[subprocess.Popen[str]] = []
@@ -135,7 +137,7 @@ class Yard:
                 process.communicate()
 
     def words(self, agent: str, *more: str, machine: str = "build", proof: str | None = PROOF) -> list[str]:
-        proved = ["--set", f"proof.commands={json.dumps([proof])}"] if proof else []
+        proved = ["--set", f"proof.commands={json.dumps([proof])}", *self.bite] if proof else []
         return ["run", "Make add() add", "--machine", machine, "--agent", agent, "--json", *proved, *more]
 
     def run(self, agent: str, *more: str, machine: str = "build", proof: str | None = PROOF) -> Ran:
