@@ -298,6 +298,7 @@ def test_of_every_command_it_is_known_whether_it_speaks_for_a_person() -> None:
             "brief",
             "du",
             "doctor",
+            "mcp",  # starts runs and looks; it takes no answers
             "prune",  # only --yes removes anything, and asks for itself
         ),
     }

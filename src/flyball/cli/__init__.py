@@ -56,6 +56,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "prove": "prove",
         "simulate": "simulate",
         "selftest": "selftest",
+        "mcp": "mcp",
         "hook": "hook",
         "completion": "setup",
     },
