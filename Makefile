@@ -109,10 +109,9 @@ docs: setup      ## write the generated parts of the documentation
 recording: setup ## record docs/demo.svg from a real run of the demo
 	@$(BIN)/python tools/record.py
 
-wheel: setup     ## build the wheel, install it alone into a fresh environment and run the demo with it
+wheel: setup     ## build the wheel; install it with pip, uv tool and pipx, each alone; run the demo with each
 	@rm -rf dist && $(BIN)/python -m hatchling build -t wheel >/dev/null && ls dist
-	@rm -rf dist/.venv && $(PYTHON) -m venv dist/.venv && dist/.venv/bin/python -m pip install -q --disable-pip-version-check dist/*.whl
-	@dist/.venv/bin/flyball demo --no-keep
+	@tools/try-wheel dist/*.whl $(PYTHON)
 
 lock:            ## update requirements.lock
 	@uv pip compile -q pyproject.toml --group dev --all-extras --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --upgrade -o requirements.lock

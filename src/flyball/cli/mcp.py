@@ -36,7 +36,13 @@ class Command(Struct, frozen=True):
 def _start(given: dict[str, str]) -> list[str]:
     machine = ["--machine", given["machine"]] if "machine" in given else []
     task = given["task"]
-    return ["run", "--detach", *machine, "--", f" {task}" if task.startswith("@") else task]  # never a file's name
+    return [
+        "run",
+        "--detach",
+        *machine,
+        "--",
+        f" {task}" if task.startswith("@") else task,
+    ]  # never a file's name
 
 
 def _list(given: dict[str, str]) -> list[str]:
@@ -95,13 +101,13 @@ TOOLS = [
 ]
 
 
-@click.command(epilog=examples("claude mcp add flyball -- flyball mcp --repo ~/projects/calc"))
+@click.command(epilog=examples("flyball mcp", "flyball mcp --repo ."))
 @REPO
 def mcp(repo: Path) -> None:
     """Serve your own assistant over MCP: it can start runs and look at them.
 
-    It speaks the Model Context Protocol on standard input and output. Questions are only listed: answers stay with
-    people.
+    It speaks the Model Context Protocol on standard input and output; add it to Claude Code with
+    `claude mcp add flyball -- flyball mcp --repo DIR`. Questions are only listed: answers stay with people.
     """
     root = require_repository(repo)
     for line in _lines():
@@ -125,7 +131,9 @@ def _call(root: Path, name: str, arguments: dict[str, Any]) -> ToolResult:
     command = COMMANDS.get(name)
     if command is None:
         return ToolResult(f"There is no tool '{name[:80]}'. Tools: {', '.join(COMMANDS)}.", failed=True)
-    given = {key: str(value) for key, value in arguments.items() if key in command.takes and value is not None}
+    given = {
+        key: str(value) for key, value in arguments.items() if key in command.takes and value is not None
+    }
     missing = [key for key in list(command.takes)[: command.required] if not given.get(key)]
     if missing:
         return ToolResult(f"'{name}' needs '{missing[0]}'.", failed=True)

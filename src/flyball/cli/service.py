@@ -14,7 +14,7 @@ KINDS = ("systemd", "launchd")
 STOPS_WITHIN_S = 600  # a turn may take its time to end
 PASSED = ("PATH", "FLYBALL_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")  # agents are found by PATH
 SYSTEMD = """\
-# Save it:  flyball up --print-service systemd >~/.config/systemd/user/{name}.service
+# Save this as ~/.config/systemd/user/{name}.service
 # Start it: systemctl --user daemon-reload && systemctl --user enable --now {name}
 # It runs while you are logged in; `loginctl enable-linger` keeps it running afterwards.
 # Secrets, such as FLYBALL_WEBHOOK_SECRET, belong in the file that EnvironmentFile names (mode 600).
@@ -36,7 +36,7 @@ RestartSec=30
 WantedBy=default.target
 """
 LAUNCHD = """\
-<!-- Save it:  flyball up --print-service launchd >~/Library/LaunchAgents/{name}.plist
+<!-- Save this as ~/Library/LaunchAgents/{name}.plist
      Start it: launchctl bootstrap gui/$(id -u) ~/Library/LaunchAgents/{name}.plist -->
 """
 
@@ -51,7 +51,7 @@ def service(kind: str, repo: Path, options: list[str], env: Mapping[str, str], l
     return SYSTEMD.format(
         name=name,
         repo=str(repo).replace("%", "%%"),
-        command=" ".join(map(_quoted, argv)),
+        command=" ".join(_quoted(word.replace("$", "$$")) for word in argv),
         environment="\n".join(f"Environment={_quoted(f'{key}={value}')}" for key, value in given.items()),
         stops_s=STOPS_WITHIN_S,
     )
@@ -70,8 +70,8 @@ def _slug(repo: Path) -> str:
 
 
 def _quoted(word: str) -> str:
-    """As systemd reads it: `%` and `$` mean something there."""
-    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    """As systemd reads it, where `%` means something."""
+    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return text if re.fullmatch(r"[\w@%+=:,./$-]+", text) else f'"{text}"'
 
 

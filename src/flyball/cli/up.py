@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from flyball.cli import service
 from flyball.cli.screen import open_screen
 from flyball.cli.session import Session
 from flyball.cli.shared import REPO, SET, TRUST, examples, open_app, require_repository
@@ -27,6 +28,7 @@ STOPS_WITHIN_S = 60
     epilog=examples(
         'flyball task add "Fix the flaky login test" && flyball up',
         "flyball up --detach",
+        "flyball up --print-service systemd",
     )
 )
 @click.option(
@@ -37,10 +39,18 @@ STOPS_WITHIN_S = 60
     help="Agent for one role, or for all. Repeatable.",
 )
 @click.option("--detach", is_flag=True, help="Run in the background.")
+@click.option(
+    "--print-service",
+    "kind",
+    type=click.Choice(service.KINDS),
+    help="Print the file that runs it as a service, and run nothing.",
+)
 @SET
 @TRUST
 @REPO
-def up(agents: tuple[str, ...], detach: bool, sets: tuple[str, ...], trusted: bool, repo: Path) -> int:
+def up(
+    agents: tuple[str, ...], detach: bool, kind: str | None, sets: tuple[str, ...], trusted: bool, repo: Path
+) -> int:
     """Work through this repository's tasks until you stop it.
 
     Each task is planned; risky or expensive plans wait for your approval (`flyball inbox`). Each step of a plan is a
@@ -48,8 +58,10 @@ def up(agents: tuple[str, ...], detach: bool, sets: tuple[str, ...], trusted: bo
     """
     root = require_repository(repo)
     request = RunRequest(task=OBJECTIVE, repo=root, agents=agents, sets=sets, trusted=trusted, machine="cto")
+    if kind:
+        return _print_service(kind, request)
     if detach:
-        return _detach(root)
+        return _detach(request)
     with open_app() as app, Session(app, open_screen(False), stay=True) as session:
         lanes = Lanes(app, session.supervisor, request)
         session.standing, session.roots = True, lanes.open()
@@ -60,12 +72,20 @@ def up(agents: tuple[str, ...], detach: bool, sets: tuple[str, ...], trusted: bo
         return 0
 
 
-def _detach(root: Path) -> int:
+def _print_service(kind: str, request: RunRequest) -> int:
+    with open_app() as app:
+        log = app.state_dir / f"{mailbox(request.repo)}.log"
+        click.echo(service.service(kind, request.repo, _words(request), app.env, log), nl=False)
+        return 0
+
+
+def _detach(request: RunRequest) -> int:
+    root = request.repo
     with open_app() as app:
         log = app.state_dir / f"{mailbox(root)}.log"
         app.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        argv = [sys.executable, "-P", "-m", "flyball", "up", *_same_options(), "--repo", str(root)]
+        argv = [sys.executable, "-P", "-m", "flyball", "up", *_words(request), "--repo", str(root)]
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd=app.state_dir
         )
@@ -80,18 +100,11 @@ def _detach(root: Path) -> int:
         raise UserError(f"It did not start: {last[0].removeprefix('flyball: ') if last else log}")
 
 
-def _same_options() -> list[str]:
-    """The options of this very command, but for --detach and --repo."""
-    given, kept = sys.argv[sys.argv.index("up") + 1 :], list[str]()
-    skip = False
-    for word in given:
-        if skip:
-            skip = False
-        elif word == "--repo":
-            skip = True
-        elif word != "--detach" and not word.startswith("--repo="):
-            kept.append(word)
-    return kept
+def _words(request: RunRequest) -> list[str]:
+    """The options of this very command, for another process."""
+    agents = [word for agent in request.agents for word in ("--agent", agent)]
+    sets = [word for one in request.sets for word in ("--set", one)]
+    return [*agents, *sets, *(["--trust"] if request.trusted else [])]
 
 
 @click.command(epilog=examples("flyball down"))
