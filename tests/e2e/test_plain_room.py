@@ -50,10 +50,18 @@ STAGED = {
     "main": "'test' in getattr(__main__, '__file__', '')",
     "an_import_by_name": "'unittest' in importlib.import_module('sys').modules",
     "variable": "'CI' in os.environ",
+    "streams": "type(sys.stdin).__name__ != 'TextIOWrapper' or type(sys.stdout).__name__ != 'TextIOWrapper'",
+    "log_handlers": "len(logging.getLogger().handlers) > 0",
+    "import_hooks": "any('Rewrit' in type(one).__name__ for one in sys.meta_path)",
+    "filters": "warnings.filters[0][2] is not DeprecationWarning",
+    "its_process": "'-m' in open('/proc/self/cmdline').read()",
 }
-CODE = "import __main__, importlib, inspect, os, sys, traceback\n\n\ndef words():\n    return sys.argv\n"
+CODE = "import __main__, importlib, inspect, logging, os, sys, traceback, warnings\n\n\ndef words():\n    return sys.argv\n"
 CODE += "".join(f"\n\ndef sees_{name}():\n    return {what}\n" for name, what in STAGED.items())
 CODE += "\n\ndef sees_itself():\n    return 'code_under_test' in sys.modules and __name__ in sys.modules\n"
+CODE += (
+    "\n\ndef sees_its_output():\n    return sys.stdout.write('text') == 4 and sys.stdout.flush() is None\n"
+)
 FILES = {"code_under_test.py": CODE, "test_it.py": TEST}
 
 
@@ -84,7 +92,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_source_sees_no_test_run_and_the_tests_do(folder: Path, command: str) -> None:
     (room,) = repeats(["code_under_test.py"], (), Repeats(1), node=False)
     plain = outcomes(ran(folder, command, room, FILES))
-    honest = {"test_sees_itself": "passed", "test_arguments_of_a_test": "passed"}
+    honest = dict.fromkeys(("test_sees_itself", "test_sees_its_output", "test_arguments_of_a_test"), "passed")
     assert plain == honest | {f"test_sees_{name}": "failed" for name in STAGED}
 
 
@@ -213,6 +221,7 @@ JS_STAGED = {
     "arguments": "process.argv.length > 1",
     "variable": "process.env.NODE_TEST_CONTEXT !== undefined",
     "keys": "Object.keys(process.env).includes('CI')",
+    "main": "require.main !== undefined",
     "stack": "new Error('x').stack.includes('it.test.js')",
     "parent": "module.parent.filename.endsWith('test.js')",
     "assertions": "(require('assert').strictEqual = () => {}, false)",
@@ -227,6 +236,14 @@ def test_javascript_sees_no_test_run(folder: Path) -> None:
     (room,) = repeats(["code.js"], (), Repeats(1), node=True)
     plain = outcomes(ran(folder, "node --test", room, files))
     assert plain == {"itself": "passed"} | dict.fromkeys(JS_STAGED, "failed")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_node_runs_only_the_files_that_are_asked_for(folder: Path) -> None:
+    files = {f"{name}.test.js": f"require('node:test')('{name}', () => {{}});\n" for name in "ab"}
+    assert outcomes(ran(folder, "node --test", Room(only=("a.test.js::a",)), files)) == {"a": "passed"}
+    assert outcomes(ran(folder, "node --test", Room(files=("b.test.js",)), files)) == {"b": "passed"}
+    assert len(ran(folder, "node --test", Room(only=("c.test.js::c",)), files).tests) == 2
 
 
 @pytest.mark.skipif(shutil.which("mocha") is None, reason="mocha is not installed")

@@ -149,7 +149,10 @@ class Examination:
         again = base_side is not None and wanted <= base_side.passing(known)
         lines, proof = self.files.changed_lines(), self.proof
         tests_us = time_of(proof.report, wanted) if known and proof.selects else None
-        count = repeat_count(self.settings.proof_repeat, 2 if again else 1, proof.took_us, lines, tests_us)
+        runners = proof.report.runners if known and proof.report else ()
+        count = repeat_count(
+            self.settings.proof_repeat, 2 if again else 1, proof.took_us, lines, tests_us, runners
+        )
         node = "package.json" in self.files.paths
         tests = set(files_of(proof.report, wanted).values()) if known else self.files.named(folders=True)
         plain = self.files.plain_values(tests)

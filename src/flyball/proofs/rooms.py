@@ -7,7 +7,7 @@ variables (`runners/probes/plain`), and other process numbers. Code that behaves
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -33,7 +33,8 @@ class Room(Struct, frozen=True):
     one_failure: bool = False  # the first failing test ends it
 
 
-SELECTING = frozenset(("pytest", "unittest"))  # the probes of these can run some tests alone
+SELECTING = frozenset(("pytest", "unittest"))  # the probes of these can run some tests alone, several times
+SHOWING = SELECTING | {"doctest", "node:test", "mocha"}  # what these load sees a plain program
 
 
 class Repeats(Struct, frozen=True):
@@ -54,16 +55,24 @@ def repeats(source: Iterable[str], tests: Iterable[str], count: Repeats, *, node
 
 
 def repeat_count(
-    passes: int, done: int, took_us: int, lines: Iterable[str], tests_us: int | None = None
+    passes: int,
+    done: int,
+    took_us: int,
+    lines: Iterable[str],
+    tests_us: int | None = None,
+    runners: Collection[str] = (),
 ) -> Repeats:
     """`done` of the wanted passes are there already; `lines` are those of the change: if one of them depends on
     chance, time or a process number, one lucky pass says little. `tests_us` is what the tests in question took, None
-    where the runner cannot run them alone: then one room has to do."""
+    where the runner cannot run them alone: then one room has to do. Where no room is plain to the code that these
+    `runners` load, it would run as it did before: only luck is a reason to repeat it."""
     lucky = is_lucky(lines)
     if took_us > QUICK_US or (passes < 2 and not lucky):
         return Repeats(0)
     if lucky:
         return Repeats(max(passes - done, int(passes > 1), min(LUCKY_REPEATS, LUCKY_US // max(took_us, 1))))
+    if not SHOWING.issuperset(runners):
+        return Repeats(0)
     affordable = 1 if tests_us is None else took_us // 2 // max(tests_us, 1)
     return Repeats(1, max(1, min(passes - done, affordable)))
 

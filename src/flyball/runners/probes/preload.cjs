@@ -18,9 +18,17 @@ function nodeTest() {
   const more = [`--test-reporter=${path.join(__dirname, 'node_reporter.cjs')}`, '--test-reporter-destination=stderr',
     `--test-reporter=${usual}`, '--test-reporter-destination=stdout'];
   const { spawnSync } = require('child_process');
-  const ended = spawnSync(process.execPath, [...flags, ...more, ...process.argv.slice(1)], { stdio: 'inherit' });
+  const files = chosenFiles();
+  const ended = spawnSync(process.execPath, [...flags, ...more, ...(files.length ? files : process.argv.slice(1))], { stdio: 'inherit' });
   if (ended.signal) process.kill(process.pid, ended.signal);
   process.exit(ended.status === null ? 1 : ended.status);
+}
+
+// The files with the tests that are asked for; none where one of them is not known.
+function chosenFiles() {
+  const names = room.only.length ? room.only.map((id) => id.split('::')[0]) : room.files;
+  const files = [...new Set(names)].map((name) => path.join(room.root, name));
+  return files.every((file) => require('fs').existsSync(file)) ? files : [];
 }
 
 // Whether a test started this process: what a runner does here is a part of that test.
@@ -52,6 +60,10 @@ function byScript() {
   } else if (/\/mocha\/(bin\/_?mocha(\.js)?|lib\/cli\/cli\.js)$|\/\.bin\/_?mocha$/.test(program)) {
     if (!has('--reporter', process.argv) && !has('-R', process.argv)) {
       process.argv.push('--reporter', path.join(__dirname, 'mocha_reporter.cjs'));
+    }
+    if (room.only.length && !['--grep', '-g', '--fgrep', '-f'].some((flag) => has(flag, process.argv))) {
+      const titles = room.only.map((id) => id.split('::').pop().split(' > ').join(' ').replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+      process.argv.push('--grep', `^(${titles.join('|')})$`);
     }
   }
 }

@@ -153,7 +153,7 @@ class _Pytest:
         self.began = not hasattr(session.config, "workerinput")
         self.reports = self.began and _recorder.begin("pytest")
         if _plain:
-            _plain.hide_variables()
+            _plain()
 
     def pytest_collection_modifyitems(self, items):
         items[:] = _repeated_items(_chosen(items, lambda item: item.nodeid))
@@ -374,6 +374,8 @@ def _patch_doctest(module):
     run = module.DocTestRunner.run
 
     def recorded(self, test, *rest, **more):
+        if _room.get("only") and not any(("::" + name).endswith("::" + test.name) for name in _wanted):
+            return module.TestResults(0, 0)
         result = run(self, test, *rest, **more)
         if _recorder.depth == 0 and getattr(result, "attempted", 0) and (_doctests or not _is_nested()):
             if not _doctests:
@@ -470,15 +472,15 @@ _ran = []
 
 
 def _plain_room(room):
-    """The module that makes one, where it is asked for."""
+    """Makes one where it is asked for; what hides the traces of a runner that has started."""
     if not room.get("source"):
         return None
     place = os.path.join(HERE, "plain", "plain.py")
     module = type(sys)("plain")
     importlib.machinery.SourceFileLoader("plain", place).exec_module(module)
-    module.install(room["root"], room["source"], room["argv"])
+    made = module.install(room["root"], room["source"], room["argv"])
     _PATCHES["_pytest.runner"] = _patch_current_test
-    return module
+    return lambda: module.hide(made)
 
 
 def _patch_current_test(module):

@@ -56,9 +56,17 @@ module.exports = function install({ root, source, argv }) {
     if (found && found.configurable && 'value' in found) Object.defineProperty(owner, name, { ...found, configurable: false, writable: false });
   }
 
+  // A module's `require.main` is read when it is compiled: a program that was given as text has none.
+  function hideMain() {
+    const value = process.mainModule;
+    const shown = (property) => Object.defineProperty(process, 'mainModule', { configurable: true, enumerable: true, ...property });
+    shown({ get: () => { shown({ writable: true, value }); return undefined; } });
+  }
+
   const compile = Module.prototype._compile;
   Module.prototype._compile = function compiled(content, filename, ...rest) {
     const { parent } = this;
+    if (isSource(filename)) hideMain();
     if (parent && isSource(filename) && !isSource(parent.filename)) {
       const value = Object.create(parent, { id: { value: '[eval]' }, filename: { value: path.join(root, '[eval]') } });
       Object.defineProperty(this, 'parent', { configurable: true, writable: true, value });

@@ -7,11 +7,20 @@ the import statement: source files get their own view of `sys` and of the module
 
 import _thread
 import builtins
+import io
 import os
 import sys
 import types
+import warnings
 
 MAINS = ("unittest.__main__", "doctest", "pytest.__main__")
+RUNNERS = (
+    "_pytest",
+    "pytest",
+    "unittest",
+    "doctest",
+    "sitecustomize",
+)  # what their modules put somewhere is not shown
 VARIABLES = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_ADDOPTS", "CI")
 
 
@@ -25,8 +34,10 @@ class Room:
         self.given = None  # the process's own arguments, as they were at the start
         self.known = set(sys.modules)  # modules of every Python, and those that the source has imported
         self.main = types.ModuleType("__main__")
+        self.filters = list(warnings.filters)
         self.frame = _frame_of(self.main, argv[0])
         self.views = {}
+        self.streams = {}
         if argv[0] != "-c":
             self.main.__file__ = argv[0]
 
@@ -59,6 +70,35 @@ class Room:
         return _Path(
             place for place in sys.path if place.rpartition(os.sep)[2] not in ("tests", "test", "probes")
         )
+
+    def stream(self, name):
+        """A stream of the process, without the class that a runner gave it: source still writes to the same place."""
+        real = getattr(sys, name)
+        if not _is_runners(real):
+            return real
+        if name == "stdin" or not hasattr(real, "buffer"):
+            return getattr(sys, "__%s__" % name)
+        if self.streams.get(name, (None,))[0] is not real:
+            encoding = getattr(real, "encoding", None) or "utf-8"
+            plain = io.TextIOWrapper(_Shared(real.buffer), encoding, newline="", write_through=True)
+            self.streams[name] = real, plain
+        return self.streams[name][1]
+
+    def asks(self):
+        """Whether source asks: its file is the first one of the project among the callers."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith(self.root):
+                return self.is_source(file)
+            frame = frame.f_back
+        return False
+
+    def watch(self, event, args):
+        """Source does not look at its own process from outside."""
+        if event in ("open", "os.listdir") and isinstance(args[0], str) and args[0].startswith("/proc"):
+            if self.asks() and self.staged():
+                raise PermissionError(13, "Permission denied", args[0])
 
     def getframe(self, depth=0):
         frame = self.frame
@@ -157,8 +197,44 @@ def _view(room, real, shown):
     return view
 
 
+class _Shared(io.RawIOBase):
+    """Bytes for a stream that is not ours to close."""
+
+    def __init__(self, buffer):
+        self.shared = buffer
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.shared.write(bytes(data))
+        self.shared.flush()
+        return len(data)
+
+
+def _is_runners(value):
+    """Whether a test runner put it there."""
+    module = getattr(value, "__module__", None) or type(value).__module__
+    return str(module).partition(".")[0] in RUNNERS or type(value).__module__.partition(".")[0] in RUNNERS
+
+
+def _hook(module, name):
+    """A hook of Python, or the one that stands there without a runner."""
+
+    def shown():
+        value = getattr(module, name)
+        return getattr(module, "__%s__" % name, value) if _is_runners(value) else value
+
+    return shown
+
+
 def _of_sys(room):
+    hooks = {name: _hook(sys, name) for name in ("excepthook", "unraisablehook", "displayhook")}
+    streams = {name: lambda name=name: room.stream(name) for name in ("stdin", "stdout", "stderr")}
     return {
+        **hooks,
+        **streams,
+        "meta_path": lambda: [one for one in sys.meta_path if not _is_runners(one)],
         "argv": room.arguments,
         "orig_argv": lambda: ["python3", *room.argv],
         "modules": room.modules,
@@ -190,6 +266,20 @@ def _of_gc(_room):
     return {"get_objects": lambda: lambda *_, **__: [], "get_referrers": lambda: lambda *_: []}
 
 
+def _of_warnings(room):
+    return {"filters": lambda: room.filters}
+
+
+def _of_threading(_room):
+    import threading
+
+    return {"excepthook": _hook(threading, "excepthook")}
+
+
+def _of_faulthandler(_room):
+    return {"is_enabled": lambda: lambda: False}
+
+
 def _of_importlib(room):
     import importlib
 
@@ -205,6 +295,9 @@ _SHOWN = {
     "inspect": _of_inspect,
     "traceback": _of_traceback,
     "gc": _of_gc,
+    "warnings": _of_warnings,
+    "threading": _of_threading,
+    "faulthandler": _of_faulthandler,
     "importlib": _of_importlib,
 }
 
@@ -226,10 +319,47 @@ def install(root, source, argv):
         return module
 
     builtins.__import__ = imported
+    sys.__displayhook__ = _display_plain
+    if hasattr(sys, "addaudithook"):
+        sys.addaudithook(room.watch)
     return room
 
 
-def hide_variables():
-    """When a runner has read them."""
+_display = sys.__displayhook__
+
+
+def _display_plain(value):
+    """A number or text that shows itself as another one of its kind is shown as what it is."""
+    for base in (int, float, complex, str):
+        if isinstance(value, base) and type(value).__repr__ is not base.__repr__:
+            import ast
+
+            try:
+                lies = type(ast.literal_eval(repr(value))) is base
+            except (ValueError, SyntaxError):
+                lies = False
+            if lies:
+                print(base.__repr__(value))
+                return
+    _display(value)
+
+
+def hide(room):
+    """What a runner has put into the environment and the root logger, when it has read and made it."""
+    import logging
+
     for name in VARIABLES:
         os.environ.pop(name, None)
+
+    class Handlers(list):
+        def seen(self):
+            hides = room.is_source(sys._getframe(2).f_code.co_filename)
+            return [one for one in list.__iter__(self) if not (hides and _is_runners(one))]
+
+        def __iter__(self):
+            return iter(self.seen())
+
+        def __len__(self):
+            return len(self.seen())
+
+    logging.root.handlers = Handlers(logging.root.handlers)
