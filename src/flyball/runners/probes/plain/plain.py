@@ -80,7 +80,7 @@ class Room:
             return getattr(sys, "__%s__" % name)
         if self.streams.get(name, (None,))[0] is not real:
             encoding = getattr(real, "encoding", None) or "utf-8"
-            plain = io.TextIOWrapper(_Shared(real.buffer), encoding, newline="", write_through=True)
+            plain = io.TextIOWrapper(_Shared(real.buffer, "<%s>" % name), encoding, newline="", write_through=True)
             self.streams[name] = real, plain
         return self.streams[name][1]
 
@@ -200,8 +200,11 @@ def _view(room, real, shown):
 class _Shared(io.RawIOBase):
     """Bytes for a stream that is not ours to close."""
 
-    def __init__(self, buffer):
-        self.shared = buffer
+    def __init__(self, buffer, name):
+        self.shared, self.name, self.mode = buffer, name, "w"
+
+    def fileno(self):
+        return self.shared.fileno()
 
     def writable(self):
         return True
@@ -339,7 +342,7 @@ def _display_plain(value):
             except (ValueError, SyntaxError):
                 lies = False
             if lies:
-                print(base.__repr__(value))
+                sys.stdout.write(base.__repr__(value) + "\n")
                 return
     _display(value)
 
