@@ -80,7 +80,9 @@ class Room:
             return getattr(sys, "__%s__" % name)
         if self.streams.get(name, (None,))[0] is not real:
             encoding = getattr(real, "encoding", None) or "utf-8"
-            plain = io.TextIOWrapper(_Shared(real.buffer, "<%s>" % name), encoding, newline="", write_through=True)
+            plain = io.TextIOWrapper(
+                _Shared(real.buffer, "<%s>" % name), encoding, newline="", write_through=True
+            )
             self.streams[name] = real, plain
         return self.streams[name][1]
 
