@@ -29,8 +29,8 @@ def _share(items: list[pytest.Item], n: int, workers: int) -> list[pytest.Item]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--attacks", type=int, default=24, help="how many of the red team's attacks are tried")
+    parser.addoption("--attacks", type=int, default=16, help="how many of the red team's attacks are tried")
     parser.addoption("--flood", default="300,60M", help="files and bytes of the red team's floods")
     parser.addoption("--kills", type=int, default=6, help="how many kills a chaos campaign makes")
     parser.addoption("--real-agents", action="store_true", help="drive the real command lines of agents")
-    parser.addoption("--tamperings", type=int, default=120, help="how many a campaign of them makes")
+    parser.addoption("--tamperings", type=int, default=48, help="how many a campaign of them makes")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.e2e import warm
+
 PROJECT = {
     "slug.py": 'def slug(title):\n    return title.lower().replace(" ", "-")\n',
     "test_slug.py": """import unittest
@@ -36,7 +38,7 @@ esac
 
 
 class Shell:
-    """Own home, no network needed, `flyball`, `my-agent` and `jq` on the PATH."""
+    """Own home, no network needed, `flyball` (without its start-up), `my-agent` and `jq` on the PATH."""
 
     def __init__(self, folder: Path) -> None:
         self.home, self.cwd = folder / "home", folder / "project"
@@ -46,6 +48,7 @@ class Shell:
         for name, text in PROGRAMS.items():
             (programs / name).write_text(text)
             (programs / name).chmod(0o755)
+        warm.program(programs / "flyball")
         tools = os.pathsep.join((str(programs), str(Path(sys.executable).parent), os.environ["PATH"]))
         self.env = {"HOME": str(self.home), "PATH": tools, "LANG": "C.UTF-8", "COLUMNS": "110"}
         self.write(PROJECT)

@@ -69,12 +69,8 @@ class Place:
         return {**kept, "HOME": str(self.folder / "home"), "FLYBALL_STATE_DIR": str(self.state)}
 
     def fb(self, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Said:
-        """A command to its end; with an environment of its own, by a Python of its own."""
-        if env is None:
-            done = warm.command(*words, cwd=cwd or self.repo, env=self.env)
-        else:
-            streams: dict[str, Any] = {"capture_output": True, "stdin": subprocess.DEVNULL, "timeout": 60}
-            done = subprocess.run(command(*words), cwd=cwd or self.repo, env={**self.env, **env}, **streams)
+        """A command to its end."""
+        done = warm.command(*words, cwd=cwd or self.repo, env={**self.env, **(env or {})})
         return Said(done.returncode, text(done.stdout), text(done.stderr))
 
     def start(self, *words: str) -> subprocess.Popen[str]:

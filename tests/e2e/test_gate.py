@@ -86,12 +86,19 @@ def test_tests_are_known_by_name_and_the_certificate_says_which_need_the_change(
 
 
 def test_a_test_whose_earlier_version_fails_is_asked_about_by_name(yard: Yard) -> None:
+    """Rejected, it goes back to the agent; approved, the certificate says who accepted it."""
     yard.make({"test_calc.py": TEST})
-    ran = wrote(yard, {"test_calc.py": WEAKER}, "--set", "guard.sandbox=none")
-    assert (ran.exit, ran.code) == (3, "wait.approval")
-    assert ran.stop_reason["rule"] == "evidence"
-    question = ran.question_text if "question_text" in ran.facts else ran.facts["question"]["text"]
+    turns = [{"write": {"test_calc.py": WEAKER}}, {"write": {"test_calc.py": TEST, "calc.py": GOOD}}]
+    agent = yard.script(coder=[{**turn, "say": "Done.\nOUTCOME: done"} for turn in turns], critic=ACCEPT)
+    ran = yard.run(agent, "--set", "guard.sandbox=none", proof=UNITTEST)
+    assert (ran.exit, ran.code, ran.stop_reason["rule"]) == (3, "wait.approval", "evidence")
+    question = ran.facts["question"]["text"]
     assert CASE in question and "-1" in question, "both versions are shown"
+    assert yard.flyball("answer", ran.question, "reject").returncode == 0
+    again = yard.resume()
+    assert again.code == "completed", again.out
+    assert yard.git("show", f"flyball/{ran.run}:test_calc.py") == TEST.strip()
+    ran = wrote(yard, {"test_calc.py": WEAKER}, "--set", "guard.sandbox=none")
     assert yard.flyball("answer", ran.question, "approve").returncode == 0
     done = yard.resume()
     assert (done.exit, done.code) == (0, "completed")
@@ -99,24 +106,9 @@ def test_a_test_whose_earlier_version_fails_is_asked_about_by_name(yard: Yard) -
     assert told["doubts"] and told["accepted_by"]
 
 
-def test_a_rejected_doubt_goes_back_to_the_agent(yard: Yard) -> None:
-    yard.make({"test_calc.py": TEST})
-    turns = [{"write": {"test_calc.py": WEAKER}}, {"write": {"test_calc.py": TEST, "calc.py": GOOD}}]
-    agent = yard.script(coder=[{**turn, "say": "Done.\nOUTCOME: done"} for turn in turns], critic=ACCEPT)
-    ran = yard.run(agent, proof=UNITTEST)
-    assert ran.code == "wait.approval"
-    assert yard.flyball("answer", ran.question, "reject").returncode == 0
-    assert yard.resume().code == "completed"
-    assert yard.git("show", f"flyball/{ran.run}:test_calc.py") == TEST.strip()
-
-
 def test_a_proof_that_does_not_notice_a_broken_change_proves_nothing(yard: Yard) -> None:
     ran = wrote(yard, {"calc.py": GOOD}, proof='python3 -c "import calc"')
     assert (ran.exit, ran.code, ran.stop_reason["rule"]) == (3, "wait.approval", "evidence")
-    assert (
-        wrote(yard, {"calc.py": GOOD}, "--set", "proof.bite=never", proof='python3 -c "import calc"').exit
-        == 0
-    )
 
 
 def test_a_test_that_passes_only_now_and_then_is_flaky(yard: Yard) -> None:
@@ -152,5 +144,3 @@ def test_where_tests_were_red_before_no_worse_is_enough(yard: Yard) -> None:
     told = evidence(yard, ran.run)
     assert (told["fail_to_pass"], told["still_failing"]) == ([CASE], ["test_calc.AddTest.test_double"])
     assert yard.flyball("verify", ran.run).returncode == 0
-    worse = ONE_LEFT.replace("return a + b", "return a + b if a else 7")
-    assert wrote(yard, {"calc.py": worse}, "--set", "proof.require=no-worse").code == "limit.fix_attempts"

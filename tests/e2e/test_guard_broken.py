@@ -44,8 +44,9 @@ def unguarded(yard: Yard) -> list[str]:
 
 def broken_by(yard: Yard, deed: str, *more: str) -> tuple[int, str, str]:
     """A run whose agent, without a sandbox, breaks something and changes what it may not."""
-    agent = yard.script(coder=[{"run": deed, "write": FORBIDDEN}], critic=ACCEPT)
-    done = yard.flyball(*yard.words(agent, "--set", "guard.sandbox=none", *more, proof=QUICK))
+    agent = yard.script(worker=[{"run": deed, "write": FORBIDDEN}])
+    words = yard.words(agent, "--set", "guard.sandbox=none", *more, machine="loop", proof=None)
+    done = yard.flyball(*words)
     facts = json.loads(done.stdout) if done.stdout.startswith("{") else {}
     return done.returncode, (facts.get("stop_reason") or {}).get("code", ""), done.stdout + done.stderr
 
@@ -58,11 +59,6 @@ def broken_by(yard: Yard, deed: str, *more: str) -> tuple[int, str, str]:
     [
         ("the policy is gone", "rm <run>/pinned/policy.toml", "blocked.tampering"),
         ("the policy is garbage", "printf '\\377[[[' > <run>/pinned/policy.toml", "blocked.tampering"),
-        (
-            "the policy is a folder",
-            "rm <run>/pinned/policy.toml; mkdir <run>/pinned/policy.toml",
-            "blocked.tampering",
-        ),
         ("the sockets are gone", "rm -f <state>/acts/*/sock <state>/drivers/*.bell", "blocked.tampering"),
         (
             "the keeper is killed",
@@ -99,27 +95,18 @@ def test_a_part_that_breaks_during_a_turn_stops_the_run(yard: Yard, part: str, d
 # ---- before it runs ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[[[",
-        "[policy.default]\nno_such = 1\n",
-        "[policy.default.lines.x]\nverdict='ask'\nreason='x'\nfiles=['a']\nlines=['(']\n",
-    ],
-)
-def test_a_policy_that_cannot_be_read_starts_nothing(yard: Yard, text: str) -> None:
-    (yard.repo / ".flyball/policy.toml").write_text(text)
-    exit_code, _, said = broken_by(yard, "true")
-    assert exit_code == 2 and "olicy" in said and "Traceback" not in said
-    assert not list(yard.state.glob("runs/*/checkout")) and unguarded(yard) == []
-
-
-def test_a_policy_that_may_not_be_read_starts_nothing(yard: Yard) -> None:
+def test_a_policy_that_cannot_be_read_starts_nothing(yard: Yard) -> None:
     policy = yard.repo / ".flyball/policy.toml"
-    policy.unlink()
-    policy.mkdir()
-    exit_code, _, said = broken_by(yard, "true")
-    assert exit_code == 2 and "policy.toml" in said and "Traceback" not in said
+    bad_line = "[policy.default.lines.x]\nverdict='ask'\nreason='x'\nfiles=['a']\nlines=['(']\n"
+    for text in ("[[[", "[policy.default]\nno_such = 1\n", bad_line, None):
+        if text is None:
+            policy.unlink()
+            policy.mkdir()
+        else:
+            policy.write_text(text)
+        exit_code, _, said = broken_by(yard, "true")
+        assert exit_code == 2 and "olicy" in said and "Traceback" not in said
+    assert not list(yard.state.glob("runs/*/checkout")) and unguarded(yard) == []
 
 
 @pytest.mark.skipif(probe("landlock").kind != "landlock", reason=probe("landlock").why)
@@ -145,7 +132,7 @@ def test_where_no_kind_of_sandbox_works_required_refuses(yard: Yard) -> None:
 # ---- the disk and the clock --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("most", [2_000, 40_000, 120_000, 300_000])
+@pytest.mark.parametrize("most", [2_000, 120_000])
 def test_a_full_disk_lets_nothing_past(yard: Yard, most: int) -> None:
     """No file may grow beyond this: the journal, git's objects and the act's own files fail to be written."""
     agent = yard.script(coder=[{"write": FORBIDDEN}], critic=ACCEPT)
@@ -172,9 +159,7 @@ class Mad:
         return self.times[self.asked % len(self.times)]
 
 
-@pytest.mark.parametrize(
-    "times", [(0,), (1 << 61, 0, 5), (-5, 1 << 61)], ids=["at zero", "jumping", "below zero"]
-)
+@pytest.mark.parametrize("times", [(1 << 61, 0, 5), (-5, 1 << 61)], ids=["jumping", "below zero"])
 def test_a_wrong_clock_lets_nothing_past(yard: Yard, times: tuple[int, ...]) -> None:
     app = App(yard.env)
     app.clock = Mad(*times)  # type: ignore[assignment]

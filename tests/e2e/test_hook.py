@@ -385,35 +385,32 @@ def test_what_needs_a_person_is_asked_and_a_grant_lets_it_pass_once(place: Place
 
 
 @pytest.mark.parametrize("box", ["bwrap", "landlock"])
-def test_in_its_sandbox_what_stays_in_the_checkout_is_not_asked(place: Place, box: str) -> None:
+def test_in_its_sandbox_an_agent_can_change_neither_rules_nor_record(place: Place, box: str) -> None:
+    """What stays in the checkout is not asked about."""
     if sandbox.probe(box).kind != box:
         pytest.skip(f"{box} does not work here")
-    coder = hooked(
-        "claude", "mkdir deep && rm -rf deep *.tmp", "git push --force origin main", "touch made.txt"
+    names = " ".join(f"{{hooks}}/{n}" for n in ("brief.json", "program.py", "claude.json"))
+    writes = f"raw:for f in {names}; do echo x >> $f && echo wrote $f; done; ls {{hooks}}"
+    removes = "raw:rm {hooks}/sock; mv {hooks} /tmp/h"
+    steps = (
+        "mkdir deep && rm -rf deep *.tmp",
+        "git push --force origin main",
+        writes,
+        removes,
+        "touch made.txt",
     )
-    done = run(place, coder, "--set", f"guard.sandbox={box}")
+    done = run(place, hooked("claude", *steps), "--set", f"guard.sandbox={box}")
     assert done.code == 0, done.err
-    assert [action["verdict"] for action in turn_of(place)["actions"]] == ["allow", "deny", "allow"]
+    turn = turn_of(place)
+    assert "wrote" not in turn["message"] and "sock" in turn["message"]
+    assert [a["verdict"] for a in turn["actions"]] == ["allow", "deny", "allow"]
+    assert not any(a.get("late", False) for a in turn["actions"])
 
 
 def test_an_agent_whose_hooks_are_never_heard_has_failed(place: Place) -> None:
     done = run(place, "command:true {hooks}", "--set", "limits.retries=0")
     assert done.code == 1
     assert "never heard of" in place.fb("log", "@last").out
-
-
-@pytest.mark.parametrize("box", ["bwrap", "landlock"])
-def test_in_its_sandbox_an_agent_can_change_neither_rules_nor_record(place: Place, box: str) -> None:
-    if sandbox.probe(box).kind != box:
-        pytest.skip(f"{box} does not work here")
-    names = " ".join(f"{{hooks}}/{n}" for n in ("brief.json", "program.py", "claude.json"))
-    writes = f"raw:for f in {names}; do echo x >> $f && echo wrote $f; done; ls {{hooks}}"
-    coder = hooked("claude", writes, "raw:rm {hooks}/sock; mv {hooks} /tmp/h", "touch made.txt")
-    done = run(place, coder, "--set", f"guard.sandbox={box}")
-    assert done.code == 0, done.err
-    turn = turn_of(place)
-    assert "wrote" not in turn["message"] and "sock" in turn["message"]
-    assert [(a["verdict"], a.get("late", False)) for a in turn["actions"]] == [("allow", False)]
 
 
 def test_a_driver_that_dies_leaves_the_agent_guarded_and_the_next_one_has_the_record(place: Place) -> None:

@@ -26,6 +26,7 @@ needs_scopes = pytest.mark.skipif(
     landlock.abi() < landlock.SCOPE_ABI, reason=f"Landlock {landlock.abi()} has no rule for signals"
 )
 QUICK = "grep -q a.+.b calc.py"
+DONE = {"write": {"calc.py": GOOD}, "finish": {"indicators": ["task complete", "all done"]}}
 
 
 @pytest.fixture
@@ -65,21 +66,21 @@ def test_the_checkout_and_the_private_home_can_be_written(world: Path) -> None:
 
 
 @needs_landlock
-@pytest.mark.parametrize("path", ["state/journal", "repo/mine", "user/.ssh/id", "../x", "user/code/lib"])
-@pytest.mark.parametrize("deed", ["echo x >> {}", "truncate -s 0 {}", "rm {}", "ln {} here", "mv {} here"])
-def test_nothing_else_can_be_changed(world: Path, path: str, deed: str) -> None:
-    assert inside(world, deed.format(world / path)).returncode != 0
-    assert path == "../x" or (world / path).read_text() == "theirs"
+def test_nothing_else_can_be_changed(world: Path) -> None:
+    paths = [world / name for name in ("state/journal", "repo/mine", "user/.ssh/id", "../x", "user/code/lib")]
+    deeds = ("echo x >> {}", "truncate -s 0 {}", "rm {}", "ln {} here", "mv {} here")
+    lines = [f"({deed.format(path)}) && echo '{deed.format(path)}'" for path in paths for deed in deeds]
+    assert inside(world, "; ".join(lines)).stdout == ""
+    assert [path.read_text() for path in paths if path.name != "x"] == ["theirs"] * 4
     assert not (world / "../x").exists() and not (world / "checkout/here").exists()
 
 
 @needs_landlock
-@pytest.mark.parametrize("path", ["state/journal", "repo/mine", "user/.ssh/id"])
-def test_what_is_hidden_cannot_be_read_nor_listed(world: Path, path: str) -> None:
-    for line in (f"cat {world}/{path}", f"cat /proc/1/root{world}/{path}", f"ls {(world / path).parent}"):
-        assert inside(world, line).returncode != 0
-    (world / "checkout/link").symlink_to(world / path)
-    assert inside(world, "cat link").returncode != 0
+def test_what_is_hidden_cannot_be_read_nor_listed(world: Path) -> None:
+    for number, path in enumerate(world / name for name in ("state/journal", "repo/mine", "user/.ssh/id")):
+        (world / f"checkout/link{number}").symlink_to(path)
+        words = (f"cat {path}", f"cat /proc/1/root{path}", f"ls {path.parent}", f"cat link{number}")
+        assert inside(world, "; ".join(f"({line}) && echo reached" for line in words)).stdout == ""
 
 
 @needs_landlock
@@ -208,39 +209,38 @@ def private_bwrap(yard: Yard) -> Path:
 
 
 @needs_bwrap
-@pytest.mark.parametrize(
-    ("how", "why"), [("gone", "No such file"), ("broken", "no namespaces for you")], ids=["gone", "broken"]
-)
-def test_a_sandbox_that_goes_away_mid_run_is_nobodys_failed_turn(tmp_path: Path, how: str, why: str) -> None:
+def test_a_sandbox_that_goes_away_mid_run_is_nobodys_failed_turn(tmp_path: Path) -> None:
+    """Once it is broken, once it is gone: found good when it is probed, and not when it is needed."""
     yard = Yard(tmp_path)
     bwrap = private_bwrap(yard)
-    agent = yard.script(coder=[{"write": {"calc.py": GOOD}}], critic=ACCEPT)
-    assert yard.run(agent, "--breakpoint", "plan", "--set", "guard.sandbox=required", proof=QUICK).exit == 3
+    words = ("--breakpoint", "closed", "--set", "guard.sandbox=required")
+    assert yard.run(yard.script(worker=[{"say": "Hm."}, DONE]), *words, machine="loop", proof=None).exit == 3
     kept = bwrap.read_bytes()
     probed = '#!/bin/sh\ncase "$*" in *" true") exit 0;; esac\necho no namespaces for you >&2\nexit 1\n'
-    if how == "broken":  # found good when it is probed, and not when it is needed
-        bwrap.write_text(probed)
-    else:
-        bwrap.write_text(probed.replace("exit 0", f"rm -f {bwrap}; exit 0"))
-    ran = yard.resume()
-    assert (ran.exit, ran.code, ran.turns) == (3, "wait.infrastructure", 1), (ran.out, ran.err)
-    assert why in json.dumps(ran.stop_reason) and "sandbox" in json.dumps(ran.stop_reason)
-    assert '"turn.failed"' not in log(yard, ran.run)
+    for why, broken in (
+        ("no namespaces for you", probed),
+        ("No such file", probed.replace("exit 0", f"rm -f {bwrap}; exit 0")),
+    ):
+        bwrap.write_text(broken)
+        bwrap.chmod(0o755)
+        ran = yard.resume()
+        assert (ran.exit, ran.code, ran.turns) == (3, "wait.infrastructure", 1), (ran.out, ran.err)
+        assert why in json.dumps(ran.stop_reason) and "sandbox" in json.dumps(ran.stop_reason)
+        assert '"turn.failed"' not in log(yard, ran.run)
+        assert yard.flyball("answer", "@last", "go-on").returncode == 0
     bwrap.write_bytes(kept)
     bwrap.chmod(0o755)
-    assert yard.flyball("answer", "@last", "go-on").returncode == 0
     ran = yard.resume()
-    assert (ran.exit, ran.code) == (0, "completed"), ran.err
+    assert (ran.exit, ran.code, ran.turns) == (3, "wait.breakpoint", 2), ran.err
 
 
 @needs_bwrap
-@pytest.mark.parametrize("wanted", ["auto"])
-def test_a_run_that_began_in_a_sandbox_is_never_resumed_without(tmp_path: Path, wanted: str) -> None:
+def test_a_run_that_began_in_a_sandbox_is_never_resumed_without(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     mark = yard.folder / "home" / "ran"
-    agent = yard.script(coder=[{"run": f"touch {mark}", "write": {"calc.py": GOOD}}], critic=ACCEPT)
-    sets = ("--set", f"guard.sandbox={wanted}", "--breakpoint", "plan")
-    assert yard.run(agent, *sets, proof=QUICK).exit == 3
+    agent = yard.script(worker=[{"say": "Hm."}, {"run": f"touch {mark}", **DONE}])
+    sets = ("--set", "guard.sandbox=auto", "--breakpoint", "closed")
+    assert yard.run(agent, *sets, machine="loop", proof=None).exit == 3
     yard.flyball("answer", "@last", "go-on")
     yard.env = {**yard.env, **without_bwrap(yard)}
     ran = yard.resume()
@@ -267,15 +267,12 @@ JUDGES = {
     "reviewer": [{**TRY, "say": "PASS"}],
     "cto": [{**TRY, "outcome": "retry", "data": {"kind": "retry", "state": "planning", "guidance": "again"}}],
 }
-DONE = {"write": {"calc.py": GOOD}, "finish": {"indicators": ["task complete", "all done"]}}
 
 
 @pytest.mark.parametrize(
     ("machine", "kind", "roles"),
     [
         pytest.param("build", "landlock", ("planner", "critic"), marks=needs_landlock),
-        pytest.param("build", "bwrap", ("planner", "critic"), marks=needs_bwrap),
-        pytest.param("review", "bwrap", ("reviewer",), marks=needs_bwrap),
         pytest.param(
             "task", "bwrap", ("planner", "critic", "validator", "reviewer", "cto"), marks=needs_bwrap
         ),
@@ -302,9 +299,8 @@ def test_what_an_agent_does_to_its_own_git_is_reported_and_has_no_effect(tmp_pat
         "git config core.fsmonitor ./evil; git config core.hooksPath hooks; "
         "printf '#!/bin/sh\\ntouch /tmp/x\\n' > .git/hooks/post-commit; chmod +x .git/hooks/post-commit"
     )
-    agent = yard.script(coder=[{"write": {"calc.py": GOOD}, "run": deeds}], critic=ACCEPT)
-    ran = yard.run(agent, proof=QUICK)
-    assert ran.code == "completed"
+    ran = yard.run(yard.script(worker=[{**DONE, "run": deeds}]), machine="loop", proof=None)
+    assert ran.code == "completed_unproven"
     said = log(yard, ran.run)
     assert "changed its git configuration" in said and "git hook 'post-commit'" in said
     assert "git configuration" in yard.flyball("log", ran.run).stdout
@@ -317,10 +313,10 @@ def test_what_an_agent_does_to_its_own_git_is_reported_and_has_no_effect(tmp_pat
 def test_in_the_sandbox_an_agent_can_use_its_git(tmp_path: Path, kind: str) -> None:
     yard = Yard(tmp_path)
     deeds = "git add -A && git commit -qm mine && git stash list && git log -2 --format=%s > ~/log"
-    agent = yard.script(coder=[{"write": {"calc.py": GOOD}, "run": deeds}], critic=ACCEPT)
-    ran = yard.run(agent, "--set", f"guard.sandbox={kind}", proof=QUICK)
-    assert ran.code == "completed"
-    assert (yard.state / "runs" / ran.run / "homes/agent-coder/log").read_text() == "mine\nAs it was\n"
+    agent = yard.script(worker=[{**DONE, "run": deeds}])
+    ran = yard.run(agent, "--set", f"guard.sandbox={kind}", machine="loop", proof=None)
+    assert ran.code == "completed_unproven"
+    assert (yard.state / "runs" / ran.run / "homes/agent-worker/log").read_text() == "mine\nAs it was\n"
 
 
 def test_the_kept_cannot_give_orders_to_their_keeper(tmp_path: Path) -> None:

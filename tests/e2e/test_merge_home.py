@@ -46,13 +46,6 @@ def home(yard: Yard, run: str) -> None:
     assert told.returncode == 0, told.stdout + told.stderr
 
 
-def test_a_target_that_stands_takes_the_commit(yard: Yard) -> None:
-    ran = paused(yard)
-    assert yard.flyball("resume", ran.run).returncode == 0
-    home(yard, ran.run)
-    assert yard.git("rev-list", "--merges", "--count", "HEAD") == "0"
-
-
 def test_a_target_that_moved_is_merged_proved_and_certified(yard: Yard) -> None:
     ran = paused(yard)
     yard.make({"notes.txt": "meanwhile\n"})
@@ -63,20 +56,19 @@ def test_a_target_that_moved_is_merged_proved_and_certified(yard: Yard) -> None:
     assert yard.git("rev-list", "--merges", "--count", "HEAD") == "1"
 
 
-def test_a_merge_that_fails_its_proof_asks_and_moves_nothing(yard: Yard) -> None:
+def test_a_merge_that_cannot_be_asks_and_moves_nothing(yard: Yard) -> None:
+    """First it fails its proof, then the user has changes that are not committed."""
     ran = paused(yard)
-    yard.make({"test_calc.py": (yard.repo / "test_calc.py").read_text().replace("3)", "4)")})
+    test = (yard.repo / "test_calc.py").read_text()
+    yard.make({"test_calc.py": test.replace("3)", "4)")})
     head = yard.git("rev-parse", "HEAD")
     stopped = yard.resume()
     assert (stopped.exit, stopped.code) == (3, "wait.conflict")
     assert yard.git("rev-parse", "HEAD") == head
     assert "proof" in yard.flyball("why", ran.run).stdout
-
-
-def test_changes_of_the_user_ask_before_anything_is_merged(yard: Yard) -> None:
-    ran = paused(yard)
-    yard.make({"notes.txt": "meanwhile\n"})
+    yard.make({"test_calc.py": test, "notes.txt": "meanwhile\n"})
     (yard.repo / "notes.txt").write_text("not yet committed\n")
+    assert yard.flyball("answer", stopped.question, "retry").returncode == 0
     stopped = yard.resume()
     assert (stopped.exit, stopped.code) == (3, "wait.conflict")
     assert (yard.repo / "notes.txt").read_text() == "not yet committed\n"
@@ -87,8 +79,8 @@ def test_changes_of_the_user_ask_before_anything_is_merged(yard: Yard) -> None:
 
 
 @pytest.mark.parametrize(
-    ("when", "at"), [("after", 3), ("before", 4), ("after", 4), ("before", 5), ("after", 5)]
-)  # 3: the commit starts; 4: it has ended and the landing starts; 5: that has ended
+    ("when", "at"), [("after", 3), ("before", 5)]
+)  # 3: the commit starts; 4: it has ended and the landing starts; 5: that has ended. Simulations crash at all.
 def test_killed_around_the_landing_it_lands_once(yard: Yard, when: str, at: int) -> None:
     ran = paused(yard)
     yard.make({"notes.txt": "meanwhile\n"})
@@ -107,6 +99,9 @@ def test_it_lands_on_the_branch_it_began_from_whatever_is_checked_out_later(yard
     assert yard.flyball("resume", ran.run).returncode == 0
     assert yard.git("rev-parse", "main") == yard.git("rev-parse", f"flyball/{ran.run}")
     assert yard.git("rev-parse", "other") != yard.git("rev-parse", "main")
+    assert yard.git("rev-list", "--merges", "--count", "main") == "0"
+    yard.git("checkout", "-q", "main")
+    home(yard, ran.run)
 
 
 def test_what_the_user_has_already_is_not_merged_again(yard: Yard) -> None:
@@ -164,7 +159,7 @@ def test_an_ended_run_lands_by_an_act_and_nothing_else_follows_its_end(yard: Yar
 
 
 @pytest.mark.parametrize(
-    ("when", "at"), [("before", 1), ("after", 1), ("after", 2), ("before", 3), ("after", 3)]
+    ("when", "at"), [("after", 1), ("after", 2), ("before", 3)]
 )  # 1: it is ordered; 2: it starts; 3: it has landed
 def test_killed_at_any_step_of_a_landing_it_is_completed_once(yard: Yard, when: str, at: int) -> None:
     run = ended(yard)

@@ -123,10 +123,18 @@ def test_a_risky_plan_waits_for_a_person_and_other_work_goes_on(yard: Yard) -> N
     stop(process)
 
 
-def test_an_expensive_plan_waits_for_a_person(yard: Yard) -> None:
+def test_an_expensive_plan_waits_for_a_person_and_on_hold_nothing_is_started(yard: Yard) -> None:
     """CTO-4: above the threshold of a task; an answer lets exactly this plan go on."""
     costly = add(yard, "Make add() add")
+    assert yard.flyball("hold").returncode == 0
     process = up(yard, "up.approve_usd=0.01", planner=[plan("Mend")], worker=[MEND])
+    wait(
+        process,
+        lambda: any(row.state == "IDLE" and row.status == "running" for row in rows(yard, machine="cto")),
+    )
+    time.sleep(1)
+    assert rows(yard, machine="cto")[-1].state == "IDLE" and "On hold" in yard.flyball("task", "ls").stdout
+    yard.flyball("release")
     wait(process, lambda: any(row.question for row in rows(yard, machine="cto")))
     (asking,) = (row for row in rows(yard, machine="cto") if row.question)
     assert "The estimate of $2.00" in yard.flyball("inbox").stdout and not rows(yard, machine="task")
@@ -197,21 +205,6 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
             done.stderr,
         )
     assert len(json.loads(yard.flyball("task", "ls", "--json").stdout)["waiting"]) == 3
-
-
-def test_on_hold_nothing_is_started(yard: Yard) -> None:
-    first = add(yard, "Make add() add")
-    assert yard.flyball("hold").returncode == 0
-    process = up(yard, planner=[plan("Mend")], worker=[MEND])
-    wait(
-        process,
-        lambda: any(row.state == "IDLE" and row.status == "running" for row in rows(yard, machine="cto")),
-    )
-    time.sleep(1)
-    assert not rows(yard, machine="task") and "On hold" in yard.flyball("task", "ls").stdout
-    yard.flyball("release")
-    wait(process, lambda: outcomes(yard).get(first) == "done")
-    stop(process)
 
 
 def test_the_pages_say_what_goes_on_and_an_edit_is_kept_but_not_believed(yard: Yard) -> None:

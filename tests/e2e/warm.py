@@ -1,9 +1,10 @@
 """The command line without its start-up: each command is a process of its own, forked from one that has it imported.
 
-    python -P warm.py FD        serves what `command` asks for, one order after the other, until FD is closed
+    python -P warm.py SOCKET        serves until its standard input is closed
 
-A command sees its own words, folder, environment and streams, as after `python -m flyball`. How that starts, and what
-depends on the start (a terminal, a signal, a kill, what /proc tells of an agent's process), is tried with real ones.
+A command sees its own words, folder, environment and streams, as after `python -m flyball`. `command` runs one;
+`program` writes an executable for shells. How Flyball starts, and what depends on the start (a terminal, a signal,
+a kill, what /proc tells of an agent's process), is tried with real processes.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import json
+import marshal
 import os
+import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,9 +28,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 AT_START = ("LC_", "LANG", "PYTHON")  # what Python itself reads when it starts
+OF_AGENTS = "FLYBALL_RUN"  # what is looked up in /proc, where a forked process has its parent's environment
 LATE = ("prove", "simulate", "selftest", "demo")  # heavy, and seldom used
 ALSO = (
     "flyball.acts.performer",
@@ -36,119 +40,126 @@ ALSO = (
     "cryptography.hazmat.primitives.serialization",
     "cryptography.hazmat.primitives.asymmetric.ed25519",
 )
+CLIENT = """#!{python} -ISE
+import _socket, marshal, os, sys
+line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+line.connect({path!r})
+order = marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ)))
+fds = b"".join(n.to_bytes(4, sys.byteorder) for n in (0, 1, 2))
+line.sendmsg([len(order).to_bytes(8, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
+line.sendall(order)
+line.recv(8, _socket.MSG_WAITALL)
+code = int.from_bytes(line.recv(8, _socket.MSG_WAITALL), "big", signed=True)
+os._exit(code if code >= 0 else 128 - code)
+"""
 
 
 def command(
     *words: str, cwd: Path | None, env: Mapping[str, str], stdin: bytes = b"", timeout: float = 60
 ) -> subprocess.CompletedProcess[bytes]:
     """`flyball WORDS`, to its end."""
-    if not _taken.acquire(blocking=False):
-        return _started(words, cwd, env, stdin, timeout)  # one at a time: the other takes the long way
-    try:
-        if any(name.startswith(AT_START) and os.environ.get(name) != env[name] for name in env):
-            return _started(words, cwd, env, stdin, timeout)
-        return _forked(words, cwd, env, stdin, timeout)
-    finally:
-        _taken.release()
-
-
-_taken = threading.Lock()
-
-
-def _started(
-    words: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes, timeout: float
-) -> subprocess.CompletedProcess[bytes]:
-    argv = [sys.executable, "-P", "-m", "flyball", *words]
-    return subprocess.run(argv, cwd=cwd, env=env, input=stdin, capture_output=True, timeout=timeout)
-
-
-def _forked(
-    words: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes, timeout: float
-) -> subprocess.CompletedProcess[bytes]:
+    if OF_AGENTS in env or any(
+        name.startswith(AT_START) and os.environ.get(name) != env[name] for name in env
+    ):
+        argv = [sys.executable, "-P", "-m", "flyball", *words]
+        return subprocess.run(argv, cwd=cwd, env=env, input=stdin, capture_output=True, timeout=timeout)
     with contextlib.ExitStack() as files:
         given, out, err = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         given.write(stdin)
         given.seek(0)
-        code = _ask(
-            {"words": words, "cwd": str(cwd or Path.cwd()), "env": dict(env)}, (given, out, err), timeout
-        )
+        order = marshal.dumps((list(words), str(cwd or Path.cwd()), dict(env)))
+        code = _ask(order, [file.fileno() for file in (given, out, err)], timeout)
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(words, code, out.read(), err.read())
 
 
-def _ask(order: dict[str, Any], files: Sequence[IO[bytes]], timeout: float) -> int:
-    door = _server()
-    try:
-        return _answer(door, order, files, timeout)
-    except subprocess.TimeoutExpired:
-        raise
-    except BaseException:  # an answer that nobody waited for would be taken for the next one's
-        door.close()
-        _server.cache_clear()
-        raise
+def program(path: Path) -> None:
+    """Write an executable `flyball` that asks the server."""
+    path.write_text(CLIENT.format(python=sys.executable, path=_server()))
+    path.chmod(0o755)
 
 
-def _answer(door: socket.socket, order: dict[str, Any], files: Sequence[IO[bytes]], timeout: float) -> int:
-    body = json.dumps(order).encode()
-    socket.send_fds(door, [len(body).to_bytes(8, "big")], [file.fileno() for file in files])
-    door.sendall(body)
-    pid = _number(door)
-    door.settimeout(timeout)
-    try:
-        return _number(door)
-    except TimeoutError:
-        os.kill(pid, signal.SIGKILL)
-        door.settimeout(None)
-        _number(door)
-        raise subprocess.TimeoutExpired(order["words"], timeout) from None
-    finally:
-        door.settimeout(None)
+def _ask(order: bytes, fds: Sequence[int], timeout: float) -> int:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(_server())
+        socket.send_fds(line, [len(order).to_bytes(8, "big")], fds)
+        line.sendall(order)
+        pid = _number(line)
+        line.settimeout(timeout)
+        try:
+            return _number(line)
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired("flyball", timeout) from None
 
 
-def _number(door: socket.socket) -> int:
-    got = door.recv(8, socket.MSG_WAITALL)
+def _number(line: socket.socket) -> int:
+    got = line.recv(8, socket.MSG_WAITALL)
     if len(got) < 8:
         raise RuntimeError("The process that commands are forked from has ended.")
     return int.from_bytes(got, "big", signed=True)
 
 
 @cache
-def _server() -> socket.socket:
-    """Started at the first command; it ends when this process closes its door, or ends."""
-    ours, theirs = socket.socketpair()
+def _server() -> str:
+    """The socket of a server, started at the first command; it ends when this process does."""
+    folder = tempfile.mkdtemp(prefix="flyball-warm-")
+    path = f"{folder}/socket"
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    argv, fd = [sys.executable, "-P", __file__], theirs.fileno()
     server = subprocess.Popen(
-        [*argv, str(fd)], env=env, pass_fds=[fd], stdin=subprocess.DEVNULL, start_new_session=True
+        [sys.executable, "-P", __file__, path],
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
-    theirs.close()
-    atexit.register(server.wait)
-    atexit.register(ours.close)  # the last registered is the first called
-    return ours
+    assert server.stdin and server.stdout
+    server.stdout.readline()  # it listens
+    server.stdout.close()
+    for deed in (lambda: shutil.rmtree(folder), server.wait, server.stdin.close):
+        atexit.register(deed)  # the last registered is the first called
+    return path
 
 
 # ---- the server
 
 
-def serve(door: socket.socket) -> None:
-    """Fork for every order; tell who serves it, then how that ended."""
+def serve(path: str) -> None:
+    """Fork for every order."""
     _import_all()
     gc.freeze()
-    while True:
-        length, fds, _, _ = socket.recv_fds(door, 8, 3)
-        if not length:
-            return
-        order = json.loads(door.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL))
-        pid = os.fork()
-        if pid == 0:
+    door = socket.socket(socket.AF_UNIX)
+    door.bind(path)
+    door.listen(64)
+    print(flush=True)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who answer
+    while 0 not in select.select([door, 0], [], [])[0]:
+        line, _ = door.accept()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             door.close()
-            _become(order, fds)
-        for fd in fds:
-            os.close(fd)
-        door.sendall(pid.to_bytes(8, "big", signed=True))
+            _answer(line)
+        line.close()
+
+
+def _answer(line: socket.socket) -> NoReturn:
+    """Tell who carries the order out, then how that ended."""
+    length, fds, _, _ = socket.recv_fds(line, 8, 3)
+    words, cwd, env = marshal.loads(line.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL))
+    pid = os.fork()
+    if pid == 0:
+        line.close()
+        _become(words, cwd, env, fds)
+    for fd in (0, *fds):
+        os.close(fd)
+    with contextlib.suppress(OSError):  # who asked may be gone
+        line.sendall(pid.to_bytes(8, "big", signed=True))
         _, status = os.waitpid(pid, 0)
-        door.sendall(os.waitstatus_to_exitcode(status).to_bytes(8, "big", signed=True))
+        line.sendall(os.waitstatus_to_exitcode(status).to_bytes(8, "big", signed=True))
+    os._exit(0)
 
 
 def _import_all() -> None:
@@ -166,15 +177,15 @@ def _import_all() -> None:
     judge_changes([change], shipped_policies().get(), workspace="/")
 
 
-def _become(order: dict[str, Any], fds: Sequence[int]) -> NoReturn:
+def _become(words: list[str], cwd: str, env: dict[str, str], fds: Sequence[int]) -> NoReturn:
     for place, fd in enumerate(fds):
         os.dup2(fd, place)
         os.close(fd)
     os.environ.clear()
-    os.environ.update(order["env"])
+    os.environ.update(env)
     time.tzset()
-    os.chdir(order["cwd"])
-    sys.argv = ["flyball", *order["words"]]
+    os.chdir(cwd)
+    sys.argv = ["flyball", *words]
     sys.stdin = os.fdopen(0, encoding=sys.stdin.encoding, closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, closefd=False)
     sys.stderr = os.fdopen(
@@ -204,4 +215,4 @@ def _run() -> int:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(sys.argv[1])

@@ -87,20 +87,10 @@ class Yard:
     def flyball(
         self, *words: str, env: Mapping[str, str] | None = None, timeout: float = 90
     ) -> subprocess.CompletedProcess[str]:
-        """A command to its end; with an environment of its own, by a Python of its own."""
-        if env is None:
-            done = warm.command(*words, cwd=self.repo, env=self.env, timeout=timeout)
-            return subprocess.CompletedProcess(
-                done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
-            )
-        return subprocess.run(
-            self.command(*words),
-            cwd=self.repo,
-            env={**self.env, **env},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
+        """A command to its end."""
+        done = warm.command(*words, cwd=self.repo, env={**self.env, **(env or {})}, timeout=timeout)
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
         )
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
