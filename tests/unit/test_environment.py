@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flyball.acts.environment import what_is_missing
-from flyball.config.cures import needed, patterns, shareable
+from flyball.config.cures import install_words, needed, patterns, plugins, shareable
 from flyball.reading.environment import Lack, lack, missing_names, wants_network
 from flyball.runtime.pinned_env import pinned, remember
 
@@ -119,3 +119,29 @@ def test_a_run_keeps_the_virtual_environment_that_init_saw(tmp_path: Path) -> No
 )
 def test_what_the_tests_write_becomes_patterns(written: list[str], expected: tuple[str, ...]) -> None:
     assert patterns(written, {".", "src", "src/a"}) == expected
+
+
+INSTALLS = {
+    "a folder of scripts": ({}, ["numpy.linalg"], "pytest numpy"),
+    "an extra for tests": ({"pyproject.toml": "[project.optional-dependencies]\ntest = ['x']\ndocs = []\n"}, [], "-e '.[test]' pytest"),
+    "an extra in setup.cfg": ({"setup.cfg": "[options.extras_require]\ndev = x\n", "setup.py": ""}, ["yaml"], "-e '.[dev]' pytest pyyaml"),
+    "a list": ({"setup.py": "", "requirements-dev.txt": "x", "requirements.txt": "y"}, [], "-e . -r requirements-dev.txt pytest"),
+    "its own module": ({"pyproject.toml": "", "src/calc/__init__.py": ""}, ["calc.core", "hypothesis"], "-e . pytest hypothesis"),
+    "files that cannot be read": ({"pyproject.toml": "[", "setup.cfg": "x"}, [], "-e . pytest"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSTALLS)
+def test_what_to_install(tmp_path: Path, name: str) -> None:
+    files, missing, words = INSTALLS[name]
+    for file, text in files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+    assert install_words(tmp_path, missing) == words
+
+
+def test_plugins_are_known_by_their_options() -> None:
+    assert plugins(["unrecognized arguments: --cov=a --cov-report=term -n4 --color (a plugin)"]) == [
+        "pytest-cov",
+        "pytest-xdist",
+    ]

@@ -14,7 +14,7 @@ from flyball.config.detect import Detected, ProofCommand, node_scripts
 from flyball.config.load import REPO_FILE
 from flyball.config.paths import paths
 from flyball.domain.settings import Settings
-from flyball.reading.environment import missing_names
+from flyball.reading.environment import Lack, missing_names
 from flyball.runtime.trial import Trial, in_clean_checkout, in_folder
 from flyball.workspace.git import names, reading_user, text
 
@@ -52,7 +52,7 @@ class Tryout:
         first = detected.tests[0]
         detected, here, passed_over = self._here(detected)
         if not here.ran:
-            return detected, Tried(here, None, (_cannot_run(detected, here),))
+            return detected, Tried(here, None, (_cannot_run(self.root, detected, here, self.env),))
         self.show(f"Running it in a clean checkout, as a proof does: {detected.tests[0].command}")
         best, last = detected, self._clean(detected)
         if not last.agrees(here):
@@ -185,24 +185,29 @@ def _difference(before: Detected, after: Detected) -> str:
 # ---- explaining -----------------------------------------------------------------------------------------
 
 
-def _cannot_run(detected: Detected, here: Trial) -> str:
+def _cannot_run(root: Path, detected: Detected, here: Trial, env: dict[str, str]) -> str:
     command, missing = detected.tests[0].command, here.lack
-    python = next((word for word in shlex.split(command) if "python" in word), "")
     if here.problem or missing is None:
         return f"'{command}' did not finish in this folder: {here.problem}. Correct [proof] commands."
     if missing.kind == "tests":
         return f"'{command}' finds no tests. Set [proof] commands to the command that runs yours."
-    if python and missing.kind in ("runner", "module", "metadata"):
-        packages = "pytest" if missing.kind == "runner" else "what the tests need"
-        own = python if "/" in python else ".venv/bin/python"
-        first = "" if "/" in python else "`python3 -m venv .venv`, then "
-        return (
-            f"The tests do not run in this folder: {missing.says}. Install {packages}: {first}"
-            f"`{own} -m pip install -e . pytest`, then run `flyball init --force`."
-        )
-    if "node_modules" not in detected.share and missing.kind in ("module", "command") and "npm" in command:
-        return f"The tests do not run in this folder: {missing.says}. Run `npm install`, then `flyball init --force`."
-    return f"The tests do not run in this folder: {missing.says}. Fix this, then run `flyball init --force`."
+    cure = _installing(root / detected.folder, command, missing, env) or "Fix this"
+    return f"The tests do not run in this folder: {missing.says}. {cure}, then run `flyball init --force`."
+
+
+def _installing(folder: Path, command: str, missing: Lack, env: dict[str, str]) -> str:
+    """What to install, as the beginning of a sentence; "" if that is not known."""
+    python = next((word for word in shlex.split(command) if "python" in word), "")
+    plugins = cures.plugins(missing.names) if missing.kind == "start" else []
+    if python and (plugins or missing.kind in ("runner", "module", "metadata")):
+        own = "/" in python or bool(env.get("VIRTUAL_ENV") or env.get("CONDA_PREFIX"))
+        make = "" if own else "python3 -m venv .venv && "
+        runner = "pytest" if "pytest" in command else ""
+        words = cures.install_words(folder, plugins or missing.names, runner)
+        return f"Install what they need with `{make}{python if own else '.venv/bin/python'} -m pip install {words}`"
+    if "npm" in command and missing.kind in ("module", "command") and not (folder / "node_modules").is_dir():
+        return "Run `npm install`"
+    return ""
 
 
 def _passed_over(first: ProofCommand, used: ProofCommand, trial: Trial | None) -> tuple[str, ...]:

@@ -1,10 +1,16 @@
-"""What a clean checkout lacks that the user's folder has: which ignored files the tests need there."""
+"""What the tests lack, and what cures it: ignored files that a clean checkout does not have, packages to install."""
 
 from __future__ import annotations
 
+import configparser
 import re
+import shlex
+import tomllib
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
 
 MOST = 20  # paths that are shared on a guess
 CACHES = (
@@ -81,3 +87,88 @@ def _new_top(path: str, folders: Collection[str]) -> str:
     parts = path.split("/")
     above = ("/".join(parts[:count]) for count in range(1, len(parts)))
     return next((top for top in above if top not in folders), path)
+
+
+# ---- what to install ------------------------------------------------------------------------------------
+
+TEST_EXTRAS = ("test", "tests", "testing", "dev", "develop", "all")
+TEST_REQUIREMENTS = (
+    *("requirements-test*.txt", "requirements-dev*.txt", "requirements_test*.txt", "requirements_dev*.txt"),
+    *("test-requirements.txt", "test_requirements.txt", "dev-requirements.txt", "dev_requirements.txt"),
+    *("requirements/test*.txt", "requirements/dev*.txt", "tests/requirements*.txt", "test/requirements*.txt"),
+    "requirements.txt",
+)
+PACKAGES = {  # whose modules have other names
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "google.protobuf": "protobuf",
+    "jwt": "pyjwt",
+    "OpenSSL": "pyopenssl",
+    "PIL": "pillow",
+    "pkg_resources": "setuptools<80",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+
+PLUGINS = {  # of pytest, by the options that they add
+    "--cov": "pytest-cov",
+    "--no-cov": "pytest-cov",
+    "-n": "pytest-xdist",
+    "--dist": "pytest-xdist",
+    "--timeout": "pytest-timeout",
+    "--asyncio-mode": "pytest-asyncio",
+    "--benchmark": "pytest-benchmark",
+    "--mypy": "pytest-mypy",
+    "--flake8": "pytest-flake8",
+    "--black": "pytest-black",
+    "--ruff": "pytest-ruff",
+    "--ds": "pytest-django",
+    "--reruns": "pytest-rerunfailures",
+    "--randomly": "pytest-randomly",
+    "--html": "pytest-html",
+    "--instafail": "pytest-instafail",
+}
+
+
+def plugins(reasons: Iterable[str]) -> list[str]:
+    """The plugins whose options pytest did not know, as far as they can be told by their names."""
+    words = [word for reason in reasons for word in reason.split()]
+    known = [plugin for word in words for option, plugin in PLUGINS.items() if _is_option(word, option)]
+    return list(dict.fromkeys(known))
+
+
+def _is_option(word: str, option: str) -> bool:
+    end = word.removeprefix(option)
+    return word.startswith(option) and (not end or end[0] in "=-" or (option == "-n" and end.isdigit()))
+
+
+def install_words(folder: Path, modules: Iterable[str], runner: str = "pytest") -> str:
+    """What to give `pip install`, so that a Python project's tests can run: the project with its extras for tests, its
+    list of requirements, and the modules that were missing."""
+    extras = [name for name in TEST_EXTRAS if name in _extras(folder)][:1]
+    is_package = any((folder / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+    project = ["-e", f".[{extras[0]}]" if extras else "."] if is_package else []
+    lists = [file for pattern in TEST_REQUIREMENTS for file in sorted(folder.glob(pattern))][:1]
+    required = ["-r", str(lists[0].relative_to(folder))] if lists else []
+    own = {path.name.removesuffix(".py") for up in ("", "src/") for path in folder.glob(f"{up}*")}
+    tops = (name.partition(".")[0] for name in modules if "/" not in name)
+    packages = [PACKAGES.get(name, name) for name in tops if name not in own]
+    return shlex.join(dict.fromkeys((*project, *required, *([runner] if runner else []), *packages)))
+
+
+def _extras(folder: Path) -> set[str]:
+    known = set[str]()
+    with suppress(OSError, ValueError):
+        project: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get(
+            "project", {}
+        )
+        known |= set(project.get("optional-dependencies", {}))
+    with suppress(OSError, UnicodeDecodeError, configparser.Error):
+        config = configparser.ConfigParser(interpolation=None)
+        config.read_string((folder / "setup.cfg").read_text("utf-8"))
+        section = "options.extras_require"
+        known |= set(config.options(section) if config.has_section(section) else ())
+    return known
