@@ -8,8 +8,8 @@ import pytest
 
 from flyball.acts.environment import what_is_missing
 from flyball.config.cures import install_words, needed, patterns, plugins, shareable
-from flyball.reading.environment import Lack, lack, missing_names, wants_network
-from flyball.runtime.pinned_env import pinned, remember
+from flyball.reading.environment import Lack, cannot_load, lack, missing_names, wants_network
+from flyball.runtime.pinned_env import kept_elsewhere, pinned, remember
 
 COLLECTING = "_ ERROR collecting tests/test_a.py _\nE   {}\n1 error in 0.1s\n"
 LACKS: dict[str, tuple[str, int, Lack | None]] = {
@@ -26,6 +26,7 @@ LACKS: dict[str, tuple[str, int, Lack | None]] = {
     "no plugin": ("ERROR: usage: python -m pytest [options] [file_or_dir]\npython -m pytest: error: unrecognized arguments: --cov=pkg\n  inifile: /w/setup.cfg\n", 4, Lack("start", ("unrecognized arguments: --cov=pkg (a plugin of the test runner is not installed)",))),
     "no such folder": ("ERROR: file or directory not found: spec\n\nno tests were run", 4, Lack("start", ("file or directory not found: spec",))),
     "a runner too new": ("Traceback (most recent call last):\n  File \"x\"\npluggy._manager.PluginValidationError: Plugin 'conftest.py' for hook 'pytest_ignore_collect'\nhookimpl definition: f(path)\n", 1, Lack("start", ("Plugin 'conftest.py' for hook 'pytest_ignore_collect'",))),
+    "a plugin that warns": ("INTERNALERROR> Traceback (most recent call last):\nINTERNALERROR> pytest.PytestDeprecationWarning: The option is unset.\nINTERNALERROR> Set it.\n", 3, Lack("start", ("pytest.PytestDeprecationWarning: The option is unset.",))),
     "no tests": ("no tests ran in 0.01s", 5, Lack("tests", ())),
     "no tests of unittest": ("\nRan 0 tests in 0.000s\n\nOK", 0, Lack("tests", ())),
 }  # fmt: skip
@@ -35,6 +36,7 @@ LACKS: dict[str, tuple[str, int, Lack | None]] = {
 def test_what_kept_the_tests_from_running(name: str) -> None:
     output, code, expected = LACKS[name]
     assert lack(output, code) == expected
+    assert cannot_load(output) == (name in ("a module", "a name", "a syntax error", "metadata", "unittest"))
 
 
 def test_names_of_what_is_missing_are_found_wherever_they_are() -> None:
@@ -104,6 +106,10 @@ def test_a_run_keeps_the_virtual_environment_that_init_saw(tmp_path: Path) -> No
     assert pinned(state, root, plain) == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
     assert pinned(state, root, {**plain, "VIRTUAL_ENV": "/other"})["VIRTUAL_ENV"] == "/other"
     assert pinned(state, tmp_path, plain) == {"PATH": "/usr/bin"}
+    (root / ".venv").mkdir(parents=True)
+    (root / ".venv" / "pyvenv.cfg").touch()
+    shared = pinned(state, root, {**plain, "VIRTUAL_ENV": "/other"}, ["node_modules", ".venv"])
+    assert shared == {"PATH": f"{root}/.venv/bin:/usr/bin", "VIRTUAL_ENV": f"{root}/.venv"}
     remember(state, root, plain)
     assert pinned(state, root, plain) == {"PATH": "/usr/bin"}
 
@@ -145,3 +151,17 @@ def test_plugins_are_known_by_their_options() -> None:
         "pytest-cov",
         "pytest-xdist",
     ]
+
+
+def test_the_environment_that_a_tool_keeps_elsewhere(tmp_path: Path) -> None:
+    poetry, venv, project = tmp_path / "bin" / "poetry", tmp_path / "envs" / "calc-py3.11", tmp_path / "calc"
+    for folder in (poetry.parent, venv, project):
+        folder.mkdir(parents=True)
+    (venv / "pyvenv.cfg").touch()
+    poetry.write_text(f"#!/bin/sh\n[ \"$*\" = 'env info -p' ] && echo {venv}\n")
+    poetry.chmod(0o755)
+    env = {"PATH": f"{poetry.parent}:/usr/bin:/bin"}
+    assert kept_elsewhere(project, env) == ""
+    (project / "pyproject.toml").write_text("[tool.poetry]\n")
+    assert kept_elsewhere(project, env) == str(venv)
+    assert kept_elsewhere(project, {"PATH": "/nowhere"}) == ""

@@ -22,7 +22,7 @@ from flyball.config.ralph import TASKS_FILE, Ralph, read_ralph
 from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, UserError
 from flyball.machines import shipped
-from flyball.runtime.pinned_env import remember
+from flyball.runtime.pinned_env import activated, kept_elsewhere, remember, virtual_env
 from flyball.workspace import inspect_repo
 from flyball.workspace.git import reading_user
 
@@ -45,6 +45,8 @@ def init(repo: Path, force: bool, tries: bool, from_ralph: bool, as_json: bool) 
         raise UserError(f"{REPO_FILE} already exists. Edit it, or overwrite it with --force.")
     ralph = _read_ralph(root, force) if from_ralph else None
     folder = str(repo.resolve().relative_to(root)).removeprefix(".")
+    own = virtual_env(root, environments(root, folder))
+    env = activated(env, own or env.get("VIRTUAL_ENV") or kept_elsewhere(root / folder, env))
     detected = detect(root, folder=folder, path=env.get("PATH", ""), tracked=_tracked(root, folder))
     with _whole_or_nothing(root / REPO_FILE):
         _write(root / FOLDER / "out" / ".gitignore", "*\n")
@@ -56,7 +58,7 @@ def init(repo: Path, force: bool, tries: bool, from_ralph: bool, as_json: bool) 
         write_settings(root, detected, env)
     if ralph:
         _take_over(root, ralph, env)
-    remember(paths(env).state_dir, root, env)
+    remember(paths(env).state_dir, root, {} if own else env)
     if as_json:
         print_json({**_facts(root, detected, tried), "tasks": ralph.tasks if ralph else []})
     else:

@@ -38,7 +38,7 @@ _NO_START = (  # pytest's own words for what it cannot even begin with
     Lazy(r"^.{0,200}: error: (unrecognized arguments: .+)$", re.M),
     Lazy(r"^ERROR: (file or directory not found: .+)$", re.M),
     Lazy(r"^pluggy[\w.]*\.PluginValidationError: (.+)$", re.M),
-    Lazy(r"^INTERNALERROR> (\w[\w.]*(?:Error|Exception): .+)$", re.M),
+    Lazy(r"^INTERNALERROR> (\w[\w.]*(?:Error|Exception|Warning): .+)$", re.M),
 )
 _MODULES = (
     Lazy(r"^(?:E\s+)?ModuleNotFoundError: No module named '([\w.]+)'", re.M),
@@ -54,12 +54,14 @@ _METADATA = (
     Lazy(r"DistributionNotFound: The '([\w.-]+)"),
 )
 _FILES = Lazy(r"FileNotFoundError: \[Errno 2\] No such file or directory: (?:Posix)?(?:Path\()?'([^'\n]+)'")
-_UNCOLLECTED = Lazy(
-    r"error(?:s)? during collection|^ImportError while (?:loading conftest|importing test module)|^ERROR collecting "
+_UNLOADED = (
+    r"errors? during collection|^ImportError while (?:loading conftest|importing test module)|^ERROR collecting "
     r"|_ ERROR collecting |Failed to import test module|Test suite failed to run"
-    r"|Cannot find (?:module|package) '|^Traceback \(most recent call last\):",
-    re.M,
 )
+_UNCOLLECTED = Lazy(
+    _UNLOADED + r"|Cannot find (?:module|package) '|^Traceback \(most recent call last\):", re.M
+)
+_LOAD_ERROR = Lazy(_UNLOADED, re.M)
 _EMPTY = Lazy(r"^(?:=+ )?(?:no tests ran in |collected 0 items\s*$)|^Ran 0 tests in ", re.M)
 _NETWORK = Lazy(
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable|Could not resolve host"
@@ -87,6 +89,11 @@ def lack(output: str, code: int) -> Lack | None:
         return Lack("module", modules)
     metadata = tuple(dict.fromkeys(name for pattern in _METADATA for name in pattern.findall(text)))
     return Lack("metadata", metadata) if metadata else None
+
+
+def cannot_load(output: str) -> bool:
+    """Some test files could not be imported."""
+    return _LOAD_ERROR.search(last_lines(output, _LONGEST, _WIDEST)) is not None
 
 
 def _modules(text: str) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.Run
         branch=repo.branch,
         version=__version__,
         pinned=pinned,
-        environment=pinned_env.pinned(app.state_dir, repo.root, app.env),
+        environment=pinned_env.pinned(app.state_dir, repo.root, app.env, settings.share),
     )
     return began, repo
 

@@ -26,7 +26,7 @@ from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.machines import shipped
-from flyball.reading.environment import Lack, lack
+from flyball.reading.environment import Lack, cannot_load, lack
 from flyball.reading.test_summaries import failing, failing_names
 from flyball.workspace import inspect_repo
 from flyball.workspace.folders import remove
@@ -55,6 +55,11 @@ class Trial(Struct, frozen=True):
     @property
     def ran(self) -> bool:
         return not self.problem and self.lack is None
+
+    @property
+    def loads(self) -> bool:
+        """Every test file could be imported, as far as the runner tells."""
+        return not self.code or not cannot_load(self.log)
 
     def agrees(self, other: Trial) -> bool:
         """The same tests fail in both, or none."""
