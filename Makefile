@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check agents bench simulate reach chaos redteam tamper fuzz evidence selftest storage mutants firsthour runners docs recording wheel lock clean
+.PHONY: help setup demo test again check agents bench simulate reach chaos whole redteam tamper fuzz evidence selftest storage mutants firsthour runners docs recording wheel lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -71,6 +71,9 @@ reach: setup     ## update the goals of simulate from what prove finds
 
 chaos: setup     ## kill a real supervisor many times (KILLS=100)
 	@$(BIN)/python -m pytest tests/e2e/test_chaos.py --kills $(or $(KILLS),100)
+
+whole: setup     ## run every case of the tests of which `make test` runs only a sample
+	@$(BIN)/python -m pytest --whole -m sampled
 
 redteam: setup   ## agents that try to get out, with full-size floods
 	@$(BIN)/python -m pytest tests/redteam --timeout 3600 --attacks 1000 --flood 100000,2G

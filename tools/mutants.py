@@ -120,7 +120,7 @@ def breaks() -> bool:
         "simulation/test_simulate_mutations.py",
     )
     with Silence():
-        pytest.main([*_options(), *(str(TESTS / file) for file in files)], plugins=[results])
+        pytest.main([*_options(), "--whole", *(str(TESTS / file) for file in files)], plugins=[results])
     width = max(len(what) for what, *_ in rows)
     for what, catcher, test in rows:
         print(

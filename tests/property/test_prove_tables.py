@@ -78,6 +78,7 @@ def fault_free(seed: int) -> Machine:
             return machine
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_law_holds_of_a_machine_without_a_fault(seed: int) -> None:
     machine = fault_free(seed)

@@ -16,7 +16,7 @@ from flyball.lab.simulate.goals import goals_of, reach_of
 from flyball.lab.simulate.world import SQLITE_EVERY, World
 from flyball.machines import SHIPPED, shipped
 
-SEEDS = 120
+SEEDS = 80
 SAME = (5, 6, BY_LOT, SQLITE_EVERY, 301, 302, 303)  # aimed, by lot, on disk
 ON_DISK = tuple(range(0, 10 * SQLITE_EVERY, SQLITE_EVERY))
 ONCE_FAILED = [  # machine, seed: what it found

@@ -130,6 +130,7 @@ def test_only_added_lines_count() -> None:
     assert judged("calc.py", old + 'Y = "unittest" in sys.modules\n', old).line == 3
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "flood",
     ["argv ", "argv[0] ", "/proc/", "process.argv[1].includes ", "sys.modules ", "require.cache ", "__main__.__file__ ", "new Error(", "'a", "ps "],

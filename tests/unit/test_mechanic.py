@@ -199,6 +199,7 @@ BUGS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", BUGS)
 def test_a_bug_of_each_kind_is_repaired_and_nothing_else_is_touched(kind: str, tmp_path: Path) -> None:
     code, tests = BUGS[kind]
@@ -227,6 +228,7 @@ def test_formatting_and_comments_stay(tmp_path: Path) -> None:
 # ---- layouts and runners
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("files", "command"),
     [
@@ -312,7 +314,7 @@ def test_what_it_cannot_repair_it_says_and_leaves_as_it_was(
 ) -> None:
     folder = project(tmp_path, **files)
     before = contents(folder)
-    result = turn(folder, seconds=20)
+    result = turn(folder, seconds=8)
     assert result.verdict == "ok"
     assert words in result.message and words in result.claim.ask
     assert not result.claim.finished
@@ -325,6 +327,7 @@ def test_a_missing_runner_is_named(tmp_path: Path) -> None:
     assert "I cannot run the tests" in said and "/nowhere/python" in said
 
 
+@pytest.mark.sampled(0)
 def test_it_ends_within_its_time_and_goes_on_where_it_was(tmp_path: Path) -> None:
     lines = "\n".join(f"    x{n} = n + {n} - len(str(n)) * 2" for n in range(40))
     code = f"def f(n):\n{lines}\n    return x0\n"
@@ -349,13 +352,14 @@ def test_a_repair_that_was_put_back_is_not_offered_again_but_an_interrupted_one_
     assert said[0] == said[1] != said[2]
 
 
+@pytest.mark.sampled(0)
 def test_tests_that_hang_or_write_files_do_no_harm(tmp_path: Path) -> None:
     code, tests = BUGS["operator"]
     hangs = "import time; time.sleep(3600)"
     folder = project(
         tmp_path, code_=code, test_code=checks(*tests, "open('left-behind', 'w').close()", hangs)
     )
-    result = turn(folder, seconds=20)
+    result = turn(folder, seconds=8)
     assert "none makes the failing tests pass" in result.message  # the hanging test is not to be repaired
     assert sorted(contents(folder)) == ["code_.py", "test_code.py"]
 
@@ -372,6 +376,7 @@ ROLES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("role", ROLES)
 def test_who_judges_or_plans_says_what_it_saw(role: str, tmp_path: Path) -> None:
     code, tests = BUGS["operator"]
@@ -396,5 +401,5 @@ def test_a_worker_claims_to_be_done_only_when_it_is(tmp_path: Path) -> None:
     code, tests = BUGS["operator"]
     result = turn(project(tmp_path, code_=code, test_code=checks(*tests)), "worker")
     assert result.claim.finished and "EXIT_SIGNAL: true" in result.message
-    result = turn(project(tmp_path / "other", **HOPELESS), "worker", seconds=20)
+    result = turn(project(tmp_path / "other", **HOPELESS), "worker", seconds=8)
     assert not result.claim.finished and "EXIT_SIGNAL: false" in result.message and result.claim.ask

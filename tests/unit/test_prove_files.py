@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from flyball.cli.machines import machines
@@ -78,6 +79,7 @@ def holds(text: str, *premises: str) -> bool:
     return prove(from_text(text, "mine.toml"), only=premises).holds
 
 
+@pytest.mark.sampled(0)
 def test_a_limit_that_leads_to_a_state_that_asks_is_renewed_by_the_answer() -> None:
     text = asking("work").replace('exhausted = "@fail"', 'exhausted = "hm"')
     assert holds(text, "every result", "time")

@@ -384,6 +384,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", BREAKS)
 def test_a_broken_rule_is_found_and_named(name: str) -> None:
     machine, premise, law, spoil = BREAKS[name]

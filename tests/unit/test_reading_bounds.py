@@ -68,6 +68,7 @@ GROWTH = 3 * LARGE / SMALL  # linear work grows 8 times; quadratic work, 64 time
 LEAST_S = 0.003  # below this a clock tells nothing
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_work_grows_no_faster_than_the_text(reader: Callable[[str], object]) -> None:
     slow = [piece for piece in PIECES if not _is_linear(reader, piece)]
@@ -83,6 +84,7 @@ def _is_linear(reader: Callable[[str], object], piece: str) -> bool:
     return False
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_three_megabytes_cost_no_more_than_one(reader: Callable[[str], object]) -> None:
     """Readers with patterns read the end; the others only split or replace, at a few nanoseconds a character."""
