@@ -13,6 +13,12 @@ import msgspec
 from msgspec import Struct
 
 
+def private_folder(path: Path) -> None:
+    """Create a folder, and the folders above it that are missing, readable only by their owner."""
+    for folder in (*reversed(path.parents), path):
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 class StateDir(Struct, frozen=True):
     """One user's state directory."""
 

@@ -77,3 +77,9 @@ def _taken(name: str, words: list[str]) -> None:
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         command = command.get_command(click.Context(command), words.pop(0)) or pytest.fail(f"{name}: {words}")
     command.make_context("flyball", words)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("shwo", "show"), ("status", "ls"), ("merge", "land")])
+def test_a_mistyped_command_names_the_one_that_was_meant(typed: str, meant: str) -> None:
+    result = CliRunner().invoke(cli, [typed])
+    assert result.exit_code == 2 and f"flyball {meant}" in result.output

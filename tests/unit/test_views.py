@@ -9,13 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core.run import Run, begin
+from flyball.core.stops import VERBS
 from flyball.domain import codes
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.views import reasons, run_view
+from flyball.views.choices import choices
 from flyball.views.live import Live, call_text
-from flyball.views.text import cost, last_words
+from flyball.views.text import cost, last_words, wrapped
 from flyball.views.timeline import Timeline
 from support import Script, begun, failing, ok, play, ruled
 
@@ -317,3 +319,23 @@ def test_failing_tests_are_named_in_the_log() -> None:
     proof = e.ProofEnded(tree="t", passed=False, failing=1, summary=summary)
     line = Timeline().line("r", e.ActFinished(at=0, key="k", result=proof))
     assert line.text.endswith(": tests/test_a.py::test_add")
+
+
+@pytest.mark.parametrize("kind", VERBS)
+def test_each_answer_that_a_question_takes_is_explained(kind: str) -> None:
+    question = e.Question(id="r.1", kind=kind, text="?", verbs=VERBS[kind], shown="")
+    assert [verb for verb, _ in choices(question)] == list(VERBS[kind])
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("short", ["short"]),
+        ("  proof    one two three four five six", ["  proof    one two three four", "           five six"]),
+        ("  - one two three four five six seven", ["  - one two three four five six", "  seven"]),
+        ("see /a/very/long/path/without/any/space", ["see", "/a/very/long/path/without/any/space"]),
+    ],
+)
+def test_a_long_line_is_wrapped_below_its_text_and_never_within_a_word(line: str, lines: list[str]) -> None:
+    assert wrapped(line, 32) == lines
+    assert wrapped(line, 0) == [line]

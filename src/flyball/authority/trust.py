@@ -23,7 +23,7 @@ from flyball.config.values import Value
 from flyball.domain.settings import MINUTE
 from flyball.errors import ConfigError, Untrusted
 from flyball.machines import SHIPPED
-from flyball.state_dir import write_whole
+from flyball.state_dir import private_folder, write_whole
 
 PolicyJudge = Callable[[str], Sequence[str]]
 
@@ -161,7 +161,7 @@ class TrustStore:
     def trust(self, repo_root: Path, path: str, sha256: str) -> None:
         """Keep the yes: whole or not at all, readable by the user alone."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self.folder)
             write_whole(
                 self._file(repo_root, path, sha256), json.dumps(_answer(repo_root, path, sha256)).encode()
             )

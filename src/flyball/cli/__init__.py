@@ -62,6 +62,15 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS = {name: module for section in SECTIONS.values() for name, module in section.items()}
+# What other programs call these commands.
+OTHER_NAMES = {
+    **dict.fromkeys(("list", "status", "ps"), "ls"),
+    **dict.fromkeys(("start", "new", "exec"), "run"),
+    **dict.fromkeys(("continue", "restart"), "resume"),
+    "logs": "log",
+    "merge": "land",
+    "help": "--help",
+}
 
 # Commands that speak for a person. They are refused inside an agent's process (HUMAN-4).
 PERSONAL = (
@@ -95,6 +104,18 @@ class Lazy(click.Group):
             return None
         command: click.Command = getattr(import_module(f"flyball.cli.{module}"), cmd_name.replace("-", "_"))
         return _with_person_check(cmd_name, command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            close = OTHER_NAMES.get(name) or next(iter(get_close_matches(name, COMMANDS, 1)), "")
+            hint = f" Did you mean `flyball {close}`?" if close else ""
+            raise click.UsageError(f"There is no command '{name}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():
@@ -170,7 +191,10 @@ def _run() -> None:
 
 
 def _fail(message: str, code: int = 2) -> None:
-    click.echo(f"flyball: {message}", err=True)
+    from flyball.cli.shared import fitted
+
+    name, colon, rest = fitted(f"flyball: {message}", sys.stderr).partition(":")
+    click.echo(click.style(name + colon, fg="red", bold=True) + rest, err=True)
     sys.exit(code)
 
 
@@ -182,6 +206,9 @@ def _system_problem(error: OSError) -> str:
 
 def _usage_problem(error: click.ClickException) -> str:
     """What click complains about, and where the command is explained."""
-    message = error.format_message().replace("\n", " ")
+    message = f"{error.format_message().replace(chr(10), ' ').rstrip('. ')}."
+    message = message.replace("?.", "?").replace("?).", "?)")
+    if message.startswith("Got unexpected extra argument"):
+        message = f"Unexpected {message[15:].rstrip('.')}. Put text with spaces in quotes."
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{message} See `{context.command_path} --help`." if context else message

@@ -14,7 +14,7 @@ from flyball.cli.drive import run_here
 from flyball.cli.runs import root_of
 from flyball.cli.screen import Screen, open_screen
 from flyball.cli.session import Session
-from flyball.cli.shared import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json
+from flyball.cli.shared import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json, say
 from flyball.config.load import load
 from flyball.core.letters import AnyLetter, Ask, HandBack, Rollback
 from flyball.core.run import Run
@@ -60,8 +60,8 @@ def take_over(run_name: str) -> None:
         after = _deliver(app, run, Ask(what="take-over", who=getpass.getuser()))
         folder = app.dirs.run(run.id).checkout
         paused = after is not None and after.stop is not None and after.stop.code == "wait.take_over"
-        click.echo(f"Run {run.id} is paused." if paused else f"{_sent(app, run)} It pauses after this turn.")
-        click.echo(f"Work in {folder}, then run `flyball hand-back {run.id}`.")
+        say(f"Run {run.id} is paused." if paused else f"{_sent(app, run)} It pauses after this turn.")
+        say(f"Work in {folder}, then run `flyball hand-back {run.id}`.")
 
 
 @click.command(name="hand-back", epilog=examples("flyball hand-back @last && flyball resume @last"))
@@ -71,7 +71,7 @@ def hand_back(run_name: str) -> None:
     with open_app() as app:
         run = _top_level(app, run_name)
         app.send(run, HandBack(who=getpass.getuser()))
-        click.echo(_sent(app, run))
+        say(_sent(app, run))
 
 
 @click.command(epilog=examples("flyball rollback @last --to 3"))
@@ -97,12 +97,13 @@ def rollback(run_name: str, turn: int | None) -> None:
         number, tree = _checkpoint(app, run, turn)
         before = app.journal.head(run.id)[0]
         if _deliver(app, run, Rollback(turn=number, tree=tree, who=getpass.getuser())) is None:
-            click.echo(_sent(app, run))
+            say(_sent(app, run))
             return
-        click.echo(f"Restored the files of run {run.id} as they were after turn {number}.")
+        where = f"as they were after turn {number}" if number else "to the commit it started from"
+        say(f"Restored the files of run {run.id} {where}. Continue with `flyball resume {run.id}`.")
         for ref in _kept(app, run, before):
             git = app.dirs.run(run.id).git
-            click.echo(f"Your edits are kept as {ref}; see them with `git --git-dir={git} show {ref}`.")
+            say(f"Your edits are kept as {ref}; see them with `git --git-dir={git} show {ref}`.")
 
 
 def _kept(app: App, run: Run, after: int) -> list[str]:
@@ -192,7 +193,7 @@ def replay(run_name: str, sets: tuple[str, ...], as_json: bool) -> int:
         if as_json:
             print_json(_facts(run, result))
         else:
-            click.echo("\n".join(_as_text(run, result)))
+            say("\n".join(_as_text(run, result)))
     return 0
 
 

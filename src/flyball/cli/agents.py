@@ -18,6 +18,7 @@ from flyball.cli.shared import (
     open_records,
     print_json,
     print_table,
+    say,
 )
 from flyball.domain.durations import SECOND
 from flyball.errors import AgentMissing, UserError
@@ -53,10 +54,8 @@ def ls(as_json: bool = False) -> None:
         (row.agent, row.version or "–", row.login or "–", " ".join(row.can), row.problem) for row in rows
     )
     print_table([("agent", "version", "login", "can", ""), *cells])
-    click.echo(
-        "\nBuilt in: mechanic fixes small Python bugs by trying edits until the tests pass, without a model."
-    )
-    click.echo("Always available: script:FILE (plays a file) and command:COMMAND (runs any program).")
+    say("\nBuilt in: mechanic fixes small Python bugs by trying edits until the tests pass, without a model.")
+    say("Always available: script:FILE (plays a file) and command:COMMAND (runs any program).")
 
 
 @click.command(epilog=examples("flyball agents probe claude", "flyball agents probe codex --json"))
@@ -103,7 +102,7 @@ def busy(as_json: bool) -> None:
     if as_json:
         print_json([msgspec.to_builtins(row) for row in rows])
     elif not rows:
-        click.echo('No agent is working. Start one with: flyball run "Fix the failing test"')
+        say('No agent is working. Start one with: flyball run "Fix the failing test"')
     else:
         print_table([COLUMNS, *(_cells(row) for row in rows)])
 

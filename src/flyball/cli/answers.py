@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from flyball.cli.runs import family, pending_answer, root_of
-from flyball.cli.shared import JSON, RUN, examples, headline, open_app, print_json, terminal_width
+from flyball.cli.shared import JSON, RUN, examples, headline, open_app, print_json, say, terminal_width
 from flyball.config.values import Wrong
 from flyball.config.values import host as parse_host
 from flyball.core.alerts import RAISE
@@ -46,10 +46,10 @@ def inbox(as_json: bool) -> None:
         if as_json:
             print_json([*questions, *late])
         elif not questions and not late:
-            click.echo("No open questions.")
+            say("No open questions.")
         else:
             texts = (_as_text(app, facts) for facts in questions)
-            click.echo("\n\n".join((*texts, *(_alert_text(facts) for facts in late))))
+            say("\n\n".join((*texts, *(_alert_text(facts) for facts in late))))
 
 
 def _facts(app: App, row: Row) -> dict[str, Any]:
@@ -345,6 +345,6 @@ def _send(
         command = None if delivered else f"flyball resume {root}"
         print_json({"run": run.id, **facts, "delivered": delivered, "next": command})
     elif delivered:
-        click.echo(texts[0])
+        say(texts[0])
     else:
-        click.echo(f"{texts[1]} Run {root} is not running; apply it with `flyball resume {root}`.")
+        say(f"{texts[1]} Run {root} is not running; apply it with `flyball resume {root}`.")

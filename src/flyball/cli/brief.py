@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of
+from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of, say
 from flyball.cli.stats import ALL, instant, measures
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def brief(everywhere: bool, since: str, as_json: bool) -> None:
     if as_json:
         print_json(facts(total, waiting, begin, now))
     else:
-        click.echo("\n".join(lines(total, waiting, begin, now)))
+        say("\n".join(lines(total, waiting, begin, now)))
 
 
 def _waiting(records: Records, everywhere: bool) -> list[Waiting]:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from flyball.acts.run_files import shipped_policies
-from flyball.cli.shared import JSON, examples, open_app, print_json, repository_of
+from flyball.cli.shared import JSON, examples, open_app, print_json, repository_of, say
 from flyball.config.load import POLICY_FILE, load
 from flyball.config.paths import environment
 from flyball.errors import ConfigError
@@ -46,7 +46,7 @@ def check(run_name: str, as_json: bool) -> int:
     if as_json:
         print_json(_facts(checked))
     else:
-        click.echo("\n".join(_as_text(checked)))
+        say("\n".join(_as_text(checked)))
     return 2 if policy else 1 if checked.findings else 0
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from flyball.cli.shared import JSON, examples, open_app, paint, print_json, repository_of
+from flyball.cli.shared import JSON, examples, open_app, paint, print_json, repository_of, terminal_width
 from flyball.system.health import Line, examine
-from flyball.views.text import clean
+from flyball.views.text import clean, fields
 
+MARGIN = 6
 TONES = {"ok": "good", "warn": "warn", "bad": "bad"}
 
 
@@ -35,7 +36,9 @@ def doctor(as_json: bool) -> int:
 
 
 def _as_text(line: Line) -> str:
-    cure = f"  → {line.cure}" if line.cure else ""
-    return (
-        f"{paint(TONES[line.level], f'{line.level:<4}')}  {line.topic:<10}  {clean(line.text)}{clean(cure)}"
+    """The finding; below it what to do."""
+    rows = [(line.topic, clean(line.text)), *([("", f"→ {clean(line.cure)}")] if line.cure else [])]
+    first, *more = fields(rows, max(terminal_width() - MARGIN, 0), indent="")
+    return "\n".join(
+        (f"{paint(TONES[line.level], f'{line.level:<4}')}  {first}", *(" " * MARGIN + part for part in more))
     )

@@ -25,6 +25,7 @@ from flyball.cli.shared import (
     open_app,
     print_json,
     repository_of,
+    say,
 )
 from flyball.core.run import Run
 from flyball.domain import codes
@@ -157,7 +158,7 @@ def _finish(app: App, session: Session, as_json: bool) -> int:
 def _detach(app: App, request: RunRequest, as_json: bool) -> int:
     began, repo = launch(app, request)
     for line in notices(began, repo):
-        click.echo(line, err=True)
+        say(line, err=True)
     with Session(app, Screen(), stay=False) as session:
         run = session.begin(began)
     log = _start_driver(app, run)
@@ -165,7 +166,7 @@ def _detach(app: App, request: RunRequest, as_json: bool) -> int:
         print_json({**summary(app, run), "log": str(log)})
         return 0
     click.echo(run.id)
-    click.echo(f"Running in the background. Follow it with `flyball watch {run.id}`.", err=True)
+    say(f"Running in the background. Follow it with `flyball watch {run.id}`.", err=True)
     return 0
 
 
@@ -219,7 +220,7 @@ def resumable(app: App, name: str) -> Run:
     run = app.read(root)
     if run.status == "ended":
         code = run.stop.code if run.stop else run.end
-        raise _with_code(NotPaused, f"Run {root} has ended with {code}", "ALO_LOOP_NOT_PAUSED", root)
+        raise _with_code(NotPaused, f"Run {root} has already ended ({code})", "ALO_LOOP_NOT_PAUSED", root)
     if app.driven(root):
         message = f"Run {root} is already running in another process"
         raise _with_code(AlreadyRunning, message, "ALO_LOOP_ALREADY_RUNNING", root)
@@ -227,7 +228,7 @@ def resumable(app: App, name: str) -> Run:
 
 
 def _with_code(kind: type[UserError], message: str, code: str, run_id: str) -> UserError:
-    return kind(f"{message} ({code}). {codes.RECOVERY[code].replace('RUN', run_id)}")
+    return kind(f"{message}. {codes.RECOVERY[code].replace('RUN', run_id)} ({code})")
 
 
 def _can_continue(app: App, run: Run, asker: Run) -> bool:
@@ -246,9 +247,7 @@ def _show_question(app: App, run: Run, asker: Run, as_json: bool) -> int:
     if as_json:
         print_json(summary(app, run))
     else:
-        click.echo(
-            "\n".join((f"Run {run.id} needs an answer before it can continue.", *question_lines(asker)))
-        )
+        say("\n".join((f"Run {run.id} needs an answer before it can continue.", *question_lines(asker))))
     return run_view.exit_code(run)
 
 
@@ -258,7 +257,7 @@ def _resume_all(app: App, as_json: bool, wait: bool | None) -> int:
         raise UserError(f"{Path.cwd()} is not in a git repository. Name a run: flyball resume RUN.")
     run_ids = idle_runs(app, str(repo))
     if not run_ids and not as_json:
-        click.echo(f"Nothing to resume in {repo}. `flyball inbox` lists open questions.")
+        say(f"Nothing to resume in {repo}. `flyball inbox` lists open questions.")
     return _continue(app, run_ids, as_json, wait) if run_ids else 0
 
 

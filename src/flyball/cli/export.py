@@ -14,7 +14,7 @@ import msgspec
 from flyball import __version__
 from flyball.cli.results import diff_of
 from flyball.cli.runs import summary, why
-from flyball.cli.shared import RUN, examples, open_app, write_new
+from flyball.cli.shared import RUN, examples, open_app, say, write_new
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
@@ -59,9 +59,7 @@ def export(run_name: str, out: Path | None, collector: str) -> None:
         click.echo(data)
         return
     write_new(out, data + b"\n")
-    click.echo(
-        f"Wrote {out}: {plural(len(data), 'byte')}, {plural(clean.count, 'secret')} redacted.", err=True
-    )
+    say(f"Wrote {out}: {plural(len(data), 'byte')}, {plural(clean.count, 'secret')} redacted.", err=True)
 
 
 def _send_spans(run_name: str, collector: str) -> None:
@@ -80,7 +78,7 @@ def _send_spans(run_name: str, collector: str) -> None:
         raise UserError(
             f"{collector} did not take the spans. Check that an OTLP/HTTP collector listens there."
         )
-    click.echo(f"Sent {plural(len(spans), 'span')} of {plural(len(members), 'run')}.", err=True)
+    say(f"Sent {plural(len(spans), 'span')} of {plural(len(members), 'run')}.", err=True)
 
 
 def bundle(app: App, run_id: str, clean: Redactor) -> dict[str, Any]:

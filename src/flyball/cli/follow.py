@@ -102,7 +102,7 @@ def watch_screen(app: App, root: str, screen: Screen, stay: bool) -> Run:
         for run in tail.skip():
             runs[run.id] = run
             screen.add(run)
-        screen.say("\n".join(where_it_stands(runs[root])))
+        screen.close(runs[root], where_it_stands(runs[root]))
         question = asker()
         if question is not None and stay and app.driven(root):
             screen.ask([*question_lines(question), *screen.hint(question)])

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from flyball.authority import trust as trusting
-from flyball.cli.shared import JSON, REPO, examples, is_terminal, paint, print_json
+from flyball.cli.shared import JSON, REPO, examples, is_terminal, paint, print_json, say
 from flyball.cli.tryout import LISTED, Tried, Tryout
 from flyball.config.detect import Detected, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load
@@ -88,11 +88,9 @@ def _take_over(root: Path, ralph: Ralph, env: dict[str, str]) -> None:
 def _print_ralph(ralph: Ralph | None) -> None:
     if ralph is None:
         return
-    click.echo(
-        f"\nTaken over from {', '.join(ralph.files)}: {', '.join(ralph.written()) or 'nothing to do'}."
-    )
+    say(f"\nTaken over from {', '.join(ralph.files)}: {', '.join(ralph.written()) or 'nothing to do'}.")
     if ralph.tasks:
-        click.echo(f"{len(ralph.tasks)} open tasks are in {TASKS_FILE}. {_first_task(ralph)}")
+        say(f"{len(ralph.tasks)} open tasks are in {TASKS_FILE}. {_first_task(ralph)}")
 
 
 def _first_task(ralph: Ralph) -> str:
@@ -179,26 +177,24 @@ NO_PROOF = (
 
 
 def _print(detected: Detected, tried: Tried) -> None:
-    click.echo(f"Wrote {REPO_FILE}.")
+    say(f"Wrote {REPO_FILE}.")
     if detected.tests:
-        click.echo(f"  proof   {detected.tests[0].command}   ({detected.tests[0].why})")
+        say(f"  proof   {detected.tests[0].command}   ({detected.tests[0].why})")
     for where, trial in (("in this folder", tried.here), ("in a clean checkout", tried.clean)):
         if trial:
-            click.echo(f"          {where}: {trial.says}")
+            say(f"          {where}: {trial.says}")
     for name in tried.here.names[:LISTED] if tried.here else ():
-        click.echo(f"            ✗ {name}")
+        say(f"            ✗ {name}")
     if tried.here and tried.here.ran and tried.here.code and detected.require == "all":
-        click.echo(
-            '          All must pass before a run succeeds; require = "no-worse" lets old failures stay.'
-        )
+        say('          All must pass before a run succeeds; require = "no-worse" lets old failures stay.')
     shared = [path for path in detected.share if path not in detected.needed]
     if shared:
-        click.echo(f"  share   {', '.join(shared)}, read-only in every checkout")
+        say(f"  share   {', '.join(shared)}, read-only in every checkout")
     if detected.needed:
-        click.echo(f"  share   {', '.join(detected.needed)}   (not in git, but the tests need it)")
+        say(f"  share   {', '.join(detected.needed)}   (not in git, but the tests need it)")
     agent = detected.agent or "none set; pass --agent or set [agents] default"
-    click.echo(f"  agent   {agent} (installed: {', '.join(detected.agents) or 'none'})")
+    say(f"  agent   {agent} (installed: {', '.join(detected.agents) or 'none'})")
     for advice in tried.advice if detected.tests else (NO_PROOF,):
         click.echo(paint("bad" if sys.stdout.isatty() else "", f"\n{advice}", bold=True))
     flag = "" if detected.agent else ' --agent "command:my-agent {prompt}"'
-    click.echo(f'\nReview and commit {FOLDER}/, then run: flyball run "Describe the task"{flag}')
+    say(f'\nReview and commit {FOLDER}/, then run: flyball run "Describe the task"{flag}')

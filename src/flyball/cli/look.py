@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from flyball.cli.shared import (
     RUN,
     columns_of_terminal,
     examples,
+    fitted,
     headline,
     is_fancy,
     is_terminal,
@@ -22,11 +24,13 @@ from flyball.cli.shared import (
     paint,
     print_json,
     repository_of,
+    say,
+    terminal_width,
     tone_of,
 )
 from flyball.domain.durations import rough
 from flyball.errors import UserError
-from flyball.views.text import columns, cost, day_and_clock, iso, one_line
+from flyball.views.text import clock, columns, cost, day_and_clock, iso, one_line
 
 if TYPE_CHECKING:
     from flyball.cli.follow import Output
@@ -68,7 +72,7 @@ def ls(everywhere: bool, children: bool, status: str | None, limit: int, as_json
             print_json([_facts(records, row) for row in rows])
         elif not rows:
             where = f" in {repo}" if repo else ""
-            click.echo(f'No runs{where} yet. Start one with: flyball run "Fix the failing test"')
+            say(f'No runs{where} yet. Start one with: flyball run "Fix the failing test"')
         else:
             _print_rows(records, rows)
 
@@ -159,7 +163,7 @@ def show(run_name: str, turn: int | None, as_json: bool) -> None:
         else:
             first, *rest = lines(records, run)
             tone = tone_of(run.status, run.end, run.question is not None)
-            click.echo("\n".join((headline(tone, first), *rest)))
+            click.echo("\n".join((headline(tone, first), *map(fitted, rest))))
 
 
 def _print_prompts(records: Records, run_id: str, turn: int, as_json: bool) -> None:
@@ -209,7 +213,7 @@ def why(run_name: str, as_json: bool) -> None:
         else:
             first, *rest = sentences
             tone = tone_of(run.status, run.end, run.question is not None)
-            click.echo("\n".join((headline(tone, first), *rest)))
+            click.echo("\n".join((headline(tone, first), *map(fitted, rest))))
 
 
 # ---- log -------------------------------------------------------------------------------------------------
@@ -284,9 +288,12 @@ def _print_event(timeline: Timeline, entry: Entry, streams: Output | None, only:
     line = timeline.line(entry.run, event)
     if only not in ("", entry.run):
         return
-    place = click.style(f"{line.where:<12}  ", fg="cyan")
-    head = click.style(f"{day_and_clock(line.at)}  ", dim=True) + place
-    click.echo(head + paint(line.tone, line.text))
+    width = terminal_width()
+    when, place = clock(line.at) if width else day_and_clock(line.at), f"{line.where:<12}"
+    column = len(when) + len(place) + 4
+    first, *more = textwrap.wrap(line.text, max(width - column, 30)) if width else [line.text]
+    head = f"{click.style(when, dim=True)}  {click.style(place, fg='cyan')}  "
+    click.echo(head + paint(line.tone, "\n".join((first, *(" " * column + part for part in more)))))
     if streams and isinstance(event, e.ActFinished | e.ActInterrupted):
         for text in streams.of(event.key, ended=True):
             click.echo(text)

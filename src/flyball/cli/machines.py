@@ -16,6 +16,7 @@ from flyball.cli.shared import (
     print_json,
     print_table,
     repository_of,
+    say,
     terminal_width,
 )
 from flyball.domain.machine import NAME, Machine
@@ -104,10 +105,10 @@ def check(file: Path, proves: bool, as_json: bool) -> None:
         facts = {"file": str(file), "ok": not faults and _holds(proof), "faults": faults}
         print_json({**facts, "proof": proof} if proves else facts)
     elif machine and not faults and not proof:
-        click.echo(_no_fault(file, machine))
+        say(_no_fault(file, machine))
     else:
         for fault in faults:
-            click.echo(f"{file}: {fault}", err=True)
+            say(f"{file}: {fault}", err=True)
     sys.exit(2 if faults else int(not _holds(proof)))
 
 
@@ -121,10 +122,10 @@ def _proof(machine: Machine, file: Path, quiet: bool) -> dict[str, Any]:
     from flyball.lab.prove.many import timed
 
     if not quiet:
-        click.echo(_no_fault(file, machine))
+        say(_no_fault(file, machine))
     proof, took_s = timed(machine, neighbours(file))
     if not quiet:
-        click.echo("\n".join(as_text(machine, proof, took_s)))
+        say("\n".join(as_text(machine, proof, took_s)))
     return facts(machine, proof, took_s)
 
 

@@ -104,7 +104,7 @@ TOOLS = [
 @click.command(epilog=examples("flyball mcp", "flyball mcp --repo ."))
 @REPO
 def mcp(repo: Path) -> None:
-    """Serve your own assistant over MCP: it can start runs and look at them.
+    """Let your own assistant start and follow runs, over MCP.
 
     It speaks the Model Context Protocol on standard input and output; add it to Claude Code with
     `claude mcp add flyball -- flyball mcp --repo DIR`. Questions are only listed: answers stay with people.

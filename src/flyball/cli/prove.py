@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from flyball.cli.machines import machine_folder
-from flyball.cli.shared import JSON, REPO, examples, print_json
+from flyball.cli.shared import JSON, REPO, examples, print_json, say
 from flyball.domain.machine import NAME, Machine, edges
 from flyball.errors import NotFound
 from flyball.lab.prove import LAWS, Broken, Find, Proof
@@ -35,7 +35,7 @@ def prove(machine: str | None, repo: Path, as_json: bool) -> None:
     for table, proof, took_s in proofs(list(_chosen(machine, repo))):
         done.append(facts(table, proof, took_s))
         if not as_json:
-            click.echo("\n".join(as_text(table, proof, took_s)))
+            say("\n".join(as_text(table, proof, took_s)))
     if as_json:
         print_json(done)
     sys.exit(0 if all(fact["holds"] for fact in done) else 1)

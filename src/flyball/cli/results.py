@@ -14,7 +14,17 @@ from msgspec import Struct
 
 from flyball.cli.screen import Screen
 from flyball.cli.session import Session
-from flyball.cli.shared import JSON, RUN, examples, open_app, print_json, repository_of, write_new
+from flyball.cli.shared import (
+    JSON,
+    RUN,
+    examples,
+    headline,
+    open_app,
+    print_json,
+    repository_of,
+    say,
+    write_new,
+)
 from flyball.cli.shown_diff import asked_about, coloured, diff_of
 from flyball.core.letters import Land
 from flyball.core.run import Run
@@ -44,9 +54,9 @@ def diff(run_name: str, stat: bool, color: bool | None) -> None:
         run = app.read(app.find(run_name))
         changes = diff_of(app, run, stat)
     if asked_about(run):
-        click.echo("This includes the change that you are asked about.", err=True)
+        say("This includes the change that you are asked about.", err=True)
     if not changes:
-        click.echo(f"Run {run.id} has not changed any files.", err=True)
+        say(f"Run {run.id} has not changed any files.", err=True)
     elif color or (color is None and sys.stdout.isatty() and not app.env.get("NO_COLOR")):
         for line in spelled_out(changes).split("\n"):
             click.echo(coloured(line), color=True)
@@ -76,8 +86,10 @@ def verify(what: str, key: str, export: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(_facts(finding))
     else:
-        for line in _as_text(finding):
-            click.echo(clean(line))
+        first, *rest = (clean(line) for line in _as_text(finding))
+        click.echo(headline({"good": "good", "bad": "bad"}.get(finding.word, "warn"), first))
+        for line in rest:
+            say(line)
     sys.exit(EXIT[finding.word])
 
 
@@ -113,7 +125,8 @@ def _facts(finding: Finding) -> dict[str, Any]:
 def _as_text(finding: Finding) -> Iterator[str]:
     statement = finding.statement
     unproven = finding.word == "good" and statement and not statement.predicate.proven
-    yield f"{'good, but unproven' if unproven else finding.word}: {finding.reason}"
+    word = "good, but unproven" if unproven else {"none": "no certificate"}.get(finding.word, finding.word)
+    yield f"{word}: {finding.reason}"
     if not statement:
         return
     claims = statement.predicate
@@ -140,17 +153,18 @@ def _proofs(claims: Said) -> Iterator[str]:
 
 def _rulings(claims: Said) -> str:
     verdicts = Counter(str(ruling.get("verdict")) for ruling in claims.rulings)
-    counts = ", ".join(f"{count} × {verdict}" for verdict, count in verdicts.items())
+    names = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
+    counts = ", ".join(f"{count} {names.get(verdict, verdict)}" for verdict, count in verdicts.items())
     waived = f", {len(claims.waived)} approved by a person" if claims.waived else ""
     policy = f"policy '{claims.policy.name}' ({claims.policy.hash[:12]})"
-    return f"{counts or 'no changes'}, {policy}{waived}"
+    return f"{f'changes: {counts}' if counts else 'no changes'}; {policy}{waived}"
 
 
 # ---- land -----------------------------------------------------------------------------------------------
 
 
 class Landing(Struct, frozen=True):
-    """What came of it. `already`: the branch had it before; `merged`: the branch had new commits."""
+    """What `land` did. `already`: the branch had it before; `merged`: the branch had new commits."""
 
     run: str
     branch: str
@@ -183,10 +197,10 @@ def land(run_name: str, into: str, as_json: bool) -> None:
     if as_json:
         print_json(landing)
     elif landing.already:
-        click.echo(f"Run {run_id} is already in '{landing.branch}'. Nothing changed.")
+        say(f"Run {run_id} is already in '{landing.branch}'. Nothing changed.")
     else:
         merged = ", merged with newer commits and proved again" if landing.merged else ""
-        click.echo(
+        say(
             f"Merged run {run_id} into '{landing.branch}': {landing.before[:12]} → {landing.commit[:12]}{merged}."
         )
 
@@ -240,15 +254,15 @@ def _is_in(run: Run, repo: Repo, branch: str) -> bool:
 def _run_errands(app: App, run_id: str) -> None:
     if app.driven(run_id):
         raise UserError(
-            f"Run {run_id} is driven by another process, which lands it. See `flyball log {run_id}`."
+            f"Run {run_id} is running in another process, which merges it. See `flyball log {run_id}`."
         )
     with Session(app, Screen(), stay=False) as session:
         session.run_errands(run_id)
 
 
 def _why_not(app: App, run_id: str, seq: int) -> str:
-    """Why a landing came to nothing: the last reason that the journal gives since then."""
-    reason = f"Run {run_id} was not landed."
+    """Why the merge failed: the last reason in the journal since then."""
+    reason = f"Run {run_id} was not merged. See `flyball log {run_id}`."
     for entry in app.journal.read(run_id, seq):
         match e.decode(entry.body):
             case e.ActFinished(result=e.CommitEnded() as done) if done.reason:

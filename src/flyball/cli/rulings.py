@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from flyball.cli.runs import root_of
-from flyball.cli.shared import JSON, RUN, examples, open_records, print_json
+from flyball.cli.shared import JSON, RUN, examples, open_records, print_json, say
 from flyball.domain import events as e
 from flyball.guard.policy import json_schema
 from flyball.guard.policy_faults import line_of
@@ -78,13 +78,13 @@ def explain(run_name: str, everything: bool, as_json: bool) -> None:
             }
         )
         return
-    click.echo(
+    say(
         f"Policy file: {f'{OWN}, pinned as {pinned[:16]}' if pinned else 'none; the built-in policy applies'}."
     )
     for verdict in shown:
-        click.echo("\n".join(_lines(verdict)))
+        say("\n".join(_lines(verdict)))
     if not verdicts:
-        click.echo(f"The guard has not checked anything in run {run_id} yet.")
+        say(f"The guard has not checked anything in run {run_id} yet.")
 
 
 def _lines(v: Verdict) -> Iterator[str]:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.core.run import Run
+from flyball.domain import events as e
 from flyball.views import reasons, run_view
+from flyball.views.choices import choices
 from flyball.views.text import clean, fields, first_few, plural
 
 if TYPE_CHECKING:
@@ -85,19 +87,13 @@ def question_lines(run: Run) -> list[str]:
     return [
         f"Question {question.id} ({question.kind}):",
         *(f"  {line}" for line in text),
-        *fields([*_effects(run), ("answer", reasons.how_to_answer(question))]),
+        *fields([*_change(run, question), *choices(question), ("answer", reasons.how_to_answer(question))]),
     ]
 
 
-def _effects(run: Run) -> list[tuple[str, str]]:
-    """What the answers to a question about a change do, said before one is given."""
-    question, ruling = run.question, run.evidence.ruling
-    if question is None or question.kind not in ("approval", "block") or ruling is None:
-        return []
-    rows = [("change", f"flyball diff {run.began.root or run.id}")]
-    if "approve" in question.verbs:
-        rows.append(("approve", "the change stays and the run continues"))
-    return [*rows, ("reject", "the files of that turn are put back; the agent is told why and tries again")]
+def _change(run: Run, question: e.Question) -> list[tuple[str, str]]:
+    about_change = question.kind in ("approval", "block", "evidence")
+    return [("change", f"flyball diff {run.began.root or run.id}")] if about_change else []
 
 
 def certificate_file(records: Records, run: Run) -> Path | None:

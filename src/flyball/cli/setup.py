@@ -18,6 +18,7 @@ from flyball.cli.shared import (
     print_table,
     repository_of,
     require_repository,
+    say,
 )
 from flyball.config.load import Loaded, Row, load
 from flyball.config.paths import environment, paths
@@ -43,7 +44,7 @@ def config(key: str | None, repo: Path, sets: tuple[str, ...], as_json: bool) ->
             [{"key": row.key, "value": row.value, "origin": row.origin, "doc": row.doc} for row in rows]
         )
     elif key is not None and len(rows) == 1 and rows[0].key.rpartition(".")[2] == key.rpartition(".")[2]:
-        click.echo(f"{as_toml(rows[0].value)}  ({rows[0].origin})\n{rows[0].doc}")
+        say(f"{as_toml(rows[0].value)}  ({rows[0].origin})\n{rows[0].doc}")
     else:
         print_table([("key", "value", "from"), *((row.key, as_toml(row.value), row.origin) for row in rows)])
 
@@ -116,7 +117,7 @@ def trust(repo: Path, listing: bool, forget: bool, machine: str, as_json: bool) 
     root, env = require_repository(repo), environment()
     store = trusting.TrustStore(paths(env).state_dir)
     if forget:
-        click.echo(f"Withdrew trust in {plural(store.forget(root), 'file')} of {root}.")
+        say(f"Withdrew trust in {plural(store.forget(root), 'file')} of {root}.")
         return
     loaded = load(root, env, machine=machine)
     needs = trusting.needs(loaded, tracked_files(root), loaded.machine, policy=loosened)
@@ -136,13 +137,13 @@ def _need_facts(need: trusting.Need, trusted: bool) -> dict[str, Any]:
 
 def _print_needs(needs: list[trusting.Need], new: list[trusting.Need], listing: bool) -> None:
     if not needs:
-        click.echo("Nothing in this repository's tracked files needs trust.")
+        say("Nothing in this repository's tracked files needs trust.")
         return
     for need in needs:
         status = "trusted" if need not in new else "not trusted" if listing else "now trusted"
-        click.echo(f"{status:<12}{need.file}: {need.sentence}")
+        say(f"{status:<12}{need.file}: {need.sentence}")
     if new and listing:
-        click.echo("\nTrust these files as they are now with `flyball trust`.")
+        say("\nTrust these files as they are now with `flyball trust`.")
 
 
 # ---- completion -----------------------------------------------------------------------------------------

@@ -157,7 +157,22 @@ def paint(tone: str, text: str, bold: bool | None = None) -> str:
 
 def headline(tone: str, text: str) -> str:
     """A line with a symbol and in colour; only the text where the output is plain."""
-    return paint(tone, f"{MARKS[tone][0]} {text}", bold=True) if is_fancy() else text
+    return paint(tone, fitted(f"{MARKS[tone][0]} {text}"), bold=True) if is_fancy() else fitted(text)
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """Print text for a person: wrapped at words on a terminal, as it is in a pipe."""
+    click.echo(fitted(text, sys.stderr if err else sys.stdout), err=err)
+
+
+def fitted(text: str, stream: TextIO | None = None) -> str:
+    """Lines that are too long for the terminal, wrapped at words."""
+    from flyball.views.text import wrapped
+
+    width = terminal_width(stream)
+    if not width or "\x1b" in text:  # coloured text was fitted before it was coloured
+        return text
+    return "\n".join(part for line in text.split("\n") for part in wrapped(line, width))
 
 
 def print_json(facts: Any) -> None:
@@ -173,9 +188,9 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         click.echo(line)
 
 
-def terminal_width() -> int:
+def terminal_width(stream: TextIO | None = None) -> int:
     """The width of the terminal, between 60 and 140; 0 in a pipe, where nothing is wrapped."""
-    return min(max(columns_of_terminal(), 60), 140) if sys.stdout.isatty() else 0
+    return min(max(columns_of_terminal(), 60), 140) if (stream or sys.stdout).isatty() else 0
 
 
 def columns_of_terminal() -> int:

@@ -9,7 +9,17 @@ from typing import Any
 
 import click
 
-from flyball.cli.shared import JSON, RUN, SET, examples, open_app, print_json, print_table, require_repository
+from flyball.cli.shared import (
+    JSON,
+    RUN,
+    SET,
+    examples,
+    open_app,
+    print_json,
+    print_table,
+    require_repository,
+    say,
+)
 from flyball.domain.durations import rough
 from flyball.errors import UserError
 from flyball.runtime.app import App
@@ -43,9 +53,9 @@ def du(repo: Path | None, everything: bool, as_json: bool) -> None:
         return
     for one in planned.usage.repos:
         _print_repo(one, now, None if everything else SHOWN)
-    click.echo(_sum(planned.usage))
+    say(_sum(planned.usage))
     if planned.freed:
-        click.echo(f"`flyball prune` would free about {size(planned.freed)}.")
+        say(f"`flyball prune` would free about {size(planned.freed)}.")
 
 
 def _name(repo: Path | None) -> str | None:
@@ -60,13 +70,13 @@ def size(count: int) -> str:
 
 def _print_repo(one: RepoUsage, now: int, most: int | None) -> None:
     """The largest runs first, each with the kinds of files that it has."""
-    click.echo(f"{clean(one.repo)}: {size(one.total)} in {plural(len(one.runs), 'run')}, {_branches(one)}")
+    say(f"{clean(one.repo)}: {size(one.total)} in {plural(len(one.runs), 'run')}, {_branches(one)}")
     runs = sorted(one.runs, key=lambda run: -run.total)
     rows = [_row(run, now) for run in runs[:most]]
     print_table([("  RUN", "STATUS", "AGE", "TOTAL", *map(str.upper, KINDS), "BRANCH"), *rows])
     if most is not None and len(runs) > most:
-        click.echo(f"  and {plural(len(runs) - most, 'smaller run')} (--all lists them)")
-    click.echo()
+        say(f"  and {plural(len(runs) - most, 'smaller run')} (--all lists them)")
+    say()
 
 
 def _branches(one: RepoUsage) -> str:
@@ -160,16 +170,16 @@ def _show_plan(planned: Plan, stray: list[Path], as_json: bool) -> None:
         print_json({"done": False, "freed": planned.freed, "runs": steps, "problems": planned.problems})
         return
     for removal in planned.removals:
-        click.echo(f"{removal.usage.run}  {size(removal.bytes):>8}  {_parts(removal)}: {removal.why}")
+        say(f"{removal.usage.run}  {size(removal.bytes):>8}  {_parts(removal)}: {removal.why}")
     for path in stray:
-        click.echo(f"{clean(str(path))}  left by a run that is gone")
+        say(f"{clean(str(path))}  left by a run that is gone")
     for problem in planned.problems:
-        click.echo(clean(problem), err=True)
+        say(clean(problem), err=True)
     if not planned.removals and not stray:
-        click.echo("Nothing to prune: no ended run is older than retention.age says.")
+        say("Nothing to prune: no ended run is older than retention.age says.")
         return
-    click.echo(f"This would free about {size(planned.freed)}. Nothing was removed; add --yes to remove it.")
-    click.echo(KEPT)
+    say(f"This would free about {size(planned.freed)}. Nothing was removed; add --yes to remove it.")
+    say(KEPT)
 
 
 def _parts(removal: Removal) -> str:
@@ -187,11 +197,11 @@ def _steps(outcomes: list[Outcome]) -> list[dict[str, Any]]:
 
 def _show_outcome(outcomes: list[Outcome], stray: int, freed: int, problems: list[str]) -> None:
     for problem in problems:
-        click.echo(clean(problem), err=True)
+        say(clean(problem), err=True)
     done = sum(not outcome.problem for outcome in outcomes)
     left = f" and {plural(stray, 'leftover folder')}" if stray else ""
-    click.echo(f"Pruned {plural(done, 'run')}{left}: {size(freed)} freed.")
-    click.echo(KEPT)
+    say(f"Pruned {plural(done, 'run')}{left}: {size(freed)} freed.")
+    say(KEPT)
 
 
 # ---- rm --------------------------------------------------------------------------------------------------
@@ -215,10 +225,10 @@ def rm(run_name: str, yes: bool, keep_branch: bool) -> None:
                 f"Removing run {run.run} cannot be undone. Add --yes to remove it without asking."
             )
         if not yes:
-            click.echo("\n".join(_losses(run, branches)))
+            say("\n".join(_losses(run, branches)))
             click.confirm(f"Remove run {run.run}?", abort=True)
         remove_run(app, run, branches)
-    click.echo(f"Removed run {run.run} ({size(run.total)}).")
+    say(f"Removed run {run.run} ({size(run.total)}).")
 
 
 def _family(app: App, run_id: str) -> list[RunUsage]:

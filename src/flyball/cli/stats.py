@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of
+from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of, say
 from flyball.domain import durations
 from flyball.domain.durations import SECOND
 from flyball.errors import UserError
@@ -62,7 +62,7 @@ def stats(
         elif as_json:
             print_json(facts(total))
         elif not total.jobs:
-            click.echo("There are no runs to count. `flyball ls --all` lists the runs of all repositories.")
+            say("There are no runs to count. `flyball ls --all` lists the runs of all repositories.")
         else:
             click.echo("\n".join(lines(total)))
 
@@ -74,7 +74,7 @@ def _send(collector: str, metrics: Sequence[Family]) -> None:
         raise UserError(
             f"{collector} did not take the metrics. Check that an OTLP/HTTP collector listens there."
         )
-    click.echo(f"Sent {len(metrics)} metrics.", err=True)
+    say(f"Sent {len(metrics)} metrics.", err=True)
 
 
 def measures(

@@ -13,7 +13,16 @@ import click
 import msgspec
 from msgspec import Meta, Struct
 
-from flyball.cli.shared import JSON, REPO, examples, open_app, print_json, print_table, require_repository
+from flyball.cli.shared import (
+    JSON,
+    REPO,
+    examples,
+    open_app,
+    print_json,
+    print_table,
+    require_repository,
+    say,
+)
 from flyball.domain.durations import rough
 from flyball.domain.plans import KINDS, ORDINARY, URGENT, Trigger
 from flyball.errors import UserError
@@ -117,7 +126,7 @@ def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) 
         print_json(facts)
         return
     runs = drivers.alive(app.state_dir, app.journal.holder(mailbox(root)))
-    click.echo(text if runs else f"{text} It waits until `flyball up` runs.")
+    say(text if runs else f"{text} It waits until `flyball up` runs.")
 
 
 @task.command(
@@ -215,9 +224,9 @@ def ls(
 
 def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: int) -> None:
     if held:
-        click.echo("On hold: nothing is started until `flyball release`.")
+        say("On hold: nothing is started until `flyball release`.")
     if not waits and not rows:
-        click.echo('No tasks. Add one with `flyball task add "What is to be done"`.')
+        say('No tasks. Add one with `flyball task add "What is to be done"`.')
         return
     lines = [("TASK", "STATE", "SINCE", "WHAT")]
     for one in waits:
@@ -250,7 +259,7 @@ def show(name: str, repo: Path, as_json: bool) -> None:
         became = tasks.started(app, root).get(name)
         if became:
             facts = {"task": name, "state": became}
-            print_json(facts) if as_json else click.echo(
+            print_json(facts) if as_json else say(
                 f"{name} was started: {became}. `flyball ls` shows its runs."
             )
             return
@@ -284,7 +293,7 @@ def edit(name: str, text: str | None, priority: int | None, after: tuple[str, ..
         level = before.priority if priority is None else priority
         trigger = Trigger(kind="edit", ticket=name, text=words, priority=level, after=after or before.after)
         app.leave(root, trigger, getpass.getuser())
-        click.echo(f"{name} changed.")
+        say(f"{name} changed.")
 
 
 @task.command(epilog=examples("flyball task start T1"))
@@ -349,7 +358,7 @@ def hold(repo: Path) -> None:
     with open_app() as app:
         app.require_person("hold")
         app.leave(root, Trigger(kind="hold", text="hold"), getpass.getuser())
-        click.echo("On hold. Tasks wait until `flyball release`.")
+        say("On hold. Tasks wait until `flyball release`.")
 
 
 @click.command(epilog=examples("flyball release"))
@@ -360,4 +369,4 @@ def release(repo: Path) -> None:
     with open_app() as app:
         app.require_person("release")
         app.leave(root, Trigger(kind="release", text="release"), getpass.getuser())
-        click.echo("Released.")
+        say("Released.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from flyball.cli.shared import examples, open_app
+from flyball.cli.shared import examples, open_app, say
 from flyball.cli.space import YES, size
 from flyball.errors import FlyballError, UserError
 from flyball.journal import driver as drivers
@@ -50,7 +50,7 @@ def uninstall(yes: bool) -> None:
         measured = usage(app)
         branches = [(one.repo, branch) for one in measured.repos for branch in _branches(one.repo)]
         total = sum(one.total for one in measured.repos) + measured.journal_bytes
-    click.echo("\n".join(_consequences(app, total, branches)))
+    say("\n".join(_consequences(app, total, branches)))
     if not yes and not sys.stdin.isatty():
         raise UserError("Nothing was removed. Add --yes to remove it without asking.")
     if not yes:
@@ -64,7 +64,7 @@ def uninstall(yes: bool) -> None:
     for folder in (app.paths.config_file.parent, app.state_dir):
         with contextlib.suppress(OSError):  # something else lies in it, or it is not there
             folder.rmdir()
-    click.echo(f"Removed. To remove the program: {_how_to_remove()}")
+    say(f"Removed. To remove the program: {_how_to_remove()}")
 
 
 def _ours(app: App) -> Iterator[Path]:

@@ -14,7 +14,7 @@ import click
 from flyball.cli import service
 from flyball.cli.screen import open_screen
 from flyball.cli.session import Session
-from flyball.cli.shared import REPO, SET, TRUST, examples, open_app, require_repository
+from flyball.cli.shared import REPO, SET, TRUST, examples, open_app, require_repository, say
 from flyball.errors import UserError
 from flyball.journal import driver as drivers
 from flyball.runtime.backlog import mailbox
@@ -93,7 +93,7 @@ def _detach(request: RunRequest) -> int:
         begun = time.monotonic()
         while child.poll() is None and time.monotonic() - begun < STOPS_WITHIN_S:
             if drivers.alive(app.state_dir, app.journal.holder(mailbox(root))):
-                click.echo(f"Running in the background (log: {log}). `flyball down` stops it.")
+                say(f"Running in the background (log: {log}). `flyball down` stops it.")
                 return 0
             time.sleep(0.05)
         last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
@@ -121,5 +121,5 @@ def down(repo: Path) -> int:
         if not drivers.alive(app.state_dir, holder):
             raise UserError(f"`flyball up` does not run for {root}.")
         os.kill(int(holder.partition("-")[0]), signal.SIGINT)
-        click.echo("Stopping after the current turn.")
+        say("Stopping after the current turn.")
         return 0

@@ -23,7 +23,7 @@ CODES: dict[str, Code] = {
     ),
     "failed.start": Code("ended", 1, "the agent could not be started", "ALO_AGENT_FAILED"),
     "failed.tests": Code("ended", 1, "the proof fails and no fix attempts are left", "ALO_TEST_FAILED"),
-    "failed.review": Code("ended", 1, "author or reviewer said FAIL"),
+    "failed.review": Code("ended", 1, "the author or the reviewer reported FAIL"),
     "failed.abandoned": Code("ended", 1, "a person abandoned it"),
     "timeout.phase": Code("ended", 1, "a phase exceeded its time limit", "ALO_PHASE_TIMEOUT"),
     "timeout.idle": Code(
@@ -41,21 +41,21 @@ CODES: dict[str, Code] = {
     "loop.same_error": Code("waiting", 3, "the same error, several times in a row"),
     "loop.state_cycle": Code("waiting", 3, "the states repeat without progress"),
     "loop.oscillation": Code("waiting", 3, "the files go back and forth between earlier versions"),
-    "loop.replan": Code("waiting", 3, "planned again without progress"),
+    "loop.replan": Code("waiting", 3, "several plans without progress"),
     "wait.approval": Code("waiting", 3, "a person must approve"),
     "wait.question": Code("waiting", 3, "the agent asks a question"),
     "wait.permission": Code("waiting", 3, "the agent asks for permission"),
-    "wait.dependency": Code("waiting", 3, "it waits for something else to finish"),
+    "wait.dependency": Code("waiting", 3, "another task must finish first"),
     "wait.infrastructure": Code(
-        "waiting", 3, "interrupted several times in a row, or something it needs is missing"
+        "waiting", 3, "interrupted several times in a row, or something that the run needs is missing"
     ),
     "wait.conflict": Code("waiting", 3, "the change does not merge into its target"),
-    "wait.mismatch": Code("waiting", 3, "what is there differs from what was recorded"),
+    "wait.mismatch": Code("waiting", 3, "files or branches differ from what the journal says"),
     "wait.auth": Code("waiting", 3, "the agent is not logged in"),
     "wait.billing": Code("waiting", 3, "the agent's account has no credit"),
-    "wait.escalation": Code("waiting", 3, "it was escalated to a person"),
+    "wait.escalation": Code("waiting", 3, "a person must decide"),
     "wait.check_in": Code("waiting", 3, "a long time without a milestone"),
-    "wait.rate_limit": Code("waiting", 3, "a rate limit must clear first"),
+    "wait.rate_limit": Code("waiting", 3, "the agent reached a rate limit"),
     "wait.trigger": Code("waiting", 3, "it waits for a trigger"),
     "wait.breakpoint": Code("paused", 3, "a breakpoint is set here"),
     "wait.paused": Code("paused", 3, "a person paused it"),
@@ -65,27 +65,27 @@ CODES: dict[str, Code] = {
     ),
     "interrupted": Code("paused", 130, "Ctrl+C"),
 }
-# Reserved for rules of `cto` and `up` that are not there yet: nothing stops a run with these.
+# Reserved for rules of `cto` and `up` that do not exist yet: no run stops with these.
 NOT_EMITTED = (
     "wait.dependency",
     "wait.trigger",
 )
 GUARDED = Code("blocked", 4, "the guard refused the change", "ALO_GUARD_BLOCKED")
-PLACED = Code("blocked", 4, "the machine blocks the run on this outcome")
+PLACED = Code("blocked", 4, "the machine's table blocks the run on this outcome")
 BROKEN = Code("waiting", 3, "something outside the run is broken")
 
 RECOVERY = {
-    "ALO_LOOP_NOT_FOUND": "Create a new run; `flyball ls` lists the runs there are.",
-    "ALO_LOOP_ALREADY_RUNNING": "The run is already running; follow it with `flyball watch RUN`.",
-    "ALO_LOOP_NOT_PAUSED": "Wait for a pause, or start a new run from its tree with `flyball retry RUN`.",
-    "ALO_MAX_ITERATIONS_EXCEEDED": "Give up, or raise the limit with `--set limits.iterations=N` (or turns) and retry.",
-    "ALO_MAX_FIX_ATTEMPTS_EXCEEDED": "Look at the failing proof yourself, or raise `limits.fix` and retry.",
-    "ALO_GUARD_BLOCKED": "Look at the refused change; approve it, or reject it so that the agent tries another way.",
-    "ALO_TEST_FAILED": "Debug the failing tests; `flyball show RUN` names the log.",
-    "ALO_PHASE_TIMEOUT": "Raise `limits.phase_timeout`, or make the task smaller.",
+    "ALO_LOOP_NOT_FOUND": "`flyball ls` lists the runs; `flyball run` starts one.",
+    "ALO_LOOP_ALREADY_RUNNING": "Follow it with `flyball watch RUN`.",
+    "ALO_LOOP_NOT_PAUSED": "Start a new run from its files with `flyball retry RUN`.",
+    "ALO_MAX_ITERATIONS_EXCEEDED": "Allow more with `flyball retry RUN --set limits.iterations=N` (or limits.turns).",
+    "ALO_MAX_FIX_ATTEMPTS_EXCEEDED": "Look at the failing tests, or allow more with `flyball retry RUN --set limits.fix=N`.",
+    "ALO_GUARD_BLOCKED": "Look at the change with `flyball diff RUN`, then approve or reject it.",
+    "ALO_TEST_FAILED": "Look at the failing tests with `flyball log RUN --output`.",
+    "ALO_PHASE_TIMEOUT": "Raise limits.phase_timeout, or make the task smaller.",
     "ALO_INVALID_TRANSITION": "Check the machine: `flyball machines show NAME`.",
-    "ALO_CANCELLED": "Start again if needed: `flyball retry RUN`.",
-    "ALO_AGENT_FAILED": "Check the agent's configuration and log: `flyball log RUN`.",
+    "ALO_CANCELLED": "Start a new run from its files with `flyball retry RUN`.",
+    "ALO_AGENT_FAILED": "Check the agent with `flyball agents`, and its output with `flyball log RUN --output`.",
 }
 
 

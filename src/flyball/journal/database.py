@@ -25,6 +25,7 @@ from flyball.errors import Corrupt, JournalError
 from flyball.journal import driver as drivers
 from flyball.journal.chain import UNREADABLE, snapshot_digest
 from flyball.journal.types import Entry, Registered
+from flyball.state_dir import private_folder
 
 APPLICATION = 0x666C7962  # "flyb", so that another program's database is not taken for ours
 PATIENCE_MS = 30_000
@@ -222,7 +223,7 @@ class Database:
 def _make_private(path: Path) -> None:
     """A new file is the user's alone; SQLite gives its companions the same mode."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(path.parent)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         if not path.parent.is_dir():

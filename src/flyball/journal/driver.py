@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flyball.state_dir import private_folder
+
 if TYPE_CHECKING:
     import socket
 
@@ -24,7 +26,7 @@ class Driver:
 
     def __init__(self, state_dir: Path, name: str | None = None) -> None:
         self.folder = state_dir / FOLDER
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self.folder)
         self.name = name or f"{os.getpid()}-{os.urandom(4).hex()}"
         self._lock = os.open(self.folder / f"{self.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # who only looks holds it for a moment

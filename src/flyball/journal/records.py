@@ -26,7 +26,7 @@ from flyball.journal import driver as drivers
 from flyball.journal.sqlite import SqliteJournal
 from flyball.journal.types import REGISTRY, Checkpoint, Entry, Fault, Journal
 from flyball.reading.terminal import whole
-from flyball.state_dir import StateDir, create_whole, write_whole
+from flyball.state_dir import StateDir, create_whole, private_folder, write_whole
 from flyball.views.text import day_and_clock
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _refuse_loose(path: Path) -> None:
 
 
 def _create_key(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(path.parent)
     create_whole(path, _new_pem())
 
 
@@ -222,7 +222,7 @@ class Heads:
             return
         signed = _Signed(head, self._signer.sign(_payload(head)))
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self.directory)
             write_whole(path, msgspec.json.encode(signed) + b"\n")
         except OSError as error:
             raise JournalError(

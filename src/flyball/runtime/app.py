@@ -72,7 +72,7 @@ class App(Records):
         if run.question is None or (
             run_id and number.isdigit() and run.question.id.rpartition(".")[2] != number
         ):
-            raise NotFound(f"There is no open question '{name}'. `flyball inbox` lists the open ones.")
+            raise NotFound(f"{_closed(name, run)} `flyball inbox` lists the open questions.")
         return run
 
     # ---- letters ----
@@ -230,3 +230,8 @@ class App(Records):
         """A child's machine: as the top-level run pinned it, else the one that ships."""
         pinned = self.dirs.run(parent.began.root or parent.id).pinned / "machines" / f"{name}.toml"
         return (from_file(pinned) if pinned.exists() else shipped(name)).table
+
+
+def _closed(name: str, run: Run) -> str:
+    by_number = name.rpartition(".")[2].isdigit()
+    return f"Question {name} is not open." if by_number else f"Run {run.id} has no open question."

@@ -21,7 +21,7 @@ from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import ConfigError
 from flyball.guard.secrets import redact
-from flyball.state_dir import StateDir, write_whole
+from flyball.state_dir import StateDir, private_folder, write_whole
 from flyball.views.notices import Notice, Notices, Throttle
 
 QUEUE_MOST = 1_000
@@ -69,7 +69,7 @@ def send(urls: Sequence[str], notice: Notice) -> bool:
 def keep_addresses(file: Path, urls: Sequence[str]) -> None:
     """For whoever drives the run later."""
     if urls:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(file.parent)
         write_whole(file, msgspec.json.encode(list(urls)))
 
 

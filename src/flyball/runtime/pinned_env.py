@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from flyball.state_dir import write_whole
+from flyball.state_dir import private_folder, write_whole
 
 PINNED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
@@ -27,7 +27,7 @@ def remember(state_dir: Path, root: Path, env: dict[str, str]) -> None:
     note = _note(state_dir, root)
     active = env.get("VIRTUAL_ENV", "")
     if active and Path(active).is_dir():
-        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(note.parent)
         write_whole(note, msgspec.json.encode({"VIRTUAL_ENV": active}))
     else:
         note.unlink(missing_ok=True)

@@ -159,7 +159,8 @@ def _check_agents(loaded: Loaded, machine: Machine, settings: Settings) -> None:
         agent = settings.agent_for(role)
         if not agent:
             raise ConfigError(
-                f"No agent is named for the role '{role}'. Pass --agent X, or set [agents] default in .flyball/flyball.toml."
+                f"There is no agent for the role '{role}'. Pass --agent, for example --agent claude, or set [agents] "
+                "default in .flyball/flyball.toml. `flyball agents` lists the agents; `flyball init` chooses one."
             )
         _check_agent(agent)
     for agent in settings.fallback:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from flyball.domain.examined import Evidence
 from flyball.views.text import first_few, plural
 
+# What happened when Flyball broke the changed code on purpose.
 BITES = {
-    "noticed": "noticed",
-    "not noticed": "not noticed",
-    "nothing to break": "there was nothing to break",
+    "noticed": "the proof fails when the changed code is broken on purpose",
+    "not noticed": "the proof still passes when the changed code is broken on purpose",
+    "nothing to break": "",
     "only the change itself is noticed": "the proof reads the code and does not run it; it fails without the change",
-    "not tried": "not tried",
+    "not tried": "not tried: breaking the changed code on purpose",
 }
 
 
@@ -26,11 +27,9 @@ def evidence_lines(evidence: Evidence, accepted_by: str = "") -> list[str]:
 
 def _judged(evidence: Evidence) -> str:
     if evidence.judged != "tests":
-        return "judged by exit code only: which tests ran is not known"
+        return "only the exit code is known, not which tests ran"
     skipped = f", {evidence.skipped} skipped" if evidence.skipped else ""
-    return (
-        f"{plural(evidence.passed, 'test')} passed{skipped}, judged by name ({', '.join(evidence.runners)})"
-    )
+    return f"{plural(evidence.passed, 'test')} passed{skipped} (reported by {', '.join(evidence.runners)})"
 
 
 def _mended(evidence: Evidence) -> str:
@@ -38,7 +37,7 @@ def _mended(evidence: Evidence) -> str:
         return ""
     kept = f"{evidence.pass_to_pass_count} passed before and still pass"
     if not evidence.fail_to_pass_count:
-        return f"no test needs this change; {kept}"
+        return f"the tests also pass without this change; {kept}"
     count = plural(evidence.fail_to_pass_count, "test")
     verb = "fails" if evidence.fail_to_pass_count == 1 else "fail"
     return f"{count} {verb} without the change ({first_few(evidence.fail_to_pass, 3)}); {kept}"
@@ -57,4 +56,5 @@ def _others(evidence: Evidence) -> str:
 
 def _bite(evidence: Evidence) -> str:
     places = f" ({', '.join(evidence.bite_places)})" if evidence.bite_places else ""
-    return f"broken on purpose{places}: {BITES.get(evidence.bite, evidence.bite)}"
+    text = BITES.get(evidence.bite, evidence.bite)
+    return f"{text}{places}" if text else ""

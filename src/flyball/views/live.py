@@ -7,7 +7,7 @@ import re
 from flyball.core.run import Run
 from flyball.domain.durations import SECOND, rough
 from flyball.domain.money import dollars
-from flyball.views.reasons import happened, how_to_answer
+from flyball.views.reasons import happened
 from flyball.views.run_view import cost_usd
 from flyball.views.text import UNKNOWN, agent_name, clock, one_line
 
@@ -54,11 +54,17 @@ class Live:
         act = self.working(run).act
         return act is not None and act.do.startswith("agent:")
 
+    def _step(self, run: Run, kind: str) -> str:
+        if kind != "proof":
+            return STEPS.get(kind, kind)
+        commands = run.settings.proof
+        return f"running {one_line(commands[0], 60)}" if len(commands) == 1 else "running the proof commands"
+
     def now(self, run: Run, now: int) -> str:
         """One line: the tool call or step under way, the time until a limit is reset, or the open question."""
         inner = self.working(run)
         if inner.question:
-            return f"waiting for your answer: {how_to_answer(inner.question)}"
+            return f"waiting for your answer to {inner.question.id}"
         if inner.until is not None and inner.status == "waiting" and inner.stop:
             reason = happened(inner.stop, inner.state)
             return f"{reason}; continues in {rough(inner.until - now + SECOND)}, at {clock(inner.until)}"
@@ -66,10 +72,13 @@ class Live:
             return inner.status
         kind, _, name = inner.act.do.partition(":")
         agent = f" ({agent_name(inner.act.agent)})" if inner.act.agent else ""
-        step = f"{name}{agent}" if kind == "agent" else {"proof": "running the proof"}.get(kind, kind)
+        step = f"{name}{agent}" if kind == "agent" else self._step(inner, kind)
         call = self.calls.get(inner.id, "")
         took = rough(now - self.since.get(inner.id, inner.at))
         return f"{step} {took}: {call_text(call)}" if call else f"{step} {took}"
+
+
+STEPS = {"prepare": "preparing the checkout", "restore": "restoring the checkout", "commit": "committing"}
 
 
 def call_text(call: str) -> str:

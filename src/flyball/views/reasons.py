@@ -84,9 +84,8 @@ HAPPENED = {
     "interrupted": "it was interrupted",
     "error": "something outside the run failed",
 }
-USES_NUMBERS = ("limit.", "loop.", "timeout.", "wait.rate_limit", "wait.breakpoint", "wait.infrastructure")
 
-LOG = ("flyball log {id} --output", "see what the agent and the proof wrote")
+LOG = ("flyball log {id} --output", "read the output")
 RETRY = ("flyball retry {id}", "start a new run from its files")
 # CODE -> commands for a run that has failed, and what they are for. {more} and {longer} are twice the limit.
 AFTER_FAILURE = {
@@ -123,12 +122,17 @@ def headline(run: Run) -> str:
             if run.checkout.changed
             else "no files changed"
         )
-        return f"Run {run.id} completed: {changed} in {effort(run)} ({stop.code})."
+        return f"Run {run.id} completed: {changed} in {effort(run)}{in_brackets(stop.code)}."
     if run.end == "cancelled":
-        return f"Run {run.id} was cancelled in '{run.state}' ({stop.code})."
+        return f"Run {run.id} was cancelled in '{run.state}'."
     idle_us = run.settings.timeout_us(run.machine.name, "idle_timeout", 10 * durations.MINUTE)
     clause = happened(stop, run.state, idle_us)
-    return f"Run {run.id} {VERBS[run.status]} in '{run.state}': {clause} ({stop.code})."
+    return f"Run {run.id} {VERBS[run.status]} in '{run.state}': {clause}{in_brackets(stop.code)}."
+
+
+def in_brackets(code: str) -> str:
+    """A stop code behind a sentence, unless the sentence has just said that word."""
+    return f" ({code})" if code not in ("completed", "cancelled", "interrupted") else ""
 
 
 def happened(stop: e.Stop, state: str, idle_us: int = 10 * durations.MINUTE) -> str:
@@ -136,9 +140,7 @@ def happened(stop: e.Stop, state: str, idle_us: int = 10 * durations.MINUTE) -> 
     instead = stop.code.startswith(("wait.escalation", "blocked.table."))  # of ending with the rule's code
     if instead and stop.rule in codes.CODES:
         stop = replace(stop, code=stop.rule, rule="")
-    family = stop.code.partition(".")[0]
-    known = (f"{stop.code} {stop.rule}", stop.code, stop.code.rpartition(".")[0], f"{family}.guard", family)
-    clause = next((HAPPENED[key] for key in known if key in HAPPENED), "")
+    clause = _clause(stop)
     values = {
         "limit": readable(stop.threshold),
         "value": readable(stop.observed),
@@ -149,6 +151,12 @@ def happened(stop: e.Stop, state: str, idle_us: int = 10 * durations.MINUTE) -> 
     if not clause or any(f"{{{name}}}" in clause and not value for name, value in values.items()):
         return codes.of(stop.code).says
     return clause.format(**values)
+
+
+def _clause(stop: e.Stop) -> str:
+    family = stop.code.partition(".")[0]
+    known = (f"{stop.code} {stop.rule}", stop.code, stop.code.rpartition(".")[0], f"{family}.guard", family)
+    return next((HAPPENED[key] for key in known if key in HAPPENED), "")
 
 
 def readable(value: str) -> str:
@@ -186,7 +194,7 @@ def _evidence(run: Run, stop: e.Stop) -> str:
     if stop.threshold.startswith("policy "):
         where = f" at {one_line(stop.observed, 120)}" if stop.observed else ""
         parts.append(f"rule '{stop.rule}' of {stop.threshold}{where}")
-    elif stop.threshold and not stop.code.startswith(USES_NUMBERS):
+    elif stop.threshold and "{" not in _clause(stop):
         parts.append(f"{stop.rule}: {readable(stop.observed)}, limit {readable(stop.threshold)}")
     elif stop.rule and stop.code in ("wait.escalation", "wait.take_over", "wait.conflict"):
         parts.append(one_line(stop.rule, 120))
@@ -198,7 +206,8 @@ def _evidence(run: Run, stop: e.Stop) -> str:
         f"{stop.observed.partition(':')[0]}: "
     )  # the file is named already
     detail = f"{label}: “{quote}”" if quote else ""
-    return f"Evidence: {', '.join(parts)}{detail}."
+    spent, *more = parts
+    return f"After {spent}{': ' if more else ''}{'; '.join(more)}{detail}."
 
 
 def failing_now(run: Run) -> list[str]:

@@ -12,6 +12,7 @@ from flyball.domain.money import dollars
 from flyball.reading.terminal import plain, whole
 
 UNKNOWN = "–"
+NAME_WIDTH = 18  # of the names in front of values, at most
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -84,6 +85,20 @@ def fields(rows: Sequence[tuple[str, str]], width: int = 0, indent: str = "  ") 
                 lines.append(f"{head}{line}".rstrip())
                 head = " " * len(head)
     return lines
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line wrapped at words. Further lines start below its text: behind its indent and a name in front of it."""
+    if not width or len(line) <= width:
+        return [line]
+    indent = len(line) - len(line.lstrip())
+    name = re.match(r"\s*\S+(?: \S+)*?\s{2,}(?=\S)", line)
+    column = name.end() if name and name.end() <= NAME_WIDTH else indent
+    first, rest = line[:column], line[column:]
+    parts = textwrap.wrap(
+        rest, max(width - column, 20), break_on_hyphens=False, break_long_words=False, drop_whitespace=True
+    )
+    return [f"{first if number == 0 else ' ' * column}{part}" for number, part in enumerate(parts)]
 
 
 # ---- tables ----------------------------------------------------------------------------------------------

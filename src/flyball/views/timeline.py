@@ -9,9 +9,16 @@ from flyball.domain import events as e
 from flyball.domain.durations import elapsed, rough
 from flyball.domain.money import dollars
 from flyball.reading.test_summaries import failing_names
-from flyball.views.reasons import happened
+from flyball.views.reasons import happened, in_brackets
 from flyball.views.text import agent_name, clock, cost, first_few, last_words, one_line
 
+# What must happen before an outcome counts.
+PENDING = {
+    "gate": "the final proof",
+    "land": "the merge",
+    "taken": "the approved change is in the checkout",
+    **dict.fromkeys(("evidence", "done", "approval", "block", "breakpoint"), "your answer"),
+}
 WAITS = ("rate_limited", "plan_limit", "overloaded", "network", "needs_approval")
 WRITERS = ("coder", "worker", "author", "developer")
 Words = tuple[str, int, str]  # text, level, tone
@@ -113,7 +120,9 @@ def _from_outside(event: e.AnyEvent) -> Words:
         case e.Told():
             return f"message for the agent{_by(event.who)}: {one_line(event.text)}", 0, "dim"
         case e.Asked():
-            return f"{event.what or 'continue'} requested{_by(event.who)}", 2, "warn"
+            what = {"": "continue", "interrupt": "stop"}.get(event.what, event.what)
+            by = "" if event.who == "terminal" else _by(event.who)
+            return f"{what} requested{by}", 0 if event.who == "parent" else 2, "warn"
         case e.Ended():
             return f"ended: {event.stop.code}", 1, "good" if event.end == "success" else "bad"
         case e.LandOrdered():
@@ -134,7 +143,8 @@ def _by_flyball(event: e.AnyEvent) -> Words:
     """What Flyball noted itself."""
     match event:
         case e.Warned():
-            return f"warning: {one_line(event.text)} ({event.code})", 2, "warn"
+            said = event.code == "turn.failed"  # the line above has it
+            return f"warning: {one_line(event.text)} ({event.code})", 0 if said else 2, "warn"
         case e.Limited():
             return f"{agent_name(event.agent)} is rate limited until {clock(event.until)}", 2, "warn"
         case e.Skipped():
@@ -142,9 +152,10 @@ def _by_flyball(event: e.AnyEvent) -> Words:
         case e.FailureCounted():
             return f"failure {event.count} in {event.state}: {one_line(event.reason)}", 2, "warn"
         case e.Held():
-            return f"outcome '{event.outcome}' is on hold: {event.until}", 0, "dim"
+            return f"'{event.outcome}' counts after: {PENDING.get(event.until, event.until)}", 0, "dim"
         case e.Dropped():
-            return f"outcome on hold was discarded ({event.why})", 0, "dim"
+            why = f" ({event.why})" if event.why else ""
+            return f"the last outcome was discarded{why}", 0, "dim"
         case e.RestoreOrdered():
             return f"restoring tree {event.tree[:10]} ({event.why})", 0, "dim"
         case e.Charged():
@@ -166,9 +177,13 @@ def _of_the_loop(event: e.AnyEvent) -> Words:
             why = f": {event.stop.code}" if event.stop else " for something more urgent"
             return f"run {event.run} is set aside{why}", 2, "warn"
         case e.TakenUp():
-            return f"the interrupted {'plan' if event.what == 'plan' else f'run {event.run}'} goes on", 2, ""
+            return (
+                f"continuing the interrupted {'plan' if event.what == 'plan' else f'run {event.run}'}",
+                2,
+                "",
+            )
         case e.Abandoned():
-            return f"run {event.run} is given up", 2, "warn"
+            return f"run {event.run} was dropped", 2, "warn"
         case e.Milestone():
             return f"run {event.run}: {event.what}", 0, "dim"
         case _:
@@ -192,7 +207,7 @@ def _subject(act: e.Act | None) -> str:
     if kind == "run":
         return f"{name} run {act.child}"
     if kind == "proof" and act.why:
-        return "proof" if act.why == "test" else f"{act.why} proof"
+        return {"test": "proof", "gate": "final proof"}.get(act.why, f"{act.why} proof")
     names = {"prepare": "preparing the checkout", "restore": "restoring the checkout", "land": "merge"}
     return names.get(kind, kind)
 
@@ -230,13 +245,14 @@ def _turn(name: str, turn: e.TurnEnded, took_us: int) -> Words:
         return f"{name} stopped early: {turn.verdict.replace('_', ' ')}", 1, "warn"
     if turn.verdict != "ok":
         error = f": {one_line(turn.error)}" if turn.error else ""
-        return f"{name} failed ({turn.verdict}){error}{refused and f'; {refused}'}", 2, "bad"
+        kind = f" ({turn.verdict.replace('_', ' ')})" if turn.verdict != "unknown" else ""
+        return f"{name} failed{kind}{error}{refused and f'; {refused}'}", 2, "bad"
     claim = turn.claim.outcome or turn.claim.signal
     parts = [
         f"changed {first_few(turn.changed)}" if turn.changed else "",
         f"{first_few(turn.undone)} restored (read-only role)" if turn.undone else "",
         one_line(turn.reported[0]).rstrip(".") if turn.reported else "",
-        f"outcome {claim}" if claim else "",
+        claim.replace("_", " "),
         dollars(turn.usage.cost_uusd) if turn.usage.cost_uusd else "",
         elapsed(took_us),
         refused,
@@ -244,7 +260,7 @@ def _turn(name: str, turn: e.TurnEnded, took_us: int) -> Words:
     words = last_words(turn.message, 80)
     message = f"  “{words}”" if words else ""
     if not any(parts[:4]):
-        parts.insert(0, "done")
+        parts.insert(0, "finished")
     return f"{name}: {', '.join(part for part in parts if part)}{message}", 2, ""
 
 
@@ -277,8 +293,7 @@ def _ruled(ruling: e.Ruling, without_change: bool) -> Words:
     if without_change:
         return "no files changed", 2, "dim"
     if ruling.verdict == "allow":
-        reason = f": {one_line(ruling.reason)}" if ruling.reason else ""
-        return f"guard: change allowed{reason}", 0, "dim"
+        return "guard: change allowed", 0, "dim"
     where = f" {one_line(ruling.file, 80)}" if ruling.file else " the change"
     what = "asks about" if ruling.verdict == "ask" else "refused"
     tone = "warn" if ruling.verdict == "ask" else "bad"
@@ -293,11 +308,11 @@ def _stopped(event: e.Stopped, state: str) -> Words:
     clause = happened(event.stop, state)
     if event.until is not None:
         until = f"continues at {clock(event.until)}, in {rough(event.until - event.at)}"
-        return f"waiting: {clause}; {until} ({event.stop.code})", 2, "wait"
-    return f"{event.status}: {clause} ({event.stop.code})", 2, "ask" if event.question else "wait"
+        return f"waiting: {clause}; {until}{in_brackets(event.stop.code)}", 2, "wait"
+    return f"{event.status}: {clause}{in_brackets(event.stop.code)}", 2, "ask" if event.question else "wait"
 
 
 def _resumed(event: e.Resumed, before: str) -> Words:
     if before == "wait.rate_limit":
         return "the limit was reset; continuing", 2, "good"
-    return f"continuing ({event.why})" if event.why else "continuing", 2, ""
+    return f"continuing ({event.why})" if event.why not in ("", "resumed") else "continuing", 2, ""

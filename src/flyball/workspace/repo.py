@@ -127,7 +127,7 @@ def _places(path: Path) -> tuple[Path, Path, Path, str]:
     asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
     lines = text(reading_user(where, "rev-parse", *asked).out).splitlines()
     if len(lines) != len(asked):
-        raise WorkspaceError(f"{path} lies under a folder with a line break in its name; rename the folder.")
+        raise WorkspaceError(f"{path} is in a folder with a line break in its name. Rename that folder.")
     root, git_dir = Path(os.path.realpath(lines[0])), Path(os.path.realpath(lines[1]))
     common = Path(os.path.realpath(where / lines[2]))
     return root, git_dir, common, lines[3]
@@ -135,20 +135,27 @@ def _places(path: Path) -> tuple[Path, Path, Path, str]:
 
 def _folder(path: Path) -> Path:
     if not path.exists():
-        raise WorkspaceError(f"{path} does not exist; name a folder of a git repository.")
+        raise WorkspaceError(f"{path} does not exist. Name a folder of a git repository.")
     return (path if path.is_dir() else path.parent).resolve()
 
 
 def _refuse_place(path: Path, told: bytes, complaint: bytes, code: int) -> None:
     if b"dubious ownership" in complaint:
-        raise WorkspaceError(f"{path} belongs to another user; own it or add it to git's safe.directory.")
+        raise WorkspaceError(
+            f"{path.resolve()} belongs to another user. To use it all the same, run "
+            f"`git config --global --add safe.directory {path.resolve()}`."
+        )
     if code != 0:
-        raise WorkspaceError(f"{path} is not in a git repository; run `git init` there and commit.")
+        raise WorkspaceError(
+            f"{path.resolve()} is not in a git repository. Run `git init` there and commit, or use --repo DIR."
+        )
     bare, inside = told.split()
     if bare == b"true":
-        raise WorkspaceError(f"{path} is a bare repository; use a clone of it that has files.")
+        raise WorkspaceError(f"{path.resolve()} is a bare repository. Use a clone of it that has files.")
     if inside != b"true":
-        raise WorkspaceError(f"{path} is inside a .git folder; name the folder that holds the files.")
+        raise WorkspaceError(
+            f"{path.resolve()} is inside a .git folder. Name the folder that holds the files."
+        )
 
 
 def _user_settings(root: Path, git_dir: Path) -> dict[str, str]:
@@ -172,7 +179,9 @@ def _head(git: Git, root: Path) -> tuple[str, str]:
     rows = git.line("cat-file", "--batch-check=%(objectname)", stdin=wanted).splitlines()
     head, tree, flyball = ("" if row.endswith(" missing") else row for row in rows)
     if not head:
-        raise WorkspaceError(f"{root} has no commit yet; make a first commit, since a run starts from one.")
+        raise WorkspaceError(
+            f"{root} has no commit yet. Commit your files first; a run starts from a commit."
+        )
     if flyball:
         raise WorkspaceError(
             f"{root} has a branch 'flyball', so git cannot create a branch 'flyball/<run>'; rename it."

@@ -1,0 +1,55 @@
+"""What each answer to a question does, said before one is given."""
+
+from __future__ import annotations
+
+from flyball.domain import events as e
+
+RETRY = "the agent tries again"
+TEXT = "TEXT: the agent continues with your text as its instruction"
+# verb -> what it does
+DOES = {
+    "approve": "continue",
+    "go-on": "continue",
+    "answer": "TEXT: the agent continues with your answer",
+    "redirect": TEXT,
+    "reject": RETRY,
+    "retry": RETRY,
+    "raise": "allow the same amount once more and continue",
+    "cancel": "end the run; its branch stays",
+    "proceed": "continue with the same step",
+    "replan": "make a new plan",
+    "drop": "give this task up",
+}
+# kind of question -> verb -> what it does there
+DOES_HERE = {
+    "approval": {
+        "approve": "keep the change and continue",
+        "reject": "undo the change; the agent is told why and tries again",
+        "retry": "undo the change; the agent tries again",
+        "redirect": "TEXT: undo the change; the agent continues with your text as its instruction",
+    },
+    "block": {"approve": "keep the change and continue", "reject": "the agent is told why and tries again"},
+    "evidence": {
+        "approve": "accept the result; the run completes",
+        "reject": "the agent is told what is in doubt and continues",
+    },
+    "permission": {
+        "approve": "allow it",
+        "grant": "allow it once",
+        "reject": "refuse it; the agent continues without",
+    },
+    "budget": {"approve": "the same as raise"},
+    "done": {"approve": "accept the work as done"},
+    "breakpoint": {
+        "reject": "discard the outcome and repeat this state",
+        "redirect": "TEXT: repeat this state with your text as its instruction",
+    },
+    "loop": {"go-on": "allow one more turn"},
+}
+
+
+def choices(question: e.Question) -> list[tuple[str, str]]:
+    """The verbs that a question takes, each with what it does."""
+    here = DOES_HERE.get(question.kind, {})
+    known = [(verb, here.get(verb) or DOES.get(verb, "")) for verb in question.verbs]
+    return [(verb, does) for verb, does in known if does]
