@@ -10,8 +10,7 @@ from pathlib import Path
 from bench.figure import Beside, Figure
 from bench.timing import in_turns, usual
 from flyball.acts.run_files import shipped_policies
-from flyball.agents.hooks import action_log, cli_settings
-from flyball.agents.hooks import brief as briefs
+from flyball.agents.hooks import action_log, brief as briefs, cli_settings
 from flyball.agents.hooks.brief import Brief
 from flyball.agents.hooks.server import HookServer
 

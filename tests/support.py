@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from flyball.core.decide import Do, Finished, Note, due, react
 from flyball.core.letters import Answer, AnyLetter, encode, hear, wake
 from flyball.core.run import Run, apply, begin
-from flyball.domain import codes
-from flyball.domain import events as e
+from flyball.domain import codes, events as e
 from flyball.domain.machine import Machine, parse
 from flyball.domain.settings import Settings
 from flyball.machines import shipped

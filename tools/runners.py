@@ -20,8 +20,8 @@ from typing import NamedTuple
 from firsthour import WORK, fetch, sh
 
 from flyball.proofs.breaks import can_break
-from flyball.proofs.rooms import Repeats, Room, repeats
-from flyball.proofs.sides import Sides
+from flyball.proofs.exchange import (Repeats, Room, repeats)
+from flyball.proofs.sides import (Sides)
 from flyball.runners.observe import Observer, collect
 from flyball.workspace.folders import (files_below)
 

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from flyball.acts.run_files import shipped_policies
 from flyball.agents import sandbox
-from flyball.agents.hooks import action_log, cli_settings
-from flyball.agents.hooks import brief as briefs
+from flyball.agents.hooks import action_log, brief as briefs, cli_settings
 from flyball.agents.hooks.brief import Brief
 from flyball.agents.hooks.payload import AGENTS
 from flyball.agents.hooks.server import HookServer

@@ -19,8 +19,7 @@ from flyball.authority import person
 from flyball.cli import COMMANDS, PERSONAL, cli
 from flyball.core.letters import Answer, Tell, decode, encode, for_who_works
 from flyball.errors import ConfigError
-from flyball.journal import Letter
-from flyball.journal import driver as drivers
+from flyball.journal import Letter, driver as drivers
 from flyball.journal.sqlite import SqliteJournal
 
 IMPOSTOR = Path(__file__).with_name("impostor.py")

@@ -14,8 +14,7 @@ from helpers import QUICK_PROOF, Place
 from mcp_client import Client
 
 from flyball.acts.run_files import shipped_policies
-from flyball.agents.hooks import action_log, cli_settings
-from flyball.agents.hooks import brief as briefs
+from flyball.agents.hooks import action_log, brief as briefs, cli_settings
 from flyball.agents.hooks.server import HookServer
 from flyball.agents.mcp import reports
 from flyball.core.run import Run, begin

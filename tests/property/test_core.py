@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from flyball.core.decide import Finished, Rest, due
 from flyball.core.letters import Answer, Ask, Tell, encode, hear, wake

@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, letters, tally, turns
-from flyball.core import run as runs
-from flyball.core import transition as onwards
+from flyball.core import decide, letters, run as runs, tally, transition as onwards, turns
 from flyball.core.agenda import Restore, without
 from flyball.core.decide import Note
 from flyball.core.run import Facts, Run

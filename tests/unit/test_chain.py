@@ -2,8 +2,7 @@
 
 import hashlib
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from flyball.journal import Draft, Entry
 from flyball.journal.chain import broken, event_digest, extend, register, registry_digest, snapshot_digest

@@ -11,17 +11,16 @@ import msgspec
 import pytest
 
 from flyball.agents.registry import adapter
-from flyball.config.agent import AgentSpec, parse_agent, parse_role
 from flyball.config.detect import Detected, ProofCommand, detect, render_config
 from flyball.config.load import Loaded, load
-from flyball.config.paths import environment, paths
 from flyball.config.schema import KEYS, LIMITS, limits_of
-from flyball.config.values import Money, dollars
+from flyball.config.values import AgentSpec, Money, dollars, parse_agent, parse_role
 from flyball.core.run import fold
 from flyball.domain.events import RunBegan, decode
 from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Lent, Settings
 from flyball.errors import ConfigError
 from flyball.machines import shipped
+from flyball.state_dir import environment, paths
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flyball.proofs.rooms import Room
+from flyball.proofs.exchange import Room
 from flyball.runners.observe import Observer, collect
 from flyball.workspace.folders import files_below, remove
 

@@ -8,7 +8,7 @@ import pytest
 
 from flyball.acts.environment import what_is_missing
 from flyball.config.cures import install_words, needed, patterns, plugins, shareable
-from flyball.reading.environment import Lack, cannot_load, lack, missing_names, wants_network
+from flyball.reading.test_output import Lack, cannot_load, lack, missing_names, wants_network
 from flyball.runtime.pinned_env import kept_elsewhere, pinned, remember
 
 COLLECTING = "_ ERROR collecting tests/test_a.py _\nE   {}\n1 error in 0.1s\n"

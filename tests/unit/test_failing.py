@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyball.reading.test_summaries import failing, failing_names
+from flyball.reading.test_output import failing, failing_names
 
 SUREFIRE_CLASS = (
     "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.1 s <<< FAILURE! - in a.B"

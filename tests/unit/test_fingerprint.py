@@ -3,7 +3,7 @@
 import pytest
 
 from flyball.reading.calls import Call, CallLimits, CallWatch, Fired, fired, observe
-from flyball.reading.fingerprint import error_fingerprint, message_fingerprint, normalise
+from flyball.reading.terminal import error_fingerprint, message_fingerprint, normalise
 
 SAME = [
     (

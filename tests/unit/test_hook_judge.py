@@ -12,8 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.acts.run_files import shipped_policies
-from flyball.agents.hooks import action_log, cli_settings
-from flyball.agents.hooks import brief as briefs
+from flyball.agents.hooks import action_log, brief as briefs, cli_settings
 from flyball.agents.hooks.brief import Brief
 from flyball.agents.hooks.payload import AGENTS, POST, PRE, BadPayload, HookCall, allow, read, refuse
 from flyball.agents.hooks.tool_calls import fingerprint, is_critical, judge

@@ -12,9 +12,16 @@ import pytest
 from flyball.guard.change import Change
 from flyball.proofs.breaks import changed_lines, end_fails, expectations_wrong, functions_raise, values_plain
 from flyball.proofs.compare import compare
-from flyball.proofs.exchange import FILES_MOST, Files
-from flyball.proofs.follow import followed, renamed, renames
-from flyball.proofs.rooms import Repeats, repeat_count, repeats
+from flyball.proofs.exchange import (
+    FILES_MOST,
+    Files,
+    Repeats,
+    followed,
+    renamed,
+    renames,
+    repeat_count,
+    repeats,
+)
 from flyball.proofs.sides import Sides, exchanged
 from flyball.reading.test_report import TestReport, TestResult
 

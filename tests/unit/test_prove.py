@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from flyball.cli.prove import as_text, facts
-from flyball.cli.prove import prove as command
+from flyball.cli.prove import as_text, facts, prove as command
 from flyball.core.run import Run
 from flyball.domain.machine import Machine, edges, parse
 from flyball.errors import MachineFault

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, letters, probe, stops, tally, turns
-from flyball.core import run as runs
-from flyball.core import transition as onwards
+from flyball.core import decide, letters, probe, run as runs, stops, tally, transition as onwards, turns
 from flyball.core.agenda import Halt, Restore, without
 from flyball.core.run import Facts, Run
 from flyball.domain import events as e

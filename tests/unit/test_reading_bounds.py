@@ -9,39 +9,28 @@ import pytest
 
 from flyball.agents.limit_text import read_limit
 from flyball.agents.reset_times import reset_at
-from flyball.reading import (
-    calls,
-    environment,
-    fingerprint,
-    indicators,
-    prose,
-    questions,
-    signals,
-    stream,
-    terminal,
-    test_summaries,
-)
+from flyball.reading import calls, indicators, prose, signals, terminal, test_output
 
 RUNTIME = signals.Runtime()
 READERS: dict[str, Callable[[str], object]] = {
-    "failing": test_summaries.failing,
-    "failing_names": test_summaries.failing_names,
-    "error_fingerprint": fingerprint.error_fingerprint,
-    "message_fingerprint": fingerprint.message_fingerprint,
+    "failing": test_output.failing,
+    "failing_names": test_output.failing_names,
+    "error_fingerprint": terminal.error_fingerprint,
+    "message_fingerprint": terminal.message_fingerprint,
     "observe": lambda text: calls.observe(calls.CallWatch(), calls.Call("Bash", text, text, error=True)),
     "loop": lambda text: signals.read_output(text, dialect="loop", role="worker", runtime=RUNTIME),
     "review": lambda text: signals.read_output(text, dialect="review", role="reviewer", runtime=RUNTIME),
     "read_verdict": lambda text: signals.read_verdict(text, ("x", "a")),
     "read_outcome": lambda text: signals.read_outcome(text, ("x", "a")),
-    "final_question": questions.final_question,
-    "reported_error": questions.reported_error,
-    "lack": lambda text: environment.lack(text, 1),
-    "missing_names": environment.missing_names,
-    "wants_network": environment.wants_network,
+    "final_question": signals.final_question,
+    "reported_error": signals.reported_error,
+    "lack": lambda text: test_output.lack(text, 1),
+    "missing_names": test_output.missing_names,
+    "wants_network": test_output.wants_network,
     "red_ci": signals.red_ci,
     "named": lambda text: indicators.named([text]),
     "prose": prose.read,
-    "spoken": stream.spoken,
+    "spoken": prose.spoken,
     "plain": terminal.plain,
     "lines_of": terminal.lines_of,
     "last_lines": lambda text: terminal.last_lines(text, 1_000_000, 2_000),

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flyball.domain.durations import DAY
 from flyball.domain.settings import Retention
+from flyball.domain.units import DAY
 from flyball.journal.records import Records
 from flyball.state_dir import StateDir
 from flyball.system.disk_usage import RunUsage

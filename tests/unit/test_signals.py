@@ -2,8 +2,16 @@
 
 import pytest
 
-from flyball.reading.questions import final_question, reported_error
-from flyball.reading.signals import Reading, Runtime, read_outcome, read_output, read_verdict, red_ci
+from flyball.reading.signals import (
+    Reading,
+    Runtime,
+    final_question,
+    read_outcome,
+    read_output,
+    read_verdict,
+    red_ci,
+    reported_error,
+)
 
 PROVED = Runtime(tests_ran=True, tests_failed=0)
 TWO = "Task complete. All done."

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flyball.proofs.compare import disagreement
-from flyball.reading.test_lines import read_lines
+from flyball.reading.test_output import read_lines
 from flyball.reading.test_report import TestReport, read_reports
 
 ROOT = "/w/repo"

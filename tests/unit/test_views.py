@@ -10,15 +10,13 @@ from msgspec.structs import replace
 
 from flyball.core.run import Run, begin
 from flyball.core.stops import VERBS
-from flyball.domain import codes
-from flyball.domain import events as e
+from flyball.domain import codes, events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.views import reasons, run_view
 from flyball.views.choices import choices
-from flyball.views.live import Live, call_text
 from flyball.views.text import cost, last_words, wrapped
-from flyball.views.timeline import Timeline
+from flyball.views.timeline import Live, Timeline, call_text
 from support import Script, begun, failing, ok, play, ruled
 
 NO_CHANGE = "no files changed"

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from pathlib import Path
 
-from flyball.reading.environment import Lack, lack
+from flyball.reading.test_output import Lack, lack
 
 MANIFESTS = (
     *("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "tox.ini", "package.json", "environment.yml"),

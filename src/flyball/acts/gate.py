@@ -15,13 +15,14 @@ from msgspec.structs import replace
 from flyball.acts.proof_tree import ORDINARY, Prover, TreeProof
 from flyball.domain import events as e
 from flyball.proofs import breaks
-from flyball.proofs.compare import Comparison, compare
-from flyball.proofs.conclusion import (
+from flyball.proofs.compare import (
     WHOLE,
+    Comparison,
     Findings,
     Side,
     break_of,
     changed_test_files,
+    compare,
     evidence,
     files_of,
     time_of,
@@ -30,9 +31,7 @@ from flyball.proofs.conclusion import (
     versions,
     with_the_rest,
 )
-from flyball.proofs.exchange import Files
-from flyball.proofs.follow import followed, renamed
-from flyball.proofs.rooms import Room, is_lucky, repeat_count, repeats
+from flyball.proofs.exchange import Files, Room, followed, is_lucky, renamed, repeat_count, repeats
 from flyball.proofs.sides import Sides
 from flyball.reading.test_report import TestReport
 from flyball.views.text import plural

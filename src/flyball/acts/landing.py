@@ -24,8 +24,7 @@ from flyball.errors import LandConflict, UserError, WorkspaceError
 from flyball.evidence import certificate
 from flyball.journal.records import load_or_create
 from flyball.state_dir import write_whole
-from flyball.workspace import Repo, Workspace, inspect_repo
-from flyball.workspace import land as forward
+from flyball.workspace import Repo, Workspace, inspect_repo, land as forward
 from flyball.workspace.publish import tip_of
 from flyball.workspace.repo import is_dirty
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from flyball.acts import network
-from flyball.acts import run_files as grounds
+from flyball.acts import network, run_files as grounds
 from flyball.acts.confined import SetupStopped, run_setup
 from flyball.acts.run_files import RunFiles, share_links
 from flyball.acts.turn import left_tree, plain

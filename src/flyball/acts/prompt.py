@@ -14,7 +14,7 @@ from flyball.core.run import Run
 from flyball.core.turns import claimable
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
-from flyball.reading.test_summaries import failing_names
+from flyball.reading.test_output import failing_names
 
 DIFF_MOST = 40_000  # characters; a prompt may have to fit into an argument of a command
 NAMES_MOST = 30

@@ -17,9 +17,9 @@ from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.guard.secrets import redact
-from flyball.reading.fingerprint import error_fingerprint
+from flyball.reading.terminal import error_fingerprint
+from flyball.reading.test_output import failing
 from flyball.reading.test_report import TestReport
-from flyball.reading.test_summaries import failing
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
 

@@ -19,11 +19,10 @@ from flyball.agents import process
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError
-from flyball.proofs.compare import disagreement
-from flyball.proofs.conclusion import Side
-from flyball.proofs.rooms import SELECTING, Room
+from flyball.proofs.compare import Side, disagreement
+from flyball.proofs.exchange import SELECTING, Room
+from flyball.reading.test_output import failing
 from flyball.reading.test_report import TestReport
-from flyball.reading.test_summaries import failing
 from flyball.runners import observe
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace

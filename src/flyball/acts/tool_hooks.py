@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from flyball.acts.run_files import RunFiles
 from flyball.agents.adapter import AgentResult, Ask
-from flyball.agents.hooks import action_log, cli_settings
-from flyball.agents.hooks import brief as briefs
+from flyball.agents.hooks import action_log, brief as briefs, cli_settings
 from flyball.agents.hooks.brief import Brief
 from flyball.agents.mcp import reports
 from flyball.core.run import Run

@@ -42,12 +42,10 @@ from flyball.guard.secrets import redact
 from flyball.guard.source_text import text_of
 from flyball.guard.tiers import tier_of
 from flyball.guard.verdict import Verdict
-from flyball.reading import calls as watching
-from flyball.reading import signals
-from flyball.reading.fingerprint import error_fingerprint, message_fingerprint
+from flyball.reading import calls as watching, signals
 from flyball.reading.indicators import named
-from flyball.reading.questions import final_question, reported_error
-from flyball.reading.terminal import whole_text
+from flyball.reading.signals import final_question, reported_error
+from flyball.reading.terminal import error_fingerprint, message_fingerprint, whole_text
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from flyball.agents.adapter import Ask, Launch, TurnRequest
 from flyball.agents.stream_agent import StreamAgent
-from flyball.reading.stream import as_object
-from flyball.reading.streams.facts import table, text
+from flyball.reading.prose import as_object
+from flyball.reading.streams.stream_facts import table, text
 
 PROTOCOL = (
     *("-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"),

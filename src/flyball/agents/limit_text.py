@@ -12,7 +12,7 @@ from flyball.agents import limit_patterns
 from flyball.agents.limit_patterns import Kind
 from flyball.agents.own_wordings import own_wordings
 from flyball.agents.reset_times import reset_at
-from flyball.reading.stream import Event, as_object
+from flyball.reading.prose import Event, as_object
 from flyball.reading.terminal import lines_of, plain
 
 KINDS: tuple[Kind, ...] = (

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from flyball.agents.limit_patterns import Kind
-from flyball.config.paths import environment, paths
 from flyball.errors import ConfigError
+from flyball.state_dir import environment, paths
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -32,8 +32,7 @@ from msgspec import Struct
 
 from flyball.core.letters import decode, encode
 from flyball.errors import ConfigError
-from flyball.journal import Letter
-from flyball.journal import driver as drivers
+from flyball.journal import Letter, driver as drivers
 from flyball.state_dir import StateDir, create_whole
 
 KEY, USED = "person.key", "seals"

@@ -14,12 +14,11 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from flyball.config.agent import parse_agent
 from flyball.config.layers import Layer, quoted
 from flyball.config.load import FOLDER, POLICY_FILE, REPO_FILE, Loaded
 from flyball.config.loosening import UNKNOWN, added
 from flyball.config.schema import Key, key_of, split_limit
-from flyball.config.values import Value
+from flyball.config.values import Value, parse_agent
 from flyball.domain.settings import MINUTE
 from flyball.errors import ConfigError, Untrusted
 from flyball.machines import SHIPPED

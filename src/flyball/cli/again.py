@@ -24,8 +24,7 @@ from flyball.errors import UserError
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
 from flyball.views.reasons import happened
-from flyball.views.replay import Difference, Replay
-from flyball.views.replay import replay as decide_again
+from flyball.views.replay import Difference, Replay, replay as decide_again
 from flyball.workspace import Workspace
 
 

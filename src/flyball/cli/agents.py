@@ -20,7 +20,7 @@ from flyball.cli.shared import (
     print_table,
     say,
 )
-from flyball.domain.durations import SECOND
+from flyball.domain.units import SECOND
 from flyball.errors import AgentMissing, UserError
 from flyball.views.text import agent_name, iso, one_line
 
@@ -39,7 +39,7 @@ RUNS_LIMIT = 200
 def ls(as_json: bool = False) -> None:
     """List the agents: installed or not, version, login, and what each can do."""
     from flyball.agents.catalog import KNOWN, status
-    from flyball.config.paths import environment
+    from flyball.state_dir import environment
 
     rows = [status(known, environment()) for known in KNOWN]
     if as_json:

@@ -14,13 +14,12 @@ import click
 
 from flyball.cli.runs import family, pending_answer, root_of
 from flyball.cli.shared import JSON, RUN, examples, headline, open_app, print_json, say, terminal_width
-from flyball.config.values import Wrong
-from flyball.config.values import host as parse_host
+from flyball.config.values import Wrong, host as parse_host
 from flyball.core.alerts import RAISE
 from flyball.core.letters import Allow, Answer, AnyLetter, Ask, Tell, decode
 from flyball.core.run import Run
 from flyball.core.stops import VERBS
-from flyball.domain.durations import rough, show
+from flyball.domain.units import rough, show_duration
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.runtime.app import App
@@ -114,7 +113,7 @@ def _late(rows: Sequence[Row], now: int) -> list[dict[str, Any]]:
             "code": RAISE,
             "since": iso(row.entered_at),
             "happened": f"in '{row.state}' for {rough(now - row.entered_at)}; "
-            f"the alert time is {show(row.alert_at - row.entered_at)}",
+            f"the alert time is {show_duration(row.alert_at - row.entered_at)}",
             "verbs": [],
             "how": f"flyball show {row.run}, flyball tell {row.root} TEXT or flyball stop {row.root}",
         }

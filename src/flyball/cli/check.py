@@ -11,13 +11,12 @@ import msgspec
 from flyball.acts.run_files import shipped_policies
 from flyball.cli.shared import JSON, examples, open_app, print_json, repository_of, say
 from flyball.config.load import POLICY_FILE, load
-from flyball.config.paths import environment
 from flyball.errors import ConfigError
-from flyball.evidence.consistency import Checked, Finding
-from flyball.evidence.consistency import check as check_records
+from flyball.evidence.consistency import Checked, Finding, check as check_records
 from flyball.guard.policy_faults import faults
 from flyball.runtime.app import App
 from flyball.runtime.start import policies_of
+from flyball.state_dir import environment
 from flyball.system.mismatches import mismatches
 from flyball.views.text import clean, plural
 

@@ -29,10 +29,9 @@ from flyball.cli.shared import (
 )
 from flyball.core.run import Run
 from flyball.domain import codes
-from flyball.domain.durations import show
 from flyball.domain.events import RunBegan
-from flyball.domain.money import dollars
 from flyball.domain.settings import Settings
+from flyball.domain.units import dollars, show_duration
 from flyball.errors import AlreadyRunning, Corrupt, NotFound, NotPaused, UserError
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch, task_text
@@ -134,7 +133,7 @@ def _unmeasured(settings: Settings) -> list[str]:
     parts += [f"{budget.tokens} tokens"] if budget.tokens is not None else []
     if not parts or not silent:
         return []
-    time = f"{show(budget.wall_us)} of time" if budget.wall_us is not None else "turns"
+    time = f"{show_duration(budget.wall_us)} of time" if budget.wall_us is not None else "turns"
     line = (
         f"The budget ({', '.join(parts)}) may not be measurable: {', '.join(map(agent_name, silent))} reports no known "
         f"usage. The limits on turns and {time} hold in any case."

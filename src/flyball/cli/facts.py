@@ -11,10 +11,8 @@ from flyball.cli.runs import asking, certificate_file, question_lines, summary, 
 from flyball.cli.shared import terminal_width
 from flyball.core import alerts
 from flyball.core.run import Run
-from flyball.domain import durations
-from flyball.domain import events as e
-from flyball.domain.durations import elapsed, rough
-from flyball.domain.money import dollars
+from flyball.domain import events as e, units
+from flyball.domain.units import dollars, elapsed, rough
 from flyball.views.run_view import cost_usd
 from flyball.views.task_record import record
 from flyball.views.text import (
@@ -142,7 +140,7 @@ def _in_state(run: Run, now: int) -> str:
     if run.status == "ended" or not allowed:
         return ""
     late = " (late)" if now - run.entered_at >= allowed else ""
-    return f"{rough(now - run.entered_at)}{late}; alert after {durations.show(allowed)}"
+    return f"{rough(now - run.entered_at)}{late}; alert after {units.show_duration(allowed)}"
 
 
 def _model(name: str, used: dict[str, int]) -> str:
@@ -167,7 +165,7 @@ def _of(limit: int | None) -> str:
 
 def _of_wall(run: Run) -> str:
     wall = run.settings.budget.wall_us
-    return f" of {durations.show(wall)}" if wall is not None else ""
+    return f" of {units.show_duration(wall)}" if wall is not None else ""
 
 
 def _cost(run: Run) -> str:

@@ -17,12 +17,12 @@ from flyball.cli.shared import JSON, REPO, examples, is_terminal, paint, print_j
 from flyball.cli.tryout import LISTED, Tried, Tryout
 from flyball.config.detect import Detected, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load
-from flyball.config.paths import environment, paths
 from flyball.config.ralph import TASKS_FILE, Ralph, read_ralph
 from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, UserError
 from flyball.machines import shipped
 from flyball.runtime.pinned_env import activated, kept_elsewhere, remember, virtual_env
+from flyball.state_dir import environment, paths
 from flyball.workspace import inspect_repo
 from flyball.workspace.git import reading_user
 

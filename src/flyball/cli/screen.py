@@ -16,9 +16,8 @@ from flyball.cli.runs import question_lines
 from flyball.cli.shared import MARKS, is_fancy, tone_of
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.views.live import Live
 from flyball.views.text import clock
-from flyball.views.timeline import Line, Timeline
+from flyball.views.timeline import Line, Live, Timeline
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -13,10 +13,8 @@ import click
 
 from flyball.cli.shared import JSON, examples, print_json
 from flyball.errors import UserError
-from flyball.lab.selftest.chaos import LANES, Tally, facts
-from flyball.lab.selftest.chaos import chaos as run_chaos
-from flyball.lab.selftest.searches import QUICK, USUAL, Part, Trial, trial
-from flyball.lab.selftest.searches import facts as trial_facts
+from flyball.lab.selftest.chaos import LANES, Tally, chaos as run_chaos, facts
+from flyball.lab.selftest.searches import QUICK, USUAL, Part, Trial, facts as trial_facts, trial
 from flyball.lab.selftest.storage import Swept, sweep
 from flyball.runtime.app import App
 from flyball.views.text import plural

@@ -21,10 +21,10 @@ from flyball.cli.shared import (
     say,
 )
 from flyball.config.load import Loaded, Row, load
-from flyball.config.paths import environment, paths
 from flyball.domain.machine import Machine
 from flyball.errors import ConfigError, UserError
 from flyball.runtime.start import loosened, tracked_files
+from flyball.state_dir import environment, paths
 from flyball.views.text import plural
 
 # ---- config ---------------------------------------------------------------------------------------------
@@ -84,11 +84,11 @@ def _default(key: str, loaded: Loaded) -> Row:
 
 def _own(machine: Machine, limit: str) -> int | str:
     """The machine's own value of a limit."""
-    from flyball.domain import durations
+    from flyball.domain import units
 
     state = limit.removeprefix("within.")
     if state != limit and state in machine.within_us:
-        return durations.show(machine.within_us[state])
+        return units.show_duration(machine.within_us[state])
     return machine.most.get(limit, "none")
 
 

@@ -78,8 +78,8 @@ def open_app() -> Generator[App]:
 @contextlib.contextmanager
 def open_records() -> Generator[Records]:
     """The journal alone, for commands that only read: there is much less to import."""
-    from flyball.config.paths import environment, paths
     from flyball.journal.records import Records
+    from flyball.state_dir import environment, paths
 
     records = Records(paths(environment()).state_dir, _here)
     with _closing(records):

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from flyball.cli.shared import JSON, examples, print_json
-from flyball.domain.durations import elapsed
-from flyball.lab.simulate.campaign import Campaign, aimed, traced
-from flyball.lab.simulate.campaign import simulate as play
+from flyball.domain.units import elapsed
+from flyball.lab.simulate.campaign import Campaign, aimed, simulate as play, traced
 from flyball.lab.simulate.coverage import Reached, reach
 from flyball.lab.simulate.fault_kinds import FAULTS
 from flyball.lab.simulate.world import Told

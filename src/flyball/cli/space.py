@@ -20,12 +20,20 @@ from flyball.cli.shared import (
     require_repository,
     say,
 )
-from flyball.domain.durations import rough
+from flyball.domain.units import rough
 from flyball.errors import UserError
 from flyball.runtime.app import App
 from flyball.system.disk_usage import RepoUsage, RunUsage, Usage, usage
-from flyball.system.retention import Outcome, Plan, Removal, forgotten, plan, remove_run, use_reserve
-from flyball.system.retention import prune as carry_out
+from flyball.system.retention import (
+    Outcome,
+    Plan,
+    Removal,
+    forgotten,
+    plan,
+    prune as carry_out,
+    remove_run,
+    use_reserve,
+)
 from flyball.views.text import clean, one_line, plural
 from flyball.workspace.publish import RunBranch
 

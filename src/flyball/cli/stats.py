@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of, say
-from flyball.domain import durations
-from flyball.domain.durations import SECOND
+from flyball.domain import units
+from flyball.domain.units import SECOND
 from flyball.errors import UserError
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def stats(
 ) -> None:
     """Show turns, times, costs, repeats and recoveries of runs."""
     from flyball.views.metrics import families, prometheus
-    from flyball.views.stats import facts
-    from flyball.views.stats import stats as added_up
+    from flyball.views.stats import facts, stats as added_up
     from flyball.views.stats_text import lines
 
     if as_json + as_prometheus + bool(collector) > 1:
@@ -97,7 +96,7 @@ def instant(text: str, now: int) -> int:
     """The moment that a person means, in microseconds; 0 for no text."""
     if not text:
         return 0
-    length = durations.parse(text)
+    length = units.parse_duration(text)
     if length is not None:
         return now - length
     today = datetime.fromtimestamp(now / SECOND, UTC).astimezone()

@@ -23,11 +23,10 @@ from flyball.cli.shared import (
     require_repository,
     say,
 )
-from flyball.domain.durations import rough
-from flyball.domain.plans import KINDS, ORDINARY, URGENT, Trigger
+from flyball.domain.results import KINDS, ORDINARY, URGENT, Trigger
+from flyball.domain.units import rough
 from flyball.errors import UserError
-from flyball.journal import Row
-from flyball.journal import driver as drivers
+from flyball.journal import Row, driver as drivers
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, circle, mailbox
 from flyball.runtime.start import task_text

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from flyball.config import cures
 from flyball.config.detect import Detected, ProofCommand, node_scripts
 from flyball.config.load import REPO_FILE
-from flyball.config.paths import paths
 from flyball.domain.settings import Settings
-from flyball.reading.environment import Lack, missing_names
+from flyball.reading.test_output import Lack, missing_names
 from flyball.runtime.trial import Trial, in_clean_checkout, in_folder
+from flyball.state_dir import paths
 from flyball.workspace.git import names, reading_user, text
 
 TRIED = 3  # of the test commands that were detected

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from flyball.config.agent import ROLES
 from flyball.config.schema import KEYS, LIMITS, defaults, written
+from flyball.config.values import ROLES
 from flyball.machines import shipped
 
 AGENTS = {"claude": "claude", "codex": "codex", "gemini": "acp:gemini --acp", "opencode": "acp:opencode acp"}

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.config import loosening
-from flyball.config.agent import nearest, parse_agent, split_role
 from flyball.config.schema import (
     KEYS,
     SECTIONS,
@@ -28,7 +27,7 @@ from flyball.config.schema import (
     limits_of,
     split_limit,
 )
-from flyball.config.values import Value, Wrong
+from flyball.config.values import Value, Wrong, nearest, parse_agent, split_role
 from flyball.domain.machine import Machine
 from flyball.errors import ConfigError
 

@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from flyball.config import layers
 from flyball.config.layers import Assigned, Layer, Source
-from flyball.config.paths import paths
 from flyball.config.schema import key_of, split_limit
 from flyball.config.values import Duration, Shown
 from flyball.domain.machine import Machine
 from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, NotFound
 from flyball.machines import SHIPPED, from_text, shipped
+from flyball.state_dir import paths
 
 FOLDER = ".flyball"
 REPO_FILE = f"{FOLDER}/flyball.toml"

@@ -14,12 +14,24 @@ from typing import cast
 from msgspec import Struct
 
 from flyball.config import cron, loosening, values
-from flyball.config.agent import ROLES, parse_agent
 from flyball.config.loosening import Looser, never
-from flyball.config.values import Choice, Count, Duration, Flag, Kind, Money, Text, Texts, Value, matching
-from flyball.domain.durations import DAY
+from flyball.config.values import (
+    ROLES,
+    Choice,
+    Count,
+    Duration,
+    Flag,
+    Kind,
+    Money,
+    Text,
+    Texts,
+    Value,
+    matching,
+    parse_agent,
+)
 from flyball.domain.machine import NAME, WORKERS, Machine
 from flyball.domain.settings import Settings
+from flyball.domain.units import DAY
 
 NAMES = "made of letters, digits, '_' and '-'"
 NETWORKS = ("none", "loopback", "all")  # each wider than the one before

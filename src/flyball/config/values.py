@@ -2,21 +2,28 @@
 
 Each kind reads a value in two forms: `read` takes data from TOML, `text` takes what stands in the environment
 or after `--set`. Both raise `Wrong`, which says what is allowed; who asked adds the file, the key and the value.
+
+At the end: who plays a role (`AgentSpec`), a name or a kind with what it needs after the colon.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Protocol, cast
 
 from msgspec import Struct
 
-from flyball.domain import durations
-from flyball.domain.durations import SECOND
+from flyball.config.plugins import plugins
+from flyball.domain import units
+from flyball.domain.machine import ROLES as PLAYED
 from flyball.domain.settings import DOLLAR
+from flyball.domain.units import SECOND
+from flyball.errors import ConfigError
 
 Value = int | str | tuple[str, ...] | None
 Shown = int | str | list[str]
@@ -115,7 +122,7 @@ class Duration(Struct, frozen=True):
     @property
     def allowed(self) -> str:
         end = f', or "{NONE}"' if self.none else ""
-        return f'a duration from {durations.show(self.least)} to {durations.show(durations.MAX_US)} such as "90s", "10m", "4h" or "1h30m"{end}'
+        return f'a duration from {units.show_duration(self.least)} to {units.show_duration(units.MAX_US)} such as "90s", "10m", "4h" or "1h30m"{end}'
 
     def read(self, data: object) -> Value:
         if not isinstance(data, str):
@@ -125,7 +132,7 @@ class Duration(Struct, frozen=True):
     def text(self, text: str) -> Value:
         if self.none and text == NONE:
             return self.never
-        length = durations.parse(text)
+        length = units.parse_duration(text)
         if length is None or length < self.least:
             raise Wrong(self.allowed)
         return length
@@ -134,7 +141,7 @@ class Duration(Struct, frozen=True):
         return (
             NONE
             if value is None or (self.none and value == self.never)
-            else durations.show(cast("int", value))
+            else units.show_duration(cast("int", value))
         )
 
 
@@ -295,3 +302,72 @@ def inside(text: str) -> str:
     if not text or text.startswith("/") or "\0" in text or any(p in ("", ".", "..", ".git") for p in parts):
         raise Wrong("a list of paths inside the repository, such as .venv, without '..' and not absolute")
     return "/".join(parts)
+
+
+NAMED = ("claude", "codex", "mechanic")
+WITH = {"acp": "COMMAND", "command": "COMMAND", "script": "FILE"}
+KNOWN = "claude, codex, acp:COMMAND, command:COMMAND, script:FILE, mechanic"
+SPOKEN = {"gemini": "acp:gemini --acp", "opencode": "acp:opencode acp"}  # agents that speak ACP, by name
+ROLES = (*PLAYED, "default")
+
+
+class AgentSpec(Struct, frozen=True):
+    """`kind` is the adapter; `arg` the command or file that it needs, "" for a named agent."""
+
+    kind: str
+    arg: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.arg}" if self.arg else self.kind
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the text itself says what is run."""
+        return self.kind in WITH or bool(self.arg)
+
+
+def parse_agent(text: str, base: Path | None = None) -> AgentSpec:
+    """The agent that `text` names; a relative script file is taken from the folder `base`."""
+    kind, colon, arg = text.partition(":")
+    arg = arg.strip()
+    if kind in NAMED and not colon:
+        return AgentSpec(kind)
+    if kind not in WITH and kind not in NAMED and kind in plugins():
+        return AgentSpec(kind, arg)
+    if kind not in WITH:
+        raise ConfigError(_unknown(text, kind))
+    if not arg or "\0" in arg:
+        raise ConfigError(f"The agent '{text}' lacks its {WITH[kind].lower()}; write {kind}:{WITH[kind]}.")
+    return AgentSpec(kind, _anchored(arg, base) if kind == "script" else arg)
+
+
+def _unknown(text: str, kind: str) -> str:
+    if text in SPOKEN:
+        return f"'{text}' is not an agent's name here; it speaks ACP, so write '{SPOKEN[text]}'."
+    if kind in NAMED:
+        return f"The agent '{kind}' takes nothing after its name, but '{text}' was given; write '{kind}'."
+    return f"There is no agent '{text}'{nearest(kind, (*NAMED, *WITH))}; known are {KNOWN}."
+
+
+def _anchored(file: str, base: Path | None) -> str:
+    return str(base / file) if base else file
+
+
+def parse_role(text: str) -> str:
+    if text not in ROLES:
+        raise ConfigError(f"There is no role '{text}'{nearest(text, ROLES)}; known are {', '.join(ROLES)}.")
+    return text
+
+
+def split_role(text: str) -> tuple[str, str]:
+    """`ROLE=X` as (role, X); a plain X as ("", X). A command may itself hold an equals sign."""
+    left, equals, right = text.partition("=")
+    if equals and left.replace("_", "").isalnum():
+        return parse_role(left), right
+    return "", text
+
+
+def nearest(word: str, known: Sequence[str], start: str = "") -> str:
+    """` (did you mean 'X'?)` or nothing: the part of a sentence that helps with a slip."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f" (did you mean '{start}{close[0]}'?)" if close else ""

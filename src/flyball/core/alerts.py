@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.domain.durations import rough, show
+from flyball.domain.units import rough, show_duration
 
 STEPS = (80, 100, 150)  # percent of the state's alert time
 CODE = "alert."
@@ -31,7 +31,7 @@ def late(run: Run, now: int) -> list[e.Warned]:
     step = max((step for step in STEPS if passed * 100 >= allowed * step), default=0)
     if step <= run.path.alerted:
         return []
-    text = f"in '{run.state}' for {rough(passed)}, {step}% of its alert time ({show(allowed)})"
+    text = f"in '{run.state}' for {rough(passed)}, {step}% of its alert time ({show_duration(allowed)})"
     return [e.Warned(at=now, code=f"{CODE}{step}", text=text)]
 
 

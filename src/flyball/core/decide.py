@@ -26,8 +26,8 @@ from flyball.core.transition import (
     unproven,
 )
 from flyball.domain import events as e
-from flyball.domain.durations import MINUTE, SECOND, show
 from flyball.domain.machine import WORKERS, duration_us
+from flyball.domain.units import MINUTE, SECOND, show_duration
 from flyball.errors import FlyballError
 
 ENVIRONMENT_HELP = (
@@ -350,7 +350,7 @@ def _after_proof(facts: Facts, act: e.Act, proof: e.ProofEnded) -> Facts:
     if act.why == "probe":
         return probe.after(facts, proof)
     if act.why == "test" and act.wall_us and proof.invalid == "phase timeout":
-        late = stop(run, "timeout.phase", "phase_timeout", show(phase_us(run)), "exceeded")
+        late = stop(run, "timeout.phase", "phase_timeout", show_duration(phase_us(run)), "exceeded")
         return follow(facts, "timeout", cause=late)
     if proof.passed:
         return _go_on(facts) if act.why == "gate" else follow(facts, "passed")

@@ -18,7 +18,7 @@ from flyball.core.parts import Checkout, Evidence, Path, Plan, Progress, Spendin
 from flyball.core.renewal import renewed, renewed_limit, unstalled
 from flyball.domain import events as e
 from flyball.domain.machine import FAILING, Machine, State, parse
-from flyball.domain.old_tables import as_it_was
+from flyball.domain.old_tables import upgraded
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 
@@ -130,7 +130,7 @@ class Facts(list[e.AnyEvent]):
 
 def begin(event: e.RunBegan) -> Run:
     machine = parse(event.table)
-    machine = as_it_was(machine) if event.rules == "1" else machine
+    machine = upgraded(machine) if event.rules == "1" else machine
     start = event.start or machine.start
     if start not in machine.states:
         raise FlyballError(f"'{machine.name}' has no state '{start}', so run {event.run} cannot be in it.")

@@ -12,10 +12,8 @@ from flyball.core.plans import NOTHINGS, WARN_AT
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ask, stop
 from flyball.core.transition import follow
-from flyball.domain import codes
-from flyball.domain import events as e
-from flyball.domain.durations import show
-from flyball.domain.money import dollars
+from flyball.domain import codes, events as e
+from flyball.domain.units import dollars, show_duration
 
 SET_ASIDE = "set-aside"  # what is asked of a run that makes way for something more urgent
 
@@ -151,7 +149,9 @@ def charged(run: Run, event: e.Charged) -> Facts:
 def _loops(run: Run) -> e.Stop | None:
     plan, last, allowed = run.plan, run.talk.message[-300:], run.machine.alert_us.get(run.state, 0)
     if allowed and plan.worked_us > allowed:
-        return stop(run, "wait.check_in", "no milestone", show(allowed), show(plan.worked_us))
+        return stop(
+            run, "wait.check_in", "no milestone", show_duration(allowed), show_duration(plan.worked_us)
+        )
     rules = (
         ("limit.actions", "turns", plan.turns, "turns for this plan"),
         ("loop.same_action", "same_action", plan.said[1], "turns in a row with the same result"),
@@ -180,7 +180,7 @@ def _warn(facts: Facts) -> Facts:
     part, whole = WARN_AT["wait.check_in"]
     allowed, worked = run.machine.alert_us.get(run.state, 0), run.plan.worked_us
     if allowed and worked > allowed * part // whole and "wait.check_in" not in run.plan.warned:
-        text = f"{show(worked)} of work without a milestone; a person is asked after {show(allowed)}."
+        text = f"{show_duration(worked)} of work without a milestone; a person is asked after {show_duration(allowed)}."
         facts.add(e.Warned(at=facts.now, code="wait.check_in", text=text))
     return facts
 

@@ -7,11 +7,9 @@ from typing import Any
 
 from flyball.core.agenda import GUARDED
 from flyball.core.run import Facts, Run
-from flyball.domain import codes
-from flyball.domain import events as e
-from flyball.domain.durations import show
+from flyball.domain import codes, events as e
 from flyball.domain.machine import OURS
-from flyball.domain.money import dollars
+from flyball.domain.units import dollars, show_duration
 
 VERBS: dict[str, tuple[str, ...]] = {
     "approval": ("approve", "reject", "retry", "redirect", "cancel"),
@@ -202,4 +200,4 @@ def out_of_time(run: Run) -> e.Stop | None:
     wall, used = run.settings.budget.wall_us, run.spending.wall_us - run.spending.wall_base
     if wall is None or used < wall or run.machine.supervises:
         return None
-    return stop(run, "limit.time", "budget.wall", show(wall), show(used))
+    return stop(run, "limit.time", "budget.wall", show_duration(wall), show_duration(used))

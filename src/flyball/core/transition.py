@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from flyball.core import stops
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ask, end, let_go, stop
-from flyball.domain import codes
-from flyball.domain import events as e
+from flyball.domain import codes, events as e
 from flyball.domain.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, counts_as_failure
 from flyball.errors import FlyballError
 

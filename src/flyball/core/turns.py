@@ -13,9 +13,9 @@ from flyball.core.stops import ask, cancel, stop
 from flyball.core.tally import CONTEXTS, FAILED, FREE, UNCLEAR, WAITS, waits_for_answer
 from flyball.core.transition import follow
 from flyball.domain import events as e
-from flyball.domain.durations import show
 from flyball.domain.machine import JUDGING_ROLES
 from flyball.domain.settings import INDICATORS, INDICATORS_MIN, CallLimits
+from flyball.domain.units import show_duration
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
     *("untested", "unproven", "approval", "stalled", "progressed", "success", "failure", "third_failure"),
@@ -244,7 +244,7 @@ def _process_failure(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
 def _timed_out(facts: Facts, act: e.Act, turn: e.TurnEnded) -> None:
     """The clock that ran out is the phase's, unless the run's own has."""
     late = stops.out_of_time(facts.run)
-    limit = show(act.wall_us) if act.wall_us else ""
+    limit = show_duration(act.wall_us) if act.wall_us else ""
     phase = stop(facts.run, "timeout.phase", "phase_timeout", limit, "exceeded", detail=turn.error)
     follow(facts, "exhausted" if late else "timeout", cause=late or phase)
 

@@ -11,63 +11,29 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from flyball.domain.examined import (
-    Evidence as Evidence,
-)
-from flyball.domain.particulars import (
+from flyball.domain.results import (
     Action as Action,
-)
-from flyball.domain.particulars import (
-    Claim as Claim,
-)
-from flyball.domain.particulars import (
-    Fact as Fact,
-)
-from flyball.domain.particulars import (
-    Finding as Finding,
-)
-from flyball.domain.particulars import (
-    Question as Question,
-)
-from flyball.domain.particulars import (
-    Ruling as Ruling,
-)
-from flyball.domain.particulars import (
-    Stop as Stop,
-)
-from flyball.domain.particulars import (
-    Usage as Usage,
-)
-from flyball.domain.plans import Assessment as Assessment, PlanStep as PlanStep, Trigger as Trigger
-from flyball.domain.results import (
     AnyResult as AnyResult,
-)
-from flyball.domain.results import (
+    Assessment as Assessment,
     CheckEnded as CheckEnded,
-)
-from flyball.domain.results import (
     ChildEnded as ChildEnded,
-)
-from flyball.domain.results import (
+    Claim as Claim,
     CommitEnded as CommitEnded,
-)
-from flyball.domain.results import (
+    Evidence as Evidence,
+    Fact as Fact,
+    Finding as Finding,
+    PlanStep as PlanStep,
     Prepared as Prepared,
-)
-from flyball.domain.results import (
     ProofCommand as ProofCommand,
-)
-from flyball.domain.results import (
     ProofEnded as ProofEnded,
-)
-from flyball.domain.results import (
+    Question as Question,
     Restored as Restored,
-)
-from flyball.domain.results import (
     Result as Result,
-)
-from flyball.domain.results import (
+    Ruling as Ruling,
+    Stop as Stop,
+    Trigger as Trigger,
     TurnEnded as TurnEnded,
+    Usage as Usage,
 )
 from flyball.domain.settings import Settings
 

@@ -31,7 +31,7 @@ STATES = {
 }
 
 
-def as_it_was(machine: Machine) -> Machine:
+def upgraded(machine: Machine) -> Machine:
     """The machine with the attributes that its name once stood for."""
     states = dict(machine.states)
     for name, attributes in STATES.get(machine.name, {}).items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from flyball.domain.durations import DAY, HOUR, MINUTE, SECOND
+from flyball.domain.units import DAY, HOUR, MINUTE, SECOND
 
 DOLLAR = 1_000_000
 

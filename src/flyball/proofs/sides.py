@@ -2,19 +2,225 @@
 
 A file is on the test side or it is source. Two kinds of file are both: configuration such as pyproject.toml, of which
 only some sections speak to a runner, and source with tests inside (doctests, Rust's `#[cfg(test)]`). `exchanged`
-gives such a file the tests of the other tree and leaves the rest alone.
+gives such a file the tests of the other tree and leaves the rest alone. A text that cannot be read stays as it is: the
+proof then says what is wrong with it.
 """
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
+from typing import Any, cast
 
 from flyball.guard.paths.globs import matches
 from flyball.guard.test_files import is_near_test
-from flyball.proofs.inline import config_sections, doctests, rust_tests
+
+_PYTEST_SECTIONS = re.compile(
+    r"(?:tool:pytest|tool\.pytest.*|tool\.tox.*|tool\.nox.*|tool\.coverage.*|coverage:.*|tool\.hatch\.envs.*)"
+)
+_PACKAGE_KEYS = ("jest", "mocha", "ava", "vitest", "nyc", "c8", "tap")
+
+
+# ---- doctests ----
+
+
+def doctests(text: str, other: str) -> str:
+    """The docstrings with examples are the other's, where both have the same function, class or module; one that is
+    missing is put in, and one that is assigned afterwards is not."""
+    theirs, ours = _docstrings(other), _docstrings(text)
+    edits = [
+        (start, end, theirs[name][2] + gap)
+        for name, (start, end, literal, gap) in ours.items()
+        if name in theirs and ">>>" in theirs[name][2] and theirs[name][2] != literal
+    ]
+    if not list(_assigned_docs(other)):
+        edits += [(start, end, "pass") for start, end in _assigned_docs(text)]
+    for start, end, literal in sorted(edits, reverse=True):
+        text = text[:start] + literal + text[end:]
+    return text
+
+
+def _docstrings(text: str) -> dict[str, tuple[int, int, str, str]]:
+    """Qualified name -> where its docstring's literal stands, the literal, and what comes behind one that is put in."""
+    tree, starts = _parsed(text), _line_starts(text)
+    docs: dict[str, tuple[int, int, str, str]] = {}
+    for name, node in _named(tree, "") if tree else ():
+        if not node.body:
+            continue
+        first = node.body[0]
+        start, end = _span(text, starts, first)
+        if (
+            isinstance(first, ast.Expr)
+            and isinstance(first.value, ast.Constant)
+            and isinstance(first.value.value, str)
+        ):
+            docs[name] = (start, end, text[start:end], "")
+        else:
+            docs[name] = (start, start, "", "\n" + " " * first.col_offset)
+    return docs
+
+
+def _assigned_docs(text: str) -> Iterator[tuple[int, int]]:
+    """Where `f.__doc__ = …` and `__test__ = …` stand."""
+    tree, starts = _parsed(text), _line_starts(text)
+    for node in ast.walk(tree) if tree else ():
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if getattr(target, "attr", getattr(target, "id", "")) in ("__doc__", "__test__"):
+                yield _span(text, starts, cast("ast.Assign", node))
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _span(text: str, starts: list[int], node: ast.stmt) -> tuple[int, int]:
+    start = _offset(text, starts, node.lineno, node.col_offset)
+    return start, _offset(text, starts, node.end_lineno or 0, node.end_col_offset or 0)
+
+
+Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _named(node: Definition, name: str) -> Iterator[tuple[str, Definition]]:
+    yield name, node
+    yield from _named_in(node.body, name)
+
+
+def _named_in(body: list[ast.stmt], name: str) -> Iterator[tuple[str, Definition]]:
+    for child in body:
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _named(child, f"{name}.{child.name}")
+        elif isinstance(child, ast.If | ast.Try | ast.With | ast.For | ast.While):
+            yield from _named_in(child.body, name)
+            yield from _named_in(getattr(child, "orelse", []), name)
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in re.finditer("\n", text))]
+
+
+def _offset(text: str, starts: list[int], line: int, column: int) -> int:
+    """ast counts columns in UTF-8 bytes."""
+    start = starts[line - 1]
+    head = text[start : start + column].encode()[:column]
+    return start + len(head.decode("utf-8", "ignore"))
+
+
+# ---- Rust ----
+
+_CFG_TEST = re.compile(
+    r"^[ \t]*#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))? )?mod \w+ \{", re.M
+)
+
+
+def rust_tests(text: str, other: str) -> str:
+    """The `#[cfg(test)]` modules are the other's."""
+    ours, theirs = list(_test_modules(text)), list(_test_modules(other))
+    if not theirs or [text[a:b] for a, b in ours] == [other[a:b] for a, b in theirs]:
+        return text
+    for start, end in reversed(ours):
+        text = text[:start] + text[end:]
+    return text.rstrip("\n") + "\n\n" + "\n\n".join(other[a:b] for a, b in theirs) + "\n"
+
+
+def _test_modules(text: str) -> Iterator[tuple[int, int]]:
+    for match in _CFG_TEST.finditer(text):
+        end = _closing_brace(text, match.end())
+        if end:
+            yield match.start(), end
+
+
+def _closing_brace(text: str, start: int) -> int:
+    """Where the block ends that was opened just before `start`; 0 if it does not. Strings and comments are passed over."""
+    depth = 1
+    for token in re.finditer(
+        r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'|[{}]', text[start:], re.S
+    ):
+        depth += {"{": 1, "}": -1}.get(token.group(), 0)
+        if depth == 0:
+            return start + token.end()
+    return 0
+
+
+# ---- shared configuration ----
+
+
+def config_sections(path: str) -> Callable[[str, str], str]:
+    if path.endswith("package.json"):
+        return _package_json
+    return _pyproject if path.endswith("pyproject.toml") else _ini_sections
+
+
+def _package_json(text: str, other: str) -> str:
+    try:
+        ours, theirs = json.loads(text), json.loads(other)
+    except ValueError:
+        return text
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return text
+    mixed = _with_tests_of(cast("dict[str, Any]", ours), cast("dict[str, Any]", theirs))
+    return text if mixed == ours else json.dumps(mixed, indent=2, ensure_ascii=False) + "\n"
+
+
+def _with_tests_of(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    mixed = {key: value for key, value in ours.items() if key not in _PACKAGE_KEYS}
+    mixed.update({key: theirs[key] for key in _PACKAGE_KEYS if key in theirs})
+    scripts, others = ours.get("scripts"), theirs.get("scripts")
+    if isinstance(scripts, dict) and isinstance(others, dict):
+        scripts, others = cast("dict[str, Any]", scripts), cast("dict[str, Any]", others)
+        started = {word for key, value in others.items() if _tests(key) for word in str(value).split()}
+        tests = {key for key in (*scripts, *others) if _tests(key) or key in started}
+        kept = {key: value for key, value in scripts.items() if key not in tests}
+        mixed["scripts"] = kept | {key: value for key, value in others.items() if key in tests}
+    return {key: mixed[key] for key in (*ours, *mixed) if key in mixed}
+
+
+def _tests(script: str) -> bool:
+    return "test" in script or script in ("check", "ci", "verify", "coverage")
+
+
+def _ini_sections(text: str, other: str) -> str:
+    """TOML and INI alike: whole sections, as text, so that comments and order stay."""
+    ours, theirs = _sections(text), _sections(other)
+    wanted = [body for name, body in theirs if _PYTEST_SECTIONS.fullmatch(name)]
+    if [body for name, body in ours if _PYTEST_SECTIONS.fullmatch(name)] == wanted:
+        return text
+    kept = [body for name, body in ours if not _PYTEST_SECTIONS.fullmatch(name)]
+    return "".join(body if body.endswith("\n") else body + "\n" for body in (*kept, *wanted))
+
+
+def _pyproject(text: str, other: str) -> str:
+    """Where sections do not tell (dotted keys, inline tables), the whole file is the other's."""
+    mixed = _ini_sections(text, other)
+    return mixed if _runner_tables(mixed) == _runner_tables(other) else other
+
+
+def _runner_tables(text: str) -> dict[str, Any] | None:
+    try:
+        tool = tomllib.loads(text).get("tool", {})
+    except tomllib.TOMLDecodeError:
+        return None
+    return {key: value for key, value in tool.items() if key in ("pytest", "tox", "nox", "coverage")}
+
+
+_SECTION = re.compile(r"^\[+\s*([^\]\n]+?)\s*\]+\s*(?:[#;][^\n]*)?$", re.M)
+
+
+def _sections(text: str) -> list[tuple[str, str]]:
+    heads = list(_SECTION.finditer(text))
+    starts = [0, *(head.start() for head in heads)]
+    names = ["", *(head[1].replace('"', "").replace("'", "") for head in heads)]
+    ends = [*starts[1:], len(text)]
+    return [(name, text[a:b]) for name, a, b in zip(names, starts, ends, strict=True) if text[a:b]]
+
 
 _FOLDER = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|e2e|integration[-_]tests?|unit[-_]tests?|testdata|test[-_]data|__snapshots__|snapshots"

@@ -2,8 +2,11 @@
 
 Only the agent's own words in its final message count (`prose`). A signal must be alone on its line; an indicator must
 be affirmed (`indicators`). What the process did outranks what the agent said: failed > rate_limited > blocked >
-complete > not_complete. Limits are never read from prose. Whatever is missing is reported back to the agent.
+complete > not_complete. Limits are never read from prose. Whatever is missing is reported back to the agent. So are
+read the question with which a message ends, and the error that the agent says it still has.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,8 +17,7 @@ import msgspec
 from flyball.reading import prose
 from flyball.reading.indicators import Sentence, affirmed, needs, says_ci_is_red, sentences
 from flyball.reading.lazy import Lazy
-from flyball.reading.prose import CODE, Line
-from flyball.reading.stream import Spoken, spoken
+from flyball.reading.prose import CODE, Line, Spoken, spoken
 from flyball.reading.terminal import plain
 
 Outcome = Literal["complete", "not_complete", "blocked", "rate_limited", "failed"]
@@ -336,3 +338,42 @@ def _stated(sentence: str, names: Sequence[str]) -> list[str]:
     last = ends.group(1).lower() if ends else ""
     stated = {begins.group(1).lower() if begins else "", "" if last in _OF_TESTS else last} & set(names)
     return [] if stated and _HEDGE.search(sentence) else sorted(stated)
+
+
+# ---- questions and errors in the agent's own words ---------------------------------------------------------
+
+
+QUESTION_LONGEST = 1_000
+_OFFER = Lazy(
+    r"\b(?:would you like|do you want|shall i|should i (?:go ahead|proceed|continue|start|begin)|want me to|let me know"
+    r"|anything else|any questions|sound good|does that (?:help|work)|ready to)\b",
+    re.I,
+)
+
+
+def final_question(text: str) -> str:
+    """The last paragraph, if it ends with a question that is no mere offer to go on; "" if it does not."""
+    lines = [line for line in prose.read(spoken(plain(text)).message) if line.raw.strip()]
+    if not lines or not lines[-1].own or lines[-1].kind not in ("text", "item"):
+        return ""
+    last = lines[-1].text.rstrip(" *_\"'”)")
+    if not last.endswith("?") or _OFFER.search(_QUESTION_END.split(last)[-1]):
+        return ""
+    return "\n".join(line.text for line in lines if line.block == lines[-1].block)[-QUESTION_LONGEST:]
+
+
+_QUESTION_END = Lazy(r"(?<=[.!?])\s+")
+
+_ERROR = Lazy(
+    r"\b(?:\w+(?:Error|Exception)|error|failure|failed|fails)\b\W{0,3}:(?!\W{0,5}(?:0|none)\b)", re.I
+)
+_OVER = Lazy(
+    r"\b(?:fixed|resolved|no longer|no more|solved|gone|handled|avoid(?:s|ed)?|prevent(?:s|ed)?)\b", re.I
+)
+
+
+def reported_error(text: str) -> str:
+    """The last line in which the agent itself names an error that it has not got over; "" if there is none."""
+    own = [line.text for line in prose.read(spoken(plain(text)).message) if line.own and line.text]
+    errors = [line for line in own if _ERROR.search(line) and not _OVER.search(line)]
+    return errors[-1][:QUESTION_LONGEST] if errors else ""

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from flyball.proofs.rooms import Room
-from flyball.reading.test_lines import read_lines
+from flyball.proofs.exchange import Room
+from flyball.reading.test_output import read_lines
 from flyball.reading.test_report import TestReport, read_reports
 from flyball.runners import seals
 from flyball.workspace.folders import files_below, remove

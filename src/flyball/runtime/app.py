@@ -10,21 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.authority import person
-from flyball.config.paths import Paths, environment, paths
 from flyball.core.letters import AnyLetter, Start, encode, refusal
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.domain.plans import Trigger
+from flyball.domain.results import Trigger
 from flyball.errors import Corrupt, NotFound, UserError
 from flyball.evidence.artifacts import Artifacts
-from flyball.journal import Entry
-from flyball.journal import driver as drivers
+from flyball.journal import Entry, driver as drivers
 from flyball.journal.driver import Driver
 from flyball.journal.records import Records
 from flyball.machines import from_file, shipped
 from flyball.runtime.backlog import Backlog, backlog, mailbox
 from flyball.runtime.notify import Notifier
 from flyball.runtime.supervisor import Supervisor
+from flyball.state_dir import Paths, environment, paths
 
 if TYPE_CHECKING:
     from flyball.acts.run_files import RunFiles

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.letters import Start, decode
-from flyball.domain.plans import ORDINARY, Trigger
+from flyball.domain.results import ORDINARY, Trigger
 from flyball.journal import Letter
 
 SAYS = ("hold", "release", "cancel", "edit", "start")  # kinds that are about other letters

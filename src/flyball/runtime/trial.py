@@ -26,8 +26,7 @@ from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.machines import shipped
-from flyball.reading.environment import Lack, cannot_load, lack
-from flyball.reading.test_summaries import failing, failing_names
+from flyball.reading.test_output import Lack, cannot_load, failing, failing_names, lack
 from flyball.workspace import inspect_repo
 from flyball.workspace.folders import remove
 

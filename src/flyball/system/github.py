@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 from urllib.parse import quote
 
-from flyball.domain.plans import Trigger
+from flyball.domain.results import Trigger
 from flyball.errors import UserError
 from flyball.views.text import clean
 

@@ -12,10 +12,9 @@ from flyball.config import cron
 from flyball.core.letters import Start, encode
 from flyball.core.run import Run
 from flyball.core.standing import listens, makes_way, outranks, works
-from flyball.domain.plans import Trigger
+from flyball.domain.results import Trigger
 from flyball.errors import AlreadyRunning, UserError
-from flyball.journal import Letter
-from flyball.journal import driver as drivers
+from flyball.journal import Letter, driver as drivers
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
 from flyball.runtime.start import RunRequest, launch

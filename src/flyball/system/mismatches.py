@@ -14,8 +14,7 @@ from typing import cast
 from msgspec import Struct
 
 from flyball.core.run import Run
-from flyball.domain.durations import DAY, show
-from flyball.domain.money import dollars
+from flyball.domain.units import DAY, dollars, show_duration
 from flyball.errors import NotFound
 from flyball.evidence.artifacts import drift
 from flyball.guard.tiers import Tier, needs_approval, raise_to, tier_of
@@ -119,4 +118,6 @@ def _limits(run: Run) -> Iterator[Mismatch]:
 def _asked(app: App, run: Run) -> Iterator[Mismatch]:
     waited = app.clock.now() - run.entered_at
     if run.question is not None and waited > ASKED_LONG_US:
-        yield Mismatch(run.id, f"Question {run.question.id} has been open for {show(waited)}. Answer it.")
+        yield Mismatch(
+            run.id, f"Question {run.question.id} has been open for {show_duration(waited)}. Answer it."
+        )

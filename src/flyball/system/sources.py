@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 
-from flyball.domain.plans import Trigger
+from flyball.domain.results import Trigger
 from flyball.errors import UserError
 from flyball.journal import driver as drivers
 from flyball.runtime.app import App

@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
-from flyball.domain.plans import KINDS, ORDINARY, URGENT, Trigger
+from flyball.domain.results import KINDS, ORDINARY, URGENT, Trigger
 from flyball.errors import FlyballError, UserError
 from flyball.runtime.app import App
 from flyball.system import tasks

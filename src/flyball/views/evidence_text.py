@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flyball.domain.examined import Evidence
+from flyball.domain.results import Evidence
 from flyball.views.text import first_few, plural
 
 # What happened when Flyball broke the changed code on purpose.

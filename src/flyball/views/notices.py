@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from flyball.core import alerts
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.domain.durations import HOUR, MINUTE, SECOND, rough
+from flyball.domain.units import HOUR, MINUTE, SECOND, rough
 from flyball.views import reasons
 from flyball.views.text import clean, cost, one_line, plural
 

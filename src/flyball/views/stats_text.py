@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flyball.domain.durations import elapsed
+from flyball.domain.units import elapsed
 from flyball.views.stats import OPEN, Job, Stats, by_outcome, median, sum_of
 from flyball.views.text import columns, cost, plural
 

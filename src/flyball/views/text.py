@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from flyball.domain.durations import SECOND
-from flyball.domain.money import dollars
+from flyball.domain.units import SECOND, dollars
 from flyball.reading.terminal import plain, whole
 
 UNKNOWN = "–"

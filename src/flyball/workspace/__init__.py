@@ -1,8 +1,7 @@
 """Checkouts, trees, checkpoints, rollback and landing: git behind one door, and the user's repository untouched."""
 
 from flyball.workspace.git import require_git
-from flyball.workspace.publish import Landed, land
-from flyball.workspace.publish import missing_objects as fsck
+from flyball.workspace.publish import Landed, land, missing_objects as fsck
 from flyball.workspace.repo import Repo, inspect_repo, snapshot_changes
 from flyball.workspace.workspace import Merged, Point, Workspace
 

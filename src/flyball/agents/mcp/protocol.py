@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from flyball import __version__
-from flyball.reading.stream import as_object
-from flyball.reading.streams.facts import table, text
+from flyball.reading.prose import as_object
+from flyball.reading.streams.stream_facts import table, text
 
 VERSIONS = (
     "2025-06-18",

@@ -27,7 +27,7 @@ from flyball.domain.events import Claim, Finding
 from flyball.domain.machine import JUDGING_ROLES
 from flyball.domain.settings import INDICATORS, INDICATORS_MIN
 from flyball.reading.indicators import named
-from flyball.reading.stream import as_object
+from flyball.reading.prose import as_object
 
 FILE, TOKEN = "reports.jsonl", "mcp.token"
 ROWS_MOST, ROW_MOST = 500, 40_000

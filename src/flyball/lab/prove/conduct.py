@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from flyball.core.run import Run
-from flyball.domain import codes
-from flyball.domain import events as e
+from flyball.domain import codes, events as e
 from flyball.domain.machine import WORKERS
 from flyball.errors import FlyballError
 from flyball.lab.prove.after_end import may_follow_end

@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.core import decide, letters
-from flyball.core import run as runs
+from flyball.core import decide, letters, run as runs
 from flyball.core.decide import Rest
 from flyball.core.run import Run
 from flyball.domain import events as e

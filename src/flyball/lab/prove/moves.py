@@ -12,8 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import decide, letters
-from flyball.core import run as runs
+from flyball.core import decide, letters, run as runs
 from flyball.core.decide import Do, Finished, Note, Rest
 from flyball.core.run import Run
 from flyball.domain import events as e

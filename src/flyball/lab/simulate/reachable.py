@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from flyball.core import letters
-from flyball.core import run as runs
+from flyball.core import letters, run as runs
 from flyball.core.run import BY_A_PERSON, Run
 from flyball.domain import events as e
 from flyball.domain.machine import Machine

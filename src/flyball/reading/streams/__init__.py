@@ -7,25 +7,25 @@ What an agent says, and what its tools print, is never a fact about its turn.
 from __future__ import annotations
 
 from flyball.reading.calls import Call
-from flyball.reading.stream import as_object
-from flyball.reading.streams import acp, claude, codex, gemini, opencode
-from flyball.reading.streams.facts import Event, Facts, table
+from flyball.reading.prose import as_object
+from flyball.reading.streams import acp_stream, claude_stream, codex_stream, gemini_stream, opencode_stream
+from flyball.reading.streams.stream_facts import Event, Facts, table
 from flyball.reading.terminal import lines_of
 
 __all__ = ["DIALECTS", "Facts", "Transcript", "read_stream"]
 
 DIALECTS = {
-    "claude": claude.take,
-    "codex": codex.take,
-    "gemini": gemini.take,
-    "opencode": opencode.take,
-    "acp": acp.take,
+    "claude": claude_stream.take,
+    "codex": codex_stream.take,
+    "gemini": gemini_stream.take,
+    "opencode": opencode_stream.take,
+    "acp": acp_stream.take,
 }
 TYPES = {
-    "claude": claude.TYPES,
-    "codex": codex.TYPES,
-    "gemini": gemini.TYPES,
-    "opencode": opencode.TYPES,
+    "claude": claude_stream.TYPES,
+    "codex": codex_stream.TYPES,
+    "gemini": gemini_stream.TYPES,
+    "opencode": opencode_stream.TYPES,
 }
 
 
@@ -65,7 +65,7 @@ def _dialect(event: Event) -> str:
     kind = str(event.get("type", ""))
     if event.get("jsonrpc") == "2.0":
         return "acp"
-    if "sessionID" in event and kind in opencode.TYPES:
+    if "sessionID" in event and kind in opencode_stream.TYPES:
         return "opencode"
     if kind in ("thread.started", "turn.started", "item.started", "item.completed", "turn.failed"):
         return "codex"
@@ -81,7 +81,7 @@ def read_stream(out: str) -> Facts | None:
     transcript = Transcript()
     if whole is not None and "response" in whole and "stats" in whole:
         transcript.dialect = "gemini"
-        gemini.take_whole(transcript.facts, whole)
+        gemini_stream.take_whole(transcript.facts, whole)
     for line in [out] if whole is not None and not transcript.dialect else lines_of(out):
         transcript.take(line)
     transcript.facts.dialect = transcript.dialect

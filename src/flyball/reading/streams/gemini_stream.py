@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.streams.facts import Event, Facts, number, summed, table, text
+from flyball.reading.streams.stream_facts import Event, Facts, number, summed, table, text
 
 TYPES = frozenset({"init", "message", "tool_use", "tool_result", "result", "error"})
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.stream import as_object
+from flyball.reading.prose import as_object
 
 Event = dict[str, Any]
 

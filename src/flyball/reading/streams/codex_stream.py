@@ -1,13 +1,12 @@
 """Codex: `exec --json`. It states no cost; usage counts the whole session and its input includes what was cached.
 
-An item of type `error` may be a mere warning: only `turn.failed` counts. `error` lines before it announce retries.
-"""
+An item of type `error` may be a mere warning: only `turn.failed` counts. `error` lines before it announce retries."""
 
 from __future__ import annotations
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.streams.facts import Event, Facts, number, table, text
+from flyball.reading.streams.stream_facts import Event, Facts, number, table, text
 
 TYPES = frozenset({
     "thread.started", "turn.started", "turn.completed", "turn.failed", "item.started", "item.updated",

@@ -1,14 +1,13 @@
 """Claude Code: `--output-format stream-json` or `json`.
 
 An API failure comes as `subtype: success` with `is_error: true`. An assistant message is repeated for each of its
-blocks, with the same id and the same usage. `total_cost_usd` and `modelUsage` count the whole session.
-"""
+blocks, with the same id and the same usage. `total_cost_usd` and `modelUsage` count the whole session."""
 
 from __future__ import annotations
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.streams.facts import Event, Facts, number, rows, summed, table, text, uusd
+from flyball.reading.streams.stream_facts import Event, Facts, number, rows, summed, table, text, uusd
 
 TYPES = frozenset({
     "system", "assistant", "user", "result", "rate_limit_event", "stream_event",
