@@ -657,6 +657,16 @@ def put(root: Path, files: dict[str, str]) -> Path:
             ["python -m pytest -q", "python -m unittest discover -q -s tests"],
         ),
         ({"src/a/tests/test_a.py": "def test_a(): ..."}, ["python -m pytest -q"]),
+        ({"a/test/test_a.py": "def test_a(): ..."}, ["python -m pytest -q"]),
+        ({"tests/tests.py": "import pytest"}, ["python -m pytest -q tests/tests.py"]),
+        (
+            {"tests/tests.py": "import pytest", "setup.cfg": "python_files = tests.py"},
+            ["python -m pytest -q"],
+        ),
+        (
+            {"tests/test_a.py": "import unittest", "tests/__main__.py": ""},
+            ["python -m unittest discover -q -s tests", "python -m tests"],
+        ),
         ({"manage.py": "", "shop/tests.py": "from django.test import TestCase"}, ["python manage.py test"]),
         ({"pytest.ini": "", ".venv/bin/python": ""}, [".venv/bin/python -m pytest -q"]),
         ({"package.json": '{"scripts": {"test": "vitest"}}'}, ["npm test"]),

@@ -72,6 +72,7 @@ def test_caches_and_secrets_are_never_shared() -> None:
 
 FOREIGN = {
     "declared": ({"requirements.txt": "my-lib>=1\n"}, {}, "my_lib", True),
+    "declared by another name": ({"requirements-dev.txt": "attrs\n"}, {}, "attr", True),
     "not declared: to be written": ({"requirements.txt": "other\n"}, {}, "calc", False),
     "in the user's folder only": ({}, {"made.py": ""}, "made", True),
     "there, but not importable": ({"src/calc/__init__.py": ""}, {}, "calc", True),

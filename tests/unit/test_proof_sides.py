@@ -407,9 +407,11 @@ def test_a_result_is_compared_by_its_plain_value() -> None:
     exec(plain, scope)
     with pytest.raises(AssertionError):
         scope["test_a"]()
-    scope["f"] = lambda n: n + 1
+    scope |= {"f": lambda n: n + 1, "next": "a test's own", "type": 3}
     scope["test_a"]()
-    assert values_plain("tests/test_a.py", VALUES).count("lambda v: next(") == 2
+    assert values_plain("tests/test_a.py", VALUES).count("(lambda v, b=") == 2
+    identity = "def test_a():\n    assert f is g\n"
+    assert values_plain("tests/test_a.py", identity) == identity
     assert values_plain("test/a.test.js", VALUES) == VALUES
 
 

@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from pathlib import Path
 
+from flyball.config.cures import PACKAGES
 from flyball.reading.test_output import Lack, lack
 
 MANIFESTS = (
@@ -55,8 +56,9 @@ def _holds(folder: Path, module: str) -> bool:
     return any(True for pattern in patterns for _ in islice(folder.glob(pattern), 1))
 
 
-def _is_declared(files: Path, name: str) -> bool:
-    word = re.compile(rf"(?<![\w-]){re.escape(name).replace('_', '[-_]')}(?![\w-])", re.I)
+def _is_declared(files: Path, module: str) -> bool:
+    names = "|".join(re.escape(name).replace("_", "[-_]") for name in (module, PACKAGES.get(module, module)))
+    word = re.compile(rf"(?<![\w-])(?:{names})(?![\w-])", re.I)
     manifests = (path for pattern in MANIFESTS for path in islice(files.glob(pattern), MOST_MANIFESTS))
     return any(word.search(_text(path)) for path in manifests)
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from flyball.acts.confined import last_line
 from flyball.authority import trust as trusting
 from flyball.cli.shared import JSON, REPO, examples, is_terminal, paint, print_json, say
 from flyball.cli.tryout import LISTED, Tried, Tryout
@@ -22,6 +23,7 @@ from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, UserError
 from flyball.machines import shipped
 from flyball.runtime.pinned_env import activated, kept_elsewhere, remember, virtual_env
+from flyball.runtime.trial import Trial
 from flyball.state_dir import environment, paths
 from flyball.workspace import inspect_repo
 from flyball.workspace.git import reading_user
@@ -176,6 +178,18 @@ NO_PROOF = (
 )
 
 
+def _print_failing(here: Trial, detected: Detected) -> None:
+    for name in here.names[:LISTED]:
+        say(f"            ✗ {name}")
+    if here.ran and not here.names:
+        say(f"            {last_line(here.log)}")
+    if here.ran and detected.require == "all":
+        say(
+            "          All must pass before a run succeeds. If some are no part of your task, run it with "
+            "--set proof.require=no-worse: then tests that fail now may go on failing."
+        )
+
+
 def _print(detected: Detected, tried: Tried) -> None:
     say(f"Wrote {REPO_FILE}.")
     if detected.tests:
@@ -183,10 +197,8 @@ def _print(detected: Detected, tried: Tried) -> None:
     for where, trial in (("in this folder", tried.here), ("in a clean checkout", tried.clean)):
         if trial:
             say(f"          {where}: {trial.says}")
-    for name in tried.here.names[:LISTED] if tried.here else ():
-        say(f"            ✗ {name}")
-    if tried.here and tried.here.ran and tried.here.code and detected.require == "all":
-        say('          All must pass before a run succeeds; require = "no-worse" lets old failures stay.')
+    if tried.here and tried.here.code:
+        _print_failing(tried.here, detected)
     shared = [path for path in detected.share if path not in detected.needed]
     if shared:
         say(f"  share   {', '.join(shared)}, read-only in every checkout")

@@ -65,8 +65,8 @@ class Tryout:
         return self._ignoring(best, last), Tried(here, last, advice)
 
     def _here(self, detected: Detected) -> tuple[Detected, Trial, Trial | None]:
-        """The first of the detected commands that runs tests is the one; if none does, the first. One that took the place
-        of another must also be able to load them.
+        """The first of the detected commands that runs tests is the one; if none does, the first. Where it cannot load
+        some test files, another that loads its files and shows a failure is better.
 
         Last: how the first one ended, where it was passed over.
         """
@@ -75,7 +75,8 @@ class Tryout:
         for test in detected.tests[:TRIED]:
             self.show(f"Running the tests in this folder: {test.command}")
             trial = in_folder(self.root, test.command, self.env, timeout_s)
-            if trial.ran and (first is None or trial.loads):
+            fits = first is None or not first.ran or trial.code
+            if trial.ran and trial.loads and fits:
                 others = tuple(other for other in detected.tests if other != test)
                 return replace(detected, tests=(test, *others)), trial, first
             first = first or trial

@@ -52,6 +52,15 @@ LOOKING = (
 )
 LOOK_AT = 50  # test files that are read for a hint
 READ_AT_MOST = 200_000
+PYTEST_SETTINGS = ("pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini")
+PROGRAMS = (
+    "tests/__main__.py",
+    "runtests.py",
+    "run_tests.py",
+    "tests/runtests.py",
+    "tests/run_tests.py",
+    "test/run.py",
+)
 
 
 class ProofCommand(Struct, frozen=True):
@@ -119,10 +128,17 @@ def _is_environment(path: Path) -> bool:
 def _python_tests(root: Path, path: str) -> ProofCommand | None:
     why, files = _pytest_sign(root), list(_test_files(root))
     if why:
-        return ProofCommand(f"{_python(root, path)} -m pytest -q", why)
+        return ProofCommand(f"{_python(root, path)} -m pytest -q{_odd_names(root, files)}", why)
     if (root / "manage.py").is_file():
         return ProofCommand(f"{_python(root, path)} manage.py test", "there is manage.py")
     return None if not files else _unittests(root, path) or _pytest(root, path)
+
+
+def _odd_names(root: Path, files: list[Path]) -> str:
+    """Test files that pytest does not find by itself are named to it, unless its settings do."""
+    known = any(file.name.startswith("test_") or file.name.endswith("_test.py") for file in files)
+    told = any("python_files" in _text(root / name) for name in PYTEST_SETTINGS)
+    return "" if known or told else "".join(f" {shlex.quote(str(file.relative_to(root)))}" for file in files)
 
 
 def _unittests(root: Path, path: str) -> ProofCommand | None:
@@ -145,7 +161,7 @@ def _pytest_sign(root: Path) -> str:
     for name in ("pytest.ini", "conftest.py", "tests/conftest.py"):
         if (root / name).is_file():
             return f"there is {name}"
-    for name in ("pyproject.toml", "setup.cfg", "tox.ini", "requirements.txt", "requirements-dev.txt"):
+    for name in (*PYTEST_SETTINGS, "requirements.txt", "requirements-dev.txt"):
         if re.search(r"\bpytest\b", _text(root / name)):
             return f"{name} names pytest"
     hints = (
@@ -159,7 +175,7 @@ def _pytest_sign(root: Path) -> str:
 def _test_files(root: Path) -> Iterator[Path]:
     """Some test files: in the root and in the usual folders, no deeper than four levels."""
     files: list[Path] = []
-    for folder in ("", "*/", "tests/*/", "*/tests/", "*/*/tests/"):
+    for folder in ("", "*/", "tests/*/", "test/*/", "*/tests/", "*/test/", "*/*/tests/", "*/*/test/"):
         for name in ("test_*.py", "*_test.py", "test.py", "tests.py"):
             plain = (f for f in root.glob(folder + name) if not _hidden(f.relative_to(root)))
             files += sorted(plain)
@@ -255,8 +271,16 @@ def _other_python_tests(root: Path, path: str) -> ProofCommand | None:
     return other if first and other and first.command != other.command else None
 
 
+def _test_program(root: Path, path: str) -> ProofCommand | None:
+    """A program of the project's own that runs its tests."""
+    file = next((name for name in PROGRAMS if (root / name).is_file()), "")
+    words = "-m tests" if file == "tests/__main__.py" else file
+    return ProofCommand(f"{_python(root, path)} {words}", f"there is {file}") if file else None
+
+
 LOOKS: tuple[Callable[[Path, str], ProofCommand | None], ...] = (
     _python_tests,
+    _test_program,
     _other_python_tests,
     _node_tests,
     _by_file("Cargo.toml", "cargo test"),

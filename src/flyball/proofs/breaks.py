@@ -295,10 +295,11 @@ def _python_expectations(text: str) -> Wrong:
     return _with_spots(text, _asserted)
 
 
-_PLAIN = (  # the value of a number, text or list, whatever its class says of equality
-    "(lambda v: next((plain(v) for base, plain in ((int, int.__int__), (float, float.__float__), (str, str.__str__), "
-    "(list, lambda v: list.__getitem__(v, slice(None))), (tuple, lambda v: tuple.__getitem__(v, slice(None))), "
-    "(dict, dict.copy)) if isinstance(v, base) and type(v).__eq__ is not base.__eq__), v))("
+_PLAIN = (  # the value of a number, text or list, whatever its class says of equality; a test may have its own `next`
+    "(lambda v, b=__import__('builtins'): b.next((plain(v) for base, plain in ((b.int, b.int.__int__), "
+    "(b.float, b.float.__float__), (b.str, b.str.__str__), (b.list, lambda v: b.list.__getitem__(v, b.slice(None))), "
+    "(b.tuple, lambda v: b.tuple.__getitem__(v, b.slice(None))), (b.dict, b.dict.copy)) "
+    "if b.isinstance(v, base) and b.type(v).__eq__ is not base.__eq__), v))("
 )
 
 
@@ -309,7 +310,8 @@ def values_plain(path: str, text: str) -> str:
 
 def _compared(node: ast.AST) -> Iterator[Spot]:
     if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
-        yield node.test.left, _PLAIN, ")"
+        if not isinstance(node.test.ops[0], ast.Is | ast.IsNot):
+            yield node.test.left, _PLAIN, ")"
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
         if name in _SAME and len(node.args) >= 2:

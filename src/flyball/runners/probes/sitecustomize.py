@@ -363,7 +363,9 @@ def _id_of(test):
 
 
 def _file_of(test):
-    module = sys.modules.get(type(test).__module__)
+    """Its file; none for what stands for a test file that could not be loaded."""
+    name = type(test).__module__
+    module = None if name == "unittest.loader" else sys.modules.get(name)
     return getattr(module, "__file__", "") or ""
 
 
