@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import alerts
+from flyball.core import stops
 from flyball.core.run import Run, apply, fold, freeze, thaw
 from flyball.domain import events as e
 from flyball.domain.units import HOUR, MINUTE
@@ -30,7 +30,7 @@ def planning(**more: Any) -> Played:
 
 
 def warned(run: Run, passed: int) -> list[str]:
-    return [event.code for event in alerts.late(run, run.entered_at + passed)]
+    return [event.code for event in stops.due_alert(run, run.entered_at + passed)]
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ def warned(run: Run, passed: int) -> list[str]:
 def test_the_highest_step_reached_is_due(percent: int, codes: list[str]) -> None:
     run = planning().run
     assert warned(run, ALLOWED * percent // 100) == codes
-    assert warned(run, ALLOWED * percent // 100 - 1) == codes or percent in alerts.STEPS
+    assert warned(run, ALLOWED * percent // 100 - 1) == codes or percent in stops.ALERT_STEPS
 
 
 def steps(played: Played, until: int) -> list[tuple[str, int]]:
     """Each alert and when it came, as a driver sees them that sleeps until the next one."""
     known: list[tuple[str, int]] = []
     entered = played.run.entered_at
-    while (at := alerts.next_at(played.run)) is not None and at <= entered + until:
-        assert alerts.late(played.run, at - 1) == []
-        events = alerts.late(played.run, at)
+    while (at := stops.next_alert_at(played.run)) is not None and at <= entered + until:
+        assert stops.due_alert(played.run, at - 1) == []
+        events = stops.due_alert(played.run, at)
         played.note(events)
         known += [(event.code, at - entered) for event in events]
     return known
@@ -68,8 +68,8 @@ def test_each_step_is_told_once_and_the_act_goes_on() -> None:
     act = played.run.act
     expected = [("alert.80", 24 * MINUTE), ("alert.100", 30 * MINUTE), ("alert.150", 45 * MINUTE)]
     assert steps(played, 10 * HOUR) == expected
-    assert (played.run.act, played.run.status, alerts.next_at(played.run)) == (act, "running", None)
-    assert alerts.late(thaw(freeze(played.run)), played.now + HOUR * 99) == []
+    assert (played.run.act, played.run.status, stops.next_alert_at(played.run)) == (act, "running", None)
+    assert stops.due_alert(thaw(freeze(played.run)), played.now + HOUR * 99) == []
 
 
 def test_a_state_that_is_entered_again_has_its_whole_time() -> None:
@@ -104,14 +104,14 @@ def test_a_run_that_waits_for_a_person_is_late_all_the_same() -> None:
 )
 def test_the_time_is_the_machines_unless_configured(settings_: dict[str, Any], allowed: int) -> None:
     run = planning(**settings_).run
-    assert alerts.allowed_us(run) == allowed
+    assert stops.alert_time_us(run) == allowed
     assert row_of(run).alert_at == (run.entered_at + allowed if allowed else 0)
 
 
 @pytest.mark.parametrize(("machine", "state"), [("task", "completed"), ("build", "complete")])
 def test_what_has_ended_or_has_no_alert_is_never_late(machine: str, state: str) -> None:
     run = play(Script(), begun(machine, settings())).run
-    assert (run.state, warned(run, 999 * HOUR), alerts.next_at(run), row_of(run).alert_at) == (
+    assert (run.state, warned(run, 999 * HOUR), stops.next_alert_at(run), row_of(run).alert_at) == (
         state,
         [],
         None,
@@ -121,7 +121,7 @@ def test_what_has_ended_or_has_no_alert_is_never_late(machine: str, state: str) 
 
 def test_the_standing_loop_has_a_rule_of_its_own_while_it_executes() -> None:
     run = start(Script(), begun("cto", settings())).run
-    known = {state: alerts.allowed_us(_in(run, state)) for state in run.machine.states}
+    known = {state: stops.alert_time_us(_in(run, state)) for state in run.machine.states}
     assert known == {"IDLE": 0, "PLANNING": 0, "EXECUTING": 0, "WAITING_FOR_HUMAN": 24 * HOUR}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, letters, probe, run as runs, stops, tally, transition as onwards, turns
+from flyball.core import decide, letters, run as runs, stops, tally, transition as onwards, turns
 from flyball.core.agenda import Halt, Restore, without
 from flyball.core.run import Facts, Run
 from flyball.domain import events as e
@@ -315,7 +315,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "LOOP-3",
         lambda: instead(stops, "stalled", lambda run: None),
     ),
-    "done after one probe": ("loop", "probes", "ALO-1", lambda: instead(probe, "PASSES", 1)),
+    "done after one probe": ("loop", "probes", "ALO-1", lambda: instead(stops, "PROBE_PASSES", 1)),
     "probes without end": ("loop", "probes", "LOOP-3", lambda: instead(stops, "PROBES", 9)),
     "a rate limit costs a turn": (
         "loop",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from flyball.core.ledger import CLOSED
 from flyball.core.run import Run
+from flyball.core.tally import CLOSED
 from flyball.core.turns import claimable
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES

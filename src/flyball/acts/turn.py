@@ -29,10 +29,9 @@ from flyball.agents.adapter import Adapter, AgentResult, Ask, Talks, TurnRequest
 from flyball.agents.registry import adapter as find_adapter
 from flyball.agents.totals import charged
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.judgement import judgement
-from flyball.core.limits import so_far
 from flyball.core.run import Run
-from flyball.core.turns import claimable
+from flyball.core.stops import so_far
+from flyball.core.turns import claimable, judgement
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.guard.change import Change

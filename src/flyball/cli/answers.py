@@ -15,10 +15,9 @@ import click
 from flyball.cli.runs import family, pending_answer, root_of
 from flyball.cli.shared import JSON, RUN, examples, headline, open_app, print_json, say, terminal_width
 from flyball.config.values import Wrong, host as parse_host
-from flyball.core.alerts import RAISE
 from flyball.core.letters import Allow, Answer, AnyLetter, Ask, Tell, decode
 from flyball.core.run import Run
-from flyball.core.stops import VERBS
+from flyball.core.stops import RAISE, VERBS
 from flyball.domain.units import rough, show_duration
 from flyball.errors import UserError
 from flyball.journal import Row

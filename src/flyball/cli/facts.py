@@ -9,7 +9,7 @@ import msgspec
 
 from flyball.cli.runs import asking, certificate_file, question_lines, summary, why
 from flyball.cli.shared import terminal_width
-from flyball.core import alerts
+from flyball.core import stops
 from flyball.core.run import Run
 from flyball.domain import events as e, units
 from flyball.domain.units import dollars, elapsed, rough
@@ -136,7 +136,7 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _in_state(run: Run, now: int) -> str:
     """For how long, beside the time after which Flyball warns (TASK-6)."""
-    allowed = alerts.allowed_us(run)
+    allowed = stops.alert_time_us(run)
     if run.status == "ended" or not allowed:
         return ""
     late = " (late)" if now - run.entered_at >= allowed else ""

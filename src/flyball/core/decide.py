@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import limits, probe, standing, stops, turns
+from flyball.core import standing, stops, turns
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
-from flyball.core.ledger import SHOWN, shown
 from flyball.core.run import ENVIRONMENT, Facts, Run, most_interventions
 from flyball.core.stops import INTERRUPTIONS, ask, cancel, end, infrastructure, let_go, pause, spent_up, stop
+from flyball.core.tally import SHOWN, shown
 from flyball.core.transition import (
     ask_about_evidence,
     disproved,
@@ -197,11 +197,11 @@ def _turn(run: Run, now: int) -> Do | Note:
     stopped = over(run, now)
     if stopped:
         return stopped
-    if probe.due(run):
+    if stops.probe_due(run):
         return Do(_act(run, "proof", why="probe"))
     if run.here.loop and run.option("write") == "loop":
         return Do(_act(run, run.here.loop, why="write"))
-    agent = limits.agent_for(run, role, now)
+    agent = stops.agent_for(run, role, now)
     session = run.talk.sessions.get(f"{agent}|{role}", "")
     notes = tuple(text for text in run.talk.notes if not text.startswith(SHOWN))
     notes = (*notes, shown(run.findings)) if role == "reviewer" and run.findings else notes
@@ -217,7 +217,7 @@ def over(run: Run, now: int) -> Note | None:
     limit = stops.over_limit(run)
     if limit:
         return Note(follow(Facts(run, now), "exhausted", cause=limit))
-    plan = limits.plan_used_up(run, now)
+    plan = stops.plan_used_up(run, now)
     if plan:
         return Note(stops.wait(Facts(run, now), plan, run.spending.plan_reset_at))
     stall = stops.stalled(run) if _counts_for_the_circuit(run) else None
@@ -348,7 +348,7 @@ def _after_proof(facts: Facts, act: e.Act, proof: e.ProofEnded) -> Facts:
         warning = e.Warned(at=facts.now, code="proof.invalid", text=proof.invalid)
         return facts.add(warning) if proof.invalid else facts
     if act.why == "probe":
-        return probe.after(facts, proof)
+        return stops.after_probe(facts, proof)
     if act.why == "test" and act.wall_us and proof.invalid == "phase timeout":
         late = stop(run, "timeout.phase", "phase_timeout", show_duration(phase_us(run)), "exceeded")
         return follow(facts, "timeout", cause=late)

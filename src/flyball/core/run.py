@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from flyball.core import agenda, plans, tally
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
 from flyball.core.parts import Checkout, Evidence, Path, Plan, Progress, Spending, Talk, Tries
-from flyball.core.renewal import renewed, renewed_limit, unstalled
+from flyball.core.tally import renewed, renewed_limit, unstalled
 from flyball.domain import events as e
 from flyball.domain.machine import FAILING, Machine, State, parse
 from flyball.domain.old_tables import upgraded

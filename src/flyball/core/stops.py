@@ -1,4 +1,16 @@
-"""How a run stops: its code, its evidence, and the question that goes with it; and the rules that stop it."""
+"""How a run stops, waits or warns: its code, its evidence, the question that goes with it, and the rules that do so.
+
+When a rate limit ends a turn, another agent takes over while it lasts, or it is waited for (LOOP-5).
+
+A worker's files are proved now and then, as a probe (LOOP-3): a new tree alone is progress only so long. A probe is due
+after `probe` changed turns without a proof, and once more when the files passed one and the worker neither changes them
+nor says that it is done. It is no turn and no gate. Two in a row with no fewer failing tests open the circuit
+(`stalled`). Of files that passed two a person is asked: only the worker or a person says that the task is done.
+
+How long a run may stay in a state before somebody is told (TASK-6): at 80 % the journal says so, at 100 % people are
+notified, at 150 % it shows in the inbox. Time in state is the time since the state was entered, whatever the run's
+status. An alert warns and never stops a run.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +19,11 @@ from typing import Any
 
 from flyball.core.agenda import GUARDED
 from flyball.core.run import Facts, Run
+from flyball.core.tally import FRESH
 from flyball.domain import codes, events as e
 from flyball.domain.machine import OURS
-from flyball.domain.units import dollars, show_duration
+from flyball.domain.settings import INDICATORS_MIN, SECOND
+from flyball.domain.units import dollars, rough, show_duration
 
 VERBS: dict[str, tuple[str, ...]] = {
     "approval": ("approve", "reject", "retry", "redirect", "cancel"),
@@ -201,3 +215,158 @@ def out_of_time(run: Run) -> e.Stop | None:
     if wall is None or used < wall or run.machine.supervises:
         return None
     return stop(run, "limit.time", "budget.wall", show_duration(wall), show_duration(used))
+
+
+# ---- rate limits, and who plays a role meanwhile -----------------------------------------------------------
+
+
+SHORT_US = 10 * SECOND  # a shorter wait needs no jitter
+JITTER_MOST_US = 2 * SECOND
+
+
+def limited(facts: Facts, act: e.Act, turn: e.TurnEnded) -> Facts:
+    """What follows from a turn that a limit ended."""
+    now, until = facts.now, limit_ends_at(facts.run, turn, facts.now)
+    if facts.run.settings.fallback:
+        facts.add(e.Limited(at=now, agent=act.agent, until=until))
+        role = act.do.partition(":")[2]
+        if free_agent(facts.run, role, now):
+            return facts.add(e.Told(at=now, text=so_far(facts.run), who="flyball"))
+        until = min(facts.run.tries.limited[agent] for agent in candidates(facts.run, role))
+    return wait(facts, stop(facts.run, "wait.rate_limit", turn.verdict, until, now, detail=turn.error), until)
+
+
+def plan_used_up(run: Run, now: int) -> e.Stop | None:
+    """GUARD-4: the share of the plan's window that a run may use is used up; it waits until the window is new."""
+    most, used = run.settings.budget.plan_percent, run.spending.plan_percent
+    if most is None or used < most or run.spending.plan_reset_at <= now:
+        return None
+    return stop(run, "wait.rate_limit", "budget.plan_percent", f"{most} %", f"{used} %")
+
+
+def limit_ends_at(run: Run, turn: e.TurnEnded, now: int) -> int:
+    """When to try again. A reset that is past is tried at once, but not again and again without a pause."""
+    reset = turn.reset_at
+    if reset is None or (reset <= now and run.tries.limits > 1):
+        return now + run.settings.retry_every_us
+    wait_us = max(reset - now, 0)
+    return now + wait_us + (_jitter_us(run, wait_us) if turn.verdict == "plan_limit" else 0)
+
+
+def _jitter_us(run: Run, wait_us: int) -> int:
+    """So that many runs do not come back in the same instant; the same run at the same turn always waits the same."""
+    if wait_us < SHORT_US:
+        return 0
+    drawn = hashlib.sha256(f"{run.id}:{run.turns}".encode()).digest()
+    return int.from_bytes(drawn[:8]) % (min(JITTER_MOST_US, wait_us // 100) + 1)
+
+
+# ---- who plays a role ----------------------------------------------------------------------------------------
+
+
+def candidates(run: Run, role: str) -> list[str]:
+    """The agent of the role, then those that stand in for it."""
+    if run.settings.consensus and run.iteration % 2 == 0:  # PAIR-3: they change places each iteration
+        role = {"author": "reviewer", "reviewer": "author"}.get(role, role)
+    return list(dict.fromkeys((run.settings.agent_for(role), *run.settings.fallback)))
+
+
+def free_agent(run: Run, role: str, now: int) -> str:
+    """The first of them that no limit holds now; "" if there is none."""
+    return next((agent for agent in candidates(run, role) if run.tries.limited.get(agent, 0) <= now), "")
+
+
+def agent_for(run: Run, role: str, now: int) -> str:
+    return free_agent(run, role, now) or candidates(run, role)[0]
+
+
+def so_far(run: Run) -> str:
+    """What an agent in a fresh session must know; from the journal, since nobody else remembers."""
+    lines = "\n".join(f"- {line}" for line in run.talk.recent)
+    work = f"What was done so far:\n{lines}" if lines else "Nothing was done before you."
+    files = run.checkout.changed[:50]
+    changed = f"\nFiles changed so far: {', '.join(files)}." if files else ""
+    error = f"\nThe last error: {run.progress.error_text[-1000:]}" if run.progress.error_text else ""
+    return f"{FRESH} {work}{changed}{error}"
+
+
+# ---- probes of a worker's files ----------------------------------------------------------------------------
+
+
+PROBE_PASSES = 2  # so many probes of the same files end the wait for a claim
+ASK_TO_FINISH = (
+    "Flyball ran the checks on your files as they are now, and all of them passed. If the whole task is done, say so "
+    "now, in full, as described under 'How to report'. If not, go on."
+)
+
+
+def probe_due(run: Run) -> bool:
+    """Whether the files are to be proved before the worker's next turn."""
+    most, on, progress = run.most("probe"), run.here.on, run.progress
+    works = run.here.of == "worker" and "done" in on and "progressed" not in on
+    if not (most and works and run.owner and run.settings.proof) or run.tries.retries:
+        return False
+    still = progress.passed == run.tree and not progress.unproved
+    silent = still and progress.passes == 1 and progress.unproved_turns > 0 and not _claims(run)
+    return progress.unproved >= most or silent
+
+
+def _claims(run: Run) -> bool:
+    """The last turn tried to say that it is done: it is told what was missing."""
+    return run.talk.exit_signal or len(set(run.talk.indicators)) >= INDICATORS_MIN
+
+
+def after_probe(facts: Facts, probe: e.ProofEnded) -> Facts:
+    """What follows from a probe: the worker is told, or a person is asked."""
+    now = facts.now
+    if not probe.passed:
+        text = f"Flyball ran the checks on your files as they are now:\n{probe.invalid or probe.summary}"
+        return facts.add(e.Told(at=now, text=text, who="proof"))
+    if facts.run.progress.passes < PROBE_PASSES:
+        return facts.add(e.Told(at=now, text=ASK_TO_FINISH, who="proof"))
+    facts.add(e.Held(at=now, outcome="done", until="done"))
+    cause = stop(facts.run, "wait.question", "checks pass", otherwise=ANOTHER_TURN)
+    text = "The checks pass and the files no longer change, but the agent does not say that the task is done. Is it?"
+    return ask(facts, cause, "done", text)
+
+
+# ---- alerts about the time in a state ----------------------------------------------------------------------
+
+
+ALERT_STEPS = (80, 100, 150)  # percent of the state's alert time
+ALERT_CODE = "alert."
+NOTIFY, RAISE = f"{ALERT_CODE}100", f"{ALERT_CODE}150"
+
+
+def alert_time_us(run: Run) -> int:
+    """The alert time of the state that the run is in: as configured, else the machine's; 0: there is none."""
+    if run.machine.supervises and run.here.act == "run":
+        return 0  # the standing loop has a rule of its own for this (CTO-9)
+    usual = run.machine.alert_us.get(run.state, 0)
+    return run.settings.timeout_us(run.machine.name, f"alert.{run.state}", usual)
+
+
+def due_alert(run: Run, now: int) -> list[e.Warned]:
+    """The alert that is due: the highest step reached, once."""
+    allowed, passed = alert_time_us(run), now - run.entered_at
+    if not allowed or run.status == "ended":
+        return []
+    step = max((step for step in ALERT_STEPS if passed * 100 >= allowed * step), default=0)
+    if step <= run.path.alerted:
+        return []
+    text = f"in '{run.state}' for {rough(passed)}, {step}% of its alert time ({show_duration(allowed)})"
+    return [e.Warned(at=now, code=f"{ALERT_CODE}{step}", text=text)]
+
+
+def next_alert_at(run: Run) -> int | None:
+    """When the next alert is due."""
+    allowed = alert_time_us(run)
+    step = next((step for step in ALERT_STEPS if step > run.path.alerted), None)
+    if not allowed or step is None or run.status == "ended":
+        return None
+    return run.entered_at - (-allowed * step // 100)
+
+
+def alert_step(code: str) -> int:
+    """The step that a warning's code names; 0 for another code."""
+    return int(code.removeprefix(ALERT_CODE)) if code.startswith(ALERT_CODE) else 0

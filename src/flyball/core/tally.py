@@ -1,23 +1,123 @@
-"""What the end of an act adds to a run: turns, errors, progress, what is known of a tree.
+"""What the end of an act adds to a run: turns, errors, progress, findings, what is known of a tree; and new allowances.
 
-A limit costs nothing. A tree never seen before is progress, and so are fewer failing tests; words are not.
+A limit costs nothing. A tree never seen before is progress, and so are fewer failing tests; words are not. In the
+ledger of findings (PAIR-6) only a judge or evidence closes one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
 from flyball.core.agenda import Baseline, Commit, Prepare, Prove, Restore, without
-from flyball.core.ledger import disputed, entered
 from flyball.core.parts import Checkout, Evidence, Plan, Progress, Proof, Talk
 from flyball.domain import events as e
+from flyball.domain.events import Finding
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.domain.settings import HOUR
 
 if TYPE_CHECKING:
     from flyball.core.run import Run
+
+
+CLOSED = ("fixed", "accepted")
+DISPUTES = 2  # so many of the same finding go to a person
+KEPT = 200
+
+
+def entered(ledger: tuple[Finding, ...], role: str, said: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The ledger after one turn's findings."""
+    for finding in said:
+        known = _known_finding(ledger, finding)
+        if known is None and (role in JUDGING_ROLES or finding.status == "open"):
+            ledger = (*ledger, _new_finding(ledger, finding))
+        elif known is not None and _may(role, finding):
+            told = {"evidence": finding.evidence or known.evidence, "text": known.text or finding.text}
+            changed = replace(known, status=finding.status, **told)
+            ledger = tuple(changed if f.id == known.id else f for f in ledger)
+    return ledger[-KEPT:]
+
+
+def _known_finding(ledger: tuple[Finding, ...], finding: Finding) -> Finding | None:
+    if finding.id:
+        return next((f for f in ledger if f.id == finding.id), None)
+    place = (finding.file, finding.line, finding.text)
+    return next((f for f in ledger if (f.file, f.line, f.text) == place), None)
+
+
+def _new_finding(ledger: tuple[Finding, ...], finding: Finding) -> Finding:
+    taken = {f.id for f in ledger}
+    free = next(name for n in count(1) if (name := f"F{n}") not in taken)
+    return replace(finding, id=finding.id or free, status="open")
+
+
+def _may(role: str, finding: Finding) -> bool:
+    """A judge may say anything of a finding; others may dispute it, or close it with evidence."""
+    if role in JUDGING_ROLES:
+        return finding.status in ("open", "disputed", *CLOSED)
+    return finding.status == "disputed" or (finding.status == "fixed" and bool(finding.evidence))
+
+
+def disputed(
+    counts: dict[str, int], ledger: tuple[Finding, ...], role: str, said: Iterable[Finding]
+) -> dict[str, int]:
+    """How often each finding was disputed by those it was made to."""
+    meant = [_known_finding(ledger, f) for f in said if f.status == "disputed" and role not in JUDGING_ROLES]
+    names = [f.id for f in meant if f is not None]
+    return {**counts, **{name: counts.get(name, 0) + 1 for name in names}} if names else counts
+
+
+def settled(ledger: tuple[Finding, ...], said: tuple[Finding, ...]) -> bool:
+    """The judge closed everything that was open and raised or reopened nothing: read as PASS.
+
+    A round in which it said nothing about the ledger never is.
+    """
+    return bool(said) and all(f.status in CLOSED for f in (*said, *ledger))
+
+
+SHOWN = "The findings so far:\n"
+
+
+def shown(ledger: tuple[Finding, ...]) -> str:
+    lines = [f"{f.id} {f.severity} {f.status} {f.file}:{f.line} {f.text}".strip() for f in ledger]
+    return SHOWN + "\n".join(lines) if lines else ""
+
+
+# ---- a new allowance: what had run out begins again at zero ------------------------------------------------
+
+
+INSTEAD = ("wait.escalation", "blocked.table.")  # codes whose rule may be the code of what ran out
+ENTRIES = ("limit.turns", "limit.fix_attempts", "limit.iterations", "failed.tests")  # renewed together
+
+
+def renewed(run: Run) -> Run:
+    """What had run out begins again at zero."""
+    rule, code = (run.stop.rule, run.stop.code) if run.stop else ("", "")
+    if rule.startswith(("budget.day", "budget.week")):
+        fresh = replace(run.spending, window=None, window_from=run.at, turn_costs=(), turn_tokens=())
+        return replace(run, spending=fresh)
+    if code.startswith("limit.budget"):
+        return replace(run, spending=replace(run.spending, base=run.spent, turn_costs=(), turn_tokens=()))
+    tries = replace(run.tries, retries=0, contexts=0, interruptions=0, unclear=False, gone=False)
+    return renewed_limit(unstalled(replace(run, tries=tries)), rule if code.startswith(INSTEAD) else "")
+
+
+def renewed_limit(run: Run, code: str) -> Run:
+    if code == "limit.time":
+        return replace(run, spending=replace(run.spending, wall_base=run.spending.wall_us))
+    if code not in ENTRIES:
+        return run
+    used = run.turns + run.spending.idle_children
+    spending = replace(run.spending, turns_base=used, iteration_base=run.iteration)
+    return replace(run, spending=spending, path=replace(run.path, entries={}))
+
+
+def unstalled(run: Run) -> Run:
+    return replace(run, progress=replace(run.progress, idle=0, wanders=False, errors=0, probes=0))
+
 
 WAITS = ("rate_limited", "plan_limit", "overloaded", "network")  # limits that clear by themselves
 FREE = (*WAITS, "auth", "billing", "context")  # cost no turn

@@ -1,19 +1,23 @@
-"""How an agent's turn is read: what stops it, and which outcome its words amount to. DONE is a claim."""
+"""How an agent's turn is read: what stops it, and which outcome its words amount to. DONE is a claim.
+
+`judgement` says what becomes of the change that it left: it stands, it stands while a person is asked, or it is undone.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import limits, stops
-from flyball.core.ledger import DISPUTES, settled
+from flyball.core import stops
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ask, cancel, stop
-from flyball.core.tally import CONTEXTS, FAILED, FREE, UNCLEAR, WAITS, waits_for_answer
+from flyball.core.tally import CONTEXTS, DISPUTES, FAILED, FREE, UNCLEAR, WAITS, settled, waits_for_answer
 from flyball.core.transition import follow
 from flyball.domain import events as e
-from flyball.domain.machine import JUDGING_ROLES
+from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.domain.settings import INDICATORS, INDICATORS_MIN, CallLimits
 from flyball.domain.units import show_duration
 
@@ -225,7 +229,7 @@ def _process_failure(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
         case "timeout":
             _timed_out(facts, act, turn)
         case verdict if verdict in WAITS:
-            limits.limited(facts, act, turn)
+            stops.limited(facts, act, turn)
         case "auth" | "billing" as verdict:
             text = f"The agent cannot work: {(error or verdict).rstrip('.')}. Fix this, then continue."
             ask(facts, stop(run, f"wait.{verdict}", verdict, detail=error), "limit", text)
@@ -233,7 +237,7 @@ def _process_failure(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
             cause = stop(run, "limit.budget_usd", "the agent's own budget", detail=error)
             ask(facts, cause, "budget", "The agent's own budget is used up. Raise it?")
         case "context" if run.tries.contexts < CONTEXTS:
-            facts.add(e.Told(at=facts.now, text=limits.so_far(run), who="flyball"))
+            facts.add(e.Told(at=facts.now, text=stops.so_far(run), who="flyball"))
         case verdict if verdict in (*FAILED, "context"):
             _failed(facts, turn)
         case _:
@@ -439,3 +443,64 @@ def _judgement(run: Run, turn: e.TurnEnded) -> Reading:
     else:
         outcome = first if claim.signal == "PASS" else "rejected"
     return outcome, claim.data, _remarks(turn) if outcome != first else ()
+
+
+# ---- what becomes of the change ----------------------------------------------------------------------------
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    """What the shell does with the change, and what it reports."""
+
+    ruling: e.Ruling  # as it counts, with the tree that an approval would bring back
+    tree: str  # that the checkout holds afterwards
+    undo: bool  # keep the change under a ref, and put the checkout back
+    checkpoint: bool  # record the tree
+    publish: bool  # … and move the user's branch to it
+    counts: bool  # its files are the run's: they count for the radius
+    read_only: bool  # a role that may not change files has changed some
+    error: str = ""  # what ended the turn, where the guard did
+
+
+def judgement(
+    run: Run,
+    act: e.Act,
+    verdict: str,
+    ruling: e.Ruling,
+    tree: str,
+    changed: bool,
+    alarm: e.Action | None = None,
+) -> Judgement:
+    """`verdict` is the agent's, `ruling` the guard's on `tree`; `changed` also by files that no tree holds."""
+    reads_only = act.do.partition(":")[2] in READ_ONLY_ROLES
+    alarms = alarm is not None and ruling.verdict != "deny"
+    if alarm is not None and alarms:
+        ruling = _refused(ruling, alarm)
+    read_only = reads_only and tree != act.tree and ruling.verdict != "deny"
+    if read_only:
+        reason = f"A {act.do.partition(':')[2]} may not change files. The change was undone."
+        ruling = replace(ruling, verdict="allow", rule="read-only", reason=reason)
+    passed = not read_only and (ruling.verdict == "allow" or ruling.diff in run.evidence.waivers)
+    stands = passed or (ruling.verdict == "ask" and verdict not in FAILED and not read_only)
+    undo = not stands and (tree != act.tree or changed)
+    if undo:
+        ruling = replace(ruling, tree=act.tree if reads_only and alarm else tree)
+    return Judgement(
+        ruling=ruling,
+        tree=tree if stands else act.tree,
+        undo=undo,
+        checkpoint=stands and tree != act.tree,
+        publish=passed and tree != act.tree,
+        counts=passed,
+        read_only=read_only,
+        error=ruling.reason if alarms else "",
+    )
+
+
+def _refused(ruling: e.Ruling, alarm: e.Action) -> e.Ruling:
+    """CTO-7: the call was refused and did not run; what the agent did besides is for a person to judge."""
+    call = f"{alarm.tool}: {alarm.input[:200]}"
+    bound = f"{ruling.diff}:{alarm.tool}:{alarm.input}".encode("utf-8", "replace")
+    also = f" Besides, of what it changed: {ruling.reason} ({ruling.file})" if ruling.verdict == "ask" else ""
+    reason = f"It tried {call}. That was refused ({alarm.rule}): {alarm.reason}{also}"
+    rule, diff = alarm.rule.rpartition("/")[2], hashlib.sha256(bound).hexdigest()
+    return replace(ruling, verdict="deny", rule=rule, reason=reason, diff=diff, call=call, waivable=True)

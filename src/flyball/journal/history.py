@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from flyball.core.alerts import allowed_us
 from flyball.core.run import Run, fold, thaw
+from flyball.core.stops import alert_time_us
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR
 from flyball.errors import NotFound
@@ -29,7 +29,7 @@ def load(journal: Journal, run_id: str) -> tuple[Run, int]:
 def row_of(run: Run) -> Row:
     """The run's row for queries."""
     began = run.began
-    alert = allowed_us(run) if run.status != "ended" else 0
+    alert = alert_time_us(run) if run.status != "ended" else 0
     return Row(
         run=run.id,
         root=began.root or run.id,

@@ -2,11 +2,17 @@
 
 An `Observer` puts the probes into a folder that the command may read and an empty report folder into one that it may
 write, and says which variables make the runners load them; `collect` reads what they left.
+
+Code under test runs as the same user as its runner, so it can write into the folder of reports. Each line of a probe
+therefore ends with a seal, an HMAC over the line and the seal before it. A process takes its key from a file before
+it loads the code under test, and leaves the next key there, from which the ones before it cannot be computed.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,8 +23,44 @@ from msgspec import Struct
 from flyball.proofs.exchange import Room
 from flyball.reading.test_output import read_lines
 from flyball.reading.test_report import TestReport, read_reports
-from flyball.runners import seals
 from flyball.workspace.folders import files_below, remove
+
+_NAME = re.compile(r"[a-z]+-\d+-(\d+)\.jsonl")
+
+
+def key_text(number: int, key: bytes) -> str:
+    """What the file with the next key holds."""
+    return f"{number} {key.hex()}"
+
+
+def opened(files: Mapping[str, bytes], left: str, first: bytes) -> dict[str, bytes] | None:
+    """The files without their seals; None where one was changed, added or removed. `left` is the key that is left,
+    `first` the one that the first process took."""
+    sealed = {name: data for name, data in files.items() if name.endswith(".jsonl")}
+    rows = dict(files)
+    by_number = {int(match[1]): name for name in sealed if (match := _NAME.fullmatch(name))}
+    if len(by_number) < len(sealed):
+        return None
+    key = first
+    for number in range(len(by_number)):
+        lines = _unsealed(sealed[by_number[number]], key) if number in by_number else None
+        if lines is None:
+            return None
+        rows[by_number[number]] = lines
+        key = hmac.digest(key, b"next", "sha256")
+    return rows if left == key_text(len(by_number), key) else None
+
+
+def _unsealed(data: bytes, key: bytes) -> bytes | None:
+    before, rows = b"", list[bytes]()
+    for line in data.splitlines():
+        row, _, seal = line.rpartition(b"\t")
+        before = hmac.digest(key, before + row, "sha256").hex().encode()
+        if not hmac.compare_digest(seal, before):
+            return None
+        rows.append(row)
+    return b"\n".join(rows)
+
 
 PROBES = Path(__file__).with_name("probes")
 KEY = "key"  # the next one, beside the folder of reports
@@ -52,7 +94,7 @@ class Observer(Struct, frozen=True):
         room = {"root": self.root, "report": str(report), "sealed": bool(self.key)}
         (tools / "room.json").write_bytes(msgspec.json.encode(room | msgspec.structs.asdict(self.room)))
         if self.key:
-            (folder / KEY).write_text(seals.key_text(0, self.key), "ascii")
+            (folder / KEY).write_text(key_text(0, self.key), "ascii")
         env = {name: value for name, value in env.items() if self.room.ci or name != "CI"}
         return env | environment(tools / "probes", report, env)
 
@@ -88,7 +130,7 @@ def collect(folder: Path, checkout: Path, root: str, output: str, key: bytes = b
     """What the runners of one command reported; None where none did. `root` is the checkout as the command saw it."""
     files = dict(_reports(folder / "report"))
     if key:
-        intact = seals.opened(files, _left(folder / KEY), key)
+        intact = opened(files, _left(folder / KEY), key)
         if intact is None:
             return TestReport(complete=False, altered=True)
         files = intact

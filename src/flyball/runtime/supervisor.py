@@ -15,12 +15,12 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from flyball.core import alerts
 from flyball.core.children import child_of
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
 from flyball.core.letters import for_who_works, hear, replaces, settles, wake
 from flyball.core.run import BY_A_PERSON, Facts, Run
 from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
+from flyball.core.stops import due_alert, next_alert_at
 from flyball.domain import events as e
 from flyball.errors import AlreadyRunning, JournalError
 from flyball.journal import Entry, Journal, Letter
@@ -204,7 +204,7 @@ class Supervisor:
         return True
 
     def _alerts(self, run: Run) -> list[e.Warned]:
-        return [] if self.errands_only else alerts.late(run, self.clock.now())
+        return [] if self.errands_only else due_alert(run, self.clock.now())
 
     def _advance(self, batch: Batch, run_id: str) -> e.Act | None:
         now = self.clock.now()
@@ -342,7 +342,7 @@ class Supervisor:
         rests = [due(driven.run, now) for driven in self.driven.values()]
         times = [rest.until for rest in rests if isinstance(rest, Rest) and rest.until is not None]
         if not self.errands_only:
-            times += [at for driven in self.driven.values() if (at := alerts.next_at(driven.run)) is not None]
+            times += [at for driven in self.driven.values() if (at := next_alert_at(driven.run)) is not None]
         times += [until] if until is not None else []
         return min(SLEEP_MOST_S, max(0.0, (min(times) - now) / 1_000_000)) if times else None
 

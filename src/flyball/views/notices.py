@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from flyball.core import alerts
+from flyball.core import stops
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.units import HOUR, MINUTE, SECOND, rough
@@ -44,7 +44,7 @@ class Notices:
             case e.Resumed() if run.id in self._limited or event.why == "the wait is over":
                 self._limited.discard(run.id)
                 return _notice(run, "cleared", "continues", "The limit was reset.")
-            case e.Warned(code=alerts.NOTIFY | alerts.RAISE):
+            case e.Warned(code=stops.NOTIFY | stops.RAISE):
                 key = f"{event.code} {run.state} {run.entered_at}"
                 return _notice(run, key, "takes long", f"The run is {event.text}. It has not stopped.")
             case e.Ended() if run.owner:

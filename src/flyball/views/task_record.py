@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flyball.core import alerts
+from flyball.core import stops
 from flyball.core.run import Run, apply, begin
 from flyball.domain import events as e
 from flyball.domain.units import MINUTE
@@ -53,11 +53,11 @@ class TaskEvents:
                 data = {"failureCount": event.count}
                 reason = event.reason
                 yield _event(run, event, "FAILURE_INCREMENT", event.state, ORCHESTRATOR, reason, data)
-            case e.Warned() if alerts.step_of(event.code):
+            case e.Warned() if stops.alert_step(event.code):
                 data = {
-                    "percent": alerts.step_of(event.code),
+                    "percent": stops.alert_step(event.code),
                     "timeInState": minutes(event.at - run.entered_at),
-                    "timeout": minutes(alerts.allowed_us(run)),
+                    "timeout": minutes(stops.alert_time_us(run)),
                 }
                 yield _event(run, event, "TIMEOUT_WARNING", run.state, MONITOR, event.text, data)
             case _:

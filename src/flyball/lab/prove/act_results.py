@@ -14,9 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Finished
-from flyball.core.judgement import judgement
 from flyball.core.run import Run
-from flyball.core.turns import RECOVERIES
+from flyball.core.turns import RECOVERIES, judgement
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES, WRITING_ROLES
 from flyball.lab.prove.premises import SOON, Premise

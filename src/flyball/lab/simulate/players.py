@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Finished
-from flyball.core.judgement import judgement
 from flyball.core.run import Run
+from flyball.core.turns import judgement
 from flyball.domain import events as e
 from flyball.domain.machine import READ_ONLY_ROLES
 from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND

@@ -95,7 +95,7 @@ _recorder = _Recorder()
 
 
 def _take_key():
-    """Its number and the key of this process, which nobody else can read from now on: see runners/seals.py."""
+    """Its number and the key of this process, which nobody else can read from now on: see runners/observe.py."""
     place = os.path.join(os.path.dirname(REPORT), "key")
     if not _room.get("sealed"):
         return len(os.listdir(REPORT)), b""
