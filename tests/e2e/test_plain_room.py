@@ -19,7 +19,10 @@ from flyball.runners.observe import Observer, collect
 KEY = b"k" * 32
 UNITTEST = f"{sys.executable} -m unittest -q"
 PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider -p no:xdist"
-TEST = """import sys
+TEST = """import os
+import subprocess
+import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -30,6 +33,15 @@ class StagedTest(unittest.TestCase):
     def test_arguments_of_a_test(self):
         with mock.patch.object(sys, "argv", ["program", "word"]):
             self.assertEqual(code.words(), ["program", "word"])
+
+
+    def test_a_program_that_looks_for_its_own_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("part.py", "import code_under_test as code; files = code.files()"), ("program.py", "import part; print(*part.files)")):
+                open(os.path.join(folder, name), "w").write(text)
+            env = {**os.environ, "PYTHONPATH": os.pathsep.join((os.getcwd(), os.environ["PYTHONPATH"]))}
+            ran = subprocess.run([sys.executable, os.path.join(folder, "program.py")], capture_output=True, text=True, env=env)
+        self.assertEqual(ran.stdout, "code_under_test.py part.py program.py\\n", ran.stderr)
 
 
 def of(name):
@@ -57,6 +69,15 @@ STAGED = {
     "its_process": "'-m' in open('/proc/self/cmdline').read()",
 }
 CODE = "import __main__, importlib, inspect, logging, os, sys, traceback, warnings\n\n\ndef words():\n    return sys.argv\n"
+CODE += """
+
+def files():
+    frames = [sys._getframe()]
+    while frames[-1].f_back:
+        frames.append(frames[-1].f_back)
+    paths = (frame.f_code.co_filename for frame in frames)
+    return [os.path.basename(path) for path in paths if os.path.exists(path)]
+"""
 CODE += "".join(f"\n\ndef sees_{name}():\n    return {what}\n" for name, what in STAGED.items())
 CODE += "\n\ndef sees_itself():\n    return 'code_under_test' in sys.modules and __name__ in sys.modules\n"
 CODE += (
@@ -92,7 +113,15 @@ def folder(tmp_path: Path) -> Path:
 def test_the_source_sees_no_test_run_and_the_tests_do(folder: Path, command: str) -> None:
     (room,) = repeats(["code_under_test.py"], (), Repeats(1), node=False)
     plain = outcomes(ran(folder, command, room, FILES))
-    honest = dict.fromkeys(("test_sees_itself", "test_sees_its_output", "test_arguments_of_a_test"), "passed")
+    honest = dict.fromkeys(
+        (
+            "test_sees_itself",
+            "test_sees_its_output",
+            "test_arguments_of_a_test",
+            "test_a_program_that_looks_for_its_own_file",
+        ),
+        "passed",
+    )
     assert plain == honest | {f"test_sees_{name}": "failed" for name in STAGED}
 
 
