@@ -29,9 +29,8 @@ from msgspec import Struct
 
 from bench.figure import Figure
 from bench.mutator import mutant
-from flyball.agents.adapter import AgentResult, TurnRequest
+from flyball.agents.adapter import AgentResult, TurnRequest, adapter
 from flyball.agents.process import Exit
-from flyball.agents.registry import adapter
 
 PROGRAMS = Path(__file__).with_name("programs")
 GOAL = 60.0

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from flyball.agents.adapter import AgentResult
-from flyball.agents.catalog import KNOWN, reports, status
-from flyball.agents.prices import price_uusd
-from flyball.agents.totals import charged
+from flyball.agents.accounts import KNOWN, reports, status
+from flyball.agents.adapter import AgentResult, charged, price_uusd
 from flyball.domain.events import Usage
 
 CLAUDE, CODEX = KNOWN[0], KNOWN[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flyball.agents.registry import adapter
+from flyball.agents.adapter import adapter
 from flyball.config.detect import Detected, ProofCommand, detect, render_config
 from flyball.config.load import Loaded, load
 from flyball.config.schema import KEYS, LIMITS, limits_of

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from flyball.acts.environment import what_is_missing
+from flyball.acts.proof import what_is_missing
 from flyball.config.cures import install_words, needed, patterns, plugins, shareable
 from flyball.reading.test_output import Lack, cannot_load, lack, missing_names, wants_network
-from flyball.runtime.pinned_env import kept_elsewhere, pinned, remember
+from flyball.runtime.start import kept_elsewhere, pinned_environment, remember
 
 COLLECTING = "_ ERROR collecting tests/test_a.py _\nE   {}\n1 error in 0.1s\n"
 LACKS: dict[str, tuple[str, int, Lack | None]] = {
@@ -102,17 +102,20 @@ def test_a_run_keeps_the_virtual_environment_that_init_saw(tmp_path: Path) -> No
     venv, root, state = tmp_path / "venv", tmp_path / "repo", tmp_path / "state"
     (venv / "bin").mkdir(parents=True)
     plain = {"PATH": "/usr/bin", "SECRET": "x"}
-    assert pinned(state, root, plain) == {"PATH": "/usr/bin"}
+    assert pinned_environment(state, root, plain) == {"PATH": "/usr/bin"}
     remember(state, root, {**plain, "VIRTUAL_ENV": str(venv)})
-    assert pinned(state, root, plain) == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
-    assert pinned(state, root, {**plain, "VIRTUAL_ENV": "/other"})["VIRTUAL_ENV"] == "/other"
-    assert pinned(state, tmp_path, plain) == {"PATH": "/usr/bin"}
+    assert pinned_environment(state, root, plain) == {
+        "PATH": f"{venv}/bin:/usr/bin",
+        "VIRTUAL_ENV": str(venv),
+    }
+    assert pinned_environment(state, root, {**plain, "VIRTUAL_ENV": "/other"})["VIRTUAL_ENV"] == "/other"
+    assert pinned_environment(state, tmp_path, plain) == {"PATH": "/usr/bin"}
     (root / ".venv").mkdir(parents=True)
     (root / ".venv" / "pyvenv.cfg").touch()
-    shared = pinned(state, root, {**plain, "VIRTUAL_ENV": "/other"}, ["node_modules", ".venv"])
+    shared = pinned_environment(state, root, {**plain, "VIRTUAL_ENV": "/other"}, ["node_modules", ".venv"])
     assert shared == {"PATH": f"{root}/.venv/bin:/usr/bin", "VIRTUAL_ENV": f"{root}/.venv"}
     remember(state, root, plain)
-    assert pinned(state, root, plain) == {"PATH": "/usr/bin"}
+    assert pinned_environment(state, root, plain) == {"PATH": "/usr/bin"}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from flyball.acts.live_stream import LINE_MOST, Live
+from flyball.acts.live_turn import LINE_MOST, Live
 from flyball.agents.process import Stop
 from flyball.agents.script import ScriptAgent
 from flyball.core.run import begin

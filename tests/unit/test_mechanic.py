@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flyball.agents.adapter import AgentResult, TurnRequest
+from flyball.agents.adapter import AgentResult, TurnRequest, adapter
 from flyball.agents.process import Exit
-from flyball.agents.registry import adapter
 
 UNITTEST = f"{sys.executable} -m unittest -q"
 PYTEST = f"{sys.executable} -m pytest -q"

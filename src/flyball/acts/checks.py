@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from flyball.acts.run_files import RunFiles
-from flyball.agents.registry import adapter
+from flyball.agents.adapter import adapter
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.guard.tiers import Tier, exceeds, tier_of

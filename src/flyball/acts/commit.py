@@ -1,4 +1,9 @@
-"""The commit of a proved tree: the user's hooks on it, one commit on the base, a signed certificate."""
+"""The commit of a proved tree: the user's hooks on it, one commit on the base, a signed certificate; and landing it.
+
+Landing: the user's branch takes a run's certified commit. There is one way, before the run's end (`commit = "merge"`) and
+after it (`flyball land`). The branch is moved by fast-forward. If it has new commits, they are merged with the run's
+first, and the merge is judged, proved and certified. Performed again after a crash, a landing comes to the same commit.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,210 @@ import shlex
 import shutil
 from pathlib import Path
 
+import msgspec
+from msgspec.structs import replace
+
 from flyball.acts.confined import attend, interruption, log_of, spec
-from flyball.acts.landing import certify
+from flyball.acts.proof import prove
 from flyball.acts.proof_tree import made_by_setup
 from flyball.acts.run_files import RunFiles
+from flyball.acts.turn import judge
 from flyball.agents import process
 from flyball.core.decide import Finished, Interrupted
+from flyball.core.parts import Proof
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.errors import Gone
+from flyball.errors import Gone, LandConflict, UserError, WorkspaceError
+from flyball.evidence import certificate
 from flyball.guard.secrets import redact
+from flyball.journal.records import load_or_create
 from flyball.reading.terminal import plain
 from flyball.state_dir import write_whole
-from flyball.workspace import Workspace
-from flyball.workspace.repo import GIT_HOOKS, found_hooks
+from flyball.workspace import Repo, Workspace, inspect_repo, land as forward
+from flyball.workspace.publish import tip_of
+from flyball.workspace.repo import GIT_HOOKS, found_hooks, is_dirty
+
+
+class Merge(msgspec.Struct, frozen=True):
+    """A commit of run and target together, and where the target was."""
+
+    tip: str
+    tree: str
+    commit: str
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The branch that takes the commit, and where it is now."""
+
+    repo: Repo
+    work: Workspace
+    branch: str
+    tip: str
+    note: Path  # of the merge, once there is one
+
+
+def land(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
+    """The branch takes the commit; what stands in the way is a conflict for a person."""
+    done, ruling = run.checkout.commit, None
+    assert done is not None
+    done = replace(done, landed="", reason="")
+    try:
+        _refuse_moved(run_files, run, done.commit)
+        target = _target(run_files, run, act)
+        merge, ready = _merge_once(run, target, done), done
+        if merge:
+            ruling = _judge(run_files, run, target, merge)
+            _require_allowed(run_files, run, target, done.tree, ruling)
+            ready = _certified_merge(run_files, run, target, act, merge, done, stop)
+        if isinstance(ready, Interrupted):
+            return ready
+        if not target.work.follows(target.tip, ready.commit):
+            forward(target.repo, run.id, ready.commit, target.branch)
+    except (WorkspaceError, UserError) as problem:
+        conflict = replace(done, outcome="conflict", reason=str(problem))
+        return Finished(key=act.key, result=conflict, ruling=ruling)
+    return Finished(key=act.key, result=replace(ready, landed=target.branch), ruling=ruling)
+
+
+def _refuse_moved(run_files: RunFiles, run: Run, commit: str) -> None:
+    repo, branch = inspect_repo(run_files.folder_of_repo(run)), f"flyball/{run.id}"
+    now = tip_of(repo, branch)
+    if now and now != commit and now not in run_files.workspace(run).left_at():
+        raise UserError(
+            f"The branch {branch} is at {now[:12]}, but {commit[:12]} was certified: the new commits are not proved. "
+            f"Merge them yourself with `git merge {branch}`, or reset the branch: `git branch -f {branch} {commit[:12]}`."
+        )
+
+
+def _target(run_files: RunFiles, run: Run, act: e.Act) -> Target:
+    repo = inspect_repo(run_files.folder_of_repo(run))
+    branch = act.branch or run.began.branch or repo.branch
+    tip = tip_of(repo, branch) if branch else ""
+    if not tip:
+        missing = f"no branch '{branch}'" if branch else "no branch checked out"
+        raise WorkspaceError(
+            f"{repo.root} has {missing}, so run {run.id} cannot land. Create it, then retry."
+        )
+    return Target(repo, run_files.workspace(run), branch, tip, run_files.act_folder(act.key) / "merge.json")
+
+
+def _merge_once(run: Run, target: Target, done: e.CommitEnded) -> Merge | None:
+    """Where the branch has new commits, a merge with them: that of before a crash if it still fits where the branch
+    is, since a commit's id depends on its second."""
+    work, note, tip = target.work, target.note, target.tip
+    if note.exists():
+        known = msgspec.json.decode(note.read_bytes(), type=Merge)
+        if work.follows(known.commit, tip) or work.follows(tip, known.commit):
+            return known
+    elif work.follows(tip, done.commit) or work.follows(done.commit, tip):
+        return None
+    if target.branch == target.repo.branch and is_dirty(target.repo, untracked=False):
+        raise WorkspaceError(f"{target.repo.root} has uncommitted changes; commit or stash them, then retry.")
+    tree = _merge_trees(work, run, tip, done.commit, target.branch)
+    message = f"Merge flyball/{run.id}\n\nFlyball-Run: {run.id}\n"
+    merge = Merge(tip, tree, work.commit(tree, message, [tip, done.commit]))
+    note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(note, msgspec.json.encode(merge))
+    return merge
+
+
+def _merge_trees(work: Workspace, run: Run, tip: str, commit: str, branch: str) -> str:
+    merged = work.merge(tip, commit)
+    if merged.conflicts:
+        more = f" and {len(merged.conflicts) - 5} more" if len(merged.conflicts) > 5 else ""
+        raise LandConflict(
+            f"Run {run.id} and '{branch}' both changed {', '.join(merged.conflicts[:5])}{more}. Merge by hand with "
+            f"`git merge flyball/{run.id}`, or start a new run from '{branch}': `flyball run`."
+        )
+    return merged.tree
+
+
+def _judge(run_files: RunFiles, run: Run, target: Target, merge: Merge) -> e.Ruling:
+    return _ruling(run_files, run, target.work, target.work.tree_of(merge.tip), merge.tree)
+
+
+def _require_allowed(run_files: RunFiles, run: Run, target: Target, certified: str, ruling: e.Ruling) -> None:
+    """What would land may hold nothing that the guard has not let pass in the run itself."""
+    before = _ruling(run_files, run, target.work, target.work.base_tree, certified)
+    new = [finding for finding in ruling.others if finding not in before.others]
+    if (ruling.verdict != "allow" and new) or _severity(ruling) > _severity(before):
+        raise UserError(
+            f"Merged with its target, run {run.id} would not pass the guard: {ruling.reason} "
+            f"Look at it with `git merge flyball/{run.id}`."
+        )
+
+
+def _severity(ruling: e.Ruling) -> int:
+    return {"allow": 0, "ask": 1}.get(ruling.verdict, 2)
+
+
+def _ruling(run_files: RunFiles, run: Run, work: Workspace, old: str, new: str) -> e.Ruling:
+    checkout = replace(run.checkout, changed=(), lines=0, excused=(), excused_lines=0)
+    act = e.Act(key=f"{run.id}-land", do="check", state=run.state, tree=old)
+    return judge(run_files, replace(run, checkout=checkout), act, work, new, work.changes(old, new))
+
+
+def _certified_merge(
+    run_files: RunFiles,
+    run: Run,
+    target: Target,
+    act: e.Act,
+    merge: Merge,
+    done: e.CommitEnded,
+    stop: process.Stop,
+) -> e.CommitEnded | Interrupted:
+    """Proved, certified and on the run's branch: all that is left is to move the target."""
+    again = replace(act, key=f"{act.key}-{merge.commit[:12]}", tree=merge.tree)
+    proof = _prove(run_files, run, again, stop)
+    if isinstance(proof, Interrupted):
+        return Interrupted(act.key, proof.reason)
+    target.work.publish(merge.commit)
+    digest = certify(run_files, _with_proof(run, proof), act, merge.tree, merge.commit, done.work)
+    return replace(done, of=done.work, tree=merge.tree, commit=merge.commit, certificate=digest, proof=proof)
+
+
+def _prove(
+    run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop
+) -> e.ProofEnded | Interrupted | None:
+    if not run.settings.proof:
+        return None
+    done = prove(run_files, run, replace(act, do="proof", why="merge"), stop)
+    if isinstance(done, Interrupted):
+        return done
+    assert isinstance(done.result, e.ProofEnded)
+    if not done.result.passed:
+        raise UserError(_unproved(run, done.result))
+    return done.result
+
+
+def _unproved(run: Run, proof: e.ProofEnded) -> str:
+    lines = [line.strip() for line in proof.summary.splitlines() if line.strip()]
+    last = lines[-1][:300] if lines else "a proof command did not exit 0."
+    why = proof.invalid or proof.cannot_start or last
+    return (
+        f"Merged with its target, run {run.id} fails its proof, so it was not landed: {why} "
+        f"Repair it with `git merge flyball/{run.id}`, or start a new run: `flyball run`."
+    )
+
+
+def _with_proof(run: Run, proof: e.ProofEnded | None) -> Run:
+    if proof is None:
+        return run
+    proved = Proof(proof.tree, True, proof.failing, "", proof.commands)
+    return replace(run, evidence=replace(run.evidence, proof=proved))
+
+
+def certify(run_files: RunFiles, run: Run, act: e.Act, tree: str, commit: str, work_tree: str) -> str:
+    """Write the certificate of a commit, beside the one in force if there is one; its sha256.
+
+    `work_tree` is the run's own tree, without what was merged: the one that a reviewer has judged.
+    """
+    project, folder = Path(run.began.repo).name, run_files.run_dir(run)
+    story = run_files.story(run, replace(act, tree=work_tree))
+    statement = certificate.statement(run, replace(act, tree=tree), commit, project, story)
+    file = folder.next_certificate if act.do == "land" else folder.certificate
+    return certificate.write(file, statement, load_or_create(run_files.state_dir))
+
 
 SUBJECT_MOST = 72
 

@@ -7,9 +7,8 @@ import threading
 from collections.abc import Callable
 
 from flyball.acts.checks import check
-from flyball.acts.commit import commit
+from flyball.acts.commit import commit, land
 from flyball.acts.confined import SetupStopped
-from flyball.acts.landing import land
 from flyball.acts.prepare import prepare, restore
 from flyball.acts.proof import prove
 from flyball.acts.run_files import RunFiles

@@ -14,20 +14,26 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from flyball.acts import network, tool_hooks
+from flyball.acts import access, live_turn
 from flyball.acts.access import access_of
 from flyball.acts.assess import assess
 from flyball.acts.confined import interruption, scrub
-from flyball.acts.dialogue import Dialogue
-from flyball.acts.live_stream import Live
+from flyball.acts.live_turn import Dialogue, Live
 from flyball.acts.prompt import prompt
 from flyball.acts.proof_tree import tests_are_known
 from flyball.acts.run_files import RunFiles, share_links
 from flyball.agents import process
 from flyball.agents.accounts import how_to_log_in
-from flyball.agents.adapter import Adapter, AgentResult, Ask, Talks, TurnRequest, refuse_all
-from flyball.agents.registry import adapter as find_adapter
-from flyball.agents.totals import charged
+from flyball.agents.adapter import (
+    Adapter,
+    AgentResult,
+    Ask,
+    Talks,
+    TurnRequest,
+    adapter as find_adapter,
+    charged,
+    refuse_all,
+)
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.core.stops import so_far
@@ -66,18 +72,18 @@ def take_turn(
     begins = process.look(folder) == "unclaimed"
     if begins:
         process.begin(folder, _spec(run_files, run, act, agent, work, folder))
-    if tool_hooks.alarming(folder):  # and the driver before us did not live to end it
+    if live_turn.alarming(folder):  # and the driver before us did not live to end it
         stop.set(now=True)
     role = act.do.partition(":")[2]
-    with tool_hooks.attended(folder, run, role, work, show, alarm=lambda: stop.set(now=True)) as ask:
+    with live_turn.attended(folder, run, role, work, show, alarm=lambda: stop.set(now=True)) as ask:
         ended = _attended(live, folder, _request(run_files, run, act, agent, work, folder), begins, ask)
-    alarming = tool_hooks.alarming(folder)
+    alarming = live_turn.alarming(folder)
     over = (live.ending and ended.reason == "stopped") or (live.dialogue is not None and live.dialogue.closed)
     if interruption(ended) and not over and not alarming:
         scrub(folder)
         return _interrupted(work, act, folder, ended, agent)
     run_files.never_began(folder, ended)
-    heard = whole_text(tool_hooks.witnessed(_heard(agent, folder, ended), folder, act.agent))
+    heard = whole_text(live_turn.witnessed(_heard(agent, folder, ended), folder, act.agent))
     heard = charged(run_files.run_dir(run).path / SESSIONS, act.key, heard)
     heard = _ended_early(heard, live) if live.ending else _resumable(heard)
     done = _judged(run_files, run, act, work, folder, heard, live, ended, alarming)
@@ -127,8 +133,8 @@ def _request(
         so_far=so_far(run) if act.resume else "",
         proof=run.settings.proof,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
-        hooks=folder / tool_hooks.briefs.FOLDER if agent.hooked else None,
-        server=tool_hooks.server_line(folder, run_files.mounted(run)),
+        hooks=folder / live_turn.briefs.FOLDER if agent.hooked else None,
+        server=live_turn.server_line(folder, run_files.mounted(run)),
         key=act.key,
         cwd=str(work.repo_root if run_files.mounted(run) else work.checkout),
         confined=run_files.confined(run),
@@ -144,7 +150,7 @@ def _spec(
     request = _request(run_files, run, act, agent, work, folder)
     briefed = ()
     if agent.hooked:
-        place, options = tool_hooks.brief(run_files, run, act, work, home, folder)
+        place, options = live_turn.brief(run_files, run, act, work, home, folder)
         briefed, request = (str(place),), replace(request, hook_options=options)
     launch = agent.launch(request)
     lent = access_of(run_files, run, act.agent, home, launch.env)
@@ -259,7 +265,7 @@ def _judged(
         undone=tuple(plain(c.path) for c in changes) if word.read_only else (),
         commit=_checkpoint(work, act, tree, word.publish, run) if word.checkpoint else "",
         reported=reported,
-        refused=network.refusals(folder),
+        refused=access.refusals(folder),
     )
     turn = _with_changes(turn, changes) if word.counts else turn
     if act.do == "agent:planner" and run.machine.supervises and turn.verdict == "ok":
@@ -281,7 +287,7 @@ def judge(
 ) -> e.Ruling:
     """The guard's word on what one turn changed, over everything that this run has changed before."""
     folder = run_files.act_folder(act.key)
-    touched = run_files.tampered(run) or tool_hooks.tampered(folder) or _loosened(folder, work)
+    touched = run_files.tampered(run) or live_turn.tampered(folder) or _loosened(folder, work)
     if touched:
         return _tampering(run, touched, act.tree, tree)
     policy = run_files.policy(run)

@@ -1,18 +1,30 @@
-"""One door to every agent: how its process is started, and how what it left is read.
+"""One door to every agent: how its process is started, how what it left is read, and what its turn is charged.
 
 An adapter never decides. It says what the agent said; exit 0 alone is never trusted.
+
+Agents report what a whole session has used; a turn is charged the difference to what was known before (AGENT-4). The
+file stands outside the agent's reach. Each entry names its act, so that reading the same act again after a crash finds
+the same difference. Tokens cost their list price where the agent does not say; an unknown model has no price, which is
+not zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from flyball.agents.process import Exit
+from flyball.config.plugins import load_plugin, plugins
 from flyball.domain.events import Action, Claim, Usage
+from flyball.errors import NotFound
+from flyball.state_dir import write_whole
 
 
 class TurnRequest(Struct, frozen=True, kw_only=True):
@@ -150,3 +162,132 @@ def ended_badly(exit: Exit) -> str:  # noqa: A002
     if forced:
         return forced
     return "killed" if exit.signal is not None else ""
+
+
+def price_uusd(model: str, usage: Usage) -> int | None:
+    """Micro-dollars; None if nobody knows."""
+    prices = _prices() if model else None
+    if prices is None:
+        return None
+    given = prices.Usage(
+        input_tokens=usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        output_tokens=usage.output_tokens,
+    )
+    try:
+        return round(prices.calc_price(given, model_ref=model).total_price * 1_000_000)
+    except (LookupError, ValueError):
+        return None
+
+
+@lru_cache(1)
+def _prices() -> Any:
+    """The package takes most of a second to import, and few turns need it."""
+    try:
+        return import_module("genai_prices")
+    except ImportError:
+        return None
+
+
+ENTRIES_MOST = 3  # of a session: the last one of another act is enough
+SESSIONS_MOST = 200
+MODELS_MOST, NAME_MOST = 20, 100
+
+
+class Entry(Struct, frozen=True, omit_defaults=True):
+    act: str
+    tokens: Usage | None = None
+    uusd: int | None = None
+    models: dict[str, Usage] = {}
+
+
+def charged(file: Path, act: str, result: AgentResult) -> AgentResult:
+    """The result with the usage and cost of this turn alone, priced where the agent named no cost."""
+    if result.session and (result.total_tokens is not None or result.total_uusd is not None):
+        known = _read(file)
+        entries = [entry for entry in known.get(result.session, []) if entry.act != act]
+        entry = Entry(act, result.total_tokens, result.total_uusd, result.models)
+        result = _difference(result, entries[-1] if entries else Entry(""))
+        entries.append(entry)
+        known.pop(result.session, None)
+        known[result.session] = entries[-ENTRIES_MOST:]
+        kept = dict(list(known.items())[-SESSIONS_MOST:])
+        write_whole(file, msgspec.json.encode(kept), sync=False)
+    result = result if result.priced else _priced(result)
+    return replace(result, models=_by_model(result))
+
+
+def _read(file: Path) -> dict[str, list[Entry]]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, list[Entry]])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def _difference(result: AgentResult, before: Entry) -> AgentResult:
+    used = result.usage
+    if result.total_tokens is not None:
+        used = replace(_since(result.total_tokens, before.tokens or Usage()), cost_uusd=used.cost_uusd)
+    if result.total_uusd is not None:
+        used = replace(used, cost_uusd=_more(result.total_uusd, before.uusd or 0))
+    models = {name: _since(total, before.models.get(name, Usage())) for name, total in result.models.items()}
+    return replace(result, usage=used, models=models)
+
+
+def _since(total: Usage, before: Usage) -> Usage:
+    old, new = asdict(before), asdict(total)
+    return Usage(**{name: _more(new[name], old[name]) for name in new})
+
+
+def _more(total: int, before: int) -> int:
+    """A total below the one before is of a session that began anew."""
+    return total - before if total >= before else total
+
+
+def _by_model(result: AgentResult) -> dict[str, Usage]:
+    """What each model used in this turn, where the agent names models."""
+    models = result.models or ({result.model: result.usage} if result.model else {})
+    return {name[:NAME_MOST]: used for name, used in list(models.items())[:MODELS_MOST] if used != Usage()}
+
+
+def _priced(result: AgentResult) -> AgentResult:
+    uusd = price_uusd(result.model, result.usage) if result.usage.tokens else None
+    if uusd is None:
+        return result
+    return replace(result, usage=replace(result.usage, cost_uusd=uusd), priced="estimated")
+
+
+def adapter(agent: str) -> Adapter:
+    """The adapter for `script:FILE`, `command:COMMAND` …"""
+    kind, _, rest = agent.partition(":")
+    if kind == "script":
+        from flyball.agents.script import ScriptAgent
+
+        return ScriptAgent(rest)
+    if kind == "command":
+        from flyball.agents.command import CommandAgent
+
+        return CommandAgent(rest)
+    if agent == "mechanic":
+        from flyball.agents.mechanic import MechanicAgent
+
+        return MechanicAgent()
+    if agent == "claude":
+        from flyball.agents.claude import ClaudeAgent
+
+        return ClaudeAgent()
+    if agent == "codex":
+        from flyball.agents.codex import CodexAgent
+
+        return CodexAgent()
+    if kind == "acp":
+        from flyball.agents.acp import AcpAgent
+
+        return AcpAgent(rest)
+    if kind in plugins():
+        made: Adapter = load_plugin(kind)(rest)
+        return made
+    raise NotFound(
+        f"There is no agent '{agent}'. Agents: claude, codex, acp:…, command:…, script:FILE, mechanic."
+    )

@@ -38,7 +38,7 @@ RUNS_LIMIT = 200
 @JSON
 def ls(as_json: bool = False) -> None:
     """List the agents: installed or not, version, login, and what each can do."""
-    from flyball.agents.catalog import KNOWN, status
+    from flyball.agents.accounts import KNOWN, status
     from flyball.state_dir import environment
 
     rows = [status(known, environment()) for known in KNOWN]
@@ -66,7 +66,7 @@ def probe(name: str, as_json: bool) -> None:
 
     Nothing leaves the machine and no login is used. It shows whether Flyball understands this version of the agent.
     """
-    from flyball.agents.registry import adapter
+    from flyball.agents.adapter import adapter
     from flyball.testing.probe import probe as run_probe
     from flyball.testing.vendors import VENDORS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from flyball.agents.catalog import reports
+from flyball.agents.accounts import reports
 from flyball.cli.follow import watch_json, watch_screen
 from flyball.cli.runs import asking, closing, pending_answer, question_lines, root_of, summary
 from flyball.cli.screen import Screen, open_screen

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from flyball.agents import process
-from flyball.agents.registry import adapter
+from flyball.agents.adapter import adapter
 from flyball.cli.keys import answer_keys
 from flyball.cli.runs import asking, question_lines
 from flyball.cli.screen import Screen

@@ -22,7 +22,7 @@ from flyball.config.ralph import TASKS_FILE, Ralph, read_ralph
 from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, UserError
 from flyball.machines import shipped
-from flyball.runtime.pinned_env import activated, kept_elsewhere, remember, virtual_env
+from flyball.runtime.start import activated, kept_elsewhere, remember, virtual_env
 from flyball.runtime.trial import Trial
 from flyball.state_dir import environment, paths
 from flyball.workspace import inspect_repo

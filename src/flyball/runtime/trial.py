@@ -15,9 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.acts.confined import log_of
-from flyball.acts.environment import is_own_code
 from flyball.acts.prepare import prepare
-from flyball.acts.proof import prove
+from flyball.acts.proof import is_own_code, prove
 from flyball.acts.run_files import CALM, RunFiles
 from flyball.agents import process, sandbox
 from flyball.core.decide import Do, Finished, due, react

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 import flyball
 from flyball.agents import sandbox
-from flyball.agents.catalog import KNOWN, status
+from flyball.agents.accounts import KNOWN, status
 from flyball.authority import trust
 from flyball.config.load import load
 from flyball.config.plugins import plugins

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flyball.acts.dialogue import Dialogue
+from flyball.acts.live_turn import Dialogue
 from flyball.agents import process
-from flyball.agents.adapter import AgentResult, Answer, Talks, TurnRequest
-from flyball.agents.registry import adapter
+from flyball.agents.adapter import AgentResult, Answer, Talks, TurnRequest, adapter
 from flyball.reading.streams import Transcript
 from flyball.testing.model import ScriptedModel
 from flyball.testing.vendors import Vendor
