@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from flyball.core import standing
 from flyball.core.children import child_of
-from flyball.core.decide import Note, Rest, due
+from flyball.core.decide import Do, Note, Rest, due
 from flyball.core.letters import Answer, Ask, Start, encode, hear
 from flyball.core.run import Run, fold
 from flyball.domain import events as e
@@ -176,8 +176,9 @@ def test_the_same_trigger_that_finds_nothing_again_and_again_asks() -> None:
     for _ in range(3):
         triggered(played, "look after it", ticket="")
         assert played.run.state == "IDLE"
-    triggered(played, "look after it", ticket="")
+    triggered(played, "look after it", ticket="T9")
     assert (played.run.state, played.path[-1]) == ("WAITING_FOR_HUMAN", "WAITING_FOR_HUMAN")
+    assert said(played, "drop").run.plan.outcomes["T9"] == "dropped", "what became of it is known"
 
 
 # ---- more urgent work ------------------------------------------------------------------------------------
@@ -212,6 +213,29 @@ def test_an_urgent_trigger_sets_the_run_below_aside_and_it_is_taken_up_again() -
     assert way(played) == ["EXECUTING", "IDLE", "PLANNING", "EXECUTING"]
     assert played.run.act is not None and played.run.act.child == below and played.run.task == "work"
     assert played.run.plan.outcomes["T2"] == "done c7"
+
+
+def test_a_lane_that_waits_for_a_person_makes_way_for_nothing() -> None:
+    """It was asked to, and a rule halted the run below first: it must not pause, or nobody would wake it."""
+    run = fold(executing(), [e.Asked(at=9, what=standing.SET_ASIDE, who="flyball")])
+    halted = charged(run, took_us=61 * MINUTE)
+    assert halted.state == "WAITING_FOR_HUMAN"
+    for _ in range(4):
+        step = due(halted, 11)
+        halted = fold(halted, step.events) if isinstance(step, Note) else halted
+    assert (halted.status, halted.asked) == ("waiting", "") and halted.question is not None
+
+
+def test_the_time_budget_is_that_of_a_step_and_not_of_the_planner() -> None:
+    """After hours of work below, the next plan still gets its time."""
+    script = Script(agent__planner=planner(PLAIN))
+    played = start(script, begun("cto")).go_on()
+    spent = replace(played.run.spending, wall_us=1_000 * MINUTE)
+    played.run = replace(played.run, spending=spent)
+    trigger = e.Trigger(kind="task", text="work", ticket="T1")
+    played.note(hear(played.run, encode(Start(trigger=trigger)), 1, played.now))
+    step = due(played.run, played.now)
+    assert isinstance(step, Do) and step.act.do == "agent:planner" and step.act.wall_us == 0
 
 
 def test_a_question_below_is_the_lanes_and_its_answer_leads_back() -> None:

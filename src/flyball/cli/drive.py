@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from flyball.cli.shared import (
     repository_of,
     say,
 )
+from flyball.core.letters import RESUME, Ask, paused
 from flyball.core.run import Run
 from flyball.domain import codes
 from flyball.domain.events import RunBegan
@@ -203,11 +205,29 @@ def resume(run_name: str, as_json: bool, wait: bool | None) -> int:
     with open_app() as app:
         if not run_name:
             return _resume_all(app, as_json, wait)
+        if _went_on(app, run_name, as_json):
+            return 0
         run = resumable(app, run_name)
         asker = asking(app, run)
         if asker is not None and not _can_continue(app, run, asker) and not wait:
             return _show_question(app, run, asker, as_json)
         return _continue(app, [run.id], as_json, wait)
+
+
+def _went_on(app: App, name: str, as_json: bool) -> bool:
+    """A run that a person paused while a process, such as `flyball up`, drives it: that process goes on with it."""
+    try:
+        run = app.read(app.find(name))
+    except NotFound:
+        return False
+    if not paused(run) or not app.driven(run.id):
+        return False
+    delivered = app.send(run, Ask(what=RESUME, who=getpass.getuser()))
+    if as_json:
+        print_json({"run": run.id, "asked": RESUME, "delivered": delivered})
+    else:
+        click.echo(f"Run {run.id} goes on.")
+    return True
 
 
 def resumable(app: App, name: str) -> Run:

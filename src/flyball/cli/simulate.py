@@ -31,17 +31,27 @@ SHOWN = 40  # of what was never reached
 @click.option("--machine", type=click.Choice(SHIPPED), metavar="M", help="Only simulate this machine.")
 @click.option("--least", type=click.IntRange(0, 100), metavar="PERCENT", help="Fail below this coverage.")
 @click.option("--trace", is_flag=True, help="Print every event.")
+@click.option("--week", is_flag=True, help="A week of `flyball up` instead: tasks of all kinds, one report.")
 @JSON
 def simulate(
-    seeds: int | None, seed: int | None, machine: str | None, least: int | None, trace: bool, as_json: bool
+    seeds: int | None,
+    seed: int | None,
+    machine: str | None,
+    least: int | None,
+    trace: bool,
+    week: bool,
+    as_json: bool,
 ) -> int:
     """Simulate runs in hostile random worlds and check every law.
 
     Agents lie, hang and die, disks fail, processes crash, limits run out and clocks jump. Most seeds aim for one of
     the states, outcomes and faults that `flyball prove` can reach. The same seed gives the same journal, byte for byte.
 
-    Exit code 1 if a law is broken.
+    Exit code 1 if a law is broken; with --week also if a state, transition, trigger, question or answer of the standing
+    loop was never taken.
     """
+    if week:
+        return _week(trace)
     first, count, only = seed or 0, seeds or (SEEDS if seed is None else 1), machine or ""
     watch = _shown(only) if trace and not as_json else _quiet
     campaign = play(range(first, first + count), only, watch)
@@ -50,6 +60,15 @@ def simulate(
     else:
         click.echo("\n".join(page(campaign, first, only)))
     return 0 if campaign.good and not _short(_reached(campaign, only), least or 0) else 1
+
+
+def _week(trace: bool) -> int:
+    from flyball.lab.simulate.week import Week, missing, page as week_page
+
+    played = Week()
+    told = played.play()
+    click.echo("\n".join((*(traced(told.lines) if trace else ()), *week_page(played, told))))
+    return 1 if told.broken or missing(played) else 0
 
 
 def _quiet(world: Told) -> None:

@@ -103,6 +103,10 @@ def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
             cause = stop(run, "wait.paused", "a person stopped it")
             facts = Facts(run, now).add(e.Asked(at=now, what="", who="flyball"))
             return Note(follow(facts, "paused", cause=cause))
+        case Halt(standing.SET_ASIDE) if (
+            run.machine.supervises and run.here.act != "run"
+        ):  # nothing can make way
+            return Note(Facts(run, now).add(e.Asked(at=now, what="", who="flyball")))
         case Halt(what):
             facts = (
                 let_go(Facts(run, now)) if what == "take-over" else Facts(run, now)
@@ -253,7 +257,7 @@ def _act(run: Run, do: str, *, why: str = "", tree: str = "", **more: Any) -> e.
     if do.startswith("agent:"):
         more["idle_us"] = run.settings.timeout_us(run.machine.name, "idle_timeout", 10 * MINUTE)
         budget, spending = run.settings.budget.wall_us, run.spending
-        if budget is not None:
+        if budget is not None and not run.machine.supervises:  # there it is that of each run below
             left = max(SECOND, budget - (spending.wall_us - spending.wall_base))
             wall_us = min(wall_us or left, left)
     key, turn, tree = f"{run.id}-{run.acts + 1}", run.turn + 1, tree or run.tree

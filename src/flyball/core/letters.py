@@ -41,9 +41,9 @@ class Allow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is
 
 
 class Ask(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """Pause or take over after this turn, stop now, or cancel."""
+    """Pause or take over after this turn, stop now, cancel; or go on after a pause."""
 
-    what: str  # pause | stop | cancel | take-over
+    what: str  # pause | stop | cancel | take-over | resume
     who: str = ""
 
 
@@ -76,7 +76,8 @@ class Start(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is
 
 
 AnyLetter = Start | Answer | Tell | Allow | Ask | HandBack | Rollback | Land
-ASKS = ("pause", "stop", "cancel", "interrupt", "take-over")
+RESUME = "resume"
+ASKS = ("pause", "stop", "cancel", "interrupt", "take-over", RESUME)
 _decoder = msgspec.json.Decoder(AnyLetter)
 
 
@@ -145,6 +146,8 @@ def refusal(run: Run, letter: AnyLetter) -> str:
         case Ask():
             if letter.what not in ASKS:
                 return f"'{letter.what}' is not known. Use {', '.join(ASKS)}."
+            if letter.what == RESUME and not (paused(run) or run.asked):
+                return f"Run {run.id} is not paused."
             return f"Run {run.id} is being cancelled." if run.asked == "cancel" else ""
         case Tell():
             return ""
@@ -199,6 +202,8 @@ def _ask(facts: Facts, letter: Ask) -> Facts:
     """A run that waits is taken over at once, without what it asked or would have followed; first its tree is put
     right."""
     run, now, asked = facts.run, facts.now, e.Asked(at=facts.now, what=letter.what, who=letter.who)
+    if letter.what == RESUME:
+        return wake(run, now)
     if letter.what != "take-over" or run.act is not None or run.status == "running":
         return facts.add(asked)
     let_go(facts, "taken over")
@@ -336,6 +341,25 @@ def replaces(later: bytes, earlier: bytes) -> bool:
     return (new.question, new.who) == (old.question, old.who)
 
 
+def paused(run: Run) -> bool:
+    """A person paused or stopped it, and it goes on when they say so."""
+    return run.status == "paused" and run.question is None and not _taken(run)
+
+
+def _taken(run: Run) -> bool:
+    """Only the one who took it over gives it back."""
+    return run.stop is not None and run.stop.code == "wait.take_over"
+
+
+def resumes(body: bytes) -> bool:
+    """Whether the letter says that a run, and those below it, go on."""
+    try:
+        letter = decode(body)
+    except msgspec.MsgspecError:
+        return False
+    return isinstance(letter, Ask) and letter.what == RESUME
+
+
 def wake(run: Run, now: int) -> Facts:
     """What `resume` means: a pause is over; a breakpoint is passed. An open question stays open."""
     facts = Facts(run, now)
@@ -345,7 +369,6 @@ def wake(run: Run, now: int) -> Facts:
         return facts
     if run.stop.code == "wait.breakpoint" and run.question:
         return _answer(facts, Answer(question=run.question.id, verb="go-on", how="resume"))
-    taken = run.stop.code == "wait.take_over"  # only the one who has it gives it back
-    if run.status == "paused" and run.question is None and not taken:
+    if paused(run):
         return facts.add(e.Resumed(at=now, why="resumed"))
     return facts

@@ -59,10 +59,10 @@ def hear_trigger(facts: Facts, trigger: e.Trigger) -> Facts:
         _begin(facts, trigger, interrupts=True)
         return follow(facts, "interrupt", reason=f"{trigger.kind}: {trigger.text[:200]}")
     text, count = run.plan.nothings
+    _begin(facts, trigger, interrupts=False)
     if text == trigger.text and count >= NOTHINGS:
         cause = stop(run, "loop.state_cycle", "nothing to do", NOTHINGS, count, detail=trigger.text[:500])
         return _ask(follow(facts, "unresolved", cause=cause), cause)
-    _begin(facts, trigger, interrupts=False)
     return follow(facts, "trigger", reason=f"{trigger.kind}: {trigger.text[:200]}")
 
 

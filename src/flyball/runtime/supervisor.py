@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from flyball.core.children import child_of
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
-from flyball.core.letters import for_who_works, hear, replaces, settles, wake
+from flyball.core.letters import for_who_works, hear, replaces, resumes, settles, wake
 from flyball.core.run import BY_A_PERSON, Facts, Run
 from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
 from flyball.core.stops import due_alert, next_alert_at
@@ -356,7 +356,11 @@ class Supervisor:
             batch = Batch(self.driven)
             hearing = self._at_work(letter.run) if for_who_works(letter.body) else letter.run
             batch.add(letter.run, (), letter.id)
-            batch.add(hearing, self._hear(batch.run(hearing), letter, letters[number:]))
+            facts = self._hear(batch.run(hearing), letter, letters[number:])
+            if resumes(letter.body) and not any(isinstance(fact, e.LetterRefused) for fact in facts):
+                batch.wake(letter.run, self.clock.now())
+            else:
+                batch.add(hearing, facts)
             self._commit(batch)
             if letter.run in self.driven:
                 self._spread_asked(letter.run)
@@ -397,6 +401,12 @@ class Supervisor:
         """What runs below this one stops at the end of its turn, to make way."""
         self._note(run_id, [e.Asked(at=self.clock.now(), what=SET_ASIDE, who="flyball")])
         self._spread_asked(run_id)
+
+    def wake(self, run_id: str) -> None:
+        """A run that was to make way goes on, and so do those below it."""
+        batch = Batch(self.driven)
+        batch.wake(run_id, self.clock.now())
+        self._commit(batch)
 
     def report(self, run_id: str, texts: tuple[str, ...], grave: bool) -> None:
         """What was found not to fit together, for a standing run."""

@@ -124,9 +124,20 @@ class Lanes:
         self._take_issues()
         found = backlog(self._honest())
         waiting = ready(found, self.outcomes())
-        if not waiting:
-            return False
-        return self._give(found, waiting[0])
+        if self._wake_stranded(waiting):
+            return True
+        return self._give(found, waiting[0]) if waiting else False
+
+    def _wake_stranded(self, waiting: list[Ticket]) -> bool:
+        """What made way for a task that was cancelled or taken by another lane meanwhile goes on."""
+        stranded = [
+            run
+            for run in self.runs
+            if makes_way(run) and not any(outranks(run, one.trigger) for one in waiting)
+        ]
+        for run in stranded:
+            self.supervisor.wake(run.id)
+        return bool(stranded)
 
     def _honest(self) -> list[Letter]:
         return [letter for letter in self.app.journal.mail(self.box) if not self.app.seals.fault(letter)]

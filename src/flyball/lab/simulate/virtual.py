@@ -66,7 +66,7 @@ class Virtual(Supervisor):
         return went_on
 
     def _sleep(self, until: int | None = None) -> None:
-        self.around.sleep(self._until_next())
+        self.around.sleep(self._until_next(until))
 
     def trigger(self, run_id: str, outcome: str) -> None:
         """Something comes from outside to a run that listens."""

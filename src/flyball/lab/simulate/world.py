@@ -189,8 +189,7 @@ class World:
         self.supervisor = driver = Virtual(self, self.journal, f"d{self.sessions}", stays)
         self.living.add(driver.driver)
         try:
-            driver.take_up(self.planned)
-            driver.drive(driver.done)
+            self._drive(driver)
             self.keepers.driver_left(0)
             driver.close()
         except Crash as crash:
@@ -202,6 +201,10 @@ class World:
         finally:
             self.supervisor = None
             self.living.discard(driver.driver)
+
+    def _drive(self, driver: Virtual) -> None:
+        driver.take_up(self.planned)
+        driver.drive(driver.done)
 
     def _died(self, driver: Virtual, crash: Crash) -> None:
         self.onlooker.note(f"{driver.driver} dies: {crash.how}")
