@@ -210,7 +210,7 @@ def test_the_brief_says_what_waits_what_was_done_and_what_it_cost(seen: Place) -
     run = succeeded(seen)
     text = seen.fb("brief").out
     waits, done = text.index("## Waits for you (1)"), text.index("## Done")
-    assert text.startswith("# Brief, ") and waits < done < text.index("## Cost")
+    assert text.startswith("# ") and waits < done < text.index("## Cost")
     assert "**Ask me**" in text[waits:done] and "`flyball answer" in text[waits:done]
     assert "$0.25" in text[done:] and "on branch `flyball/" in text[done:]
     known = seen.fb("brief", "--json", "--all").json

@@ -73,9 +73,9 @@ def test_without_a_sandbox_every_way_is_refused_and_each_try_is_seen(place: Plac
     assert place.fb("answer", one["question"], "The second").code == 0
     assert place.fb("resume", one["run"]).code == 0
     assert [reason.partition(":")[0] for reason in refused(place, one["run"])] == [
-        "it has no seal",
-        "its seal is not right",
-        "its seal was used before",
+        "it is not signed",
+        "its signature is wrong",
+        "it was used before",
     ]
     answers = [entry for entry in place.fb("log", one["run"], "--json").lines if entry["is"] == "Answered"]
     assert [entry["text"] for entry in answers] == ["The second"]
@@ -206,16 +206,16 @@ def test_a_seal_is_for_one_run_these_words_and_one_letter(seals: person.Seals) -
     changed = body.replace(b'"approve"', b'"reject"')
     assert changed != body
     assert seals.fault(letter(body)) == ""
-    assert seals.fault(letter(body, run="r2")).startswith("its seal is not right")
-    assert seals.fault(letter(changed)).startswith("its seal is not right")
+    assert seals.fault(letter(body, run="r2")).startswith("its signature is wrong")
+    assert seals.fault(letter(changed)).startswith("its signature is wrong")
     assert seals.fault(letter(body), use=True) == ""
     assert seals.fault(letter(body), use=True) == "", "after a crash the same letter is taken again"
-    assert seals.fault(letter(body, 2), use=True).startswith("its seal was used before")
+    assert seals.fault(letter(body, 2), use=True).startswith("it was used before")
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff{", b"[]", b'{"is": "Tell", "text": "x"}', b'{"nonce": "../x"}'])
 def test_a_letter_without_a_seal_does_not_count(seals: person.Seals, body: bytes) -> None:
-    assert seals.fault(letter(body), use=True) == "it has no seal: only a person's own command leaves letters"
+    assert seals.fault(letter(body), use=True).startswith("it is not signed")
 
 
 @pytest.mark.parametrize("deep", [900, 100_000])
@@ -223,7 +223,7 @@ def test_a_letter_nested_too_deeply_is_refused_whoever_sealed_it(seals: person.S
     body = b'{"is":"Answer","question":"q","verb":"v","data":{"a":%s}}' % (b"[" * deep + b"]" * deep)
     marked = body[:-1] + b',"nonce":"%s","seal":"x"}' % (b"0" * 32)
     assert for_who_works(body) is False
-    assert seals.fault(letter(body), use=True).startswith("it has no seal")
+    assert seals.fault(letter(body), use=True).startswith("it is not signed")
     assert seals.fault(letter(marked), use=True)
     with pytest.raises(msgspec.MsgspecError):
         decode(b'{"is":"Tell","text":"x","more":%s}' % (b"[" * 100_000 + b"]" * 100_000))
@@ -232,7 +232,7 @@ def test_a_letter_nested_too_deeply_is_refused_whoever_sealed_it(seals: person.S
 def test_a_seal_that_cannot_be_marked_as_used_refuses_the_letter_in_a_sentence(seals: person.Seals) -> None:
     body = seals.sealed("r1", encode(Tell(text="x")))
     (seals.state_dir / person.USED).write_text("in the way")
-    assert seals.fault(letter(body), use=True).startswith("its seal cannot be marked as used: ")
+    assert seals.fault(letter(body), use=True).startswith("it cannot be marked as used: ")
     (seals.state_dir / person.USED).unlink()
     assert seals.fault(letter(body), use=True) == ""
 
@@ -243,7 +243,7 @@ def test_a_mark_that_was_never_finished_belongs_to_no_letter(seals: person.Seals
     place = seals.state_dir / person.USED / "r1" / json.loads(body)["nonce"]
     place.parent.mkdir(parents=True)
     place.touch()
-    assert [seals.fault(letter(body, n), use=True)[:25] for n in (1, 2)] == ["its seal was used before:"] * 2
+    assert [seals.fault(letter(body, n), use=True)[:18] for n in (1, 2)] == ["it was used before"] * 2
 
 
 def test_the_seals_of_a_run_that_is_over_are_forgotten(seals: person.Seals) -> None:
@@ -259,7 +259,7 @@ def test_the_key_is_the_users_alone(seals: person.Seals) -> None:
     key = seals.state_dir / person.KEY
     assert key.stat().st_mode & 0o777 == 0o600 and len(key.read_bytes()) == 32
     key.chmod(0o644)
-    with pytest.raises(ConfigError, match="can be read by others"):
+    with pytest.raises(ConfigError, match="can be read by other users"):
         seals.sealed("r1", encode(Tell(text="x")))
 
 

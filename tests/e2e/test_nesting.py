@@ -32,7 +32,7 @@ def test_a_machine_that_would_run_itself_is_refused(place: Place) -> None:
         (folder / f"{name}.toml").write_text(NESTED.format(name=name, below=below))
     for name, way in (("own", "own → own"), ("ping", "ping → pong → ping")):
         said = place.run(place.script(), "--machine", name, "--trust")
-        assert said.code == 2 and f"would run itself without end ({way})" in said.err
+        assert said.code == 2 and f"would run itself forever ({way})" in said.err
     assert place.fb("ls", "--json").json == []
 
 

@@ -71,7 +71,7 @@ def waiting(yard: Yard) -> list[tuple[str, int]]:
 def test_a_signed_message_becomes_a_task_once(yard: Yard, hook: Webhook) -> None:
     body = message()
     assert trigger(hook, body)[0] == 202
-    assert trigger(hook, body) == (409, {"error": "This message was taken before."})
+    assert trigger(hook, body) == (409, {"error": "This message was already received."})
     assert trigger(hook, message(text="Slow", kind="performance", priority=10))[0] == 202
     assert waiting(yard) == [("The build fails", 80), ("Slow", 10)]
     other = Webhook("127.0.0.1:0", yard.repo, {**yard.env, SECRET: WORD})  # also after a restart

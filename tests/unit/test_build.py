@@ -219,7 +219,7 @@ CLAIMS = {
     "only a tier": plan(False, {"tier": "T1"}),
     "others may say anything": Case(WAY, "completed", {"write": writes(data={"steps": "all"})}, does="agent:planner agent:coder proof:test agent:critic proof:gate commit"),
     "a turn limit claims nothing": Case("plan write test fix test verify complete", "completed", {**FIXES, "fix": e.TurnEnded(verdict="turn_limit", tree="t9", claim=e.Claim(outcome="rewrite"))}),
-    "a critic without a verdict is asked again": Case(WAY, "completed", {"verify": [says(), PASS]}, turns=4, hears=(("agent:critic", 1, "no verdict"),)),
+    "a critic without a verdict is asked again": Case(WAY, "completed", {"verify": [says(), PASS]}, turns=4, hears=(("agent:critic", 1, "no readable verdict"),)),
     "a critic without a verdict twice rejects": Case(TWICE, "completed", {"write": writes(), "verify": [says(), says(message="hm"), PASS]}, turns=6, hears=(("agent:coder", 1, "hm"),)),
     "each visit may be asked again": Case(TWICE, "completed", {"write": writes(), "verify": [says(), FAIL, says(), PASS]}, turns=7),
     "a planner that says nothing is asked again": Case(WAY, "completed", {"plan": [says(), says(message="A plan.")]}, given=PLAIN, turns=4, hears=(("agent:planner", 1, "no plan"),)),

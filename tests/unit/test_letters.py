@@ -137,8 +137,8 @@ UNLANDABLE: dict[str, tuple[Made, str]] = {
     "it has not ended": (running, "has not ended"),
     "it failed": (lambda: play(Script(verify=says("FAIL"))), "limit.iterations"),
     "it was cancelled": (lambda: asked().write(Ask(what="cancel")).go_on(), "cancelled"),
-    "it lands already": (lambda: ended().write(Land(branch="main")), "already being landed on 'main'"),
-    "it is another's": (lambda: play(Script(), begun(owner=False, tree="base", root="r0")), "checkout of r0"),
+    "it lands already": (lambda: ended().write(Land(branch="main")), "already being merged into 'main'"),
+    "it is another's": (lambda: play(Script(), begun(owner=False, tree="base", root="r0")), "part of run r0"),
 }
 
 

@@ -236,7 +236,7 @@ def test_a_yes_can_be_taken_back(tmp_path: Path) -> None:
 
 def test_an_answer_that_cannot_be_kept_is_said(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
-    with pytest.raises(ConfigError, match="cannot be kept in"):
+    with pytest.raises(ConfigError, match="Cannot save"):
         TrustStore(tmp_path / "state").trust(tmp_path, REPO_FILE, SHA)
 
 
@@ -246,5 +246,5 @@ def test_the_refusal_names_file_needs_and_both_ways_to_say_yes(root: Path) -> No
     assert error.exit_code == 2
     assert str(error) == (
         "Not trusted yet: .flyball/flyball.toml (budget.usd loosens to 6.0 (it was 5.0), and "
-        "proof.commands runs 'x'). Read it, then say `flyball trust`, or give --trust to agree for this run."
+        "proof.commands runs 'x'). Read it, then run `flyball trust`, or add --trust for this run only."
     )

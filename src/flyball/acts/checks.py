@@ -40,9 +40,7 @@ def _dependencies(_: RunFiles, run: Run) -> str:
         return ""
     repo = inspect_repo(Path(run.began.repo))
     there = repo.git.ask("cat-file", "-e", f"{run.began.commit}^{{commit}}", ok=(0, 1, 128)).code == 0
-    return (
-        "" if there else f"The commit {run.began.commit[:12]} that the task builds on is not there any more."
-    )
+    return "" if there else f"The commit {run.began.commit[:12]} that the task builds on no longer exists."
 
 
 def _base(_: RunFiles, run: Run) -> str:

@@ -25,6 +25,7 @@ from flyball.proofs.compare import (
     compare,
     evidence,
     files_of,
+    sentences,
     time_of,
     unnoticed,
     unsteady,
@@ -114,7 +115,7 @@ class Examination:
         removed = compare(baseline, now, one, other).removed
         moved = followed(removed, self.files.old_texts(), self.files.texts(self.tree)) if removed else ()
         comparison = compare(baseline, now, one, other, moved)
-        self.doubts += [str(doubt) for doubt in comparison.doubts]
+        self.doubts += sentences(comparison.doubts)
         return comparison
 
     def _with_new_names(self, baseline: TestReport, now: TestReport) -> TestReport:

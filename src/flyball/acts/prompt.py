@@ -16,7 +16,7 @@ from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.reading.test_output import failing_names
 
-DIFF_MOST = 40_000  # characters; a prompt may have to fit into an argument of a command
+DIFF_MOST = 24_000  # characters; a prompt may have to fit into an argument of a command
 NAMES_MOST = 30
 LIMITS = (
     "Every change is checked before the run continues. Unless the task asks for it, do not delete or weaken tests, "

@@ -69,7 +69,7 @@ def agent_above(
         return Agent(marked, f"its environment is that of run {marked}")
     spaces = drivers.namespaces(state_dir)
     if pid is None and spaces and drivers.namespace() not in spaces:
-        return Agent("", "its process lives in another PID namespace than those who drive")
+        return Agent("", "its process is in another PID namespace than Flyball's")
     return None
 
 
@@ -144,23 +144,23 @@ class Seals:
             return complaint(letter.body)
         nonce, seal = str(row.get("nonce", "")), str(row.get("seal", ""))
         if not re.fullmatch(r"[0-9a-f]{32}", nonce) or not seal:
-            return "it has no seal: only a person's own command leaves letters"
+            return "it is not signed: only your own commands can send messages"
         try:
             right = self._seal(letter.run, nonce, letter.body)
         except msgspec.MsgspecError:
             return "it cannot be read"
         except ConfigError as problem:
-            return f"its seal cannot be checked: {problem}"
+            return f"its signature cannot be checked: {problem}"
         if not hmac.compare_digest(right.encode(), seal.encode("utf-8", "replace")):
-            return "its seal is not right: it was forged, changed, or meant for another run"
+            return "its signature is wrong: it was forged, changed, or meant for another run"
         return self._spent(letter, nonce, use)
 
     def _spent(self, letter: Letter, nonce: str, use: bool) -> str:
         try:
             fresh = self._fresh(self.state_dir / USED / letter.run / nonce, str(letter.id), use)
         except OSError as problem:
-            return f"its seal cannot be marked as used: {problem.strerror}. Fix this, then send it again"
-        return "" if fresh else "its seal was used before: a letter counts once"
+            return f"it cannot be marked as used: {problem.strerror}. Fix this, then send it again"
+        return "" if fresh else "it was used before: a message counts once"
 
     def _fresh(self, place: Path, number: str, use: bool) -> bool:
         """A seal belongs to the first letter that used it; that one may be taken again after a crash."""
@@ -186,10 +186,10 @@ class Seals:
                 create_whole(path, secrets.token_bytes(32))
             mode = path.stat()
             if mode.st_uid != os.geteuid() or stat.S_IMODE(mode.st_mode) & 0o077:
-                raise ConfigError(f"{path} can be read by others. Make it yours alone: chmod 600 {path}.")
+                raise ConfigError(f"{path} can be read by other users. Run `chmod 600 {path}`.")
             return path.read_bytes()
         except OSError as problem:
-            raise ConfigError(f"The key {path} cannot be read or made: {problem.strerror}.") from None
+            raise ConfigError(f"The key {path} cannot be read or created: {problem.strerror}.") from None
 
 
 def _row(body: bytes) -> dict[str, Any]:

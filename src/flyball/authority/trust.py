@@ -143,7 +143,7 @@ def refusal(asked: Sequence[Need]) -> Untrusted:
         by_file.setdefault(need.file, []).append(need.sentence)
     told = "; ".join(f"{file} ({', and '.join(sentences)})" for file, sentences in by_file.items())
     return Untrusted(
-        f"Not trusted yet: {told}. Read it, then say `flyball trust`, or give --trust to agree for this run."
+        f"Not trusted yet: {told}. Read it, then run `flyball trust`, or add --trust for this run only."
     )
 
 
@@ -166,7 +166,7 @@ class TrustStore:
             )
         except OSError as problem:
             raise ConfigError(
-                f"The answer cannot be kept in {self.folder}: {problem.strerror}; make the folder writable."
+                f"Cannot save the answer in {self.folder}: {problem.strerror}; make the folder writable."
             ) from None
 
     def forget(self, repo_root: Path) -> int:

@@ -26,10 +26,11 @@ from flyball.views.text import agent_name, iso, one_line
 
 if TYPE_CHECKING:
     from flyball.agents.adapter import AgentResult
+    from flyball.agents.catalog import Status
     from flyball.journal.records import Records
     from flyball.views.busy import Assignment
 
-COLUMNS = ("agent", "role", "run", "status", "state", "loop", "circuit", "next", "task")
+COLUMNS = ("AGENT", "ROLE", "RUN", "STATUS", "STATE", "LOOP", "CIRCUIT", "NEXT", "TASK")
 ACTIVE = ("running", "waiting", "blocked", "paused")
 RUNS_LIMIT = 200
 
@@ -50,12 +51,16 @@ def ls(as_json: bool = False) -> None:
             ]
         )
         return
-    cells = (
-        (row.agent, row.version or "–", row.login or "–", " ".join(row.can), row.problem) for row in rows
-    )
-    print_table([("agent", "version", "login", "can", ""), *cells])
+    cells = ((row.agent, *_state(row), " ".join(row.can)) for row in rows)
+    print_table([("AGENT", "VERSION", "LOGIN", "SUPPORTS"), *cells])
     say("\nBuilt in: mechanic fixes small Python bugs by trying edits until the tests pass, without a model.")
-    say("Always available: script:FILE (plays a file) and command:COMMAND (runs any program).")
+    say("Always available: command:COMMAND runs any program, script:FILE plays a file (docs/agents.md).")
+
+
+def _state(row: Status) -> tuple[str, str]:
+    if row.program is None:
+        return "not installed", "–"
+    return row.version or "–", row.login or "not logged in"
 
 
 @click.command(epilog=examples("flyball agents probe claude", "flyball agents probe codex --json"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of, say
+from flyball.cli.shared import JSON, examples, is_fancy, open_records, print_json, repository_of, say
 from flyball.cli.stats import ALL, instant, measures
 
 if TYPE_CHECKING:
@@ -35,7 +36,21 @@ def brief(everywhere: bool, since: str, as_json: bool) -> None:
     if as_json:
         print_json(facts(total, waiting, begin, now))
     else:
-        say("\n".join(lines(total, waiting, begin, now)))
+        text = lines(total, waiting, begin, now)
+        if is_fancy():
+            _print(text)
+        else:
+            say("\n".join(text))
+
+
+def _print(lines: list[str]) -> None:
+    """The Markdown, for a terminal: headings bold, without the marks."""
+    for line in lines:
+        plain = re.sub(r"\\([\\`*_\[\]<>#|!])", r"\1", re.sub(r"(?<!\\)\*\*", "", line))
+        if line.startswith("#"):
+            click.echo(click.style(plain.lstrip("# "), bold=True))
+        else:
+            say(plain)
 
 
 def _waiting(records: Records, everywhere: bool) -> list[Waiting]:

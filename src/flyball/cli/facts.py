@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from flyball.journal.records import Records
 
 LIST_LIMIT = 12
+RISKS = {"T0": "none", "T3": "low", "T2": "medium", "T1": "high"}
 
 
 def facts(records: Records, run: Run) -> dict[str, Any]:
@@ -105,11 +106,11 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("parent", run.began.parent),
         ("children", first_few(known["children"])),
         ("started", f"{day_and_clock(run.began.at)}, {rough(now - run.began.at)} ago"),
-        ("time", f"{elapsed(run.spending.wall_us)} at work{_of_wall(run)}"),
+        ("time", f"{elapsed(run.spending.wall_us)}{_of_wall(run)}"),
         ("turns", f"{run.turns}{_of(run.most('turns'))}"),
         ("iteration", f"{run.iteration}{_of(run.most('iterations'))}" if run.iteration else ""),
         ("cost", _cost(run)),
-        ("tokens", f"{run.spent.tokens}{_of(run.settings.budget.tokens)}"),
+        ("tokens", f"{run.spent.tokens:,}{_of(run.settings.budget.tokens)}"),
         ("models", "; ".join(_model(name, used) for name, used in known["models"].items())),
         ("agents", ", ".join(f"{role}={agent_name(a)}" for role, a in sorted(run.settings.agents.items()))),
         ("sandbox", run.checkout.sandbox or run.settings.sandbox),
@@ -117,7 +118,7 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("policy", run.settings.policy),
         (
             "risk",
-            f"{run.evidence.ruling.tier}: {run.evidence.ruling.tier_why}"
+            f"{RISKS.get(run.evidence.ruling.tier, '')} ({run.evidence.ruling.tier}): {run.evidence.ruling.tier_why}"
             if run.evidence.ruling and run.evidence.ruling.tier
             else "",
         ),
@@ -151,8 +152,8 @@ def _model(name: str, used: dict[str, int]) -> str:
 def _answers(run: Run) -> str:
     """Who can answer its questions (HUMAN-4)."""
     if is_confined(run):
-        return "only you: the sandbox keeps agents away from the journal and the keys"
-    return "only you, as far as possible: without a sandbox an agent has your permissions"
+        return "only by you: the sandbox hides the journal and the keys from agents"
+    return "by you; without a sandbox an agent could answer too"
 
 
 def is_confined(run: Run) -> bool:
@@ -160,7 +161,7 @@ def is_confined(run: Run) -> bool:
 
 
 def _of(limit: int | None) -> str:
-    return f" of {limit}" if limit is not None else ""
+    return f" of {limit:,}" if limit is not None else ""
 
 
 def _of_wall(run: Run) -> str:

@@ -14,7 +14,7 @@ import click
 
 from flyball.acts.confined import last_line
 from flyball.authority import trust as trusting
-from flyball.cli.shared import JSON, REPO, examples, is_terminal, paint, print_json, say
+from flyball.cli.shared import JSON, REPO, examples, headline, is_terminal, paint, print_json, say
 from flyball.cli.tryout import LISTED, Tried, Tryout
 from flyball.config.detect import Detected, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load
@@ -185,13 +185,13 @@ def _print_failing(here: Trial, detected: Detected) -> None:
         say(f"            {last_line(here.log)}")
     if here.ran and detected.require == "all":
         say(
-            "          All must pass before a run succeeds. If some are no part of your task, run it with "
-            "--set proof.require=no-worse: then tests that fail now may go on failing."
+            "          All must pass before a run succeeds. To allow the failures that are there now, run it with "
+            "--set proof.require=no-worse."
         )
 
 
 def _print(detected: Detected, tried: Tried) -> None:
-    say(f"Wrote {REPO_FILE}.")
+    click.echo(headline("good", f"Wrote {REPO_FILE}."))
     if detected.tests:
         say(f"  proof   {detected.tests[0].command}   ({detected.tests[0].why})")
     for where, trial in (("in this folder", tried.here), ("in a clean checkout", tried.clean)):
@@ -204,8 +204,9 @@ def _print(detected: Detected, tried: Tried) -> None:
         say(f"  share   {', '.join(shared)}, read-only in every checkout")
     if detected.needed:
         say(f"  share   {', '.join(detected.needed)}   (not in git, but the tests need it)")
-    agent = detected.agent or "none set; pass --agent or set [agents] default"
-    say(f"  agent   {agent} (installed: {', '.join(detected.agents) or 'none'})")
+    agent = detected.agent or "none; pass --agent or set [agents] default"
+    others = f"installed: {', '.join(detected.agents)}" if detected.agents else "no other agent is installed"
+    say(f"  agent   {agent}   ({others})")
     for advice in tried.advice if detected.tests else (NO_PROOF,):
         click.echo(paint("bad" if sys.stdout.isatty() else "", f"\n{advice}", bold=True))
     flag = "" if detected.agent else ' --agent "command:my-agent {prompt}"'

@@ -54,7 +54,9 @@ def diff(run_name: str, stat: bool, color: bool | None) -> None:
         run = app.read(app.find(run_name))
         changes = diff_of(app, run, stat)
     if asked_about(run):
-        say("This includes the change that you are asked about.", err=True)
+        refused = run.question is not None and run.question.kind == "block"
+        what = "that the guard refused and undid" if refused else "that you are asked about"
+        say(f"This includes the change {what}.", err=True)
     if not changes:
         say(f"Run {run.id} has not changed any files.", err=True)
     elif color or (color is None and sys.stdout.isatty() and not app.env.get("NO_COLOR")):

@@ -53,7 +53,7 @@ class Tryout:
         detected, here, passed_over = self._here(detected)
         if not here.ran:
             return detected, Tried(here, None, (_cannot_run(self.root, detected, here, self.env),))
-        self.show(f"Running it in a clean checkout, as a proof does: {detected.tests[0].command}")
+        self.show(f"Running them in a clean checkout: {detected.tests[0].command}")
         best, last = detected, self._clean(detected)
         if not last.agrees(here):
             best, last = self._cured(best, here, last)

@@ -20,6 +20,7 @@ from flyball.journal import driver as drivers
 from flyball.runtime.backlog import mailbox
 from flyball.runtime.start import RunRequest
 from flyball.system.lanes import OBJECTIVE, Lanes
+from flyball.views.text import plural
 
 STOPS_WITHIN_S = 60
 
@@ -69,6 +70,9 @@ def up(
             session.drive(lanes.feed, lanes.until)
         finally:
             lanes.close()
+        open_questions = len(app.journal.rows(repo=str(root), open_question=True))
+        waits = f" {plural(open_questions, 'question')} open: `flyball inbox`." if open_questions else ""
+        say(f"Stopped.{waits} Continue with `flyball up`.")
         return 0
 
 

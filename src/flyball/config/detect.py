@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import textwrap
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -306,17 +307,19 @@ def _text(file: Path) -> str:
 # ---- the file -------------------------------------------------------------------------------------------
 
 HEAD = """\
-# Flyball settings for this repository. A line that starts with # shows a default; remove the # to change it.
+# Flyball settings for this repository. Defaults are commented out; remove the # to change one.
 # `flyball config` prints every setting, its value and where the value comes from.
 """
+LINE_WIDTH = 100
 AGENTS_HELP = """\
 [agents]
-# "claude", "codex", "acp:gemini --acp" and "acp:opencode acp" are known; "command:PROGRAM {prompt}" runs any command
-# line; "mechanic" is built in and repairs small Python bugs without a model. Installed here: INSTALLED.
+# "claude", "codex", "acp:gemini --acp", "acp:opencode acp", or any command line: "command:PROGRAM {prompt}".
+# "mechanic" is built in and repairs small Python bugs without a model. Installed here: INSTALLED.
 DEFAULT
-# reviewer = "command:my-other-agent {prompt}"   # a role: ROLES
+# Another agent for one role. Roles: ROLES
+# reviewer = "command:my-other-agent {prompt}"
 """
-LIMITS_HELP = "[limits]  # of the machine that a run starts with; write [limits.loop] for those of loop"
+LIMITS_HELP = "[limits]  # of the machine that a run uses; [limits.loop] sets those of loop"
 
 
 def render_config(detected: Detected) -> str:
@@ -375,7 +378,11 @@ def _limits() -> str:
 
 
 def _line(text: str, doc: str) -> str:
-    return f"{text:<34} # {doc}"
+    """The setting with what it does behind it; above it where the line would be too long."""
+    line = f"{text:<34} # {doc}"
+    if len(line) <= LINE_WIDTH:
+        return line
+    return "\n".join((*(f"# {part}" for part in textwrap.wrap(doc, LINE_WIDTH - 2)), text))
 
 
 def _quoted(text: str) -> str:

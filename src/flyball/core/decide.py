@@ -31,8 +31,8 @@ from flyball.domain.units import MINUTE, SECOND, show_duration
 from flyball.errors import FlyballError
 
 ENVIRONMENT_HELP = (
-    "Fix this (`flyball init --force` tries the tests and says how), then answer retry to run them again. "
-    "go-on starts the work without."
+    "Fix this (`flyball init --force` tries the tests and says how), then answer retry to run them again, or "
+    "go-on to start the work without."
 )
 PAUSES = {"interrupt": "interrupted", "take-over": "wait.take_over"}
 
@@ -216,7 +216,7 @@ def over(run: Run, now: int) -> Note | None:
     """What another turn would break: money and tokens, then turns and time, then the loop rules."""
     budget = spent_up(run)
     if budget:
-        text = "The budget does not cover another turn. Raise it by the same amount?"
+        text = f"The budget does not cover another turn: {budget.observed}. Allow the same amount once more?"
         return Note(ask(Facts(run, now), budget, "budget", text))
     limit = stops.over_limit(run)
     if limit:
@@ -285,7 +285,9 @@ def react(run: Run, finished: Finished, now: int) -> Facts:
     """The facts that follow from what came of the act in flight."""
     act = run.act
     if act is None or act.key != finished.key:
-        raise FlyballError(f"Run {run.id} has no act {finished.key} in flight; its result is not believed.")
+        raise FlyballError(
+            f"Run {run.id} has no running step {finished.key} in flight; its result is not believed."
+        )
     result, ruling, facts = finished.result, finished.ruling, Facts(run, now)
     if not isinstance(result, e.CheckEnded):
         result = turns.fitted(run, act, result)
@@ -367,7 +369,7 @@ def _after_proof(facts: Facts, act: e.Act, proof: e.ProofEnded) -> Facts:
 def _after_commit(facts: Facts, done: e.CommitEnded) -> Facts:
     if done.outcome == "conflict":
         cause = stop(facts.run, "wait.conflict", "merge", detail=done.reason)
-        return ask(facts, cause, "infrastructure", f"{done.reason} Resolve it, then retry.")
+        return ask(facts, cause, "infrastructure", f"{done.reason} Resolve it, then answer retry.")
     if facts.run.here.act == "commit":
         return follow(facts, done.outcome, reason=done.reason)
     if done.outcome == "refused":

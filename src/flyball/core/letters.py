@@ -141,7 +141,7 @@ def refusal(run: Run, letter: AnyLetter) -> str:
         isinstance(letter, Ask) and letter.what == "take-over"
     )
     if by_hand and run.machine.supervises:
-        return f"Run {run.id} only plans. Name the run of a step{f': {run.child}' if run.child else ''}."
+        return f"Run {run.id} only plans and has no checkout. Name the run of a step{f': {run.child}' if run.child else ''}."
     match letter:
         case Ask():
             if letter.what not in ASKS:
@@ -169,13 +169,13 @@ def refusal(run: Run, letter: AnyLetter) -> str:
 
 def _unlandable(run: Run) -> str:
     if not run.owner:
-        return f"Run {run.id} works in the checkout of {run.began.root}; land that one."
+        return f"Run {run.id} is part of run {run.began.root}. Use `flyball land {run.began.root}`."
     if run.status != "ended":
-        return f"Run {run.id} has not ended ({run.status} in '{run.state}'), so it cannot land yet; see `flyball why {run.id}`."
+        return f"Run {run.id} has not ended ({run.status} in '{run.state}'); it cannot be merged yet. See `flyball why {run.id}`."
     if run.end != "success" or run.checkout.commit is None:
         code = run.stop.code if run.stop else run.end
-        return f"Run {run.id} did not end in success ({code}), so there is nothing to land; see `flyball why {run.id}`."
-    return f"Run {run.id} is already being landed on '{run.landing.branch}'." if run.landing else ""
+        return f"Run {run.id} did not end in success ({code}); there is nothing to merge. See `flyball why {run.id}`."
+    return f"Run {run.id} is already being merged into '{run.landing.branch}'." if run.landing else ""
 
 
 def _unanswerable(run: Run, letter: Answer) -> str:
@@ -183,7 +183,7 @@ def _unanswerable(run: Run, letter: Answer) -> str:
     if question is None or question.id != letter.question:
         return f"Question {letter.question} is not open. `flyball inbox` lists the open ones."
     if letter.shown and letter.shown != question.shown:
-        return f"What question {question.id} shows has changed since. Look again, then answer."
+        return f"Question {question.id} has changed since you saw it. Look at it again with `flyball inbox`, then answer."
     if letter.verb not in question.verbs:
         return f"Question {question.id} cannot be answered with '{letter.verb}'. It takes: {', '.join(question.verbs)}."
     return _misplaced(run, letter)
@@ -228,7 +228,7 @@ def _rollback(facts: Facts, letter: Rollback) -> Facts:
     now, turn = facts.now, str(letter.turn)
     let_go(facts, "rolled back")
     facts.add(e.RestoreOrdered(at=now, tree=letter.tree, why="rollback", since=turn))
-    text = f"A person brought the files back to where they were after turn {turn}."
+    text = f"A person restored the files as they were after turn {turn}."
     return facts.add(e.Told(at=now, text=text, who=letter.who))
 
 

@@ -78,9 +78,9 @@ def listening(run: Run, now: int) -> Facts | None:
     if not run.plan.aside:
         return None
     facts = Facts(run, now)
-    follow(facts, "trigger", reason="the interrupted work goes on")
+    follow(facts, "trigger", reason="continuing the interrupted work")
     facts.add(e.TakenUp(at=now, what="plan"))
-    return follow(facts, "planned", reason="the plan still holds") if facts.run.plan.steps else facts
+    return follow(facts, "planned", reason="the plan is still valid") if facts.run.plan.steps else facts
 
 
 # ---- steps -----------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def after_step(facts: Facts, child: e.ChildEnded) -> Facts:
         cause = stop(run, "loop.replan", "replan", detail=detail)
         return _ask(follow(facts, "halted", cause=cause), cause)
     title = plan.steps[plan.step].title if plan.step < len(plan.steps) else ""
-    text = f"Step {plan.step + 1} of the plan ({title}) failed: {detail} Plan what is left in another way."
+    text = f"Step {plan.step + 1} of the plan ({title}) failed: {detail} Plan the rest in a different way."
     facts.add(e.Told(at=facts.now, text=text, who="flyball"))
     return follow(facts, "replan", reason=f"step {plan.step + 1} failed: {child.stop.code}")
 
@@ -175,7 +175,7 @@ def _warn(facts: Facts) -> Facts:
         part, whole = WARN_AT[code]
         most = run.most(key)
         if most is not None and count > most * part // whole and code not in run.plan.warned:
-            text = f"{count} of {most} ({key.replace('_', ' ')}) in the runs below."
+            text = f"{count} of {most} ({key.replace('_', ' ')}) in the child runs."
             facts.add(e.Warned(at=facts.now, code=code, text=text))
     part, whole = WARN_AT["wait.check_in"]
     allowed, worked = run.machine.alert_us.get(run.state, 0), run.plan.worked_us
@@ -231,10 +231,10 @@ def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
         cause = replace(cause, code="wait.escalation", rule=cause.code)
     done = f"{plan.step} of {len(plan.steps)} steps are done." if plan.steps else ""
     why = cause.detail or cause.code
-    choices = "proceed goes on with the same step, replan makes a new plan, drop gives this work up."
+    choices = "proceed continues with the same step, replan makes a new plan, drop gives this task up."
     return (
         cause,
-        f"'{task}' stopped: {why} {done}\nGo on? {choices} `flyball take-over` lets you work by hand.",
+        f"'{task}' stopped: {why} {done}\nWhat next? {choices} With `flyball take-over` you do it yourself.",
     )
 
 

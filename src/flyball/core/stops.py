@@ -130,7 +130,7 @@ def infrastructure(facts: Facts) -> Facts:
     run, tries = facts.run, facts.run.tries
     if tries.gone:
         cause = stop(run, "wait.infrastructure", "gone", detail=tries.reason)
-        text = f"Flyball cannot go on: {tries.reason.rstrip('.')}. Fix this, then run `flyball resume {run.began.root or run.id}`."
+        text = f"Flyball cannot continue: {tries.reason.rstrip('.')}. Fix this, then run `flyball resume {run.began.root or run.id}`."
         return ask(facts, cause, "infrastructure", text)
     count, reason = tries.interruptions, tries.reason
     cause = stop(run, "wait.infrastructure", "interruptions", INTERRUPTIONS, count, detail=reason)
@@ -168,10 +168,7 @@ def solutions(run: Run, cause: e.Stop) -> str:
         what = f"the files were checked {cause.observed} times over several changed turns, with no fewer failing tests"
         error = f" Still failing: {cause.detail}." if cause.detail else ""
     turns = f" Last turns: {'; '.join(run.talk.recent)}." if run.talk.recent else ""
-    return (
-        f"The run stopped: {what}.{error}{turns} "
-        "You can let it try one more turn (go-on), answer with a hint, redirect it to another approach, or cancel."
-    )
+    return f"The run stopped: {what}.{error}{turns} What should it do?"
 
 
 def spent_up(run: Run) -> e.Stop | None:
@@ -182,20 +179,22 @@ def spent_up(run: Run) -> e.Stop | None:
     window = spending.window or NO_WINDOW
     in_day, in_week = " by all runs in a day", " by all runs in a week"
     own = not run.machine.supervises  # there each run below has the budget
-    for key, limit, used, whose in (
-        ("usd", budget.uusd if own else None, cost, ""),
-        ("tokens", budget.tokens if own else None, tokens, ""),
-        ("day_usd", budget.day_uusd, window.day_uusd, in_day),
-        ("day_tokens", budget.day_tokens, window.day_tokens, in_day),
-        ("week_usd", budget.week_uusd, window.week_uusd, in_week),
-        ("week_tokens", budget.week_tokens, window.week_tokens, in_week),
+    for key, limit, used, before, whose in (  # `before`: spent until a person raised the budget
+        ("usd", budget.uusd if own else None, cost, spending.base.cost_uusd, ""),
+        ("tokens", budget.tokens if own else None, tokens, spending.base.tokens, ""),
+        ("day_usd", budget.day_uusd, window.day_uusd, 0, in_day),
+        ("day_tokens", budget.day_tokens, window.day_tokens, 0, in_day),
+        ("week_usd", budget.week_uusd, window.week_uusd, 0, in_week),
+        ("week_tokens", budget.week_tokens, window.week_tokens, 0, in_week),
     ):
         money = key.endswith("usd")
         reserve, written = (next_cost, dollars) if money else (next_tokens, str)
         if limit is not None and used + reserve > limit:
             code, verb = ("limit.budget_usd", "spent") if money else ("limit.budget_tokens", "used")
-            observed = f"{written(used)} {verb}{whose}, {written(reserve)} reserved"
-            return stop(run, code, f"budget.{key}", written(limit), observed)
+            observed = (
+                f"{written(before + used)} {verb}{whose}, {written(reserve)} reserved for the next turn"
+            )
+            return stop(run, code, f"budget.{key}", written(before + limit), observed)
     return None
 
 
@@ -283,7 +282,7 @@ def agent_for(run: Run, role: str, now: int) -> str:
 def so_far(run: Run) -> str:
     """What an agent in a fresh session must know; from the journal, since nobody else remembers."""
     lines = "\n".join(f"- {line}" for line in run.talk.recent)
-    work = f"What was done so far:\n{lines}" if lines else "Nothing was done before you."
+    work = f"Done so far:\n{lines}" if lines else "Nothing was done before this turn."
     files = run.checkout.changed[:50]
     changed = f"\nFiles changed so far: {', '.join(files)}." if files else ""
     error = f"\nThe last error: {run.progress.error_text[-1000:]}" if run.progress.error_text else ""
@@ -296,7 +295,7 @@ def so_far(run: Run) -> str:
 PROBE_PASSES = 2  # so many probes of the same files end the wait for a claim
 ASK_TO_FINISH = (
     "Flyball ran the checks on your files as they are now, and all of them passed. If the whole task is done, say so "
-    "now, in full, as described under 'How to report'. If not, go on."
+    "now, in full, as described under 'How to report'. If not, continue."
 )
 
 
@@ -326,7 +325,7 @@ def after_probe(facts: Facts, probe: e.ProofEnded) -> Facts:
         return facts.add(e.Told(at=now, text=ASK_TO_FINISH, who="proof"))
     facts.add(e.Held(at=now, outcome="done", until="done"))
     cause = stop(facts.run, "wait.question", "checks pass", otherwise=ANOTHER_TURN)
-    text = "The checks pass and the files no longer change, but the agent does not say that the task is done. Is it?"
+    text = "The checks pass and the files no longer change, but the agent has not said that the task is done. Is it done?"
     return ask(facts, cause, "done", text)
 
 

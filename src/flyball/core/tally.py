@@ -127,7 +127,7 @@ CONTEXTS = 2  # so many overflows in a row are a failed turn
 PLAN_WINDOW_US = 5 * HOUR
 RECENT = 5  # so many of the last turns are told to people and to fresh sessions
 UNCLEAR = "turn.unclear"  # the code of the warning that a turn gave no verdict, or no plan
-FRESH = "You go on in a fresh session."
+FRESH = "You continue in a new session."
 
 
 def after_prepare(run: Run, made: e.Prepared) -> Run:

@@ -139,12 +139,12 @@ def ask_about_evidence(facts: Facts) -> Facts:
     lines = [f"- {doubt}" for doubt in doubts[:DOUBTS_SHOWN]]
     if len(doubts) > DOUBTS_SHOWN:
         lines.append(f"- and {len(doubts) - DOUBTS_SHOWN} more")
-    text = "The tests pass, but that may not prove this change:\n" + "\n".join(
+    text = "The tests pass, but they may not prove that the change works:\n" + "\n".join(
         (*lines, *proof.evidence.versions)
     )
     then = "the run would have completed"
     cause = stop(facts.run, "wait.approval", "evidence", otherwise=then, detail=doubts[0])
-    return ask(facts, cause, "evidence", f"{text}\nAccept it?", bound=proof.evidence.doubts_key)
+    return ask(facts, cause, "evidence", f"{text}\nAccept the result?", bound=proof.evidence.doubts_key)
 
 
 def refuse_claim(facts: Facts) -> Facts:

@@ -83,7 +83,7 @@ def _fitted_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> e.TurnEnded:
     problem = misfit(run, act.do.partition(":")[2], turn.claim) if turn.verdict == "ok" else ""
     if not problem:
         return turn
-    note = f"Your claim could not be used: {problem}"
+    note = f"Your report could not be used: {problem}"
     return replace(turn, verdict="unknown", error=problem, notes=(*turn.notes, note))
 
 
@@ -91,7 +91,7 @@ def unjudged(act: e.Act, result: e.AnyResult) -> e.Ruling | None:
     """ALO-1: a change that the guard has not judged is refused; there is no way round it."""
     if not isinstance(result, e.TurnEnded) or result.tree in ("", act.tree):
         return None
-    reason = "The change was not judged."
+    reason = "The change was not checked."
     return e.Ruling(verdict="deny", rule="unjudged", reason=reason, tree=result.tree, diff=result.tree)
 
 
@@ -278,7 +278,7 @@ def warn_of(facts: Facts, turn: e.TurnEnded) -> None:
 def _halted(facts: Facts, turn: e.TurnEnded) -> bool:
     if turn.halted:
         cause = stop(facts.run, turn.halted, "tool calls", detail=turn.halted_why)
-        ask(facts, cause, "loop", f"{turn.halted_why} Continue, redirect, or cancel?")
+        ask(facts, cause, "loop", f"{turn.halted_why} Continue?")
     return bool(turn.halted)
 
 
@@ -334,7 +334,7 @@ def _reminder(run: Run, missing: str) -> str:
     if missing == "plan":
         return "Your last turn ended without a message, so there is no plan. End this turn with the plan."
     names = " or ".join(f"`OUTCOME: {name}`" for name in claimable(run))
-    return f"Your last message gave no verdict that could be read. Decide now, and end with the line {names}."
+    return f"Your last message had no readable verdict. Decide now, and end with the line {names}."
 
 
 def _stuck(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
@@ -419,7 +419,7 @@ def _review(run: Run, turn: e.TurnEnded) -> Reading:
     if turn.claim.signal != "PASS" and not settled(run.findings, turn.claim.findings):
         return "rejected", {}, _remarks(turn)
     if run.settings.consensus and run.evidence.done_tree != run.tree:
-        return "rejected", {}, ("The reviewer passes it, but the author has not said that it is done.",)
+        return "rejected", {}, ("The reviewer accepts it, but the author has not said that it is done.",)
     return "passed", {}, ()
 
 
@@ -500,7 +500,7 @@ def _refused(ruling: e.Ruling, alarm: e.Action) -> e.Ruling:
     """CTO-7: the call was refused and did not run; what the agent did besides is for a person to judge."""
     call = f"{alarm.tool}: {alarm.input[:200]}"
     bound = f"{ruling.diff}:{alarm.tool}:{alarm.input}".encode("utf-8", "replace")
-    also = f" Besides, of what it changed: {ruling.reason} ({ruling.file})" if ruling.verdict == "ask" else ""
+    also = f" Also about its changes: {ruling.reason} ({ruling.file})" if ruling.verdict == "ask" else ""
     reason = f"It tried {call}. That was refused ({alarm.rule}): {alarm.reason}{also}"
     rule, diff = alarm.rule.rpartition("/")[2], hashlib.sha256(bound).hexdigest()
     return replace(ruling, verdict="deny", rule=rule, reason=reason, diff=diff, call=call, waivable=True)

@@ -161,7 +161,7 @@ def check(data: bytes, trusted_key: str = "") -> Checked:
             f"This is not a Flyball certificate ({broken}). Give a run or a certificate file."
         ) from None
     if kind != PAYLOAD or not verify(key, _signed(payload), sig):
-        return Checked(False, "its signature does not fit what it says", body, key)
+        return Checked(False, "its signature does not match its contents", body, key)
     if trusted_key and key != trusted_key:
         return Checked(False, f"it was signed with another key ({key[:16]}…)", body, key)
     return Checked(True, "", body, key)

@@ -99,14 +99,14 @@ def _without_journal(records: Records) -> list[Finding]:
     place = records.dirs.journal
     return [
         Finding(
-            "journal", "", 0, f"{place} is gone: {len(known)} signed heads know of runs. Put back a backup."
+            "journal", "", 0, f"{place} is gone: {len(known)} signed heads know of runs. Restore a backup."
         )
     ]
 
 
 def _heads(records: Records, only: str | None) -> tuple[list[Checkpoint], list[Finding]]:
     if not records.has_key:
-        gone = f"The signing key {records.state_dir / KEY_FILE} is gone, so no signed head can be believed."
+        gone = f"The signing key {records.state_dir / KEY_FILE} is missing, so no signed head can be checked."
         any_run = next(records.journal.registered(), None) is not None
         return [], [Finding("head", "", 0, gone)] if any_run else []
     heads, faults = records.heads.load()
@@ -125,7 +125,10 @@ def _unsigned(records: Records, runs: list[Told], only: str | None) -> Iterator[
         yield from _unsigned_run(records, told)
     if only is None and any(told.gone_on for told in runs) and records.heads.of(REGISTRY) is None:
         yield Finding(
-            "head", "", 0, "The registry has no signed head, though runs have gone on since: it was removed."
+            "head",
+            "",
+            0,
+            "The registry has no signed head, although runs continued since then: it was removed.",
         )
 
 
@@ -133,7 +136,7 @@ def _unsigned_run(records: Records, told: Told) -> Iterator[Finding]:
     run_id, driven = told.run.id, records.driven(told.run.id)
     head, (seq, _) = records.heads.of(run_id), records.journal.head(run_id)
     if head is None and told.gone_on:
-        text = f"Run {run_id} has no signed head, though it has gone on to event {seq}: it was removed."
+        text = f"Run {run_id} has no signed head, although it is at event {seq}: it was removed."
         yield Finding("head", run_id, seq, text)
     elif not driven and (head is None or head.seq < seq):
         after = f"event {head.seq + 1}" if head else "event 1"
@@ -162,7 +165,7 @@ def _told(records: Records, run_id: str, found: list[Finding]) -> Told | None:
                 and kept.rules == e.RULES
                 and _thawed(kept.body) != _thawed(freeze(told.run))
             ):
-                text = f"Run {run_id}: its snapshot at event {seq} is not what its events add up to."
+                text = f"Run {run_id}: its snapshot at event {seq} does not match its events."
                 found.append(Finding("snapshot", run_id, seq, text))
         row = records.journal.row(run_id)
     except (JournalError, msgspec.MsgspecError, FlyballError, LookupError, ValueError, TypeError) as problem:
@@ -265,7 +268,7 @@ def _undriven(records: Records, told: Told) -> Iterator[Finding]:
         return  # it has gone on meanwhile
     root = run.began.root or run.id
     text = (
-        f"Run {run.id}: {act.do} was begun at event {told.act_at} ({act.key}) and nobody drives the run; "
+        f"Run {run.id}: {act.do} started at event {told.act_at} ({act.key}) and nobody drives the run; "
         f"`flyball resume {root}` goes on."
     )
     yield Finding("act", run.id, told.act_at, text, grave=False)
@@ -285,7 +288,7 @@ def _leftovers(
         if told:
             yield from _left(folder, told)
         elif name not in begun and not records.journal.head(name)[0]:
-            text = f"{folder.path} is of a run that the journal does not know ({name}); it may be removed."
+            text = f"{folder.path} belongs to a run that is not in the journal ({name}); you can remove it."
             yield Finding("leftover", name, 0, text, grave=False)
 
 

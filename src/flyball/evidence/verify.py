@@ -114,7 +114,7 @@ def _without(run: Run) -> str:
     if run.checkout.certificate:
         return ""
     if not run.owner:
-        return f"Run {run.id} works in the checkout of {run.began.root}, which is certified as a whole; verify that one."
+        return f"Run {run.id} works in the checkout of {run.began.root}, which has the certificate. Verify that run."
     if run.status != "ended":
         return f"Run {run.id} has no certificate yet: it has not ended ({run.status} in '{run.state}')."
     code = run.stop.code if run.stop else run.end
@@ -152,7 +152,7 @@ def _verified(records: Records, run: Run, file: Path, data: bytes, key: str) -> 
         return Finding(word, reason, str(file), run.id, told, seal.key, seal.key == key, events)
 
     if not seal.good:
-        return found("bad", f"The certificate does not hold: {seal.reason}.")
+        return found("bad", f"The certificate is not valid: {seal.reason}.")
     if wrong := next(_disagreements(run, told, data), ""):
         return found("bad", wrong)
     try:
@@ -166,7 +166,7 @@ def _disagreements(run: Run, told: Statement, data: bytes) -> Iterator[str]:
     """Where certificate and journal say different things."""
     made = run.checkout.commit
     if made is None or told.predicate.run != run.id:
-        yield f"The certificate is not of run {run.id}."
+        yield f"The certificate belongs to another run than {run.id}."
         return
     if hashlib.sha256(data).hexdigest() != run.checkout.certificate:
         yield f"The file is not the one that the journal of run {run.id} names (sha256 {run.checkout.certificate[:16]}…)."
@@ -181,11 +181,11 @@ def _unproved(told: Statement) -> Iterator[str]:
     if not told.predicate.proven:
         return
     if not told.predicate.proofs:
-        yield "The certificate calls the tree proven, but names no proof."
+        yield "The certificate says that the tree is proven, but lists no proof."
     no_worse = told.predicate.evidence.require == "no-worse"
     for proof in told.predicate.proofs:
         if proof.exit != 0 and not no_worse:
-            yield f"The certificate calls the tree proven, but '{proof.command}' ended with exit code {proof.exit}."
+            yield f"The certificate says that the tree is proven, but '{proof.command}' ended with exit code {proof.exit}."
 
 
 def _walk(records: Records, run: Run, head: str) -> int:
@@ -196,7 +196,7 @@ def _walk(records: Records, run: Run, head: str) -> int:
     if cut := records.heads.rolled_back(run.id, records.journal):
         raise UserError(cut.message)
     if not seen:
-        raise UserError(f"The journal of run {run.id} does not hold the head that the certificate names.")
+        raise UserError(f"The journal of run {run.id} does not have the events that the certificate names.")
     return count
 
 
@@ -207,12 +207,12 @@ def _against_git(run: Run, told: Statement) -> tuple[str, str]:
     try:
         return _compared(user_git(_git_dir(Path(run.began.repo))), told, run.id)
     except WorkspaceError as gone:
-        return "stale", f"The repository cannot be compared: {gone}"
+        return "stale", f"Cannot compare with the repository: {gone}"
 
 
 def _git_dir(root: Path) -> Path:
     if not root.is_dir():
-        raise WorkspaceError(f"{root} is not there any more.")
+        raise WorkspaceError(f"{root} no longer exists.")
     return Path(text(reading_user(root, "rev-parse", "--absolute-git-dir").out).rstrip("\n"))
 
 
@@ -227,8 +227,11 @@ def _compared(git: Git, told: Statement, run_id: str) -> tuple[str, str]:
     if now:
         return "stale", f"The branch {branch} has moved to {now[:12]}; {commit[:12]} is what was certified."
     if held and git.line("for-each-ref", f"--contains={commit}", "--count=1", "refs/heads", ok=(0, 128, 129)):
-        return "good", f"The branch {branch} is gone; the certified commit {commit[:12]} has landed."
-    return "stale", f"The branch {branch} is gone, and no other holds the certified commit {commit[:12]}."
+        return "good", f"The branch {branch} was deleted; the certified commit {commit[:12]} is merged."
+    return (
+        "stale",
+        f"The branch {branch} was deleted, and no other branch has the certified commit {commit[:12]}.",
+    )
 
 
 # ---- a file ---------------------------------------------------------------------------------------------
@@ -252,14 +255,14 @@ def _our_key(records: Records) -> str:
 
 def _foreign(seal: certificate.Checked, told: Statement, key: str, repo: Path | None) -> tuple[str, str]:
     if not seal.good:
-        return "bad", f"The certificate does not hold: {seal.reason}."
+        return "bad", f"The certificate is not valid: {seal.reason}."
     if seal.key != key:
         return "bad", (
-            f"Its signature fits, but the key {seal.key[:16]}… is not one you trust: "
-            f"ask its owner, then say so with --key {seal.key}."
+            f"The signature is valid, but the key {seal.key[:16]}… is not one you trust: "
+            f"ask its owner, then pass it with --key {seal.key}."
         )
     if wrong := next(_unproved(told), ""):
         return "bad", wrong
     if repo is None:
-        return "good", "The signature fits; there is no repository here to compare it with."
+        return "good", "The signature is valid. There is no repository here to compare it with."
     return _compared(user_git(_git_dir(repo)), told, told.predicate.run)

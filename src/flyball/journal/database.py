@@ -70,7 +70,7 @@ class Database:
         if owner not in (0, APPLICATION) or (owner == 0 and tables):
             raise Corrupt(
                 f"{self.path} is another program's database, not a Flyball journal. "
-                "Move it away, or set FLYBALL_STATE_DIR to another directory."
+                "Move it, or set FLYBALL_STATE_DIR to another directory."
             )
         version, ours = self.number("PRAGMA user_version"), len(_migrations())
         if version > ours:
@@ -94,7 +94,7 @@ class Database:
                 raise explained(error, self.path) from error
         if mode != "wal":
             raise JournalError(
-                f"{self.path} lies on a file system that cannot keep a write-ahead log. "
+                f"{self.path} is on a file system without support for a write-ahead log. "
                 "Set FLYBALL_STATE_DIR to a directory on a local disk."
             )
 
@@ -228,8 +228,8 @@ def _make_private(path: Path) -> None:
     except FileExistsError:
         if not path.parent.is_dir():
             raise JournalError(
-                f"{path.parent} is a file, not a directory, so no journal can be kept there. "
-                "Move it away, or set FLYBALL_STATE_DIR."
+                f"{path.parent} is a file, not a directory, so the journal cannot be created there. "
+                "Move it, or set FLYBALL_STATE_DIR."
             ) from None
     except OSError as error:
         raise explained(error, path) from error
@@ -264,7 +264,7 @@ _DAMAGED = (
 _SENTENCES: dict[type[Exception], tuple[type[JournalError], str]] = {
     apsw.NotADBError: (
         Corrupt,
-        "{path} is not a journal ({why}). Put back a backup, or move it away to begin a new journal.",
+        "{path} is not a journal ({why}). Restore a backup, or move it away to begin a new journal.",
     ),
     apsw.CorruptError: (Corrupt, _DAMAGED),
     UnicodeDecodeError: (Corrupt, _DAMAGED),
@@ -398,7 +398,7 @@ class SqliteStored:
 
     def _out_of_order(self) -> Corrupt:
         """In a damaged file rows may not come in order, and paging would never end."""
-        return Corrupt(f"{self._database.path} is damaged (its rows are out of order). Put back a backup.")
+        return Corrupt(f"{self._database.path} is damaged (its rows are out of order). Restore a backup.")
 
     def _one_by_one(self, wanted: _Wanted, last: int, values: tuple[int, ...]) -> list[tuple[bool, Any]]:
         """Every column as bytes: what is of the right type is told apart by what SQLite calls it."""

@@ -22,7 +22,7 @@ def load(journal: Journal, run_id: str) -> tuple[Run, int]:
     for entry in journal.read(run_id, seq):
         run, seq = fold(run, [e.decode(entry.body)]), entry.seq
     if run is None:
-        raise NotFound(f"There is no run '{run_id}'. `flyball ls` lists the runs there are.")
+        raise NotFound(f"There is no run '{run_id}'. `flyball ls` lists the runs.")
     return run, seq
 
 

@@ -77,7 +77,7 @@ def load_or_create(directory: Path) -> Signer:
         return Signer(_load_key(path))
     except OSError as error:
         raise ConfigError(
-            f"The signing key {path} cannot be read or made ({error.strerror or error}). "
+            f"The signing key {path} cannot be read or created ({error.strerror or error}). "
             "Check that it and its directory are yours and writable."
         ) from error
 
@@ -114,7 +114,7 @@ def _load_key(path: Path) -> Ed25519PrivateKey:
         key = error
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigError(
-            f"{path} does not hold an Ed25519 key. Put back a backup, or move it away to make a new one "
+            f"{path} does not hold an Ed25519 key. Restore a backup, or move it away to make a new one "
             "(what the old one signed can then not be checked)."
         )
     return key
@@ -176,7 +176,7 @@ class Heads:
         for path in sorted(self.directory.glob("*.json")):
             head = self._read(path)
             if head is None:
-                found.append(Fault(_run_of(path), 0, f"{path} is not a head that this journal's key signed."))
+                found.append(Fault(_run_of(path), 0, f"{path} was not signed with this journal's key."))
             else:
                 heads.append(head)
         return heads, found
@@ -192,12 +192,10 @@ class Heads:
             return None
         head = self._read(path)
         if head is None:
-            return Fault(run, 0, f"{path} is not a head that this journal's key signed.")
+            return Fault(run, 0, f"{path} was not signed with this journal's key.")
         if journal.hash_at(run, head.seq) == head.hash:
             return None
-        text = (
-            f"Run {run} does not hold event {head.seq} as it once did: the journal was cut off or put back."
-        )
+        text = f"Run {run} no longer has event {head.seq} as it was signed: the journal was truncated or replaced by an older copy."
         return Fault(run, head.seq, text)
 
     def _read(self, path: Path) -> Checkpoint | None:
@@ -294,11 +292,11 @@ class Records:
             return name if name in matches else matches[0]
         if not matches and name and (at := self.journal.pruned_at(name)):
             raise NotFound(
-                f"Run {name} was removed on {day_and_clock(at)}. A line in the journal's registry is all that is kept; "
+                f"Run {name} was removed on {day_and_clock(at)}. Only a line in the journal's registry is kept; "
                 "`flyball verify FILE` still checks a certificate that you exported."
             )
         if not matches:
-            raise NotFound(f"There is no run '{name}'. `flyball ls` lists the runs there are.")
+            raise NotFound(f"There is no run '{name}'. `flyball ls` lists the runs.")
         raise NotFound(
             f"'{name}' matches {len(matches)} runs: {', '.join(matches[:5])}. Give more of the id."
         )
@@ -308,7 +306,7 @@ class Records:
         rows = self.journal.rows(repo=here, parent="", limit=1) if here else []
         rows = rows or self.journal.rows(parent="", limit=1)
         if not rows:
-            raise NotFound("There is no run yet. Start one with `flyball run TASK`.")
+            raise NotFound("There are no runs yet. Start one with `flyball run TASK`.")
         return rows[0].run
 
     def find_known(self, name: str) -> str:

@@ -298,24 +298,24 @@ def fenced(write: Write, now: int) -> Fenced:
     holds = f"lease {now} is in force" if now else "nobody holds its lease"
     return Fenced(
         f"Run {write.run} was written to under lease {write.fence}, but {holds}. "
-        "Nothing was written; another process drives it now, or it was released."
+        "Nothing was written; another process runs it now, or it was released."
     )
 
 
 def taken(run: str, letter: int) -> Conflict:
     """A letter can be taken once, by its own run."""
-    return Conflict(f"Letter {letter} is not waiting for run {run} any more; nothing was written.")
+    return Conflict(f"Letter {letter} is no longer waiting for run {run} ; nothing was written.")
 
 
 def pruned_before(run: str) -> Conflict:
     """An id is used once, for ever."""
-    return Conflict(f"There was a run {run} before, and it was pruned; begin a new one under another id.")
+    return Conflict(f"Run {run} existed before and was pruned. Use another id.")
 
 
 def held(run: str, holder: str) -> AlreadyRunning:
     """A second driver."""
     return AlreadyRunning(
-        f"Run {run} is already driven by {holder}. Follow it with `flyball watch {run}`, or stop that process first."
+        f"Run {run} is already running in {holder}. Follow it with `flyball watch {run}`, or stop that process first."
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +21,13 @@ from flyball.proofs.exchange import Edits, Files
 from flyball.reading.test_report import TestReport, TestResult
 
 Kind = str  # "fails" | "not run" | "removed" | "skipped"
+NAMED_MOST = 3  # of many tests of one file with the same doubt
+MANY: dict[Kind, str] = {
+    "fails": "{count} tests, as they were before the change, fail on the changed code",
+    "not run": "{count} tests, as they were before the change, no longer run",
+    "removed": "{count} tests were removed",
+    "skipped": "{count} tests are skipped now",
+}
 NONE = TestReport()
 
 
@@ -40,6 +47,22 @@ class Doubt(Struct, frozen=True):
             "skipped": "it is skipped now",
         }
         return f"{self.test}: {words[self.kind]}{f' ({self.detail})' if self.detail else ''}"
+
+
+def sentences(doubts: Iterable[Doubt]) -> list[str]:
+    """One for each test; one for many tests of a file with the same doubt."""
+    groups: dict[tuple[str, str], list[Doubt]] = {}
+    for doubt in doubts:
+        groups.setdefault((doubt.file, doubt.kind), []).append(doubt)
+    said: list[str] = []
+    for (file, kind), members in groups.items():
+        if not file or len(members) <= NAMED_MOST:
+            said += map(str, members)
+            continue
+        what = MANY[kind].format(count=len(members))
+        first = ", ".join(doubt.test.rpartition("::")[2] for doubt in members[:NAMED_MOST])
+        said.append(f"{file}: {what} ({first} and {len(members) - NAMED_MOST} more)")
+    return said
 
 
 class Comparison(Struct, frozen=True):
@@ -139,7 +162,7 @@ def disagreement(report: TestReport | None, exit_code: int, counted_failures: in
 
 
 NAMES_MOST = 50
-DIFF_MOST = 40  # lines
+DIFF_MOST = 24  # lines
 WHOLE = "The proof"  # stands for all tests where none is known by its id
 
 

@@ -96,8 +96,8 @@ class App(Records):
             self.journal.post(found.run, self.clock.now(), letter)
             drivers.ring(self.state_dir, self.journal.holder(found.run))
         raise UserError(
-            f"This is an agent's process ({found.how}), and only a person may say that. "
-            "Say it in a terminal of your own."
+            f"This is an agent's process ({found.how}), and only a person may do that. "
+            "Run it in your own terminal."
         )
 
     def _has_heard(self, run_id: str, tried: bytes) -> bool:

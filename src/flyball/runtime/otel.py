@@ -49,7 +49,7 @@ def endpoint(url: str, signal: str) -> str:
     except ValueError:
         good = False
     if not good:
-        raise UserError(f"'{url}' is not the address of a collector. Use one such as http://localhost:4318.")
+        raise UserError(f"'{url}' is not the address of a collector. Use for example http://localhost:4318.")
     return f"{url.rstrip('/')}/v1/{signal}"
 
 

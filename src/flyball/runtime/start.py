@@ -135,9 +135,7 @@ def _answer(folder: Path, words: tuple[str, ...], env: dict[str, str]) -> str:
 
 
 TASK_MOST = 100_000
-STANDING = (
-    "waits for tasks all the time: start it with `flyball up`, or use build, loop, review or task here."
-)
+STANDING = "waits for tasks. Start it with `flyball up`, or use build, loop, review or task here."
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,9 +162,11 @@ def task_text(given: str, cwd: Path) -> str:
             raise UserError(f"The task file {given[1:]} cannot be read: {problem}. Check the path.") from None
     text = whole(text.strip().replace("\0", ""))
     if not text:
-        raise UserError('The task is empty. Say what is to be done: flyball run "Fix the failing test".')
+        raise UserError('The task is empty. Describe it: flyball run "Fix the failing test".')
     if len(text) > TASK_MOST:
-        raise UserError(f"The task has {len(text)} characters; {TASK_MOST} are allowed. Make it shorter.")
+        raise UserError(
+            f"The task has {len(text)} characters; the limit is {TASK_MOST}. Shorten it, or put it into a file of the repository and name that."
+        )
     return text
 
 
@@ -227,7 +227,7 @@ def _check_place(app: App, repo: Repo) -> None:
     """What is in the repository would be in the agent's reach, and every act would leave marks in its checkout."""
     if app.state_dir.resolve().is_relative_to(repo.root):
         raise UserError(
-            f"The state directory {app.state_dir} lies inside the repository {repo.root}, within an agent's reach. "
+            f"The state directory {app.state_dir} is inside the repository {repo.root}, where agents can write. "
             "Set FLYBALL_STATE_DIR to a folder outside it."
         )
 
@@ -250,7 +250,7 @@ def _check_nesting(loaded: Loaded, machine: Machine, settings: Settings, above: 
         if name in path:
             way = " → ".join((*path, name))
             raise ConfigError(
-                f"'{name}' would run itself without end ({way}). Let '{state.name}' do something else."
+                f"'{name}' would run itself forever ({way}). Change '{state.name}' do something else."
             )
         if name:
             _check_nesting(loaded, loaded.table(name), below, path)

@@ -371,7 +371,7 @@ class Supervisor:
         fault = self._fault(letter)
         newer = [other for other in later if other.run == letter.run and replaces(other.body, letter.body)]
         if not fault and any(not self._fault(other) for other in newer):
-            fault = "its author replaced it with a later answer"
+            fault = "a later answer replaced it"
         if fault:
             return [e.LetterRefused(at=self.clock.now(), letter=letter.id, reason=fault)]
         return hear(run, letter.body, letter.id, self.clock.now())

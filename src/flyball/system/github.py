@@ -32,7 +32,7 @@ SAYS = {
 def open_issues(slug: str, label: str, env: dict[str, str], timeout_s: float = 20) -> list[Trigger]:
     """Raises UserError if they cannot be read completely."""
     if not SLUG.fullmatch(slug):
-        raise UserError(f"'{slug}' is no GitHub repository. Write OWNER/NAME.")
+        raise UserError(f"'{slug}' is not a GitHub repository. Write OWNER/NAME.")
     base = env.get("GITHUB_API_URL", API).rstrip("/")
     url: str | None = f"{base}/repos/{slug}/issues?state=open&per_page=100&labels={quote(label)}"
     found: list[Trigger] = []
@@ -54,7 +54,7 @@ def _page(slug: str, url: str, base: str, token: str, timeout_s: float) -> tuple
             rows, link = json.loads(answer.read(BODY_MOST)), answer.headers.get("Link", "")
     except urllib.error.HTTPError as problem:
         problem.close()
-        says = SAYS.get(problem.code, "it has a problem of its own. Try again later")
+        says = SAYS.get(problem.code, "it has an internal error. Try again later")
         raise UserError(f"GitHub answered {problem.code} for the issues of {slug}: {says}.") from None
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "reason", problem)
@@ -62,7 +62,7 @@ def _page(slug: str, url: str, base: str, token: str, timeout_s: float) -> tuple
             f"The issues of {slug} cannot be read: {clean(str(reason))}. Try again later."
         ) from None
     if not isinstance(rows, list):
-        raise UserError(f"GitHub's answer for the issues of {slug} is no list. Check GITHUB_API_URL.")
+        raise UserError(f"GitHub's answer for the issues of {slug} is not a list. Check GITHUB_API_URL.")
     more = NEXT.search(link)
     after = more[1] if more and more[1].startswith(f"{base}/") else None  # the token goes nowhere else
     return cast("list[Any]", rows), after

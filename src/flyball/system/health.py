@@ -100,7 +100,7 @@ def _agents(app: App) -> Iterator[Line]:
         if row.login:
             yield Line(row.agent, "ok", f"{version}, login from {row.login}")
         else:
-            yield Line(row.agent, "warn", f"{version}, not logged in", f"Log in with `{row.program}` itself.")
+            yield Line(row.agent, "warn", f"{version}, not logged in", f"Run `{row.program}` itself.")
     missing = [row.agent for row in known if not row.program]
     if missing:
         cure = "" if installed else "Install one, or use `mechanic`, which is built in."
@@ -122,12 +122,12 @@ def _disk(app: App) -> Iterator[Line]:
 
 def _state(app: App) -> Iterator[Line]:
     if not app.state_dir.exists():
-        yield Line("state", "ok", f"{app.state_dir} does not exist yet; the first run makes it")
+        yield Line("state", "ok", f"{app.state_dir} does not exist yet; the first run creates it")
         return
     info = app.state_dir.stat()
     if info.st_uid != os.geteuid() or not os.access(app.state_dir, os.W_OK | os.X_OK):
         yield Line(
-            "state", "bad", f"{app.state_dir} is not yours to write", "chown it, or set FLYBALL_STATE_DIR."
+            "state", "bad", f"{app.state_dir} is not writable for you", "chown it, or set FLYBALL_STATE_DIR."
         )
         return
     open_files = [
@@ -136,9 +136,11 @@ def _state(app: App) -> Iterator[Line]:
     for path in open_files:
         yield Line("state", "bad", f"{path} can be read by others", f"chmod 600 {path}")
     if info.st_mode & 0o077:
-        yield Line("state", "warn", f"{app.state_dir} is open to others", f"chmod 700 {app.state_dir}")
+        yield Line(
+            "state", "warn", f"{app.state_dir} can be read by other users", f"chmod 700 {app.state_dir}"
+        )
     elif not open_files:
-        yield Line("state", "ok", f"{app.state_dir} is yours alone")
+        yield Line("state", "ok", f"{app.state_dir} is private")
 
 
 def _readable(path: Path) -> bool:
@@ -196,14 +198,14 @@ def _leftovers(app: App) -> Iterator[Line]:
     stray = forgotten(app, measured.unknown) if measured.unknown else []
     if stray:
         names = first_few([path.name for path in stray])
-        yield Line("leftovers", "warn", f"of runs that are gone: {names}", "flyball prune --yes")
+        yield Line("leftovers", "warn", f"of removed runs: {names}", "flyball prune --yes")
     for one in measured.repos:
         if one.problem:
             yield Line(
                 "repository",
                 "warn",
                 one.problem,
-                "Remove its runs with `flyball rm RUN` if it is gone for good.",
+                "If it was deleted for good, remove its runs with `flyball rm RUN`.",
             )
     if not ended and not stray:
         yield Line("leftovers", "ok", "none")

@@ -26,7 +26,7 @@ from flyball.system.sources import Issues
 from flyball.system.webhook import Webhook
 from flyball.workspace import inspect_repo
 
-OBJECTIVE = "Take tasks from the backlog, plan them and have them done."
+OBJECTIVE = "Work through the backlog."
 
 
 class Lanes:
@@ -52,7 +52,7 @@ class Lanes:
             )
         except AlreadyRunning:
             raise UserError(
-                f"`flyball up` already runs for {self.repo.root}. Stop it with `flyball down`, or look with `flyball ls`."
+                f"`flyball up` is already running for {self.repo.root}. Stop it with `flyball down`, or look with `flyball ls`."
             ) from None
         for row in self.app.journal.rows(repo=str(self.repo.root), machine="cto"):
             if row.status != "ended":

@@ -36,7 +36,7 @@ def mismatches(app: App, root: Path, lanes: list[Run]) -> list[Mismatch]:
     """What does not fit together now, in this repository."""
     repo = inspect_repo(root)
     found = [
-        Mismatch("", f"{name} was edited by hand. The edit is kept beside it and not read.")
+        Mismatch("", f"{name} was edited by hand. The edit is kept in a copy next to it and has no effect.")
         for name in drift(str(root))
     ]
     for run in lanes:
@@ -54,10 +54,10 @@ def mismatches(app: App, root: Path, lanes: list[Run]) -> list[Mismatch]:
 def _in_git(repo: Repo, run: Run) -> Iterator[Mismatch]:
     branch, commit = run.began.branch, run.plan.commit
     if branch and repo.git.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}", ok=(0, 1, 128)).code:
-        text = f"The branch '{branch}' that results go to is gone. Create it again, or stop this lane with `flyball cancel {run.id}`."
+        text = f"The branch '{branch}' that results go to was deleted. Create it again, or stop this lane with `flyball cancel {run.id}`."
         yield Mismatch(run.id, text, grave=True)
     if commit and repo.git.ask("cat-file", "-e", f"{commit}^{{commit}}", ok=(0, 1, 128)).code:
-        text = f"The commit {commit[:12]} that the plan builds on is not in the repository any more. Plan again, or drop it."
+        text = f"The commit {commit[:12]} that the plan builds on is no longer in the repository. Plan again, or drop it."
         yield Mismatch(run.id, text, grave=True)
 
 
@@ -69,11 +69,11 @@ def _below(app: App, run: Run) -> Iterator[Mismatch]:
         below = app.read(run.child)
     except NotFound:
         yield Mismatch(
-            run.id, f"Run {run.child}, which does the present step, is not in the journal.", grave=True
+            run.id, f"Run {run.child}, which does the current step, is not in the journal.", grave=True
         )
         return
     if below.status == "ended":
-        yield Mismatch(run.id, f"Run {run.child} has ended; its result is taken over now.")
+        yield Mismatch(run.id, f"Run {run.child} has ended; using its result now.")
 
 
 def _plan(app: App, root: Path, run: Run) -> Iterator[Mismatch]:
@@ -83,17 +83,17 @@ def _plan(app: App, root: Path, run: Run) -> Iterator[Mismatch]:
         return
     for name, before in plan.governance.items():
         if before != _digest(root / name):
-            text = f"{name} has changed since the plan was made. The plan goes on; the next one is made by the new text."
+            text = f"{name} has changed since the plan was made. This plan continues; the next one uses the new text."
             yield Mismatch(run.id, text)
     paths, text = [path for step in plan.steps for path in step.paths], "\n".join((run.task, *_titles(run)))
     tier, why = tier_of(paths, text, app.run_files().policy(run), workspace=str(root))
     if raise_to(cast("Tier", plan.tier), tier) != plan.tier:
-        text = f"The plan was {plan.tier} and is {tier} by the rules of today: {why[0]}"
+        text = f"The plan was {plan.tier} and is {tier} by the current rules: {why[0]}"
         yield Mismatch(run.id, text, grave=needs_approval(tier) and not run.plan.approved)
     begun = [row for row in app.journal.rows(parent=run.id) if row.created_at >= run.entered_at]
     spent = sum(row.cost_uusd for row in begun) if run.here.act == "run" else 0
     if spent > plan.cost_uusd > 0:
-        text = f"The plan has cost {dollars(spent)}; the estimate was {dollars(plan.cost_uusd)}. It goes on within the budget."
+        text = f"The plan has cost {dollars(spent)}; the estimate was {dollars(plan.cost_uusd)}. It continues within the budget."
         yield Mismatch(run.id, text)
 
 
@@ -112,7 +112,7 @@ def _limits(run: Run) -> Iterator[Mismatch]:
     for key, what in LOOPS:
         count, most = (run.plan.turns if key == "turns" else run.plan.idle), run.most(key)
         if most and count >= most * NEAR:
-            yield Mismatch(run.id, f"{count} of {most} {what} are used; at the limit a person is asked.")
+            yield Mismatch(run.id, f"{count} of {most} {what} are used; at the limit you are asked.")
 
 
 def _asked(app: App, run: Run) -> Iterator[Mismatch]:

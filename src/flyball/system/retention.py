@@ -138,7 +138,7 @@ def plan(app: App, sets: Sequence[str] = (), repo: str | None = None, *, auto: b
         try:
             keep = retention_of(app, one.repo, sets)
         except FlyballError as problem:
-            problems.append(f"The runs of {one.repo} were left alone: {problem}")
+            problems.append(f"The runs of {one.repo} were skipped: {problem}")
             continue
         removals += due(one.runs, keep, app.clock.now()) if keep.auto or not auto else []
     return Plan(measured, removals, problems)
@@ -232,9 +232,9 @@ def _attempt(app: App, removal: Removal, driver: Driver, branches: Iterable[RunB
     try:
         app.journal.acquire(run, driver.name, lambda name: drivers.alive(app.state_dir, name))
     except AlreadyRunning:
-        return Outcome(removal, f"Run {run} was left alone: another process is working on it.")
+        return Outcome(removal, f"Run {run} was skipped: another process is using it.")
     try:
-        problem = "" if _is_over(app, removal.usage) else f"Run {run} was left alone: it has not ended."
+        problem = "" if _is_over(app, removal.usage) else f"Run {run} was skipped: it has not ended."
         if not problem:
             for branch in branches:
                 delete_branch(Path(removal.usage.repo), branch)

@@ -98,7 +98,7 @@ class Webhook:
             try:
                 marker = app.state_dir / USED / right
                 if marker.exists():
-                    raise Refused(409, "This message was taken before.")
+                    raise Refused(409, "This message was already received.")
                 name = app.leave(self.repo, trigger, "webhook")
                 _mark(marker)
             finally:
@@ -112,7 +112,7 @@ class Webhook:
             raise Refused(401, "The token is missing or wrong.")
         asked = {key: values[-1] for key, values in parse_qs(query).items()}
         if set(asked) - {"state", "stuck", "failing"}:
-            raise Refused(400, "Ask by state=NAME, stuck=1 or failing=1.")
+            raise Refused(400, "Use state=NAME, stuck=1 or failing=1.")
         app = App(self.env)
         try:
             rows, waits = tasks.listing(
@@ -129,9 +129,11 @@ def _own(body: bytes) -> Trigger:
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise Refused(400, f"The body cannot be read: {problem}") from None
     if call.kind not in KINDS:
-        raise Refused(400, f"'{call.kind}' is no kind of trigger. Use one of: {', '.join(KINDS)}.")
+        raise Refused(400, f"'{call.kind}' is not a kind of trigger. Use one of: {', '.join(KINDS)}.")
     if abs(time.time() - call.at) > FRESH_S:
-        raise Refused(409, f"The message is not fresh: 'at' must be within {FRESH_S} seconds of now.")
+        raise Refused(
+            409, f"The message is too old or from the future: 'at' must be within {FRESH_S} seconds of now."
+        )
     level = URGENT.get(call.kind, ORDINARY) if call.priority is None else call.priority
     return Trigger(kind=call.kind, text=clean(call.text), priority=level)
 
@@ -147,7 +149,7 @@ def _github(body: bytes, event: str) -> Trigger | None:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Refused(400, "The body is not GitHub's workflow_run.") from None
     if not -FRESH_S < age < FRESH_GITHUB_S:
-        raise Refused(409, "The message is not fresh.")
+        raise Refused(409, "The message is too old.")
     return Trigger(kind="ci", text=clean(f"CI failed: {where}")[:TEXT_MOST], priority=URGENT["ci"])
 
 
@@ -179,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _post(self) -> dict[str, Any]:
         if urlsplit(self.path).path != "/trigger":
-            raise Refused(404, "There are POST /trigger and GET /tasks.")
+            raise Refused(404, "Use POST /trigger or GET /tasks.")
         size = self.headers.get("Content-Length", "")
         if not size.isdecimal() or int(size) > BODY_MOST:
             raise Refused(413, f"Send a Content-Length of at most {BODY_MOST}.")
@@ -189,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _get(self) -> dict[str, Any]:
         path = urlsplit(self.path)
         if path.path != "/tasks":
-            raise Refused(404, "There are POST /trigger and GET /tasks.")
+            raise Refused(404, "Use POST /trigger or GET /tasks.")
         return self.hook.tasks(path.query, self.headers.get("Authorization", ""))
 
     def _answer(self, code: int, take: Callable[[], dict[str, Any]]) -> None:

@@ -54,7 +54,7 @@ def lines(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> lis
     asking = {one.run for one in waiting}
     going = [job for job in total.jobs if job.outcome == OPEN and not job.asks and job.run not in asking]
     return [
-        f"# Brief, {day_and_clock(since)} to {day_and_clock(now)}",
+        f"# {day_and_clock(since)[:16]} to {day_and_clock(now)[:16]}",
         "",
         *_section("Waits for you", [_waiting(one, now) for one in waiting], "Nothing."),
         *_section("Done", [_done(job) for job in completed], "Nothing was completed."),

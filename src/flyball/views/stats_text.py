@@ -89,21 +89,23 @@ def _times(total: Stats) -> list[str]:
 
 
 def _loops(total: Stats) -> list[str]:
-    rate = f"{total.milestones_per_hour:g} per working hour"
+    rate = f"{total.milestones_per_hour:.1f} per hour of work"
     rows = [
         ["turns that ended like the turn before", str(total.same_results)],
         ["turns with the same error as before", str(total.same_errors)],
         ["tool calls that repeated the call before", str(total.same_calls)],
-        ["milestones", f"{total.milestones} ({rate})"],
-        ["failures counted in a state", str(total.failures)],
+        ["milestones (completed runs and steps)", f"{total.milestones} ({rate})"],
+        ["failures of states", str(total.failures)],
         ["questions", f"{total.questions} asked, {total.open_questions} open"],
-        ["changes judged by the guard", _verdicts(total)],
+        ["changes checked by the guard", _verdicts(total)],
     ]
     return ["Progress and repeats", *columns(("WHAT", "COUNT"), rows)]
 
 
 def _verdicts(total: Stats) -> str:
-    return ", ".join(f"{count} {verdict}" for verdict, count in sorted(total.verdicts.items())) or "0"
+    names = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
+    counts = sorted(total.verdicts.items())
+    return ", ".join(f"{count} {names.get(verdict, verdict)}" for verdict, count in counts) or "0"
 
 
 def _recoveries(total: Stats) -> list[str]:

@@ -71,8 +71,7 @@ class Timeline:
             self._places[run_id] = Place(event.machine, start, self._depth(event.parent))
         place = self._places.setdefault(run_id, Place("", ""))
         text, level, tone = self._words(place, event)
-        machine = f"{'  ' * place.depth}{place.machine} " if place.depth else ""
-        where = f"{machine}{place.state}".rstrip()
+        where = f"{'· ' * place.depth}{place.state}"
         return Line(event.at, where, text, level, tone)
 
     def _words(self, place: Place, event: e.AnyEvent) -> Words:
@@ -116,7 +115,8 @@ def _from_outside(event: e.AnyEvent) -> Words:
     """What people and other runs caused."""
     match event:
         case e.RunBegan():
-            return f"{event.machine} run {event.run} started: {one_line(event.task)}", 2, ""
+            first = event.task.strip().partition("\n")[0]
+            return f"{event.machine} run {event.run} started: {one_line(first)}", 2, ""
         case e.Answered():
             text = f": {one_line(event.text)}" if event.text else ""
             return f"{event.question} answered with {event.verb}{_by(event.who)}{text}", 2, ""

@@ -286,6 +286,6 @@ def _only_in(git: Git, commits: list[str], others: list[str]) -> set[str]:
 
 def _git_of(root: Path) -> Git:
     if not root.is_dir():
-        raise WorkspaceError(f"The repository {root} is not there any more.")
+        raise WorkspaceError(f"The repository {root} no longer exists.")
     found = text(reading_user(root, "rev-parse", "--absolute-git-dir").out).rstrip("\n")
     return user_git(Path(os.path.realpath(found)))

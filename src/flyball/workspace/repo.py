@@ -113,9 +113,7 @@ def at_commit(repo: Repo, commit: str) -> Repo:
     """The repository as if this commit were checked out."""
     tree = repo.git.line("rev-parse", "-q", "--verify", f"{commit}^{{tree}}", ok=(0, 1, 128))
     if not tree:
-        raise WorkspaceError(
-            f"The commit {commit[:12]} from which the work should start is not there any more."
-        )
+        raise WorkspaceError(f"The commit {commit[:12]} from which the work should start no longer exists.")
     return replace(repo, head=commit, tree=tree, dirty=False)
 
 
