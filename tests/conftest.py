@@ -47,9 +47,9 @@ def _share(items: list[pytest.Item], n: int, workers: int) -> list[pytest.Item]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--attacks", type=int, default=16, help="how many of the red team's attacks are tried")
+    parser.addoption("--attacks", type=int, default=12, help="how many of the red team's attacks are tried")
     parser.addoption("--flood", default="300,60M", help="files and bytes of the red team's floods")
-    parser.addoption("--kills", type=int, default=6, help="how many kills a chaos campaign makes")
+    parser.addoption("--kills", type=int, default=4, help="how many kills a chaos campaign makes")
     parser.addoption("--real-agents", action="store_true", help="drive the real command lines of agents")
     parser.addoption("--whole", action="store_true", help="run every case of the tests marked `sampled`")
     parser.addoption("--tamperings", type=int, default=48, help="how many a campaign of them makes")

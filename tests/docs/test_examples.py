@@ -88,6 +88,7 @@ def test_every_command_that_is_shown_is_in_a_session() -> None:
         assert re.findall(r"^\$ .*$", text, re.M) == [], path.name
 
 
+@pytest.mark.sampled(0)
 def test_the_demo_plays_on_a_terminal_and_can_be_recorded() -> None:
     """On a terminal `run` stays while a question is open; the demo must go on all the same."""
     code = "from tools import record; print(record.svg(record.record([record.sys.argv[1], 'demo'])))"

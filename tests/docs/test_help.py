@@ -19,6 +19,7 @@ SETTINGS = """
 default = "script:agent.yaml"
 [proof]
 commands = ["true"]
+bite = "never"
 """
 FINISH = "{finish: {indicators: [task complete, all done]}}"
 SCRIPTS = {
@@ -63,7 +64,7 @@ APPROVAL, QUESTION = f"{LOOP}bold.yaml", f"{LOOP}asks.yaml"
 STUCK = f"{LOOP}idle.yaml --set limits.no_progress=1"
 RUNNING = f"{LOOP}slow.yaml --detach"
 FAILED = (
-    "flyball run Repair --agent script:agent.yaml --agent critic=script:strict.yaml --set limits.iterations=1"
+    "flyball run Repair --agent critic=script:strict.yaml --set limits.iterations=1 --set proof.commands=[]"
 )
 
 # The situation in which the examples of a command make sense, where it is not a run that has completed.
@@ -77,7 +78,7 @@ BEFORE = {
     "resume": f"{APPROVAL}; flyball reject @last No",
     "hand-back": f"{APPROVAL}; flyball take-over @last",
     "retry": FAILED,
-    **dict.fromkeys(("rm", "uninstall"), DONE),
+    **dict.fromkeys(("rm", "uninstall"), f"{LOOP}agent.yaml"),
     "run": "true",
     "init": "rm -r .flyball; echo '- [ ] Repair slug' > fix_plan.md",
     **dict.fromkeys(("task show", "task edit", "task start", "task cancel"), "flyball task add Repair"),

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from helpers import Place
+from tests.e2e.helpers import Place
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import warm
+from tests.e2e.helpers import BROKEN, FIXED
+from tests.e2e.helpers import make_repo as repo_with
 
 from flyball.journal.driver import Driver
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
 
-SUM = "def add(a, b):\n    return a - b\n"
-MENDED = "def add(a, b):\n    return a + b\n"
+MENDED = FIXED
 TEST = "from calc import add\nassert add(2, 3) == 5, add(2, 3)\n"
 SCRIPT: dict[str, Any] = {
     "roles": {
@@ -39,30 +40,8 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def git(root: Path, *args: str) -> str:
-    done = subprocess.run(
-        ["git", *args], cwd=root, env=environment(root.parent / "git-home"), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def commit_all(root: Path, message: str) -> str:
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", message)
-    return git(root, "rev-parse", "HEAD")
-
-
 def make_repo(root: Path, files: dict[str, str] | None = None) -> Path:
-    root.mkdir(parents=True)
-    git(root, "init", "-q", "-b", "main")
-    git(root, "config", "user.name", "Ada")
-    git(root, "config", "user.email", "ada@example.org")
-    for name, text in ({"calc.py": SUM, "check.py": TEST} if files is None else files).items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    commit_all(root, "First")
-    return root
+    return repo_with(root, {"calc.py": BROKEN, "check.py": TEST} if files is None else files)
 
 
 def flyball(

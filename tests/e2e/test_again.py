@@ -8,22 +8,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.yard import ACCEPT, BUG, GOOD, WORSE, Yard
+from tests.e2e.helpers import ACCEPTS, BROKEN, FIXED, STILL_BROKEN, Yard
 
-GOOD_TURN = {"write": {"calc.py": GOOD}}
-WORSE_TURN = {"write": {"calc.py": WORSE}}
+GOOD_TURN = {"write": {"calc.py": FIXED}}
+WORSE_TURN = {"write": {"calc.py": STILL_BROKEN}}
 
 
 @pytest.fixture
 def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
     yield made
-    made.close()
+    made.clear()
 
 
 def test_what_a_person_changes_is_theirs_and_the_act_is_done_again(yard: Yard) -> None:
-    ran = yard.run(
-        yard.script(coder=[WORSE_TURN, {"say": "nothing left to do"}], critic=ACCEPT), "--breakpoint", "write"
+    ran = yard.play(
+        yard.script(coder=[WORSE_TURN, {"say": "nothing left to do"}], critic=ACCEPTS),
+        "--breakpoint",
+        "write",
     )
     assert yard.flyball("hand-back", ran.run).returncode == 2, "it was not taken over"
     assert yard.flyball("take-over", ran.run).returncode == 0
@@ -31,33 +33,35 @@ def test_what_a_person_changes_is_theirs_and_the_act_is_done_again(yard: Yard) -
         json.loads(yard.flyball("show", ran.run, "--json").stdout)["stop_reason"]["code"] == "wait.take_over"
     )
     checkout = yard.state / "runs" / ran.run / "checkout"
-    (checkout / "calc.py").write_text(GOOD)
+    (checkout / "calc.py").write_text(FIXED)
     (checkout / ".env").write_text("MINE=1\n")  # a person is not judged
     assert yard.flyball("hand-back", ran.run).returncode == 0
     ran = yard.resume()
     assert ran.code == "wait.breakpoint", "the state's act was done again"
     ran = yard.resume()
     assert (ran.code, ".env" in ran.changed) == ("completed", True)
-    assert yard.git("show", f"flyball/{ran.run}:calc.py") == GOOD.strip()
+    assert yard.git("show", f"flyball/{ran.run}:calc.py") == FIXED.strip()
 
 
 def test_rollback_brings_back_an_earlier_turn(yard: Yard) -> None:
     yard.make({".gitignore": "cache.txt\n"})
-    first = {"write": {"calc.py": WORSE, "cache.txt": "one"}}
-    second = {"write": {"calc.py": GOOD, "cache.txt": "two"}}
-    ran = yard.run(yard.script(coder=[first, second], critic=ACCEPT), "--breakpoint", "fix")
+    first = {"write": {"calc.py": STILL_BROKEN, "cache.txt": "one"}}
+    second = {"write": {"calc.py": FIXED, "cache.txt": "two"}}
+    ran = yard.play(yard.script(coder=[first, second], critic=ACCEPTS), "--breakpoint", "fix")
     checkout = yard.state / "runs" / ran.run / "checkout"
-    assert (checkout / "calc.py").read_text() == GOOD
+    assert (checkout / "calc.py").read_text() == FIXED
     assert yard.flyball("rollback", ran.run, "--to", "99").returncode == 2
     done = yard.flyball("rollback", ran.run, "--to", "2")
     assert done.returncode == 0, done.stderr
-    assert (checkout / "calc.py").read_text() == WORSE and (checkout / "cache.txt").read_text() == "one"
+    assert (checkout / "calc.py").read_text() == STILL_BROKEN and (
+        checkout / "cache.txt"
+    ).read_text() == "one"
     assert yard.flyball("rollback", ran.run, "--to", "0").returncode == 0
-    assert (checkout / "calc.py").read_text() == BUG
+    assert (checkout / "calc.py").read_text() == BROKEN
 
 
 def test_rollback_after_hand_back_keeps_the_edit_and_does_not_continue_the_run(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[WORSE_TURN, GOOD_TURN], critic=ACCEPT), "--breakpoint", "write")
+    ran = yard.play(yard.script(coder=[WORSE_TURN, GOOD_TURN], critic=ACCEPTS), "--breakpoint", "write")
     assert yard.flyball("take-over", ran.run).returncode == 0
     folder = yard.state / "runs" / ran.run
     (folder / "checkout/mine.txt").write_text("by hand\n")
@@ -65,7 +69,7 @@ def test_rollback_after_hand_back_keeps_the_edit_and_does_not_continue_the_run(y
     turns = json.loads(yard.flyball("show", ran.run, "--json").stdout)["turns"]
     done = yard.flyball("rollback", ran.run, "--to", "0")
     assert done.returncode == 0, done.stderr
-    assert (folder / "checkout/calc.py").read_text() == BUG and not (folder / "checkout/mine.txt").exists()
+    assert (folder / "checkout/calc.py").read_text() == BROKEN and not (folder / "checkout/mine.txt").exists()
     assert json.loads(yard.flyball("show", ran.run, "--json").stdout)["turns"] == turns, "no turn was taken"
     ref = next(word.rstrip(";") for word in done.stdout.split() if word.startswith("refs/"))
     words = ["git", f"--git-dir={folder / 'git'}", "show", f"{ref}:mine.txt"]
@@ -75,20 +79,20 @@ def test_rollback_after_hand_back_keeps_the_edit_and_does_not_continue_the_run(y
 
 
 def test_retry_goes_on_from_the_tree_of_an_ended_run(yard: Yard) -> None:
-    other = {"write": {"notes.txt": "kept\n", "calc.py": WORSE}}
-    ran = yard.run(yard.script(coder=[other]), "--set", "limits.fix=0")
+    other = {"write": {"notes.txt": "kept\n", "calc.py": STILL_BROKEN}}
+    ran = yard.play(yard.script(coder=[other]), "--set", "limits.fix=0")
     assert ran.code == "failed.tests"
-    yard.script(coder=[GOOD_TURN], critic=ACCEPT)
+    yard.script(coder=[GOOD_TURN], critic=ACCEPTS)
     again = type(ran)(yard.flyball("retry", ran.run, "--json"))
     assert (again.exit, again.code, again.run != ran.run) == (0, "completed", True), again.err
     assert sorted(again.changed) == ["calc.py", "notes.txt"]
     assert yard.git("show", f"flyball/{again.run}:notes.txt") == "kept"
-    waiting = yard.run(yard.script(coder=[GOOD_TURN]), "--breakpoint", "write")
+    waiting = yard.play(yard.script(coder=[GOOD_TURN]), "--breakpoint", "write")
     assert yard.flyball("retry", waiting.run).returncode == 2
 
 
 def test_replay_shows_where_other_limits_would_have_decided_otherwise(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[WORSE_TURN, WORSE_TURN, GOOD_TURN], critic=ACCEPT))
+    ran = yard.play(yard.script(coder=[WORSE_TURN, WORSE_TURN, GOOD_TURN], critic=ACCEPTS))
     assert ran.code == "completed"
     same = json.loads(yard.flyball("replay", ran.run, "--json").stdout)
     assert same["differs"] is None and same["alike"] > 6
@@ -102,8 +106,8 @@ def test_replay_shows_where_other_limits_would_have_decided_otherwise(yard: Yard
 
 
 def test_replay_of_an_answered_run_decides_alike(yard: Yard) -> None:
-    touched = {"write": {"calc.py": GOOD, ".github/workflows/ci.yml": "on: push\n"}}
-    ran = yard.run(yard.script(coder=[touched, GOOD_TURN], critic=ACCEPT), "--breakpoint", "verify")
+    touched = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
+    ran = yard.play(yard.script(coder=[touched, GOOD_TURN], critic=ACCEPTS), "--breakpoint", "verify")
     yard.flyball("reject", ran.question)
     ran = yard.resume()
     ran = yard.resume()

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import ACCEPTS, FIXED, QUICK_PROOF, Place, eventually
 from mcp_client import Client
+from tests.e2e.helpers import ACCEPTS, FIXED, QUICK_PROOF, Place, eventually
 
 TOOLS = ["start_run", "list_runs", "show_run", "why", "inbox"]
 

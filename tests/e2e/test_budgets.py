@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import GOOD, Ran, Yard
+from tests.e2e.helpers import FIXED, Ran, Yard
 
 PAID = {"cost_usd": 1.0, "input_tokens": 900, "output_tokens": 100}
 
@@ -20,11 +20,11 @@ def yard(tmp_path: Path) -> Yard:
 def paid(yard: Yard, *sets: str, usage: dict[str, Any] = PAID) -> Ran:
     """A worker that is paid for its first turn and finishes with the second, for nothing."""
     turns = [
-        {"write": {"calc.py": GOOD}, "usage": usage},
+        {"write": {"calc.py": FIXED}, "usage": usage},
         {"finish": {"indicators": ["task complete", "all done"]}},
     ]
     words = [word for pair in sets for word in ("--set", pair)]
-    return yard.run(yard.script(worker=turns), *words, machine="loop", proof=None)
+    return yard.play(yard.script(worker=turns), *words, machine="loop", proof=None)
 
 
 def test_what_all_runs_spend_in_a_day_and_a_week_is_bounded(yard: Yard) -> None:
@@ -56,6 +56,6 @@ def test_the_tier_comes_from_task_and_change_and_is_shown(yard: Yard) -> None:
     assert "WindowSeen" not in kinds
     words = ["run", "Rotate the production credentials", "--machine", "loop", "--set", "limits.turns=1"]
     told = json.loads(
-        yard.flyball(*words, "--agent", yard.script(worker=[{"write": {"calc.py": GOOD}}]), "--json").stdout
+        yard.flyball(*words, "--agent", yard.script(worker=[{"write": {"calc.py": FIXED}}]), "--json").stdout
     )
     assert told["tier"] == "T1"

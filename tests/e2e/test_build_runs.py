@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.yard import ACCEPT, BUG, GOOD, TEST, WORSE, Yard
+from tests.e2e.helpers import ACCEPTS, BROKEN, FIXED, STILL_BROKEN, TEST, Yard
 
-GOOD_TURN = {"write": {"calc.py": GOOD}}
-WORSE_TURN = {"write": {"calc.py": WORSE}}
+GOOD_TURN = {"write": {"calc.py": FIXED}}
+WORSE_TURN = {"write": {"calc.py": STILL_BROKEN}}
 REPAIR = """# A first attempt that fails its proof, then one that passes.
 roles:
   planner:
@@ -36,12 +36,12 @@ roles:
 def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
     yield made
-    made.close()
+    made.clear()
 
 
 def test_a_bug_is_repaired_proved_and_certified(yard: Yard) -> None:
     yard.make({"test_calc.py": TEST})
-    ran = yard.run(yard.yaml(REPAIR), proof="python3 -m unittest -q")
+    ran = yard.play(yard.yaml(REPAIR), proof="python3 -m unittest -q")
     assert (ran.exit, ran.code, ran.status, ran.end, ran.state) == (
         0,
         "completed",
@@ -50,9 +50,9 @@ def test_a_bug_is_repaired_proved_and_certified(yard: Yard) -> None:
         "complete",
     )
     assert ran.turns == 4 and ran.iteration == 1 and ran.changed == ["calc.py"]
-    assert yard.git("show", f"flyball/{ran.run}:calc.py") == GOOD.strip()
+    assert yard.git("show", f"flyball/{ran.run}:calc.py") == FIXED.strip()
     assert yard.git("log", "--format=%s", f"main..flyball/{ran.run}") == "Make add() add"
-    assert (yard.repo / "calc.py").read_text() == BUG, "the user's checkout is touched only by land"
+    assert (yard.repo / "calc.py").read_text() == BROKEN, "the user's checkout is touched only by land"
     said = json.loads(yard.flyball("verify", ran.run, "--json").stdout)["says"]
     assert [ruling["verdict"] for ruling in said["rulings"]] == ["allow"] * ran.turns
     assert len({ruling["tree"] for ruling in said["rulings"]}) == 3
@@ -62,7 +62,7 @@ def test_a_bug_is_repaired_proved_and_certified(yard: Yard) -> None:
 
 
 def test_the_fix_limit_is_held(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[WORSE_TURN], critic=ACCEPT), "--set", "limits.fix=1")
+    ran = yard.play(yard.script(coder=[WORSE_TURN], critic=ACCEPTS), "--set", "limits.fix=1")
     assert (ran.exit, ran.code, ran.status, ran.alo_code) == (
         5,
         "limit.fix_attempts",
@@ -78,7 +78,7 @@ def test_a_phase_timeout_ends_the_whole_tree(yard: Yard) -> None:
     stubborn = (
         f"setsid sh -c 'trap \"\" TERM HUP; while :; do date +%s.%N > {mark}; sleep 0.1; done' & sleep 60"
     )
-    ran = yard.run(
+    ran = yard.play(
         yard.script(coder=[{"run": stubborn}]),
         "--set",
         "limits.phase_timeout=2s",
@@ -92,8 +92,8 @@ def test_a_phase_timeout_ends_the_whole_tree(yard: Yard) -> None:
 
 
 def test_a_denied_change_blocks_is_put_back_and_can_be_rejected(yard: Yard) -> None:
-    leak = {"write": {"calc.py": GOOD, ".env": "TOKEN=x\n"}}
-    ran = yard.run(yard.script(coder=[leak, GOOD_TURN], critic=ACCEPT))
+    leak = {"write": {"calc.py": FIXED, ".env": "TOKEN=x\n"}}
+    ran = yard.play(yard.script(coder=[leak, GOOD_TURN], critic=ACCEPTS))
     assert (ran.exit, ran.status, ran.state, ran.alo_code) == (4, "blocked", "write", "ALO_GUARD_BLOCKED")
     assert ran.code.startswith("blocked.guard.secret")
     assert yard.git("branch", "--list", f"flyball/{ran.run}") == "", (
@@ -108,7 +108,7 @@ def test_a_denied_change_blocks_is_put_back_and_can_be_rejected(yard: Yard) -> N
 
 def test_an_approved_change_is_brought_back_and_its_outcome_followed(yard: Yard) -> None:
     many = {f"gen/f{n}.txt": "x\n" for n in range(210)}
-    ran = yard.run(yard.script(coder=[{"write": {**many, "calc.py": GOOD}}], critic=ACCEPT))
+    ran = yard.play(yard.script(coder=[{"write": {**many, "calc.py": FIXED}}], critic=ACCEPTS))
     assert (ran.exit, ran.status) == (4, "blocked") and "radius" in ran.code
     assert yard.flyball("approve", ran.question).returncode == 0
     ran = yard.resume()
@@ -118,34 +118,35 @@ def test_an_approved_change_is_brought_back_and_its_outcome_followed(yard: Yard)
 
 
 def test_a_proof_that_cannot_start_is_refused_before_the_first_turn(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[GOOD_TURN]), proof="no-such-command --at-all")
+    ran = yard.play(yard.script(coder=[GOOD_TURN]), proof="no-such-command --at-all")
     assert (ran.exit, ran.turns) == (2, 0)
     assert "no-such-command" in ran.out + ran.err
 
 
 def test_a_proof_that_writes_into_the_tree_proves_nothing(yard: Yard) -> None:
-    ran = yard.run(
-        yard.script(coder=[GOOD_TURN], critic=ACCEPT), "--set", "limits.fix=0", proof="echo made > made.txt"
+    ran = yard.play(
+        yard.script(coder=[GOOD_TURN], critic=ACCEPTS), "--set", "limits.fix=0", proof="echo made > made.txt"
     )
     assert (ran.exit, ran.code) == (1, "failed.tests")
     assert "changed the tree" in json.dumps(ran.stop_reason) + yard.flyball("log", ran.run, "--json").stdout
 
 
 def test_without_a_sandbox_what_a_planner_changed_is_undone(yard: Yard) -> None:
-    ran = yard.run(
-        yard.script(planner=[{"write": {"calc.py": GOOD}}], coder=[WORSE_TURN], critic=ACCEPT),
+    ran = yard.play(
+        yard.script(planner=[{"write": {"calc.py": FIXED}}], coder=[WORSE_TURN], critic=ACCEPTS),
         *("--set", "limits.fix=0", "--set", "guard.sandbox=none"),
     )
     assert ran.code == "failed.tests" and "undone" in yard.flyball("log", ran.run, "--json").stdout
 
 
 def test_runs_at_once_drive_their_own(yard: Yard) -> None:
-    script = yard.script(coder=[{**GOOD_TURN, "sleep_s": 0.3}], critic=ACCEPT)
-    processes = [yard.start(*yard.words(script)) for _ in range(3)]
+    finish = {"indicators": ["task complete", "all done"]}
+    script = yard.script(worker=[{**GOOD_TURN, "sleep_s": 0.3, "finish": finish}])
+    processes = [yard.start(*yard.words(script, machine="loop", proof=None)) for _ in range(3)]
     listed = yard.flyball("ls", "--json")
     assert listed.returncode == 0
     ended = [json.loads(p.communicate(timeout=110)[0]) for p in processes]
-    assert [e["stop_reason"]["code"] for e in ended] == ["completed"] * 3
+    assert [e["stop_reason"]["code"] for e in ended] == ["completed_unproven"] * 3
     assert len({e["run"] for e in ended}) == 3
     branches = yard.git("branch", "--list", "flyball/*", "--format=%(refname:short)").split()
     assert sorted(branches) == sorted(f"flyball/{e['run']}" for e in ended)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import GOOD, PROOF, WORSE, Yard
+from tests.e2e.helpers import FIXED, PROOF, STILL_BROKEN, Yard
 
 CRASH = Path(__file__).with_name("crash_driver.py")
 KILLS_A_RUN = 3
@@ -28,8 +28,8 @@ def scripted(yard: Yard) -> str:
     return yard.script(
         planner=[witnessed(yard, "plan")],
         coder=[
-            witnessed(yard, "write", write={"calc.py": WORSE}, sleep_s=0.1),
-            witnessed(yard, "fix", write={"calc.py": GOOD}),
+            witnessed(yard, "write", write={"calc.py": STILL_BROKEN}, sleep_s=0.1),
+            witnessed(yard, "fix", write={"calc.py": FIXED}),
         ],
         critic=[witnessed(yard, "verify", say="OUTCOME: accepted")],
     )
@@ -44,7 +44,7 @@ def check_the_end(yard: Yard) -> None:
     lines = (yard.folder / "witness").read_text().splitlines()
     names = Counter(line.split()[0] for line in lines)
     assert names == {"plan": 1, "write": 1, "fix": 1, "verify": 1}, lines
-    assert yard.git("show", f"flyball/{ran.run}:calc.py") == GOOD.strip()
+    assert yard.git("show", f"flyball/{ran.run}:calc.py") == FIXED.strip()
     assert yard.flyball("verify", ran.run).returncode == 0
 
 

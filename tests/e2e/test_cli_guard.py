@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_helpers import MENDED, commit_all, environment, flyball, make_repo, run_to_end
+from tests.e2e.helpers import commit_all
+from tests.e2e.results_helpers import MENDED, environment, flyball, make_repo, run_to_end
 
 TOKEN = "ghp_" + "a8Kd93LmQ2xZ7vBn4TyU1oPs6RfGhJ5wEcX0"
 

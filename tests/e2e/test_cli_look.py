@@ -8,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from helpers import FIXED, REAL_PROOF, STILL_BROKEN, Place, command, make_repo, on_terminal
+from tests.e2e.helpers import FIXED, REAL_PROOF, STILL_BROKEN, Place, command, make_repo, on_terminal
 
 from flyball.cli import COMMANDS
 
@@ -50,7 +50,7 @@ def test_ls_lists_this_repositorys_runs_newest_first_without_children(seen: Plac
 
 
 def test_ls_keeps_to_its_repository_unless_all_are_asked_for(seen: Place, tmp_path: Path) -> None:
-    make_repo(tmp_path / "other", {"a": "b\n"}, seen.env)
+    make_repo(tmp_path / "other", {"a": "b\n"})
     assert seen.fb("ls", "--json", cwd=tmp_path / "other").json == []
     assert len(seen.fb("ls", "--all", "--json", cwd=tmp_path / "other").json) == 2
     assert len(seen.fb("ls", "--json", cwd=tmp_path).json) == 2
@@ -175,7 +175,7 @@ def test_stats_add_up_the_runs_of_this_repository(seen: Place, tmp_path: Path) -
     assert "verify → complete" in text and "$0.25" in text
     metrics = seen.fb("stats", "--prometheus").out
     assert 'flyball_cost_usd_total{outcome="completed"} 0.25' in metrics.splitlines()
-    make_repo(tmp_path / "other", {"a": "b\n"}, seen.env)
+    make_repo(tmp_path / "other", {"a": "b\n"})
     assert seen.fb("stats", "--json", cwd=tmp_path / "other").json["tasks"] == 0
     assert "no runs to count" in seen.fb("stats", cwd=tmp_path / "other").out
     assert seen.fb("stats", "--all", "--json", cwd=tmp_path / "other").json["tasks"] == runs
@@ -221,7 +221,7 @@ def test_the_brief_says_what_waits_what_was_done_and_what_it_cost(seen: Place) -
 def test_a_brief_of_nothing_still_says_what_waits(seen: Place, tmp_path: Path) -> None:
     text = seen.fb("brief", "--since", "2999-01-01").out
     assert "## Waits for you (1)" in text and "Nothing was completed." in text
-    make_repo(tmp_path / "other", {"a": "b\n"}, seen.env)
+    make_repo(tmp_path / "other", {"a": "b\n"})
     empty = seen.fb("brief", cwd=tmp_path / "other").out
     assert "## Waits for you\n\nNothing." in empty and "– and 0 tokens in 0 turns." in empty
     said = seen.fb("brief", "--since", "soon")

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from results_helpers import environment, facts, flyball, make_repo
+from tests.e2e.results_helpers import environment, facts, flyball, make_repo
 
 from flyball.domain.machine import Machine, edges, parse
 from flyball.machines import SHIPPED, shipped

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from helpers import FIXED, FIXES, Place, command, eventually
+from tests.e2e.helpers import FIXED, FIXES, Place, command, eventually
 
 ASK = {"ask": "Plus or minus?"}
 TOUCHES_CI = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}

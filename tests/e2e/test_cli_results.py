@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from results_helpers import SCRIPT, commit_all, environment, facts, flyball, git, make_repo, run_to_end
+from tests.e2e.helpers import commit_all, git
+from tests.e2e.results_helpers import SCRIPT, environment, facts, flyball, make_repo, run_to_end
 
 from flyball.domain import events as e
 from flyball.runtime.app import App

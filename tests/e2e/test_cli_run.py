@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from helpers import FIXED, FIXES, QUICK_PROOF, Place, command, eventually
+from tests.e2e.helpers import FIXED, FIXES, QUICK_PROOF, Place, command, eventually
 
 ASK = {"ask": "Plus or minus?"}
 SUMMARY = {"run", "machine", "state", "status", "end", "stop_reason", "turns", "cost_usd", "tokens", "tree"}

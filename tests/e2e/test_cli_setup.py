@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from results_helpers import commit_all, environment, facts, flyball, git, make_repo
+from tests.e2e.helpers import commit_all, git
+from tests.e2e.results_helpers import environment, facts, flyball, make_repo
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from helpers import FIXED, Place
+from tests.e2e.helpers import FIXED, Place
 
 
 def lines(place: Place, **env: str) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.e2e.yard import GOOD, Yard
+from tests.e2e.helpers import FIXED, Yard
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fL3hR6"
 FINISH = {"indicators": ["task complete", "all done"]}
@@ -18,7 +18,7 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Yard:
     made = Yard(tmp_path_factory.mktemp("export"))
     agent = made.script(
         validator=[{"say": "OUTCOME: approved", "data": {"password": "xT9!vLq2#pWz7"}}],
-        worker=[{"write": {"calc.py": GOOD}, "finish": FINISH}],
+        worker=[{"write": {"calc.py": FIXED}, "finish": FINISH}],
         critic=[{"say": "OUTCOME: accepted"}],
         reviewer=[{"say": "PASS"}],
     )
@@ -70,6 +70,7 @@ def test_a_bundle_goes_to_a_new_file_of_ones_own(yard: Yard, tmp_path: Path) -> 
     assert again.returncode == 2 and str(out) in again.stderr
 
 
+@pytest.mark.sampled(0)
 def test_a_few_kills_lose_and_double_nothing(yard: Yard) -> None:
     done = yard.flyball("selftest", "chaos", "--kills", "2", "--seed", "3", "--json", timeout=110)
     told = json.loads(done.stdout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from helpers import FIXED, Place
+from tests.e2e.helpers import FIXED, Place
 
 
 def forged(place: Place, row: str, **more: Any) -> str:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import ACCEPT, BUG, GOOD, TEST, Ran, Yard
+from tests.e2e.helpers import ACCEPTS, BROKEN, FIXED, TEST, Ran, Yard
 
 UNITTEST = "python3 -m unittest -q"
 CASE = "test_calc.AddTest.test_add"
 MORE = TEST + "\n    def test_more(self):\n        self.assertEqual(add(2, 2), 4)\n"
 WEAKER = TEST.replace("add(1, 2), 3)", "add(1, 2), -1)")
-TWO_BUGS = BUG + "\n\ndef double(n):\n    return n\n"
-ONE_LEFT = GOOD + "\n\ndef double(n):\n    return n\n"
+TWO_BUGS = BROKEN + "\n\ndef double(n):\n    return n\n"
+ONE_LEFT = FIXED + "\n\ndef double(n):\n    return n\n"
 TWO_TESTS = TEST.replace("import add", "import add, double") + (
     "\n    def test_double(self):\n        self.assertEqual(double(2), 4)\n"
     "\n    def test_zero(self):\n        self.assertEqual(add(0, 0), 0)\n"
@@ -60,13 +60,13 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
     made.bite = ()
     yield made
-    made.close()
+    made.clear()
 
 
 def wrote(yard: Yard, files: dict[str, str], *more: str, proof: str = UNITTEST) -> Ran:
     """A run whose coder writes these files, and whose critic accepts everything."""
-    agent = yard.script(coder=[{"write": files, "say": "Done.\nOUTCOME: done"}], critic=ACCEPT)
-    return yard.run(agent, "--set", "limits.fix=1", *more, proof=proof)
+    agent = yard.script(coder=[{"write": files, "say": "Done.\nOUTCOME: done"}], critic=ACCEPTS)
+    return yard.play(agent, "--set", "limits.fix=1", *more, proof=proof)
 
 
 def evidence(yard: Yard, run: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def evidence(yard: Yard, run: str) -> dict[str, Any]:
 
 def test_tests_are_known_by_name_and_the_certificate_says_which_need_the_change(yard: Yard) -> None:
     yard.make({"test_calc.py": TEST})
-    ran = wrote(yard, {"calc.py": GOOD, "test_calc.py": MORE})
+    ran = wrote(yard, {"calc.py": FIXED, "test_calc.py": MORE})
     assert (ran.exit, ran.code) == (0, "completed")
     told = evidence(yard, ran.run)
     assert (told["judged"], told["runners"], told["passed"]) == ("tests", ["unittest"], 2)
@@ -88,9 +88,9 @@ def test_tests_are_known_by_name_and_the_certificate_says_which_need_the_change(
 def test_a_test_whose_earlier_version_fails_is_asked_about_by_name(yard: Yard) -> None:
     """Rejected, it goes back to the agent; approved, the certificate says who accepted it."""
     yard.make({"test_calc.py": TEST})
-    turns = [{"write": {"test_calc.py": WEAKER}}, {"write": {"test_calc.py": TEST, "calc.py": GOOD}}]
-    agent = yard.script(coder=[{**turn, "say": "Done.\nOUTCOME: done"} for turn in turns], critic=ACCEPT)
-    ran = yard.run(agent, "--set", "guard.sandbox=none", proof=UNITTEST)
+    turns = [{"write": {"test_calc.py": WEAKER}}, {"write": {"test_calc.py": TEST, "calc.py": FIXED}}]
+    agent = yard.script(coder=[{**turn, "say": "Done.\nOUTCOME: done"} for turn in turns], critic=ACCEPTS)
+    ran = yard.play(agent, "--set", "guard.sandbox=none", proof=UNITTEST)
     assert (ran.exit, ran.code, ran.stop_reason["rule"]) == (3, "wait.approval", "evidence")
     question = ran.facts["question"]["text"]
     assert CASE in question and "-1" in question, "both versions are shown"
@@ -107,14 +107,14 @@ def test_a_test_whose_earlier_version_fails_is_asked_about_by_name(yard: Yard) -
 
 
 def test_a_proof_that_does_not_notice_a_broken_change_proves_nothing(yard: Yard) -> None:
-    ran = wrote(yard, {"calc.py": GOOD}, proof='python3 -c "import calc"')
+    ran = wrote(yard, {"calc.py": FIXED}, proof='python3 -c "import calc"')
     assert (ran.exit, ran.code, ran.stop_reason["rule"]) == (3, "wait.approval", "evidence")
 
 
 def test_a_test_that_passes_only_now_and_then_is_flaky(yard: Yard) -> None:
     yard.make({"test_calc.py": FLAKY.format(counter=str(yard.folder / "counter"))})
     ran = wrote(
-        yard, {"calc.py": GOOD}, "--set", "guard.sandbox=none", "--set", "run.require_test_pass=false"
+        yard, {"calc.py": FIXED}, "--set", "guard.sandbox=none", "--set", "run.require_test_pass=false"
     )
     assert (ran.code, ran.stop_reason["rule"]) == ("wait.approval", "evidence")
     assert f"{CASE}: it passes and fails" in ran.facts["question"]["text"]
@@ -131,7 +131,7 @@ def test_code_that_behaves_only_while_it_is_tested_is_asked_about(yard: Yard) ->
 def test_no_proof_leaves_anything_to_a_later_one(yard: Yard) -> None:
     yard.make({"test_calc.py": ROOM, ".gitignore": "made/\n"})
     setup = 'workspace.setup=["mkdir -p made"]'
-    ran = wrote(yard, {"calc.py": GOOD}, "--set", setup)
+    ran = wrote(yard, {"calc.py": FIXED}, "--set", setup)
     assert (ran.exit, ran.code) == (0, "completed"), ran.out
     assert evidence(yard, ran.run)["pass_to_pass_count"] == 1
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.yard import ACCEPT, GOOD, Yard
+from tests.e2e.helpers import ACCEPTS, FIXED, Yard, command
 
 from flyball.acts.run_files import shipped_policies
 from flyball.agents import landlock, reach
@@ -25,7 +25,7 @@ from flyball.runtime.start import RunRequest, launch
 
 QUICK = "grep -q a.+.b calc.py"
 POLICY = "[policy.default.radius]\nfiles_ask = 9\n"
-FORBIDDEN = {".flyball/policy.toml": "# mine\n", "calc.py": GOOD}
+FORBIDDEN = {".flyball/policy.toml": "# mine\n", "calc.py": FIXED}
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
     made.make({".flyball/policy.toml": POLICY})
     yield made
-    made.close()
+    made.clear()
 
 
 def unguarded(yard: Yard) -> list[str]:
@@ -117,8 +117,8 @@ def test_where_no_kind_of_sandbox_works_required_refuses(yard: Yard) -> None:
     for name in ("git", "python3", "sh", "grep"):
         found = next(p for f in yard.env["PATH"].split(os.pathsep) if os.access(p := f"{f}/{name}", os.X_OK))
         (tools / name).symlink_to(found)
-    agent = yard.script(coder=[{"write": FORBIDDEN}], critic=ACCEPT)
-    argv = yard.command(*yard.words(agent, "--set", "guard.sandbox=required", proof=QUICK))
+    agent = yard.script(coder=[{"write": FORBIDDEN}], critic=ACCEPTS)
+    argv = command(*yard.words(agent, "--set", "guard.sandbox=required", proof=QUICK))
     for _ in range(16):
         argv = reach.command(argv, ["/"], ["/"])
     done = subprocess.run(
@@ -135,9 +135,9 @@ def test_where_no_kind_of_sandbox_works_required_refuses(yard: Yard) -> None:
 @pytest.mark.parametrize("most", [2_000, 120_000])
 def test_a_full_disk_lets_nothing_past(yard: Yard, most: int) -> None:
     """No file may grow beyond this: the journal, git's objects and the act's own files fail to be written."""
-    agent = yard.script(coder=[{"write": FORBIDDEN}], critic=ACCEPT)
+    agent = yard.script(coder=[{"write": FORBIDDEN}], critic=ACCEPTS)
     done = subprocess.run(
-        yard.command(*yard.words(agent, "--set", "guard.sandbox=none", proof=QUICK)),
+        command(*yard.words(agent, "--set", "guard.sandbox=none", proof=QUICK)),
         cwd=yard.repo,
         env=yard.env,
         capture_output=True,
@@ -163,7 +163,7 @@ class Mad:
 def test_a_wrong_clock_lets_nothing_past(yard: Yard, times: tuple[int, ...]) -> None:
     app = App(yard.env)
     app.clock = Mad(*times)  # type: ignore[assignment]
-    agent = yard.script(coder=[{"write": FORBIDDEN}], critic=ACCEPT)
+    agent = yard.script(coder=[{"write": FORBIDDEN}], critic=ACCEPTS)
     sets = ("guard.sandbox=none", f"proof.commands={json.dumps([QUICK])}")
     request = RunRequest(
         task="Mend it", repo=yard.repo, machine="build", agents=(agent,), sets=sets, trusted=True

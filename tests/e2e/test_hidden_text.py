@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from helpers import FIXED, Place
+from tests.e2e.helpers import FIXED, Place
 
 HIDDEN = FIXED + "# \x1b]0;\ndef evil():\n    return 1\n# \x07\n"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ACCEPTS, FIXED, Place, Said, eventually
 from msgspec.structs import replace
+from tests.e2e.helpers import ACCEPTS, FIXED, Place, Said, eventually
 
 from flyball.acts.run_files import shipped_policies
 from flyball.agents import sandbox

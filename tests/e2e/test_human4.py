@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from helpers import ACCEPTS, Place
+from tests.e2e.helpers import ACCEPTS, Place
 
 from flyball.agents import process, sandbox
 from flyball.authority import person

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from outside import folder_outside_tmp
+from tests.e2e.helpers import folder_outside_tmp
 
 from flyball.agents import installed
 from flyball.agents.sandbox import View, probe, wrap

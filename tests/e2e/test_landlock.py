@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.e2e.yard import ACCEPT, GOOD, Yard
+from tests.e2e.helpers import ACCEPTS, FIXED, Yard
 
 from flyball.agents import entry, landlock, process, reach, sandbox
 from flyball.agents.sandbox import View, enclose, probe
@@ -26,7 +26,7 @@ needs_scopes = pytest.mark.skipif(
     landlock.abi() < landlock.SCOPE_ABI, reason=f"Landlock {landlock.abi()} has no rule for signals"
 )
 QUICK = "grep -q a.+.b calc.py"
-DONE = {"write": {"calc.py": GOOD}, "finish": {"indicators": ["task complete", "all done"]}}
+DONE = {"write": {"calc.py": FIXED}, "finish": {"indicators": ["task complete", "all done"]}}
 
 
 @pytest.fixture
@@ -167,8 +167,8 @@ def certified(yard: Yard) -> str:
 def test_a_run_under_landlock_says_so_in_its_record_and_certificate(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     tries = f"cat {yard.repo}/calc.py {yard.state}/journal.db; echo x > {yard.repo}/made; echo x > {yard.folder}/made"
-    agent = yard.script(coder=[{"write": {"calc.py": GOOD}, "run": tries}], critic=ACCEPT)
-    ran = yard.run(agent, "--set", "guard.sandbox=landlock", proof=QUICK)
+    agent = yard.script(coder=[{"write": {"calc.py": FIXED}, "run": tries}], critic=ACCEPTS)
+    ran = yard.play(agent, "--set", "guard.sandbox=landlock", proof=QUICK)
     assert (ran.exit, ran.code) == (0, "completed"), ran.err
     assert not (yard.repo / "made").exists() and not (yard.folder / "made").exists()
     assert "UDP and DNS are not kept to loopback" in log(yard, ran.run)
@@ -190,7 +190,7 @@ def without_bwrap(yard: Yard) -> dict[str, str]:
 @needs_landlock
 def test_without_bubblewrap_it_is_landlock_and_demanded_bubblewrap_is_refused(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    agent, env = yard.script(coder=[{"write": {"calc.py": GOOD}}], critic=ACCEPT), without_bwrap(yard)
+    agent, env = yard.script(coder=[{"write": {"calc.py": FIXED}}], critic=ACCEPTS), without_bwrap(yard)
     words = yard.words(agent, "--set", "guard.sandbox=required", proof=QUICK)
     assert yard.flyball(*words, env=env).returncode == 0
     assert certified(yard) == "landlock"
@@ -214,7 +214,7 @@ def test_a_sandbox_that_goes_away_mid_run_is_nobodys_failed_turn(tmp_path: Path)
     yard = Yard(tmp_path)
     bwrap = private_bwrap(yard)
     words = ("--breakpoint", "closed", "--set", "guard.sandbox=required")
-    assert yard.run(yard.script(worker=[{"say": "Hm."}, DONE]), *words, machine="loop", proof=None).exit == 3
+    assert yard.play(yard.script(worker=[{"say": "Hm."}, DONE]), *words, machine="loop", proof=None).exit == 3
     kept = bwrap.read_bytes()
     probed = '#!/bin/sh\ncase "$*" in *" true") exit 0;; esac\necho no namespaces for you >&2\nexit 1\n'
     for why, broken in (
@@ -240,7 +240,7 @@ def test_a_run_that_began_in_a_sandbox_is_never_resumed_without(tmp_path: Path) 
     mark = yard.folder / "home" / "ran"
     agent = yard.script(worker=[{"say": "Hm."}, {"run": f"touch {mark}", **DONE}])
     sets = ("--set", "guard.sandbox=auto", "--breakpoint", "closed")
-    assert yard.run(agent, *sets, machine="loop", proof=None).exit == 3
+    assert yard.play(agent, *sets, machine="loop", proof=None).exit == 3
     yard.flyball("answer", "@last", "go-on")
     yard.env = {**yard.env, **without_bwrap(yard)}
     ran = yard.resume()
@@ -282,8 +282,8 @@ def test_who_plans_or_judges_has_the_checkout_read_only(
     tmp_path: Path, machine: str, kind: str, roles: tuple[str, ...]
 ) -> None:
     yard = Yard(tmp_path)
-    agent = yard.script(coder=[DONE], worker=[DONE], author=[{"write": {"calc.py": GOOD}}], **JUDGES)
-    ran = yard.run(agent, "--set", f"guard.sandbox={kind}", machine=machine, proof=QUICK)
+    agent = yard.script(coder=[DONE], worker=[DONE], author=[{"write": {"calc.py": FIXED}}], **JUDGES)
+    ran = yard.play(agent, "--set", f"guard.sandbox={kind}", machine=machine, proof=QUICK)
     assert (ran.exit, ran.code) == (0, "completed"), (ran.out, ran.err)
     homes = yard.state / "runs" / ran.run / "homes"
     assert {role: (homes / f"agent-{role}/refused").exists() for role in roles} == dict.fromkeys(roles, True)
@@ -299,7 +299,7 @@ def test_what_an_agent_does_to_its_own_git_is_reported_and_has_no_effect(tmp_pat
         "git config core.fsmonitor ./evil; git config core.hooksPath hooks; "
         "printf '#!/bin/sh\\ntouch /tmp/x\\n' > .git/hooks/post-commit; chmod +x .git/hooks/post-commit"
     )
-    ran = yard.run(yard.script(worker=[{**DONE, "run": deeds}]), machine="loop", proof=None)
+    ran = yard.play(yard.script(worker=[{**DONE, "run": deeds}]), machine="loop", proof=None)
     assert ran.code == "completed_unproven"
     said = log(yard, ran.run)
     assert "changed its git configuration" in said and "git hook 'post-commit'" in said
@@ -314,7 +314,7 @@ def test_in_the_sandbox_an_agent_can_use_its_git(tmp_path: Path, kind: str) -> N
     yard = Yard(tmp_path)
     deeds = "git add -A && git commit -qm mine && git stash list && git log -2 --format=%s > ~/log"
     agent = yard.script(worker=[{**DONE, "run": deeds}])
-    ran = yard.run(agent, "--set", f"guard.sandbox={kind}", machine="loop", proof=None)
+    ran = yard.play(agent, "--set", f"guard.sandbox={kind}", machine="loop", proof=None)
     assert ran.code == "completed_unproven"
     assert (yard.state / "runs" / ran.run / "homes/agent-worker/log").read_text() == "mine\nAs it was\n"
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from helpers import FIXED, QUICK_PROOF, Place
+from tests.e2e.helpers import FIXED, QUICK_PROOF, Place
 
 SLOW = 4
 

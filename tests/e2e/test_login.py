@@ -11,8 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from helpers import FIXED, Place
-from outside import folder_outside_tmp
+from tests.e2e.helpers import FIXED, Place, folder_outside_tmp
 
 from flyball.agents import process
 from flyball.agents.login import Login

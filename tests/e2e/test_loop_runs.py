@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import GOOD, WORSE, Ran, Yard
+from tests.e2e.helpers import FIXED, STILL_BROKEN, Ran, Yard
 
 DONE: dict[str, Any] = {"finish": {"indicators": ["task complete", "all tests passing"]}}
-GOOD_TURN = {"write": {"calc.py": GOOD}}
-WORSE_TURN = {"write": {"calc.py": WORSE}}
+GOOD_TURN = {"write": {"calc.py": FIXED}}
+WORSE_TURN = {"write": {"calc.py": STILL_BROKEN}}
 CLAIM = "Task complete. All done.\n\nEXIT_SIGNAL: true\n"
 IDLE = {"say": "Still looking."}
 
@@ -27,7 +27,7 @@ def yard(tmp_path: Path) -> Yard:
 def loop(yard: Yard, *turns: Any, sets: tuple[str, ...] = (), more: tuple[str, ...] = (), **run: Any) -> Ran:
     """A worker that plays these turns; the last one repeats."""
     options = [word for pair in sets for word in ("--set", pair)]
-    return yard.run(yard.script(worker=list(turns)), *options, *more, machine="loop", **run)
+    return yard.play(yard.script(worker=list(turns)), *options, *more, machine="loop", **run)
 
 
 def facts(yard: Yard, run: str, kind: str) -> list[dict[str, Any]]:
@@ -61,14 +61,14 @@ def test_honest_work_completes_after_three_turns(yard: Yard) -> None:
         *(0, "completed", "ended", "success", "complete"),
     )
     assert ran.turns == 3 and path(yard, ran.run) == ["closed", "closed", "complete"]
-    assert yard.git("show", f"flyball/{ran.run}:calc.py") == GOOD.strip()
+    assert yard.git("show", f"flyball/{ran.run}:calc.py") == FIXED.strip()
 
 
 def test_a_claim_while_the_proof_fails_goes_on_and_the_next_turn_is_told(yard: Yard) -> None:
     """A command agent, so that what it is really given can be read."""
     claims = f"cat > {yard.folder}/prompt-$FLYBALL_TURN.txt; printf 'Task complete. All done.\\nEXIT_SIGNAL: true\\n'"
-    fixes = f"if [ $FLYBALL_TURN = 2 ]; then printf '{GOOD.replace(chr(10), chr(92) + 'n')}' > calc.py; fi"
-    ran = yard.run(f"command:{claims}; {fixes}", "--set", "guard.sandbox=none", machine="loop")
+    fixes = f"if [ $FLYBALL_TURN = 2 ]; then printf '{FIXED.replace(chr(10), chr(92) + 'n')}' > calc.py; fi"
+    ran = yard.play(f"command:{claims}; {fixes}", "--set", "guard.sandbox=none", machine="loop")
     assert (ran.exit, ran.code, ran.turns) == (0, "completed", 2)
     assert path(yard, ran.run) == ["closed", "complete"]
     first, second = ((yard.folder / f"prompt-{n}.txt").read_text() for n in (1, 2))
@@ -160,7 +160,7 @@ def test_another_agent_stands_in_while_a_limit_lasts(yard: Yard) -> None:
     first = yard.script(
         worker=[WORSE_TURN, limited("plan_limit", 2), {**GOOD_TURN, **DONE, "say": "Back again."}]
     )
-    ran = yard.run(first, "--set", f"rate_limit.fallback={json.dumps([other])}", machine="loop")
+    ran = yard.play(first, "--set", f"rate_limit.fallback={json.dumps([other])}", machine="loop")
     assert (ran.exit, ran.code, ran.turns) == (0, "completed", 3)
     agents = [row["act"].get("agent", "") for row in facts(yard, ran.run, "ActStarted")]
     assert [name for name in agents if name] == [first, first, other, first]

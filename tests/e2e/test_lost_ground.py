@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from helpers import FIXED, QUICK_PROOF, Place, command, eventually
+from tests.e2e.helpers import FIXED, QUICK_PROOF, Place, command, eventually
 
 from flyball.workspace.folders import remove
 

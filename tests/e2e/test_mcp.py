@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import QUICK_PROOF, Place
 from mcp_client import Client
+from tests.e2e.helpers import QUICK_PROOF, Place
 
 from flyball.acts.run_files import shipped_policies
 from flyball.agents.hooks import action_log, brief as briefs, cli_settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers import BROKEN, FIXED, REAL_PROOF, Place
+from tests.e2e.helpers import BROKEN, FIXED, REAL_PROOF, Place
 
 HOPELESS = """import unittest
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers import eventually
-from tests.e2e.yard import ACCEPT, GOOD, PROOF, Ran, Yard
+from tests.e2e.helpers import ACCEPTS, FIXED, PROOF, Ran, Yard, eventually
 
 from flyball.core.run import fold
 from flyball.domain import events as e
@@ -26,13 +25,13 @@ CRASHING = Path(__file__).with_name("crash_driver.py")
 def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
     yield made
-    made.close()
+    made.clear()
 
 
 def paused(yard: Yard) -> Ran:
     """A run that is all but ended: it stands at a breakpoint after its last act."""
-    agent = yard.script(coder=[{"write": {"calc.py": GOOD}}], critic=ACCEPT)
-    ran = yard.run(agent, "--set", "run.commit=merge", "--breakpoint", "verify")
+    agent = yard.script(coder=[{"write": {"calc.py": FIXED}}], critic=ACCEPTS)
+    ran = yard.play(agent, "--set", "run.commit=merge", "--breakpoint", "verify")
     assert ran.code == "wait.breakpoint", ran.facts
     return ran
 
@@ -40,7 +39,7 @@ def paused(yard: Yard) -> Ran:
 def home(yard: Yard, run: str) -> None:
     """It has landed once, what landed is what was certified, and nothing was lost."""
     assert yard.git("rev-parse", "HEAD") == yard.git("rev-parse", f"flyball/{run}")
-    assert (yard.repo / "calc.py").read_text() == GOOD
+    assert (yard.repo / "calc.py").read_text() == FIXED
     assert yard.git("status", "--porcelain") == ""
     told = yard.flyball("verify", run)
     assert told.returncode == 0, told.stdout + told.stderr
@@ -110,7 +109,7 @@ def test_what_the_user_has_already_is_not_merged_again(yard: Yard) -> None:
     assert yard.flyball("answer", ran.question, "go-on").returncode == 0
     words = [sys.executable, str(CRASHING), "before", "5", str(yard.repo), "", ""]
     subprocess.run(words, cwd=yard.repo, env=yard.env, capture_output=True, timeout=60)
-    assert (yard.repo / "calc.py").read_text() == GOOD, "it had landed"
+    assert (yard.repo / "calc.py").read_text() == FIXED, "it had landed"
     yard.make({"notes.txt": "on top\n"})
     assert yard.flyball("resume", ran.run).returncode == 0
     assert yard.git("rev-list", "--merges", "--count", "HEAD") == "0"
@@ -122,8 +121,8 @@ def test_what_the_user_has_already_is_not_merged_again(yard: Yard) -> None:
 
 def ended(yard: Yard, proof: str = PROOF) -> str:
     """A run that has ended in success; its target has moved since."""
-    agent = yard.script(coder=[{"write": {"calc.py": GOOD}}], critic=ACCEPT)
-    ran = yard.run(agent, proof=proof)
+    agent = yard.script(coder=[{"write": {"calc.py": FIXED}}], critic=ACCEPTS)
+    ran = yard.play(agent, proof=proof)
     assert ran.code == "completed", ran.err
     yard.make({"notes.txt": "meanwhile\n"})
     return ran.run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from helpers import Place
+from tests.e2e.helpers import Place
 
 from flyball.journal.memory import MemoryJournal
 from flyball.runtime.supervisor import Supervisor

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from helpers import FIXED, Place
+from tests.e2e.helpers import FIXED, Place
 
 from flyball.agents.sandbox import probe
 

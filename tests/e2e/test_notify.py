@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import FIXED, QUICK_PROOF, Place
+from tests.e2e.helpers import FIXED, QUICK_PROOF, Place
 
 KEY = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fL3hR6"  # looks like a token; it is not one
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from helpers import FIXED, Place
+from tests.e2e.helpers import FIXED, Place
 
 from flyball.agents.sandbox import probe
 

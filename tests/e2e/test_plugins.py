@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from helpers import Place
+from tests.e2e.helpers import Place
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flyball-note"
 

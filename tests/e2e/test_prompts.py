@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.e2e.yard import GOOD, PROOF, WORSE, Yard
+from tests.e2e.helpers import FIXED, PROOF, STILL_BROKEN, Yard
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def prompts(yard: Yard, *words: str, turns: dict[str, str], machine: str = "buil
     folder.mkdir()
     cases = " ".join(f"{role}) {line};;" for role, line in turns.items())
     line = f"cat > {folder}/$FLYBALL_TURN-$FLYBALL_ROLE; case $FLYBALL_ROLE in {cases} esac"
-    yard.run(f"command:{line}", "--set", "guard.sandbox=none", *words, machine=machine)
+    yard.play(f"command:{line}", "--set", "guard.sandbox=none", *words, machine=machine)
     found: dict[str, list[str]] = {}
     for file in sorted(folder.iterdir(), key=lambda file: int(file.name.partition("-")[0])):
         found.setdefault(file.name.partition("-")[2], []).append(file.read_text())
@@ -27,8 +27,8 @@ def prompts(yard: Yard, *words: str, turns: dict[str, str], machine: str = "buil
 
 
 def test_the_roles_of_build_are_told_what_they_need(yard: Yard) -> None:
-    (yard.folder / "worse.py").write_text(WORSE)
-    (yard.folder / "good.py").write_text(GOOD)
+    (yard.folder / "worse.py").write_text(STILL_BROKEN)
+    (yard.folder / "good.py").write_text(FIXED)
     write = f"cp {yard.folder}/$([ $FLYBALL_TURN = 2 ] && echo worse || echo good).py calc.py"
     critic = f"git status --short > {yard.folder}/status; echo OUTCOME: accepted"
     told = prompts(yard, turns={"planner": "echo 1. Use plus.", "coder": write, "critic": critic})
@@ -73,7 +73,7 @@ def test_the_repository_replaces_the_words_for_a_role(yard: Yard) -> None:
 
 
 def test_who_judges_sees_the_change_and_the_proof(yard: Yard) -> None:
-    (yard.folder / "good.py").write_text(GOOD)
+    (yard.folder / "good.py").write_text(FIXED)
     told = prompts(
         yard,
         turns={
@@ -89,7 +89,7 @@ def test_who_judges_sees_the_change_and_the_proof(yard: Yard) -> None:
 
 
 def test_a_question_at_the_end_of_a_turn_without_a_change_waits_for_a_person(yard: Yard) -> None:
-    ran = yard.run("command:echo Which database should I use?", "--set", "guard.sandbox=none")
+    ran = yard.play("command:echo Which database should I use?", "--set", "guard.sandbox=none")
     assert ran.code == "wait.question"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from helpers import FIXED, QUICK_PROOF, Place, eventually
+from tests.e2e.helpers import FIXED, QUICK_PROOF, Place, eventually
 
 PATIENT = """proof.commands=["trap 'exit 0' TERM; grep -q a.+.b calc.py || exit 1; sleep 60 & wait"]"""
 WITH_DEPS = 'proof.commands=["test -e deps/first && test -e deps/last && grep -q a.+.b calc.py"]'

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers import Place
+from tests.e2e.helpers import Place
 
 PRD = {
     "branchName": "ralph/login",

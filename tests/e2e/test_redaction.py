@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from helpers import FIXED, Place
+from tests.e2e.helpers import FIXED, Place
 
 from flyball.acts.confined import CHUNK, scrub
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import GOOD, WORSE, Ran, Yard
+from tests.e2e.helpers import FIXED, STILL_BROKEN, Ran, Yard
 
-GOOD_TURN = {"write": {"calc.py": GOOD}}
-WORSE_TURN = {"write": {"calc.py": WORSE}}
+GOOD_TURN = {"write": {"calc.py": FIXED}}
+WORSE_TURN = {"write": {"calc.py": STILL_BROKEN}}
 DONE = {"say": "It adds now.\n\nDONE"}
 PASS = {"say": "Looks right.\nPASS"}
 NOTHING = {"say": "Hm."}
@@ -26,7 +26,7 @@ def yard(tmp_path: Path) -> Yard:
 def review(yard: Yard, author: list[Any], reviewer: list[Any] | None = None, *sets: str, **run: Any) -> Ran:
     roles = {"author": author} if reviewer is None else {"author": author, "reviewer": reviewer}
     options = [word for pair in sets for word in ("--set", pair)]
-    return yard.run(yard.script(**roles), *options, machine="review", **run)
+    return yard.play(yard.script(**roles), *options, machine="review", **run)
 
 
 def facts(yard: Yard, run: str, kind: str) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ def test_what_is_told_is_delivered_once(yard: Yard) -> None:
     reviewer = f"{prompts(yard, 'reviewer')}; echo Mind the gap"
     agents = ("--agent", f"author=command:{author}", "--agent", f"reviewer=command:{reviewer}")
     sets = ("--set", "guard.sandbox=none", "--set", "limits.iterations=2", "--breakpoint", "working")
-    ran = yard.run(f"command:{author}", *agents, *sets, machine="review")
+    ran = yard.play(f"command:{author}", *agents, *sets, machine="review")
     assert (ran.exit, ran.code, ran.state) == (3, "wait.breakpoint", "working")
     for text in ("first message", "second message"):
         assert yard.flyball("tell", ran.run, text).returncode == 0

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from outside import folder_outside_tmp
+from tests.e2e.helpers import folder_outside_tmp
 
 from flyball.agents import landlock, player, process, sandbox
 from flyball.agents.sandbox import View, editable_leaks, probe, wrap

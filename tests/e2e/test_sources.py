@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import Yard
+from tests.e2e.helpers import Yard
 
 from flyball.errors import UserError
 from flyball.runtime.app import App
@@ -30,7 +30,7 @@ WORD = "correct horse battery staple"
 def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
     yield made
-    made.close()
+    made.clear()
 
 
 @pytest.fixture

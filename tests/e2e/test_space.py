@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 import pytest
-from helpers import FIXED, QUICK_PROOF, STILL_BROKEN, Place
+from tests.e2e.helpers import FIXED, QUICK_PROOF, STILL_BROKEN, Place
 
 from flyball.errors import WorkspaceError
 from flyball.journal import driver as drivers
@@ -19,6 +19,9 @@ NOW = ("--set", "retention.age=0s")
 
 
 def a_run(place: Place, name: str, code: int, *more: str, **coder: Any) -> str:
+    if "ask" in coder:
+        assert place.loop(coder, task=name).code == code
+        return place.last()["run"]
     agent = place.script(
         name, planner=[{"say": "plan"}], coder=[coder], critic=[{"say": "OUTCOME: accepted"}]
     )

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.e2e.yard import ACCEPT, GOOD, PROOF, WORSE, Yard
+from tests.e2e.helpers import ACCEPTS, FIXED, PROOF, STILL_BROKEN, Yard
 
-GOOD_TURN = {"write": {"calc.py": GOOD}}
+GOOD_TURN = {"write": {"calc.py": FIXED}}
 BWRAP = (
     subprocess.run(["sh", "-c", "bwrap --ro-bind / / true"], capture_output=True, check=False).returncode == 0
 )
@@ -27,11 +27,11 @@ needs_bwrap = pytest.mark.skipif(
 def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
     yield made
-    made.close()
+    made.clear()
 
 
 def good(yard: Yard) -> str:
-    return yard.script(coder=[GOOD_TURN], critic=ACCEPT)
+    return yard.script(coder=[GOOD_TURN], critic=ACCEPTS)
 
 
 def one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -81,7 +81,7 @@ def test_an_unknown_run_is_refused_by_every_command(yard: Yard) -> None:
 
 
 def test_a_damaged_journal_is_refused_and_left_alone(yard: Yard) -> None:
-    ran = yard.run(yard.script(worker=[GOOD_TURN]), "--set", "limits.turns=1", machine="loop", proof=None)
+    ran = yard.play(yard.script(worker=[GOOD_TURN]), "--set", "limits.turns=1", machine="loop", proof=None)
     journal = yard.state / "journal.db"
     apsw.Connection(str(journal)).execute("pragma wal_checkpoint(truncate)").close()
     for name in ("journal.db-wal", "journal.db-shm"):
@@ -117,7 +117,7 @@ def fingerprint(repo: Path) -> dict[str, str]:
 
 def test_the_users_repository_is_byte_for_byte_as_before(yard: Yard) -> None:
     (yard.repo / "scratch.txt").write_text("not committed\n")
-    (yard.repo / "calc.py").write_text(WORSE)
+    (yard.repo / "calc.py").write_text(STILL_BROKEN)
     yard.git("stash")
     (yard.repo / "test_calc.py").write_text("# edited, not added\n")
     before = fingerprint(yard.repo)
@@ -128,8 +128,8 @@ def test_the_users_repository_is_byte_for_byte_as_before(yard: Yard) -> None:
         f"git config filter.x.clean 'touch {ran_at}-filter; cat'; git config alias.status '!touch {ran_at}-alias';"
         f"git config core.hooksPath .git/hooks; git config core.fsmonitor 'touch {ran_at}-fsmonitor'"
     )
-    ran = yard.run(
-        yard.script(coder=[{"run": hostile, **GOOD_TURN}], critic=ACCEPT), "--set", "guard.sandbox=none"
+    ran = yard.play(
+        yard.script(coder=[{"run": hostile, **GOOD_TURN}], critic=ACCEPTS), "--set", "guard.sandbox=none"
     )
     assert ran.code in ("completed", "wait.approval"), ran.facts
     assert fingerprint(yard.repo) == before
@@ -139,10 +139,10 @@ def test_the_users_repository_is_byte_for_byte_as_before(yard: Yard) -> None:
 def test_the_last_run_is_that_of_the_repository_one_stands_in(yard: Yard) -> None:
     agent = yard.script(worker=[GOOD_TURN])
     quick = ("--set", "limits.turns=1")
-    mine = yard.run(agent, *quick, machine="loop", proof=None)
+    mine = yard.play(agent, *quick, machine="loop", proof=None)
     other = yard.folder / "other"
     shutil.copytree(yard.repo, other)
-    theirs = yard.run(agent, *quick, "--repo", str(other), machine="loop", proof=None)
+    theirs = yard.play(agent, *quick, "--repo", str(other), machine="loop", proof=None)
     assert yard.flyball("why", "@last").stdout == yard.flyball("why", mine.run).stdout
     assert json.loads(yard.flyball("show", "@last", "--json").stdout)["run"] == mine.run != theirs.run
 
@@ -155,7 +155,7 @@ def editable(yard: Yard) -> Yard:
     """The project is installed editable in the user's own environment, which is first on PATH."""
     yard.make(
         {
-            "src/calc.py": GOOD,
+            "src/calc.py": FIXED,
             "calc.py": "",
             "tests/test_it.py": "from calc import add\nassert add(1, 2) == 3\n",
         }
@@ -173,29 +173,29 @@ def editable(yard: Yard) -> Yard:
 @needs_bwrap
 def test_a_break_in_the_runs_tree_fails_the_proof_of_an_editable_install(editable: Yard) -> None:
     proof = "python tests/test_it.py"
-    ran = editable.run(
-        editable.script(coder=[{"write": {"src/calc.py": WORSE}}], critic=ACCEPT),
+    ran = editable.play(
+        editable.script(coder=[{"write": {"src/calc.py": STILL_BROKEN}}], critic=ACCEPTS),
         "--set",
         "limits.fix=0",
         proof=proof,
     )
     assert (ran.exit, ran.code) == (1, "failed.tests"), "the user's own, good files were not what was tested"
-    kept = {"write": {"src/calc.py": GOOD + "# same\n"}}
-    ran = editable.run(editable.script(coder=[kept], critic=ACCEPT), proof=proof)
+    kept = {"write": {"src/calc.py": FIXED + "# same\n"}}
+    ran = editable.play(editable.script(coder=[kept], critic=ACCEPTS), proof=proof)
     assert (ran.exit, ran.code) == (0, "completed")
 
 
 def test_without_a_sandbox_such_an_environment_is_refused(editable: Yard) -> None:
-    script = editable.script(coder=[{"write": {"src/calc.py": WORSE}}], critic=ACCEPT)
-    ran = editable.run(script, "--set", "guard.sandbox=none", proof="python tests/test_it.py")
+    script = editable.script(coder=[{"write": {"src/calc.py": STILL_BROKEN}}], critic=ACCEPTS)
+    ran = editable.play(script, "--set", "guard.sandbox=none", proof="python tests/test_it.py")
     assert ran.exit == 2 and ran.facts.get("turns", 0) == 0
     assert "editable" in ran.out + ran.err or "import" in ran.out + ran.err
 
 
 def test_the_proof_cannot_see_what_the_agent_left_ignored(yard: Yard) -> None:
     yard.make({".gitignore": "helper.txt\n"})
-    ran = yard.run(
-        yard.script(coder=[{"write": {"helper.txt": "x"}}], critic=ACCEPT),
+    ran = yard.play(
+        yard.script(coder=[{"write": {"helper.txt": "x"}}], critic=ACCEPTS),
         "--set",
         "limits.fix=0",
         proof="test -e helper.txt",
@@ -218,11 +218,11 @@ def test_a_tracked_program_needs_trust_once(yard: Yard) -> None:
 
 def test_a_tracked_file_may_tighten_freely(yard: Yard) -> None:
     yard.make({".flyball/flyball.toml": "[budget]\nusd = 0.5\n[limits]\nturns = 1\n"})
-    ran = yard.run(yard.script(worker=[GOOD_TURN]), machine="loop", proof=None)
+    ran = yard.play(yard.script(worker=[GOOD_TURN]), machine="loop", proof=None)
     assert ran.code == "limit.turns"
 
 
 def test_an_edit_in_the_runs_checkout_is_tampering(yard: Yard) -> None:
-    ran = yard.run(yard.script(coder=[{"write": {".flyball/flyball.toml": "[guard]\nsandbox = 'none'\n"}}]))
+    ran = yard.play(yard.script(coder=[{"write": {".flyball/flyball.toml": "[guard]\nsandbox = 'none'\n"}}]))
     assert (ran.exit, ran.code, ran.status) == (4, "blocked.tampering", "blocked")
     assert "approve" not in ran.facts["question"]["verbs"]

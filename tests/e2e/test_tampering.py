@@ -18,7 +18,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 from tests.e2e.forger import DEEDS, Loot, Named
-from tests.e2e.yard import ACCEPT, GOOD, WORSE, Yard
+from tests.e2e.helpers import ACCEPTS, FIXED, STILL_BROKEN, Yard
 from tests.support import Script, begun, finish, judged, ok
 
 from flyball.core.decide import Finished, Interrupted
@@ -74,7 +74,7 @@ def drive(app: App, event: e.RunBegan, quick: Quick | None = None) -> None:
 
 def real(app: App, yard: Yard, coder: list[dict[str, object]]) -> None:
     """A build run with real processes."""
-    agent = yard.script(coder=coder, critic=ACCEPT)
+    agent = yard.script(coder=coder, critic=ACCEPTS)
     sets = ('proof.commands=["grep -q a.+.b calc.py"]', "guard.sandbox=none")
     drive(app, launch(app, RunRequest(task="Mend it", repo=yard.repo, agents=(agent,), sets=sets))[0])
 
@@ -91,14 +91,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     yard = Yard(tmp_path_factory.mktemp("made"))
     yard.make({".flyball/flyball.toml": "[limits]\nfix = 3\n"})
     app = App(yard.env)
-    real(app, yard, [{"write": {"calc.py": WORSE}}, {"write": {"calc.py": GOOD}}])
+    real(app, yard, [{"write": {"calc.py": STILL_BROKEN}}, {"write": {"calc.py": FIXED}}])
     quick(app, "longloop", "loop", agent__worker=[*(ok(f"t{n}") for n in range(LONG)), finish("t99")])
     app.close()
     older = tmp_path_factory.mktemp("older") / "journal.db"
     shutil.copy(yard.state / "journal.db", older)
     app = App(yard.env)
     quick(app, "thetask", "task")
-    real(app, yard, [{"write": {"calc.py": GOOD, ".github/workflows/a.yml": "on: push\n"}}])
+    real(app, yard, [{"write": {"calc.py": FIXED, ".github/workflows/a.yml": "on: push\n"}}])
     app.close()
     assert not (yard.state / "journal.db-wal").exists()
     return Made(yard, older)
@@ -263,7 +263,7 @@ def test_what_a_killed_driver_left_is_a_loose_end(made: Made, tmp_path: Path) ->
 
 def test_a_run_that_is_driven_meanwhile_is_no_finding(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    agent = yard.script(coder=[{"write": {"calc.py": GOOD}, "sleep_s": 0.3}], critic=ACCEPT)
+    agent = yard.script(coder=[{"write": {"calc.py": FIXED}, "sleep_s": 0.3}], critic=ACCEPTS)
     driven = yard.start(*yard.words(agent, "--set", "guard.sandbox=none"))
     app, looks = App(yard.env), 0
     while driven.poll() is None:

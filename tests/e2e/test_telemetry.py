@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from collector import Collector, collector, facts
-from helpers import FIXED, REAL_PROOF, STILL_BROKEN, Place
+from tests.e2e.helpers import FIXED, REAL_PROOF, STILL_BROKEN, Place
 
 Situation = tuple[Place, Collector]
 SECRET = "Turn the sign of the secret sauce."

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.yard import GOOD, PROOF, Yard
+from tests.e2e.helpers import FIXED, QUICK_PROOF, Yard
 
 from flyball.journal import Row
 from flyball.journal.history import load
 from flyball.journal.sqlite import SqliteJournal
 
 DONE = {"finish": {"indicators": ["task complete", "all tests passing"]}}
-MEND = {"write": {"calc.py": GOOD}, **DONE}
+MEND = {"write": {"calc.py": FIXED}, **DONE}
 PASS = [{"say": "PASS"}]
 YES = {
     "validator": [{"say": "OUTCOME: approved"}],
@@ -36,12 +36,12 @@ def plan(*titles: str, paths: tuple[str, ...] = ("calc.py",)) -> dict[str, Any]:
 def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path)
     yield made
-    made.close()
+    made.clear()
 
 
 def up(yard: Yard, *sets: str, **roles: Any) -> subprocess.Popen[str]:
     agent = yard.script(**{**YES, **roles})
-    words = ["--set", f"proof.commands={json.dumps([PROOF])}", *(w for s in sets for w in ("--set", s))]
+    words = ["--set", QUICK_PROOF, "--set", "proof.bite=never", *(w for s in sets for w in ("--set", s))]
     return yard.start("up", "--agent", agent, *words)
 
 
@@ -105,7 +105,7 @@ def test_tasks_go_from_the_backlog_to_the_users_branch(yard: Yard) -> None:
     assert outcomes(yard) == {first: "done", second: "done"}
     tasks = rows(yard, machine="task")
     assert [row.end for row in tasks] == ["success"] * 3 and [row.state for row in tasks] == ["completed"] * 3
-    assert yard.git("show", "main:calc.py") == GOOD.strip(), more
+    assert yard.git("show", "main:calc.py") == FIXED.strip(), more
     assert {row.machine for row in rows(yard)} == {"cto", "task", "build", "loop", "review"}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import FIXED, Place
+from tests.e2e.helpers import FIXED, Place
 
 from flyball.evidence.certificate import write
 from flyball.journal.records import load_or_create

@@ -47,6 +47,7 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     assert not [name for name in inside if name.startswith(("tests", "tools", "bench"))]
 
 
+@pytest.mark.sampled(0)
 def test_the_installed_wheel_repairs_the_demo(wheel: Path, tmp_path: Path) -> None:
     """The dependencies are those of this environment, so that nothing is downloaded; the program is the wheel's."""
     place = tmp_path / "fresh"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from tests.e2e.yard import BUG, TEST, Yard
+from tests.e2e.helpers import BROKEN, TEST, Yard
 
 from flyball.core.letters import Answer
 from flyball.core.run import Run
@@ -101,7 +101,7 @@ class Siege:
         self.yard, self.sandbox = Yard(folder), sandbox
         self.yard.make(
             {
-                "calc.py": BUG,
+                "calc.py": BROKEN,
                 "test_calc.py": TEST,
                 "Makefile": MAKEFILE,
                 "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-q'\n[tool.coverage.report]\nfail_under = 90\n",

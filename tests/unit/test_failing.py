@@ -40,6 +40,11 @@ CASES: list[tuple[str, str, int | None]] = [
         "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/x (0.00s)\nFAIL\texample.com/a\t0.01s\n",
         1,
     ),
+    (
+        "go, several",
+        "--- FAIL: TestA (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL\texample.com/a\t0.01s\nFAIL\texample.com/b [build failed]\n",
+        3,
+    ),
     ("go build", "FAIL\texample.com/a [build failed]\nok  \texample.com/b\t0.02s\n", 1),
     ("go green", "ok  \texample.com/a\t(cached)\n?   \texample.com/c\t[no test files]\n", 0),
     (
@@ -61,6 +66,7 @@ CASES: list[tuple[str, str, int | None]] = [
         1,
     ),
     ("node:test spec", "ℹ tests 2\nℹ pass 2\nℹ fail 0\n", 0),
+    ("TAP, several", "1..3\nnot ok 1 - a\nnot ok 2 - b\nok 3 - c # TODO later\n", 2),
     ("TAP", "1..3\nok 1 - a\nnot ok 2 - b\nnot ok 3 - c # TODO later\n", 1),
     ("dotnet", "Failed!  - Failed:     1, Passed:     2, Skipped:     0, Total:     3", 1),
     ("dotnet green", "Passed!  - Failed:     0, Passed:     2, Skipped:     0, Total:     2", 0),

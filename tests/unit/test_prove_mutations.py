@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -41,11 +40,6 @@ def folded(kind: type[e.Event], spoil: Callable[[Run, Run, Any], Run]) -> Iterat
         yield
     finally:
         runs._APPLY[kind] = kept
-
-
-@cache
-def holds(machine: str, premise: str) -> bool:
-    return prove(shipped(machine), only=[premise]).holds
 
 
 def found(machine: str, premise: str) -> Broken:
@@ -382,11 +376,11 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", BREAKS)
 def test_a_broken_rule_is_found_and_named(name: str) -> None:
+    """That the law holds of the rules as they are, `flyball prove` shows."""
     machine, premise, law, spoil = BREAKS[name]
-    assert holds(machine, premise), "the rules must hold before they are broken"
     with spoil():
         broken = found(machine, premise)
     assert (broken.law, bool(broken.steps)) == (law, True), broken.says

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from flyball.core.children import child_of
 from flyball.core.decide import Finished
 from flyball.domain import events as e
 from flyball.domain.settings import Budget
+from flyball.machines import shipped
 from support import (
     ALLOW,
     Case,
@@ -225,3 +227,15 @@ def test_a_permission_is_granted_for_the_call_that_asked(verb: str, grants: tupl
     told = played.told("agent:worker")
     assert "please" in told and ("rm x" in told) is (verb != "answer")
     assert replace(stop, call="").grants("approve") == () == replace(stop, code="x").grants("approve")
+
+
+def test_what_a_person_let_stand_is_not_counted_against_the_run_below() -> None:
+    touched = {"write": ruled("ask", "t1", turn=e.TurnEnded(verdict="ok", changed=("a.py",), lines=7))}
+    played = play(
+        Script(**touched, test=failing(), fix=ok("t2")), settings=settings(limits={"build": {"fix": 1}})
+    )
+    for answered, told in ((False, ["a.py"]), (True, [])):
+        if answered:
+            played.answer("approve")
+        below = child_of(played.run, e.Act(key="k", do="run:loop", state="write"), shipped("loop").table, 1)
+        assert below.options["changed"] == told

@@ -102,10 +102,12 @@ def test_a_step_has_a_checkout_of_its_own_and_only_the_last_one_lands() -> None:
         run.id,
         "branch",
     )
-    assert "one" in first.task and "it works" in first.task and first.options["ticket"] == "T1"
+    assert first.task == "one\n\nIt is done when:\n- it works\n\nThis is step 1 of 2 of: work"
+    assert first.options == {"ticket": "T1", "step": 1, "steps": 2, "tier": "T3"}
     after = fold(run, [e.ActFinished(at=2, key=run.act.key, result=ended(commit="c9")(run, run.act))])
     second = child_of(after, replace(run.act, child="other"), shipped("task").table, 3)
-    assert (second.commit, second.settings.commit) == ("c9", "merge")
+    assert (second.commit, second.settings.commit, second.options["step"]) == ("c9", "merge", 2)
+    assert (after.plan.failures, after.plan.idle, after.plan.advanced) == (0, 0, True)
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,9 @@ def test_the_loop_status_says_circuit_task_and_decision(
 
 
 def test_what_was_missing_is_the_reason_to_go_on() -> None:
-    one = ok("t1", finished=True, indicators=("all done",))
+    one = ok("0123456789ab", finished=True, indicators=("all done",))
     played = start(Script(**{"agent:worker": [one, finish("t2")]}), machine="loop")
     run = played.go_on(lambda run: run.turn == 1).run
     assert "**Reason**: Not done yet: 1 of 2 distinct" in loop_status.loop_status(run)
-    assert loop_status.loop_state(run)["loopState"]["exitSignal"] is True
+    state = loop_status.loop_state(run)["loopState"]
+    assert (state["exitSignal"], state["lastProgress"]) == (True, "01234567")
