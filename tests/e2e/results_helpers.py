@@ -69,7 +69,7 @@ def run_to_end(
     app = App(env)
     driver = Driver(app.state_dir)
     supervisor = app.supervisor(driver)
-    given = (f"proof.commands={json.dumps([proof])}", *sets) if proof else sets
+    given = (f"proof.commands={json.dumps([proof])}", "proof.bite=never", *sets) if proof else sets
     request = RunRequest(task="Mend the sum", repo=root, agents=(f"script:{file}",), sets=given)
     began, _ = launch(app, request)
     try:
