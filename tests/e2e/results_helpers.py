@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import warm
-from tests.e2e.helpers import BROKEN, FIXED
-from tests.e2e.helpers import make_repo as repo_with
+from tests.e2e.helpers import BROKEN, FIXED, make_repo as repo_with
 
 from flyball.journal.driver import Driver
 from flyball.runtime.app import App
