@@ -105,6 +105,12 @@ def compiled(place: Place) -> Place:
     return place
 
 
+def bare_editable(place: Place) -> Place:
+    """Without pytest."""
+    venv(place, place.folder / ".venv", "-e", ".")
+    return place
+
+
 def plain(place: Place) -> Place:
     return place
 
@@ -202,6 +208,19 @@ PROJECTS = (
             ("src/mistune/util.py", "return escape(unescape(s))", "return escape(s)"), ignoring_itself()),
     Project("deep-equal", "lint before and audit after tape with nyc", "npm:deep-equal@2.2.3",
             ("index.js", "return void 0;", "return null;"), node()),
+    Project("pyflakes", "tests in a folder called test, no pytest", "pypi:pyflakes==3.2.0",
+            ("pyflakes/messages.py", "if orig_loc is None:", "if orig_loc is not None:"), editable()),
+    Project("schedule", "tests with variables called like builtins", "pypi:schedule==1.2.2",
+            ("schedule/__init__.py", "if not (0 <= hour <= 23):", "if (0 <= hour <= 23):"), editable(".venv", "pytz")),
+    Project("dotenv", "tests that call programs of the environment", "pypi:python-dotenv==1.0.1",
+            ("src/dotenv/parser.py", "return parse_unquoted_value(reader)", "return None"), editable(".venv", "sh", "click")),
+    Project("lark", "a test program of its own (python -m tests)", "pypi:lark==1.2.2",
+            ("lark/tree.py", "return not (self == other)", "return None"), bare_editable),
+    Project("inflection", "one module, an environment outside", "pypi:inflection==0.5.1",
+            ("inflection/__init__.py", "if not word or word.lower() in UNCOUNTABLES:", "if word or word.lower() in UNCOUNTABLES:"),
+            outside()),
+    Project("reusify", "Node's own runner", "npm:reusify@1.0.4",
+            ("reusify.js", "return current", "return null"), node()),
 )  # fmt: skip
 
 
@@ -258,7 +277,7 @@ def make(project: Project, env: dict[str, str]) -> tuple[Place, str]:
 
 def _committed(place: Place, subject: str) -> Place:
     sh("git", "add", "-A", cwd=place.repo, env=place.env)
-    sh("git", *GIT, "commit", "-qm", subject, cwd=place.repo, env=place.env)
+    sh("git", *GIT, "commit", "--no-verify", "-qm", subject, cwd=place.repo, env=place.env)
     return place
 
 

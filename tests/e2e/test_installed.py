@@ -200,3 +200,12 @@ def test_neither_the_home_nor_a_hidden_place_is_ever_named(home: Path) -> None:
     shown = installed.needed(environment, [], (str(home / "state/journal"), str(home / "repo")))
     assert not [path for path in shown if Path(os.fspath(home), "state/journal").is_relative_to(path)]
     assert str(home) not in shown and str(home / ".local") not in shown
+
+
+def test_go_reads_the_modules_of_the_user_as_it_reads_a_proxy(tmp_path: Path) -> None:
+    assert "GOPROXY" not in installed.manager_roots({"HOME": str(tmp_path)})
+    modules = tmp_path / "go/pkg/mod/cache/download"
+    modules.mkdir(parents=True)
+    roots = installed.manager_roots({"HOME": str(tmp_path), "GOPROXY": "off"})
+    assert roots["GOPROXY"] == f"file://{modules},off"
+    assert "go/pkg/mod/cache/download" in installed.TOOLCHAINS

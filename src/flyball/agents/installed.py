@@ -48,7 +48,14 @@ TOOLCHAINS = (
     *(".asdf", ".bun", ".conda", ".deno", ".dotnet", ".fnm", ".ghcup", ".goenv", ".jenv", ".juliaup"),
     *(".linuxbrew", ".mise", ".nodenv", ".npm-global", ".npm-packages", ".nvm", ".opam", ".pixi", ".poetry"),
     *(".pyenv", ".rbenv", ".rustup", ".rvm", ".rye", ".sdkman", ".venv", ".venvs", ".virtualenvs", ".volta"),
-    *(".cargo/bin", ".cargo/registry", ".gem/ruby", ".gradle/wrapper", ".julia/juliaup"),
+    *(
+        "go/pkg/mod/cache/download",
+        ".cargo/bin",
+        ".cargo/registry",
+        ".gem/ruby",
+        ".gradle/wrapper",
+        ".julia/juliaup",
+    ),
     *(".m2/repository", ".m2/wrapper", ".local/bin", ".local/lib", ".local/pipx", ".local/share/claude"),
     *(".local/share/fnm", ".local/share/hatch", ".local/share/mise", ".local/share/pdm"),
     *(".local/share/pipx", ".local/share/pnpm", ".local/share/uv", ".local/share/virtualenvs"),
@@ -79,7 +86,15 @@ def manager_roots(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that tell version managers and their shims where they are installed."""
     home = Path(environment.get("HOME", "/nowhere"))
     places = {name: Path(environment.get(name) or home / folder) for name, folder in ROOTS.items()}
-    return {name: str(place) for name, place in places.items() if place.is_dir()}
+    known = {name: str(place) for name, place in places.items() if place.is_dir()}
+    return known | _go_modules(environment, home)
+
+
+def _go_modules(environment: Mapping[str, str], home: Path) -> dict[str, str]:
+    """Go's own cache is private inside; it is filled from the user's, which Go reads as it reads a proxy."""
+    modules = home / "go" / "pkg" / "mod" / "cache" / "download"
+    proxies = environment.get("GOPROXY") or "https://proxy.golang.org,direct"
+    return {"GOPROXY": f"file://{modules},{proxies}"} if modules.is_dir() else {}
 
 
 def needed(
@@ -94,7 +109,8 @@ def needed(
     for program in programs:
         file = shutil.which(program, path=path)
         places += _of_program(file, home, path) if file else []
-    places += [root for root in manager_roots(environment).values() if not _is_broad(root, home)]
+    roots = (manager_roots(environment).get(name, "") for name in ROOTS)
+    places += [root for root in roots if root and not _is_broad(root, home)]
     apart = [os.path.realpath(place) for place in (*hidden, *(f"{home}/{name}" for name in SECRET))]
     return [
         place
