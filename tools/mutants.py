@@ -35,7 +35,7 @@ from mutate import Site, mutant, sites  # noqa: E402
 PROVED = "unit/test_prove.py::test_every_law_holds_of_the_machines_that_ship"
 FAMILIES = (
     *("build", "loop", "rulings", "letters", "limits", "task", "review", "user_machines", "machine"),
-    *("views", "status", "standing", "judgement", "tiers", "assess"),
+    *("views", "status", "standing", "alerts", "judgement", "tiers", "assess"),
 )
 CORE = (
     *(f"unit/test_{name}.py" for name in FAMILIES),
