@@ -58,18 +58,8 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
     "domain/faults": MACHINES,
     "domain/machine": MACHINES,
     "domain/codes": ("unit/test_views.py", *CORE),
-    **{
-        f"guard/{name}": CHANGES
-        for name in (
-            "changes",
-            "change_rules",
-            "policy",
-            "paths/links",
-            "paths/folding",
-            "paths/globs",
-        )
-    },
-    "guard/tiers": ("unit/test_tiers.py", "unit/test_guard_deciding.py"),
+    **{f"guard/{name}": CHANGES for name in ("changes", "change", "paths")},
+    "guard/policy": (*CHANGES, "unit/test_tiers.py"),
     "guard/weakening": ("unit/test_guard_weaker.py", *CHANGES[-1:], *CHANGES[:5]),
     **{
         f"guard/commands/{name}": COMMANDS

@@ -21,9 +21,9 @@ from tests.fuzz.judged import POLICY
 from tests.fuzz.lines import Lines
 from tests.fuzz.trace import Deed
 
+from flyball.guard import word_set
 from flyball.guard.commands import calls_of, judge_command
 from flyball.guard.commands.args import Arg
-from flyball.guard.word_set import word_set
 
 BATCH = 200
 SHELLS = word_set("bash sh dash rbash")

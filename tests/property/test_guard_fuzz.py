@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.fuzz import judged, room, traced
 
+from flyball.guard.change import SEVERITY
 from flyball.guard.commands import default_policy, judge_command
-from flyball.guard.verdict import SEVERITY
 
 POLICY = default_policy("/w/repo", "/home/dev")
 

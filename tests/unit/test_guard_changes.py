@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import flyball.guard
-from flyball.guard.change import Change, read_changes, read_links
+from flyball.guard.change import Change, Verdict, read_changes, read_links, worst
 from flyball.guard.changes import judge_changes
 from flyball.guard.policy import parse
-from flyball.guard.verdict import Verdict, worst
 
 POLICY = parse((Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")).get()
 WORKSPACE = "/w/repo"

@@ -11,10 +11,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from flyball.guard.change import Verdict, worst
 from flyball.guard.commands import CommandPolicy, Rule, calls_of, default_policy, judge_command
 from flyball.guard.commands.checks import CHECKS
 from flyball.guard.commands.profiles import Profile, profile_of
-from flyball.guard.verdict import Verdict, worst
 
 POLICY = default_policy("/w/repo", "/home/dev")
 ROWS = [

@@ -12,8 +12,8 @@ from flyball.acts.run_files import shipped_policies
 from flyball.agents.hooks.brief import Brief
 from flyball.agents.hooks.payload import HookCall
 from flyball.agents.hooks.tool_calls import judge
+from flyball.guard.change import severity
 from flyball.guard.commands import default_policy, judge_command
-from flyball.guard.verdict import severity
 
 BARE = default_policy("/w/repo", "/home/dev")
 ROWS = [

@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 import flyball.guard
-from flyball.guard.change import Change
+from flyball.guard.change import Change, trim_common
 from flyball.guard.changes import judge_changes
 from flyball.guard.commands import CommandPolicy, default_policy, judge_command
 from flyball.guard.commands.cross_check import NODES_MOST
 from flyball.guard.commands.substitution import printed_text
 from flyball.guard.commands.walk import DEPTH_MOST, STAGES_MOST
-from flyball.guard.policy import parse
-from flyball.guard.tiers import RANK, exceeds, raise_to
-from flyball.guard.weakening import trim_common
+from flyball.guard.policy import RANK, exceeds, parse, raise_to
 
 TEXT = (Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")
 POLICY = parse(TEXT).get()

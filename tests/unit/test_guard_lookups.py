@@ -7,10 +7,9 @@ import time
 import pytest
 
 from flyball.acts.run_files import shipped_policies
-from flyball.guard.change import Change
+from flyball.guard.change import Change, Edit, Verdict
 from flyball.guard.changes import judge_changes
-from flyball.guard.runner_lookup import judge_lookups
-from flyball.guard.verdict import Verdict
+from flyball.guard.weakening import runner_lookups
 
 POLICY = shipped_policies().get()
 
@@ -137,15 +136,14 @@ def test_only_added_lines_count() -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["a.py", "a.js"])
 def test_a_long_line_is_read_in_time(path: str, flood: str) -> None:
-    change, lines = Change(path=path, op="modify"), [(1, flood * (500_000 // len(flood)))]
+    edit = Edit(Change(path=path, op="modify"), path, (), ((1, flood * (500_000 // len(flood))),))
     began = time.process_time()
-    assert not [one for one in judge_lookups([change], [path], [lines]) if one.verdict == "deny"]
+    assert not [one for one in runner_lookups([edit]) if one.verdict == "deny"]
     assert time.process_time() - began < 5
 
 
 def test_more_code_than_can_be_read_asks() -> None:
-    (verdict,) = judge_lookups(
-        [Change(path="a.py", op="add")], ["a.py"], [[(1, "x = 1\n"), (2, "y" * 5_000_000)]]
-    )
+    edit = Edit(Change(path="a.py", op="add"), "a.py", (), ((1, "x = 1\n"), (2, "y" * 5_000_000)))
+    (verdict,) = runner_lookups([edit])
     assert (verdict.verdict, verdict.line) == ("ask", 2)
     assert "more new code than can be read" in verdict.reason

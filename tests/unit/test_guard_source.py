@@ -7,11 +7,9 @@ import codecs
 import pytest
 
 from flyball.acts.run_files import shipped_policies
-from flyball.guard.change import Change
-from flyball.guard.changes import judge_changes
+from flyball.guard.change import Change, Verdict
+from flyball.guard.changes import judge_changes, text_of
 from flyball.guard.secrets import find_secret, redact
-from flyball.guard.source_text import text_of
-from flyball.guard.verdict import Verdict
 from flyball.reading.terminal import plain, spelled_out
 
 POLICY = shipped_policies().get()

@@ -19,7 +19,8 @@ from flyball.agents.hooks.tool_calls import fingerprint, is_critical, judge
 from flyball.agents.hooks.tools import tool_use
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.guard.policy import Tools, looser
+from flyball.guard.policy import Tools
+from flyball.guard.policy_faults import looser
 from support import Script, failing, ok, passing, play
 
 WORK = "/w/repo"

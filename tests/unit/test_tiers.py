@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import flyball.guard
-from flyball.guard.policy import Tier, parse
-from flyball.guard.tiers import exceeds, needs_approval, needs_rollback_note, raise_to, tier_of
+from flyball.guard.policy import Tier, exceeds, needs_approval, needs_rollback_note, parse, raise_to, tier_of
 
 POLICY = parse((Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")).get()
 

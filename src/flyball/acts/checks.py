@@ -10,7 +10,7 @@ from flyball.acts.run_files import RunFiles
 from flyball.agents.adapter import adapter
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.guard.tiers import Tier, exceeds, tier_of
+from flyball.guard.policy import Tier, exceeds, tier_of
 from flyball.workspace import inspect_repo
 
 

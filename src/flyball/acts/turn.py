@@ -40,13 +40,10 @@ from flyball.core.stops import so_far
 from flyball.core.turns import claimable, judgement
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
-from flyball.guard.change import Change
-from flyball.guard.changes import judge_changes
-from flyball.guard.policy import Policy, policy_hash
+from flyball.guard.change import Change, Verdict
+from flyball.guard.changes import judge_changes, text_of
+from flyball.guard.policy import Policy, policy_hash, tier_of
 from flyball.guard.secrets import redact
-from flyball.guard.source_text import text_of
-from flyball.guard.tiers import tier_of
-from flyball.guard.verdict import Verdict
 from flyball.reading import calls as watching, signals
 from flyball.reading.indicators import named
 from flyball.reading.signals import final_question, reported_error

@@ -14,8 +14,8 @@ import msgspec
 from flyball.cli.rulings import explain, schema
 from flyball.cli.shared import JSON_LINES, answer_lines, examples, repository_of
 from flyball.config.load import POLICY_FILE, load
+from flyball.guard.change import Verdict
 from flyball.guard.policy import Policy
-from flyball.guard.verdict import Verdict
 from flyball.state_dir import environment, paths
 
 Row = dict[str, Any]

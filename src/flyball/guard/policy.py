@@ -5,16 +5,15 @@ What no policy can change is in the code: secrets, paths outside the workspace, 
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
 from flyball.errors import ConfigError
-from flyball.guard.change import Op
-from flyball.guard.paths import globs
-from flyball.guard.paths.links import Place
-from flyball.guard.verdict import SEVERITY, Decision
+from flyball.guard.change import Decision, Op
+from flyball.guard.paths import Links, Place, folded_patterns, leads_into, matches, place
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Tier = Literal["T0", "T3", "T2", "T1"]
@@ -43,17 +42,17 @@ class PathRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     except_: tuple[str, ...] = msgspec.field(default=(), name="except")
 
     def patterns(self) -> tuple[str, ...]:
-        return globs.folded(self.match + self.also)
+        return folded_patterns(self.match + self.also)
 
-    def covers(self, place: Place) -> bool:
+    def covers(self, at: Place) -> bool:
         """Does any name of the place match? An exemption needs the exact name."""
-        if self.except_ and place.exact and all(globs.matches(self.except_, name) for name in place.exact):
+        if self.except_ and at.exact and all(matches(self.except_, name) for name in at.exact):
             return False
-        return any(globs.matches(self.patterns(), name) for name in place.folded)
+        return any(matches(self.patterns(), name) for name in at.folded)
 
-    def lies_below(self, place: Place) -> bool:
+    def lies_below(self, at: Place) -> bool:
         """Would a link at this place put other files where the rule applies?"""
-        return any(globs.leads_into(self.patterns(), name) for name in place.folded)
+        return any(leads_into(self.patterns(), name) for name in at.folded)
 
 
 class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,8 +67,8 @@ class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unseen: bool = False
     """Also where the lines are unknown."""
 
-    def covers(self, place: Place) -> bool:
-        return any(globs.matches(globs.folded(self.files), name) for name in place.folded)
+    def covers(self, at: Place) -> bool:
+        return any(matches(folded_patterns(self.files), name) for name in at.folded)
 
 
 class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -249,87 +248,82 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def looser(a: Policy, b: Policy) -> list[str]:
-    """What `b` allows that `a` did not, one sentence each; empty if it is as strict or stricter."""
-    return [
-        *_looser_radius(a, b),
-        *_looser_rules("paths", a.paths, b.paths, _less_of_paths),
-        *_looser_rules("lines", a.lines, b.lines, _less_of_lines),
-        *_looser_rest(a, b),
-    ]
+# --- the risk tier of a task: T0 only reads, T3 is low (can be undone), T2 medium (dependencies, CI), T1 high (production)
+# Rules decide it, first from the plan's paths and words, then from the files that really changed. An agent may raise it,
+# never lower it.
+
+RANK: dict[Tier, int] = {"T0": 0, "T3": 1, "T2": 2, "T1": 3}
 
 
-def _looser_radius(a: Policy, b: Policy) -> list[str]:
-    pairs = ((key, getattr(a.radius, key), getattr(b.radius, key)) for key in Radius.__struct_fields__)
-    return [f"radius.{key} goes up from {old} to {new}." for key, old, new in pairs if new > old]
+def tier_of(
+    paths: Sequence[str],
+    text: str,
+    policy: Policy,
+    *,
+    writes: bool = True,
+    over_cost: bool = False,
+    workspace: str = "/workspace",
+) -> tuple[Tier, tuple[str, ...]]:
+    """The tier of a plan, or of a change if `text` is empty, and why. `writes=False` only reads."""
+    if not paths and not writes:
+        return "T0", ("Only reads.",)
+    reasons = [*_by_paths(paths, policy, workspace), *_by_words(text, policy)]
+    if over_cost:
+        reasons.append(("T2", "The cost estimate is over the threshold."))
+    tier: Tier = "T3"
+    for other, _ in reasons:
+        tier = raise_to(tier, other)
+    why = tuple(dict.fromkeys(reason for other, reason in reasons if other == tier))
+    return tier, why or ("Can be undone, and changes nothing sensitive.",)
 
 
-SomeRule = TypeVar("SomeRule", PathRule, LineRule)
+def raise_to(tier: Tier, at_least: Tier) -> Tier:
+    """The higher of two tiers: only a person can lower one."""
+    return max(tier, at_least, key=lambda one: RANK[one])
 
 
-def _looser_rules(
-    table: str,
-    olds: Mapping[str, SomeRule],
-    news: Mapping[str, SomeRule],
-    less_of: Callable[[SomeRule, SomeRule], Iterable[str]],
-) -> Iterator[str]:
-    for name, old in olds.items():
-        new = news.get(name)
-        if new is None:
-            yield f"{table}.{name} is removed."
-            continue
-        yield from _lower(f"{table}.{name}", old.verdict, new.verdict)
-        yield from (f"{table}.{name} {less}." for less in less_of(old, new))
+def exceeds(tier: Tier, approved: Tier) -> bool:
+    """Is the tier higher than what was approved?"""
+    return RANK[tier] > RANK[approved]
 
 
-def _lower(key: str, old: Decision, new: Decision) -> Iterator[str]:
-    if SEVERITY[new] < SEVERITY[old]:
-        yield f"{key} goes down from {old} to {new}."
+def needs_approval(tier: Tier) -> bool:
+    return tier in ("T1", "T2")
 
 
-def _less_of_paths(old: PathRule, new: PathRule) -> Iterator[str]:
-    yield from (f"no longer covers {p}" for p in _lost(old.patterns(), new.patterns()))
-    yield from (f"now exempts {p}" for p in _lost(new.except_, old.except_))
+def needs_rollback_note(tier: Tier) -> bool:
+    return tier == "T1"
 
 
-def _less_of_lines(old: LineRule, new: LineRule) -> Iterator[str]:
-    if new.ops and (not old.ops or _lost(old.ops, new.ops)):
-        yield f"now applies only to {', '.join(new.ops)}"
-    yield from (f"no longer covers {p}" for p in (*_lost(old.files, new.files), *_lost(old.lines, new.lines)))
+def _by_paths(paths: Sequence[str], policy: Policy, workspace: str) -> Iterable[tuple[Tier, str]]:
+    links = Links(workspace, {})
+    for path in paths:
+        where = place(path, links)
+        if where.outside:
+            yield "T1", f"{path} is outside the workspace."
+        for tier, rule in policy.tiers.items():
+            for reason in _reasons(path, where, rule, policy):
+                yield tier, reason
 
 
-def _looser_rest(a: Policy, b: Policy) -> Iterator[str]:
-    yield from _lower("test_weakening", a.test_weakening, b.test_weakening)
-    yield from (f"locks.{name} is removed." for name in a.locks if name not in b.locks)
-    for name, manifests in a.locks.items():
-        yield from (f"locks.{name} now also accepts {m}." for m in _lost(b.locks.get(name, ()), manifests))
-    old, new = a.commands, b.commands
-    yield from (f"commands.declared adds {line}." for line in _lost(new.declared, old.declared))
-    branches = _lost(old.protected_branches, new.protected_branches)
-    yield from (f"commands.protected_branches removes {branch}." for branch in branches)
-    yield from (f"commands.remotes adds {remote}." for remote in _lost(new.remotes, old.remotes))
-    yield from (f"commands.critical removes {rule}." for rule in _lost(old.critical, new.critical))
-    yield from _looser_tools(a.tools, b.tools)
-    for tier, rule in a.tiers.items():
-        kept = b.tiers.get(tier, TierRule())
-        gone = [
-            *_lost(rule.paths, kept.paths),
-            *_lost(rule.rules, kept.rules),
-            *_lost(rule.words, kept.words),
-        ]
-        yield from (f"tiers.{tier} no longer includes {item}." for item in gone)
+def _reasons(path: str, where: Place, rule: TierRule, policy: Policy) -> Iterable[str]:
+    for name in rule.rules:
+        named = policy.paths.get(name)
+        if named is not None and named.covers(where):
+            yield f"{path}: {named.reason}"
+    if any(matches(folded_patterns(rule.paths), name) for name in where.folded):
+        yield f"{path} is a sensitive path."
 
 
-def _looser_tools(a: Tools, b: Tools) -> Iterator[str]:
-    gone: Decision = "allow"
-    yield from _lower("tools.network", a.network, b.network)
-    yield from _lower("tools.unknown", a.unknown, b.unknown)
-    for name, old in a.named.items():
-        yield from _lower(f"tools.named.{name}", old, b.named.get(name, gone))
-    for name, new in b.named.items():
-        if name not in a.named:
-            yield from _lower(f"tools.named.{name}", b.unknown, new)
+def _by_words(text: str, policy: Policy) -> Iterable[tuple[Tier, str]]:
+    for tier, rule in policy.tiers.items():
+        if rule.words:
+            for match in _words(rule.words).finditer(text):
+                yield tier, f"The plan mentions '{match.group().lower()}'."
 
 
-def _lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    return [item for item in old if item not in new]
+@lru_cache(maxsize=16)
+def _words(words: tuple[str, ...]) -> re.Pattern[str]:
+    longest = sorted(words, key=lambda word: (-len(word), word))
+    body = "|".join(re.escape(word).replace(r"\ ", r"[\s_-]+") for word in longest)
+    return re.compile(rf"(?<![\w-])(?:{body})(?![\w-])", re.IGNORECASE)

@@ -1,18 +1,19 @@
-"""What is wrong with a policy file: each fault with its key, its line and one sentence."""
+"""What is wrong with a policy file, each fault with its key, its line and one sentence; and what one allows more than another."""
 
 from __future__ import annotations
 
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
 
 from flyball.errors import ConfigError
-from flyball.guard.policy import Policies, Policy, parse
+from flyball.guard.change import SEVERITY, Decision
+from flyball.guard.policy import LineRule, PathRule, Policies, Policy, Radius, TierRule, Tools, parse
 
 _RULE = ("verdict", "reason", "match")
 
@@ -234,3 +235,92 @@ def line_of(text: str, key: str) -> int:
 
 def _parts(key: str) -> list[str]:
     return [part.strip().strip("\"'") for part in re.findall(r"\"[^\"]+\"|'[^']+'|[^.]+", key)]
+
+
+# ---- what another policy allows ------------------------------------------------------------------------------
+
+
+def looser(a: Policy, b: Policy) -> list[str]:
+    """What `b` allows that `a` did not, one sentence each; empty if it is as strict or stricter."""
+    return [
+        *_looser_radius(a, b),
+        *_looser_rules("paths", a.paths, b.paths, _less_of_paths),
+        *_looser_rules("lines", a.lines, b.lines, _less_of_lines),
+        *_looser_rest(a, b),
+    ]
+
+
+def _looser_radius(a: Policy, b: Policy) -> list[str]:
+    pairs = ((key, getattr(a.radius, key), getattr(b.radius, key)) for key in Radius.__struct_fields__)
+    return [f"radius.{key} goes up from {old} to {new}." for key, old, new in pairs if new > old]
+
+
+SomeRule = TypeVar("SomeRule", PathRule, LineRule)
+
+
+def _looser_rules(
+    table: str,
+    olds: Mapping[str, SomeRule],
+    news: Mapping[str, SomeRule],
+    less_of: Callable[[SomeRule, SomeRule], Iterable[str]],
+) -> Iterator[str]:
+    for name, old in olds.items():
+        new = news.get(name)
+        if new is None:
+            yield f"{table}.{name} is removed."
+            continue
+        yield from _lower(f"{table}.{name}", old.verdict, new.verdict)
+        yield from (f"{table}.{name} {less}." for less in less_of(old, new))
+
+
+def _lower(key: str, old: Decision, new: Decision) -> Iterator[str]:
+    if SEVERITY[new] < SEVERITY[old]:
+        yield f"{key} goes down from {old} to {new}."
+
+
+def _less_of_paths(old: PathRule, new: PathRule) -> Iterator[str]:
+    yield from (f"no longer covers {p}" for p in _lost(old.patterns(), new.patterns()))
+    yield from (f"now exempts {p}" for p in _lost(new.except_, old.except_))
+
+
+def _less_of_lines(old: LineRule, new: LineRule) -> Iterator[str]:
+    if new.ops and (not old.ops or _lost(old.ops, new.ops)):
+        yield f"now applies only to {', '.join(new.ops)}"
+    yield from (f"no longer covers {p}" for p in (*_lost(old.files, new.files), *_lost(old.lines, new.lines)))
+
+
+def _looser_rest(a: Policy, b: Policy) -> Iterator[str]:
+    yield from _lower("test_weakening", a.test_weakening, b.test_weakening)
+    yield from (f"locks.{name} is removed." for name in a.locks if name not in b.locks)
+    for name, manifests in a.locks.items():
+        yield from (f"locks.{name} now also accepts {m}." for m in _lost(b.locks.get(name, ()), manifests))
+    old, new = a.commands, b.commands
+    yield from (f"commands.declared adds {line}." for line in _lost(new.declared, old.declared))
+    branches = _lost(old.protected_branches, new.protected_branches)
+    yield from (f"commands.protected_branches removes {branch}." for branch in branches)
+    yield from (f"commands.remotes adds {remote}." for remote in _lost(new.remotes, old.remotes))
+    yield from (f"commands.critical removes {rule}." for rule in _lost(old.critical, new.critical))
+    yield from _looser_tools(a.tools, b.tools)
+    for tier, rule in a.tiers.items():
+        kept = b.tiers.get(tier, TierRule())
+        gone = [
+            *_lost(rule.paths, kept.paths),
+            *_lost(rule.rules, kept.rules),
+            *_lost(rule.words, kept.words),
+        ]
+        yield from (f"tiers.{tier} no longer includes {item}." for item in gone)
+
+
+def _looser_tools(a: Tools, b: Tools) -> Iterator[str]:
+    gone: Decision = "allow"
+    yield from _lower("tools.network", a.network, b.network)
+    yield from _lower("tools.unknown", a.unknown, b.unknown)
+    for name, old in a.named.items():
+        yield from _lower(f"tools.named.{name}", old, b.named.get(name, gone))
+    for name, new in b.named.items():
+        if name not in a.named:
+            yield from _lower(f"tools.named.{name}", b.unknown, new)
+
+
+def _lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    return [item for item in old if item not in new]

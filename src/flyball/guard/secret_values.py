@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-from flyball.guard.word_set import word_set
+from flyball.guard import word_set
 
 PASSWORDS = word_set("""
     password passwd pwd passphrase passcode pass pw psk passwort userpass dbpass storepass keypass sshpass

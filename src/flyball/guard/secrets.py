@@ -71,6 +71,16 @@ def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
     return secret.rule if secret else None
 
 
+def find_in_lines(path: str, lines: Iterable[tuple[int, str]]) -> Iterable[tuple[int, str]]:
+    """The numbered lines that hold a secret, with the rule; also a value alone below its name."""
+    before = ""
+    for number, line in lines:
+        rule = find_secret(path, line) or next((one.rule for one in below_name(before, line)), None)
+        before = line
+        if rule:
+            yield number, rule
+
+
 def find_secrets(text: str, path: str = "", *, most: int = MOST_TOIL) -> list[Secret]:
     """Every secret in a text, in order. Overlapping ones are one, with the rule of the first."""
     seen = visible(text)

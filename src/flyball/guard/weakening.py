@@ -1,30 +1,62 @@
-"""Tests that are weakened so that they pass.
+"""Changes that weaken the tests, or that make a proof pass without them.
 
 New and stronger tests are fine, and so are tests that move, are renamed or are rewritten with as many assertions of
-the same strength. If a test loses something, a person is asked.
+the same strength. If a test loses something, a person is asked. Whether the changed code still passes the tests as
+they were is not decided here but at the gate, by running them (see docs/evidence.md).
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
 
 import msgspec
 
-from flyball.guard import python_tests
-from flyball.guard.appended_tests import only_grew
-from flyball.guard.change import Change, is_symlink
-from flyball.guard.python_tests import Module, Test
-from flyball.guard.test_files import is_conftest, is_named, is_near_test, is_test, language
-from flyball.guard.verdict import Decision, Verdict
-from flyball.guard.weakened_config import config_faults
-from flyball.guard.weakened_lines import line_faults, names_of_tests, source_faults
+from flyball.guard import weakening_patterns as patterns
+from flyball.guard.assertions import EMPTY, STRONG, accepts_more, line_strength, table_lengths
+from flyball.guard.change import Decision, Edit, Line, Verdict, is_symlink
+from flyball.guard.paths import fold_path
+from flyball.guard.weakening_patterns import Language
+from flyball.reading.lazy import Lazy
 
-Texts = Mapping[str, tuple[str | None, str | None]]
+PIECE, OVERLAP = 500, 100
+"""A longer line is read in overlapping pieces: some patterns take the square of a line's length."""
+READ_MOST = 1_000_000
+"""Characters of one file that are read."""
+
+# --- which files are tests
 
 
-_RUST_TEST = re.compile(r"\bassert_(?:eq|ne)!|#\[(?:\w+::)?test\]|#\[should_panic")
+def language(path: str) -> Language:
+    return patterns.LANGUAGES.get(path.rpartition(".")[2].lower(), "other")
+
+
+def is_test(path: str) -> bool:
+    """A file that a test runner collects, by its name or by its folder."""
+    if is_named(path):
+        return not path.endswith("/testing.py")
+    in_folder = patterns.TEST_FOLDER.search(path) is not None and language(path) != "other"
+    return in_folder and not patterns.TEST_HELPER.search(path) and not is_conftest(path)
+
+
+def is_named(path: str) -> bool:
+    """A test by its name, whatever its folder."""
+    return patterns.TEST_NAME.search(path) is not None
+
+
+def is_near_test(path: str) -> bool:
+    """A test, or code that tests use: either can be weakened."""
+    in_folder = patterns.TEST_FOLDER.search(path) is not None and language(path) != "other"
+    return in_folder or is_test(path) or is_conftest(path)
+
+
+def is_conftest(path: str) -> bool:
+    return path.rpartition("/")[2].lower() == "conftest.py"
+
+
+# --- what weakens the tests
 
 
 class Weakness(msgspec.Struct, frozen=True):
@@ -35,247 +67,447 @@ class Weakness(msgspec.Struct, frozen=True):
     gone: bool = False  # a test is not there any more: the gate misses it by its id
 
 
-class Edit(msgspec.Struct, frozen=True):
-    """A changed file with its lines, if they are known."""
-
-    change: Change
-    path: str
-    removed: tuple[str, ...] | None
-    added: tuple[str, ...] | None
-    old: str | None = None
-    new: str | None = None
-
-
-def weakenings(
-    changes: Sequence[Change], files: Sequence[str], word: Decision, texts: Texts, *, by_id: bool = False
-) -> Iterable[Verdict]:
+def weakenings(edits: Sequence[Edit], word: Decision, *, by_id: bool = False) -> Iterable[Verdict]:
     """A verdict for each way in which the change weakens the tests. `by_id`: the gate knows the tests by their ids,
     so whether one that is gone was only moved or renamed is decided there, by what ran."""
     if word == "allow":
         return
-    edits = [_edit(c, f, texts.get(c.path)) for c, f in zip(changes, files, strict=True) if not is_symlink(c)]
-    moved = NewTests(edits)
+    read = [edit for edit in edits if not is_symlink(edit.change)]
     for edit in edits:
-        for weak in _of_edit(edit, edits, moved):
-            if by_id and weak.gone and word == "ask":
-                continue
-            yield Verdict(word, "test-weakening", f"{edit.path}: {weak.reason}.", edit.path, weak.line)
-    for change, file in zip(changes, files, strict=True):
-        if is_symlink(change) and is_test(file):
-            yield Verdict(word, "test-weakening", f"{file}: a test is replaced by a link.", file)
-
-
-def _edit(change: Change, path: str, text: tuple[str | None, str | None] | None) -> Edit:
-    if text is None:
-        return Edit(change, path, _bare(change.removed, "-"), _bare(change.added, "+"))
-    old, new = text
-    removed, added = difference(old or "", new or "")
-    return Edit(change, path, removed, tuple(line for _, line in added), old, new)
-
-
-def _bare(lines: tuple[str, ...] | None, mark: str) -> tuple[str, ...] | None:
-    """Lines without the mark of a diff, if all have it."""
-    if lines and all(line.startswith(mark) for line in lines if line):
-        return tuple(line[1:] for line in lines)
-    return lines
-
-
-@lru_cache(maxsize=64)
-def difference(old: str, new: str) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
-    """The removed lines, and the added lines with their numbers."""
-    before, after, skipped = trim_common(old.splitlines(), new.splitlines())
-    gone = _missing(list(enumerate(before)), after)
-    return tuple(line for _, line in gone), _missing(list(enumerate(after, skipped + 1)), before)
-
-
-def trim_common(before: list[str], after: list[str]) -> tuple[list[str], list[str], int]:
-    """Both lists without their common start and end, and the length of the common start."""
-    most = min(len(before), len(after))
-    start = next((at for at in range(most) if before[at] != after[at]), most)
-    end = next((at for at in range(most - start) if before[-1 - at] != after[-1 - at]), most - start)
-    return before[start : len(before) - end], after[start : len(after) - end], start
-
-
-def _missing(lines: Sequence[tuple[int, str]], others: Sequence[str]) -> tuple[tuple[int, str], ...]:
-    if not others:
-        return tuple(lines)
-    left = Counter(others)
-    out: list[tuple[int, str]] = []
-    for number, line in lines:
-        if left[line] > 0:
-            left[line] -= 1
+        if is_symlink(edit.change):
+            weak = [Weakness("a test is replaced by a link")] if is_test(edit.file) else []
         else:
-            out.append((number, line))
-    return tuple(out)
+            weak = _of_edit(edit, [other for other in read if other is not edit])
+        for one in weak:
+            if not (by_id and one.gone and word == "ask"):
+                yield Verdict(word, "test-weakening", f"{edit.file}: {one.reason}.", edit.file, one.line)
 
 
-class NewTests:
-    """Python tests that are new to their file: a missing test may have moved there. Parsed only when one is missing."""
-
-    def __init__(self, edits: Sequence[Edit]) -> None:
-        self.edits = edits
-
-    def named(self, name: str) -> list[Test]:
-        return self._by_name.get(_short(name), [])
-
-    @cached_property
-    def _by_name(self) -> dict[str, list[Test]]:
-        tests: dict[str, list[Test]] = {}
-        for edit in self.edits:
-            for name, test in _new_tests(edit):
-                tests.setdefault(_short(name), []).append(test)
-        return tests
-
-
-def _new_tests(edit: Edit) -> Iterable[tuple[str, Test]]:
-    if edit.new is not None and language(edit.path) == "python":
-        old, new = python_tests.read(edit.old or ""), python_tests.read(edit.new)
-        for name, test in (new.tests if new else {}).items():
-            if old is None or name not in old.tests:
-                yield name, test
-
-
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-def _of_edit(edit: Edit, edits: Sequence[Edit], moved: NewTests) -> Iterable[Weakness]:
-    change, path = edit.change, edit.path
+def _of_edit(edit: Edit, others: Sequence[Edit]) -> Iterable[Weakness]:
+    change, path = edit.change, edit.file
     if change.op == "delete":
-        if is_test(path) and not _went_elsewhere(edit, edits, moved):
+        if is_test(path) and not _went_elsewhere(edit, others):
             yield Weakness("a test file is deleted", gone=True)
         return
-    if change.op == "rename" and change.from_ and _no_longer_found(change.from_, path):
+    if change.op == "rename" and change.from_ and _no_longer_collected(change.from_, path):
         yield Weakness("a test is renamed so that it no longer runs", gone=True)
-    yield from (Weakness(reason) for reason in config_faults(path, edit.removed, edit.added))
+    if edit.added is not None or edit.removed is not None:
+        yield from _of_configuration(path, _texts(edit.removed), _numbered(edit.added))
     if is_conftest(path) and edit.added is None and change.op in ("add", "modify"):
         yield Weakness("it controls how tests run, and its text is unknown")
-    if is_near_test(path) or _tests_within(edit):
-        yield from _of_tests(edit, edits, moved)
+    rust = language(path) == "rust" and any(map(patterns.RUST_TEST.search, _texts(edit.removed)))
+    if is_near_test(path) or rust:
+        yield from _of_tests(edit, others)
     elif edit.added:
-        yield from (Weakness(reason) for reason in source_faults(edit.added))
+        text = "\n".join(line for _, line in _numbered(edit.added))
+        if any(word in text for word in patterns.OF_TESTS) and patterns.RUN_ANYWAY.search(text):
+            yield Weakness("tests are run so that they cannot fail")
 
 
-def _no_longer_found(old: str, new: str) -> bool:
-    """Did a test runner collect the old name, and not the new one?"""
+def _no_longer_collected(old: str, new: str) -> bool:
     named = language(old) == "python" and is_named(old) and not is_named(new)
     return is_test(old) and (named or not is_test(new))
 
 
-def _tests_within(edit: Edit) -> bool:
-    """Rust keeps tests beside the code."""
-    return language(edit.path) == "rust" and any(_RUST_TEST.search(line) for line in edit.removed or ())
+def _went_elsewhere(edit: Edit, others: Sequence[Edit]) -> bool:
+    """Have the tests of a deleted file moved to another one?"""
+    kept = [other for other in others if other.change.op != "delete" and is_test(other.file)]
+    if edit.removed is None:
+        name, size = edit.file.rpartition("/")[2], edit.change.lines_deleted
+        return any(e.file.endswith("/" + name) and e.change.lines_added >= size for e in kept)
+    removed = _texts(edit.removed)
+    names = Counter(names_of_tests(removed))
+    arrived = _arrived(names, kept)
+    tongue = language(edit.file)
+    return (
+        bool(names) and not names - Counter(names_of_tests(arrived)) and not _loss(removed, arrived, tongue)
+    )
 
 
-def _of_tests(edit: Edit, edits: Sequence[Edit], moved: NewTests) -> Iterable[Weakness]:
+def _of_tests(edit: Edit, others: Sequence[Edit]) -> Iterable[Weakness]:
     change = edit.change
     if edit.added is None and edit.removed is None:
-        if change.op == "modify" and is_test(edit.path) and change.lines_deleted > change.lines_added:
+        if change.op == "modify" and is_test(edit.file) and change.lines_deleted > change.lines_added:
             yield Weakness("a test gets shorter, and its text is unknown")
         return
-    if language(edit.path) == "python" and edit.new is not None:
-        if edit.old and only_grew(edit.old, edit.new):
-            return
-        before, after = python_tests.read(edit.old or ""), python_tests.read(edit.new)
-        if before is not None and after is not None:
-            yield from _compared(before, after, moved)
-            return
-    elsewhere = [name for other in edits if other is not edit for name in names_of_tests(other.added or ())]
-    faults = line_faults(
-        edit.path, edit.removed or (), edit.added or (), elsewhere, is_new=change.op == "add"
+    tongue = language(edit.file)
+    removed = [line for _, line in _code([(0, line) for line in _texts(edit.removed)], tongue)]
+    added = _code(_numbered(edit.added), tongue)
+    yield from _switched_off(removed, added, tongue)
+    yield from _overwritten(edit)
+    if change.op == "add":
+        return
+    yield from _conditional(removed, added, tongue)
+    for reason, pattern in _GAINED:
+        yield from _more(reason, pattern, removed, added)
+    plain = [line for _, line in added]
+    if _idle_catches(plain) > _idle_catches(removed):
+        yield Weakness("a failure is swallowed")
+    arrived = _arrived(
+        Counter(names_of_tests(removed, tongue)) - Counter(names_of_tests(plain, tongue)), others
     )
-    yield from (Weakness(fault, gone=lost) for fault, lost in faults)
+    lost = list(_lost_tests(removed, plain, arrived, tongue))
+    yield from lost
+    loss = _loss(removed, [*plain, *arrived], tongue, edit.text)
+    if loss:
+        yield Weakness(loss, added[0][0] if added else 0, gone=bool(lost))
+    yield from _looser(removed, plain, tongue)
 
 
-def _went_elsewhere(edit: Edit, edits: Sequence[Edit], moved: NewTests) -> bool:
-    """Have the tests of a deleted file moved to another one?"""
-    module = python_tests.read(edit.old) if edit.old and language(edit.path) == "python" else None
-    if module is not None:
-        return bool(module.tests) and all(_successor(test, moved) for test in module.tests.values())
-    others = [e for e in edits if e is not edit and e.change.op != "delete" and is_test(e.path)]
-    if edit.removed:
-        here, there = names_of_tests(edit.removed), [n for e in others for n in names_of_tests(e.added or ())]
-        return bool(here) and not Counter(here) - Counter(there)
-    name = edit.path.rpartition("/")[2]
-    return any(
-        e.path.endswith("/" + name) and e.change.lines_added >= edit.change.lines_deleted for e in others
+def _texts(lines: Sequence[str] | None) -> list[str]:
+    return [piece for line in lines or () for piece in _pieces(line)]
+
+
+def _numbered(lines: Sequence[Line] | None) -> list[Line]:
+    return [(number, piece) for number, line in lines or () for piece in _pieces(line)]
+
+
+def _pieces(line: str) -> Iterable[str]:
+    if len(line) <= PIECE:
+        return (line,)
+    whole = line[:READ_MOST]
+    return (whole[at : at + PIECE] for at in range(0, max(len(whole) - OVERLAP, 1), PIECE - OVERLAP))
+
+
+def _code(lines: Sequence[Line], tongue: Language) -> list[Line]:
+    mark = ("#",) if tongue in ("python", "ruby", "elixir") else ("//", "/*", "*")
+    return [(n, line) for n, line in lines if line.strip() and not line.strip().startswith(mark)]
+
+
+def _more(reason: str, pattern: Lazy, removed: Sequence[str], added: Sequence[Line]) -> Iterable[Weakness]:
+    """A weakness if more lines match than before, at the first that does."""
+    matches = [number for number, line in added if pattern.search(line)]
+    if len(matches) > _count(pattern, removed):
+        yield Weakness(reason, matches[0])
+
+
+def _count(pattern: Lazy, lines: Iterable[str]) -> int:
+    return sum(1 for line in lines if pattern.search(line))
+
+
+_GAINED = (
+    ("a test is retried until it passes", patterns.FLAKES),
+    ("a failure is swallowed", patterns.SWALLOWS),
+    ("an assertion cannot fail or is not reached", patterns.UNREACHED),
+)
+_TEXT = Lazy(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+
+
+def _switched_off(removed: Sequence[str], added: Sequence[Line], tongue: Language) -> Iterable[Weakness]:
+    """Marks that keep tests from running, hooks that change how they end, and assertions that are replaced."""
+    before, after = (
+        [_unquoted(line, tongue) for line in removed],
+        [(n, _unquoted(x, tongue)) for n, x in added],
     )
+    yield from _more("a test is skipped", patterns.SKIPS[tongue], before, after)
+    yield from _more("a hook changes which tests run or how they end", patterns.HOOKS, removed, added)
+    yield from _more("an assertion or a test is replaced", patterns.REPLACED, removed, added)
 
 
-def _compared(before: Module, after: Module, moved: NewTests) -> Iterable[Weakness]:
-    """What the tests of a file lost between two texts."""
-    for dodge, line in after.dodges.items():
-        if dodge not in before.dodges:
-            yield Weakness(dodge, line)
-    fresh = [test for name, test in after.tests.items() if name not in before.tests]
-    spare = SpareAssertions(
-        fresh, [(old, after.tests[name]) for name, old in before.tests.items() if name in after.tests]
-    )
-    for name, old in before.tests.items():
-        if name in after.tests:
-            yield from _weaker(old, after.tests[name], spare)
-        elif not _successor(old, moved) and not spare.covers(old, old.weight):
-            yield Weakness(f"{old.name} is deleted", old.line, gone=True)
-    for test in fresh:
-        if "skipped" in test.dodges:
-            yield Weakness(f"{test.name} is skipped", test.line)
+def _overwritten(edit: Edit) -> Iterable[Weakness]:
+    """A test of a Python file whose name is bound again below it: only the last one runs."""
+    top = (line for line in (edit.text or "").splitlines() if line[:1].strip())
+    tests = Counter(names_of_tests(top)) if language(edit.file) == "python" else Counter[str]()
+    for number, line in edit.added or () if tests else ():
+        again = [name for name in names_of_tests([line]) if line[:1].strip() and tests[name] > 1]
+        words = line[:PIECE].split() if line.startswith(("from ", "import ")) else []
+        again += [word.strip("(),") for word in words if tests[word.strip("(),")]]
+        if again:
+            yield Weakness(f"{again[0]} is overwritten", number)
 
 
-class SpareAssertions:
-    """What new tests assert, and others more than before, to make up for what is lost: tests are split and merged."""
-
-    def __init__(self, fresh: Sequence[Test], kept: Sequence[tuple[Test, Test]] = ()) -> None:
-        gains = [(new, new.weight - old.weight) for old, new in kept if not new.dodges - old.dodges]
-        gains += [(test, test.weight) for test in fresh if not test.dodges]
-        self.tests = [test for test, gain in gains if gain > 0]
-        self.left = sum(gain for _, gain in gains if gain > 0)
-
-    def covers(self, old: Test, loss: int) -> bool:
-        """Do new tests that call the same code make up for the loss? If so, that much is used up."""
-        enough = self.left >= loss and any(old.calls & test.calls for test in self.tests)
-        self.left -= loss if enough else 0
-        return enough
+def _unquoted(line: str, tongue: Language) -> str:
+    """Quoted text is no mark, except in Catch2, which writes its marks as text."""
+    return line if tongue == "cpp" else _TEXT.sub('""', line)
 
 
-def _successor(test: Test, moved: NewTests) -> bool:
-    candidates = moved.named(test.name)
-    return any(other.weight >= test.weight and not other.dodges - test.dodges for other in candidates)
+def _conditional(removed: Sequence[str], added: Sequence[Line], tongue: Language) -> Iterable[Weakness]:
+    """Conditions on whether a test runs or asserts: fine in a new test, not in one that ran before."""
+    older = list(_outside_new_tests(added, {*names_of_tests(removed)}, tongue))
+    if tongue in patterns.CONDITIONS:
+        before, after = [_unquoted(x, tongue) for x in removed], [(n, _unquoted(x, tongue)) for n, x in older]
+        yield from _more("a test is skipped conditionally", patterns.CONDITIONS[tongue], before, after)
+    for (number, line), (_, below) in pairwise(older):
+        if patterns.ENVIRONMENT_DECIDES.search(line) and line_strength(below, tongue) is not None:
+            yield Weakness("the environment decides whether a test asserts anything", number)
 
 
-def _weaker(old: Test, new: Test, spare: SpareAssertions) -> Iterable[Weakness]:
-    for dodge in sorted(new.dodges - old.dodges):
-        yield Weakness(
-            f"{new.name} {dodge}" if dodge.startswith("returns") else f"{new.name} is {dodge}", new.line
+def _outside_new_tests(added: Sequence[Line], older: set[str], tongue: Language) -> Iterator[Line]:
+    """The added lines but those of a test that is new as a whole, marks above it included."""
+    marks: list[Line] = []
+    in_new, last = False, -1
+    for number, line in added:
+        if (number and number > last + 3) or (tongue == "python" and line[:1].strip()):
+            in_new = False
+        last = number
+        name = next(iter(names_of_tests([line])), "")
+        if not name and line.lstrip().startswith(("@", "#[")):
+            marks.append((number, line))
+            continue
+        in_new = name not in older if name else in_new
+        if not in_new:
+            yield from [*marks, (number, line)]
+        marks = []
+    yield from marks
+
+
+def _idle_catches(lines: Sequence[str]) -> int:
+    return sum(1 for a, b in pairwise(lines) if patterns.CATCHES.search(a) and patterns.IDLES.search(b))
+
+
+# --- tests and assertions that are lost
+
+
+def names_of_tests(lines: Iterable[str], tongue: Language = "other") -> list[str]:
+    """The tests that these lines define; Go's have a capital letter."""
+    names = [
+        next(name for name in m.groups() if name is not None)
+        for x in lines
+        if (m := patterns.NAMES.search(x))
+    ]
+    return [name for name in names if tongue != "go" or name[:1].isupper()]
+
+
+def _arrived(names: Counter[str], others: Sequence[Edit]) -> list[str]:
+    """The lines of tests with these names that other files gained."""
+    arrived: list[str] = []
+    for other in others if names else ():
+        wanted = False
+        for _, line in _numbered(other.added):
+            begins = names_of_tests([line])
+            wanted = begins[0] in names if begins else wanted
+            if wanted:
+                arrived.append(line)
+    return arrived
+
+
+def _lost_tests(
+    removed: Sequence[str], added: Sequence[str], arrived: Sequence[str], tongue: Language
+) -> Iterable[Weakness]:
+    gone, fresh = Counter(names_of_tests(removed, tongue)), Counter(names_of_tests(added, tongue))
+    missing, new = gone - fresh - Counter(names_of_tests(arrived, tongue)), fresh - gone
+    if (
+        missing.total() > new.total()
+        and not _became_rows(removed, added)
+        and not (new and _only_merged(removed))
+    ):
+        yield Weakness(f"{min(missing)} is deleted", gone=True)
+    marks = _count(patterns.MARKS, removed) - _count(patterns.MARKS, added)
+    if marks > 0 and missing.total() <= new.total() and not gone:
+        yield Weakness("a test has lost its marker", gone=True)
+
+
+def _only_merged(removed: Sequence[str]) -> bool:
+    """Are only the first lines of tests gone, and everything that they did is still there?"""
+    return all(line.lstrip().startswith(("@", "class ")) or names_of_tests([line]) for line in removed)
+
+
+def _became_rows(removed: Sequence[str], added: Sequence[str]) -> bool:
+    """Several tests in one, with a table of cases: at least as many rows as removed tests."""
+    return _rows(added) >= len(names_of_tests(removed)) > 0
+
+
+def _rows(lines: Sequence[str]) -> int:
+    """The cases of the tables in these lines; 0 if there is no table."""
+    tables = [line for line in lines if patterns.TABLES.search(line)]
+    return max(_count(patterns.ROWS, lines), *map(_inline_rows, tables)) if tables else 0
+
+
+def _inline_rows(line: str) -> int:
+    rows = patterns.INLINE_ROW.findall(line)
+    return len(rows) if len(rows) != 1 else rows[0].count(",") + 1
+
+
+def _loss(removed: Sequence[str], added: Sequence[str], tongue: Language, text: str | None = None) -> str:
+    """What the assertions lost, or ''. `text` is the whole new file, where helpers may be defined."""
+    old = [w for line in removed if (w := line_strength(line, tongue)) is not None]
+    new = [w for line in added if (w := line_strength(line, tongue)) is not None]
+    if EMPTY in new and EMPTY not in old:
+        return "an assertion cannot fail"
+    before, after = [w for w in old if w], [w for w in new if w]
+    if _is_less(before, after):
+        repeats = max(0, _rows(added) - max(1, _rows(removed))) if after else 0
+        after += [max(after)] * repeats if after else []
+        after += _helped(added, tongue, text)
+    if len(after) < len(before):
+        return f"assertions are removed ({len(before)} to {len(after)})"
+    return "an assertion is loosened" if _is_less(before, after) else ""
+
+
+def _is_less(before: Sequence[int], after: Sequence[int]) -> bool:
+    exact = sum(1 for w in after if w == STRONG) < sum(1 for w in before if w == STRONG)
+    fewer = len(after) <= len(before) and sum(after) < sum(before)
+    return len(after) < len(before) or fewer or (exact and len(after) <= len(before) + 1)
+
+
+def _helped(added: Sequence[str], tongue: Language, text: str | None) -> list[int]:
+    """What calls of helpers are worth that assert for a test."""
+    helpers: dict[str, int] = {}
+    name = ""
+    for line in _texts((text or "").splitlines() or added):
+        match = patterns.DEFINES.search(line)
+        name = (match[1] or match[2]) if match else name
+        if name and not name.lower().startswith("test"):
+            helpers[name] = max(helpers.get(name, 0), line_strength(line, tongue) or 0)
+    lines = [line for line in added if not patterns.DEFINES.search(line) and not line_strength(line, tongue)]
+    calls = [name for line in lines for name in re.findall(r"\b(\w+)\s*\(", line)]
+    return [helpers[name] for name in calls if helpers.get(name)]
+
+
+def _looser(removed: Sequence[str], added: Sequence[str], tongue: Language) -> Iterable[Weakness]:
+    """Bounds that were moved so that the test passes more easily, and cases that were removed."""
+    if accepts_more(removed, added, tongue):
+        yield Weakness("a test accepts a wider range than before")
+    if tongue != "python":
+        return
+    alone = not names_of_tests(removed) and not any(line_strength(line, tongue) for line in removed)
+    before, after = table_lengths(removed), table_lengths(added)
+    shorter = any(after.get(key, count) < count for key, count in before.items())
+    if shorter or (alone and _count(patterns.TABLE_ROW, removed) > _count(patterns.TABLE_ROW, added)):
+        yield Weakness("cases are removed from a table")
+
+
+# --- configuration: which tests run, and which coverage is enough
+
+
+def _of_configuration(path: str, removed: Sequence[str], added: Sequence[Line]) -> Iterable[Weakness]:
+    runs, checks = patterns.CONFIG_FILES.search(path), patterns.CHECKER_FILES.search(path)
+    if runs:
+        yield from _more("the configuration excludes tests or coverage", patterns.EXCLUDES, removed, added)
+    if checks:
+        yield from _more("a checker is made less strict", patterns.LAX_CHECKER, removed, added)
+    if runs or checks:
+        plain = [line for _, line in added]
+        before, after = _thresholds(removed), _thresholds(plain)
+        if any(key in after and after[key] < number for key, number in before.items()):
+            yield Weakness("a threshold is lowered")
+        if not all(
+            any(_covers(new, old) for new in plain) for old in removed if patterns.TEST_SETTING.search(old)
+        ):
+            yield Weakness("the test configuration is changed")
+
+
+def _thresholds(lines: Sequence[str]) -> dict[str, Decimal]:
+    matches = (match for line in lines for match in patterns.THRESHOLD.finditer(line))
+    return {m["key"].lower().replace("_", "-"): Decimal(m["number"]) for m in matches}
+
+
+def _covers(after: str, before: str) -> bool:
+    """Is the old line there again, complete or with another threshold?"""
+    if before.strip(" ,") in after:
+        return True
+    digits = re.compile(r"\d+(?:\.\d+)?")
+    same = digits.sub("#", before.strip(" ,")) == digits.sub("#", after.strip(" ,"))
+    return same and patterns.THRESHOLD.search(after) is not None
+
+
+# --- source that makes a proof pass by itself
+
+
+def proof_bypasses(edits: Sequence[Edit]) -> Iterable[Verdict]:
+    """Modules that replace what the test runner imports, and code that ends the process before the tests have run."""
+    for edit in edits:
+        file, tongue = edit.file, language(edit.file)
+        if edit.change.op in ("add", "rename", "symlink") and _shadows(fold_path(file)):
+            yield Verdict(
+                "ask", "shadowed-module", f"{file} replaces a module that the test runner imports.", file
+            )
+        added = _numbered(edit.added)
+        program = (
+            patterns.PROGRAM.search(file) or is_near_test(file) or (added and added[0][1].startswith("#!"))
         )
-    rows = old.rows if new.is_open else new.rows
-    if rows < old.rows:
-        yield Weakness(f"{new.name} loses cases ({old.rows} to {rows})", new.line)
-    before = [worth for worth in old.worths if worth]
-    after = [worth for worth in new.worths if worth]
-    loss = sum(before) * old.rows - sum(after) * rows
-    if loss > 0 and not spare.covers(old, loss):
-        fewer = len(after) * rows < len(before) * old.rows
-        how = f"loses assertions ({len(before)} to {len(after)})" if fewer else "asserts less than before"
-        yield Weakness(f"{new.name} {how}", new.line)
-    elif loss <= 0 and _is_outdone(before * old.rows, after * rows):
-        yield Weakness(f"{new.name} asserts less than before", new.line)
-    yield from _wider(old, new)
+        ends = {"python": patterns.ENDS_PYTHON, "js": None if program else patterns.ENDS_SCRIPT}.get(tongue)
+        for one in _more("ends the process early", ends, _texts(edit.removed), added) if ends else ():
+            reason = f"{file} can end a test run early: it ends the process."
+            yield Verdict("ask", "early-end", reason, file, one.line)
 
 
-def _is_outdone(old: list[int], new: list[int]) -> bool:
-    """Are there fewer exact assertions, without more assertions in total?"""
-    return sum(1 for w in new if w >= 3) < sum(1 for w in old if w >= 3) and len(new) <= len(old)
+def _shadows(folded: str) -> bool:
+    for root in patterns.ROOTS:
+        first, slash, rest = folded.removeprefix(root).partition("/")
+        name = first.removesuffix(".py")
+        is_module = rest == "__init__.py" if slash else first != name
+        if folded.startswith(root) and name in patterns.SHADOWED and is_module:
+            return True
+    return False
 
 
-def _wider(old: Test, new: Test) -> Iterable[Weakness]:
-    """Bounds that were moved so that the test passes more easily."""
-    before: dict[str, list[Decimal]] = {}
-    for key, _, number in old.bounds:
-        before.setdefault(key, []).append(number)
-    still = {(key, number) for key, _, number in new.bounds}
-    for key, side, number in new.bounds:
-        olds = before.get(key, [])
-        kept = all((key, bound) in still for bound in olds)
-        if not kept and (number > max(olds) if side == "up" else number < min(olds)):
-            yield Weakness(f"{new.name} accepts a wider range than before", new.line)
-            return
+# --- source that looks for a test runner (EVID-4): it can behave well only while it is tested
+
+NEAR = 6  # lines: what is done with the stack stands close to where it is taken
+APART = 120  # characters between two words that belong together
+_SCRIPTS = (".sh", ".bash", ".zsh", ".pl", ".lua", ".awk")
+_HASH_COMMENTS = ("python", "ruby", "other", "elixir")
+
+
+def runner_lookups(edits: Sequence[Edit]) -> Iterable[Verdict]:
+    """The first added line of each source file that looks for a test run."""
+    for edit in edits:
+        if edit.change.op == "delete" or not _is_source(edit.file):
+            continue
+        sizes = list(accumulate(len(line) for _, line in edit.added or ()))
+        most = bisect_right(sizes, READ_MOST)
+        finding = _lookup(_readable(edit.file, (edit.added or ())[:most]))
+        if finding is None and most < len(sizes):
+            finding = (edit.added or ())[most][0], "has more new code than can be read"
+        if finding:
+            yield Verdict("ask", "test-detection", f"{edit.file} {finding[1]}.", edit.file, finding[0])
+
+
+def looks_for_runner(file: str, text: str) -> bool:
+    """Whether a whole source file has such a line."""
+    return _lookup(_readable(file, list(enumerate(text[:READ_MOST].splitlines(), 1)))) is not None
+
+
+def _is_source(file: str) -> bool:
+    """Code outside the test side: its name and folders say nothing of tests."""
+    known = language(file) != "other" or file.lower().endswith(_SCRIPTS)
+    return known and not is_near_test(file) and not patterns.SIDE.search(file)
+
+
+def _readable(file: str, lines: Sequence[Line]) -> list[Line]:
+    """The lines without comments, in pieces."""
+    comment = r"#.*" if language(file) in _HASH_COMMENTS else r"//.*|^\s*\*.*"
+    bare = re.compile(rf"(?:^|\s)(?:{comment})$")
+    return [(number, bare.sub("", piece)) for number, line in lines for piece in _pieces(line)]
+
+
+def _lookup(code: Sequence[Line]) -> tuple[int, str] | None:
+    for what, *chains in _LOOKUPS:
+        for number, line in code:
+            if any(_holds(chain, line) for chain in chains):
+                return number, what
+    for at, (number, line) in enumerate(code):
+        near = code[max(at - 2, 0) : at + NEAR]
+        if patterns.STACK.search(line) and any(patterns.NAMES_CALLER.search(other) for _, other in near):
+            return number, "acts on who calls it, so it can behave only when it is tested"
+    if patterns.ALWAYS_EQUAL.search("\n".join(line for _, line in code)):
+        return 0, "has an object that is equal to everything"
+    return None
+
+
+def _holds(chain: Sequence[Lazy], text: str) -> bool:
+    """Do these patterns follow each other, each close behind the one before?"""
+    ends = [match.end() for match in chain[0].finditer(text)]
+    for pattern in chain[1:]:
+        matches = pattern.finditer(text) if ends else ()
+        ends = [match.end() for match in matches if _follows(match.start(), ends)]
+    return bool(ends)
+
+
+def _follows(start: int, ends: list[int]) -> bool:
+    at = bisect_right(ends, start)
+    return at > 0 and start - ends[at - 1] <= APART
+
+
+_LOOKUPS: tuple[tuple[str, *tuple[Sequence[Lazy], ...]], ...] = (
+    ("looks for a test runner among the loaded modules", [patterns.MODULES], *patterns.MODULE_CHAINS),
+    ("looks for a test runner in the environment", [patterns.ENVIRONMENT]),
+    (
+        "looks for a test runner in the arguments or in the parent process",
+        [patterns.ARGUMENTS],
+        *patterns.ARGUMENT_CHAINS,
+    ),
+    ("replaces something that test runners rely on", [patterns.PATCHES]),
+    ("acts on who calls it, so it can behave only when it is tested", [patterns.TRACEBACK]),
+)

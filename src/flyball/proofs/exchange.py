@@ -20,7 +20,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from flyball.guard.change import Change
-from flyball.guard.runner_lookup import looks_for_runner
+from flyball.guard.weakening import looks_for_runner
 from flyball.proofs import breaks
 from flyball.proofs.sides import Sides, exchanged
 

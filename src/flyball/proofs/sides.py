@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, cast
 
-from flyball.guard.paths.globs import matches
-from flyball.guard.test_files import is_near_test
+from flyball.guard.paths import matches
+from flyball.guard.weakening import is_near_test
 
 _PYTEST_SECTIONS = re.compile(
     r"(?:tool:pytest|tool\.pytest.*|tool\.tox.*|tool\.nox.*|tool\.coverage.*|coverage:.*|tool\.hatch\.envs.*)"

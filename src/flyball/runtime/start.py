@@ -28,6 +28,7 @@ from flyball.domain.machine import Machine, State
 from flyball.domain.settings import Settings
 from flyball.errors import AgentMissing, ConfigError, UserError
 from flyball.guard import policy as policies
+from flyball.guard.policy_faults import looser
 from flyball.reading.terminal import whole
 from flyball.runtime import notify
 from flyball.runtime.app import App, new_id
@@ -306,9 +307,7 @@ def loosened(text: str) -> list[str]:
     base = shipped_policies()
     named = policies.parse(text, base).named
     return [
-        s
-        for name, policy in sorted(named.items())
-        for s in policies.looser(base.named.get(name, base.get()), policy)
+        s for name, policy in sorted(named.items()) for s in looser(base.named.get(name, base.get()), policy)
     ]
 
 

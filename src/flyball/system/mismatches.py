@@ -17,7 +17,7 @@ from flyball.core.run import Run
 from flyball.domain.units import DAY, dollars, show_duration
 from flyball.errors import NotFound
 from flyball.evidence.artifacts import drift
-from flyball.guard.tiers import Tier, needs_approval, raise_to, tier_of
+from flyball.guard.policy import Tier, needs_approval, raise_to, tier_of
 from flyball.runtime.app import App
 from flyball.workspace import Repo, inspect_repo
 

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 from flyball.agents.hooks.payload import INPUT_MOST, NAME_MOST, RESULT_MOST, TOOL_MOST, HookCall
 from flyball.domain.events import Action
+from flyball.guard.change import Verdict
 from flyball.guard.secrets import redact
-from flyball.guard.verdict import Verdict
 from flyball.reading.terminal import plain
 
 NAME = "actions.jsonl"

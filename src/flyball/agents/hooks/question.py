@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from flyball.agents.hooks.payload import TOOL_MOST, HookCall
-from flyball.guard.verdict import Verdict
+from flyball.guard.change import Verdict
 
 CALL_MOST, REASON_MOST = 1_500, 300  # with the rest of the question less than the journal keeps
 UNBOUND = ("description", "justification", "timeout")  # what the agent says of it, and how long it may take

@@ -29,7 +29,7 @@ from flyball.agents.hooks.payload import BadPayload, HookCall, Reply, allow, def
 from flyball.agents.hooks.question import question
 from flyball.agents.hooks.real_paths import real
 from flyball.agents.hooks.tool_calls import GRANTED, fingerprint, is_critical, judge
-from flyball.guard.verdict import Verdict
+from flyball.guard.change import Verdict
 
 SOCK = "sock"
 LINES_MOST = 16  # at once; who comes when all are taken judges by itself

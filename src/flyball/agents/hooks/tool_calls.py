@@ -19,9 +19,8 @@ from flyball.agents.hooks.brief import Brief
 from flyball.agents.hooks.payload import TOOL_MOST, HookCall
 from flyball.agents.hooks.question import askable, binding
 from flyball.agents.hooks.tools import ToolUse, tool_use
-from flyball.guard.change import Change
+from flyball.guard.change import ORDINARY, Change, Decision, Verdict, severity, worst
 from flyball.guard.commands import CommandPolicy, judge_command, project_policy
-from flyball.guard.verdict import ORDINARY, Decision, Verdict, severity, worst
 
 Real = Callable[[str], str]  # where a path of the agent really leads, as the agent would name it
 INPUT_MOST, PATHS_MOST = 256 << 10, 200

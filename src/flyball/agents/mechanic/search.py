@@ -19,7 +19,7 @@ from flyball.agents.mechanic.scene import Scene
 from flyball.agents.mechanic.source import Edit, Source
 from flyball.agents.mechanic.suspects import line_scores, statement_scores
 from flyball.agents.mechanic.trials import LINKED, Place, Row, Run, Times, Trials
-from flyball.guard.test_files import is_near_test
+from flyball.guard.weakening import is_near_test
 
 NAME = re.compile(r"(?:attribute|name|variable|argument) '(\w+)'")  # in Python's own error messages
 CPU_LEAST_S = 0.25

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE
-from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 _ADDRESS = Lazy(

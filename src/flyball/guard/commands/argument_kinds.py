@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.context import Context
-from flyball.guard.paths.places import is_foreign
+from flyball.guard.commands.places import is_foreign
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import CommandJudge

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from flyball.guard import word_set
+from flyball.guard.change import SEVERITY, Verdict
 from flyball.guard.commands import argument_kinds, containment, environment
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks import CHECKS, contained_code
@@ -17,12 +19,10 @@ from flyball.guard.commands.expand import COUNT
 from flyball.guard.commands.known_output import file_listing
 from flyball.guard.commands.options import Arguments, Option, parse_arguments
 from flyball.guard.commands.path_judge import AT_HOME, PathJudge
+from flyball.guard.commands.places import place_of, ruling
 from flyball.guard.commands.profiles import Profile, profile_of, runs_code, verdict_of
 from flyball.guard.commands.substitution import printed_text
 from flyball.guard.commands.syntax_tree import Sub, Unreadable
-from flyball.guard.paths.places import place_of, ruling
-from flyball.guard.verdict import SEVERITY, Verdict
-from flyball.guard.word_set import word_set
 
 _DECODERS = word_set("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz")
 _WRAPPER_SCRIPTS = frozenset({"./gradlew", "./mvnw"})

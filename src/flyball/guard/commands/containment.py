@@ -13,13 +13,13 @@ from functools import cache
 from pkgutil import get_data
 from typing import Any
 
+from flyball.guard import word_set
+from flyball.guard.change import Verdict
 from flyball.guard.commands.addresses import HERE, other_machine
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.argument_kinds import is_loopback
 from flyball.guard.commands.options import Arguments, Option
 from flyball.guard.commands.profiles import Profile
-from flyball.guard.verdict import Verdict
-from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 _HOST_OPTION = re.compile(r"--(?:host|hostname|server|url|uri|remote|endpoint|registry|proxy)(?:=(.*))?")

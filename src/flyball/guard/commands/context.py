@@ -12,10 +12,10 @@ from typing import Literal
 
 import msgspec
 
+from flyball.guard import word_set
+from flyball.guard.change import Verdict
 from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg
 from flyball.guard.commands.syntax_tree import Stage
-from flyball.guard.verdict import Verdict
-from flyball.guard.word_set import word_set
 
 StreamKind = Literal["none", "text", "listed", "data", "decoded", "remote"]
 Value = str | tuple[str, ...] | Arg | None  # None: set, but the value is unknown

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
+from flyball.guard import word_set
+from flyball.guard.change import Verdict
 from flyball.guard.commands.addresses import other_machine
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.command_policy import CommandPolicy
+from flyball.guard.commands.places import place_of, ruling
 from flyball.guard.commands.profiles import environment as lists
-from flyball.guard.paths.places import place_of, ruling
-from flyball.guard.verdict import Verdict
-from flyball.guard.word_set import word_set
 
 _USUAL_FOLDER = re.compile(
     r"(?:/[\w./-]+/|\./)?(?:(?:packages|apps|libs|services|modules)/[\w.-]+/?)?(?:src|lib|libs|tests?|python|app|backend|node_modules|\.)?/?"

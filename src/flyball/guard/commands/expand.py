@@ -8,12 +8,12 @@ from typing import Protocol
 
 import msgspec
 
+from flyball.guard import word_set
+from flyball.guard.change import Verdict
 from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg, merged, piece
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import SOME_NUMBER, Context, Value
 from flyball.guard.commands.syntax_tree import Lit, Part, Sub, Sum, Unreadable, Var, Word
-from flyball.guard.verdict import Verdict
-from flyball.guard.word_set import word_set
 
 WORDS_MOST = 256
 TEXT_MOST = 8 * VALUE_MOST

@@ -7,6 +7,8 @@ import unicodedata
 
 import msgspec
 
+from flyball.guard import word_set
+from flyball.guard.change import ORDINARY, Verdict, severity, worst
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.containment import remaining
@@ -16,9 +18,7 @@ from flyball.guard.commands.endless import ends_jobs
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.syntax_tree import Script, Unreadable
 from flyball.guard.commands.walk import Judge
-from flyball.guard.paths.folding import ignored
-from flyball.guard.verdict import ORDINARY, Verdict, severity, worst
-from flyball.guard.word_set import word_set
+from flyball.guard.paths import has_ignored
 
 _MILD = word_set("environment-listing process-environment looks-around local-upload")
 
@@ -113,7 +113,7 @@ def odd_character(text: str) -> str:
 
 
 def _is_strange(char: str) -> bool:
-    return char == _BLANK or unicodedata.category(char) in _BAD_KINDS or ignored(char)
+    return char == _BLANK or unicodedata.category(char) in _BAD_KINDS or has_ignored(char)
 
 
 def _after_emoji(text: str, at: int) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 
+from flyball.guard import word_set
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import Stream
 from flyball.guard.commands.options import parse_arguments
+from flyball.guard.commands.places import UNKNOWN, glob_place, place_of
 from flyball.guard.commands.profiles import profile_of
-from flyball.guard.paths.places import UNKNOWN, glob_place, place_of
-from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 _FACTS = word_set("nproc whoami uname arch id hostname")

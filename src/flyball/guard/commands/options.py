@@ -6,9 +6,9 @@ import re
 
 import msgspec
 
+from flyball.guard.change import SEVERITY
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.profiles import Flag, Profile, runs_code
-from flyball.guard.verdict import SEVERITY
 
 _GO = frozenset({"go", "go-posix"})
 LETTERS_MOST = 200

@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 
+from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import Context
-from flyball.guard.paths.places import glob_place, place_of, ruling
-from flyball.guard.word_set import word_set
+from flyball.guard.commands.places import glob_place, place_of, ruling
 
 AT_HOME = frozenset({"temporary", "home-file", "home-cache", "home-settings"})
 """Places that a sandbox contains, besides the workspace."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from flyball.guard.verdict import Decision, Verdict
+from flyball.guard.change import Decision, Verdict
 
 Takes = Literal["nothing", "needs", "may"]
 _TOKEN = re.compile(r"(--?[^\s=?]+)(\?)?(?:=(\S+))?")

@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from flyball.guard.change import Verdict
 from flyball.guard.commands import endless, substitution
 from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg
 from flyball.guard.commands.chains import Chain, leaver
@@ -37,7 +38,6 @@ from flyball.guard.commands.syntax_tree import (
     Var,
     Word,
 )
-from flyball.guard.verdict import Verdict
 
 STAGES_MOST = 200
 LOOP_VALUES_MOST = 12

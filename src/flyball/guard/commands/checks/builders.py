@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from flyball.guard import word_set
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.node import is_risky
 from flyball.guard.commands.checks.wrappers import run
-from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:

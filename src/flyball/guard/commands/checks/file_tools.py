@@ -6,10 +6,10 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
+from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.known_output import is_narrow, stand_in_path
-from flyball.guard.paths.places import UNKNOWN, place_of
-from flyball.guard.word_set import word_set
+from flyball.guard.commands.places import UNKNOWN, place_of
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call

@@ -6,9 +6,9 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
+from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.argument_kinds import is_loopback
-from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flyball.guard import word_set
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.inline_code import from_input, inline, run_script
 from flyball.guard.commands.checks.wrappers import run
 from flyball.guard.commands.profiles import profile_of
-from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:

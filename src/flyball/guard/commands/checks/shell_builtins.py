@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.wrappers import positional
 from flyball.guard.commands.context import NO_INPUT, POSITIONS, Stream, Value
 from flyball.guard.commands.environment import harmless, looks_secret
 from flyball.guard.commands.expand import evaluate
-from flyball.guard.paths.places import UNKNOWN
-from flyball.guard.word_set import word_set
+from flyball.guard.commands.places import UNKNOWN
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call

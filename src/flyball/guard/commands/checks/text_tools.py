@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from flyball.guard import word_set
 from flyball.guard.commands import sedscript
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.awkscript import hazards as awk_hazards
 from flyball.guard.commands.checks.shell_builtins import joined
 from flyball.guard.commands.environment import harmless, looks_secret
 from flyball.guard.commands.substitution import printed_text
-from flyball.guard.word_set import word_set
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.context import NO_INPUT, Value
-from flyball.guard.word_set import word_set
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:

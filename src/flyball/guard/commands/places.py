@@ -12,10 +12,9 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from flyball.guard.paths.folding import fold_written
-from flyball.guard.paths.links import FLYBALL, GIT, below
-from flyball.guard.verdict import Decision, Verdict
-from flyball.guard.word_set import word_set
+from flyball.guard import word_set
+from flyball.guard.change import Decision, Verdict
+from flyball.guard.paths import FLYBALL, GIT, below, fold_written
 from flyball.reading.lazy import Lazy
 
 if TYPE_CHECKING:
