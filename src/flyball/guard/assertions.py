@@ -260,7 +260,7 @@ def _wider(removed: Sequence[str], added: Sequence[str]) -> bool:
     old: dict[str, list[Decimal]] = {}
     for key, _, number in _bounds(removed):
         old.setdefault(key, []).append(number)
-    return any(
+    return bool(old) and any(
         number > max(old[key]) if side == "up" else number < min(old[key])
         for key, side, number in _bounds(added)
         if key in old

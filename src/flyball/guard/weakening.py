@@ -116,9 +116,9 @@ def _went_elsewhere(edit: Edit, others: Sequence[Edit]) -> bool:
         name, size = edit.file.rpartition("/")[2], edit.change.lines_deleted
         return any(e.file.endswith("/" + name) and e.change.lines_added >= size for e in kept)
     removed = _texts(edit.removed)
-    names = Counter(names_of_tests(removed))
-    arrived = _arrived(names, kept)
     tongue = language(edit.file)
+    names = Counter(names_of_tests(removed, tongue))
+    arrived = _arrived(names, kept)
     return (
         bool(names) and not names - Counter(names_of_tests(arrived)) and not _loss(removed, arrived, tongue)
     )
@@ -207,9 +207,9 @@ def _switched_off(removed: Sequence[str], added: Sequence[Line], tongue: Languag
 def _overwritten(edit: Edit) -> Iterable[Weakness]:
     """A test of a Python file whose name is bound again below it: only the last one runs."""
     top = (line for line in (edit.text or "").splitlines() if line[:1].strip())
-    tests = Counter(names_of_tests(top)) if language(edit.file) == "python" else Counter[str]()
+    tests = Counter(names_of_tests(top, "python")) if language(edit.file) == "python" else Counter[str]()
     for number, line in edit.added or () if tests else ():
-        again = [name for name in names_of_tests([line]) if line[:1].strip() and tests[name] > 1]
+        again = [name for name in names_of_tests([line], "python") if line[:1].strip() and tests[name] > 1]
         words = line[:PIECE].split() if line.startswith(("from ", "import ")) else []
         again += [word.strip("(),") for word in words if tests[word.strip("(),")]]
         if again:
@@ -223,7 +223,7 @@ def _unquoted(line: str, tongue: Language) -> str:
 
 def _conditional(removed: Sequence[str], added: Sequence[Line], tongue: Language) -> Iterable[Weakness]:
     """Conditions on whether a test runs or asserts: fine in a new test, not in one that ran before."""
-    older = list(_outside_new_tests(added, {*names_of_tests(removed)}, tongue))
+    older = list(_outside_new_tests(added, {*names_of_tests(removed, tongue)}, tongue))
     if tongue in patterns.CONDITIONS:
         before, after = [_unquoted(x, tongue) for x in removed], [(n, _unquoted(x, tongue)) for n, x in older]
         yield from _more("a test is skipped conditionally", patterns.CONDITIONS[tongue], before, after)
@@ -240,7 +240,7 @@ def _outside_new_tests(added: Sequence[Line], older: set[str], tongue: Language)
         if (number and number > last + 3) or (tongue == "python" and line[:1].strip()):
             in_new = False
         last = number
-        name = next(iter(names_of_tests([line])), "")
+        name = next(iter(names_of_tests([line], tongue)), "")
         if not name and line.lstrip().startswith(("@", "#[")):
             marks.append((number, line))
             continue
@@ -260,11 +260,8 @@ def _idle_catches(lines: Sequence[str]) -> int:
 
 def names_of_tests(lines: Iterable[str], tongue: Language = "other") -> list[str]:
     """The tests that these lines define; Go's have a capital letter."""
-    names = [
-        next(name for name in m.groups() if name is not None)
-        for x in lines
-        if (m := patterns.NAMES.search(x))
-    ]
+    pattern = patterns.PYTHON_NAME if tongue == "python" else patterns.NAMES
+    names = [next(name for name in m.groups() if name is not None) for x in lines if (m := pattern.search(x))]
     return [name for name in names if tongue != "go" or name[:1].isupper()]
 
 
@@ -272,9 +269,9 @@ def _arrived(names: Counter[str], others: Sequence[Edit]) -> list[str]:
     """The lines of tests with these names that other files gained."""
     arrived: list[str] = []
     for other in others if names else ():
-        wanted = False
+        wanted, tongue = False, language(other.file)
         for _, line in _numbered(other.added):
-            begins = names_of_tests([line])
+            begins = names_of_tests([line], tongue)
             wanted = begins[0] in names if begins else wanted
             if wanted:
                 arrived.append(line)
@@ -360,7 +357,7 @@ def _looser(removed: Sequence[str], added: Sequence[str], tongue: Language) -> I
         yield Weakness("a test accepts a wider range than before")
     if tongue != "python":
         return
-    alone = not names_of_tests(removed) and not any(line_strength(line, tongue) for line in removed)
+    alone = not names_of_tests(removed, tongue) and not any(line_strength(line, tongue) for line in removed)
     before, after = table_lengths(removed), table_lengths(added)
     shorter = any(after.get(key, count) < count for key, count in before.items())
     if shorter or (alone and _count(patterns.TABLE_ROW, removed) > _count(patterns.TABLE_ROW, added)):
@@ -417,7 +414,8 @@ def proof_bypasses(edits: Sequence[Edit]) -> Iterable[Verdict]:
             patterns.PROGRAM.search(file) or is_near_test(file) or (added and added[0][1].startswith("#!"))
         )
         ends = {"python": patterns.ENDS_PYTHON, "js": None if program else patterns.ENDS_SCRIPT}.get(tongue)
-        for one in _more("ends the process early", ends, _texts(edit.removed), added) if ends else ():
+        may_end = ends and any(word in line for word in patterns.ENDING_WORDS for _, line in added)
+        for one in _more("", ends, _texts(edit.removed), added) if ends and may_end else ():
             reason = f"{file} can end a test run early: it ends the process."
             yield Verdict("ask", "early-end", reason, file, one.line)
 
@@ -473,15 +471,17 @@ def _readable(file: str, lines: Sequence[Line]) -> list[Line]:
 
 
 def _lookup(code: Sequence[Line]) -> tuple[int, str] | None:
+    text = "\n".join(line for _, line in code)
     for what, *chains in _LOOKUPS:
-        for number, line in code:
-            if any(_holds(chain, line) for chain in chains):
+        possible = [chain for chain in chains if chain[0].search(text)]
+        for number, line in code if possible else ():
+            if any(_holds(chain, line) for chain in possible):
                 return number, what
-    for at, (number, line) in enumerate(code):
+    for at, (number, line) in enumerate(code) if patterns.STACK.search(text) else ():
         near = code[max(at - 2, 0) : at + NEAR]
         if patterns.STACK.search(line) and any(patterns.NAMES_CALLER.search(other) for _, other in near):
             return number, "acts on who calls it, so it can behave only when it is tested"
-    if patterns.ALWAYS_EQUAL.search("\n".join(line for _, line in code)):
+    if patterns.ALWAYS_EQUAL.search(text):
         return 0, "has an object that is equal to everything"
     return None
 

@@ -198,6 +198,7 @@ UNREACHED = Lazy(
     r"^\s*for\b.*\bin\s+(?:\[\s*\]|\(\s*\)|range\(0\))\s*:"
 )
 
+PYTHON_NAME = Lazy(r"^\s*(?:async\s+)?def\s+(test\w*)")
 NAMES = Lazy(
     r"^\s*(?:async\s+)?def\s+(test\w*)|"
     r"^\s*(?:public\s+|private\s+|internal\s+|open\s+)*(?:async\s+)?(?:func|fun|function)\s+(test\w*|Test\w*|`[^`]+`)|"
@@ -368,7 +369,7 @@ MODULES = Lazy(
     r"|typeof\s+(?:jest|vitest|mocha|describe|it|expect)\b|global(?:This)?\.(?:describe|jest|vitest|mocha|expect|it)\b"
     r"|defined\?\s*\(?\s*(?:RSpec|Minitest|Test::Unit)|class_exists\(\s*['\"]\\?\\?PHPUnit"
     r"|Class\.forName\(\s*\"org\.(?:junit|testng)|\btesting\.Testing\(\)|flag\.Lookup\(\s*\"test\.|\bcfg!\s*\(\s*test\s*\)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 ENVIRONMENT = Lazy(
     r"PYTEST_(?:CURRENT_TEST|VERSION|XDIST_WORKER\b|XDIST_TESTRUNUID)|JEST_WORKER_ID|\bVITEST(?:_\w+)?\b|NODE_TEST_CONTEXT|NODE_TEST_WORKER"
@@ -389,7 +390,8 @@ PATCHES = Lazy(
 STACK = Lazy(
     r"inspect\.(?:stack|currentframe|getouterframes|trace)\s*\(|\b_getframe(?:modulename)?\s*\(|traceback\.(?:extract|format|walk)_stack|\.f_back\b"
     r"|new\s+Error\s*\([^)]{0,200}\)\s*\.stack|Error\.captureStackTrace|\bcaller_locations\b|\bcaller\s*(?:\[0|\(0|\.(?:first|any))|debug_backtrace\s*\("
-    r"|runtime\.Callers?\s*\(|getStackTrace\s*\(|^\s*from\s+(?:inspect|traceback|sys)\s+import\b.{0,120}(?:stack|frame)"
+    r"|runtime\.Callers?\s*\(|getStackTrace\s*\(|^\s*from\s+(?:inspect|traceback|sys)\s+import\b.{0,120}(?:stack|frame)",
+    re.MULTILINE,
 )
 NAMES_CALLER = Lazy(
     rf"['\"`][^'\"`\n]{{0,120}}{_TESTISH}|/[^/\n]{{0,120}}{_TESTISH}[^/\n]{{0,120}}/|(?:co_name|co_filename|\.function|\.filename)\b[^=\n]{{0,120}}(?:==|!=|startswith|endswith|\bmatch)"
@@ -446,6 +448,7 @@ ENDS_PYTHON = Lazy(
     r"\b_exit\s*\(|\bos\.abort\s*\(|\bkill\s*\(\s*(?:os\.)?getpid\b|\braise_signal\s*\(|"
     r"^(?:sys\.)?(?:exit|quit)\s*\(|^raise SystemExit\b"
 )
+ENDING_WORDS = ("exit", "abort", "kill", "raise_signal", "quit", "SystemExit", "reallyExit")
 ENDS_SCRIPT = Lazy(r"^(?:globalThis\.)?process\.(?:exit|reallyExit|abort|kill)\s*\(")
 PROGRAM = Lazy(
     r"(?:^|/)(?:bin|scripts?|tools?)/|(?:^|/)(?:cli|main|index|server|app|build|gulpfile|[\w-]*\.config)\.\w+$"
