@@ -63,8 +63,8 @@ def test_without_a_sandbox_every_way_is_refused_and_each_try_is_seen(place: Plac
     fates = impostor(place, one, "none")
     assert len(fates) == 8
     for way in ("by_cli", "by_clean_environment", "by_daemon", "by_import"):
-        assert "only a person may say that" in fates[way], (way, fates[way])
-    assert "only a person may say that" in fates["by_namespace"] or "unshare" in fates["by_namespace"]
+        assert "only a person may do that" in fates[way], (way, fates[way])
+    assert "only a person may do that" in fates["by_namespace"] or "unshare" in fates["by_namespace"]
     seen = [reason.partition(":")[0] for reason in refused(place, "@last")]
     kinds = [f"an agent tried '{verb}' for a person" for verb in ("answer", "cancel", "stop")]
     assert seen[:3] == kinds and len(set(seen)) == len(seen), "of each kind of try one record is enough"

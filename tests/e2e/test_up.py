@@ -165,7 +165,7 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_done_twice(yard: Yard) -
     again = up(yard, planner=[plan("Mend")], worker=[{"sleep_s": 1, **MEND}])
     wait(again, lambda: outcomes(yard).get(first) == "done")
     second = yard.flyball("up", "--agent", "mechanic")
-    assert second.returncode == 2 and "already runs" in second.stderr
+    assert second.returncode == 2 and "already running" in second.stderr
     stop(again)
     assert len(rows(yard, machine="task")) == 1 and len(rows(yard, machine="cto")) == 1
 
@@ -243,7 +243,7 @@ def test_what_cannot_be_settled_by_rule_waits_for_a_person(yard: Yard) -> None:
     again = up(yard, planner=[plan("Mend")], worker=[MEND])
     wait(again, lambda: any(row.question for row in rows(yard, machine="cto")))
     (asking,) = (row for row in rows(yard, machine="cto") if row.question)
-    assert "The branch 'main' that results go to is gone" in yard.flyball("inbox").stdout
+    assert "The branch 'main' that results go to was deleted" in yard.flyball("inbox").stdout
     assert "wait.mismatch" in yard.flyball("why", asking.run, "--json").stdout
     yard.git("branch", "main")
     first = add(yard, "Make add() add")

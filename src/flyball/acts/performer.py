@@ -1,4 +1,4 @@
-"""The performer of the supervisor: each act in a thread of its own, what came of it posted back. Only the loop appends."""
+"""The performer of the supervisor: each act runs in its own thread and its result is posted back. Only the loop appends events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run_files of a run: its checkout, made and set up; and bringing it back to a tree."""
+"""Create and set up the checkout of a run, and restore it to a tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One door to every agent: how its process is started, how what it left is read, and what its turn is charged.
+"""What every agent adapter provides: how its process starts, how its output is read, what its turn costs.
 
 An adapter never decides. It says what the agent said; exit 0 alone is never trusted.
 

@@ -1,4 +1,4 @@
-"""A keeper is the only one who knows how its process ended, so it writes it down.
+"""The keeper runs an act's process and records how it ended.
 
 Laws:
 - Nothing of the act outlives its keeper's last word. As subreaper it inherits every orphan; it ends when

@@ -1,4 +1,4 @@
-"""How agents and their providers word a limit. Data only: `limits_text` reads it.
+"""The texts with which agents and providers report a limit. Data only; `limit_text` reads it.
 
 A wording is matched at the start of a statement, after the marks that command lines put before it, so that prose about
 limits is none. Within a list the first match counts; the lists are asked in the order in which they stand here.

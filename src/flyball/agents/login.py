@@ -1,4 +1,4 @@
-"""A login is lent as a copy, and what the agent makes of it goes back to the user's file, whole.
+"""Agents get a copy of a login; a token that they renew is written back to the user's file.
 
 The standard library only: the keeper does it, because it lives exactly as long as the agent.
 

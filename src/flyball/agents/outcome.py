@@ -1,4 +1,4 @@
-"""What came of an agent's process, in the one result that all agents share (AGENT-2).
+"""The result of an agent's process, in the same form for all agents (AGENT-2).
 
 Laws:
 - Facts that its command line states come first, then how the process ended, then words that the command line itself

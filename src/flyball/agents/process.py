@@ -1,4 +1,4 @@
-"""An act's process, seen from its driver: begun once, attended by whoever drives, ended whole.
+"""The process of an act, as the driver sees it: started once, watched by the current driver, ended with all its children.
 
 Everything there is to know stands in the act's directory; the driver may die and another may read on.
 

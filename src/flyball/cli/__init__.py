@@ -16,7 +16,14 @@ from flyball.errors import FlyballError
 # Section of `flyball --help` -> command -> the module of this package that has it. The command is the function of
 # the same name, with "_" for "-".
 SECTIONS: dict[str, dict[str, str]] = {
-    "Start": {"init": "init", "demo": "demo", "run": "drive", "resume": "drive", "retry": "again"},
+    "Start": {
+        "init": "init",
+        "demo": "demo",
+        "run": "drive",
+        "resume": "drive",
+        "retry": "again",
+        "doctor": "doctor",
+    },
     "Backlog": {
         "up": "up",
         "down": "up",
@@ -39,7 +46,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "hand-back": "again",
     },
     "Results": {"diff": "results", "verify": "results", "land": "results", "export": "export"},
-    "Rules": {
+    "Set up": {
         "machines": "machines",
         "guard": "guard",
         "agents": "agents",
@@ -47,7 +54,6 @@ SECTIONS: dict[str, dict[str, str]] = {
         "trust": "setup",
     },
     "Advanced": {
-        "doctor": "doctor",
         **dict.fromkeys(("du", "prune", "rm"), "space"),
         "uninstall": "uninstall",
         "rollback": "again",
@@ -154,7 +160,7 @@ def _with_person_check(name: str, command: click.Command) -> click.Command:
 )
 @click.version_option(__version__, message="flyball %(version)s")
 def cli() -> None:
-    """Run coding agents unattended, with limits, a guard and proof."""
+    """Run coding agents unattended: with limits, checks and a tested result."""
 
 
 def main() -> None:

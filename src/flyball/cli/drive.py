@@ -226,7 +226,7 @@ def _went_on(app: App, name: str, as_json: bool) -> bool:
     if as_json:
         print_json({"run": run.id, "asked": RESUME, "delivered": delivered})
     else:
-        click.echo(f"Run {run.id} goes on.")
+        click.echo(f"Run {run.id} continues.")
     return True
 
 

@@ -151,7 +151,7 @@ def _write(file: Path, words: str) -> None:
         raise ConfigError(f"Cannot write {file}: {problem.strerror}. Make the folder writable.") from None
 
 
-# ---- what is said --------------------------------------------------------------------------------------
+# ---- output --------------------------------------------------------------------------------------
 
 
 def _facts(root: Path, detected: Detected, tried: Tried) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""On a terminal a question is answered with a key, where it stands: its change is shown, and each verb has a letter."""
+"""Answer a question on the terminal with one key: the change is shown, and each verb has a letter."""
 
 from __future__ import annotations
 

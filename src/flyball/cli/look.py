@@ -183,7 +183,7 @@ def _print_prompts(records: Records, run_id: str, turn: int, as_json: bool) -> N
         return
     for facts in prompts:
         click.echo(headline("run", f"Turn {turn} ({facts['role']}) with {facts['agent']}"))
-        click.echo(f"\n{facts['prompt']}" if facts["prompt"] else "It is no longer there.")
+        click.echo(f"\n{facts['prompt']}" if facts["prompt"] else "It was pruned.")
 
 
 def _prompt(records: Records, act: Act) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs runs in this process until each has ended or waits for a person.
+"""Drives runs in this process until each has ended or waits for a person.
 
 Ctrl+C once stops after the current turn, twice stops now, a third time exits at once. SIGTERM and a closed terminal
 stop now. The runs can always be resumed.

@@ -180,7 +180,7 @@ def _show_plan(planned: Plan, stray: list[Path], as_json: bool) -> None:
     for removal in planned.removals:
         say(f"{removal.usage.run}  {size(removal.bytes):>8}  {_parts(removal)}: {removal.why}")
     for path in stray:
-        say(f"{clean(str(path))}  left by a run that is gone")
+        say(f"{clean(str(path))}  left by a removed run")
     for problem in planned.problems:
         say(clean(problem), err=True)
     if not planned.removals and not stray:

@@ -190,7 +190,7 @@ def _from_json(file: Path, text: str) -> Iterator[Trigger]:
     for number, row in enumerate(rows, 1):
         item = _Item(row) if isinstance(row, str) else row
         if not item.text.strip():
-            raise UserError(f"{file}: item {number} has no text. Say what is to be done.")
+            raise UserError(f"{file}: item {number} has no text. Describe the task.")
         yield Trigger(kind="task", text=item.text.strip(), priority=item.priority, later=item.later)
 
 

@@ -55,7 +55,7 @@ def up(
     """Work through this repository's tasks until you stop it.
 
     Each task is planned; risky or expensive plans wait for your approval (`flyball inbox`). Each step of a plan is a
-    task run with its own checkout. Ctrl+C stops after the current turn; `flyball up` goes on from there.
+    task run with its own checkout. Ctrl+C stops after the current turn; `flyball up` continues from there.
     """
     root = require_repository(repo)
     request = RunRequest(task=OBJECTIVE, repo=root, agents=agents, sets=sets, trusted=trusted, machine="cto")
@@ -116,14 +116,14 @@ def _words(request: RunRequest) -> list[str]:
 def down(repo: Path) -> int:
     """Stop `flyball up` after the current turn.
 
-    The next `flyball up` goes on where it was.
+    The next `flyball up` continues from there.
     """
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("down")
         holder = app.journal.holder(mailbox(root))
         if not drivers.alive(app.state_dir, holder):
-            raise UserError(f"`flyball up` does not run for {root}.")
+            raise UserError(f"`flyball up` is not running for {root}.")
         os.kill(int(holder.partition("-")[0]), signal.SIGINT)
         say("Stopping after the current turn.")
         return 0

@@ -110,7 +110,7 @@ def parsed(text: str, where: str) -> dict[str, Any]:
         raise ConfigError(f"{where} is not valid TOML: {reason}; correct the file.") from None
     except (ValueError, ArithmeticError, RecursionError):
         raise ConfigError(
-            f"{where} holds a number too long or tables too deep to read; correct the file."
+            f"{where} has a number that is too long or tables that are nested too deeply; correct the file."
         ) from None
 
 

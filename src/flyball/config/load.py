@@ -245,7 +245,7 @@ def read_small(file: Path) -> bytes | None:
     except OSError as problem:
         raise ConfigError(f"{file} cannot be read: {problem.strerror}; correct or remove it.") from None
     if len(data) > LARGEST:
-        raise ConfigError(f"{file} is larger than a megabyte; that is no configuration, make it smaller.")
+        raise ConfigError(f"{file} is larger than a megabyte. Make it smaller.")
     return data
 
 

@@ -105,7 +105,7 @@ KEYS: dict[str, Key] = {
         holds="commands",
     ),
     "proof.timeout": Key(
-        "proof_timeout_us", Duration(), "A proof command that takes longer has failed.", loosening.more
+        "proof_timeout_us", Duration(), "A proof command that takes longer fails.", loosening.more
     ),
     "proof.require": Key(
         "proof_require",
@@ -117,7 +117,7 @@ KEYS: dict[str, Key] = {
     "proof.tests": Key(
         "proof_tests",
         Texts(values.inside, "patterns", comma=True),
-        "Further files that belong to the tests (patterns, such as checks/**): support files, data, scripts.",
+        "More files that belong to the tests, as patterns such as checks/**: support files, data, scripts.",
     ),
     "proof.bite": Key(
         "proof_bite",
@@ -146,7 +146,7 @@ KEYS: dict[str, Key] = {
     "workspace.ignore": Key(
         "ignore",
         Texts(values.inside, "patterns", comma=True),
-        "Files that the tests write, as in .gitignore: they belong to no change, and a proof may leave them.",
+        "Files that the tests write, as in .gitignore. They are not part of a change, and a proof may create them.",
         loosening.extended,
     ),
     "run.machine": Key(
@@ -255,11 +255,11 @@ KEYS: dict[str, Key] = {
         "The label of issues that become tasks.",
         holds="commands",
     ),
-    "up.poll": Key("poll_us", Duration(), "How often issues are looked for."),
+    "up.poll": Key("poll_us", Duration(), "How often to look for issues."),
     "up.governance": Key(
         "governance",
         Texts(values.inside, "files", comma=True),
-        "Files that planners must heed; each plan records their hashes.",
+        "Files that planners must follow; each plan records their hashes.",
         loosening.removed,
     ),
     "up.approve_usd": Key(
@@ -486,7 +486,7 @@ def _default(field: str) -> Value:
 def documentation() -> list[tuple[str, str, str]]:
     """(key, default, what it does) for every setting: the table in docs/configuration.md."""
     plain = defaults()
-    rows = [("agents.default", "", "The agent for every role that has none of its own. There is no default.")]
+    rows = [("agents.default", "", "The agent for every role without its own. There is no default.")]
     rows += [("agents.ROLE", "agents.default", f"The agent for one role: {', '.join(ROLES[:-1])}.")]
     rows += [(f"agents.NAME.{field}", "[]", row.doc) for field, row in LENT.items()]
     rows += [(key, written(row.kind, plain[key]), row.doc) for key, row in KEYS.items()]

@@ -1,4 +1,4 @@
-"""What people (and other processes) write to a run. Only its driver turns letters into facts."""
+"""Messages (letters) that people and other processes send to a run. The process that runs it turns them into events."""
 
 from __future__ import annotations
 

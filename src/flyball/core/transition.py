@@ -1,4 +1,4 @@
-"""The one door: every outcome is followed here, whoever gave it, and every `Moved` is decided here.
+"""All movement between states: every outcome is followed here, and only this module decides a `Moved` event.
 
 In this order: a breakpoint pauses; a failure is counted; the table names the target; a success end needs the gate;
 an entry needs an allowance. Where a limit says no, the outcome is `exhausted`, through the same door.

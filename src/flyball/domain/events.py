@@ -1,4 +1,4 @@
-"""Facts, in the past tense, frozen. The journal holds nothing else, and a run is what they add up to.
+"""The events of a run, as frozen structs. The journal stores only these; a run's state is computed from them.
 
 Each event says when (`at`, microseconds UTC). To change a shape, add a field with a default, or a rule to
 `upgrade`: old journals must fold for ever.

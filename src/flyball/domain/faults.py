@@ -1,4 +1,4 @@
-"""A machine is judged before it runs: each fault of its table is a sentence, and none means that it may run."""
+"""Check a machine before it runs: a list of what is wrong with its table; empty if it may run."""
 
 from __future__ import annotations
 

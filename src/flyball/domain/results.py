@@ -1,4 +1,4 @@
-"""What came of an act, one class a kind of act, and the parts that results and events are made of.
+"""The results of acts, one class for each kind of act, and the parts that results and events share.
 
 To change a shape, add a field with a default.
 """

@@ -1,4 +1,4 @@
-"""What a run was started with. It stands in the run's first event and never changes after.
+"""The settings of a run. They are part of its first event and never change.
 
 Durations are microseconds, money is micro-dollars: decisions know no floats.
 """

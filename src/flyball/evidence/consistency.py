@@ -1,4 +1,4 @@
-"""Whether everything that is kept still adds up. Reads only, also while runs are driven; every finding is a sentence.
+"""Check that journal, certificates and files are consistent. Only reads, also while runs are running.
 
 A finding is grave if something is not as it was written: no crash leaves that behind. The others are loose ends
 that a killed driver may leave: an act that nobody attends, a checkout that nobody needs, a head not signed in time.

@@ -1,4 +1,4 @@
-"""What happened, in order, kept for good. Everything else about a run is a fold of this.
+"""The journal: all events in order, kept for good. The state of a run is computed from them.
 
 A journal only grows: `append` adds to the end of a run or adds nothing, and what it returned is on the disk.
 Only the driver that holds a run's lease may append to it; everyone else leaves letters.

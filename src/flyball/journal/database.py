@@ -1,4 +1,4 @@
-"""One SQLite file, one connection, one thread. Whatever SQLite complains about leaves here as a sentence.
+"""One SQLite file, one connection, one thread. Errors of SQLite become messages that say what to do.
 
 WAL and synchronous=FULL: a commit that returned survives a power cut. Several processes share the file; a
 writer waits for the others up to `PATIENCE_MS`. Every statement is read to its end at once, so no read stays

@@ -1,4 +1,4 @@
-"""Who drives: a process with a name, a lock that dies with it, and a bell that others ring.
+"""The process that runs runs (the driver): its name, a lock that ends with it, and a socket that wakes it.
 
 A lease in the journal names its holder; whether the holder lives is told by its lock, so a killed driver's
 runs can be taken over at once and a living one's never.

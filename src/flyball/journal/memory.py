@@ -1,4 +1,4 @@
-"""The journal that forgets everything when it is dropped: for rehearsals, simulations and tests.
+"""A journal in memory, for rehearsals, simulations and tests.
 
 It keeps the same chains as one on disk, and checks a whole append before it changes anything.
 """

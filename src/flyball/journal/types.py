@@ -1,4 +1,4 @@
-"""The journal's words: a draft becomes an entry, a run has one row, a letter waits, a write is all or nothing.
+"""The types of the journal: drafts, entries, rows and letters. A write is all or nothing.
 
 Below them stand the sentences with which a journal refuses, the same for every store.
 """

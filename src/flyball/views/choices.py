@@ -1,4 +1,4 @@
-"""What each answer to a question does, said before one is given."""
+"""What each answer to a question does, shown with the question."""
 
 from __future__ import annotations
 
