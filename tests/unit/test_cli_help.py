@@ -43,7 +43,7 @@ def examples(name: str) -> list[list[str]]:
 def test_every_command_is_in_one_section() -> None:
     names = [name for section in SECTIONS.values() for name in section]
     assert sorted(names) == sorted(COMMANDS) and len(set(names)) == len(names)
-    assert list(SECTIONS) == ["Start", "Backlog", "Look", "Answer", "Results", "Rules", "Advanced"]
+    assert list(SECTIONS) == ["Start", "Backlog", "Look", "Answer", "Results", "Set up", "Advanced"]
 
 
 def test_the_list_of_commands_is_whole_sentences_on_80_columns() -> None:
