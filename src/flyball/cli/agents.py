@@ -25,8 +25,8 @@ from flyball.errors import AgentMissing, UserError
 from flyball.views.text import agent_name, iso, one_line
 
 if TYPE_CHECKING:
+    from flyball.agents.accounts import Status
     from flyball.agents.adapter import AgentResult
-    from flyball.agents.catalog import Status
     from flyball.journal.records import Records
     from flyball.views.busy import Assignment
 
