@@ -10,9 +10,9 @@ from pathlib import Path
 from bench.figure import Beside, Figure
 from bench.timing import in_turns, usual
 from flyball.acts.run_files import shipped_policies
-from flyball.agents.hooks import action_log, brief as briefs, cli_settings
-from flyball.agents.hooks.brief import Brief
+from flyball.agents.hooks import action_log, cli_settings, turn_brief
 from flyball.agents.hooks.server import HookServer
+from flyball.agents.hooks.turn_brief import Brief
 
 GOAL = 60.0
 
@@ -52,11 +52,11 @@ def _line(place: Path) -> str:
         home="/home/ann",
         policy=shipped_policies().get(),
         late=str(place / "late"),
-        imports=briefs.imports(),
+        imports=turn_brief.imports(),
     )
-    sha256 = briefs.write(hook, brief)
-    cli_settings.write(hook, hook / briefs.NAME, sha256)
-    return cli_settings.command_line("claude", "pre", hook / "program.py", hook / briefs.NAME, sha256)
+    sha256 = turn_brief.write(hook, brief)
+    cli_settings.write(hook, hook / turn_brief.NAME, sha256)
+    return cli_settings.command_line("claude", "pre", hook / "program.py", hook / turn_brief.NAME, sha256)
 
 
 def _payload(place: Path) -> bytes:

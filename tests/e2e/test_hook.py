@@ -18,10 +18,10 @@ from tests.e2e.helpers import ACCEPTS, FIXED, Place, Said, eventually
 
 from flyball.acts.run_files import shipped_policies
 from flyball.agents import sandbox
-from flyball.agents.hooks import action_log, brief as briefs, cli_settings
-from flyball.agents.hooks.brief import Brief
+from flyball.agents.hooks import action_log, cli_settings, turn_brief
 from flyball.agents.hooks.payload import AGENTS
 from flyball.agents.hooks.server import HookServer
+from flyball.agents.hooks.turn_brief import Brief
 
 STAND_IN = Path(__file__).with_name("hooked_agent.py")
 TOOLS = {"claude": "Bash", "codex": "Bash", "gemini": "run_shell_command"}
@@ -41,14 +41,14 @@ class Lab:
             home=str(folder / "home"),
             policy=policy,
             late=str(self.late),
-            imports=briefs.imports(),
+            imports=turn_brief.imports(),
         )
         self.pin(self.brief)
 
     def pin(self, brief: Brief) -> None:
-        self.sha = briefs.write(self.hook, brief)
+        self.sha = turn_brief.write(self.hook, brief)
         server = cli_settings.server_line(self.hook, "t", False)
-        cli_settings.write(self.hook, self.hook / briefs.NAME, self.sha, server)
+        cli_settings.write(self.hook, self.hook / turn_brief.NAME, self.sha, server)
 
     def desk(self, granted: tuple[str, ...] = ()) -> HookServer:
         return HookServer(self.hook, action_log.Record(self.folder), self.work, granted)
@@ -61,7 +61,7 @@ class Lab:
     def ask(self, command: str | bytes, agent: Any = "claude", moment: str = "pre") -> Said:
         """What the CLI's shell gets from the line it was given."""
         line = cli_settings.command_line(
-            agent, moment, self.hook / "program.py", self.hook / briefs.NAME, self.sha
+            agent, moment, self.hook / "program.py", self.hook / turn_brief.NAME, self.sha
         )
         data = command if isinstance(command, bytes) else self.payload(agent, command)
         done = subprocess.run(["/bin/sh", "-c", line], input=data, capture_output=True, timeout=60, env={})
@@ -102,7 +102,7 @@ def test_another_brief_than_the_pinned_one_is_refused_and_recorded(lab: Lab) -> 
     loose = replace(lab.brief.policy, commands=replace(lab.brief.policy.commands, declared=("rm",)))
     pinned = lab.sha
     with lab.desk():
-        briefs.write(lab.hook, replace(lab.brief, policy=loose))
+        turn_brief.write(lab.hook, replace(lab.brief, policy=loose))
         lab.sha = pinned
         said = lab.ask("ls")
     assert said.code == 2 and said.err
@@ -113,7 +113,7 @@ def broken_guard(lab: Lab) -> None:
     """The parser raises as soon as it is imported."""
     fake = lab.folder / "code"
     shutil.copytree(
-        Path(briefs.__file__).parents[2], fake / "flyball", ignore=shutil.ignore_patterns("web", "cli")
+        Path(turn_brief.__file__).parents[2], fake / "flyball", ignore=shutil.ignore_patterns("web", "cli")
     )
     (fake / "flyball/guard/commands/grammar.py").write_text("raise RuntimeError('broken')\n")
     lab.pin(replace(lab.brief, imports=(str(fake), *lab.brief.imports)))
@@ -124,12 +124,12 @@ def no_guard(lab: Lab) -> None:
 
 
 def no_brief(lab: Lab) -> None:
-    (lab.hook / briefs.NAME).unlink()
+    (lab.hook / turn_brief.NAME).unlink()
 
 
 def not_a_brief(lab: Lab) -> None:
     data = b'{"workspace": "/w"}'
-    (lab.hook / briefs.NAME).write_bytes(data)
+    (lab.hook / turn_brief.NAME).write_bytes(data)
     import hashlib
 
     lab.sha = hashlib.sha256(data).hexdigest()
@@ -214,7 +214,7 @@ def test_in_a_namespace_only_a_stranger_can_be_the_driver(lab: Lab) -> None:
 
 
 def test_the_named_command_answers_alike(lab: Lab) -> None:
-    words = ["pre", "claude", str(lab.hook / briefs.NAME), lab.sha]
+    words = ["pre", "claude", str(lab.hook / turn_brief.NAME), lab.sha]
     for command, code in (("ls", 0), ("rm -rf /", 2)):
         done = subprocess.run(
             [sys.executable, "-P", "-m", "flyball", "hook", *words],

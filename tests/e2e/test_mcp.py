@@ -14,7 +14,7 @@ from mcp_client import Client
 from tests.e2e.helpers import QUICK_PROOF, Place
 
 from flyball.acts.run_files import shipped_policies
-from flyball.agents.hooks import action_log, brief as briefs, cli_settings
+from flyball.agents.hooks import action_log, cli_settings, turn_brief
 from flyball.agents.hooks.server import HookServer
 from flyball.agents.mcp import reports
 from flyball.core.run import Run, begin
@@ -41,10 +41,10 @@ class Desk:
         self.folder, self.hook = folder, folder / "hook"
         self.hook.mkdir(parents=True, exist_ok=True)
         self.progress: list[str] = []
-        brief = briefs.Brief(workspace=str(folder), home=str(folder), policy=shipped_policies().get())
-        sha = briefs.write(self.hook, brief)
+        brief = turn_brief.Brief(workspace=str(folder), home=str(folder), policy=shipped_policies().get())
+        sha = turn_brief.write(self.hook, brief)
         server = cli_settings.server_line(self.hook, reports.issue_token(folder), False)
-        cli_settings.write(self.hook, self.hook / briefs.NAME, sha, server)
+        cli_settings.write(self.hook, self.hook / turn_brief.NAME, sha, server)
         answer = reports.Reports(folder, run, role, self.progress.append).reply
         self.server = HookServer(self.hook, action_log.Record(folder), folder, report=answer)
 

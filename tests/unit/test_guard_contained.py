@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.acts.run_files import shipped_policies
-from flyball.agents.hooks.brief import Brief
 from flyball.agents.hooks.payload import HookCall
 from flyball.agents.hooks.tool_calls import judge
+from flyball.agents.hooks.turn_brief import Brief
 from flyball.guard.change import severity
 from flyball.guard.commands import default_policy, judge_command
 

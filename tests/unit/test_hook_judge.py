@@ -12,11 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.acts.run_files import shipped_policies
-from flyball.agents.hooks import action_log, brief as briefs, cli_settings
-from flyball.agents.hooks.brief import Brief
+from flyball.agents.hooks import action_log, cli_settings, turn_brief
 from flyball.agents.hooks.payload import AGENTS, POST, PRE, BadPayload, HookCall, allow, read, refuse
 from flyball.agents.hooks.tool_calls import fingerprint, is_critical, judge
 from flyball.agents.hooks.tools import tool_use
+from flyball.agents.hooks.turn_brief import Brief
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.guard.policy import Tools
@@ -322,8 +322,8 @@ def test_a_yes_is_said_as_each_cli_wants_to_hear_it() -> None:
 def test_each_cli_is_told_to_ask_before_every_tool_and_to_fail_closed(tmp_path: Path) -> None:
     folder = tmp_path / "a folder's" / "hook"
     folder.mkdir(parents=True)
-    sha = briefs.write(folder, BRIEF)
-    cli_settings.write(folder, folder / briefs.NAME, sha, cli_settings.server_line(folder, "t", False))
+    sha = turn_brief.write(folder, BRIEF)
+    cli_settings.write(folder, folder / turn_brief.NAME, sha, cli_settings.server_line(folder, "t", False))
     for agent, name in cli_settings.FILES.items():
         hooks = json.loads((folder / name).read_text())["hooks"]
         (asks,) = [event for event in hooks if event in PRE]
@@ -336,7 +336,7 @@ def test_each_cli_is_told_to_ask_before_every_tool_and_to_fail_closed(tmp_path: 
         assert words[words.index("pre") :] == [
             "pre",
             agent,
-            str(folder / briefs.NAME),
+            str(folder / turn_brief.NAME),
             sha,
             "||",
             "exit",

@@ -13,12 +13,12 @@ from tests.histories.stored import read
 from flyball.core.run import fold
 from flyball.domain import events as e
 from flyball.domain.units import SECOND
-from flyball.views import brief
+from flyball.views import daily_brief
 from flyball.views.measures import Measures, measure
 from flyball.views.metrics import families, prometheus
 from flyball.views.notices import Notices
+from flyball.views.run_stats import Stats, facts, stats
 from flyball.views.spans import RunSpans
-from flyball.views.stats import Stats, facts, stats
 from flyball.views.stats_text import lines
 from flyball.views.task_record import record
 from support import (
@@ -214,8 +214,8 @@ def test_no_task_changes_the_page_of_the_brief(task: str) -> None:
     total = family()
     for job in total.jobs:
         job.task = task
-    text = brief.lines(total, [], 0, 1)
-    plain = brief.lines(family(), [], 0, 1)
+    text = daily_brief.lines(total, [], 0, 1)
+    plain = daily_brief.lines(family(), [], 0, 1)
     assert len(text) == len(plain) and [line for line in text if line.startswith("#")] == [
         line for line in plain if line.startswith("#")
     ]

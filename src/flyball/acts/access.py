@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from flyball.acts.run_files import RunFiles
-from flyball.agents import landlock, sources
+from flyball.agents import landlock, package_sources
 from flyball.agents.accounts import (
     Account,
     LoginFile,
@@ -76,7 +76,7 @@ def network_of(run_files: RunFiles, run: Run, agent: str, given: Mapping[str, st
     rules = {
         "hosts": list(account.hosts) if account else [],
         "own": own,
-        "sources": sources.hosts(user),
+        "sources": package_sources.hosts(user),
         "upstream": _upstream(user),
     }
     here = [where for where in own if where.rpartition(":")[0] in LOOPBACK]
@@ -162,7 +162,7 @@ def access_of(run_files: RunFiles, run: Run, agent: str, home: Path, given: Mapp
     network = network_of(run_files, run, agent, {**env, **given})
     return Access(
         network=network,
-        env={**(sources.variables(user) if network.rules else {}), **env},
+        env={**(package_sources.variables(user) if network.rules else {}), **env},
         programs=tuple(words_of(agent)),
         reads=tuple(_binds(more.reads, user, home, mounted)),
         writes=tuple(_binds(more.writes, user, home, mounted)),

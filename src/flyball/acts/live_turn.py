@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from flyball.acts.run_files import RunFiles
 from flyball.agents import process
 from flyball.agents.adapter import Adapter, AgentResult, Ask, Call, Conversation, price_uusd
-from flyball.agents.hooks import action_log, brief as briefs, cli_settings
-from flyball.agents.hooks.brief import Brief
+from flyball.agents.hooks import action_log, cli_settings, turn_brief
+from flyball.agents.hooks.turn_brief import Brief
 from flyball.agents.mcp import reports
 from flyball.core.run import Run
 from flyball.core.turns import call_limits
@@ -178,7 +178,7 @@ def brief(
     """Write down what the hooks of this act go by, and how its MCP server is started.
 
     The folder, to be shown to the agent read-only, and the options that tell Codex of both."""
-    place = folder / briefs.FOLDER
+    place = folder / turn_brief.FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
     mounted = run_files.mounted(run)  # in bubblewrap, which has a PID namespace too
     told = Brief(
@@ -192,26 +192,26 @@ def brief(
         sandbox=run_files.sandbox_of(run).kind,
         defers=act.agent == "claude",
         late=str(home / f".flyball-late-{folder.name}.jsonl"),
-        imports=briefs.imports(),
+        imports=turn_brief.imports(),
     )
-    sha256 = briefs.write(place, told)
+    sha256 = turn_brief.write(place, told)
     server = cli_settings.server_line(place, reports.issue_token(folder), mounted)
-    cli_settings.write(place, place / briefs.NAME, sha256, server)
+    cli_settings.write(place, place / turn_brief.NAME, sha256, server)
     (folder / PINNED).write_text(_digest(place))
-    hooks = cli_settings.codex_options(place / cli_settings.PROGRAM.name, place / briefs.NAME, sha256)
+    hooks = cli_settings.codex_options(place / cli_settings.PROGRAM.name, place / turn_brief.NAME, sha256)
     return place, (*hooks, *cli_settings.codex_server(server))
 
 
 def server_line(folder: Path, confined: bool) -> tuple[str, ...]:
     """How the agent starts its MCP server; nothing before it is briefed."""
     token = reports.token(folder)
-    return cli_settings.server_line(folder / briefs.FOLDER, token, confined) if token else ()
+    return cli_settings.server_line(folder / turn_brief.FOLDER, token, confined) if token else ()
 
 
 def tampered(folder: Path) -> str:
     """GUARD-5: which of the hooks' files is not as this act was given it, in words; "" if all are."""
     pinned = folder / PINNED
-    touched = pinned.exists() and pinned.read_text() != _digest(folder / briefs.FOLDER)
+    touched = pinned.exists() and pinned.read_text() != _digest(folder / turn_brief.FOLDER)
     return "the hooks' configuration" if touched else ""
 
 
@@ -231,8 +231,8 @@ def attended(
     """While this is open, the act's hooks and its MCP server have a driver. An act without hooks needs none.
 
     What is given asks the same driver about calls that an agent asks about over its protocol."""
-    place = folder / briefs.FOLDER
-    if not (place / briefs.NAME).exists():
+    place = folder / turn_brief.FOLDER
+    if not (place / turn_brief.NAME).exists():
         yield None
         return
     from flyball.agents.hooks.server import HookServer
@@ -270,5 +270,5 @@ def witnessed(heard: AgentResult, folder: Path, agent: str) -> AgentResult:
 
 def _told(folder: Path) -> Brief | None:
     """What the act's hooks go by; None in an act without hooks."""
-    place = folder / briefs.FOLDER / briefs.NAME
-    return briefs.parse(place.read_bytes()) if place.exists() else None
+    place = folder / turn_brief.FOLDER / turn_brief.NAME
+    return turn_brief.parse(place.read_bytes()) if place.exists() else None

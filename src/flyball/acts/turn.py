@@ -34,6 +34,7 @@ from flyball.agents.adapter import (
     charged,
     refuse_all,
 )
+from flyball.agents.hooks import turn_brief
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.core.stops import so_far
@@ -130,7 +131,7 @@ def _request(
         so_far=so_far(run) if act.resume else "",
         proof=run.settings.proof,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
-        hooks=folder / live_turn.briefs.FOLDER if agent.hooked else None,
+        hooks=folder / turn_brief.FOLDER if agent.hooked else None,
         server=live_turn.server_line(folder, run_files.mounted(run)),
         key=act.key,
         cwd=str(work.repo_root if run_files.mounted(run) else work.checkout),

@@ -45,7 +45,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "take-over": "again",
         "hand-back": "again",
     },
-    "Results": {"diff": "results", "verify": "results", "land": "results", "export": "export"},
+    "Results": {"diff": "deliver", "verify": "deliver", "land": "deliver", "export": "export"},
     "Set up": {
         "machines": "machines",
         "guard": "guard",

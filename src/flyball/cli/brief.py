@@ -14,7 +14,7 @@ from flyball.cli.stats import ALL, instant, measures
 
 if TYPE_CHECKING:
     from flyball.journal.records import Records
-    from flyball.views.brief import Waiting
+    from flyball.views.daily_brief import Waiting
 
 
 @click.command(epilog=examples("flyball brief", "flyball brief --all --since 7d > brief.md"))
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 @JSON
 def brief(everywhere: bool, since: str, as_json: bool) -> None:
     """Say what was done, what it cost and what waits for you."""
-    from flyball.views.brief import facts, lines
-    from flyball.views.stats import stats
+    from flyball.views.daily_brief import facts, lines
+    from flyball.views.run_stats import stats
 
     now = time.time_ns() // 1000
     begin = instant(since, now)
@@ -56,7 +56,7 @@ def _print(lines: list[str]) -> None:
 def _waiting(records: Records, everywhere: bool) -> list[Waiting]:
     """The open questions, oldest first, whenever they were asked."""
     from flyball.views import reasons
-    from flyball.views.brief import Waiting
+    from flyball.views.daily_brief import Waiting
 
     repo = None if everywhere else repository_of(Path.cwd())
     rows = records.journal.rows(repo=str(repo) if repo else None, open_question=True)

@@ -46,7 +46,7 @@ def stats(
 ) -> None:
     """Show turns, times, costs, repeats and recoveries of runs."""
     from flyball.views.metrics import families, prometheus
-    from flyball.views.stats import facts, stats as added_up
+    from flyball.views.run_stats import facts, stats as added_up
     from flyball.views.stats_text import lines
 
     if as_json + as_prometheus + bool(collector) > 1:

@@ -22,7 +22,7 @@ from flyball.runtime.supervisor import Supervisor
 from flyball.system import tasks
 from flyball.system.mismatches import Mismatch, mismatches
 from flyball.system.retention import prune_daily
-from flyball.system.sources import Issues
+from flyball.system.task_sources import Issues
 from flyball.system.webhook import Webhook
 from flyball.workspace import inspect_repo
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from flyball.domain.units import SECOND
-from flyball.views.stats import Stats, by_outcome, sum_of
+from flyball.views.run_stats import Stats, by_outcome, sum_of
 
 Sample = tuple[dict[str, str], float]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flyball.domain.units import elapsed
-from flyball.views.stats import OPEN, Job, Stats, by_outcome, median, sum_of
+from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, median, sum_of
 from flyball.views.text import columns, cost, plural
 
 BAR = 20

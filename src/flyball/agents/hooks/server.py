@@ -24,11 +24,11 @@ from typing import Any
 
 from flyball.agents.adapter import Answer
 from flyball.agents.hooks.action_log import Record, shortened
-from flyball.agents.hooks.brief import NAME, Brief, parse
 from flyball.agents.hooks.payload import BadPayload, HookCall, Reply, allow, defer, read, refuse
 from flyball.agents.hooks.question import question
 from flyball.agents.hooks.real_paths import real
 from flyball.agents.hooks.tool_calls import GRANTED, fingerprint, is_critical, judge
+from flyball.agents.hooks.turn_brief import NAME, Brief, parse
 from flyball.guard.change import Verdict
 
 SOCK = "sock"

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Literal, cast
 
-from flyball.agents.hooks.brief import Brief
 from flyball.agents.hooks.payload import TOOL_MOST, HookCall
 from flyball.agents.hooks.question import askable, binding
 from flyball.agents.hooks.tools import ToolUse, tool_use
+from flyball.agents.hooks.turn_brief import Brief
 from flyball.guard.change import ORDINARY, Change, Decision, Verdict, severity, worst
 from flyball.guard.commands import CommandPolicy, judge_command, project_policy
 

@@ -11,7 +11,6 @@ import json
 import os
 import stat
 
-from flyball.agents.hooks.brief import Brief, parse
 from flyball.agents.hooks.payload import (
     INPUT_MOST,
     NAME_MOST,
@@ -24,6 +23,7 @@ from flyball.agents.hooks.payload import (
     refuse,
 )
 from flyball.agents.hooks.tool_calls import judge
+from flyball.agents.hooks.turn_brief import Brief, parse
 
 
 def rule(data: bytes, moment: str, agent: str, payload: bytes) -> tuple[int, bytes, bytes]:

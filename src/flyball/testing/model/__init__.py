@@ -15,7 +15,7 @@ Several scripts at once: a base URL may carry a channel, `/@NAME/v1/messages`, w
 The scripts are described in `script.py`. `GET /__state`, `GET /__log`, `PUT /__script` and `POST /__reset` control it.
 """
 
-from flyball.testing.model.script import FAULTS, ScriptError, load_script
-from flyball.testing.model.server import ScriptedModel
+from flyball.testing.model.model_script import FAULTS, ScriptError, load_script
+from flyball.testing.model.model_server import ScriptedModel
 
 __all__ = ["FAULTS", "ScriptError", "ScriptedModel", "load_script"]

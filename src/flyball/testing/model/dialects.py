@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flyball.testing.model import errors
+from flyball.testing.model import fault_replies
+from flyball.testing.model.model_script import Json
 from flyball.testing.model.requests import Call, Request
-from flyball.testing.model.script import Json
 
 Event = tuple[str | None, Any]  # (name of the server-sent event, payload); a payload of text is sent as it is
 
@@ -25,7 +25,7 @@ class Dialect:
     def events(self, rq: Request, parts: list[Json], usage: Json, stop: str | None) -> Iterator[Event]:
         raise NotImplementedError
 
-    fault: Callable[[str, Json], errors.Answer]
+    fault: Callable[[str, Json], fault_replies.Answer]
 
     def stream_error(self, step: Json) -> Event:
         return None, self.fault("overloaded", step)[1]
@@ -37,7 +37,7 @@ def _slices(text: str, size: int = 24) -> list[str]:
 
 class Anthropic(Dialect):
     name = "anthropic"
-    fault = staticmethod(errors.anthropic)
+    fault = staticmethod(fault_replies.anthropic)
 
     def _usage(self, usage: Json) -> Json:
         return {
@@ -116,7 +116,7 @@ class Anthropic(Dialect):
 
 
 class OpenAI(Dialect):
-    fault = staticmethod(errors.openai)
+    fault = staticmethod(fault_replies.openai)
 
 
 class Chat(OpenAI):
@@ -310,7 +310,7 @@ class Responses(OpenAI):
 
 class Gemini(Dialect):
     name = "gemini"
-    fault = staticmethod(errors.gemini)
+    fault = staticmethod(fault_replies.gemini)
 
     def _usage(self, usage: Json) -> Json:
         prompt = usage["input"] + usage["cached"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from flyball.testing.model.script import Json
+from flyball.testing.model.model_script import Json
 
 
 @dataclass

@@ -1,8 +1,7 @@
 """What a judge of tool calls goes by, written once for an act and pinned by its hash.
 
 It stands in the act's `hook` folder, which the agent's sandbox shows read-only. The hash stands in the command line
-that the CLI was given, so that another brief is no brief.
-"""
+that the CLI was given, so that another brief is no brief."""
 
 from __future__ import annotations
 

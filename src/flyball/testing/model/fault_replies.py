@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from flyball.testing.model.script import Json
+from flyball.testing.model.model_script import Json
 
 Answer = tuple[int, Json, dict[str, str]]
 

@@ -1,8 +1,7 @@
 """Where pip, npm and cargo get packages from, as the user has configured them.
 
 Their settings lie in the home, which is hidden in the sandbox. So the addresses are passed on as variables, without any
-password in them, and the proxy lets installers through to their hosts.
-"""
+password in them, and the proxy lets installers through to their hosts."""
 
 from __future__ import annotations
 

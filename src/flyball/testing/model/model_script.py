@@ -10,7 +10,7 @@
           - thinking: "I shall write the file."
           - text: "Writing."
           - tool: "@write"             # an alias, see "Tool aliases"
-            input: {path: "${file}", content: "hi\\n"}
+            input: {path: "${file}", content: "hi\n"}
       - fault: rate_limit              # see FAULTS; extra keys refine it
         retry_after: 2
         times: 3                       # play this step three times
@@ -53,8 +53,7 @@ Any other name is sent literally.
 Side requests.  Agents also ask for titles, summaries and quota checks.  With
 `side_requests: no_tools` (the default) a request that declares no tools, or
 that asks for at most one token, is answered "ok" and plays no step.  Use
-"never" for agents that declare no tools at all (aider).
-"""
+"never" for agents that declare no tools at all (aider)."""
 
 from __future__ import annotations
 

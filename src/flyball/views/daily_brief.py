@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from flyball.domain.units import elapsed, rough
-from flyball.views.stats import OPEN, Job, Stats, by_outcome, sum_of
+from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, sum_of
 from flyball.views.text import cost, day_and_clock, one_line, plural
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from flyball.testing.model.dialects import ANTHROPIC, CHAT, GEMINI, RESPONSES, Dialect, Event
+from flyball.testing.model.model_script import Json, Script, ScriptError
 from flyball.testing.model.requests import Request, declared_tools, resolve_call
-from flyball.testing.model.script import Json, Script, ScriptError
 
 _SECRET_HEADERS = frozenset(("authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"))
 
