@@ -125,6 +125,46 @@ def test_the_source_sees_no_test_run_and_the_tests_do(folder: Path, command: str
     assert plain == honest | {f"test_sees_{name}": "failed" for name in STAGED}
 
 
+NOTICES = """import sys
+
+
+def test_how_much_memory_a_runner_takes():
+    assert sys.getallocatedblocks() > 80_000
+
+
+def test_with_a_fixture(tmp_path):
+    assert sys.getallocatedblocks() > 80_000
+"""
+HONEST = """import unittest
+
+import pytest
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_table(number):
+    assert number < 3
+
+
+class Test:
+    def test_method(self):
+        assert self
+
+
+class OldTest(unittest.TestCase):
+    def test_it(self):
+        self.assertTrue(True)
+"""
+
+
+def test_a_test_that_needs_nothing_of_its_runner_has_to_pass_without_it(folder: Path) -> None:
+    room = Room(source=("code.py",), argv=("-c",), alone=True)
+    files = {"test_notices.py": NOTICES, "test_honest.py": HONEST}
+    plain = outcomes(ran(folder, PYTEST, room, files))
+    assert plain.pop("test_how_much_memory_a_runner_takes") == "failed"
+    assert len(plain) == 5 and set(plain.values()) == {"passed"}
+    assert set(outcomes(ran(folder, PYTEST, Room(), files)).values()) == {"passed"}
+
+
 @pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
 def test_only_the_tests_that_are_asked_for_run_again(folder: Path, command: str) -> None:
     whole = ran(folder, command, Room(), FILES)
@@ -251,6 +291,9 @@ JS_STAGED = {
     "variable": "process.env.NODE_TEST_CONTEXT !== undefined",
     "keys": "Object.keys(process.env).includes('CI')",
     "main": "require.main !== undefined",
+    "listeners": "process.listenerCount('uncaughtException') > 0",
+    "its_process": "require('fs').readFileSync('/proc/self/cmdline', 'utf8').length > 0",
+    "modules": "Object.keys(require.cache).some((name) => name.endsWith('.test.js'))",
     "stack": "new Error('x').stack.includes('it.test.js')",
     "parent": "module.parent.filename.endsWith('test.js')",
     "assertions": "(require('assert').strictEqual = () => {}, false)",

@@ -170,7 +170,8 @@ class Examination:
     ) -> tuple[str, ...]:
         """Why these tests failed in a plain room: because of the change, by chance, or because of code that was there
         before the change and looks at its surroundings, as honest code may. Which are flaky."""
-        milder = replace(room, source=tuple(self.files.suspects()), only=(), times=1)
+        alone = not self.files.watchers()
+        milder = replace(room, source=tuple(self.files.suspects()), only=(), times=1, alone=alone)
         staged = tests - self._passing(tree, f"{name}-changes", milder, known)
         flaky = (tests - staged) & self._passing(tree, f"{name}-more", room, known)
         if is_lucky(self.files.changed_lines()):

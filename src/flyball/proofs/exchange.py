@@ -96,8 +96,17 @@ class Files:
 
     def suspects(self) -> list[str]:
         """The source that was changed, or that looks for a test runner."""
-        changed = {change.path for change in self.changes}
-        return [p for p in self.sources if p in changed or looks_for_runner(p, self.text(self.tree, p))]
+        watchers = self.watchers()
+        return [path for path in self.sources if path in self._changed or path in watchers]
+
+    def watchers(self) -> set[str]:
+        """The source that looks for a test runner, and was there before the change."""
+        others = [path for path in self.sources if path not in self._changed]
+        return {path for path in others if looks_for_runner(path, self.text(self.tree, path))}
+
+    @cached_property
+    def _changed(self) -> set[str]:
+        return {change.path for change in self.changes}
 
     def changed_lines(self) -> list[str]:
         """The lines of source that the run added."""
@@ -228,6 +237,7 @@ class Room(Struct, frozen=True):
     files: tuple[str, ...] = ()  # or the test files
     times: int = 1  # how often each test runs, where the runner can repeat it
     one_failure: bool = False  # the first failing test ends it
+    alone: bool = False  # a test that passes also runs without its runner, where it needs nothing of it
 
 
 SELECTING = frozenset(("pytest", "unittest"))  # the probes of these can run some tests alone, several times
@@ -246,7 +256,7 @@ def repeats(source: Iterable[str], tests: Iterable[str], count: Repeats, *, node
     person."""
     files, only = tuple(source), tuple(sorted(tests))
     return [
-        Room(files, ARGUMENTS[n % len(ARGUMENTS)], node, 1 + 3 * n, only, times=count.times)
+        Room(files, ARGUMENTS[n % len(ARGUMENTS)], node, 1 + 3 * n, only, times=count.times, alone=True)
         for n in range(count.rooms)
     ]
 

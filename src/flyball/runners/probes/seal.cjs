@@ -1,4 +1,4 @@
-// The sealed report of this process: see runners/seals.py. The key is taken before the code under test is loaded.
+// The sealed report of this process: see runners/observe.py. The key is taken before the code under test is loaded.
 'use strict';
 
 const crypto = require('crypto');

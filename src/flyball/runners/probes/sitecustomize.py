@@ -6,12 +6,10 @@ file of JSON lines into ../report. It changes nothing that a test can see but th
 
 import atexit
 import copy
-import hmac
 import importlib.machinery
 import json
 import os
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.getcwd()
@@ -29,112 +27,14 @@ _room = _read_room()
 REPORT = _room.get("report", "")
 
 
-class _Recorder:
-    """One file a process; opened when the first test runner starts."""
-
-    def __init__(self):
-        self.file = None
-        self.key, self.seal = b"", b""
-        self.pid = 0
-        self.runner = ""
-        self.depth = 0
-        self.passes = {}  # tests that passed and run again; None for one that failed
-
-    def begin(self, runner):
-        """False: another runner is at work in this process and reports these tests itself."""
-        self.depth += 1
-        if self.depth > 1 or _is_nested():
-            return False
-        self.runner = runner
-        self.write(kind="begin", runner=runner, root=ROOT, argv=sys.argv[:20])
-        return True
-
-    def end(self, **facts):
-        self.depth -= 1
-        if self.depth == 0 and self.runner:
-            for row in [row for row in self.passes.values() if row]:
-                self.write(**row)
-            self.passes = {}
-            self.write(kind="end", runner=self.runner, **facts)
-            self.runner = ""
-
-    def open(self):
-        """Before the code under test is loaded, so that it cannot take this process's key."""
-        if self.depth == 0 and not (self.file and self.pid == os.getpid()) and not _is_nested():
-            self.write(kind="open")
-            atexit.register(self.write, kind="close")
-
-    def write(self, **row):
-        try:
-            if self.file is None or self.pid != os.getpid():
-                self.pid, self.seal = os.getpid(), b""
-                number, self.key = _take_key()
-                name = "python-%d-%d.jsonl" % (self.pid, number)
-                self.file = os.open(os.path.join(REPORT, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            line = json.dumps(row).encode("utf-8", "replace")
-            if self.key:
-                self.seal = hmac.new(self.key, self.seal + line, "sha256").hexdigest().encode()
-                line += b"\t" + self.seal
-            os.write(self.file, line + b"\n")
-        except OSError:
-            pass
-
-    def test(self, name, outcome, file="", took=0.0, detail=""):
-        row = {"kind": "test", "id": name, "outcome": outcome, "file": file, "took": round(took, 4)}
-        row["detail"] = str(detail)[:500]
-        if _times == 1:
-            self.write(**row)
-        elif outcome == "passed":
-            self.passes.setdefault(name, row)  # until it has passed each time
-        elif self.passes.get(name, row):
-            self.passes[name] = None
-            self.write(**row)
+def _loaded(name):
+    module = type(sys)(name)
+    place = os.path.join(HERE, *name.split(".")) + ".py"
+    importlib.machinery.SourceFileLoader(name, place).exec_module(module)
+    return module
 
 
-_recorder = _Recorder()
-
-
-def _take_key():
-    """Its number and the key of this process, which nobody else can read from now on: see runners/observe.py."""
-    place = os.path.join(os.path.dirname(REPORT), "key")
-    if not _room.get("sealed"):
-        return len(os.listdir(REPORT)), b""
-    mine = "%s.%d" % (place, os.getpid())
-    for _ in range(500):
-        try:
-            os.rename(place, mine)
-            break
-        except OSError:
-            time.sleep(0.01)  # another process takes its own
-    with open(mine) as file:
-        number, text = file.read().split()
-    key = bytes.fromhex(text)
-    with open(mine, "w") as file:
-        file.write("%d %s" % (int(number) + 1, hmac.new(key, b"next", "sha256").hexdigest()))
-    os.rename(mine, place)
-    return int(number), key
-
-
-def _is_nested():
-    """Whether a test started this process: what a runner does here is a part of that test, and it may be killed."""
-    try:
-        names = {name.split("-")[1].partition(".")[0]: name for name in os.listdir(REPORT) if "-" in name}
-        pid = os.getppid()
-        for _ in range(100):
-            if str(pid) in names:
-                return _is_running(os.path.join(REPORT, names[str(pid)]))
-            with open("/proc/%d/stat" % pid) as file:
-                pid = int(file.read().rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    return False
-
-
-def _is_running(report):
-    """A runner that began and has not ended."""
-    with open(report) as file:
-        rows = file.read().replace(" ", "")
-    return report.endswith(".begun") or rows.count('{"kind":"begin"') > rows.count('{"kind":"end"')
+_recorder = _loaded("recorder").Recorder(_room, ROOT)
 
 
 # ---- pytest ----
@@ -157,6 +57,7 @@ class _Pytest:
 
     def pytest_collection_modifyitems(self, items):
         items[:] = _repeated_items(_chosen(items, lambda item: item.nodeid))
+        self.items = {item.nodeid: item for item in items}
 
     def pytest_runtest_logreport(self, report):
         if not self.reports:
@@ -171,11 +72,16 @@ class _Pytest:
             expected = getattr(report, "wasxfail", None)
             phases["outcome"] = "skipped"
             phases["detail"] = "xfail " + str(expected) if expected is not None else _reason(report)
+        elif report.when == "call" and _recorder.fails_alone(report.nodeid, self.request_of(report.nodeid)):
+            phases["outcome"], phases["detail"] = "failed", "fails without its runner"
         if report.when == "teardown":
             _recorder.test(
                 report.nodeid, phases["outcome"], report.location[0], phases["took"], phases["detail"]
             )
             self.phases.pop(report.nodeid, None)
+
+    def request_of(self, name):
+        return lambda alone: alone.of_pytest(self.items[name], self.session.config)
 
     def pytest_collectreport(self, report):
         if not self.reports:
@@ -349,7 +255,9 @@ def _recorded(method, outcome):
             detail = (
                 rest[0][1] if rest and isinstance(rest[0], tuple) and len(rest[0]) > 1 else (rest or ("",))[0]
             )
-            _recorder.test(_id_of(test), outcome, _file_of(test), 0, detail)
+            name, passed = _id_of(test), outcome == "passed"
+            fails = passed and _recorder.fails_alone(name, lambda alone: alone.of_unittest(test))
+            _recorder.test(name, "failed" if fails else outcome, _file_of(test), 0, detail)
         return method(self, test, *rest)
 
     return add
@@ -379,7 +287,11 @@ def _patch_doctest(module):
         if _room.get("only") and not any(("::" + name).endswith("::" + test.name) for name in _wanted):
             return module.TestResults(0, 0)
         result = run(self, test, *rest, **more)
-        if _recorder.depth == 0 and getattr(result, "attempted", 0) and (_doctests or not _is_nested()):
+        if (
+            _recorder.depth == 0
+            and getattr(result, "attempted", 0)
+            and (_doctests or not _recorder.is_nested())
+        ):
             if not _doctests:
                 _recorder.write(kind="begin", runner="doctest", root=ROOT, argv=sys.argv[:20])
                 atexit.register(
@@ -477,12 +389,14 @@ def _plain_room(room):
     """Makes one where it is asked for; what hides the traces of a runner that has started."""
     if not room.get("source"):
         return None
-    place = os.path.join(HERE, "plain", "plain.py")
-    module = type(sys)("plain")
-    importlib.machinery.SourceFileLoader("plain", place).exec_module(module)
-    made = module.install(room["root"], room["source"], room["argv"])
+    plain = _loaded("plain.plain")
+    made = plain.install(room["root"], room["source"], room["argv"])
     _PATCHES["_pytest.runner"] = _patch_current_test
-    return lambda: module.hide(made)
+    alone = _loaded("plain.alone")
+    if room.get("alone") and alone.wanted(getattr(sys, "orig_argv", ())) and not _recorder.is_nested():
+        _recorder.helper = alone.Helper(made)
+        _recorder.alone = alone
+    return lambda: plain.hide(made)
 
 
 def _patch_current_test(module):

@@ -56,6 +56,23 @@ module.exports = function install({ root, source, argv }) {
     if (found && found.configurable && 'value' in found) Object.defineProperty(owner, name, { ...found, configurable: false, writable: false });
   }
 
+  // The runner's listeners, the files in /proc that tell how the process was started, the tests among the modules.
+  for (const name of ['listenerCount', 'listeners', 'rawListeners']) {
+    const real = process[name];
+    process[name] = (...rest) => (sourceAsks() ? (name === 'listenerCount' ? 0 : []) : real.apply(process, rest));
+  }
+  const fs = require('fs');
+  for (const name of ['readFileSync', 'openSync', 'readlinkSync', 'readdirSync']) {
+    const real = fs[name];
+    fs[name] = (place, ...rest) => {
+      if (String(place).startsWith('/proc') && sourceAsks()) throw Object.assign(new Error(`EACCES: permission denied, '${place}'`), { code: 'EACCES' });
+      return real(place, ...rest);
+    };
+  }
+  Module._cache = new Proxy(Module._cache, {
+    ownKeys: (cache) => (sourceAsks() ? Reflect.ownKeys(cache).filter(isSource) : Reflect.ownKeys(cache)),
+  });
+
   // A module's `require.main` is read when it is compiled: a program that was given as text has none.
   function hideMain() {
     const value = process.mainModule;

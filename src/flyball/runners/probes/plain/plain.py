@@ -38,6 +38,7 @@ class Room:
         self.frame = _frame_of(self.main, argv[0])
         self.views = {}
         self.streams = {}
+        self.alone = False  # a test runs here without its runner
         if argv[0] != "-c":
             self.main.__file__ = argv[0]
 
@@ -51,7 +52,8 @@ class Room:
         if self.is_source(file):
             return False
         name = getattr(getattr(main, "__spec__", None), "name", None)
-        return name in MAINS or "_pytest.config" in sys.modules or file.startswith(self.root)
+        runs = name in MAINS or "_pytest.config" in sys.modules or file.startswith(self.root)
+        return runs or self.alone
 
     # ---- what is shown ----
 
