@@ -20,10 +20,10 @@ from typing import NamedTuple
 from firsthour import WORK, fetch, sh
 
 from flyball.proofs.breaks import can_break
-from flyball.proofs.exchange import (Repeats, Room, repeats)
-from flyball.proofs.sides import (Sides)
+from flyball.proofs.exchange import Repeats, Room, repeats
+from flyball.proofs.sides import Sides
 from flyball.runners.observe import Observer, collect
-from flyball.workspace.folders import (files_below)
+from flyball.workspace.folders import files_below
 
 ROOM = WORK / "runners"
 LIMIT_S = 600
