@@ -15,7 +15,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 # The rooms, lowest first: a room imports from itself and from those before it.
 ORDER = (
     *("errors", "domain", "core", "reading", "views", "guard", "proofs"),  # pure
-    *("state_dir", "machines", "config", "journal", "workspace", "agents", "runners"),
+    *("state_dir", "machines", "config", "journal", "workspace", "forge", "agents", "runners"),
     *("authority", "evidence", "acts", "runtime", "system"),
     *("testing", "lab", "cli", "web"),
 )

@@ -7,7 +7,8 @@
     │   ├── NotFound             no such run, question, machine or agent       (ALO_LOOP_NOT_FOUND)
     │   ├── AlreadyRunning       another process runs this run                 (ALO_LOOP_ALREADY_RUNNING)
     │   ├── NotPaused            the run has ended and cannot be resumed       (ALO_LOOP_NOT_PAUSED)
-    │   └── Untrusted            a tracked file needs `flyball trust` first
+    │   ├── Untrusted            a tracked file needs `flyball trust` first
+    │   └── ForgeError           GitHub refuses, or does not answer
     ├── InvalidTransition        the machine has no such edge; nothing changed (ALO_INVALID_TRANSITION)
     ├── JournalError             the journal cannot be read or written
     │   ├── Conflict             the run changed in the meantime
@@ -58,6 +59,14 @@ class NotPaused(UserError):
 
 class Untrusted(UserError):
     """A tracked file runs a program or relaxes a rule. Review it, then run `flyball trust`."""
+
+
+class ForgeError(UserError):
+    """GitHub refuses, or does not answer."""
+
+    def __init__(self, message: str | None = None, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code  # HTTP's; 0: there was no answer
 
 
 class InvalidTransition(FlyballError):

@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.forge import Forge
 from tests.e2e.helpers import Yard
 
 from flyball.errors import UserError
 from flyball.runtime.app import App
 from flyball.system import tasks
-from flyball.system.github import open_issues
+from flyball.system.task_sources import open_issues
 from flyball.system.webhook import SECRET, Webhook
 
 WORD = "correct horse battery staple"
@@ -149,45 +149,6 @@ def test_tasks_are_listed_over_http_for_who_has_the_secret(yard: Yard, hook: Web
 # ---- issues --------------------------------------------------------------------------------------------------
 
 
-class Forge:
-    """A server that speaks as much of GitHub's API as is needed, and can fail."""
-
-    def __init__(self) -> None:
-        self.issues: list[dict[str, Any]] = []
-        self.fails: int | str = 0
-        self.asked: list[tuple[str, str]] = []
-        forge = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                forge.answer(self)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def answer(self, call: BaseHTTPRequestHandler) -> None:
-        self.asked.append((call.path, call.headers.get("Authorization", "")))
-        if self.fails == "nothing":
-            call.close_connection = True
-            return
-        page = int(call.path.partition("&page=")[2] or 1)
-        first = call.path.split("&page=")[0]
-        rows = self.issues[(page - 1) * 2 : page * 2]
-        call.send_response(self.fails if isinstance(self.fails, int) and self.fails else 200)
-        if page * 2 < len(self.issues):
-            call.send_header("Link", f'<{self.url}{first}&page={page + 1}>; rel="next"')
-        call.end_headers()
-        call.wfile.write(b"not json" if self.fails == "garbage" else json.dumps(rows).encode())
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
 @pytest.fixture
 def forge() -> Iterator[Forge]:
     made = Forge()
@@ -218,7 +179,7 @@ def test_issues_become_tasks_once_over_all_pages(yard: Yard, forge: Forge) -> No
 def test_a_failed_poll_is_never_no_work(forge: Forge, fails: int | str) -> None:
     forge.fails = fails
     with pytest.raises(UserError, match=r"ann/calc.*\.$") as problem:
-        open_issues("ann/calc", "flyball", {"GITHUB_API_URL": forge.url}, timeout_s=5)
+        open_issues("ann/calc", "flyball", {"GITHUB_API_URL": forge.url})
     assert isinstance(fails, str) or str(fails) in str(problem.value)
     assert "\n" not in str(problem.value)
 

@@ -91,13 +91,15 @@ def add(yard: Yard, *words: str) -> str:
 def test_tasks_go_from_the_backlog_to_the_users_branch(yard: Yard) -> None:
     """A plan of two steps; the second starts from the result of the first, and what it ends with lands."""
     more = "def double(a):\n    return add(a, a)\n"
-    first = add(yard, "Make add() add, and double() too")
+    yard.make({"plan.md": "1. Mend add.\n2. Add double.\n"})
+    first = add(yard, "Make add() add, and double() too", "--plan", "plan.md")
     second = add(yard, "Wait for the other", "--after", first)
     process = up(
         yard,
         "run.commit=merge",
         planner=[plan("Mend add", "Add double"), plan("Look")],
         worker=[MEND],
+        cto=[{"say": "It fits calc.py.\nOUTCOME: approved"}],
         repeat="last",
     )
     wait(process, lambda: rows(yard, machine="cto") and outcomes(yard).get(second) == "done")
@@ -107,6 +109,8 @@ def test_tasks_go_from_the_backlog_to_the_users_branch(yard: Yard) -> None:
     assert [row.end for row in tasks] == ["success"] * 3 and [row.state for row in tasks] == ["completed"] * 3
     assert yard.git("show", "main:calc.py") == FIXED.strip(), more
     assert {row.machine for row in rows(yard)} == {"cto", "task", "build", "loop", "review"}
+    logs = [yard.flyball("log", row.run).stdout.count("reviewed for plan.md") for row in tasks]
+    assert logs == [1, 0, 0], "once for the plan, before its first step"
 
 
 def test_a_risky_plan_waits_for_a_person_and_other_work_goes_on(yard: Yard) -> None:

@@ -402,7 +402,7 @@ def test_the_rows_show_each_value_as_it_is_written_and_where_it_is_from(home: Pa
         ("[proof]\ncommands = [1]", "must be a list of commands"),
         ("[workspace]\nshare = ['../x']", "must be a list of paths inside the repository"),
         ("[workspace]\nshare = ['.git/hooks']", "inside the repository"),
-        ("[run]\ncommit = 'pr'", "run.commit is 'pr', but must be one of branch, merge"),
+        ("[run]\ncommit = 'no'", "run.commit is 'no', but must be one of branch, merge, pr"),
         ("[workspace]\nshare = ['/etc']", "must be a list of paths inside the repository"),
         ("[workspace]\nshare = ['a', 'a/']", "none of them twice"),
         ("[run]\nreview = 'off'", "run.review is 'off', but must be one of unless-done, always"),
@@ -461,7 +461,7 @@ def test_a_wrong_value_is_refused_with_file_key_and_what_is_allowed(home: Path, 
         ("[nothing]\n", "there is no setting 'nothing'"),
         ("[upp]\nparallel = 1", "there is no setting 'upp'"),
         ("[governance]\nfiles = []", "there is no setting 'governance'"),
-        ("[task]\nplan = 'a.md'", "there is no setting 'task'"),
+        ("[tasks]\nplan = 'a.md'", "there is no setting 'tasks'"),
     ],
 )
 def test_an_unknown_key_is_refused_with_the_nearest_known(home: Path, text: str, told: str) -> None:

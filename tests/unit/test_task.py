@@ -363,3 +363,29 @@ def test_children_that_never_take_a_turn_use_up_the_turns() -> None:
     given = settings(limits={"task": {"turns": 5, "failures": 9}})
     played = play(Script(in_progress=barren), machine="task", settings=given)
     assert (played.code, played.done.count("run:build"), played.run.turns) == ("limit.turns", 4, 1)
+
+
+# ---- TASK-5: a plan file ---------------------------------------------------------------------------------
+
+PLANNED = {"plan_file": "docs/plan.md"}
+REVIEW = "agent:cto:plan-review"
+NO, YES = says("", "the code is elsewhere", outcome="rejected"), says("PASS", "begin with a.py")
+UNCLEAR = says("", "well")
+REVIEWS = {
+    "the code base is reviewed first": Case(WAY, "completed", {REVIEW: YES}, given=PLANNED, hears=(("agent:validator", 0, "begin with a.py"),), turns=2),
+    "without a plan file nobody is asked": Case(WAY, "completed", {REVIEW: NO}, turns=1),
+    "of several steps only the first": Case(WAY, "completed", {REVIEW: NO}, event={"options": {"plan_file": "p.md", "step": 2}}, turns=1),
+    "a rejected plan is a failure, and told": Case(WAY, "completed", {REVIEW: [NO, YES]}, given=PLANNED, hears=(("agent:cto", 1, "the code is elsewhere"),), turns=3),
+    "the third calls the cto, as everywhere": Case(f"pending {CTO} pending {' '.join(NINE[1:])} completed", "completed", {REVIEW: [NO, NO, NO, YES], CTO: recovery("retry")}, given=PLANNED),
+    "no verdict is asked for again, once": Case(WAY, "completed", {REVIEW: [UNCLEAR, YES]}, given=PLANNED, hears=(("agent:cto", 1, "OUTCOME: approved"),)),
+    "a recovery is no verdict": Case(WAY, "completed", {REVIEW: [recovery("skip"), YES]}, given=PLANNED),
+    "a killed review is taken again": Case(WAY, "completed", {REVIEW: [KILLED, YES]}, given=PLANNED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REVIEWS)
+def test_a_task_with_a_plan_file_is_reviewed_before_anything_else(name: str) -> None:
+    played = check(REVIEWS[name], "task")
+    wanted = played.run.plan_file and played.run.began.options.get("step", 1) == 1
+    assert len(played.of(e.PlanReviewed)) == bool(wanted)
+    assert played.run.path.interventions == played.path.count(CTO)

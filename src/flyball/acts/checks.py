@@ -55,7 +55,7 @@ def _base(_: RunFiles, run: Run) -> str:
 
 def _plan(run_files: RunFiles, run: Run) -> str:
     """TASK-5: the plan file that the task carries out."""
-    name = str(run.began.options.get("plan_file", ""))
+    name = run.plan_file
     if not name:
         return ""
     (content,) = run_files.workspace(run).read_all([(run.tree, name)])

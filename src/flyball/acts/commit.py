@@ -1,6 +1,6 @@
 """The commit of a proved tree: the user's hooks on it, one commit on the base, a signed certificate; and landing it.
 
-Landing: the user's branch takes a run's certified commit. There is one way, before the run's end (`commit = "merge"`) and
+Landing: the user's branch takes a run's certified commit, or a pull request proposes it. There is one way, before the run's end (`commit = "merge"`) and
 after it (`flyball land`). The branch is moved by fast-forward. If it has new commits, they are merged with the run's
 first, and the merge is judged, proved and certified. Performed again after a crash, a landing comes to the same commit.
 """
@@ -14,9 +14,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from flyball.acts.certify import certify
 from flyball.acts.confined import attend, interruption, log_of, spec
 from flyball.acts.proof import prove
 from flyball.acts.proof_tree import made_by_setup
+from flyball.acts.pull_request import propose
 from flyball.acts.run_files import RunFiles
 from flyball.acts.turn import judge
 from flyball.agents import process
@@ -25,7 +27,6 @@ from flyball.core.parts import Proof
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import Gone, LandConflict, UserError, WorkspaceError
-from flyball.evidence import certificate
 from flyball.guard.secrets import redact
 from flyball.journal.records import load_or_create
 from flyball.reading.terminal import plain
@@ -58,6 +59,8 @@ def land(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finis
     done, ruling = run.checkout.commit, None
     assert done is not None
     done = replace(done, landed="", reason="")
+    if act.why == "pr":
+        return Finished(key=act.key, result=propose(run_files, run, act, done))
     try:
         _refuse_moved(run_files, run, done.commit)
         target = _target(run_files, run, act)
@@ -204,24 +207,12 @@ def _with_proof(run: Run, proof: e.ProofEnded | None) -> Run:
     return replace(run, evidence=replace(run.evidence, proof=proved))
 
 
-def certify(run_files: RunFiles, run: Run, act: e.Act, tree: str, commit: str, work_tree: str) -> str:
-    """Write the certificate of a commit, beside the one in force if there is one; its sha256.
-
-    `work_tree` is the run's own tree, without what was merged: the one that a reviewer has judged.
-    """
-    project, folder = Path(run.began.repo).name, run_files.run_dir(run)
-    story = run_files.story(run, replace(act, tree=work_tree))
-    statement = certificate.statement(run, replace(act, tree=tree), commit, project, story)
-    file = folder.next_certificate if act.do == "land" else folder.certificate
-    return certificate.write(file, statement, load_or_create(run_files.state_dir))
-
-
 SUBJECT_MOST = 72
 
 
 def commit(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
     work, folder = run_files.workspace(run), run_files.act_folder(act.key)
-    message = commit_message(run)
+    message = commit_message(run, load_or_create(run_files.state_dir).public_key_hex)
     refused = _hooks(run_files, run, act, work, folder, message, stop)
     if isinstance(refused, Interrupted):
         return refused
@@ -244,12 +235,16 @@ def _committed(work: Workspace, folder: Path, tree: str, message: str) -> str:
     return note.read_text()
 
 
-def commit_message(run: Run) -> str:
+def commit_message(run: Run, key: str) -> str:
+    """With trailers that lead from the commit to its run, and to the key that signs its certificate."""
     task = "".join(c if c.isprintable() or c in "\n\t" else " " for c in plain(run.began.task))
     lines = task.strip().splitlines() or ["Work done"]
     subject = lines[0][:SUBJECT_MOST]
     body = "\n".join(lines[1:]).strip()
-    return f"{subject}\n\n{body + chr(10) * 2 if body else ''}Flyball-Run: {run.id}\n"
+    ticket = str(run.began.options.get("ticket") or "")
+    trailers = f"Flyball-Run: {run.id}\n" + (f"Flyball-Task: {ticket}\n" if ticket else "")
+    trailers += f"Flyball-Certificate: ed25519:{key[:32]} (flyball verify {run.id})\n"
+    return f"{subject}\n\n{body + chr(10) * 2 if body else ''}{trailers}"
 
 
 def _hooks(

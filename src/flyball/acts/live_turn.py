@@ -24,7 +24,7 @@ from flyball.agents.hooks import action_log, cli_settings, turn_brief
 from flyball.agents.hooks.turn_brief import Brief
 from flyball.agents.mcp import reports
 from flyball.core.run import Run
-from flyball.core.turns import call_limits
+from flyball.core.stops import call_limits
 from flyball.domain import events as e
 from flyball.domain.events import Usage
 from flyball.domain.machine import READ_ONLY_ROLES

@@ -11,7 +11,7 @@ from importlib import resources
 
 from flyball.core.run import Run
 from flyball.core.tally import CLOSED
-from flyball.core.turns import claimable
+from flyball.core.turns import PLAN_REVIEW, claimable
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.reading.test_output import failing_names
@@ -68,8 +68,8 @@ def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: 
     role = act.do.partition(":")[2]
     parts = {
         "Task": run.task,
-        "Your role": _role(role, instructions),
-        "The plan": run.talk.plan if role != "planner" else "",
+        "Your role": _role(role, instructions, act.why),
+        "The plan": _plan(run, role),
         "What happened before": "\n\n".join(act.told),
         "Failing now": _failing(run, act),
         "Open findings": _findings(run) if role not in JUDGING_ROLES else "",
@@ -89,8 +89,15 @@ def shipped(role: str) -> str:
     return (file if file.is_file() else folder.joinpath("coder.md")).read_text("utf-8").strip()
 
 
-def _role(role: str, instructions: str) -> str:
-    duty = instructions.strip().replace("{shipped}", shipped(role)) or shipped(role)
+def _plan(run: Run, role: str) -> str:
+    """The plan file that the task carries out, and what a planner made of it."""
+    file = f"The task carries out the plan in {run.plan_file}. Read it first." if run.plan_file else ""
+    return "\n\n".join(part for part in (file, run.talk.plan if role != "planner" else "") if part)
+
+
+def _role(role: str, instructions: str, why: str = "") -> str:
+    text = shipped(PLAN_REVIEW) if why == PLAN_REVIEW else shipped(role)
+    duty = instructions.strip().replace("{shipped}", text) or text
     alone = f"You are the {role} in an unattended run: nobody is there to answer while you work."
     return f"{alone}\n\n{duty}\n\n{READ_ONLY if role in READ_ONLY_ROLES else LIMITS}"
 

@@ -38,7 +38,7 @@ from flyball.agents.hooks import turn_brief
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.core.stops import so_far
-from flyball.core.turns import claimable, judgement
+from flyball.core.turns import PLAN_REVIEW, claimable, judgement
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.guard.change import Change, Verdict
@@ -465,7 +465,8 @@ def claim(run: Run, role: str, heard: AgentResult) -> e.Claim:
         return replace(said, signal=_review_signal(run, role, said, heard.message))
     if said.outcome or said.signal:
         return said
-    read = signals.read_verdict if role in JUDGING_ROLES else signals.read_outcome
+    reviews = run.act is not None and run.act.why == PLAN_REVIEW
+    read = signals.read_verdict if role in JUDGING_ROLES or reviews else signals.read_outcome
     outcome = read(heard.message, claimable(run)) or ""
     signal = outcome.upper() if outcome in ("pass", "fail") else ""
     return replace(said, outcome="" if signal else outcome, signal=signal)

@@ -94,8 +94,7 @@ def lines(records: Records, run: Run) -> list[str]:
 
 
 def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
-    now = time.time_ns() // 1000
-    proof = "; ".join(clean(command) for command in run.settings.proof)
+    now, proof = time.time_ns() // 1000, "; ".join(clean(command) for command in run.settings.proof)
     process = "" if run.status == "ended" else "running" if known["driven"] else "not running"
     return [
         ("task", one_line(run.began.task, 200)),
@@ -130,6 +129,7 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
             else "nothing",
         ),
         ("branch", (known["branch"] or "") if run.checkout.changed else ""),
+        ("pull request", run.checkout.pull_request),
         ("certificate", known["certificate_file"] or ""),
         ("proof", proof or "none configured; the result will be unproven"),
     ]

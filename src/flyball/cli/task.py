@@ -29,10 +29,11 @@ from flyball.errors import UserError
 from flyball.journal import Row, driver as drivers
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, circle, mailbox
-from flyball.runtime.start import task_text
+from flyball.runtime.start import require_plan_file, task_text
 from flyball.system import tasks
-from flyball.system.github import open_issues
+from flyball.system.task_sources import open_issues
 from flyball.views.text import decode_argument, fields, one_line
+from flyball.workspace import inspect_repo
 
 CHECK = re.compile(r"\s*[-*+] \[(?P<tick>[ xX])\]\s+(?P<text>\S.*)")
 PRIORITY = click.option(
@@ -103,8 +104,8 @@ def add(
     """Add a task. TEXT says what is to be done; @FILE reads it from a file."""
     root = require_repository(repo)
     words = task_text(decode_argument(text), Path.cwd())
-    if plan_file and not (root / plan_file).is_file():
-        raise UserError(f"There is no plan file {plan_file} in {root}. Name a file of the repository.")
+    if plan_file:
+        require_plan_file(inspect_repo(root), plan_file)
     with open_app() as app:
         app.require_person("task add")
         _check_after(app.backlog(root), "the new one", after, set(tasks.started(app, root)))

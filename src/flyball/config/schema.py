@@ -190,9 +190,21 @@ KEYS: dict[str, Key] = {
     ),
     "run.commit": Key(
         "commit",
-        Choice(("branch", "merge")),
-        '"branch" leaves the result on flyball/RUN; "merge" also lands it on your branch.',
+        Choice(("branch", "merge", "pr")),
+        '"branch" leaves the result on flyball/RUN; "merge" also lands it on your branch; "pr" opens a pull request.',
         loosening.all_but("branch"),
+    ),
+    "forge.remote": Key(
+        "remote",
+        matching(r"[A-Za-z0-9_.][A-Za-z0-9_./-]{0,99}", "the name of a remote"),
+        "The remote that branches of pull requests are pushed to.",
+        holds="commands",
+    ),
+    "forge.repository": Key(
+        "forge",
+        matching(r"([A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100})?", "OWNER/NAME"),
+        "The repository on GitHub, if the address of the remote does not name it.",
+        holds="commands",
     ),
     "budget.usd": Key(
         "budget.uusd",
@@ -224,6 +236,11 @@ KEYS: dict[str, Key] = {
         Count(least=1, most=100, none=True),
         "Share of your plan's usage window, where the agent reports it; the run then waits for the next window.",
         loosening.more,
+    ),
+    "task.plan": Key(
+        "plan_file",
+        matching(r"(?!(.*/)?\.{1,2}(/|$))[^/\0][^\0]*|", "a path inside the repository"),
+        "The plan file of the repository that a task run carries out; the cto role reviews the code base first.",
     ),
     "up.parallel": Key("parallel", Count(least=1, most=16), "Plans that `flyball up` works on at once."),
     "up.schedule": Key(

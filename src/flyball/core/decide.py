@@ -123,7 +123,8 @@ def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
         case Commit():
             return Do(_act(run, "commit"))
         case Land(branch):
-            return Do(_act(run, "land", branch=branch))
+            proposes = run.settings.commit == "pr" and run.status != "ended"
+            return Do(_act(run, "land", why="pr" if proposes else "", branch=branch))
         case Follow(""):  # the turn came to nothing, though its change may stand
             return Note(let_go(Facts(run, now), "the turn had no outcome"))
         case Follow():
@@ -165,7 +166,7 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
         case "commit":
             return _commit(run, now)
         case "check":
-            return Do(_act(run, "check"))
+            return _check(run, now)
         case "ask":
             return (over(run, now) if run.here.circuit == "open" else None) or Note(_question(run, now))
         case "wait":
@@ -174,6 +175,14 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
         case _:  # listen
             first = standing.listening(run, now)
             return Note(first) if first else Rest()
+
+
+def _check(run: Run, now: int) -> Do | Note | Rest:
+    """TASK-5: where a task carries out a plan file, the code base is reviewed once before the first check."""
+    first = run.began.options.get("step", 1) == 1
+    if run.here.plan_review and run.plan_file and first and not run.evidence.plan_reviewed:
+        return over(run, now) or _agents_turn(run, run.here.plan_review, now, turns.PLAN_REVIEW)
+    return Do(_act(run, "check"))
 
 
 def _commit(run: Run, now: int) -> Do | Note:
@@ -205,11 +214,16 @@ def _turn(run: Run, now: int) -> Do | Note:
         return Do(_act(run, "proof", why="probe"))
     if run.here.loop and run.option("write") == "loop":
         return Do(_act(run, run.here.loop, why="write"))
+    return _agents_turn(run, run.here.do, now)
+
+
+def _agents_turn(run: Run, do: str, now: int, why: str = "") -> Do:
+    role = do.partition(":")[2]
     agent = stops.agent_for(run, role, now)
     session = run.talk.sessions.get(f"{agent}|{role}", "")
     notes = tuple(text for text in run.talk.notes if not text.startswith(SHOWN))
     notes = (*notes, shown(run.findings)) if role == "reviewer" and run.findings else notes
-    return Do(_act(run, run.here.do, agent=agent, session=session, resume=bool(session), told=notes))
+    return Do(_act(run, do, why=why, agent=agent, session=session, resume=bool(session), told=notes))
 
 
 def over(run: Run, now: int) -> Note | None:
@@ -300,6 +314,8 @@ def react(run: Run, finished: Finished, now: int) -> Facts:
     if isinstance(result, e.CommitEnded) and result.outcome == "committed" and result.landed:
         who = run.landing.who if run.landing else ""
         facts.add(e.Landed(at=now, commit=result.commit, branch=result.landed, who=who))
+    if isinstance(result, e.CommitEnded) and result.outcome == "committed" and act.why == "pr":
+        facts.add(e.Proposed(at=now, commit=result.commit, url=result.pull_request))
     return _following(facts, act, result, ruling)
 
 
@@ -327,9 +343,22 @@ def _following(facts: Facts, act: e.Act, result: e.AnyResult, ruling: e.Ruling |
 
 
 def _follow_turn(facts: Facts, act: e.Act, turn: e.TurnEnded) -> Facts:
+    if act.why == turns.PLAN_REVIEW:
+        return _after_review(facts, act, turn)
     outcome, data, notes = turns.outcome_of(facts.run, act, turn)
     facts.add(*(e.Told(at=facts.now, text=text, who="flyball") for text in notes))
     return follow(facts, outcome, data)
+
+
+def _after_review(facts: Facts, act: e.Act, turn: e.TurnEnded) -> Facts:
+    """A plan that does not fit the code is a failure of the state, and the next review is told of it."""
+    outcome, _, notes = turns.outcome_of(facts.run, act, turn)
+    if outcome == turns.REVIEWS[0]:
+        text = f"The {act.do.partition(':')[2]} reviewed the code base for the plan:\n{turn.message}"
+        file = facts.run.plan_file
+        return facts.add(e.PlanReviewed(at=facts.now, file=file, text=text if turn.message else ""))
+    facts.add(*(e.Told(at=facts.now, text=text, who="flyball") for text in notes))
+    return follow(facts, "failure", reason=f"The plan was rejected: {turn.message[-500:]}")
 
 
 def _after_check(facts: Facts, check: e.CheckEnded) -> Facts:
@@ -370,6 +399,10 @@ def _after_commit(facts: Facts, done: e.CommitEnded) -> Facts:
     if done.outcome == "conflict":
         cause = stop(facts.run, "wait.conflict", "merge", detail=done.reason)
         return ask(facts, cause, "infrastructure", f"{done.reason} Resolve it, then answer retry.")
+    if done.outcome == "unreachable":
+        cause = stop(facts.run, "wait.infrastructure", "pull request", detail=done.reason)
+        text = f"The pull request could not be opened. {done.reason} Answer retry to try it again."
+        return ask(facts, cause, "infrastructure", text)
     if facts.run.here.act == "commit":
         return follow(facts, done.outcome, reason=done.reason)
     if done.outcome == "refused":

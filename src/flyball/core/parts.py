@@ -55,6 +55,7 @@ class Checkout(Part, frozen=True, kw_only=True):
     commit: e.CommitEnded | None = None
     certificate: str = ""
     hosts: tuple[str, ...] = ()  # that a person has allowed besides those of the settings
+    pull_request: str = ""  # that has the commit
     landings: dict[str, str] = {}  # branch of the user's -> the commit of this run that it took last
 
 
@@ -83,6 +84,7 @@ class Evidence(Part, frozen=True, kw_only=True):
     ruling: e.Ruling | None = None
     waivers: tuple[str, ...] = ()  # changes that a person let stand, by diff
     accepted: str = ""  # the doubts about a proof that a person said yes to last, by key
+    plan_reviewed: bool = False  # the code base was looked at for the plan file (TASK-5)
     grants: tuple[str, ...] = ()  # calls that a person allowed, by fingerprint; `once:` is for the next turn
 
 

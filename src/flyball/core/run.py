@@ -65,6 +65,11 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.machine.states[self.state]
 
     @property
+    def plan_file(self) -> str:
+        """The plan file of the repository that a task carries out."""
+        return str(self.began.options.get("plan_file") or self.settings.plan_file)
+
+    @property
     def owner(self) -> bool:
         return self.began.owner
 
@@ -381,6 +386,11 @@ def _landed(run: Run, event: e.Landed) -> Run:
     return replace(run, at=event.at, agenda=agenda.without(run.agenda, Land), checkout=checkout)
 
 
+def _proposed(run: Run, event: e.Proposed) -> Run:
+    checkout = replace(run.checkout, pull_request=event.url)
+    return replace(run, at=event.at, agenda=agenda.without(run.agenda, Land), checkout=checkout)
+
+
 # ---- other runs and other news ---------------------------------------------------------------------------
 
 
@@ -481,6 +491,7 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.ChildStopped: _child_stopped,
     e.ChildWentOn: _child_went_on,
     e.Milestone: plans.milestone,
+    e.PlanReviewed: tally.plan_reviewed,
     e.Triggered: plans.triggered,
     e.SetAside: plans.set_aside,
     e.TakenUp: plans.taken_up,
@@ -488,6 +499,7 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.Ended: _ended,
     e.LandOrdered: _land_ordered,
     e.Landed: _landed,
+    e.Proposed: _proposed,
     e.Warned: _warned,
     **dict.fromkeys((e.Skipped, e.LetterRefused), _only_noticed),
 }

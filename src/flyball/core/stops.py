@@ -17,12 +17,14 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from msgspec.structs import replace
+
 from flyball.core.agenda import GUARDED
 from flyball.core.run import Facts, Run
 from flyball.core.tally import FRESH
 from flyball.domain import codes, events as e
 from flyball.domain.machine import OURS
-from flyball.domain.settings import INDICATORS_MIN, SECOND
+from flyball.domain.settings import INDICATORS_MIN, SECOND, CallLimits
 from flyball.domain.units import dollars, rough, show_duration
 
 VERBS: dict[str, tuple[str, ...]] = {
@@ -369,3 +371,10 @@ def next_alert_at(run: Run) -> int | None:
 def alert_step(code: str) -> int:
     """The step that a warning's code names; 0 for another code."""
     return int(code.removeprefix(ALERT_CODE)) if code.startswith(ALERT_CODE) else 0
+
+
+def call_limits(run: Run) -> CallLimits:
+    """How many tool calls a turn may have (CTO-9), as configured."""
+    usual = CallLimits()
+    calls, same = run.most("calls") or usual.halt, run.most("same_action") or usual.same_call
+    return replace(usual, same_call=same, halt=calls, warn=min(usual.warn, calls // 2))

@@ -128,6 +128,7 @@ PLAN_WINDOW_US = 5 * HOUR
 RECENT = 5  # so many of the last turns are told to people and to fresh sessions
 UNCLEAR = "turn.unclear"  # the code of the warning that a turn gave no verdict, or no plan
 FRESH = "You continue in a new session."
+UNDONE = ("conflict", "unreachable")  # what a person has to help with before it is tried again
 
 
 def after_prepare(run: Run, made: e.Prepared) -> Run:
@@ -157,7 +158,7 @@ def after_commit(run: Run, done: e.CommitEnded) -> Run:
     elif done.outcome == "refused":
         note = f"The commit was refused:\n{done.reason}"
         run = replace(run, talk=replace(run.talk, notes=(*run.talk.notes, note)))
-    steps = run.agenda if done.outcome == "conflict" else without(run.agenda, Commit)
+    steps = run.agenda if done.outcome in UNDONE else without(run.agenda, Commit)
     return replace(run, checkout=checkout, agenda=steps)
 
 
@@ -400,6 +401,12 @@ def told(run: Run, event: e.Told) -> Run:
     run = disproved(run, event.fingerprint, "") if event.fingerprint else run
     hosts = (*run.checkout.hosts, event.host)
     return replace(run, checkout=replace(run.checkout, hosts=hosts)) if event.host else run
+
+
+def plan_reviewed(run: Run, event: e.PlanReviewed) -> Run:
+    notes = (*run.talk.notes, event.text) if event.text else run.talk.notes
+    evidence, talk = replace(run.evidence, plan_reviewed=True), replace(run.talk, notes=notes)
+    return replace(run, at=event.at, evidence=evidence, talk=talk)
 
 
 def disproved(run: Run, fingerprint: str, summary: str) -> Run:

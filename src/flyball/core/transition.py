@@ -19,6 +19,7 @@ from flyball.errors import FlyballError
 
 UNTESTED = "untested"
 DOUBTS_SHOWN = 20
+SENT = ("merge", "pr")  # with these a commit goes further than the run's own branch
 
 
 def follow(
@@ -103,7 +104,7 @@ def _gate(facts: Facts, outcome: str, data: dict[str, Any]) -> bool:
         return True
     elif commit is None or commit.work != run.tree:
         until = "commit"
-    elif run.settings.commit == "merge" and not commit.landed:
+    elif run.settings.commit in SENT and not (commit.landed or commit.pull_request):
         until = "land"
     else:
         return False

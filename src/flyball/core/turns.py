@@ -18,20 +18,26 @@ from flyball.core.tally import CONTEXTS, DISPUTES, FAILED, FREE, UNCLEAR, WAITS,
 from flyball.core.transition import follow
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
-from flyball.domain.settings import INDICATORS, INDICATORS_MIN, CallLimits
+from flyball.domain.settings import INDICATORS, INDICATORS_MIN
 from flyball.domain.units import show_duration
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
     *("untested", "unproven", "approval", "stalled", "progressed", "success", "failure", "third_failure"),
     *("blocked", "exhausted", "timeout", "error", "cancel", "passed", "committed", "refused", "answered"),
 )
+PLAN_REVIEW = "plan-review"  # why an act is done: a look at the code base before a plan file is carried out
+REVIEWS = ("approved", "rejected")
 RECOVERIES = ("retry", "rollback", "skip", "escalate")
 VERDICTS = ("ok", "turn_limit", "budget_limit", "needs_approval", "timeout", *FREE, *FAILED)
 TIERS = ("T0", "T3", "T2", "T1")
 Reading = tuple[str, dict[str, Any], tuple[str, ...]]  # outcome, its data, notes for the next turn
 
 
-def claimable(run: Run) -> list[str]:
+def claimable(run: Run, act: e.Act | None = None) -> list[str]:
+    """`act`: where it is over, and the run has it no more."""
+    act = act or run.act
+    if act is not None and act.why == PLAN_REVIEW:
+        return list(REVIEWS)
     first, *others = run.here.on
     return [first, *(name for name in others if name not in GIVEN)]
 
@@ -40,13 +46,6 @@ def first_outcome(run: Run) -> str:
     """What a writing turn that ended well comes to; without a test phase it is `untested`."""
     tested = bool(run.settings.proof) and run.settings.require_test_pass
     return "untested" if "untested" in run.here.on and not tested else next(iter(run.here.on))
-
-
-def call_limits(run: Run) -> CallLimits:
-    """How many tool calls a turn may have (CTO-9), as configured."""
-    usual = CallLimits()
-    calls, same = run.most("calls") or usual.halt, run.most("same_action") or usual.same_call
-    return replace(usual, same_call=same, halt=calls, warn=min(usual.warn, calls // 2))
 
 
 # ---- does the result fit? --------------------------------------------------------------------------------
@@ -96,6 +95,8 @@ def unjudged(act: e.Act, result: e.AnyResult) -> e.Ruling | None:
 
 
 def misfit(run: Run, role: str, claim: e.Claim) -> str:
+    if run.act is not None and run.act.why == PLAN_REVIEW:
+        return ""
     if role == "cto" and (claim.outcome or claim.data):
         return _recovery_misfit(run, claim)
     if role == "planner" and claim.data:
@@ -204,7 +205,7 @@ def _pend(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, until: 
     run = facts.run
     asks = waits_for_answer(turn) or _disputed(run) or _says_nothing(run, act, turn)
     outcome, data = "", dict[str, Any]()
-    if turn.verdict in ("ok", "turn_limit") and not turn.halted and not asks:
+    if turn.verdict in ("ok", "turn_limit") and not turn.halted and not asks and act.why != PLAN_REVIEW:
         outcome, data, _ = outcome_of(_as_if_it_stood(run, ruling), act, turn)
     if run.tree != act.tree:
         data = {**data, "before": act.tree}
@@ -269,7 +270,7 @@ def _failed(facts: Facts, turn: e.TurnEnded) -> None:
 def warn_of(facts: Facts, turn: e.TurnEnded) -> None:
     """What a person should see of a turn, however it ended: hosts that were refused, and very many tool calls."""
     facts.add(*(e.Warned(at=facts.now, code="network.refused", text=text) for text in turn.refused))
-    warn = call_limits(facts.run).warn
+    warn = stops.call_limits(facts.run).warn
     if not turn.halted and turn.calls > warn:
         text = f"{turn.calls} tool calls in one turn (warning above {warn})."
         facts.add(e.Warned(at=facts.now, code="limit.actions", text=text))
@@ -317,23 +318,24 @@ def _asked_again(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
     role = act.do.partition(":")[2]
     facts.add(e.Warned(at=facts.now, code=UNCLEAR, text=f"The {role} gave no {missing}. {then}"))
     if not again:
-        facts.add(e.Told(at=facts.now, text=_reminder(facts.run, missing), who="flyball"))
+        facts.add(e.Told(at=facts.now, text=_reminder(facts.run, act, missing), who="flyball"))
     return not again
 
 
 def _says_nothing(run: Run, act: e.Act, turn: e.TurnEnded) -> str:
     """What is missing from an ended turn. A script's silence is meant (AGENT-7)."""
     role, claim = act.do.partition(":")[2], turn.claim
-    if role in JUDGING_ROLES and not (role == "reviewer" and "passed" in run.here.on):
-        return "" if claim.signal in ("PASS", "FAIL") or claim.outcome in claimable(run) else "verdict"
+    judges = role in JUDGING_ROLES and not (role == "reviewer" and "passed" in run.here.on)
+    if judges or act.why == PLAN_REVIEW:
+        return "" if claim.signal in ("PASS", "FAIL") or claim.outcome in claimable(run, act) else "verdict"
     silent = not (turn.message.strip() or claim.outcome or claim.data)
     return "plan" if role == "planner" and silent and not act.agent.startswith("script:") else ""
 
 
-def _reminder(run: Run, missing: str) -> str:
+def _reminder(run: Run, act: e.Act, missing: str) -> str:
     if missing == "plan":
         return "Your last turn ended without a message, so there is no plan. End this turn with the plan."
-    names = " or ".join(f"`OUTCOME: {name}`" for name in claimable(run))
+    names = " or ".join(f"`OUTCOME: {name}`" for name in claimable(run, act))
     return f"Your last message had no readable verdict. Decide now, and end with the line {names}."
 
 
@@ -358,6 +360,8 @@ def _stuck(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
 def outcome_of(run: Run, act: e.Act, turn: e.TurnEnded) -> Reading:
     """(outcome, data, what the next turn is told)."""
     role, on = act.do.partition(":")[2], run.here.on
+    if act.why == PLAN_REVIEW:
+        return _plan_review(turn)
     if role == "worker" and "done" in on:
         return _worker(run, turn)
     if (role == "author" and "done" in on) or (role == "reviewer" and "passed" in on):
@@ -434,6 +438,14 @@ def _recovery(run: Run, turn: e.TurnEnded) -> Reading:
     if kind not in run.here.on or kind == "escalate":
         return "escalate", {}, ()
     return kind, {"state": _recovery_state(run, claim)}, (f"The CTO says: {guidance}",) if guidance else ()
+
+
+def _plan_review(turn: e.TurnEnded) -> Reading:
+    said = turn.claim
+    approved = (
+        said.signal != "FAIL" and said.outcome != REVIEWS[1] and (said.outcome or said.signal == "PASS")
+    )
+    return (REVIEWS[0], {}, ()) if approved else (REVIEWS[1], {}, _remarks(turn))
 
 
 def _judgement(run: Run, turn: e.TurnEnded) -> Reading:

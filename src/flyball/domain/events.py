@@ -256,6 +256,13 @@ class Milestone(Event, frozen=True, kw_only=True):
     what: str
 
 
+class PlanReviewed(Event, frozen=True, kw_only=True):
+    """TASK-5: the code base was reviewed for the plan file that the task carries out, and the work may begin."""
+
+    file: str
+    text: str = ""  # what the reviewer says, for the turns that follow
+
+
 class Triggered(Event, frozen=True, kw_only=True):
     """There is work for the standing loop. `interrupts`: what was being done is kept for later."""
 
@@ -296,6 +303,13 @@ class LandOrdered(Event, frozen=True, kw_only=True):
     who: str = ""
 
 
+class Proposed(Event, frozen=True, kw_only=True):
+    """A pull request has the commit."""
+
+    commit: str
+    url: str
+
+
 class Landed(Event, frozen=True, kw_only=True):
     commit: str
     branch: str
@@ -327,6 +341,7 @@ AnyEvent = (
     | ChildStopped
     | ChildWentOn
     | Milestone
+    | PlanReviewed
     | Triggered
     | SetAside
     | TakenUp
@@ -334,6 +349,7 @@ AnyEvent = (
     | Ended
     | LandOrdered
     | Landed
+    | Proposed
 )
 
 _encoder = msgspec.json.Encoder()  # keeps the order of a table's lines: the first outcome is the first

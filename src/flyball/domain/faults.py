@@ -16,6 +16,7 @@ from flyball.domain.machine import (
     NO_SUCCESS,
     OURS,
     PLAIN_ACTS,
+    READ_ONLY_ROLES,
     ROLES,
     SPECIAL,
     WAITING_ACTS,
@@ -97,6 +98,10 @@ def _attribute_faults(state: State) -> Iterable[str]:
         yield f"'{state.name}' counts '{state.counts}', which is no limit. Known: {known}."
     if state.circuit not in ("", *CIRCUIT) or (state.circuit == "open" and state.act != "ask"):
         yield f"'{state.name}': circuit is '{state.circuit}'. It is closed, half_open, or open in a state that asks."
+    review, _, role = state.plan_review.partition(":")
+    if state.plan_review and (state.act != "check" or review != "agent" or role not in READ_ONLY_ROLES):
+        roles = ", ".join(READ_ONLY_ROLES)
+        yield f"'{state.name}': plan_review is '{state.plan_review}'. In a state that checks it is agent:ROLE, with one of: {roles}."
     for name in state.checks:
         if name not in CHECKS or state.act != "check":
             yield f"'{state.name}' checks '{name}'. A state with `do = \"check\"` may check: {', '.join(CHECKS)}."

@@ -64,6 +64,7 @@ class State(Struct, frozen=True):
     circuit: str = ""  # closed | half_open | open: the part that the state has in a circuit (LOOP-3)
     checks: tuple[str, ...] = ()  # what `do = "check"` looks at
     called_by: str = ""  # who is recorded for each transition into the state
+    plan_review: str = ""  # the turn that comes first where the task carries out a plan file, as "agent:ROLE"
     act: str = ""  # of `do`: agent, run, or the plain act
     of: str = ""  # of `do`: the role of an agent, or the machine of a child run
 
@@ -138,7 +139,7 @@ KEYS = (
     *("actors", "alert", "anywhere", "from", "groups", "iteration", "most", "name", "run_states"),
     *("standing", "start", "states", "supervises", "within"),
 )
-STATE_KEYS = ("do", "on", "end", "with", "loop", "counts", "circuit", "checks", "called_by")
+STATE_KEYS = ("do", "on", "end", "with", "loop", "counts", "circuit", "checks", "called_by", "plan_review")
 
 
 def parse(table: Mapping[str, Any]) -> Machine:

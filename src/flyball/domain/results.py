@@ -274,7 +274,7 @@ class CheckEnded(Result, frozen=True, kw_only=True, tag="check"):
 class CommitEnded(Result, frozen=True, kw_only=True, tag="commit"):
     """`of` and `proof` are there where the target had moved: `tree` is then the merge of it and `of`, proved anew."""
 
-    outcome: str  # committed | refused | conflict
+    outcome: str  # committed | refused | conflict | unreachable
     tree: str
     commit: str = ""
     certificate: str = ""  # sha256 of the certificate file
@@ -282,6 +282,7 @@ class CommitEnded(Result, frozen=True, kw_only=True, tag="commit"):
     of: str = ""
     proof: ProofEnded | None = None
     landed: str = ""  # the user's branch that took it, with `commit = "merge"`
+    pull_request: str = ""  # that proposes it, with `commit = "pr"`
 
     @property
     def work(self) -> str:

@@ -96,7 +96,9 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     consensus: bool = False
     done_word: str = "DONE"
     indicators: tuple[str, ...] = ()  # phrases that count as completion indicators beside those of the list
-    commit: str = "branch"  # or "merge"
+    commit: str = "branch"  # or "merge", or "pr"
+    remote: str = "origin"  # where a pull request is pushed to
+    forge: str = ""  # OWNER/NAME on GitHub; "": as the remote's address says
     limits: dict[str, dict[str, int]] = {}  # machine -> key -> value, over the machine's own [most]
     timeouts_us: dict[
         str, dict[str, int]
@@ -119,6 +121,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     approve_uusd: int | None = 50 * DOLLAR  # a plan with a higher estimate needs a person's yes
     approve_tokens: int | None = 1_000_000
     governance: tuple[str, ...] = ()  # files that planners must heed; their hashes are recorded
+    plan_file: str = ""  # the plan file that a `task` run carries out
     parallel: int = 1  # plans that `flyball up` works on at once
     schedule: tuple[str, ...] = ()  # "MINUTE HOUR DAY MONTH WEEKDAY what is to be done"
     health_us: int = 10 * MINUTE  # so often `flyball up` looks whether everything still fits together

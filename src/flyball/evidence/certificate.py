@@ -73,7 +73,9 @@ def _verdict(judging: e.Act, turn: e.TurnEnded) -> str:
     return f"{said} by {judging.do.removeprefix('agent:')} {judging.agent}" if said else ""
 
 
-def statement(run: Run, act: e.Act, commit: str, project: str, told: Story) -> dict[str, Any]:
+def statement(
+    run: Run, act: e.Act, commit: str, project: str, told: Story, pull_request: str = ""
+) -> dict[str, Any]:
     proof = run.evidence.proof
     ruling = run.evidence.ruling
     return {
@@ -101,6 +103,7 @@ def statement(run: Run, act: e.Act, commit: str, project: str, told: Story) -> d
             "waived": list(run.evidence.waivers),
             "review": told.review,
             "sandbox": run.checkout.sandbox or "unsandboxed",
+            **({"pull_request": pull_request} if pull_request else {}),
             "journal_head": act.head,
             "turns": run.turns,
             "cost_uusd": run.spent.cost_uusd,

@@ -218,10 +218,20 @@ def _check(
     _check_breakpoints(machine, settings)
     _check_nesting(loaded, machine, settings)
     _check_agents(loaded, machine, settings)
+    if settings.plan_file:
+        require_plan_file(repo, settings.plan_file)
     policies_of(loaded).get(settings.policy)
     notify.check(loaded.addresses)
     _check_trust(app, loaded, repo, machine.name, request.trusted)
     require(settings)
+
+
+def require_plan_file(repo: Repo, name: str) -> None:
+    """A run sees what is committed."""
+    if repo.git.ask("cat-file", "-e", f"{repo.head}:{name}", ok=(0, 1, 128)).code:
+        raise UserError(
+            f"There is no plan file {name} in the last commit of {repo.root}. Commit it, or name another file."
+        )
 
 
 def _check_place(app: App, repo: Repo) -> None:

@@ -43,6 +43,7 @@ def summary(run: Run) -> dict[str, Any]:
         "iteration": run.iteration,
         "question": _question(run),
         "branch": f"flyball/{run.id}" if run.owner else None,
+        "pull_request": run.checkout.pull_request or None,
         "unproven": run.end == "success" and not run.settings.proof,
         "sandbox": run.checkout.sandbox,
         "tier": (run.evidence.ruling.tier if run.evidence.ruling else "") or None,

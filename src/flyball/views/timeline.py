@@ -132,6 +132,8 @@ def _from_outside(event: e.AnyEvent) -> Words:
             return f"ended: {event.stop.code}", 1, "good" if event.end == "success" else "bad"
         case e.LandOrdered():
             return f"merge into {event.branch} requested{_by(event.who)}", 2, ""
+        case e.Proposed():
+            return f"pull request {event.url} has {event.commit[:10]}", 2, "good"
         case e.Landed():
             return f"merged into {event.branch} as {event.commit[:10]}{_by(event.who)}", 2, "good"
         case e.ChildStopped():
@@ -189,6 +191,8 @@ def _of_the_loop(event: e.AnyEvent) -> Words:
             )
         case e.Abandoned():
             return f"run {event.run} was dropped", 2, "warn"
+        case e.PlanReviewed():
+            return f"the code base was reviewed for {event.file}", 2, ""
         case e.Milestone():
             return f"run {event.run}: {event.what}", 0, "dim"
         case _:
@@ -280,7 +284,7 @@ def _proof(name: str, proof: e.ProofEnded, took_us: int, baseline: bool) -> Word
 
 
 def _commit(name: str, commit: e.CommitEnded) -> Words:
-    if commit.landed:
+    if commit.landed or commit.pull_request:
         return f"{name} done", 0, "dim"  # the next event says more
     if commit.outcome == "committed":
         return f"committed {commit.commit[:10]}", 2, "good"

@@ -215,6 +215,13 @@ def reading_user(cwd: Path, *args: str, git_dir: Path | None = None, ok: Sequenc
     return _checked(_run(args, env, cwd, b""), args, cwd, ok)
 
 
+def as_user(cwd: Path, env: Mapping[str, str], settings: Mapping[str, str], *args: str) -> Answer:
+    """A command that needs the user's own configuration and credentials, and may start programs of theirs."""
+    kept = {name: value for name, value in env.items() if not name.startswith("GIT_CONFIG_")}
+    quiet = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **kept}
+    return _run(args, {**quiet, "LC_ALL": "C", **_settings(settings)}, cwd, b"")
+
+
 def text(raw: bytes) -> str:
     """A path or a name as text; bytes that are no UTF-8 survive the way there and back."""
     return raw.decode("utf-8", "surrogateescape")

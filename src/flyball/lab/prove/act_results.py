@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from flyball.core.decide import Finished
 from flyball.core.run import Run
-from flyball.core.turns import RECOVERIES, judgement
+from flyball.core.turns import PLAN_REVIEW, RECOVERIES, REVIEWS, judgement
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES, WRITING_ROLES
 from flyball.lab.prove.premises import SOON, Premise
@@ -128,6 +128,10 @@ def _commits(act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
 def _landings(run: Run) -> Iterator[tuple[str, e.AnyResult]]:
     done = run.checkout.commit
     assert done is not None
+    if run.act is not None and run.act.why == "pr":
+        yield "a pull request is opened", replace(done, pull_request="url")
+        yield "no pull request can be opened", replace(done, outcome="unreachable", reason="no answer")
+        return
     yield "the branch takes it", replace(done, landed="main")
     yield "it does not merge", replace(done, outcome="conflict", reason="it does not merge")
 
@@ -318,6 +322,9 @@ def _claims(run: Run, role: str, premise: Premise) -> Iterator[tuple[str, e.Clai
     if premise.findings:
         yield from ((f" with a finding {f.status}", e.Claim(findings=(f,))) for f in _findings(run, role))
     on, few = run.here.on, premise.results != "all"
+    if run.act is not None and run.act.why == PLAN_REVIEW:
+        yield from ((f" saying {name}", e.Claim(outcome=name)) for name in REVIEWS[::-1])
+        return
     if role == "cto":
         yield from _recoveries(run, few)
         return

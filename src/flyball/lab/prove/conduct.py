@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from flyball.core.run import Run
+from flyball.core.turns import PLAN_REVIEW
 from flyball.domain import codes, events as e
 from flyball.domain.machine import WORKERS
 from flyball.errors import FlyballError
@@ -107,7 +108,11 @@ def circuit_closed(seen: Seen) -> str:
 
 def may_intervene(seen: Seen) -> str:
     most = seen.premise.most("cto")
-    if _act(seen).do != "agent:cto" or seen.was.interventions < (2 if most is None else most):
+    if (
+        _act(seen).do != "agent:cto"
+        or _act(seen).why == PLAN_REVIEW
+        or seen.was.interventions < (2 if most is None else most)
+    ):
         return ""
     return f"the CTO intervenes again after {seen.was.interventions} times"
 

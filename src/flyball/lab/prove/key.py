@@ -27,6 +27,7 @@ UNREAD = (  # what no decision reads
         "checkout.excused_lines",
         "checkout.certificate",
         "checkout.landings",
+        "checkout.pull_request",
         "talk.sessions",
         "talk.notes",
         "talk.message",
@@ -141,7 +142,12 @@ def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
     return (
         *(now, base, ruled, proof),
         _proof(run) if proof >= 0 else None,
-        (trees.known(run.checkout.commit.tree), run.checkout.commit.landed) if run.checkout.commit else -1,
+        (
+            trees.known(run.checkout.commit.tree),
+            run.checkout.commit.landed or run.checkout.commit.pull_request,
+        )
+        if run.checkout.commit
+        else -1,
         trees.known(run.evidence.rejected),
         trees.known(run.evidence.done_tree) if premise.settings.consensus else -1,
         (trees.known(run.progress.passed), min(run.progress.passes, 2)),

@@ -133,6 +133,7 @@ def premises(
         replace(
             plain, name="merge", settings=_with(plain, commit="merge"), letters=("cancel",), results="onward"
         ),
+        replace(plain, name="pr", settings=_with(plain, commit="pr"), results="onward"),
         *_by_table(plain),
         *_nested(plain, parents),
     ]
@@ -203,6 +204,9 @@ def _by_table(plain: Premise) -> Iterable[Premise]:
     if COUNTED_APART[0] in machine.most:
         more = {machine.name: {**limits, **dict.fromkeys(COUNTED_APART, SMALL)}}
         yield replace(plain, name="failures", settings=_with(plain, limits=more), results="onward")
+    if any(state.plan_review for state in machine.states.values()):
+        settings = _with(plain, plan_file="plan.md")
+        yield replace(plain, name="a plan file", settings=settings, letters=("cancel",))
     for key in machine.most:
         if key in machine.states:
             none = {machine.name: {**limits, key: 0}}

@@ -94,7 +94,7 @@ def through_the_gate(seen: Seen) -> str:
         return f"'{moved.target}' is entered though nobody said yes to the doubts about its proof"
     if was.committed != was.checkout:
         return f"'{moved.target}' is entered without a commit of this tree"
-    lands = seen.premise.settings.commit == "merge" and was.landed != was.checkout
+    lands = seen.premise.settings.commit in ("merge", "pr") and was.landed != was.checkout
     return f"'{moved.target}' is entered before the commit has landed" if lands else ""
 
 

@@ -209,7 +209,10 @@ def _finished(seen: Witness, run: Run, event: e.ActFinished, truth: e.AnyResult,
         case e.CommitEnded() as truth:
             true = truth.outcome == "committed" and truth.tree == seen.checkout
             if act.do == "land":
-                return replace(seen, landed=seen.checkout if true and truth.landed else seen.landed)
+                return replace(
+                    seen,
+                    landed=seen.checkout if true and (truth.landed or truth.pull_request) else seen.landed,
+                )
             return replace(seen, committed=seen.checkout if true else seen.committed, disproved=not true)
         case e.Prepared() as truth:
             return replace(seen, checkout=truth.base_tree)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from flyball.core.run import Run
+from flyball.core.turns import PLAN_REVIEW, REVIEWS
 from flyball.domain import events as e
 
 BOTH = ("task complete", "all done")
@@ -22,6 +23,8 @@ def truth(run: Run, role: str, good: bool) -> e.Claim:
         case "critic" | "validator" | "quality":
             honest = good or role == "validator"
             return e.Claim(outcome=next(iter(run.here.on)) if honest else "rejected")
+        case "cto" if run.act is not None and run.act.why == PLAN_REVIEW:
+            return e.Claim(outcome=REVIEWS[run.turn % 4 == 3])
         case "cto":
             return _recovery(run)
         case "planner":

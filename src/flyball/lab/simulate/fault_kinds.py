@@ -105,7 +105,7 @@ def faults_of(before: Run, event: e.AnyEvent) -> Iterable[str]:
         case e.ActFinished(result=e.ProofEnded() as proof) if before.act:
             return _of_proof(before.act, proof)
         case e.ActFinished(result=e.CommitEnded() as done) if before.act:
-            odd = done.outcome == "conflict" or done.tree != before.act.tree
+            odd = done.outcome in ("conflict", "unreachable") or done.tree != before.act.tree
             return ("odd proof",) if odd else ()
         case e.Ruled(ruling=e.Ruling() as ruling) if ruling.diff not in before.evidence.waivers:
             return {"deny": ("is refused",), "ask": ("is doubted",)}.get(ruling.verdict, ())

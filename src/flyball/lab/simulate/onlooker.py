@@ -193,7 +193,7 @@ def _gate(onlooker: Onlooker, run: Run) -> None:
         raise Breach("EVID-3", f"{run.id} succeeds, but nobody said yes to the doubts about {run.tree}")
     if (run.id, run.tree) not in trees.committed:
         raise Breach("SYS-8", f"{run.id} succeeds, but {run.tree} was not committed")
-    if run.settings.commit == "merge" and (run.id, run.tree) not in trees.landed:
+    if run.settings.commit in ("merge", "pr") and (run.id, run.tree) not in trees.landed:
         raise Breach("SYS-8", f"{run.id} succeeds, but {run.tree} has not landed")
 
 

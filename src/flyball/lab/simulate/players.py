@@ -286,6 +286,9 @@ class Players:
         done = run.checkout.commit
         assert done is not None
         bad = not self.calm and self.rng.random() < self.unwelcome
+        if run.settings.commit == "pr" and run.status != "ended":
+            lost = replace(done, outcome="unreachable", reason="no answer")
+            return lost if bad else replace(done, pull_request="url")
         return (
             replace(done, outcome="conflict", reason="it does not merge")
             if bad
