@@ -92,7 +92,7 @@ def _an_older_copy_is_not_driven(place: Place, journal: bytes) -> None:
     (place.state / "journal.db").write_bytes(journal)
     place.fb("answer", "@last", "plus")
     said = place.fb("resume", "@last")
-    assert said.code == 2 and one_sentence(said.err) and "put back" in said.err
+    assert said.code == 2 and one_sentence(said.err) and "older copy" in said.err
 
 
 def test_with_wait_run_stays_and_goes_on_when_another_process_answers(place: Place) -> None:
@@ -194,6 +194,23 @@ def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: P
     assert visible(screen).count("+    return a + b") == 2  # the live lines erase nothing of it
     assert b"iteration 1 of 10" in screen and b"calc.py" in screen and b"flyball land" in screen
     assert answers_given(place) == [("answer", "plus"), ("reject", "Leave CI alone")]
+
+
+def test_the_inbox_is_worked_through_with_the_keyboard(place: Place) -> None:
+    """Two questions: forward, back, the change in the pager, one rejected; the other stays open."""
+    place.run(place.script(coder=[ASK, FIXES]))
+    ci = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
+    place.run(place.script("other", coder=[ci, FIXES]))
+    person = AtTerminal(place, "inbox")
+    person.wait_for(b"Question 1 of 2")
+    person.answer(b"a answer", b"n", b"r reject", b"p")
+    person.answer(b"Question 1 of 2", b"n", b"reject undoes this change", b"d")
+    person.answer(b"+on: push", b"r", b"why?", b"Leave CI alone\n")
+    assert person.code() == 0 and b"1 open." in person.screen
+    assert "Answer saved: reject." in person.screen.decode()
+    assert len(place.fb("inbox", "--json").json) == 2, "it is not resumed yet"
+    assert place.fb("resume", "@last").code == 0
+    assert answers_given(place) == [("reject", "Leave CI alone")]
 
 
 def test_watch_takes_answers_as_keys_too(place: Place) -> None:

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import difflib
 import getpass
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from flyball.cli.runs import family, pending_answer, root_of
-from flyball.cli.shared import JSON, RUN, examples, headline, open_app, print_json, say, terminal_width
+from flyball.cli.shared import (
+    JSON,
+    RUN,
+    examples,
+    headline,
+    is_terminal,
+    open_app,
+    print_json,
+    say,
+    terminal_width,
+)
 from flyball.config.values import Wrong, host as parse_host
 from flyball.core.letters import Allow, Answer, AnyLetter, Ask, Tell, decode
 from flyball.core.run import Run
@@ -37,7 +48,10 @@ QUESTION = click.argument("question", metavar="Q")
 @click.command(epilog=examples("flyball inbox", "flyball inbox --json | jq -r '.[].question'"))
 @JSON
 def inbox(as_json: bool) -> None:
-    """List the open questions of all runs."""
+    """Work through the open questions of all runs.
+
+    On a terminal each question is shown with its change and answered with a key; elsewhere they are listed.
+    """
     with open_app() as app:
         questions = [_facts(app, row) for row in reversed(app.journal.rows(open_question=True))]
         late = _late(app.journal.rows(late_at=app.clock.now()), app.clock.now())
@@ -45,6 +59,11 @@ def inbox(as_json: bool) -> None:
             print_json([*questions, *late])
         elif not questions and not late:
             say("No open questions.")
+        elif questions and is_terminal() and sys.stdin.isatty():
+            from flyball.cli.inbox import work_through
+
+            work_through(app, [(facts["run"], _as_text(app, facts)) for facts in questions])
+            say("\n\n".join(_alert_text(facts) for facts in late))
         else:
             texts = (_as_text(app, facts) for facts in questions)
             say("\n\n".join((*texts, *(_alert_text(facts) for facts in late))))

@@ -29,14 +29,46 @@ SHOW = "d"
 CLOSED = (OSError, ValueError, termios.error)  # what a terminal raises that is not there any more
 
 
-def letters(verbs: tuple[str, ...]) -> dict[str, str]:
+def letters(verbs: tuple[str, ...], taken: str = SHOW) -> dict[str, str]:
     """A letter for each verb: its first one that is not taken yet. `d` shows the change."""
-    chosen = {SHOW: ""}
+    chosen = dict.fromkeys(taken, "")
     for verb in verbs:
         free = next((letter for letter in verb if letter.isalpha() and letter not in chosen), "")
         chosen |= {free: verb} if free else {}
-    del chosen[SHOW]
-    return chosen
+    return {letter: verb for letter, verb in chosen.items() if verb}
+
+
+def change_of(app: App, run: Run) -> list[str]:
+    """The change that the run's question is about, line by line."""
+    assert run.question is not None
+    if run.question.kind not in ABOUT_A_CHANGE:
+        return []
+    with contextlib.suppress(FlyballError):
+        return spelled_out(diff_of(app, run, stat=False)).splitlines()
+    return []
+
+
+def show_change(app: App, run: Run) -> None:
+    text = "\n".join(coloured(line) for line in change_of(app, run)) or "No files were changed."
+    click.echo_via_pager(text, color=True)
+
+
+def take_answer(app: App, run: Run, verb: str) -> bool:
+    """Ask for the text where the verb takes one, and send the answer. False: nothing was sent."""
+    text = ""
+    try:
+        if verb in NEEDS_TEXT:
+            text = click.prompt(f"{verb}: what should the agent be told?")
+        elif verb not in WITHOUT_TEXT:
+            text = click.prompt(f"{verb}: why? (Enter for no reason)", default="", show_default=False)
+        send_answer(app, run, verb, text)
+    except click.Abort:
+        click.echo("Not answered.")
+        return False
+    except FlyballError as problem:
+        click.echo(str(problem), err=True)
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -88,7 +120,7 @@ class AnswerKeys:
         with contextlib.suppress(*CLOSED):
             termios.tcflush(self.source, termios.TCIFLUSH)
         assert run.question is not None
-        lines = self._diff(run)
+        lines = change_of(self.app, run)
         fits = max(5, shutil.get_terminal_size().lines - ROOM)
         with contextlib.suppress(*CLOSED), self.screen.aside():
             for line in lines[:fits]:
@@ -97,14 +129,6 @@ class AnswerKeys:
         keys = [f"{letter} {verb}" for letter, verb in letters(run.question.verbs).items()]
         show = [f"{SHOW} show the change"] if lines else []
         return [*more, f"Press a key: {' · '.join((*show, *keys))}"]
-
-    def _diff(self, run: Run) -> list[str]:
-        assert run.question is not None
-        if run.question.kind not in ABOUT_A_CHANGE:
-            return []
-        with contextlib.suppress(FlyballError):
-            return spelled_out(diff_of(self.app, run, stat=False)).splitlines()
-        return []
 
     def key(self) -> None:
         """One key was pressed. Without a question, or without a meaning, it does nothing."""
@@ -118,26 +142,12 @@ class AnswerKeys:
             return
         try:
             with self.screen.aside(), self._line_mode():
-                self._show(run) if letter == SHOW else self._answer(run, letters(run.question.verbs)[letter])
+                if letter == SHOW:
+                    show_change(self.app, run)
+                else:
+                    take_answer(self.app, run, letters(run.question.verbs)[letter])
         except CLOSED:
             self.closed = True
-
-    def _show(self, run: Run) -> None:
-        text = "\n".join(coloured(line) for line in self._diff(run)) or "No files were changed."
-        click.echo_via_pager(text, color=True)
-
-    def _answer(self, run: Run, verb: str) -> None:
-        text = ""
-        try:
-            if verb in NEEDS_TEXT:
-                text = click.prompt(f"{verb}: what should the agent be told?")
-            elif verb not in WITHOUT_TEXT:
-                text = click.prompt(f"{verb}: why? (Enter for no reason)", default="", show_default=False)
-            send_answer(self.app, run, verb, text)
-        except click.Abort:
-            click.echo("Not answered.")
-        except FlyballError as problem:
-            click.echo(str(problem), err=True)
 
     @contextlib.contextmanager
     def _line_mode(self) -> Generator[None]:

@@ -1,0 +1,77 @@
+"""`flyball inbox` on a terminal: one question after the other, each with its change, answered with a key."""
+
+from __future__ import annotations
+
+import shutil
+
+import click
+
+from flyball.cli.keys import ROOM, SHOW, change_of, letters, show_change, take_answer
+from flyball.cli.shared import say
+from flyball.cli.shown_diff import coloured
+from flyball.core.run import Run
+from flyball.runtime.app import App
+
+NEXT, BACK, QUIT = "n", "p", "q"
+LEAVES = ("\x03", "\x04", "\x1b", QUIT)  # Ctrl+C, Ctrl+D, Escape
+REJECTS = {
+    "approval": "reject undoes this change; the agent is told why and tries again.",
+    "block": "The change is undone already; reject leaves it so, and the agent tries again.",
+    "evidence": "reject keeps the files as they are; the agent is told what was doubted and works on.",
+}
+
+
+def work_through(app: App, questions: list[tuple[str, str]]) -> None:
+    """`questions`: the run that asks, and the question as text."""
+    place = 0
+    while 0 <= place < len(questions):
+        name, text = questions[place]
+        run = app.read(name)
+        if run.question is None:
+            say(f"The question of run {name} was answered meanwhile.")
+            del questions[place]
+            continue
+        _show(app, run, text, f"Question {place + 1} of {len(questions)}")
+        match _choice(app, run):
+            case "answered":
+                del questions[place]
+            case "next":
+                place += 1
+            case "back":
+                place = max(0, place - 1)
+            case _:
+                break
+    left = len(questions)
+    say(f"{left} open." if left else "No open questions are left.")
+
+
+def _show(app: App, run: Run, text: str, title: str) -> None:
+    say(f"\n{title}\n\n{text}")
+    lines, fits = change_of(app, run), max(5, shutil.get_terminal_size().lines - ROOM)
+    for line in lines[:fits]:
+        click.echo(coloured(line))
+    if len(lines) > fits:
+        say(f"… {len(lines) - fits} more lines of the change")
+    assert run.question is not None
+    if "reject" in run.question.verbs and run.question.kind in REJECTS:
+        say(REJECTS[run.question.kind])
+
+
+def _choice(app: App, run: Run) -> str:
+    """What the person does with the question: answered | next | back | quit."""
+    assert run.question is not None
+    verbs = letters(run.question.verbs, SHOW + NEXT + BACK + QUIT)
+    names = [f"{letter} {verb}" for letter, verb in verbs.items()]
+    say(" · ".join((*names, f"{SHOW} show the change", f"{NEXT} next", f"{BACK} previous", f"{QUIT} quit")))
+    while True:
+        key = click.getchar().lower()
+        if key in LEAVES or not key:
+            return "quit"
+        if key == NEXT:
+            return "next"
+        if key == BACK:
+            return "back"
+        if key == SHOW:
+            show_change(app, run)
+        elif key in verbs and take_answer(app, run, verbs[key]):
+            return "answered"
