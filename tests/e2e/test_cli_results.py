@@ -160,7 +160,7 @@ def test_a_word_changed_in_the_certificate_is_found(done: Done, tmp_path: Path) 
     file.write_bytes(altered(done.certificate.read_bytes(), sandbox="none at all"))
     told = done.flyball("verify", file)
     assert told.returncode == 1
-    assert told.stdout.startswith("bad: The certificate is not valid: its signature does not fit")
+    assert told.stdout.startswith("bad: ") and "signature" in told.stdout
 
 
 def test_a_certificate_that_the_journal_does_not_name_is_bad(done: Done, tmp_path: Path) -> None:

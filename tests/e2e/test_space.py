@@ -92,8 +92,8 @@ def test_a_run_that_another_process_works_on_is_left_alone(place: Place) -> None
     journal.acquire(run, driver.name, lambda name: drivers.alive(place.state, name))
     before = sizes(place)
     done = place.fb("prune", *NOW, "--yes")
-    assert done.code == 1 and f"Run {run} was left alone" in done.err and sizes(place) == before
-    assert "another process is working on it" in place.fb("rm", run, "--yes").err
+    assert done.code == 1 and run in done.err and sizes(place) == before
+    assert "another process" in place.fb("rm", run, "--yes").err
     driver.close()
     lock = os.open(place.state / "prune.lock", os.O_RDWR)
     journal.close()
@@ -138,7 +138,7 @@ def test_what_a_killed_rm_leaves_is_removed_by_the_next_pruning(place: Place) ->
     young = place.state / "runs" / "abcdefgh"
     young.mkdir()  # a run that is just starting has a folder before the journal knows it
     shown = place.fb("prune")
-    assert shown.out.count("left by a run that is gone") > 3 and str(young) not in shown.out
+    assert shown.out.count("left by a removed run") > 3 and str(young) not in shown.out
     assert place.fb("prune", "--yes").code == 0
     assert not any(run in path.name for path in place.state.glob("*/*")) and young.exists()
 

@@ -603,10 +603,10 @@ def test_missing_objects_are_found(space: Workspace) -> None:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A workspace of a repository with a tracked file of 32 MB."""
+    """A workspace of a repository with a tracked file of 128 MB."""
     folder = tmp_path_factory.mktemp("large")
     repo = make_repo(folder / "repo")
-    (repo / "data.bin").write_bytes(os.urandom(1 << 20) * 32)
+    (repo / "data.bin").write_bytes(os.urandom(1 << 20) * 128)
     git(repo, "-c", "core.compression=0", "add", "-A")
     git(repo, "commit", "-qm", "Data")
     return Workspace.create(folder / "run", inspect_repo(repo), "r1")
