@@ -27,6 +27,7 @@ from flyball.journal import Entry, Journal, Letter
 from flyball.journal.history import load, windows
 from flyball.runtime.batch import Batch, Driven
 
+ALIVE = ("running", "waiting", "paused", "blocked")
 SLEEP_MOST_S = 3600.0  # a selector cannot sleep for months
 
 
@@ -104,7 +105,7 @@ class Supervisor:
 
     def adopt_abandoned(self) -> None:
         """Runs below a run that has ended, which a kill kept from ending with it."""
-        for status in ("running", "waiting", "paused", "blocked"):
+        for status in ALIVE:
             for row in self.journal.rows(status=status):
                 above = self.journal.row(row.parent) if row.parent else None
                 if above is not None and above.status == "ended" and row.run not in self.driven:
@@ -130,13 +131,13 @@ class Supervisor:
         self.driven[run_id] = Driven(run, seq, fence)
 
     def _load_below(self, run_id: str) -> list[str]:
-        """Its children: the one that it waits for, and those that are set aside; each with its own."""
-        run, below = self.driven[run_id].run, list[str]()
-        plans = (run.plan, *run.plan.aside)
-        for child in (run.child, *(plan.act.child for plan in plans if plan.act)):
-            if child:
-                self._load(child)
-                below += [child, *self._load_below(child)]
+        """Its children that have not ended: the one that it waits for, those that are set aside, and those that were
+        given up and not yet cancelled; each with its own."""
+        below = list[str]()
+        for status in ALIVE:
+            for row in self.journal.rows(parent=run_id, status=status):
+                self._load(row.run)
+                below += [row.run, *self._load_below(row.run)]
         return below
 
     def _go_on(self, run: Run) -> None:
@@ -372,6 +373,9 @@ class Supervisor:
         newer = [other for other in later if other.run == letter.run and replaces(other.body, letter.body)]
         if not fault and any(not self._fault(other) for other in newer):
             fault = "a later answer replaced it"
+        above = self.driven.get(run.began.parent)
+        if not fault and resumes(letter.body) and above and above.run.child != run.id:
+            fault = f"it is set aside; answer the question of run {run.began.parent}"
         if fault:
             return [e.LetterRefused(at=self.clock.now(), letter=letter.id, reason=fault)]
         return hear(run, letter.body, letter.id, self.clock.now())

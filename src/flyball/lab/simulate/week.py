@@ -143,7 +143,13 @@ class Week(World):
         task = self.tasks[name]
         after = tuple(f"W{number}" for number in task.after)
         trigger = Trigger(
-            kind=task.kind, text=task.text, ticket=name, priority=task.priority, after=after, later=task.later
+            kind=task.kind,
+            text=task.text,
+            ticket=name,
+            priority=task.priority,
+            after=after,
+            later=task.later,
+            plan=task.plan,
         )
         self.app.leave(self.repo, trigger, "anna")
 

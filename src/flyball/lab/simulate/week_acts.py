@@ -25,7 +25,7 @@ def key_of(run: Run, act: e.Act) -> str:
     """Under which name a task says what comes of an act: its state, or what the act is for."""
     if act.do == run.here.do:
         return f"{run.machine.name}.{run.state}"
-    return act.why if act.do == "proof" else act.do
+    return act.why if act.do == "proof" or act.do.startswith("agent:") else act.do
 
 
 class WeekActs:
@@ -67,7 +67,7 @@ class WeekActs:
         role = act.do.partition(":")[2]
         if role == "planner" and run.machine.standing:
             return self._plan(word, turn)
-        if role == "cto":
+        if role == "cto" and "retry" in run.here.on:  # else it reviews a plan file
             return replace(turn, claim=_recovery(run, word))
         if word == "FAIL":
             return replace(turn, claim=e.Claim(signal="FAIL"))

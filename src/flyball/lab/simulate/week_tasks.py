@@ -1,6 +1,6 @@
 """The tasks of the week, what comes of their acts, what people answer and do.
 
-`acts`: for a state (`task.testing`) or a purpose (`gate`, `baseline`), what comes of it, time after time; then it goes
+`acts`: for a state (`task.testing`) or a purpose (`gate`, `baseline`, `plan-review`), what comes of it, time after time; then it goes
 well. `answers`: what people say to its questions, one after the other; then what helps. `does`: what somebody does
 while it is in a state.
 """
@@ -23,6 +23,7 @@ class WeekTask(Struct, frozen=True, kw_only=True):
     does: dict[str, str] = {}
     after: tuple[int, ...] = ()  # tasks of this list, counted from 1
     later: bool = False  # it waits until somebody starts it
+    plan: str = ""  # the file with the plan that it carries out
 
 
 def _cancelled(state: str, **acts: tuple[str, ...]) -> WeekTask:
@@ -186,4 +187,13 @@ TASKS: tuple[WeekTask, ...] = (
         text="The lane is cancelled while it waits", acts={"cto.PLANNING": ("risky",)}, answers=("cancel",)
     ),
     WeekTask(text="After all that"),
+    # ---- plan files
+    WeekTask(text="Carry out a plan file", plan="plan.md"),
+    WeekTask(text="The review of the plan file dies", plan="plan.md", acts={"plan-review": ERROR}),
+    WeekTask(
+        text="The review of the plan file touches Flyball's files",
+        plan="plan.md",
+        acts={"plan-review": ("tamper",)},
+        answers=("reject",),
+    ),
 )
