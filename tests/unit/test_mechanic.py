@@ -313,7 +313,7 @@ def test_what_it_cannot_repair_it_says_and_leaves_as_it_was(
 ) -> None:
     folder = project(tmp_path, **files)
     before = contents(folder)
-    result = turn(folder, seconds=8)
+    result = turn(folder, seconds=20)
     assert result.verdict == "ok"
     assert words in result.message and words in result.claim.ask
     assert not result.claim.finished
@@ -358,7 +358,7 @@ def test_tests_that_hang_or_write_files_do_no_harm(tmp_path: Path) -> None:
     folder = project(
         tmp_path, code_=code, test_code=checks(*tests, "open('left-behind', 'w').close()", hangs)
     )
-    result = turn(folder, seconds=8)
+    result = turn(folder, seconds=20)
     assert "none makes the failing tests pass" in result.message  # the hanging test is not to be repaired
     assert sorted(contents(folder)) == ["code_.py", "test_code.py"]
 
