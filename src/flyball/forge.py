@@ -99,7 +99,7 @@ class Forge(Struct, frozen=True):
             rows, url = self._ask(url, what)
             if not isinstance(rows, list):
                 raise ForgeError(
-                    f"GitHub's answer for {what} of {self.slug} is no list. Check GITHUB_API_URL."
+                    f"GitHub's answer for {what} of {self.slug} is not a list. Check GITHUB_API_URL."
                 )
             found += cast("list[Any]", rows)
         raise ForgeError(f"{self.slug} has more than {PAGES_MOST * 100} entries for {what}. Narrow it down.")

@@ -69,6 +69,11 @@ def test_a_seed_that_once_failed_holds(machine: str, seed: int) -> None:
     assert found.good, told(found)
 
 
+def test_a_run_that_is_set_aside_is_not_resumed_past_its_lane() -> None:
+    found = simulate([3863])  # it was, then given up before a crash, and never ended
+    assert found.good, told(found)
+
+
 def test_what_a_failing_disk_acknowledged_is_there() -> None:
     found = simulate(ON_DISK)
     assert found.good, told(found)
