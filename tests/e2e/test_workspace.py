@@ -592,12 +592,17 @@ def test_closing_removes_the_checkout_only_if_nothing_is_lost(space: Workspace) 
     assert not space.checkout.exists()
 
 
-def test_missing_objects_are_found(space: Workspace) -> None:
+def test_missing_and_damaged_objects_are_found(space: Workspace) -> None:
     write(space.checkout, {"a": "precious\n"})
     commit = space.commit(space.tree(), "m")
     assert space.fsck(commit) == []
     blob = git(space.git_dir, "--git-dir", ".", "rev-parse", f"{commit}:a")
-    (space.git_dir / "objects" / blob[:2] / blob[2:]).unlink()
+    stored = space.git_dir / "objects" / blob[:2] / blob[2:]
+    content = stored.read_bytes()
+    stored.chmod(0o600)
+    stored.write_bytes(content[:9] + b"??" + content[11:])
+    assert space.fsck(commit) == [blob]
+    stored.unlink()
     assert space.fsck(commit) == [blob]
 
 

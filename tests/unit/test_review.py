@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from flyball.domain import events as e
 from support import Case, bad, check, failing, passing, says, writes
@@ -214,6 +215,26 @@ DISPUTES = {
     "by the reviewer alone": pair("iwrwrwrwrf", "limit.iterations", edits(), [notes(found()), notes(DISPUTED)], limits={"iterations": 4}),
     "two findings, once each": pair("iwrwrwrf", "failed.review", [edits(), edits(DISPUTED), edits(found("disputed", "F2"))], [notes(found(), found(text="y")), notes(found("open", "F1")), says("FAIL")]),
 }  # fmt: skip
+
+
+GRAVE = e.Finding(id="S1", file="a.py", line=3, severity="high", kind="security", text="SQL from a form")
+ALARMS = {
+    "by the reviewer": pair("iwr", "wait.escalation", edits(), notes(GRAVE)),
+    "by the author": pair("iw", "wait.escalation", edits(GRAVE)),
+    "seen once, it does not ask again": pair("iwrwrc", "wait.escalation completed", edits(), [notes(GRAVE), notes(GRAVE), notes(replace(GRAVE, status="fixed"))], answers=("answer bind it",)),
+    "a second one asks again": pair("iwr", "wait.escalation*2", edits(), [notes(GRAVE), notes(replace(GRAVE, id="S2"))], answers=("go-on",)),
+    "not high": pair("iwrf", "limit.iterations", edits(), notes(replace(GRAVE, severity="medium")), limits={"iterations": 1}),
+    "not of security": pair("iwrf", "limit.iterations", edits(), notes(replace(GRAVE, kind="")), limits={"iterations": 1}),
+    "fixed at once": pair("iwrwrc", "completed", [edits(found()), edits()], [notes(found("open", "F1")), notes(replace(GRAVE, id="F1", status="fixed"))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_a_high_security_finding_stops_at_once(name: str) -> None:
+    """CTO-7. An answer is for the finding that was shown, and the turn is taken again."""
+    played = check(ALARMS[name])
+    stopped = [event.stop.rule for event in played.of(e.Stopped)]
+    assert ("security finding" in stopped) == ("wait.escalation" in ALARMS[name].codes)
 
 
 @pytest.mark.parametrize("name", DISPUTES)

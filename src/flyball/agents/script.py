@@ -116,6 +116,7 @@ def _finding(row: dict[str, Any]) -> Finding:
         file=str(row.get("file", "")),
         line=_number(row.get("line")),
         severity=str(row.get("severity", "medium")),
+        kind=str(row.get("kind", "")),
         status=str(row.get("status", "open")),
         text=str(row.get("text", "")),
         evidence=str(row.get("evidence", "")),

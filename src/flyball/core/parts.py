@@ -131,6 +131,7 @@ class Talk(Part, frozen=True, kw_only=True):
     sessions: dict[str, str] = {}  # agent|role -> session
     played: dict[str, int] = {}  # agent|role -> finished turns, of this run and its descendants
     disputes: dict[str, int] = {}  # finding -> how often it was disputed since a person last answered
+    alarms: tuple[str, ...] = ()  # high security findings that no person has answered yet
 
 
 class Plan(Part, frozen=True, kw_only=True):

@@ -349,8 +349,8 @@ def _answered(run: Run, event: e.Answered) -> Run:
     if stop and stop.rule == "third_failure":  # TASK-2: that state's count begins anew
         path = replace(path, failures={**path.failures, run.state: 0})
     run = renewed(replace(run, at=event.at, evidence=evidence, path=path, plan=plan))
-    if run.talk.disputes:
-        run = replace(run, talk=replace(run.talk, disputes={}))
+    if run.talk.disputes or run.talk.alarms:
+        run = replace(run, talk=tally.answered(run.talk, stop))
     if stop and stop.rule == ENVIRONMENT and event.verb == "retry":
         run = replace(run, agenda=agenda.put(run.agenda, Baseline()))
     return _resumed(noted(run, event.text), event)

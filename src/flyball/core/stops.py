@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from flyball.core.agenda import GUARDED
 from flyball.core.run import Facts, Run
-from flyball.core.tally import FRESH
+from flyball.core.tally import ALARM, FRESH
 from flyball.domain import codes, events as e
 from flyball.domain.machine import OURS
 from flyball.domain.settings import INDICATORS_MIN, SECOND, CallLimits
@@ -138,6 +138,19 @@ def infrastructure(facts: Facts) -> Facts:
     cause = stop(run, "wait.infrastructure", "interruptions", INTERRUPTIONS, count, detail=reason)
     text = f"Interrupted {count} times in a row: {(reason or 'no reason is known').rstrip('.')}. Continue?"
     return ask(facts, cause, "infrastructure", text)
+
+
+def alarmed(facts: Facts) -> bool:
+    """CTO-7: a high security finding stops the run until a person has seen it. The turn is then taken again."""
+    run = facts.run
+    found = [f for f in run.findings if f.id in run.talk.alarms]
+    if not found:
+        return False
+    lines = [f"{f.id} {f.file}{f':{f.line}' if f.line else ''} {f.text}".replace("  ", " ") for f in found]
+    cause = stop(run, "wait.escalation", ALARM, "none", len(found), detail=lines[0], otherwise=ANOTHER_TURN)
+    text = "A high security finding was reported:\n" + "\n".join(f"- {line}" for line in lines)
+    ask(facts, cause, "escalation", f"{text}\nAnswer with what the agent should do, or go-on to continue.")
+    return True
 
 
 def stalled(run: Run) -> e.Stop | None:

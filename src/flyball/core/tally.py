@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CLOSED = ("fixed", "accepted")
 DISPUTES = 2  # so many of the same finding go to a person
+ALARM = "security finding"  # the rule of a stop for one
 KEPT = 200
 
 
@@ -68,6 +69,18 @@ def disputed(
     meant = [_known_finding(ledger, f) for f in said if f.status == "disputed" and role not in JUDGING_ROLES]
     names = [f.id for f in meant if f is not None]
     return {**counts, **{name: counts.get(name, 0) + 1 for name in names}} if names else counts
+
+
+def alarming(before: tuple[Finding, ...], after: tuple[Finding, ...]) -> tuple[str, ...]:
+    """CTO-7: the security findings that a turn raised and that stop the run."""
+    grave = [f for f in after if (f.kind, f.severity, f.status) == ("security", "high", "open")]
+    return tuple(f.id for f in grave if f not in before)
+
+
+def answered(talk: Talk, cause: e.Stop | None) -> Talk:
+    """What a person was asked about is settled; another alarm still is to be asked about."""
+    alarms = () if cause and cause.rule == ALARM else talk.alarms
+    return replace(talk, disputes={}, alarms=alarms) if talk.disputes or talk.alarms else talk
 
 
 def settled(ledger: tuple[Finding, ...], said: tuple[Finding, ...]) -> bool:
@@ -202,7 +215,6 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
     run = replace(
         run,
         spent=run.spent.plus(turn.usage),
-        findings=entered(run.findings, role, turn.claim.findings),
         checkout=with_changes(run.checkout, turn.changed, turn.lines, turn.deleted),
         **_told_by(run, act, turn, role, key),
     )
@@ -248,7 +260,9 @@ def _told_by(run: Run, act: e.Act | None, turn: e.TurnEnded, role: str, key: str
         reset_at = turn.plan_reset_at or run.at + PLAN_WINDOW_US
         spending = replace(spending, plan_percent=turn.plan_percent, plan_reset_at=reset_at)
     limits = min(tries.limits + 1, 2) if turn.verdict in WAITS else 0
+    findings = entered(run.findings, role, turn.claim.findings)
     return {
+        "findings": findings,
         "talk": replace(
             talk,
             played={**talk.played, key: talk.played.get(key, 0) + 1},
@@ -257,6 +271,7 @@ def _told_by(run: Run, act: e.Act | None, turn: e.TurnEnded, role: str, key: str
             plan=(_plan(turn) or talk.plan) if role == "planner" else talk.plan,
             notes=(*undelivered, *talk.notes, *turn.notes),
             disputes=disputed(talk.disputes, run.findings, role, turn.claim.findings),
+            alarms=(*talk.alarms, *alarming(run.findings, findings)),
         ),
         "tries": replace(tries, contexts=_contexts(tries.contexts, turn.verdict), limits=limits),
         "progress": replace(progress, error_text=turn.error) if turn.error else progress,

@@ -157,9 +157,9 @@ def stopped_by(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | N
         return _blocked(facts, act, turn, ruling, f"blocked.guard.{ruling.rule}")
     if ruling and asks:
         return _asked_about(facts, act, turn, ruling)
-    if _process_failure(facts, act, turn) or _halted(facts, turn) or _asks(facts, turn):
+    if _process_failure(facts, act, turn) or _halted(facts, turn) or stops.alarmed(facts):
         return True
-    return _asked_again(facts, act, turn) or _stuck(facts, act, turn)
+    return _asks(facts, turn) or _asked_again(facts, act, turn) or _stuck(facts, act, turn)
 
 
 def _put_back(facts: Facts, act: e.Act) -> Facts:
@@ -203,7 +203,7 @@ def _with_place(ruling: e.Ruling) -> str:
 def _pend(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, until: str) -> None:
     """The outcome to follow once the change may stand; a turn that failed, was halted or asks has none."""
     run = facts.run
-    asks = waits_for_answer(turn) or _disputed(run) or _says_nothing(run, act, turn)
+    asks = waits_for_answer(turn) or _disputed(run) or run.talk.alarms or _says_nothing(run, act, turn)
     outcome, data = "", dict[str, Any]()
     if turn.verdict in ("ok", "turn_limit") and not turn.halted and not asks and act.why != PLAN_REVIEW:
         outcome, data, _ = outcome_of(_as_if_it_stood(run, ruling), act, turn)

@@ -42,6 +42,7 @@ class Finding(Fact, frozen=True, kw_only=True):
     file: str = ""
     line: int = 0
     severity: str = "medium"  # high | medium | low
+    kind: str = ""  # or "security": a high one stops the run (CTO-7)
     status: str = "open"  # open | fixed | disputed | accepted
     text: str = ""
     evidence: str = ""

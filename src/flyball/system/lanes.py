@@ -13,7 +13,7 @@ from flyball.core.letters import Start, encode
 from flyball.core.run import Run
 from flyball.core.standing import listens, makes_way, outranks, works
 from flyball.domain.results import Trigger
-from flyball.errors import AlreadyRunning, UserError
+from flyball.errors import AlreadyRunning, UserError, WorkspaceError
 from flyball.journal import Letter, driver as drivers
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
@@ -126,7 +126,18 @@ class Lanes:
         waiting = ready(found, self.outcomes())
         if self._wake_stranded(waiting):
             return True
-        return self._give(found, waiting[0]) if waiting else False
+        try:
+            return self._give(found, waiting[0]) if waiting else False
+        except WorkspaceError as problem:  # the task stays in the backlog
+            return self._unusable(Mismatch("", str(problem), grave=True))
+
+    def _unusable(self, repository: Mismatch) -> bool:
+        """CTO-7: the repository cannot be used. A person is asked, once. True: they are asked now."""
+        if repository in self.known:
+            return False
+        self.known.add(repository)
+        self.supervisor.report(self.lanes[0], (repository.text,), grave=True)
+        return True
 
     def _wake_stranded(self, waiting: list[Ticket]) -> bool:
         """What made way for a task that was cancelled or taken by another lane meanwhile goes on."""

@@ -15,11 +15,12 @@ from msgspec import Struct
 
 from flyball.core.run import Run
 from flyball.domain.units import DAY, dollars, show_duration
-from flyball.errors import NotFound
+from flyball.errors import NotFound, WorkspaceError
 from flyball.evidence.artifacts import drift
 from flyball.guard.policy import Tier, needs_approval, raise_to, tier_of
 from flyball.runtime.app import App
-from flyball.workspace import Repo, inspect_repo
+from flyball.views.text import plural
+from flyball.workspace import Repo, damaged_objects, inspect_repo
 
 LOOPS = (("turns", "turns for this plan"), ("no_progress", "turns without progress"))
 NEAR = 0.8  # of a limit: it is said
@@ -34,7 +35,10 @@ class Mismatch(Struct, frozen=True):
 
 def mismatches(app: App, root: Path, lanes: list[Run]) -> list[Mismatch]:
     """What does not fit together now, in this repository."""
-    repo = inspect_repo(root)
+    try:
+        repo = inspect_repo(root)
+    except WorkspaceError as problem:
+        return [Mismatch("", str(problem), grave=True)]
     found = [
         Mismatch("", f"{name} was edited by hand. The edit is kept in a copy next to it and has no effect.")
         for name in drift(str(root))
@@ -58,6 +62,11 @@ def _in_git(repo: Repo, run: Run) -> Iterator[Mismatch]:
         yield Mismatch(run.id, text, grave=True)
     if commit and repo.git.ask("cat-file", "-e", f"{commit}^{{commit}}", ok=(0, 1, 128)).code:
         text = f"The commit {commit[:12]} that the plan builds on is no longer in the repository. Plan again, or drop it."
+        yield Mismatch(run.id, text, grave=True)
+        return
+    damaged = damaged_objects(repo.git, commit or repo.head)
+    if damaged:
+        text = f"{plural(len(damaged), 'object')} of the commit {(commit or repo.head)[:12]} cannot be read ({damaged[0][:12]}). Repair the repository (see `git fsck`), then answer."
         yield Mismatch(run.id, text, grave=True)
 
 

@@ -1,7 +1,7 @@
 """Checkouts, trees, checkpoints, rollback and landing: git behind one door, and the user's repository untouched."""
 
 from flyball.workspace.git import require_git
-from flyball.workspace.publish import Landed, land, missing_objects as fsck
+from flyball.workspace.publish import Landed, damaged_objects, land
 from flyball.workspace.repo import Repo, inspect_repo, snapshot_changes
 from flyball.workspace.workspace import Merged, Point, Workspace
 
@@ -11,7 +11,7 @@ __all__ = [
     "Point",
     "Repo",
     "Workspace",
-    "fsck",
+    "damaged_objects",
     "inspect_repo",
     "land",
     "require_git",

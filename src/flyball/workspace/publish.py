@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -124,12 +125,16 @@ class Branch(Struct, frozen=True):
                 lock.unlink()
 
 
-def missing_objects(git: Git, commit: str) -> list[str]:
-    """Ids of objects of this commit's tree that are missing."""
-    listed = git.line("rev-list", "--objects", "--missing=print", "--no-walk", commit, ok=(0, 128))
-    if not listed:
-        return [commit]
-    return [line[1:] for line in listed.splitlines() if line.startswith("?")]
+DAMAGED = re.compile(rb"\b([0-9a-f]{40,64})\b")
+
+
+def damaged_objects(git: Git, commit: str) -> list[str]:
+    """Ids of objects of this commit's tree that are missing or cannot be read."""
+    answer = git.ask("rev-list", "--verify-objects", "--missing=print", "--no-walk", commit, ok=(0, 128))
+    missing = [line[1:].decode() for line in answer.out.splitlines() if line.startswith(b"?")]
+    if answer.code == 0:
+        return missing
+    return [*missing, *(oid.decode() for oid in dict.fromkeys(DAMAGED.findall(answer.err)))] or [commit]
 
 
 UNFINISHED = {

@@ -39,7 +39,7 @@ from flyball.workspace.git import (
     write_ref,
     write_whole,
 )
-from flyball.workspace.publish import PUBLISHED, PUBLISHING, Branch, missing_objects
+from flyball.workspace.publish import PUBLISHED, PUBLISHING, Branch, damaged_objects
 from flyball.workspace.repo import Repo, user_git
 
 TURN = "refs/flyball/turn/"
@@ -187,8 +187,8 @@ class Workspace:
         return self._links.of(tree)
 
     def fsck(self, commit: str) -> list[str]:
-        """Ids of objects this commit needs that are missing."""
-        return missing_objects(self._git, commit)
+        """Ids of objects this commit needs that are missing or cannot be read."""
+        return damaged_objects(self._git, commit)
 
     def agent_git_report(self) -> list[str]:
         return checkouts.report(self._clone(), self.checkout)

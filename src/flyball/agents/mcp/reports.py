@@ -76,6 +76,11 @@ FINDING = {
     "file": WORDS,
     "line": {"type": "integer"},
     "severity": {"type": "string", "enum": list(SEVERITIES)},
+    "kind": {
+        "type": "string",
+        "enum": ["security"],
+        "description": "Only for a weakness that can be exploited.",
+    },
     "id": {**WORDS, "description": "Of an earlier finding, to change its status."},
     "status": {"type": "string", "enum": list(STATUSES)},
     "evidence": WORDS,

@@ -320,7 +320,8 @@ def _claims(run: Run, role: str, premise: Premise) -> Iterator[tuple[str, e.Clai
     """(words, claim); the last is the one that leads furthest."""
     yield "", e.Claim()
     if premise.findings:
-        yield from ((f" with a finding {f.status}", e.Claim(findings=(f,))) for f in _findings(run, role))
+        for one in _findings(run, role):
+            yield f" with a {one.kind} finding {one.status}".replace("  ", " "), e.Claim(findings=(one,))
     on, few = run.here.on, premise.results != "all"
     if run.act is not None and run.act.why == PLAN_REVIEW:
         yield from ((f" saying {name}", e.Claim(outcome=name)) for name in REVIEWS[::-1])
@@ -343,10 +344,11 @@ def _claims(run: Run, role: str, premise: Premise) -> Iterator[tuple[str, e.Clai
 
 
 def _findings(run: Run, role: str) -> list[e.Finding]:
-    """There is one finding: a reviewer raises and closes it, an author disputes it."""
+    """There is one finding: a reviewer raises and closes it, an author disputes it. It may be one that stops."""
     said = ("disputed",) if role == "author" and run.findings else ()
     said = ("open", "fixed") if role == "reviewer" else said
-    return [e.Finding(id="F1", severity="high", status=status) for status in said]
+    grave = [e.Finding(id="S1", severity="high", kind="security")] if role == "reviewer" else []
+    return [*(e.Finding(id="F1", severity="high", status=status) for status in said), *grave]
 
 
 _OURS = ("untested", "unproven", "stalled", "error", "timeout", "failure", "third_failure", "approval")

@@ -228,7 +228,9 @@ class Players:
             return replace(said, reading="blocked")
         if manner == "finds" and role in ("author", "reviewer"):
             status = self.rng.choice(("open", "fixed", "accepted", "disputed"))
-            return replace(said, findings=(e.Finding(id="F1", severity="high", status=status, text="it"),))
+            found = e.Finding(id="F1", severity="high", status=status, text="it")
+            grave = replace(found, id=f"S{run.turn}", kind="security", status="open")
+            return replace(said, findings=(grave if self.rng.random() < 0.2 else found,))
         return said
 
     def _usage(self) -> e.Usage:

@@ -18,6 +18,7 @@ from flyball.lab.simulate.players import MANNERS, Played, Players
 
 LASTS_US = 30 * SECOND
 DOUBTS = e.Evidence(doubts=("test_login: it was removed",), doubts_key="a removed test")
+GRAVE = e.Finding(id="S1", file="calc.py", severity="high", kind="security", text="a way in")
 RISKY = ("It is T2: the dependencies change.",)
 
 
@@ -69,6 +70,8 @@ class WeekActs:
             return self._plan(word, turn)
         if role == "cto" and "retry" in run.here.on:  # else it reviews a plan file
             return replace(turn, claim=_recovery(run, word))
+        if word == "grave":
+            return replace(turn, claim=e.Claim(findings=(GRAVE,)))
         if word == "FAIL":
             return replace(turn, claim=e.Claim(signal="FAIL"))
         return replace(turn, claim=e.Claim(outcome=word)) if word else turn

@@ -105,6 +105,7 @@ TASKS: tuple[WeekTask, ...] = (
     # ---- building, testing, reviewing, committing
     WeekTask(text="The build fails three times", acts={"build.plan": SLOW_BUILD}),
     WeekTask(text="The tests fail three times", acts={"task.testing": FAILS}),
+    WeekTask(text="The reviewer finds a way in", acts={"review.reviewing": ("grave",)}, answers=("go-on",)),
     WeekTask(text="The review fails three times", acts={"review.reviewing": ("FAIL",) * 3}),
     WeekTask(text="A hook refuses the commit three times", acts={"task.committing": ("refused",) * 3}),
     WeekTask(text="The last proof fails", acts={"gate": ("fails",)}),
