@@ -27,7 +27,8 @@ from flyball.testing.vendors import VENDORS
 
 TOP = Path(__file__).resolve().parents[1]
 FLYBALL = TOP / ".venv" / "bin" / "flyball"
-WORK = Path(os.environ.get("FIRSTHOUR_DIR", TOP / ".firsthour"))
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+WORK = Path(os.environ.get("FIRSTHOUR_DIR", CACHE / "flyball-firsthour"))  # pytest reads the settings of folders above
 GIT = ("-c", "user.name=First Hour", "-c", "user.email=first@hour.invalid", "-c", "commit.gpgsign=false")
 
 

@@ -18,6 +18,7 @@ from flyball.guard.commands.syntax_tree import (
     Test,
     Word,
 )
+from flyball.reading.lazy import Lazy
 
 BYTES_MOST = 2 << 30
 _TRUE = frozenset({"true", ":", "/bin/true", "false"})  # `until false` is the same loop
@@ -34,6 +35,18 @@ def never_ends(block: Block) -> bool:
     if len(block.scripts) == 1:
         always = bool(re.fullmatch(r"[^;]*;\s*(?:1|true)?\s*;.*", condition[0], re.DOTALL))
     return always and not _names(block.scripts[-1]) & {"break", "exit", "return"}
+
+
+def code_never_ends(text: str) -> bool:
+    """The same of code in awk, Python, JavaScript, Perl or Ruby, and processes or sizes that no machine has."""
+    return _CODE_WITHOUT_BOUND.search(text) is not None and not _LEAVES.search(text)
+
+
+_CODE_WITHOUT_BOUND = Lazy(
+    r"\bfork\s*\(|\bfork\b.*\bwhile\b|\bwhile\s*\(?\s*(?:True|true|1)(?=\s*(?:[:{;})]|do\b|$))|for\s*\([^;()]*;\s*;|\bloop\s*(?:\{|do\b)"
+    r"|10\s*\*\*\s*1[0-9]|\b1e1[0-9]\b|<<\s*[34]\d\b|\bitertools\.(?:count|repeat|cycle)"
+)
+_LEAVES = Lazy(r"\b(?:break|return|exit|last)\b")
 
 
 def ends_jobs(script: Script) -> bool:
@@ -118,6 +131,8 @@ def _is_huge(words: list[str]) -> bool:
     if name in {"fallocate", "truncate", "mkfile", "head"}:
         sizes = re.findall(r"(?:^| )(?:-[lsc]|--(?:length|size|bytes))[ =]?\+?(\d+\w*)", " ".join(words))
         return any(size_of(size) > BYTES_MOST for size in sizes)
+    if name == "openssl" and words[1:2] == ["rand"]:
+        return any(size_of(word) > BYTES_MOST for word in words[2:])
     return False
 
 

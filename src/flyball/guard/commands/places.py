@@ -42,7 +42,7 @@ _SECRET_NAME = Lazy(
     rf"\.env|\.envrc(?:\.local)?|(?!\.env[._-](?:[\w.-]+\.)?{_EXAMPLE}$)\.env[._-][\w.-]+|(?!{_EXAMPLE}\.)[\w-]+\.env|\.dev\.vars"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:[_-][\w-]*|\.bak|\.old)?|[\w-]+_(?:rsa|ed25519)|[._]netrc|\.pgpass|\.my\.cnf|\.pypirc"
     r"|\.git-?credentials|\.vault[-_](?:token|pass.*)|\.htpasswd|\.dockercfg|\.dockerconfigjson|\.s3cfg|\.boto|\.terraformrc"
-    r"|.*\.(?:pem|key|p12|pfx|p8|jks|keystore|kdbx?|ppk|keytab|ovpn|agekey|asc\.key|tfstate|tfstate\.backup|mobileprovision)"
+    r"|(?!(?:.*[-_.])?(?:ca|cacert|cert|certificate|chain|fullchain|bundle|public|pub)\.pem$).*\.(?:pem|key|p12|pfx|p8|jks|keystore|kdbx?|ppk|keytab|ovpn|agekey|asc\.key|tfstate|tfstate\.backup|mobileprovision)"
     r"|secrets?\.(?:ya?ml|json|toml|env|ini|txt|properties|yml\.enc|(?:auto\.)?tfvars)|.*[-.]secrets\.(?:ya?ml|json)"
     r"|\.secrets(?!\.baseline$)(?:\..*)?|\.?credentials(?:\.(?:json|toml|db|ya?ml|ini|xml|csv|txt|yml\.enc))?|auth\.json"
     r"|(?:.*-)?service[-_]?account.*\.json|client_secret.*\.json|gcp-key.*\.json|google-credentials\.json"

@@ -88,7 +88,7 @@ class Judge(CommandJudge):
             self.pipe(item.pipe, context)
 
     def pipe(self, pipe: Pipe, context: Context) -> None:
-        if self.policy.contained and endless.fills_disk(pipe):
+        if endless.fills_disk(pipe):
             context.deny("unbounded", "Writes without end, which fills the disk. Limit it with 'head -c'.")
         if endless.seeks_secret_variables(pipe):
             context.deny("secret", "Searches the environment for secrets.")
@@ -145,7 +145,7 @@ class Judge(CommandJudge):
 
     def while_loop(self, block: Block, context: Context) -> None:
         """A loop's body runs after its condition, and again after itself. The loop may end after either."""
-        if self.policy.contained and endless.never_ends(block):
+        if endless.never_ends(block):
             context.deny("unbounded", "The loop never ends. Give it a limit.")
 
         def once(inner: Context) -> None:

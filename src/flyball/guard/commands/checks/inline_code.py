@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from flyball.guard import word_set
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks import contained_code
@@ -175,4 +176,21 @@ def other_code(call: Call) -> None:
         from_input(call)
 
 
-CHECKS = {"interpreter": interpreter, "java": java, "other_code": other_code}
+def powershell(call: Call) -> None:
+    """A script of the workspace runs as other scripts do; code on the command line or from a pipe is not read."""
+    words = [arg.text.lower() for arg in call.operands]
+    at = next((at for at, word in enumerate(words) if word.endswith(".ps1")), None)
+    if at is not None and all(word in _POWERSHELL_HARMLESS for word in words[:at]):
+        argument_kinds.judge_argument(call.judge, "script", call.operands[at], call.context)
+    elif words not in (["--version"], ["-version"], ["--help"]):
+        call.deny(
+            "hidden-command", "PowerShell code on the command line cannot be checked. Put it in a script."
+        )
+
+
+_POWERSHELL_HARMLESS = word_set(
+    "-noprofile -nop -noninteractive -nologo -file -f -executionpolicy bypass unrestricted"
+)
+
+
+CHECKS = {"powershell": powershell, "interpreter": interpreter, "java": java, "other_code": other_code}

@@ -10,6 +10,7 @@ from flyball.guard.commands import sedscript
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.awkscript import hazards as awk_hazards
 from flyball.guard.commands.checks.shell_builtins import joined
+from flyball.guard.commands.endless import code_never_ends
 from flyball.guard.commands.environment import harmless, looks_secret
 from flyball.guard.commands.substitution import printed_text
 
@@ -86,6 +87,8 @@ def _awk_program(call: Call, program: Arg) -> None:
     if HOLE in program.text or len(program.text) > SCRIPT_MOST:
         call.ask("opaque-operand", "The awk program is too long or unknown until the command runs.")
         return
+    if code_never_ends(program.text):
+        call.deny("unbounded", "The awk program never ends. Give it a limit.")
     for kind, value in awk_hazards(program.text):
         if kind == "run":
             call.deny("hidden-command", "The awk program runs a command.")
