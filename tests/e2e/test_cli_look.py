@@ -207,7 +207,7 @@ def test_stats_since_a_moment(seen: Place, when: str, some: bool) -> None:
 def test_the_brief_says_what_waits_what_was_done_and_what_it_cost(seen: Place) -> None:
     run = succeeded(seen)
     text = seen.fb("brief").out
-    waits, done = text.index("## Waits for you (1)"), text.index("## Done")
+    waits, done = text.index("## Waiting for you (1)"), text.index("## Done")
     assert text.startswith("# ") and waits < done < text.index("## Cost")
     assert "**Ask me**" in text[waits:done] and "`flyball answer" in text[waits:done]
     assert "$0.25" in text[done:] and "on branch `flyball/" in text[done:]
@@ -218,9 +218,9 @@ def test_the_brief_says_what_waits_what_was_done_and_what_it_cost(seen: Place) -
 
 def test_a_brief_of_nothing_still_says_what_waits(seen: Place, tmp_path: Path) -> None:
     text = seen.fb("brief", "--since", "2999-01-01").out
-    assert "## Waits for you (1)" in text and "Nothing was completed." in text
+    assert "## Waiting for you (1)" in text and "Nothing was completed." in text
     make_repo(tmp_path / "other", {"a": "b\n"})
     empty = seen.fb("brief", cwd=tmp_path / "other").out
-    assert "## Waits for you\n\nNothing." in empty and "– and 0 tokens in 0 turns." in empty
+    assert "## Waiting for you\n\nNothing." in empty and "No cost reported, 0 tokens in 0 turns." in empty
     said = seen.fb("brief", "--since", "soon")
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)

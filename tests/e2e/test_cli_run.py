@@ -206,7 +206,7 @@ def test_the_inbox_is_worked_through_with_the_keyboard(place: Place) -> None:
     person.answer(b"a answer", b"n", b"r reject", b"p")
     person.answer(b"Question 1 of 2", b"n", b"reject undoes this change", b"d")
     person.answer(b"+on: push", b"r", b"why?", b"Leave CI alone\n")
-    assert person.code() == 0 and b"1 open." in person.screen
+    assert person.code() == 0 and b"1 question still open." in person.screen
     assert "Answer saved: reject." in person.screen.decode()
     assert len(place.fb("inbox", "--json").json) == 2, "it is not resumed yet"
     assert place.fb("resume", "@last").code == 0

@@ -196,7 +196,7 @@ approve = _shortcut(
 )
 reject = _shortcut(
     "reject",
-    "Reject a change or plan. The agent is told why and tries again.",
+    "Reject a change or plan. The agent tries again with your reason.",
     'flyball reject 9apx47xk.1 "Do it without the new dependency"',
 )
 
@@ -239,7 +239,8 @@ def send_answer(app: App, run: Run, verb: str, text: str, as_json: bool = False)
     letter = Answer(question=question.id, verb=verb, text=text, who=who, how="cli", shown=question.shown)
     instead = f" instead of {earlier.verb}" if earlier else ""
     facts = {"question": question.id, "verb": verb, "text": text, "replaced": earlier and earlier.verb}
-    sent, saved = f"Answered {question.id} with {verb}{instead}.", f"Answer saved: {verb}{instead}."
+    shown = one_line(text, 60) if verb == "answer" else verb
+    sent, saved = f"Answered {question.id} with {shown}{instead}.", f"Answer saved: {shown}{instead}."
     _send(app, run, letter, (sent, saved), as_json, facts)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from flyball.cli.shared import examples
+from flyball.cli.shared import examples, fitted
 from flyball.errors import FlyballError
 from flyball.workspace.folders import remove
 
@@ -120,10 +120,10 @@ class Demo:
         self.say("Next, in your own project: flyball init (docs/quickstart.md)")
 
     def repair(self) -> None:
-        self.say("A small project with a bug. Nobody says where it is:")
+        self.say("A small project with a bug. The agent is not told where it is:")
         self.shell("python3 -m unittest -q 2>&1 | grep -E '^(FAIL|Ran|FAILED)'")
         self.say(
-            "mechanic, the built-in agent, needs no model and no network. It looks for the bug and repairs it:"
+            "The built-in agent, mechanic, needs no model and no network. It finds the bug and fixes it:"
         )
         self.flyball(0, "run", "Make the failing tests pass", "--agent", "mechanic", "--trust")
         self.say("The change, its certificate, and the merge into your branch:")
@@ -133,16 +133,12 @@ class Demo:
         self.shell("python3 -m unittest -q 2>&1 | tail -1")
 
     def guard(self) -> None:
-        self.say(
-            "Another agent (a script plays it) is to edit the README. It also edits the CI, so the guard asks:"
-        )
+        self.say("Another agent (a script) should edit the README. It also edits the CI, so the guard asks:")
         agent = f"script:{self.folder / 'agent.yaml'}"
         self.flyball(
             3, "run", "Say in the README how to run the tests", "--agent", agent, "--trust", "--no-wait"
         )
-        self.say(
-            "You reject the change. The files are restored, the agent is told why, and the run continues:"
-        )
+        self.say("You reject the change. The files are restored and the agent tries again with your reason:")
         self.flyball(0, "reject", "@last", "Leave the CI alone.")
         self.flyball(0, "resume", "@last")
         self.flyball(0, "why", "@last")
@@ -162,7 +158,8 @@ class Demo:
             subprocess.run(["git", *words], cwd=self.repo, env=self.env, check=True)
 
     def say(self, text: str) -> None:
-        click.echo("\n" + click.style(f"# {text}", bold=True))
+        for line in ("", *fitted(f"# {text}").split("\n")):
+            click.echo(click.style(line, bold=True))
 
     def shell(self, line: str) -> None:
         click.echo(click.style(f"$ {line}", fg="cyan"))

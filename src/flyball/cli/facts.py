@@ -113,7 +113,7 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("models", "; ".join(_model(name, used) for name, used in known["models"].items())),
         ("agents", ", ".join(f"{role}={agent_name(a)}" for role, a in sorted(run.settings.agents.items()))),
         ("sandbox", run.checkout.sandbox or run.settings.sandbox),
-        ("answers", _answers(run)),
+        ("answered by", _answers(run)),
         ("policy", run.settings.policy),
         (
             "risk",
@@ -152,8 +152,8 @@ def _model(name: str, used: dict[str, int]) -> str:
 def _answers(run: Run) -> str:
     """Who can answer its questions (HUMAN-4)."""
     if is_confined(run):
-        return "only by you: the sandbox hides the journal and the keys from agents"
-    return "by you; without a sandbox an agent could answer too"
+        return "you only: the sandbox hides the journal and the keys from agents"
+    return "you; without a sandbox an agent could answer too"
 
 
 def is_confined(run: Run) -> bool:

@@ -102,7 +102,7 @@ def watch_screen(app: App, root: str, screen: Screen, stay: bool) -> Run:
         for run in tail.skip():
             runs[run.id] = run
             screen.add(run)
-        screen.close(runs[root], where_it_stands(runs[root]))
+        screen.close(runs[root], _status_lines(runs[root], app.driven(root)))
         question = asker()
         if question is not None and stay and app.driven(root):
             screen.ask([*question_lines(question), *screen.hint(question)])
@@ -110,12 +110,13 @@ def watch_screen(app: App, root: str, screen: Screen, stay: bool) -> Run:
         return until_stopped(app, root, step, stay, keys.pause if keys else time.sleep)
 
 
-def where_it_stands(run: Run) -> list[str]:
+def _status_lines(run: Run, driven: bool) -> list[str]:
     """What happened before somebody began to watch."""
     failing = reasons.failing_now(run)
+    status = "not running" if run.status == "running" and not driven else run.status
     rows = [
         ("task", one_line(run.began.task, 100)),
-        ("state", f"{run.machine.name} · {run.state}, {run.status}, {reasons.effort(run)}"),
+        ("state", f"{run.machine.name} · {run.state}, {status}, {reasons.effort(run)}"),
         *(("last turns" if number == 0 else "", line) for number, line in enumerate(run.talk.recent[-3:])),
         ("failing", first_few(failing) if failing else ""),
     ]

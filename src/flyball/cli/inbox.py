@@ -11,13 +11,14 @@ from flyball.cli.shared import say
 from flyball.cli.shown_diff import coloured
 from flyball.core.run import Run
 from flyball.runtime.app import App
+from flyball.views.text import plural
 
 NEXT, BACK, QUIT = "n", "p", "q"
 LEAVES = ("\x03", "\x04", "\x1b", QUIT)  # Ctrl+C, Ctrl+D, Escape
 REJECTS = {
-    "approval": "reject undoes this change; the agent is told why and tries again.",
-    "block": "The change is undone already; reject leaves it so, and the agent tries again.",
-    "evidence": "reject keeps the files as they are; the agent is told what was doubted and works on.",
+    "approval": "reject undoes this change; the agent tries again with your reason.",
+    "block": "The change is already undone. With reject the agent tries again with your reason.",
+    "evidence": "reject keeps the files as they are; the agent continues and gets the list of doubts.",
 }
 
 
@@ -42,19 +43,21 @@ def work_through(app: App, questions: list[tuple[str, str]]) -> None:
             case _:
                 break
     left = len(questions)
-    say(f"{left} open." if left else "No open questions are left.")
+    say(f"{plural(left, 'question')} still open." if left else "No open questions are left.")
 
 
 def _show(app: App, run: Run, text: str, title: str) -> None:
     say(f"\n{title}\n\n{text}")
     lines, fits = change_of(app, run), max(5, shutil.get_terminal_size().lines - ROOM)
+    if lines:
+        click.echo()
     for line in lines[:fits]:
         click.echo(coloured(line))
     if len(lines) > fits:
         say(f"… {len(lines) - fits} more lines of the change")
     assert run.question is not None
     if "reject" in run.question.verbs and run.question.kind in REJECTS:
-        say(REJECTS[run.question.kind])
+        say(f"\n{REJECTS[run.question.kind]}")
 
 
 def _choice(app: App, run: Run) -> str:

@@ -14,7 +14,7 @@ import click
 
 from flyball.acts.confined import last_line
 from flyball.authority import trust as trusting
-from flyball.cli.shared import JSON, REPO, examples, headline, is_terminal, paint, print_json, say
+from flyball.cli.shared import JSON, REPO, examples, fitted, headline, is_terminal, paint, print_json, say
 from flyball.cli.tryout import LISTED, Tried, Tryout
 from flyball.config.detect import Detected, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load
@@ -90,7 +90,7 @@ def _take_over(root: Path, ralph: Ralph, env: dict[str, str]) -> None:
 def _print_ralph(ralph: Ralph | None) -> None:
     if ralph is None:
         return
-    say(f"\nTaken over from {', '.join(ralph.files)}: {', '.join(ralph.written()) or 'nothing to do'}.")
+    say(f"\nImported from {', '.join(ralph.files)}: {', '.join(ralph.written()) or 'nothing to do'}.")
     if ralph.tasks:
         say(f"{len(ralph.tasks)} open tasks are in {TASKS_FILE}. {_first_task(ralph)}")
 
@@ -105,7 +105,7 @@ def _first_task(ralph: Ralph) -> str:
 
 @contextlib.contextmanager
 def _whole_or_nothing(file: Path) -> Generator[None]:
-    """Stopped in the middle, it leaves the file as it was: a first guess is no configuration."""
+    """Stopped in the middle, it leaves the file as it was: a first guess is not a configuration."""
     before = file.read_bytes() if file.exists() else None
 
     def end(number: int, frame: object) -> NoReturn:
@@ -208,6 +208,6 @@ def _print(detected: Detected, tried: Tried) -> None:
     others = f"installed: {', '.join(detected.agents)}" if detected.agents else "no other agent is installed"
     say(f"  agent   {agent}   ({others})")
     for advice in tried.advice if detected.tests else (NO_PROOF,):
-        click.echo(paint("bad" if sys.stdout.isatty() else "", f"\n{advice}", bold=True))
+        click.echo(paint("bad" if sys.stdout.isatty() else "", f"\n{fitted(advice)}", bold=True))
     flag = "" if detected.agent else ' --agent "command:my-agent {prompt}"'
     say(f'\nReview and commit {FOLDER}/, then run: flyball run "Describe the task"{flag}')

@@ -87,7 +87,9 @@ def question_lines(run: Run) -> list[str]:
     return [
         f"Question {question.id} ({question.kind}):",
         *(f"  {line}" for line in text),
-        *fields([*_change(run, question), *choices(question), ("answer", reasons.how_to_answer(question))]),
+        *fields(
+            [*_change(run, question), *choices(question), ("to answer", reasons.how_to_answer(question))]
+        ),
     ]
 
 

@@ -184,7 +184,7 @@ def _show_plan(planned: Plan, stray: list[Path], as_json: bool) -> None:
     for problem in planned.problems:
         say(clean(problem), err=True)
     if not planned.removals and not stray:
-        say("Nothing to prune: no ended run is older than retention.age says.")
+        say("Nothing to prune: no ended run is older than the setting retention.age.")
         return
     say(f"This would free about {size(planned.freed)}. Nothing was removed; add --yes to remove it.")
     say(KEPT)

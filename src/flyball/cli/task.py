@@ -62,7 +62,7 @@ def _require(found: Backlog, name: str) -> Ticket:
     if ticket is None:
         known = ", ".join(one.id for one in found.tickets[:20]) or "there are none"
         raise UserError(
-            f"No task {name} waits in the backlog (waiting: {known}). `flyball task ls` shows all tasks."
+            f"There is no waiting task {name} (waiting: {known}). `flyball task ls` lists all tasks."
         )
     return ticket
 
@@ -126,7 +126,7 @@ def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) 
         print_json(facts)
         return
     runs = drivers.alive(app.state_dir, app.journal.holder(mailbox(root)))
-    say(text if runs else f"{text} It waits until `flyball up` runs.")
+    say(text if runs else f"{text} `flyball up` is not running; start it to work on the tasks.")
 
 
 @task.command(
@@ -352,13 +352,13 @@ def trigger(kind: str, text: str, priority: int | None, repo: Path, as_json: boo
 def hold(repo: Path) -> None:
     """Start no more tasks until `flyball release`.
 
-    What is being done goes on.
+    Tasks that have started continue.
     """
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("hold")
         app.leave(root, Trigger(kind="hold", text="hold"), getpass.getuser())
-        say("On hold. Tasks wait until `flyball release`.")
+        say("On hold: no task starts until `flyball release`.")
 
 
 @click.command(epilog=examples("flyball release"))
@@ -369,4 +369,4 @@ def release(repo: Path) -> None:
     with open_app() as app:
         app.require_person("release")
         app.leave(root, Trigger(kind="release", text="release"), getpass.getuser())
-        say("Released.")
+        say("Released: tasks start again.")

@@ -259,8 +259,11 @@ def _question(run: Run, now: int) -> Facts:
     if run.machine.supervises:
         cause, text = standing.question(run)
         return ask(facts, cause, "escalation", text, status="waiting")
-    cause = stop(run, "wait.escalation", f"the state '{run.state}' asks a person", detail=error)
-    text = f"'{run.began.task}' needs your decision in state '{run.state}'. What next?"
+    cause = stop(run, "wait.escalation", f"the state '{run.state}' waits for a person", detail=error)
+    failed = "".join(
+        f" '{state}' failed {count} times." for state, count in run.path.failures.items() if count > 1
+    )
+    text = f"The run needs your decision in '{run.state}'.{failed} How should it continue?"
     return ask(facts, cause, "escalation", text)
 
 

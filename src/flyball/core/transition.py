@@ -70,7 +70,7 @@ def _count_failure(facts: Facts, outcome: str, reason: str) -> str:
     if most is None:
         return outcome
     count = min(run.path.failures.get(run.state, 0) + 1, max(most, 1))
-    reason = reason or f"'{run.state}' ended in '{outcome}'."
+    reason = reason or f"the outcome was '{outcome}'"
     facts.add(e.FailureCounted(at=facts.now, state=run.state, count=count, reason=reason))
     return "third_failure" if count >= most else outcome
 
@@ -277,8 +277,12 @@ def _instead(run: Run, code: str, outcome: str, reason: str, cause: e.Stop | Non
 
 def _question(facts: Facts, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Facts:
     run = facts.run
-    text = reason or f"'{run.state}' ended in '{outcome}'. What next?"
-    text = f"The run cannot continue by itself: {codes.of(cause.code).says}. What next?" if cause else text
+    text = reason or f"The state '{run.state}' ended with '{outcome}'. How should the run continue?"
+    text = (
+        f"The run cannot continue by itself: {codes.of(cause.code).says}. How should it continue?"
+        if cause
+        else text
+    )
     if target == "@blocked":
         return ask(
             facts, _instead(run, f"blocked.table.{outcome}", outcome, reason, cause), "escalation", text

@@ -187,9 +187,11 @@ def _blocked(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, code
     where, policy = f"{ruling.file}{f':{ruling.line}' if ruling.line else ''}", f"policy {ruling.policy}"
     more = {"otherwise": _otherwise(facts.run), "detail": ruling.reason}
     cause = stop(facts.run, code, ruling.rule, policy, where, **more)
-    text = f"The guard refused a change: {_with_place(ruling)} It was undone."
+    text = f"The guard refused a change: {_with_place(ruling)} It was undone. How should the run continue?"
     if ruling.call:
-        text = f"The guard ended the turn. {ruling.reason} The changes of that turn were undone."
+        text = (
+            f"The guard ended the turn. {ruling.reason} Its changes were undone. How should the run continue?"
+        )
     bound, waivable = ruling.diff, ruling.waivable
     return bool(ask(facts, cause, "block", text, status="blocked", waivable=waivable, bound=bound))
 

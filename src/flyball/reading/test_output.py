@@ -336,7 +336,7 @@ class Lack(Struct, frozen=True):
     def says(self) -> str:
         listed = ", ".join(self.names[:5])
         return {
-            "runner": f"the test runner '{listed}' is not installed in that Python",
+            "runner": f"the test runner '{listed}' is not installed for this Python",
             "start": f"the test runner does not start: {listed}",
             "command": f"the command cannot start: {listed}",
             "module": f"these modules cannot be imported: {listed}",

@@ -232,6 +232,12 @@ def _branches(app: App, repo: Path) -> Iterator[Line]:
     orphans = [branch.name for branch in branches if branch.run not in known]
     if orphans:
         cure = f"git branch -d {orphans[0]}  (-D if it is not merged and not wanted)"
-        yield Line("branches", "warn", f"of runs that are not in the journal: {first_few(orphans)}", cure)
+        yield Line("branches", "warn", f"these belong to no run in the journal: {first_few(orphans)}", cure)
     else:
-        yield Line("branches", "ok", f"{len(branches)} of runs, all known")
+        yield Line(
+            "branches",
+            "ok",
+            f"{len(branches)} flyball/ branches, each belongs to a run"
+            if branches
+            else "no flyball/ branches",
+        )

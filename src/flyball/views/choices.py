@@ -19,19 +19,21 @@ DOES = {
     "proceed": "continue with the same step",
     "replan": "make a new plan",
     "drop": "give this task up",
+    "complete": "end the run as completed",
+    "abandon": "end the run as failed",
 }
 # kind of question -> verb -> what it does there
 DOES_HERE = {
     "approval": {
         "approve": "keep the change and continue",
-        "reject": "undo the change; the agent is told why and tries again",
+        "reject": "undo the change; the agent tries again with your reason",
         "retry": "undo the change; the agent tries again",
         "redirect": "TEXT: undo the change; the agent continues with your text as its instruction",
     },
-    "block": {"approve": "keep the change and continue", "reject": "the agent is told why and tries again"},
+    "block": {"approve": "keep the change and continue", "reject": "the agent tries again with your reason"},
     "evidence": {
         "approve": "accept the result; the run completes",
-        "reject": "the agent is told what is in doubt and continues",
+        "reject": "the agent continues and gets the list of doubts",
     },
     "permission": {
         "approve": "allow it",

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.domain.units import elapsed, rough
+from flyball.domain.units import dollars, elapsed, rough
 from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, sum_of
-from flyball.views.text import cost, day_and_clock, one_line, plural
+from flyball.views.text import day_and_clock, one_line, plural
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ def lines(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> lis
     return [
         f"# {day_and_clock(since)[:16]} to {day_and_clock(now)[:16]}",
         "",
-        *_section("Waits for you", [_waiting(one, now) for one in waiting], "Nothing."),
+        *_section("Waiting for you", [_waiting(one, now) for one in waiting], "Nothing."),
         *_section("Done", [_done(job) for job in completed], "Nothing was completed."),
         *_section("Failed", [_failed(job) for job in failed]),
         *_section("Still open", [f"{_name(job)}: {job.status}" for job in going]),
@@ -89,16 +89,22 @@ def _name(job: Job) -> str:
 
 
 def _effort(job: Job) -> str:
-    return f"{plural(job.turns, 'turn')}, {elapsed(job.work_us)} of work, {cost(job.usage.cost_uusd)}"
+    return f"{plural(job.turns, 'turn')}, {elapsed(job.work_us)} of work{_priced(job.usage.cost_uusd)}"
 
 
 def _cost(total: Stats) -> list[str]:
     rows = [
-        f"{name}: {plural(len(jobs), 'task')}, {cost(sum_of(jobs).cost_uusd)}, {sum_of(jobs).tokens:,} tokens"
+        f"{name}: {plural(len(jobs), 'task')}{_priced(sum_of(jobs).cost_uusd)}, {sum_of(jobs).tokens:,} tokens"
         for name, jobs in by_outcome(total.jobs).items()
     ]
-    head = f"{cost(total.usage.cost_uusd)} and {total.usage.tokens:,} tokens in {plural(sum(total.turns.values()), 'turn')}."
+    spent = dollars(total.usage.cost_uusd) if total.usage.cost_uusd else "No cost reported"
+    head = f"{spent}, {total.usage.tokens:,} tokens in {plural(sum(total.turns.values()), 'turn')}."
     return ["## Cost", "", head, *(["", *(f"- {row}" for row in rows)] if rows else [])]
+
+
+def _priced(uusd: int) -> str:
+    """Agents that report no cost have an unknown one, which is not $0.00."""
+    return f", {dollars(uusd)}" if uusd else ""
 
 
 def markdown(text: str) -> str:

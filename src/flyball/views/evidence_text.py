@@ -7,11 +7,17 @@ from flyball.views.text import first_few, plural
 
 # What happened when Flyball broke the changed code on purpose.
 BITES = {
-    "noticed": "the proof fails when the changed code is broken on purpose",
-    "not noticed": "the proof still passes when the changed code is broken on purpose",
+    "noticed": "the proof fails when the code is broken on purpose",
+    "not noticed": "the proof still passes when the code is broken on purpose",
     "nothing to break": "",
     "only the change itself is noticed": "the proof reads the code and does not run it; it fails without the change",
-    "not tried": "not tried: breaking the changed code on purpose",
+    "not tried": "breaking the code on purpose was not tried",
+}
+
+BROKEN = {
+    "expectations": "assertions made wrong",
+    "changes": "changed functions made to raise",
+    "functions": "functions made to raise",
 }
 
 
@@ -55,6 +61,13 @@ def _others(evidence: Evidence) -> str:
 
 
 def _bite(evidence: Evidence) -> str:
-    places = f" ({', '.join(evidence.bite_places)})" if evidence.bite_places else ""
+    places = (
+        f" ({', '.join(_broken(place) for place in evidence.bite_places)})" if evidence.bite_places else ""
+    )
     text = BITES.get(evidence.bite, evidence.bite)
     return f"{text}{places}" if text else ""
+
+
+def _broken(place: str) -> str:
+    kind, found, where = place.partition(" in ")
+    return f"{BROKEN[kind]} in {where}" if found and kind in BROKEN else place

@@ -182,16 +182,17 @@ def _proved(run: Run) -> str:
     commands = [clean(command.command) for command in proof.commands] or list(run.settings.proof)
     tree, names = proof.tree[:10], first_few([f"`{command}`" for command in commands])
     passed = "Proof passed" if len(commands) == 1 else f"All {len(commands)} proof commands passed"
-    before = f"; {plural(run.evidence.baseline, 'failure')} before the run" if run.evidence.baseline else ""
     about = "".join(f" {line[0].upper()}{line[1:]}." for line in evidence_lines(proof.evidence)[1:2])
+    baseline = run.evidence.baseline if not about else 0
+    before = f"; {plural(baseline, 'failure')} before the run" if baseline else ""
     return f"{passed} on this exact tree ({tree}): {names}{before}.{about}"
 
 
 def _evidence(run: Run, stop: e.Stop) -> str:
     parts = [f"{plural(stop.turn, 'turn')}, {elapsed(run.spending.wall_us)}, {_cost(run)}"]
     if stop.threshold.startswith("policy "):
-        where = f" at {one_line(stop.observed, 120)}" if stop.observed else ""
-        parts.append(f"rule '{stop.rule}' of {stop.threshold}{where}")
+        where = f", {one_line(stop.observed, 120)}" if stop.observed else ""
+        parts.append(f"rule '{stop.rule}' ({stop.threshold}){where}")
     elif stop.threshold and "{" not in _clause(stop):
         parts.append(f"{stop.rule}: {readable(stop.observed)}, limit {readable(stop.threshold)}")
     elif stop.rule and stop.code in ("wait.escalation", "wait.take_over", "wait.conflict"):

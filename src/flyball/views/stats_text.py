@@ -95,7 +95,7 @@ def _loops(total: Stats) -> list[str]:
         ["turns with the same error as before", str(total.same_errors)],
         ["tool calls that repeated the call before", str(total.same_calls)],
         ["milestones (completed runs and steps)", f"{total.milestones} ({rate})"],
-        ["failures of states", str(total.failures)],
+        ["failed attempts in a state", str(total.failures)],
         ["questions", f"{total.questions} asked, {total.open_questions} open"],
         ["changes checked by the guard", _verdicts(total)],
     ]

@@ -21,7 +21,7 @@ from flyball.views.text import UNKNOWN, agent_name, clock, cost, first_few, last
 PENDING = {
     "gate": "the final proof",
     "land": "the merge",
-    "taken": "the approved change is in the checkout",
+    "taken": "the approved change",
     **dict.fromkeys(("evidence", "done", "approval", "block", "breakpoint"), "your answer"),
 }
 WAITS = ("rate_limited", "plan_limit", "overloaded", "network", "needs_approval")
@@ -119,7 +119,8 @@ def _from_outside(event: e.AnyEvent) -> Words:
             return f"{event.machine} run {event.run} started: {one_line(first)}", 2, ""
         case e.Answered():
             text = f": {one_line(event.text)}" if event.text else ""
-            return f"{event.question} answered with {event.verb}{_by(event.who)}{text}", 2, ""
+            verb = "" if event.verb == "answer" else f" with {event.verb}"
+            return f"{event.question} answered{verb}{_by(event.who)}{text}", 2, ""
         case e.Told() if event.host:
             return f"agents may now reach {one_line(event.host)}{_by(event.who)}", 2, ""
         case e.Told():
@@ -159,7 +160,7 @@ def _by_flyball(event: e.AnyEvent) -> Words:
         case e.FailureCounted():
             return f"failure {event.count} in {event.state}: {one_line(event.reason)}", 2, "warn"
         case e.Held():
-            return f"'{event.outcome}' counts after: {PENDING.get(event.until, event.until)}", 0, "dim"
+            return f"'{event.outcome}' waits for {PENDING.get(event.until, event.until)}", 0, "dim"
         case e.Dropped():
             why = f" ({event.why})" if event.why else ""
             return f"the last outcome was discarded{why}", 0, "dim"

@@ -82,7 +82,7 @@ def _judgement(role: str, tests: Tests) -> Rows:
     good, bad = ("PASS", "") if role == "reviewer" else ("OUTCOME: accepted", "OUTCOME: rejected")
     if tests.failing:
         return [_message(f"{_summary(tests)} {_list(tests.failing)}\n\n{bad}".rstrip())]
-    return [_message(f"{_summary(tests)} I ran the tests and judge nothing else.\n\n{good}")]
+    return [_message(f"{_summary(tests)} I only ran the tests and reviewed nothing else.\n\n{good}")]
 
 
 def _plan(role: str, search: Search, tests: Tests) -> Rows:
@@ -110,7 +110,7 @@ def _plan(role: str, search: Search, tests: Tests) -> Rows:
 
 
 def _escalation(tests: Tests) -> Rows:
-    text = f"{_summary(tests)} I cannot judge what went wrong; a person must look."
+    text = f"{_summary(tests)} I cannot tell what went wrong; a person has to look."
     return [{"type": "outcome", "name": None, "data": {"kind": "escalate", "guidance": text}}, _message(text)]
 
 
@@ -138,7 +138,7 @@ def _success(role: str, search: Search, tests: Tests, repair: Repair, took: floa
         if len(tests.failing) == 1
         else f"The {len(tests.failing)} tests that failed pass"
     )
-    so_do = f" now, and so do the other {others}" if others > 0 else " now"
+    so_do = " now, and no other test fails" if others > 0 else " now"
     text = (
         f"Repaired {where}.\n\n{_diff(repair)}\n\n"
         f"{now_pass}{so_do}. "
@@ -238,7 +238,7 @@ def _summary(tests: Tests) -> str:
     count, failing = len(tests.run.tests), len(tests.failing)
     if not count:
         return "No test ran."
-    return f"{failing} of {_tests(count)} fail." if failing else f"All {_tests(count)} pass."
+    return f"{failing} of {_tests(count)} fail." if failing else f"No test fails ({_tests(count)})."
 
 
 def _list(rows: list[Row]) -> str:
