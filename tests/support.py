@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from flyball.core.decide import Do, Finished, Note, due, react
 from flyball.core.letters import Answer, AnyLetter, encode, hear, wake
 from flyball.core.run import Run, apply, begin
-from flyball.domain import codes, events as e
+from flyball.domain import events as e
 from flyball.domain.machine import Machine, parse
+from flyball.domain.results import code_of
 from flyball.domain.settings import Settings
 from flyball.machines import shipped
 
@@ -398,7 +399,7 @@ GROUNDWORK = ("prepare", "proof:baseline")
 def stop_of(played: Played) -> str:
     """The code of its stop, which must fit its status and its end."""
     run = played.run
-    status = "ended" if run.end else codes.of(played.code).status
+    status = "ended" if run.end else code_of(played.code).status
     ends = {"completed": "success", "completed_unproven": "success", "cancelled": "cancelled"}
     assert run.status == status and run.end in ("", ends.get(played.code, "failure"))
     return played.code

@@ -14,7 +14,7 @@ import click
 
 from flyball.cli import SECTIONS, cli
 from flyball.config.schema import documentation
-from flyball.domain.codes import BROKEN, CODES, GUARDED, NOT_EMITTED
+from flyball.domain.results import BROKEN, CODES, GUARDED, NOT_EMITTED
 
 ROOT = Path(__file__).resolve().parents[1]
 

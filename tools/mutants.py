@@ -57,7 +57,7 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
     "domain/durations": ("unit/test_durations.py", *CORE),
     "domain/faults": MACHINES,
     "domain/machine": MACHINES,
-    "domain/codes": ("unit/test_views.py", *CORE),
+    "domain/results": ("unit/test_views.py", *CORE),
     **{f"guard/{name}": CHANGES for name in ("changes", "change", "paths")},
     "guard/policy": (*CHANGES, "unit/test_tiers.py"),
     "guard/weakening": ("unit/test_guard_weaker.py", *CHANGES[-1:], *CHANGES[:5]),

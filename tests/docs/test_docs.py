@@ -11,9 +11,9 @@ from pathlib import Path
 from tests.test_tidy import ORDER
 
 from flyball.cli import COMMANDS
-from flyball.domain.codes import CODES, NOT_EMITTED
 from flyball.domain.faults import faults
 from flyball.domain.machine import parse
+from flyball.domain.results import CODES, NOT_EMITTED
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -127,7 +127,7 @@ def test_a_stop_code_is_emitted_or_marked_as_not() -> None:
         for part in ("core", "reading", "acts", "runtime")
         for path in (ROOT / "src/flyball" / part).rglob("*.py")
     ]
-    text = "\n".join(path.read_text("utf-8") for path in rules if path.name != "codes.py")
+    text = "\n".join(path.read_text("utf-8") for path in rules if path.name != "results.py")
     made = {"wait.auth", "wait.billing", "limit.fix_attempts"}
     assert {code for code in CODES if f'"{code}"' not in text} - made == set(NOT_EMITTED)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from flyball.core import stops
 from flyball.core.run import Run, apply, fold, freeze, thaw
 from flyball.domain import events as e
-from flyball.domain.units import HOUR, MINUTE
+from flyball.domain.settings import HOUR, MINUTE
 from flyball.journal.history import row_of
 from flyball.journal.memory import MemoryJournal
 from flyball.machines import shipped

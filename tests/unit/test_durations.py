@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from flyball.config.values import Duration, Wrong
-from flyball.domain import units
 from flyball.domain.machine import duration_us
-from flyball.domain.units import DAY, HOUR, MAX_US, MINUTE, SECOND
+from flyball.domain.settings import (
+    DAY,
+    HOUR,
+    MAX_US,
+    MINUTE,
+    SECOND,
+    elapsed,
+    parse_duration,
+    rough,
+    show_duration,
+)
 from flyball.errors import MachineFault
 
 READ = {
@@ -27,12 +36,12 @@ REFUSED = (
 
 @pytest.mark.parametrize(("text", "length"), READ.items())
 def test_machines_and_configuration_read_the_same(text: str, length: int) -> None:
-    assert [units.parse_duration(text), duration_us(text), Duration().text(text)] == [length] * 3
+    assert [parse_duration(text), duration_us(text), Duration().text(text)] == [length] * 3
 
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_machines_and_configuration_refuse_the_same(text: str) -> None:
-    assert units.parse_duration(text) is None
+    assert parse_duration(text) is None
     with pytest.raises(MachineFault, match="is not a duration"):
         duration_us(text)
     with pytest.raises(Wrong, match="a duration from 1s to 366d"):
@@ -41,7 +50,7 @@ def test_machines_and_configuration_refuse_the_same(text: str) -> None:
 
 @given(st.integers(0, MAX_US // SECOND))
 def test_what_is_printed_is_read_back(seconds: int) -> None:
-    assert units.parse_duration(units.show_duration(seconds * SECOND)) == seconds * SECOND
+    assert parse_duration(show_duration(seconds * SECOND)) == seconds * SECOND
 
 
 @pytest.mark.parametrize(
@@ -54,7 +63,7 @@ def test_what_is_printed_is_read_back(seconds: int) -> None:
     ],
 )
 def test_an_exact_duration(us: int, text: str) -> None:
-    assert units.show_duration(us) == text
+    assert show_duration(us) == text
 
 
 @pytest.mark.parametrize(
@@ -72,11 +81,11 @@ def test_an_exact_duration(us: int, text: str) -> None:
     ],
 )
 def test_an_elapsed_time_has_two_units_at_most(us: int, text: str) -> None:
-    assert units.elapsed(us) == text
+    assert elapsed(us) == text
 
 
 @pytest.mark.parametrize(
     ("us", "text"), [(-1, "0s"), (9_900_000, "9s"), (61 * MINUTE, "1h1m"), (49 * HOUR, "2d1h")]
 )
 def test_an_age_has_whole_seconds(us: int, text: str) -> None:
-    assert units.rough(us) == text
+    assert rough(us) == text

@@ -10,7 +10,7 @@ import pytest
 
 from flyball.core.run import fold
 from flyball.domain import events as e
-from flyball.domain.units import HOUR, MINUTE
+from flyball.domain.settings import HOUR, MINUTE
 from flyball.errors import ConfigError
 from flyball.runtime import notify
 from flyball.state_dir import StateDir

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from flyball.domain.settings import Retention
-from flyball.domain.units import DAY
+from flyball.domain.settings import DAY, Retention
 from flyball.journal.records import Records
 from flyball.state_dir import StateDir
 from flyball.system.disk_usage import RunUsage

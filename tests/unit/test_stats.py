@@ -12,7 +12,7 @@ from tests.histories.stored import read
 
 from flyball.core.run import fold
 from flyball.domain import events as e
-from flyball.domain.units import SECOND
+from flyball.domain.settings import SECOND
 from flyball.views import daily_brief
 from flyball.views.measures import Measures, measure
 from flyball.views.metrics import families, prometheus

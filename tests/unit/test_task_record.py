@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flyball.domain import events as e
-from flyball.domain.units import MINUTE
+from flyball.domain.settings import MINUTE
 from flyball.views.task_record import TaskEvents, record
 from support import FAIL, PASS, Played, Script, begun, play, says, settings
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from flyball.core.run import Run, begin
 from flyball.core.stops import VERBS
-from flyball.domain import codes, events as e
+from flyball.domain import events as e
+from flyball.domain.results import CODES, RECOVERY, code_of
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.views import reasons, run_view
@@ -66,7 +67,7 @@ def stopped(code: str, status: str = "", **more: str) -> Run:
     """A run that stopped with this code."""
     run = begin(begun())
     seen = e.Stop(code=code, rule="a rule", threshold="3", observed="4", turn=2, **more)
-    status = status or codes.of(code).status
+    status = status or code_of(code).status
     end = "" if status != "ended" else "success" if code.startswith("completed") else "failure"
     return replace(run, status=status, stop=seen, end=end)
 
@@ -84,17 +85,17 @@ def test_an_error_before_the_first_turn_exits_2(code: str) -> None:
 
 def test_there_is_no_code_beside_the_table_but_the_trigger_of_up() -> None:
     known = {code for code in TABLE if not code.startswith(("error.", "blocked.guard."))}
-    assert set(codes.CODES) - known == {"wait.trigger"}
+    assert set(CODES) - known == {"wait.trigger"}
 
 
 def test_an_unknown_code_is_an_error() -> None:
     with pytest.raises(FlyballError, match="'nonsense' is not a stop code"):
-        codes.of("nonsense")
+        code_of("nonsense")
 
 
 def test_all_eleven_alo_codes_have_a_recovery() -> None:
-    assert len(codes.RECOVERY) == 11
-    assert {alo for _, _, alo in TABLE.values() if alo} <= set(codes.RECOVERY)
+    assert len(RECOVERY) == 11
+    assert {alo for _, _, alo in TABLE.values() if alo} <= set(RECOVERY)
 
 
 # ---- why -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, cast
 from flyball.acts.run_files import RunFiles
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.domain.units import dollars
+from flyball.domain.settings import dollars
 from flyball.guard.policy import Tier, needs_approval, needs_rollback_note, raise_to, tier_of
 from flyball.journal import Row
 from flyball.workspace import Workspace

@@ -20,7 +20,7 @@ from flyball.cli.shared import (
     print_table,
     say,
 )
-from flyball.domain.units import SECOND
+from flyball.domain.settings import SECOND
 from flyball.errors import AgentMissing, UserError
 from flyball.views.text import agent_name, iso, one_line
 

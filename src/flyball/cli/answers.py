@@ -29,7 +29,7 @@ from flyball.config.values import Wrong, host as parse_host
 from flyball.core.letters import Allow, Answer, AnyLetter, Ask, Tell, decode
 from flyball.core.run import Run
 from flyball.core.stops import RAISE, VERBS
-from flyball.domain.units import rough, show_duration
+from flyball.domain.settings import rough, show_duration
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.runtime.app import App

@@ -30,10 +30,9 @@ from flyball.cli.shared import (
 )
 from flyball.core.letters import RESUME, Ask, paused
 from flyball.core.run import Run
-from flyball.domain import codes
 from flyball.domain.events import RunBegan
-from flyball.domain.settings import Settings
-from flyball.domain.units import dollars, show_duration
+from flyball.domain.results import RECOVERY
+from flyball.domain.settings import Settings, dollars, show_duration
 from flyball.errors import AlreadyRunning, Corrupt, NotFound, NotPaused, UserError
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch, task_text
@@ -247,7 +246,7 @@ def resumable(app: App, name: str) -> Run:
 
 
 def _with_code(kind: type[UserError], message: str, code: str, run_id: str) -> UserError:
-    return kind(f"{message}. {codes.RECOVERY[code].replace('RUN', run_id)} ({code})")
+    return kind(f"{message}. {RECOVERY[code].replace('RUN', run_id)} ({code})")
 
 
 def _can_continue(app: App, run: Run, asker: Run) -> bool:

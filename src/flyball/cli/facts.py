@@ -11,8 +11,8 @@ from flyball.cli.runs import asking, certificate_file, question_lines, summary, 
 from flyball.cli.shared import terminal_width
 from flyball.core import stops
 from flyball.core.run import Run
-from flyball.domain import events as e, units
-from flyball.domain.units import dollars, elapsed, rough
+from flyball.domain import events as e
+from flyball.domain.settings import dollars, elapsed, rough, show_duration
 from flyball.views.run_view import cost_usd
 from flyball.views.task_record import record
 from flyball.views.text import (
@@ -141,7 +141,7 @@ def _in_state(run: Run, now: int) -> str:
     if run.status == "ended" or not allowed:
         return ""
     late = " (late)" if now - run.entered_at >= allowed else ""
-    return f"{rough(now - run.entered_at)}{late}; alert after {units.show_duration(allowed)}"
+    return f"{rough(now - run.entered_at)}{late}; alert after {show_duration(allowed)}"
 
 
 def _model(name: str, used: dict[str, int]) -> str:
@@ -166,7 +166,7 @@ def _of(limit: int | None) -> str:
 
 def _of_wall(run: Run) -> str:
     wall = run.settings.budget.wall_us
-    return f" of {units.show_duration(wall)}" if wall is not None else ""
+    return f" of {show_duration(wall)}" if wall is not None else ""
 
 
 def _cost(run: Run) -> str:

@@ -28,7 +28,7 @@ from flyball.cli.shared import (
     terminal_width,
     tone_of,
 )
-from flyball.domain.units import rough
+from flyball.domain.settings import rough
 from flyball.errors import UserError
 from flyball.views.text import clock, columns, cost, day_and_clock, iso, one_line
 

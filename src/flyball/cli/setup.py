@@ -84,11 +84,11 @@ def _default(key: str, loaded: Loaded) -> Row:
 
 def _own(machine: Machine, limit: str) -> int | str:
     """The machine's own value of a limit."""
-    from flyball.domain import units
+    from flyball.domain.settings import show_duration
 
     state = limit.removeprefix("within.")
     if state != limit and state in machine.within_us:
-        return units.show_duration(machine.within_us[state])
+        return show_duration(machine.within_us[state])
     return machine.most.get(limit, "none")
 
 

@@ -20,7 +20,7 @@ from flyball.cli.shared import (
     require_repository,
     say,
 )
-from flyball.domain.units import rough
+from flyball.domain.settings import rough
 from flyball.errors import UserError
 from flyball.runtime.app import App
 from flyball.system.disk_usage import RepoUsage, RunUsage, Usage, usage

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of, say
-from flyball.domain import units
-from flyball.domain.units import SECOND
+from flyball.domain.settings import SECOND, parse_duration
 from flyball.errors import UserError
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def instant(text: str, now: int) -> int:
     """The moment that a person means, in microseconds; 0 for no text."""
     if not text:
         return 0
-    length = units.parse_duration(text)
+    length = parse_duration(text)
     if length is not None:
         return now - length
     today = datetime.fromtimestamp(now / SECOND, UTC).astimezone()

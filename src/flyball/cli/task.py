@@ -24,7 +24,7 @@ from flyball.cli.shared import (
     say,
 )
 from flyball.domain.results import KINDS, ORDINARY, URGENT, Trigger
-from flyball.domain.units import rough
+from flyball.domain.settings import rough
 from flyball.errors import UserError
 from flyball.journal import Row, driver as drivers
 from flyball.runtime.app import App

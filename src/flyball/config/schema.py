@@ -30,8 +30,7 @@ from flyball.config.values import (
     parse_agent,
 )
 from flyball.domain.machine import NAME, WORKERS, Machine
-from flyball.domain.settings import Settings
-from flyball.domain.units import DAY
+from flyball.domain.settings import DAY, Settings
 
 NAMES = "made of letters, digits, '_' and '-'"
 NETWORKS = ("none", "loopback", "all")  # each wider than the one before

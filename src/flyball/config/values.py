@@ -19,10 +19,8 @@ from typing import Protocol, cast
 from msgspec import Struct
 
 from flyball.config.plugins import plugins
-from flyball.domain import units
 from flyball.domain.machine import ROLES as PLAYED
-from flyball.domain.settings import DOLLAR
-from flyball.domain.units import SECOND
+from flyball.domain.settings import DOLLAR, MAX_US, SECOND, parse_duration, show_duration
 from flyball.errors import ConfigError
 
 Value = int | str | tuple[str, ...] | None
@@ -122,7 +120,7 @@ class Duration(Struct, frozen=True):
     @property
     def allowed(self) -> str:
         end = f', or "{NONE}"' if self.none else ""
-        return f'a duration from {units.show_duration(self.least)} to {units.show_duration(units.MAX_US)} such as "90s", "10m", "4h" or "1h30m"{end}'
+        return f'a duration from {show_duration(self.least)} to {show_duration(MAX_US)} such as "90s", "10m", "4h" or "1h30m"{end}'
 
     def read(self, data: object) -> Value:
         if not isinstance(data, str):
@@ -132,7 +130,7 @@ class Duration(Struct, frozen=True):
     def text(self, text: str) -> Value:
         if self.none and text == NONE:
             return self.never
-        length = units.parse_duration(text)
+        length = parse_duration(text)
         if length is None or length < self.least:
             raise Wrong(self.allowed)
         return length
@@ -141,7 +139,7 @@ class Duration(Struct, frozen=True):
         return (
             NONE
             if value is None or (self.none and value == self.never)
-            else units.show_duration(cast("int", value))
+            else show_duration(cast("int", value))
         )
 
 

@@ -27,7 +27,7 @@ from flyball.core.transition import (
 )
 from flyball.domain import events as e
 from flyball.domain.machine import WORKERS, duration_us
-from flyball.domain.units import MINUTE, SECOND, show_duration
+from flyball.domain.settings import MINUTE, SECOND, show_duration
 from flyball.errors import FlyballError
 
 ENVIRONMENT_HELP = (

@@ -12,8 +12,9 @@ from flyball.core.plans import NOTHINGS, WARN_AT
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ask, stop
 from flyball.core.transition import follow
-from flyball.domain import codes, events as e
-from flyball.domain.units import dollars, show_duration
+from flyball.domain import events as e
+from flyball.domain.results import code_of
+from flyball.domain.settings import dollars, show_duration
 
 SET_ASIDE = "set-aside"  # what is asked of a run that makes way for something more urgent
 
@@ -227,7 +228,7 @@ def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
         return cause, f"{outline(run)}\nIt needs your approval: {' '.join(reasons)}\nExecute this plan?"
     cause = cause or plan.halt or run.path.child_stop
     cause = cause or stop(run, "wait.escalation", "the standing loop asks", detail=run.progress.error_text)
-    if codes.of(cause.code).status != "waiting":  # why the run below ended is the rule
+    if code_of(cause.code).status != "waiting":  # why the run below ended is the rule
         cause = replace(cause, code="wait.escalation", rule=cause.code)
     done = f"{plan.step} of {len(plan.steps)} steps are done." if plan.steps else ""
     why = cause.detail or cause.code

@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from flyball.core.agenda import GUARDED
 from flyball.core.run import Facts, Run
 from flyball.core.tally import ALARM, FRESH
-from flyball.domain import codes, events as e
+from flyball.domain import events as e
 from flyball.domain.machine import OURS
-from flyball.domain.settings import INDICATORS_MIN, SECOND, CallLimits
-from flyball.domain.units import dollars, rough, show_duration
+from flyball.domain.results import code_of
+from flyball.domain.settings import INDICATORS_MIN, SECOND, CallLimits, dollars, rough, show_duration
 
 VERBS: dict[str, tuple[str, ...]] = {
     "approval": ("approve", "reject", "retry", "redirect", "cancel"),
@@ -82,7 +82,7 @@ def ask(
         shown=shown,
         tree=run.tree,
     )
-    status = status or codes.of(cause.code).status
+    status = status or code_of(cause.code).status
     return facts.add(e.Stopped(at=facts.now, status=status, stop=cause, question=question, until=until))
 
 
@@ -177,7 +177,7 @@ def solutions(run: Run, cause: e.Stop) -> str:
         "loop.no_progress": f"{cause.observed} turns without progress",
         "loop.oscillation": f"{cause.observed} turns that only went back to earlier versions of the files",
         "loop.same_error": f"the same error {cause.observed} times in a row",
-    }.get(cause.code, codes.of(cause.code).says)
+    }.get(cause.code, code_of(cause.code).says)
     error = f" Last error: {run.progress.error_text[-300:]}" if run.progress.error_text else ""
     if cause.rule == "probe":
         what = f"the files were checked {cause.observed} times over several changed turns, with no fewer failing tests"

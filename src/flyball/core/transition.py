@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from flyball.core import stops
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ask, end, let_go, stop
-from flyball.domain import codes, events as e
+from flyball.domain import events as e
 from flyball.domain.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, counts_as_failure
+from flyball.domain.results import code_of
 from flyball.errors import FlyballError
 
 UNTESTED = "untested"
@@ -237,7 +238,7 @@ def _failure(run: Run, outcome: str, reason: str, cause: e.Stop | None) -> e.Sto
 
 def _failed_by(cause: e.Stop) -> e.Stop:
     """A rule that only stops a run ends it where the table says so: the rule's own code is then the evidence."""
-    ends = codes.of(cause.code).status == "ended" or cause.code.startswith("error.")
+    ends = code_of(cause.code).status == "ended" or cause.code.startswith("error.")
     return cause if ends else replace(cause, code="failed.agent", rule=cause.code)
 
 
@@ -279,7 +280,7 @@ def _question(facts: Facts, target: str, outcome: str, reason: str, cause: e.Sto
     run = facts.run
     text = reason or f"The state '{run.state}' ended with '{outcome}'. How should the run continue?"
     text = (
-        f"The run cannot continue by itself: {codes.of(cause.code).says}. How should it continue?"
+        f"The run cannot continue by itself: {code_of(cause.code).says}. How should it continue?"
         if cause
         else text
     )
@@ -289,6 +290,6 @@ def _question(facts: Facts, target: str, outcome: str, reason: str, cause: e.Sto
         )
     if cause and cause.code.startswith("loop."):
         return ask(facts, cause, "loop", stops.solutions(run, cause))
-    if cause is None or codes.of(cause.code).status == "ended":
+    if cause is None or code_of(cause.code).status == "ended":
         cause = _instead(run, "wait.escalation", outcome, reason, cause)
     return ask(facts, cause, "escalation", text, status="waiting")

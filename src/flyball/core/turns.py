@@ -18,8 +18,7 @@ from flyball.core.tally import CONTEXTS, DISPUTES, FAILED, FREE, UNCLEAR, WAITS,
 from flyball.core.transition import follow
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
-from flyball.domain.settings import INDICATORS, INDICATORS_MIN
-from flyball.domain.units import show_duration
+from flyball.domain.settings import INDICATORS, INDICATORS_MIN, show_duration
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
     *("untested", "unproven", "approval", "stalled", "progressed", "success", "failure", "third_failure"),

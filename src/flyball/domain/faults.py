@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from flyball.domain.codes import CODES
 from flyball.domain.machine import (
     CHECKS,
     CIRCUIT,
@@ -26,6 +25,7 @@ from flyball.domain.machine import (
     duration_us,
     edges,
 )
+from flyball.domain.results import CODES
 from flyball.errors import MachineFault
 
 

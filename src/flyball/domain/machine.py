@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from flyball.domain import units
+from flyball.domain.settings import parse_duration
 from flyball.errors import InvalidTransition, MachineFault
 
 SPECIAL = ("@ask", "@blocked", "@fail", "@cancel", "@back")
@@ -286,7 +286,7 @@ def _durations(table: Mapping[str, Any], where: str) -> dict[str, int]:
 
 
 def duration_us(text: str, where: str = "duration") -> int:
-    length = units.parse_duration(text)
+    length = parse_duration(text)
     if length is None:
         raise MachineFault(
             f"'{text}' in [{where}] is not a duration of at most a year. Write for example 90s, 10m, 4h or 1h30m."

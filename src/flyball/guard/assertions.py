@@ -19,7 +19,7 @@ from flyball.guard.weakening_patterns import (
     WEAK_LINE,
     Language,
 )
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 STRONG, MIDDLE, WEAK, EMPTY = 3, 2, 1, 0
 

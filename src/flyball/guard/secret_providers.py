@@ -8,7 +8,7 @@ import base64
 import re
 from typing import NamedTuple
 
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 
 class Rule(NamedTuple):

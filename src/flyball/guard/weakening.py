@@ -19,7 +19,7 @@ from flyball.guard.assertions import EMPTY, STRONG, accepts_more, line_strength,
 from flyball.guard.change import Decision, Edit, Line, Verdict, is_symlink
 from flyball.guard.paths import fold_path
 from flyball.guard.weakening_patterns import Language
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 PIECE, OVERLAP = 500, 100
 """A longer line is read in overlapping pieces: some patterns take the square of a line's length."""

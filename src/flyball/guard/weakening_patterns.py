@@ -7,7 +7,7 @@ import re
 from typing import Literal
 
 from flyball.guard import word_set
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 Language = Literal[
     "python", "js", "go", "rust", "jvm", "ruby", "php", "dotnet", "cpp", "swift", "elixir", "other"

@@ -12,8 +12,7 @@ from typing import Literal
 import msgspec
 
 from flyball.domain.settings import CallLimits
-from flyball.reading.lazy import Lazy
-from flyball.reading.terminal import digest, normalise
+from flyball.reading.terminal import Lazy, digest, normalise
 
 _LONGEST_CYCLE = 5
 _ERRORS_KEPT = 64

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from flyball.reading.lazy import Lazy
 from flyball.reading.prose import CODE, Line
+from flyball.reading.terminal import Lazy
 
 _GLUE = (
     r"(?:\s+(?:is|are|was|has|have|been|be|now|fully|all|100\s?%|totally|entirely|completely|successfully|finally|not|never|yet"

@@ -17,8 +17,7 @@ from typing import Any, cast
 
 import msgspec
 
-from flyball.reading.lazy import Lazy
-from flyball.reading.terminal import lines_of
+from flyball.reading.terminal import Lazy, lines_of
 
 type_names = frozenset({
     "assistant", "user", "system", "result", "rate_limit_event", "message", "init", "tool_use", "tool_result",

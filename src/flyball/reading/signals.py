@@ -16,9 +16,8 @@ import msgspec
 
 from flyball.reading import prose
 from flyball.reading.indicators import Sentence, affirmed, needs, says_ci_is_red, sentences
-from flyball.reading.lazy import Lazy
 from flyball.reading.prose import CODE, Line, Spoken, spoken
-from flyball.reading.terminal import plain
+from flyball.reading.terminal import Lazy, plain
 
 Outcome = Literal["complete", "not_complete", "blocked", "rate_limited", "failed"]
 Signal = Literal["DONE", "PASS", "FAIL"]

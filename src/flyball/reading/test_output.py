@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from flyball.reading.lazy import Lazy
-from flyball.reading.terminal import last_lines, plain
+from flyball.reading.terminal import Lazy, last_lines, plain
 from flyball.reading.test_report import Outcome, TestReport, TestResult
 
 _LONGEST, _WIDEST = 1_000_000, 2_000  # summaries are short lines near the end

@@ -137,7 +137,7 @@ def collect(folder: Path, checkout: Path, root: str, output: str, key: bytes = b
     if any(name.startswith("python-") for name in files):
         files.pop("pytest.xml", None)  # the probe says the same, and more
     files.update(_left_in(checkout))
-    return read_reports(files, root) or read_lines(output)
+    return (read_reports(files, root) if files else None) or read_lines(output)
 
 
 def _reports(report: Path) -> Iterator[tuple[str, bytes]]:

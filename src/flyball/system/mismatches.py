@@ -14,7 +14,7 @@ from typing import cast
 from msgspec import Struct
 
 from flyball.core.run import Run
-from flyball.domain.units import DAY, dollars, show_duration
+from flyball.domain.settings import DAY, dollars, show_duration
 from flyball.errors import NotFound, WorkspaceError
 from flyball.evidence.artifacts import drift
 from flyball.guard.policy import Tier, needs_approval, raise_to, tier_of

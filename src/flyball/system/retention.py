@@ -23,8 +23,7 @@ from msgspec import Struct
 
 from flyball.authority import trust
 from flyball.config.load import load
-from flyball.domain.settings import Retention
-from flyball.domain.units import DAY, SECOND, rough
+from flyball.domain.settings import DAY, SECOND, Retention, rough
 from flyball.errors import AlreadyRunning, FlyballError, UserError
 from flyball.journal import driver as drivers
 from flyball.journal.driver import Driver

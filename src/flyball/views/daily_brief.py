@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.domain.units import dollars, elapsed, rough
+from flyball.domain.settings import dollars, elapsed, rough
 from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, sum_of
 from flyball.views.text import day_and_clock, one_line, plural
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.domain import units
 from flyball.domain.machine import Machine, State, edges
+from flyball.domain.settings import show_duration
 
 ARROW = "→"
 MEANINGS = {
@@ -37,8 +37,8 @@ def facts(machine: Machine) -> dict[str, Any]:
         ],
         "anywhere": dict(machine.anywhere),
         "most": dict(machine.most),
-        "within": {state: units.show_duration(us) for state, us in machine.within_us.items()},
-        "alert": {state: units.show_duration(us) for state, us in machine.alert_us.items()},
+        "within": {state: show_duration(us) for state, us in machine.within_us.items()},
+        "alert": {state: show_duration(us) for state, us in machine.alert_us.items()},
     }
 
 
@@ -164,7 +164,7 @@ def _by_span(spans: Mapping[str, int]) -> Iterator[str]:
     by_length: dict[int, list[str]] = {}
     for state, us in spans.items():
         by_length.setdefault(us, []).append(state)
-    return (f"{units.show_duration(us)} {' '.join(states)}" for us, states in by_length.items())
+    return (f"{show_duration(us)} {' '.join(states)}" for us, states in by_length.items())
 
 
 def _lines(row: tuple[str, str, str], first: int, second: int, width: int) -> list[str]:

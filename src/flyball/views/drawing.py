@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from flyball.domain import units
 from flyball.domain.machine import WAITING_ACTS, Machine, State
+from flyball.domain.settings import show_duration
 from flyball.views.diagram import MEANINGS, leads
 from flyball.views.layout import HEAD, LETTER, LINE, MARGIN, Box, Down, Layout, Port, laid_out
 
@@ -166,7 +166,7 @@ def _notes(machine: Machine) -> list[str]:
         notes.append("at most " + ", ".join(f"{count} {name}" for name, count in machine.most.items()))
     for title, spans in (("within", machine.within_us), ("alert after", machine.alert_us)):
         notes += [
-            f"{title} {units.show_duration(us)}: {', '.join(_of(spans.items(), us))}"
+            f"{title} {show_duration(us)}: {', '.join(_of(spans.items(), us))}"
             for us in dict.fromkeys(spans.values())
         ]
     return notes[:NOTE_MOST] or [""]

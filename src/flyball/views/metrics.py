@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from flyball.domain.units import SECOND
+from flyball.domain.settings import SECOND
 from flyball.views.run_stats import Stats, by_outcome, sum_of
 
 Sample = tuple[dict[str, str], float]

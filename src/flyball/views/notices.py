@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from flyball.core import stops
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.domain.units import HOUR, MINUTE, SECOND, rough
+from flyball.domain.settings import HOUR, MINUTE, SECOND, rough
 from flyball.views import reasons
 from flyball.views.text import clean, cost, one_line, plural
 
@@ -27,22 +27,21 @@ class Notice(Struct, frozen=True):
     body: str
 
 
-class Notices:
+class Notices(Struct):
     """Picks the events worth a message; remembers which runs wait for a limit."""
 
-    def __init__(self) -> None:
-        self._limited: set[str] = set()
+    limited: set[str] = field(default_factory=set[str])
 
     def of(self, run: Run, event: e.AnyEvent) -> Notice | None:
         match event:
             case e.Stopped(question=question) if question is not None:
                 return _asked(run, event.stop, question)
             case e.Stopped(stop=e.Stop(code="wait.rate_limit"), until=until):
-                self._limited.add(run.id)
+                self.limited.add(run.id)
                 wait = f" It continues by itself in {rough(until - event.at)}." if until else ""
                 return _notice(run, "limit", "waits for a limit", f"An agent's limit is reached.{wait}")
-            case e.Resumed() if run.id in self._limited or event.why == "the wait is over":
-                self._limited.discard(run.id)
+            case e.Resumed() if run.id in self.limited or event.why == "the wait is over":
+                self.limited.discard(run.id)
                 return _notice(run, "cleared", "continues", "The limit was reset.")
             case e.Warned(code=stops.NOTIFY | stops.RAISE):
                 key = f"{event.code} {run.state} {run.entered_at}"

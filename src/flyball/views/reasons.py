@@ -10,8 +10,9 @@ import re
 from msgspec.structs import replace
 
 from flyball.core.run import Run
-from flyball.domain import codes, events as e, units
-from flyball.domain.units import dollars, elapsed
+from flyball.domain import events as e
+from flyball.domain.results import CODES, code_of
+from flyball.domain.settings import MINUTE, dollars, elapsed, parse_duration, show_duration
 from flyball.reading.test_output import failing_names
 from flyball.views.evidence_text import evidence_lines
 from flyball.views.run_view import cost_usd
@@ -123,7 +124,7 @@ def headline(run: Run) -> str:
         return f"Run {run.id} completed: {changed} in {effort(run)}{in_brackets(stop.code)}."
     if run.end == "cancelled":
         return f"Run {run.id} was cancelled in '{run.state}'."
-    idle_us = run.settings.timeout_us(run.machine.name, "idle_timeout", 10 * units.MINUTE)
+    idle_us = run.settings.timeout_us(run.machine.name, "idle_timeout", 10 * MINUTE)
     clause = happened(stop, run.state, idle_us)
     return f"Run {run.id} {VERBS[run.status]} in '{run.state}': {clause}{in_brackets(stop.code)}."
 
@@ -133,10 +134,10 @@ def in_brackets(code: str) -> str:
     return f" ({code})" if code not in ("completed", "cancelled", "interrupted") else ""
 
 
-def happened(stop: e.Stop, state: str, idle_us: int = 10 * units.MINUTE) -> str:
+def happened(stop: e.Stop, state: str, idle_us: int = 10 * MINUTE) -> str:
     """The stop as a clause, with its numbers: "3 of 3 fix attempts used"."""
     instead = stop.code.startswith(("wait.escalation", "blocked.table."))  # of ending with the rule's code
-    if instead and stop.rule in codes.CODES:
+    if instead and stop.rule in CODES:
         stop = replace(stop, code=stop.rule, rule="")
     clause = _clause(stop)
     values = {
@@ -144,10 +145,10 @@ def happened(stop: e.Stop, state: str, idle_us: int = 10 * units.MINUTE) -> str:
         "value": readable(stop.observed),
         "rule": stop.rule,
         "state": state,
-        "idle": units.show_duration(idle_us),
+        "idle": show_duration(idle_us),
     }
     if not clause or any(f"{{{name}}}" in clause and not value for name, value in values.items()):
-        return codes.of(stop.code).says
+        return code_of(stop.code).says
     return clause.format(**values)
 
 
@@ -159,8 +160,8 @@ def _clause(stop: e.Stop) -> str:
 
 def readable(value: str) -> str:
     """A number of seconds as a duration; anything else as it is."""
-    length = units.parse_duration(value)
-    return value if length is None else units.show_duration(length)
+    length = parse_duration(value)
+    return value if length is None else show_duration(length)
 
 
 def effort(run: Run) -> str:
@@ -265,8 +266,8 @@ def how_to_answer(question: e.Question) -> str:
 
 def _after_failure(run: Run, stop: e.Stop) -> list[tuple[str, str]]:
     limit = stop.threshold
-    length = units.parse_duration(limit) or 30 * units.MINUTE
+    length = parse_duration(limit) or 30 * MINUTE
     more = str(2 * int(limit)) if limit.isdigit() and int(limit) else "10"
-    values = {"id": run.id, "more": more, "rule": stop.rule, "longer": units.show_duration(2 * length)}
+    values = {"id": run.id, "more": more, "rule": stop.rule, "longer": show_duration(2 * length)}
     steps = AFTER_FAILURE.get(stop.code, (LOG, RETRY))
     return [(command.format(**values), purpose) for command, purpose in steps]

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from flyball.domain import events as e
-from flyball.domain.units import HOUR, SECOND
+from flyball.domain.settings import HOUR, SECOND
 from flyball.views.measures import Measures
 
 OPEN = "open"  # the outcome of a job that has not ended

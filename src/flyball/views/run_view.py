@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flyball.core.run import Run
-from flyball.domain import codes
 from flyball.domain.machine import Machine
+from flyball.domain.results import code_of
 from flyball.errors import FlyballError
 
 FREE = {"mechanic", "script"}
@@ -18,11 +18,11 @@ def exit_code(run: Run) -> int:
         return 0
     if run.stop.code.startswith("error.") and run.status == "ended":
         return 2
-    return codes.of(run.stop.code).exit
+    return code_of(run.stop.code).exit
 
 
 def alo_code(run: Run) -> str:
-    return codes.of(run.stop.code).alo if run.stop else ""
+    return code_of(run.stop.code).alo if run.stop else ""
 
 
 def summary(run: Run) -> dict[str, Any]:

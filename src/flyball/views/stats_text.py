@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flyball.domain.units import elapsed
+from flyball.domain.settings import elapsed
 from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, median, sum_of
 from flyball.views.text import columns, cost, plural
 

@@ -11,7 +11,7 @@ from typing import Any
 from flyball.core import stops
 from flyball.core.run import Run, apply, begin
 from flyball.domain import events as e
-from flyball.domain.units import MINUTE
+from flyball.domain.settings import MINUTE
 from flyball.views.measures import measure
 from flyball.views.text import clean, iso, one_line
 

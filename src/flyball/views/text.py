@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from flyball.domain.units import SECOND, dollars
+from flyball.domain.settings import SECOND, dollars
 from flyball.reading.terminal import plain, whole
 
 UNKNOWN = "–"

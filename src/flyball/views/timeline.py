@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.domain.units import SECOND, dollars, elapsed, rough
+from flyball.domain.settings import SECOND, dollars, elapsed, rough
 from flyball.reading.test_output import failing_names
 from flyball.views.reasons import happened, in_brackets
 from flyball.views.run_view import cost_usd

@@ -6,7 +6,7 @@ import re
 
 from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 _ADDRESS = Lazy(
     r"\b([a-z][a-z0-9+.-]*)://+(?:[^\s/@'\"]*@)?(\[[^\]\s]*\]|[^\s/:'\"?#)\]},;]*)|(?:^|[\s='\"(])[\w.+-]+@([\w-]+(?:\.[\w-]+)+):",

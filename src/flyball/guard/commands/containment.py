@@ -20,7 +20,7 @@ from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.argument_kinds import is_loopback
 from flyball.guard.commands.options import Arguments, Option
 from flyball.guard.commands.profiles import Profile
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 _HOST_OPTION = re.compile(r"--(?:host|hostname|server|url|uri|remote|endpoint|registry|proxy)(?:=(.*))?")
 _DATABASES = word_set(

@@ -18,7 +18,7 @@ from flyball.guard.commands.syntax_tree import (
     Test,
     Word,
 )
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 BYTES_MOST = 2 << 30
 _TRUE = frozenset({"true", ":", "/bin/true", "false"})  # `until false` is the same loop

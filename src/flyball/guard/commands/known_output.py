@@ -12,7 +12,7 @@ from flyball.guard.commands.context import Stream
 from flyball.guard.commands.options import parse_arguments
 from flyball.guard.commands.places import UNKNOWN, glob_place, place_of
 from flyball.guard.commands.profiles import profile_of
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 _FACTS = word_set("nproc whoami uname arch id hostname")
 _FLAG = Lazy(r"-{1,2}[a-z][a-z-]*", re.IGNORECASE)

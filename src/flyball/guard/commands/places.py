@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from flyball.guard import word_set
 from flyball.guard.change import Decision, Verdict
 from flyball.guard.paths import FLYBALL, GIT, below, fold_written
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_policy import CommandPolicy

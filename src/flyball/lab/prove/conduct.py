@@ -7,8 +7,9 @@ from operator import attrgetter
 
 from flyball.core.run import Run
 from flyball.core.turns import PLAN_REVIEW
-from flyball.domain import codes, events as e
+from flyball.domain import events as e
 from flyball.domain.machine import WORKERS
+from flyball.domain.results import code_of
 from flyball.errors import FlyballError
 from flyball.lab.prove.after_end import may_follow_end
 from flyball.lab.prove.observed import Seen
@@ -156,7 +157,7 @@ def _stop(seen: Seen) -> e.Stop:
 def known_code(seen: Seen) -> str:
     code = _stop(seen).code
     try:
-        status = codes.of(code).status
+        status = code_of(code).status
     except FlyballError:
         return f"'{code}' is no code"
     is_now = seen.after.status

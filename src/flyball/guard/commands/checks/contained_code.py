@@ -13,7 +13,7 @@ from flyball.guard.commands.addresses import other_machine
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.wrappers import in_shell, run
 from flyball.guard.commands.endless import code_never_ends
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.wrappers import as_text, in_shell, run
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call

@@ -11,7 +11,7 @@ from flyball.guard.commands.checks.inline_code import from_input, inline, run_sc
 from flyball.guard.commands.checks.wrappers import run
 from flyball.guard.commands.containment import is_installed
 from flyball.guard.commands.profiles import profile_of
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call

@@ -11,7 +11,7 @@ import msgspec
 from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.context import NO_INPUT, Value
-from flyball.reading.lazy import Lazy
+from flyball.reading.terminal import Lazy
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
