@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.e2e.helpers import FIXED, Place
 
-from flyball.acts.confined import CHUNK, scrub
+from flyball.acts.run_files import CHUNK, scrub
 
 TOKEN = "ghp_" + "".join(f"{n}aZ" for n in range(10, 22))[:36]
 KEYED = {"id": "F1", "text": f"it holds {TOKEN}", "evidence": TOKEN, "file": "calc.py"}

@@ -1,8 +1,11 @@
-"""The commit of a proved tree: the user's hooks on it, one commit on the base, a signed certificate; and landing it.
+"""The commit of a proved tree: the user's hooks on it, one commit on the base, a signed certificate; and delivering it.
 
-Landing: the user's branch takes a run's certified commit, or a pull request proposes it. There is one way, before the run's end (`commit = "merge"`) and
-after it (`flyball land`). The branch is moved by fast-forward. If it has new commits, they are merged with the run's
-first, and the merge is judged, proved and certified. Performed again after a crash, a landing comes to the same commit.
+Landing: the user's branch takes a run's certified commit. There is one way, before the run's end (`commit = "merge"`)
+and after it (`flyball land`). The branch is moved by fast-forward. If it has new commits, they are merged with the
+run's first, and the merge is judged, proved and certified.
+
+`commit = "pr"`: the commit is pushed and proposed as a pull request. Performed again after a crash, landing comes to
+the same commit, and proposing finds the pull request that is there already.
 """
 
 from __future__ import annotations
@@ -14,25 +17,26 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from flyball.acts.certify import certify
-from flyball.acts.confined import attend, interruption, log_of, spec
 from flyball.acts.proof import prove
 from flyball.acts.proof_tree import made_by_setup
-from flyball.acts.pull_request import propose
-from flyball.acts.run_files import RunFiles
+from flyball.acts.run_files import RunFiles, attend, interruption, log_of, spec
 from flyball.acts.turn import judge
 from flyball.agents import process
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.parts import Proof
 from flyball.core.run import Run
 from flyball.domain import events as e
-from flyball.errors import Gone, LandConflict, UserError, WorkspaceError
+from flyball.errors import ForgeError, Gone, LandConflict, UserError, WorkspaceError
+from flyball.evidence import certificate
+from flyball.forge import Forge, PullRequest, forge_for, slug_of
 from flyball.guard.secrets import redact
 from flyball.journal.records import load_or_create
 from flyball.reading.terminal import plain
 from flyball.state_dir import write_whole
+from flyball.views.proposal import body, title
 from flyball.workspace import Repo, Workspace, inspect_repo, land as forward
 from flyball.workspace.publish import tip_of
+from flyball.workspace.remote import address, push
 from flyball.workspace.repo import GIT_HOOKS, found_hooks, is_dirty
 
 
@@ -289,3 +293,86 @@ def _line(hook: Path, work: Workspace) -> str:
     """A hook sees the change staged on the base, as it would at a commit by hand."""
     staged = f"git -c core.hooksPath=/dev/null reset -q --soft {work.base_commit}"
     return f"{staged} && {shlex.quote(str(hook))} .git/COMMIT_EDITMSG"
+
+
+def certify(
+    run_files: RunFiles,
+    run: Run,
+    act: e.Act,
+    tree: str,
+    commit: str,
+    work_tree: str,
+    pull_request: str = "",
+) -> str:
+    """Beside the one in force if there is one; its sha256.
+
+    `work_tree` is the run's own tree, without what was merged: the one that a reviewer has judged.
+    """
+    project, folder = Path(run.began.repo).name, run_files.run_dir(run)
+    story = run_files.story(run, replace(act, tree=work_tree))
+    statement = certificate.statement(run, replace(act, tree=tree), commit, project, story, pull_request)
+    file = folder.next_certificate if act.do == "land" else folder.certificate
+    return certificate.write(file, statement, load_or_create(run_files.state_dir))
+
+
+REFUSED = 422
+
+
+def propose(run_files: RunFiles, run: Run, act: e.Act, done: e.CommitEnded) -> e.CommitEnded:
+    """`conflict`: a person must change something in the repository; `unreachable`: the forge refuses or is silent."""
+    branch = branch_of(run)
+    try:
+        repo = inspect_repo(run_files.folder_of_repo(run))
+        forge = forge_of(repo, run, run_files.known(run))
+        if not run.began.branch:
+            raise LandConflict("The run began without a branch checked out, so a pull request has no target.")
+        push(repo, run.settings.remote, done.commit, branch, run_files.known(run), forge.token)
+        pull = _opened(forge, run, branch, done)
+    except LandConflict as problem:
+        return replace(done, outcome="conflict", reason=str(problem))
+    except ForgeError as problem:
+        outcome = "conflict" if problem.code == REFUSED else "unreachable"
+        return replace(done, outcome=outcome, reason=str(problem))
+    except (WorkspaceError, UserError) as problem:
+        return replace(done, outcome="unreachable", reason=str(problem))
+    if pull.state == "closed":
+        reason = (
+            f"The pull request {pull.url} was closed. Open it again, or take the work from flyball/{run.id}."
+        )
+        return replace(done, outcome="conflict", reason=reason)
+    digest = certify(run_files, run, act, done.tree, done.commit, done.work, pull.url)
+    return replace(done, certificate=digest, pull_request=pull.url)
+
+
+def branch_of(run: Run) -> str:
+    """The branch that is pushed: the run's own, or that of the pull request that the run repairs."""
+    return str(run.began.options.get("head") or f"flyball/{run.id}")
+
+
+def forge_of(repo: Repo, run: Run, env: dict[str, str]) -> Forge:
+    remote = run.settings.remote
+    url = address(repo, remote)
+    if not url:
+        raise WorkspaceError(
+            f"{repo.root} has no remote '{remote}'. Add it with `git remote add {remote} URL`, or set forge.remote."
+        )
+    slug = run.settings.forge or slug_of(url)
+    if not slug:
+        raise UserError(
+            f"The remote '{remote}' ({url}) names no GitHub repository. Set forge.repository to OWNER/NAME."
+        )
+    return forge_for(slug, env)
+
+
+def _opened(forge: Forge, run: Run, branch: str, done: e.CommitEnded) -> PullRequest:
+    known = forge.pull_request(branch)
+    if known is not None:
+        return known
+    try:
+        text = redact(body(run, done))
+        return forge.open_pull_request(branch, run.began.branch, redact(title(run)), text)
+    except ForgeError as problem:
+        known = forge.pull_request(branch) if problem.code == REFUSED else None
+        if known is None:
+            raise
+        return known

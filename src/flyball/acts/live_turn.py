@@ -203,7 +203,7 @@ def brief(
 
 
 def server_line(folder: Path, confined: bool) -> tuple[str, ...]:
-    """How the agent starts its MCP server; nothing before it is briefed."""
+    """How an agent with hooks starts its MCP server; nothing before it is briefed."""
     token = reports.token(folder)
     return cli_settings.server_line(folder / turn_brief.FOLDER, token, confined) if token else ()
 

@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 from flyball.acts.checks import check
 from flyball.acts.commit import commit, land
-from flyball.acts.confined import SetupStopped
 from flyball.acts.prepare import prepare, restore
 from flyball.acts.proof import prove
-from flyball.acts.run_files import RunFiles
+from flyball.acts.run_files import RunFiles, SetupStopped
 from flyball.acts.turn import take_turn
 from flyball.agents import process
 from flyball.core.decide import Finished, Interrupted

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from flyball.acts import access, run_files as grounds
-from flyball.acts.confined import SetupStopped, run_setup
-from flyball.acts.run_files import RunFiles, share_links
+from flyball.acts import run_files as grounds, turn_input
+from flyball.acts.run_files import RunFiles, SetupStopped, run_setup, share_links
 from flyball.acts.turn import left_tree, plain
 from flyball.agents import process, sandbox
 from flyball.core.decide import Finished
@@ -62,7 +61,7 @@ def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> 
     begun = _begin_at(run, work)
     kind = grounds.UNSANDBOXED if found.kind == "none" else found.kind
     note = f"No sandbox: {found.why}." if found.kind == "none" else found.limits
-    notes = (*([note] if note else []), *access.notes(run_files, run))
+    notes = (*([note] if note else []), *turn_input.notes(run_files, run))
     return replace(begun, base_commit=work.base_commit, base_tree=work.base_tree, sandbox=kind, notes=notes)
 
 

@@ -13,8 +13,18 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from flyball.acts.confined import OBSERVED, PROOF, SetupStopped, attend, interruption, log_of, run_setup, spec
-from flyball.acts.run_files import RunFiles, share_links
+from flyball.acts.run_files import (
+    OBSERVED,
+    PROOF,
+    RunFiles,
+    SetupStopped,
+    attend,
+    interruption,
+    log_of,
+    run_setup,
+    share_links,
+    spec,
+)
 from flyball.agents import process
 from flyball.core.run import Run
 from flyball.domain import events as e

@@ -14,14 +14,12 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from flyball.acts import access, live_turn
-from flyball.acts.access import access_of
+from flyball.acts import live_turn
 from flyball.acts.assess import assess
-from flyball.acts.confined import interruption, scrub
 from flyball.acts.live_turn import Dialogue, Live
-from flyball.acts.prompt import prompt
 from flyball.acts.proof_tree import tests_are_known
-from flyball.acts.run_files import RunFiles, share_links
+from flyball.acts.run_files import RunFiles, interruption, scrub, share_links
+from flyball.acts.turn_input import access_of, prompt, refusals
 from flyball.agents import process
 from flyball.agents.accounts import how_to_log_in
 from flyball.agents.adapter import (
@@ -132,7 +130,7 @@ def _request(
         proof=run.settings.proof,
         wall_s=act.wall_us / 1_000_000 if act.wall_us else None,
         hooks=folder / turn_brief.FOLDER if agent.hooked else None,
-        server=live_turn.server_line(folder, run_files.mounted(run)),
+        server=live_turn.server_line(folder, run_files.mounted(run)) if agent.hooked else (),
         key=act.key,
         cwd=str(work.repo_root if run_files.mounted(run) else work.checkout),
         confined=run_files.confined(run),
@@ -263,7 +261,7 @@ def _judged(
         undone=tuple(plain(c.path) for c in changes) if word.read_only else (),
         commit=_checkpoint(work, act, tree, word.publish, run) if word.checkpoint else "",
         reported=reported,
-        refused=access.refusals(folder),
+        refused=refusals(folder),
     )
     turn = _with_changes(turn, changes) if word.counts else turn
     if act.do == "agent:planner" and run.machine.supervises and turn.verdict == "ok":

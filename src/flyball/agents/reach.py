@@ -4,22 +4,17 @@ The view's hidden folders are left out child by child. Nothing is mounted: the c
 closed (TMPDIR leads to the private home), and shared folders are reached where they are.
 """
 
-import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flyball.agents import landlock
 from flyball.agents.installed import SYSTEM
+from flyball.agents.sandbox import View, entry, own
 
-if TYPE_CHECKING:
-    from flyball.agents.sandbox import View
-
-ENTRY = Path(landlock.__file__).resolve().with_name("entry.py")
 PROBE_S = 10
 DEVICES = (
     "null",
@@ -41,11 +36,6 @@ WRITABLE_DEVICES = ("null", "zero", "full", "tty", "ptmx", "pts")
 def command(argv: Sequence[str], read: Iterable[str], write: Iterable[str], **more: Any) -> list[str]:
     """The command that gives up everything but these paths and then becomes `argv`."""
     return entry(argv, files={"read": sorted(set(read)), "write": sorted(set(write))}, **more)
-
-
-def entry(argv: Sequence[str], **rules: Any) -> list[str]:
-    """The command that does what the rules say (entry.py) and then becomes `argv`."""
-    return [sys.executable, "-I", "-S", str(ENTRY), json.dumps(rules), *argv]
 
 
 def probe() -> str:
@@ -85,13 +75,7 @@ def limits() -> str:
     return f"Landlock (version {version}) has its limits: {', '.join(open_still)}."
 
 
-def own() -> list[str]:
-    """Flyball's own Python and package: an act may be played by them."""
-    package = Path(__file__).resolve().parents[2]
-    return sorted({str(package), *(os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix))})
-
-
-def readable(view: "View", closed: Sequence[str], kept: Sequence[str]) -> list[str]:
+def readable(view: View, closed: Sequence[str], kept: Sequence[str]) -> list[str]:
     """All but what is hidden; then, one by one, what must be seen all the same."""
     secret = [os.path.realpath(path) for path in (*view.hidden, view.at)]
     hidden = [*secret, *(os.path.realpath(path) for path in closed), "/dev"]
@@ -103,7 +87,7 @@ def readable(view: "View", closed: Sequence[str], kept: Sequence[str]) -> list[s
     return sorted({*found, view.checkout, view.home})
 
 
-def writable(view: "View") -> list[str]:
+def writable(view: View) -> list[str]:
     files = [] if view.read_only else [view.checkout]
     rest = (view.home, *(real for real, _ in view.rw_binds), *(f"/dev/{name}" for name in WRITABLE_DEVICES))
     return [*files, *rest]

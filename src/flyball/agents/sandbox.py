@@ -22,11 +22,10 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from flyball.agents import reach
 from flyball.agents.installed import SYSTEM, TOOLCHAINS
 from flyball.agents.process import PROXY_FD, STATUS_FD, Exit
 from flyball.errors import AgentError
@@ -35,6 +34,8 @@ Kind = Literal["bwrap", "landlock", "none"]
 Network = Literal["all", "model", "loopback", "none"]
 Bind = tuple[str, str]  # the real path, and where it is to be seen
 
+ENTRY = Path(__file__).resolve().with_name("entry.py")
+PACKAGE = str(Path(__file__).resolve().parents[2])
 LEAKS = Path(__file__).with_name("leaks.py")
 PROBE_S = 10
 LEAKS_S = 60
@@ -101,10 +102,12 @@ def probe(wanted: str = "auto") -> Sandbox:
 @cache
 def _probe_landlock() -> Sandbox:
     """A kernel's Landlock does not come and go."""
+    from flyball.agents import reach
+
     why = reach.probe()
     if why:
         return Sandbox("none", why)
-    return Sandbox("landlock", "Landlock works", str(reach.ENTRY), reach.limits())
+    return Sandbox("landlock", "Landlock works", str(ENTRY), reach.limits())
 
 
 def _probe_bwrap() -> Sandbox:
@@ -127,6 +130,8 @@ def enclose(found: Sandbox, argv: Sequence[str], view: View) -> list[str]:
     """The command that runs `argv` inside the view and tells on STATUS_FD that it has begun."""
     if found.kind == "bwrap":
         return _in_bwrap(found, argv, view)
+    from flyball.agents import reach
+
     closed = (*SCRATCH, "/run", *_homes(view.user_home))
     kept = [*_kept_in_run(), *(path for home in _homes(view.user_home) for path in _kept(Path(home)))]
     read, write = reach.readable(view, closed, kept), reach.writable(view)
@@ -143,8 +148,13 @@ def _in_bwrap(found: Sandbox, argv: Sequence[str], view: View) -> list[str]:
         return [program, "--json-status-fd", str(STATUS_FD), *rest]
     watch = view.network == "model" and _watches(found.program)
     proxy = {**_proxy(view, PROXY_PORT), "watch": watch} if view.network == "model" else None
-    inner = reach.entry(argv, scope=True, proxy=proxy, user=_user() if watch else None, tell=STATUS_FD)
+    inner = entry(argv, scope=True, proxy=proxy, user=_user() if watch else None, tell=STATUS_FD)
     return wrap(inner, view, found.program, watch=watch)
+
+
+def entry(argv: Sequence[str], **rules: Any) -> list[str]:
+    """The command that does what the rules say (entry.py) and then becomes `argv`."""
+    return [sys.executable, "-I", "-S", str(ENTRY), json.dumps(rules), *argv]
 
 
 def _proxy(view: View, port: int) -> dict[str, object]:
@@ -162,7 +172,7 @@ def _watches(program: str) -> bool:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         proxy: dict[str, object] = {"fd": theirs.fileno(), "port": PROXY_PORT, "bridges": [], "watch": True}
-        inner = reach.entry(["true"], proxy=proxy, user=_user())
+        inner = entry(["true"], proxy=proxy, user=_user())
         argv = [
             program,
             *_namespaces("model", watch=True),
@@ -341,13 +351,17 @@ def _hidden(view: View, at: str) -> list[str]:
     return [path for path in paths if path not in bound and not _within(path, (at, *SCRATCH, "/run"))]
 
 
+def own() -> list[str]:
+    """Flyball's own Python and package: an act may be played by them."""
+    return sorted({PACKAGE, *(os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix))})
+
+
 def _own(view: View, at: str, inside: bool) -> list[str]:
-    """Flyball's own Python and package, where they would be hidden: an act may be played by them."""
-    package = str(Path(__file__).resolve().parents[2])
-    prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
-    alone = {package} if not _within(package, (*prefixes, at)) else set[str]()
+    """The same where it would be hidden; the package only where it lies by itself."""
+    prefixes = [place for place in own() if place != PACKAGE]
+    alone = own() if not _within(PACKAGE, (*prefixes, at)) else prefixes
     covered = ("/",) if view.strict else (*SCRATCH, "/run", *_homes(view.user_home), *_hidden(view, at), at)
-    paths = [path for path in sorted(prefixes | alone) if path != at and _within(path, covered)]
+    paths = [path for path in alone if path != at and _within(path, covered)]
     return _flat(("--ro-bind", path, path) for path in paths if _within(path, (at,)) is inside)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from flyball.acts.confined import last_line
+from flyball.acts.run_files import last_line
 from flyball.authority import trust as trusting
 from flyball.cli.shared import JSON, REPO, examples, fitted, headline, is_terminal, paint, print_json, say
 from flyball.cli.tryout import LISTED, Tried, Tryout

@@ -14,10 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.acts.confined import log_of
 from flyball.acts.prepare import prepare
 from flyball.acts.proof import is_own_code, prove
-from flyball.acts.run_files import CALM, RunFiles
+from flyball.acts.run_files import CALM, RunFiles, log_of
 from flyball.agents import process, sandbox
 from flyball.core.decide import Do, Finished, due, react
 from flyball.core.run import apply, begin

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from flyball.acts.confined import INTERRUPTIONS
+from flyball.acts.run_files import INTERRUPTIONS
 from flyball.core.run import BY_A_PERSON, Run
 from flyball.core.turns import claimable
 from flyball.domain import events as e
