@@ -12,8 +12,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from bench.yard import began
+from flyball.cli.drive import Session
 from flyball.cli.screen import open_screen
-from flyball.cli.session import Session
 from flyball.journal.driver import Driver
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest

@@ -14,8 +14,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from flyball.config.layers import Layer, quoted
-from flyball.config.load import FOLDER, POLICY_FILE, REPO_FILE, Loaded
+from flyball.config.load import FOLDER, POLICY_FILE, REPO_FILE, Layer, Loaded, quoted
 from flyball.config.loosening import UNKNOWN, added
 from flyball.config.schema import Key, key_of, split_limit
 from flyball.config.values import Value, parse_agent

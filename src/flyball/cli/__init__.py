@@ -34,7 +34,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "show": "look",
         "why": "look",
         "log": "look",
-        "watch": "drive",
+        "watch": "follow",
         "stats": "stats",
         "brief": "brief",
     },

@@ -10,10 +10,8 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from flyball.cli.drive import run_here
-from flyball.cli.runs import root_of
-from flyball.cli.screen import Screen, open_screen
-from flyball.cli.session import Session
+from flyball.cli.drive import Session, run_here
+from flyball.cli.screen import Screen, open_screen, root_of
 from flyball.cli.shared import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json, say
 from flyball.config.load import load
 from flyball.core.letters import AnyLetter, Ask, HandBack, Rollback

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from flyball.cli.runs import family, pending_answer, root_of
+from flyball.cli.screen import family, pending_answer, root_of
 from flyball.cli.shared import (
     JSON,
     RUN,

@@ -12,8 +12,8 @@ from typing import Any
 import click
 from msgspec import Struct
 
+from flyball.cli.drive import Session
 from flyball.cli.screen import Screen
-from flyball.cli.session import Session
 from flyball.cli.shared import (
     JSON,
     RUN,

@@ -13,7 +13,7 @@ import msgspec
 
 from flyball import __version__
 from flyball.cli.deliver import diff_of
-from flyball.cli.runs import summary, why
+from flyball.cli.screen import summary, why
 from flyball.cli.shared import RUN, examples, open_app, say, write_new
 from flyball.core.run import Run
 from flyball.domain import events as e

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flyball.cli.runs import asking, certificate_file, question_lines, summary, why
+from flyball.cli.screen import asking, certificate_file, question_lines, summary, why
 from flyball.cli.shared import terminal_width
 from flyball.core import stops
 from flyball.core.run import Run

@@ -6,6 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,8 +15,8 @@ import msgspec
 from flyball.agents import process
 from flyball.agents.adapter import adapter
 from flyball.cli.keys import answer_keys
-from flyball.cli.runs import asking, question_lines
-from flyball.cli.screen import Screen
+from flyball.cli.screen import Screen, asking, closing, open_screen, question_lines, root_of
+from flyball.cli.shared import examples, is_terminal, open_app, repository_of
 from flyball.core.run import Run, fold
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
@@ -23,7 +24,7 @@ from flyball.guard.secrets import redact
 from flyball.journal import Entry
 from flyball.journal.records import Records
 from flyball.runtime.app import App
-from flyball.views import reasons
+from flyball.views import reasons, run_view
 from flyball.views.text import clean, fields, first_few, one_line
 
 POLL_S = 0.2
@@ -205,3 +206,33 @@ def _last_call(agent: str, output: bytes) -> str:
         if call:
             return f"{call.tool} {call.input}"[:200]
     return ""
+
+
+# ---- the command ------------------------------------------------------------------------------------------
+
+
+@click.command(
+    epilog=examples(
+        "flyball watch               # the latest run of this repository",
+        "flyball watch 9apx47xk",
+        "flyball watch @last --json",
+    )
+)
+@click.argument("run_name", metavar="[RUN]", default="")
+@click.option("--json", "as_json", is_flag=True, help="Print every event as a JSON line.")
+def watch(run_name: str, as_json: bool) -> int:
+    """Follow a run until it stops. Ctrl+C leaves the run alone."""
+    with open_app() as app:
+        root = root_of(app, app.find(run_name) if run_name else _latest(app))
+        if as_json:
+            return run_view.exit_code(watch_json(app, root))
+        screen = open_screen()
+        run = watch_screen(app, root, screen, stay=is_terminal())
+        screen.close(run, closing(app, run))
+        return run_view.exit_code(run)
+
+
+def _latest(app: App) -> str:
+    repo = repository_of(Path.cwd())
+    rows = app.journal.rows(repo=str(repo), parent="", limit=1) if repo else []
+    return rows[0].run if rows else app.find("@last")

@@ -200,7 +200,7 @@ def _prompt(records: Records, act: Act) -> dict[str, Any]:
 @JSON
 def why(run_name: str, as_json: bool) -> None:
     """Say why a run stopped, with the evidence and what to do next."""
-    from flyball.cli.runs import why as sentences_for
+    from flyball.cli.screen import why as sentences_for
     from flyball.views.run_view import summary
 
     with open_records() as records:
@@ -241,7 +241,7 @@ def why(run_name: str, as_json: bool) -> None:
 def log(run_name: str, as_json: bool, form: str, follow: bool, output: bool) -> None:
     """Print every event of a run and its child runs."""
     from flyball.cli.follow import Output, Tail, print_entry, until_stopped
-    from flyball.cli.runs import root_of
+    from flyball.cli.screen import root_of
     from flyball.views.task_record import TaskEvents
     from flyball.views.timeline import Timeline
 

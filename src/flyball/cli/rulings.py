@@ -10,7 +10,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from flyball.cli.runs import root_of
+from flyball.cli.screen import root_of
 from flyball.cli.shared import JSON, RUN, examples, open_records, print_json, say
 from flyball.domain import events as e
 from flyball.guard.policy import json_schema

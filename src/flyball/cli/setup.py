@@ -51,7 +51,7 @@ def config(key: str | None, repo: Path, sets: tuple[str, ...], as_json: bool) ->
 
 def _rows_of(loaded: Loaded, key: str) -> list[Row]:
     """The row of a key, or the rows of a table. A limit that nobody set is the machine's own."""
-    from flyball.config.layers import settled, unknown
+    from flyball.config.load import settled, unknown
     from flyball.config.schema import is_table, key_of
 
     full = settled(key, loaded.machine, loaded.machines)
@@ -66,7 +66,7 @@ def _rows_of(loaded: Loaded, key: str) -> list[Row]:
 
 def _default(key: str, loaded: Loaded) -> Row:
     """The value of a key that nobody set: the default agent for a role, the machine's own limit."""
-    from flyball.config.layers import unknown
+    from flyball.config.load import unknown
     from flyball.config.schema import key_of, limits_of, split_limit
 
     row = key_of(key, loaded.machines)

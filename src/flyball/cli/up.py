@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from flyball.cli import service
+from flyball.cli.drive import Session
 from flyball.cli.screen import open_screen
-from flyball.cli.session import Session
 from flyball.cli.shared import REPO, SET, TRUST, examples, open_app, require_repository, say
 from flyball.errors import UserError
 from flyball.journal import driver as drivers

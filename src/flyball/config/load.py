@@ -1,20 +1,37 @@
-"""Reads the user's file and the repository's `.flyball/`, once. What was read is what is hashed and what is used."""
+"""Where each setting comes from: defaults < user < repository < environment < flags, and the last one wins.
+
+Each layer is a list of assignments. The user's file and the repository's `.flyball/` are read once: what was read is what
+is hashed and what is used. Every refusal names where, which key, and what is allowed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from flyball.config import layers
-from flyball.config.layers import Assigned, Layer, Source
-from flyball.config.schema import key_of, split_limit
-from flyball.config.values import Duration, Shown
+from flyball.config import loosening
+from flyball.config.schema import (
+    KEYS,
+    SECTIONS,
+    Key,
+    defaults,
+    is_table,
+    key_of,
+    known,
+    limits_of,
+    split_limit,
+)
+from flyball.config.values import Duration, Shown, Value, Wrong, nearest, parse_agent, split_role
 from flyball.domain.machine import Machine
 from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, NotFound
@@ -26,6 +43,36 @@ REPO_FILE = f"{FOLDER}/flyball.toml"
 POLICY_FILE = f"{FOLDER}/policy.toml"
 LARGEST = 1_000_000
 MOST_FILES = 200
+PREFIX = "FLYBALL_"
+SHARED = ("run",)  # sections whose variables (FLYBALL_RUN_…) are not all settings
+
+
+class Layer(IntEnum):
+    DEFAULT = 0
+    USER = 1
+    REPOSITORY = 2
+    ENVIRONMENT = 3
+    FLAG = 4
+
+
+class Assigned(Struct, frozen=True):
+    """One key, its value, and where it is from. `clears` names what it overrides besides its own key."""
+
+    key: str
+    value: Value
+    origin: str
+    layer: Layer
+    clears: str = ""
+
+
+class Source(Struct, frozen=True):
+    """Where a layer is from, what relative files in it are relative to, and which machines there are."""
+
+    where: str
+    origin: str
+    layer: Layer
+    base: Path
+    machines: Collection[str]
 
 
 class RepoFile(Struct, frozen=True):
@@ -64,23 +111,19 @@ class Loaded(Struct, frozen=True):
 
     def held(self, machine: str = "") -> dict[str, Assigned]:
         """What holds for a run started with `machine`, by full key."""
-        found = layers.fold(self.assigned, machine, self.machines)
+        found = fold(self.assigned, machine, self.machines)
         if not machine:
-            return layers.fold(self.assigned, str(found["run.machine"].value), self.machines)
+            return fold(self.assigned, str(found["run.machine"].value), self.machines)
         return found
 
     def below(self, layer: Layer) -> Loaded:
         """What would be, had this layer and those above it said nothing."""
-        return Loaded(
-            tuple(one for one in self.assigned if one.layer < layer),
-            self.files,
-            self.machines,
-        )
+        return replace(self, assigned=tuple(one for one in self.assigned if one.layer < layer))
 
     def origin(self, key: str) -> str:
         """Where the value of `key` is from; "" if nobody set it."""
         held = self.held()
-        found = held.get(layers.settled(key, self.machine, self.machines))
+        found = held.get(settled(key, self.machine, self.machines))
         return found.origin if found else ""
 
     def table(self, name: str) -> Machine:
@@ -95,7 +138,7 @@ class Loaded(Struct, frozen=True):
     def rows(self) -> list[Row]:
         """Every key with a value, by name."""
         held = self.held()
-        layers.refuse_unknown_limits(held, self.table, self.machines)
+        refuse_unknown_limits(held, self.table, self.machines)
         return [self._row(key, one) for key, one in sorted(held.items())]
 
     def _row(self, key: str, one: Assigned) -> Row:
@@ -112,8 +155,8 @@ class Loaded(Struct, frozen=True):
         def table(name: str) -> Machine:
             return machine if name == machine.name else self.table(name)
 
-        layers.refuse_unknown_limits(held, table, self.machines)
-        found = _nested(held, self.machines) | {"policy_hash": self._policy_hash(), "notify": ()}
+        refuse_unknown_limits(held, table, self.machines)
+        found = _nested(held, self.machines) | {"policy_hash": self.hashes.get(POLICY_FILE, ""), "notify": ()}
         return msgspec.convert(found, Settings)
 
     @property
@@ -122,13 +165,11 @@ class Loaded(Struct, frozen=True):
         held = self.held().get("notify.urls")
         return cast("tuple[str, ...]", held.value) if held else ()
 
-    def _policy_hash(self) -> str:
-        return self.hashes.get(POLICY_FILE, "")
-
 
 def _nested(held: Mapping[str, Assigned], machines: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"budget": {}, "retention": {}, "limits": {}, "timeouts_us": {}}
-    for field, value in layers.fields(held).items():
+    given = {row.field: held[key].value for key, row in KEYS.items() if row.field and key in held}
+    for field, value in given.items():
         table, dot, name = field.partition(".")
         if dot:
             found[table][name] = value
@@ -170,19 +211,19 @@ def load(
     cwd = (cwd or Path.cwd()).absolute()
     files = repository_files(repo_root) if repo_root else {}
     machines = _machines(files)
-    assigned = [*layers.from_defaults(), *_user(paths(env).config_file, machines)]
+    assigned = [*from_defaults(), *_user(paths(env).config_file, machines)]
     assigned += _repository(repo_root, files, machines)
-    assigned += layers.from_environment(env, cwd, machines)
-    assigned += layers.from_sets(sets, cwd, machines) + layers.from_agents(agents, cwd)
+    assigned += from_environment(env, cwd, machines)
+    assigned += from_sets(sets, cwd, machines) + from_agents(agents, cwd)
     if machine:
-        assigned.append(layers.from_flag("run.machine", machine, "--machine", cwd, machines))
+        assigned.append(from_flag("run.machine", machine, "--machine", cwd, machines))
     for key, flag, more in (
         ("run.breakpoints", "--breakpoint", breakpoints),
         ("guard.pass_env", "--pass-env", pass_env),
     ):
         if more:
-            held = layers.fold(assigned, "", machines)[key]
-            assigned.append(layers.with_more(key, flag, more, held, cwd))
+            held = fold(assigned, "", machines)[key]
+            assigned.append(with_more(key, flag, more, held, cwd))
     return Loaded(tuple(assigned), files, machines)
 
 
@@ -196,14 +237,14 @@ def _user(file: Path, machines: Sequence[str]) -> list[Assigned]:
     if data is None:
         return []
     source = Source(str(file), f"user {file}", Layer.USER, file.parent, machines)
-    return layers.from_toml(decoded(data, str(file)), source)
+    return from_toml(decoded(data, str(file)), source)
 
 
 def _repository(root: Path | None, files: Mapping[str, RepoFile], machines: Sequence[str]) -> list[Assigned]:
     if root is None or REPO_FILE not in files:
         return []
     source = Source(REPO_FILE, f"repository {REPO_FILE}", Layer.REPOSITORY, root.absolute(), machines)
-    return layers.from_toml(files[REPO_FILE].text, source)
+    return from_toml(files[REPO_FILE].text, source)
 
 
 def repository_files(root: Path) -> dict[str, RepoFile]:
@@ -255,3 +296,222 @@ def decoded(data: bytes, where: str) -> str:
     except UnicodeDecodeError as problem:
         line = data[: problem.start].count(b"\n") + 1
         raise ConfigError(f"{where} is not UTF-8 text (line {line}); save it as UTF-8.") from None
+
+
+# ---- layers ----------------------------------------------------------------------------------------------
+
+
+def fold(assigned: Iterable[Assigned], machine: str, machines: Collection[str]) -> dict[str, Assigned]:
+    """What holds for a run started with `machine`: a bare limit is a limit of that machine."""
+    held: dict[str, Assigned] = {}
+    for one in assigned:
+        if one.clears:
+            held = {key: kept for key, kept in held.items() if key.rpartition(".")[0] + "." != one.clears}
+        held[settled(one.key, machine, machines)] = one
+    return held
+
+
+def settled(key: str, machine: str, machines: Collection[str]) -> str:
+    """The key with the machine that a bare limit means."""
+    if not key.startswith("limits."):
+        return key
+    named, name = split_limit(key, machines)
+    return f"limits.{named or machine}.{name}"
+
+
+def from_defaults() -> list[Assigned]:
+    return [Assigned(key, value, "default", Layer.DEFAULT) for key, value in defaults().items()]
+
+
+# ---- files ----------------------------------------------------------------------------------------------
+
+
+def from_toml(text: str, source: Source) -> list[Assigned]:
+    """The assignments of a file. Bare limits come first: a machine's own are nearer, wherever they stand."""
+    found = [
+        _assigned(key, data, source, as_text=False)
+        for key, data in _leaves(parsed(text, source.where), "", source)
+    ]
+    return sorted(found, key=lambda one: _nearness(one.key, source.machines))
+
+
+def _nearness(key: str, machines: Collection[str]) -> int:
+    return 1 if key.startswith("limits.") and split_limit(key, machines)[0] else 0
+
+
+def parsed(text: str, where: str) -> dict[str, Any]:
+    """The table of a TOML text; numbers with a point stay exact."""
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as broken:
+        reason = str(broken).replace("at end of document", f"at line {len(text.splitlines())}, the end")
+        raise ConfigError(f"{where} is not valid TOML: {reason}; correct the file.") from None
+    except (ValueError, ArithmeticError, RecursionError):
+        raise ConfigError(
+            f"{where} has a number that is too long or tables that are nested too deeply; correct the file."
+        ) from None
+
+
+def _leaves(table: Mapping[str, Any], above: str, source: Source) -> Iterator[tuple[str, object]]:
+    for name, data in table.items():
+        key = f"{above}.{name}" if above else name
+        if "." in name:
+            raise ConfigError(unknown(key, source.where, source.machines))
+        if isinstance(data, dict):
+            yield from _below(key, cast("dict[str, Any]", data), source)
+        else:
+            yield key, data
+
+
+def _below(key: str, table: dict[str, Any], source: Source) -> Iterator[tuple[str, object]]:
+    if key in KEYS:
+        raise ConfigError(_refusal(key, table, source.where, KEYS[key].kind.allowed))
+    if not is_table(key, source.machines):
+        raise ConfigError(unknown(key, source.where, source.machines))
+    yield from _leaves(table, key, source)
+
+
+# ---- environment and flags ------------------------------------------------------------------------------
+
+
+def from_environment(env: Mapping[str, str], cwd: Path, machines: Collection[str]) -> list[Assigned]:
+    """The assignments of `FLYBALL_<SECTION>_<KEY>`; an empty variable is as good as none."""
+    names = {variable(key): key for key in reversed(known(machines))}
+    found: list[Assigned] = []
+    for name in sorted(env):
+        source = Source(
+            f"Environment variable {name}", f"environment {name}", Layer.ENVIRONMENT, cwd, machines
+        )
+        if name in names and env[name]:
+            found.append(_assigned(names[name], env[name], source, as_text=True))
+        elif name not in names:
+            _refuse_slip(name, list(names))
+    return sorted(found, key=lambda one: _nearness(one.key, machines))
+
+
+def variable(key: str) -> str:
+    """The environment variable of a key: `limits.loop.turns` is FLYBALL_LIMITS_LOOP_TURNS."""
+    return PREFIX + key.replace(".", "_").replace("-", "_").upper()
+
+
+def _refuse_slip(name: str, names: Sequence[str]) -> None:
+    """A variable in one of our sections that is no key was meant for us: say so rather than ignore it."""
+    section = next((s for s in SECTIONS if name.startswith(variable(s) + "_")), None)
+    if section is None:
+        return
+    start = variable(section) + "_"
+    ours = [other.removeprefix(start) for other in names if other.startswith(start)]
+    close = nearest(name.removeprefix(start), ours, start)
+    if close or section not in SHARED:
+        raise ConfigError(f"The environment variable {name} is not a setting{close}; correct or unset it.")
+
+
+def from_sets(sets: Sequence[str], cwd: Path, machines: Collection[str]) -> list[Assigned]:
+    """The assignments of `--set key=value`, in the order given."""
+    source = Source("--set", "--set", Layer.FLAG, cwd, machines)
+    return [_of_set(text, source) for text in sets]
+
+
+def _of_set(text: str, source: Source) -> Assigned:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set takes key=value, such as limits.iterations=3, but '{text}' was given.")
+    return _assigned(key.strip(), value, source, as_text=True)
+
+
+def from_agents(texts: Sequence[str], cwd: Path) -> list[Assigned]:
+    """`--agent X` plays every role; `--agent ROLE=X` plays one, wherever it stands among the flags."""
+    pairs = sorted((split_role(text) for text in texts), key=lambda pair: bool(pair[0]))
+    return [_of_agent(role, text, cwd) for role, text in pairs]
+
+
+def _of_agent(role: str, text: str, cwd: Path) -> Assigned:
+    try:
+        agent = str(parse_agent(text, cwd))
+    except ConfigError as told:
+        raise ConfigError(f"--agent: {told}") from None
+    return Assigned(
+        f"agents.{role or 'default'}", agent, "--agent", Layer.FLAG, clears="" if role else "agents."
+    )
+
+
+def from_flag(key: str, value: str, flag: str, cwd: Path, machines: Collection[str]) -> Assigned:
+    """The assignment of a flag with a key of its own, such as `--machine`."""
+    return _assigned(key, value, Source(flag, flag, Layer.FLAG, cwd, machines), as_text=True)
+
+
+# ---- one assignment -------------------------------------------------------------------------------------
+
+
+def _assigned(key: str, data: object, source: Source, *, as_text: bool) -> Assigned:
+    row = key_of(key, source.machines)
+    if row is None or is_table(key, source.machines):
+        raise ConfigError(_misplaced(key, source))
+    try:
+        value = row.kind.text(str(data)) if as_text else row.kind.read(data)
+    except Wrong as wrong:
+        raise ConfigError(_refusal(key, data, source.where, str(wrong))) from None
+    except ConfigError as told:
+        raise ConfigError(f"{source.where}: {key}: {told}") from None
+    return Assigned(key, _anchored(row, value, source.base), source.origin, source.layer)
+
+
+def _misplaced(key: str, source: Source) -> str:
+    if is_table(key, source.machines) and not key.startswith("agents."):
+        return (
+            f"{source.where}: '{key}' is a table of settings and takes no value of its own; name a key in it."
+        )
+    return unknown(key, source.where, source.machines)
+
+
+def unknown(key: str, where: str, machines: Collection[str]) -> str:
+    """The refusal of a key that is none."""
+    section, _, rest = key.partition(".")
+    if section == "limits" and "." not in rest and nearest(rest, list(machines)):
+        return f"{where}: there is no machine '{rest}'{nearest(rest, list(machines))}; known are {', '.join(machines)}."
+    close = (not rest and nearest(key, SECTIONS)) or nearest(key, known(machines))
+    return f"{where}: there is no setting '{key}'{close}; `flyball config` lists them all."
+
+
+def _refusal(key: str, data: object, where: str, allowed: str) -> str:
+    return f"{where}: {key} is {quoted(data)}, but must be {allowed}."
+
+
+def quoted(data: object) -> str:
+    """A value as a message repeats it: on one line, not too long."""
+    shown = repr(data) if isinstance(data, str) else str(data)
+    shown = {"True": "true", "False": "false"}.get(shown, " ".join(shown.split()))
+    return shown if len(shown) <= 80 else shown[:79] + "…"
+
+
+def _anchored(row: Key, value: Value, base: Path) -> Value:
+    """A relative script file made absolute, so that the value means the same wherever it is read."""
+    if row.holds != "agents":
+        return value
+    agents = tuple(str(parse_agent(one, base)) for one in loosening.items(value))
+    return agents if isinstance(value, tuple) else agents[0]
+
+
+def with_more(key: str, flag: str, items: Sequence[str], held: Assigned, cwd: Path) -> Assigned:
+    """A flag such as `--breakpoint` adds to what is configured; it takes none away."""
+    more = from_flag(key, ",".join(items), flag, cwd, ())
+    both = (*cast("tuple[str, ...]", held.value), *cast("tuple[str, ...]", more.value))
+    return replace(more, value=tuple(dict.fromkeys(both)))
+
+
+def refuse_unknown_limits(
+    held: Mapping[str, Assigned], table: Callable[[str], Machine], machines: Collection[str]
+) -> None:
+    """A limit that its machine does not have would be ignored, so it is refused with the names of those there are."""
+    for full, one in held.items():
+        if not full.startswith("limits."):
+            continue
+        name = split_limit(one.key, machines)[1]
+        machine = table(full.removeprefix("limits.").removesuffix(f".{name}"))
+        limits = limits_of(machine)
+        if name not in limits:
+            plain = [limit for limit in limits if "." not in limit]
+            raise ConfigError(
+                f"{one.origin}: the machine '{machine.name}' has no limit '{name}'{nearest(name, limits)}; "
+                f"it has {', '.join(plain)}, within.STATE and alert.STATE. To set a limit of another machine, write limits.MACHINE.{name}."
+            )
