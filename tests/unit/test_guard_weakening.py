@@ -57,7 +57,6 @@ WEAKER = {
     "suppressed": "def test_a():\n    with suppress(AssertionError):\n        assert f(1) == 2\n        assert f(2) == 3\n",
     "early return": "def test_a():\n    return\n    assert f(1) == 2\n    assert f(2) == 3\n",
     "if false": "def test_a():\n    if False:\n        assert f(1) == 2\n        assert f(2) == 3\n",
-    "by environment": "def test_a():\n    if not os.environ.get('CI'):\n        assert f(1) == 2\n        assert f(2) == 3\n",
     "module skip": "pytest.skip('later', allow_module_level=True)\n" + TEST,
     "module mark": "pytestmark = pytest.mark.xfail\n" + TEST,
     "hidden": "__test__ = False\n" + TEST,
@@ -76,9 +75,7 @@ def test_a_weakened_test_is_asked_about(after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("with pytest.raises(ValueError): f()", "with pytest.raises(Exception): f()"),
         ("with pytest.raises(ValueError, match='x'): f()", "with pytest.raises(ValueError): f()"),
-        ("assert x == pytest.approx(1, abs=0.01)", "assert x == pytest.approx(1, abs=0.5)"),
         ("assert accuracy() > 0.9", "assert accuracy() > 0.5"),
         ("assert seconds() < 10", "assert seconds() < 100"),
         ("self.assertEqual(f(), 3)", "self.assertTrue(f())"),
@@ -90,13 +87,6 @@ def test_a_loosened_assertion_is_asked_about(before: str, after: str) -> None:
     assert rewritten(f"def test_a(self):\n    {before}\n", f"def test_a(self):\n    {after}\n")[0] == "ask"
     lines = judge(edit("tests/test_x.py", [f"    {before}"], [f"    {after}"]))
     assert (lines.verdict, lines.rule) == ("ask", "test-weakening")
-
-
-def test_cases_taken_from_a_table_are_asked_about() -> None:
-    table = "@pytest.mark.parametrize('n', [{}])\ndef test_a(n):\n    assert f(n) == n\n"
-    assert rewritten(table.format("1, 2, 3"), table.format("1"))[0] == "ask"
-    assert rewritten(table.format("1"), table.format("1, 2, 3"))[0] == "allow"
-    assert judge(edit("tests/test_x.py", ["    (1, 2),"], [])).verdict == "ask"
 
 
 STRONGER = {
@@ -338,30 +328,11 @@ def test_a_mark_in_quotes_is_text() -> None:
 @pytest.mark.parametrize(
     ("path", "removed", "added"),
     [
-        (
-            "tests/test_x.py",
-            "    assert x == pytest.approx(1.0)",
-            "    assert x == pytest.approx(1.0, rel=0.5)",
-        ),
-        ("tests/test_x.py", "    self.assertAlmostEqual(x, 1)", "    self.assertAlmostEqual(x, 1, places=2)"),
-        (
-            "tests/test_x.py",
-            '@pytest.mark.parametrize("x", [1, 2, 3])',
-            '@pytest.mark.parametrize("x", [1])',
-        ),
         ("test/ASpec.scala", '  it should "a" in {', '  ignore should "a" in {'),
         ("tests/a.bats", "", '  skip "later"'),
         ("tests/a.bats", '@test "a" {', ""),
     ],
 )
-def test_what_is_looser_or_left_out_is_asked_about_line_by_line(path: str, removed: str, added: str) -> None:
+def test_a_test_left_out_is_asked_about_line_by_line(path: str, removed: str, added: str) -> None:
     lines = [[line] if line else [] for line in (removed, added)]
     assert judge(edit(path, *lines)).verdict == "ask"
-
-
-def test_a_tolerance_that_is_tighter_than_usual_or_a_longer_table_is_ordinary() -> None:
-    for removed, added in (
-        ("    assert x == pytest.approx(1.0)", "    assert x == pytest.approx(1.0, rel=1e-9)"),
-        ('@pytest.mark.parametrize("x", [1])', '@pytest.mark.parametrize("x", [1, 2])'),
-    ):
-        assert judge(edit("tests/test_x.py", [removed], [added])).verdict == "allow"
