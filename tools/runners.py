@@ -23,7 +23,7 @@ from flyball.proofs.breaks import can_break
 from flyball.proofs.exchange import Repeats, Room, repeats
 from flyball.proofs.sides import Sides
 from flyball.runners.observe import Observer, collect
-from flyball.workspace.folders import files_below
+from flyball.state_dir import files_below
 
 ROOM = WORK / "runners"
 LIMIT_S = 600

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.helpers import FIXED, QUICK_PROOF, Place, command, eventually
 
-from flyball.workspace.folders import remove
+from flyball.state_dir import remove
 
 SLOW = {"write": {"calc.py": FIXED}, "run": "sleep 2"}
 

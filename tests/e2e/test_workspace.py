@@ -9,7 +9,8 @@ from test_workspace_tools import FILES, fingerprint, git, make_repo, own_home, p
 
 from flyball.errors import WorkspaceError
 from flyball.guard.change import Change
-from flyball.workspace import Repo, Workspace, inspect_repo, snapshot_changes
+from flyball.workspace import Repo, Workspace, damaged_objects, inspect_repo, snapshot_changes
+from flyball.workspace.git import Git
 from flyball.workspace.repo import copy_hooks, found_hooks
 
 __all__ = ["own_home", "repo", "root", "space"]
@@ -595,15 +596,15 @@ def test_closing_removes_the_checkout_only_if_nothing_is_lost(space: Workspace) 
 def test_missing_and_damaged_objects_are_found(space: Workspace) -> None:
     write(space.checkout, {"a": "precious\n"})
     commit = space.commit(space.tree(), "m")
-    assert space.fsck(commit) == []
+    assert damaged_objects(Git(space.git_dir), commit) == []
     blob = git(space.git_dir, "--git-dir", ".", "rev-parse", f"{commit}:a")
     stored = space.git_dir / "objects" / blob[:2] / blob[2:]
     content = stored.read_bytes()
     stored.chmod(0o600)
     stored.write_bytes(content[:9] + b"??" + content[11:])
-    assert space.fsck(commit) == [blob]
+    assert damaged_objects(Git(space.git_dir), commit) == [blob]
     stored.unlink()
-    assert space.fsck(commit) == [blob]
+    assert damaged_objects(Git(space.git_dir), commit) == [blob]
 
 
 @pytest.fixture(scope="module")

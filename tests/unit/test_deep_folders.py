@@ -10,7 +10,7 @@ import pytest
 
 from flyball.proofs.exchange import Room
 from flyball.runners.observe import Observer, collect
-from flyball.workspace.folders import files_below, remove
+from flyball.state_dir import files_below, remove
 
 DEPTH, NAME = 1_100, "dddd"  # more than Python recurses, and more letters than a path may have
 JUNIT = "<testsuite><testcase classname='a' name='b'/></testsuite>"

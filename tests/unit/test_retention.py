@@ -14,7 +14,7 @@ from flyball.state_dir import StateDir
 from flyball.system.disk_usage import RunUsage
 from flyball.system.packed_logs import LOG_MOST, act_files, pack
 from flyball.system.retention import due
-from flyball.workspace.publish import RunBranch
+from flyball.workspace.landing import RunBranch
 
 NOW = 1_000 * DAY
 SIZES = {"checkouts": 0, "checkpoints": 10**6, "homes": 10**6, "logs": 10**6, "evidence": 10, "journal": 10}

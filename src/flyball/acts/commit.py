@@ -35,8 +35,7 @@ from flyball.reading.terminal import plain
 from flyball.state_dir import write_whole
 from flyball.views.proposal import body, title
 from flyball.workspace import Repo, Workspace, inspect_repo, land as forward
-from flyball.workspace.publish import tip_of
-from flyball.workspace.remote import address, push
+from flyball.workspace.landing import address, push, tip_of
 from flyball.workspace.repo import GIT_HOOKS, found_hooks, is_dirty
 
 

@@ -34,9 +34,8 @@ from flyball.proofs.exchange import SELECTING, Room
 from flyball.reading.test_output import failing
 from flyball.reading.test_report import TestReport
 from flyball.runners import observe
-from flyball.state_dir import write_whole
+from flyball.state_dir import remove, write_whole
 from flyball.workspace import Workspace
-from flyball.workspace.folders import remove
 
 ORDINARY = Room()
 WRITTEN_MOST = 50

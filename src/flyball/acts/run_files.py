@@ -23,9 +23,8 @@ from flyball.guard.secrets import redact
 from flyball.journal import Row
 from flyball.journal.sqlite import SqliteJournal
 from flyball.runners import observe
-from flyball.state_dir import RunDir, StateDir, changed_files, write_whole
+from flyball.state_dir import RunDir, StateDir, changed_files, remove, write_whole
 from flyball.workspace import Workspace
-from flyball.workspace.folders import remove
 from flyball.workspace.repo import GIT_HOOKS
 
 PASSED_ON = (

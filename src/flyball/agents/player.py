@@ -272,7 +272,7 @@ def _write(path: Path, text: str) -> None:
 
 def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        from flyball.workspace.folders import remove
+        from flyball.state_dir import remove
 
         remove(path)
     else:

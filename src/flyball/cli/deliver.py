@@ -36,7 +36,7 @@ from flyball.runtime.app import App
 from flyball.views.evidence_text import evidence_lines
 from flyball.views.text import clean, one_line
 from flyball.workspace import Repo, inspect_repo
-from flyball.workspace.publish import is_ancestor, tip_of
+from flyball.workspace.landing import is_ancestor, tip_of
 
 EXIT = {"good": 0, "stale": 1, "bad": 1, "none": 1}
 

@@ -14,7 +14,7 @@ import click
 
 from flyball.cli.shared import examples, fitted
 from flyball.errors import FlyballError
-from flyball.workspace.folders import remove
+from flyball.state_dir import remove
 
 PROJECT = {
     "booking.py": '''"""Bookings of a room: (start, end) in hours, the end not included."""

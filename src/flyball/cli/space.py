@@ -35,7 +35,7 @@ from flyball.system.retention import (
     use_reserve,
 )
 from flyball.views.text import clean, one_line, plural
-from flyball.workspace.publish import RunBranch
+from flyball.workspace.landing import RunBranch
 
 KINDS = ("checkouts", "checkpoints", "homes", "logs", "evidence", "journal")
 KEPT = "Kept as evidence: the journal, certificates, pinned rules, and results that are on no other branch."

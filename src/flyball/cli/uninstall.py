@@ -14,9 +14,9 @@ from flyball.cli.space import YES, size
 from flyball.errors import FlyballError, UserError
 from flyball.journal import driver as drivers
 from flyball.runtime.app import App
+from flyball.state_dir import remove
 from flyball.system.disk_usage import usage
-from flyball.workspace.folders import remove
-from flyball.workspace.publish import RunBranch, delete_branch, run_branches
+from flyball.workspace.landing import RunBranch, delete_branch, run_branches
 
 OURS = (
     *(

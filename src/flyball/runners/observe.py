@@ -23,7 +23,7 @@ from msgspec import Struct
 from flyball.proofs.exchange import Room
 from flyball.reading.test_output import read_lines
 from flyball.reading.test_report import TestReport, read_reports
-from flyball.workspace.folders import files_below, remove
+from flyball.state_dir import files_below, remove
 
 _NAME = re.compile(r"[a-z]+-\d+-(\d+)\.jsonl")
 

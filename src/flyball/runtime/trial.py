@@ -25,8 +25,8 @@ from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.machines import shipped
 from flyball.reading.test_output import Lack, cannot_load, failing, failing_names, lack
+from flyball.state_dir import remove
 from flyball.workspace import inspect_repo
-from flyball.workspace.folders import remove
 
 LOG_MOST = 1 << 20
 ID = "trial"

@@ -13,7 +13,7 @@ from flyball.errors import WorkspaceError
 from flyball.journal import Row
 from flyball.journal.records import Records
 from flyball.state_dir import RunDir
-from flyball.workspace.publish import RunBranch, bytes_only_in, run_branches
+from flyball.workspace.landing import RunBranch, bytes_only_in, run_branches
 
 KINDS = {
     "checkouts": ("checkout", "proof"),

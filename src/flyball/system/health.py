@@ -27,7 +27,7 @@ from flyball.system.disk_usage import usage
 from flyball.system.retention import dead_locks, forgotten
 from flyball.views.text import first_few, plural
 from flyball.workspace.git import require_git
-from flyball.workspace.publish import run_branches
+from flyball.workspace.landing import run_branches
 
 GB = 1_000_000_000
 FREE_LEAST = 1 * GB

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from flyball.errors import UserError
 from flyball.journal.records import Records
-from flyball.state_dir import RunDir, write_whole
-from flyball.workspace.folders import files_below, remove
+from flyball.state_dir import RunDir, files_below, remove, write_whole
 
 LOG_MOST = 1 << 20
 

@@ -30,12 +30,11 @@ from flyball.journal.driver import Driver
 from flyball.journal.types import REGISTRY
 from flyball.runtime.app import App
 from flyball.runtime.start import tracked_files
-from flyball.state_dir import Pruning, RunDir, write_whole
+from flyball.state_dir import Pruning, RunDir, remove, write_whole
 from flyball.system.disk_usage import CHECKPOINTS, KINDS, RunUsage, Usage, usage
 from flyball.system.packed_logs import pack
 from flyball.workspace import Workspace
-from flyball.workspace.folders import remove
-from flyball.workspace.publish import RunBranch, delete_branch
+from flyball.workspace.landing import RunBranch, delete_branch
 
 MB = 1_000_000
 LOCK, LAST, RESERVE = "prune.lock", "prune.last", "prune.reserve"

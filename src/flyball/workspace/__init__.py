@@ -1,7 +1,7 @@
 """Checkouts, trees, checkpoints, rollback and landing: git behind one door, and the user's repository untouched."""
 
 from flyball.workspace.git import require_git
-from flyball.workspace.publish import Landed, damaged_objects, land
+from flyball.workspace.landing import Landed, damaged_objects, land
 from flyball.workspace.repo import Repo, inspect_repo, snapshot_changes
 from flyball.workspace.workspace import Merged, Point, Workspace
 

@@ -23,8 +23,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
+from flyball.state_dir import remove, remove_too_deep
+from flyball.workspace.changes import special_files
 from flyball.workspace.files import Files
-from flyball.workspace.folders import remove, remove_too_deep, special_files
 from flyball.workspace.git import (
     EMAIL,
     NAME,

@@ -24,8 +24,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from flyball.errors import WorkspaceError
-from flyball.state_dir import write_whole
-from flyball.workspace.folders import remove, unlock
+from flyball.state_dir import remove, unlock, write_whole
 from flyball.workspace.git import Git, draft_of, names, raw, read_ref, text, write_ref
 
 T = TypeVar("T")

@@ -5,11 +5,15 @@
     <run>/objects    a link to the user's object store, the only part of the repository that the agent can read
     <run>/proof      a second, clean checkout in which proofs run
 
-Only `publish` writes to the user's repository, and only to its own branch.
+Only `publish` writes to the user's repository, and only to its own branch: it runs no hook, writes no log, and does not
+touch HEAD, index, stash and configuration. The branch moves only from where Flyball left it, and only after everything
+it reaches is there.
 """
 
+import contextlib
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,13 +23,12 @@ from msgspec.structs import replace
 
 from flyball.errors import WorkspaceError
 from flyball.guard.change import Change
-from flyball.state_dir import RunDir
+from flyball.state_dir import RunDir, remove, remove_too_deep, unlock
 from flyball.views.text import day_and_clock
-from flyball.workspace import checkouts, diff, folders
+from flyball.workspace import changes, checkouts
+from flyball.workspace.changes import Links
 from flyball.workspace.checkouts import Record, build, read_record, write_record
-from flyball.workspace.diff import Links
 from flyball.workspace.files import Files, Ignored, edited, paths
-from flyball.workspace.folders import remove, remove_too_deep, unlock
 from flyball.workspace.git import (
     Git,
     Objects,
@@ -39,13 +42,16 @@ from flyball.workspace.git import (
     write_ref,
     write_whole,
 )
-from flyball.workspace.publish import PUBLISHED, PUBLISHING, Branch, damaged_objects
 from flyball.workspace.repo import Repo, user_git
 
 TURN = "refs/flyball/turn/"
 KEPT = re.compile(r"(?:(quarantine|interrupted|by-hand)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 MERGE_TREE = (2, 38)
 TOO_DEEP_MOST = 20
+
+LOOSE_MAX = 100
+LOCK_AGE_S = 10
+PUBLISHED, PUBLISHING = "refs/flyball/published", "refs/flyball/publishing"
 
 
 class Merged(Struct, frozen=True):
@@ -60,6 +66,103 @@ class Point(NamedTuple):
 
     commit: str
     tree: str
+
+
+class Branch(Struct, frozen=True):
+    """The run's branch in the user's repository, and the run's own git directory."""
+
+    own: Git
+    user: Git
+    common_dir: Path
+    name: str
+    head: str
+
+    @property
+    def ref(self) -> str:
+        return f"refs/heads/{self.name}"
+
+    def publish(self, commit: str) -> None:
+        """Send what the repository lacks, then move the branch from where we left it.
+
+        Where the branch really is, git tells when it moves it; it is asked before only where that would say too little.
+        """
+        last = read_ref(self.own.git_dir, PUBLISHED)
+        crashed = read_ref(self.own.git_dir, PUBLISHING) != last
+        if last == commit or crashed or self._may_be_checked_out() or not self._sent(commit, last):
+            self._publish_carefully(commit)
+        write_ref(self.own.git_dir, PUBLISHED, commit)
+
+    def _sent(self, commit: str, last: str) -> bool:
+        write_ref(self.own.git_dir, PUBLISHING, commit)
+        try:
+            self._send(commit, [oid for oid in (self.head, last) if oid])
+            self._move(commit, last)
+        except WorkspaceError:
+            return False
+        return True
+
+    def _may_be_checked_out(self) -> bool:
+        """By the files in which git keeps each worktree's HEAD; only git can read a reftable."""
+        heads = [self.common_dir / "HEAD", *self.common_dir.glob("worktrees/*/HEAD")]
+        try:
+            named = any(self.ref.encode() in head.read_bytes() for head in heads)
+        except OSError:
+            return True
+        return named or (self.common_dir / "reftable").exists()
+
+    def _publish_carefully(self, commit: str) -> None:
+        now, place = self._now()
+        if now != commit:
+            self._refuse(now, place)
+            write_ref(self.own.git_dir, PUBLISHING, commit)
+            self._send(commit, self._known([oid for oid in (self.head, now) if oid]))
+            self._move(commit, now)
+
+    def _now(self) -> tuple[str, str]:
+        """Where the branch is now, and the folder in which it is checked out; empty for none."""
+        listing = self.user.line(
+            "for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", self.ref
+        )
+        rows = (row.split(" ", 2) for row in listing.splitlines())
+        return next(((oid, place) for name, oid, place in rows if name == self.ref), ("", ""))
+
+    def _refuse(self, now: str, place: str) -> None:
+        ours = {read_ref(self.own.git_dir, name) for name in (PUBLISHED, PUBLISHING)}
+        if now and now not in ours:
+            raise WorkspaceError(
+                f"Somebody else moved the branch {self.name} to {now[:12]}; rename it, so that Flyball can "
+                "create it again."
+            )
+        if place:
+            raise WorkspaceError(
+                f"The branch {self.name} is checked out in {place}; check out another there."
+            )
+
+    def _send(self, commit: str, known: Sequence[str]) -> None:
+        """The objects the user's store lacks, and then the proof that none is missing."""
+        revisions = f"{commit}\n" + "".join(f"^{oid}\n" for oid in known)
+        pack = self.own("pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode())
+        count = int.from_bytes(pack[8:12], "big")
+        if count:
+            reader = ["unpack-objects", "-q"] if count <= LOOSE_MAX else ["index-pack", "--stdin"]
+            self.user(*reader, stdin=pack)
+        self.user("rev-list", "--objects", "--quiet", commit, *(f"^{oid}" for oid in known))
+
+    def _known(self, oids: Sequence[str]) -> list[str]:
+        """Those of the objects that are in our own store."""
+        return list(Objects(self.own).sizes(oids))
+
+    def _move(self, commit: str, now: str) -> None:
+        self._drop_stale_lock()
+        old = now or "0" * len(commit)
+        self.user("update-ref", "--no-deref", self.ref, commit, old)
+
+    def _drop_stale_lock(self) -> None:
+        """Left by a git of ours that was killed; nobody else writes this branch."""
+        lock = self.common_dir / f"{self.ref}.lock"
+        with contextlib.suppress(OSError):
+            if time.time() - lock.stat().st_mtime > LOCK_AGE_S:
+                lock.unlink()
 
 
 class Workspace:
@@ -139,9 +242,9 @@ class Workspace:
         return self._files.tree()
 
     def changes(self, old_tree: str, new_tree: str) -> list[Change]:
-        difference = diff.diff(self._git, old_tree, new_tree)
+        difference = changes.diff(self._git, old_tree, new_tree)
         self._links.follow(old_tree, new_tree, difference.rows)
-        return diff.changes(difference, self._objects)
+        return changes.changes(difference, self._objects)
 
     def user_modes(self) -> str:
         """The modes of what decides in the user's own git directory."""
@@ -158,7 +261,7 @@ class Workspace:
 
     def _special_files(self) -> list[Change]:
         self._listed = self._files.ignored()
-        return folders.special_files(self.checkout, self._listed)
+        return changes.special_files(self.checkout, self._listed)
 
     def diff(self, old_tree: str, new_tree: str, color: bool = False, stat: bool = False) -> str:
         shape = ["--stat=100"] if stat else ["-p"]
@@ -185,10 +288,6 @@ class Workspace:
     def links(self, tree: str) -> dict[str, str]:
         """Every symbolic link of a tree and its target."""
         return self._links.of(tree)
-
-    def fsck(self, commit: str) -> list[str]:
-        """Ids of objects this commit needs that are missing or cannot be read."""
-        return damaged_objects(self._git, commit)
 
     def agent_git_report(self) -> list[str]:
         return checkouts.report(self._clone(), self.checkout)
@@ -272,7 +371,7 @@ class Workspace:
         if not self.checkout.is_dir() or self.checkout.is_symlink():
             return
         for stray in self._strays():
-            inner = "/.git" if stray.mode == diff.GITLINK else ""
+            inner = "/.git" if stray.mode == changes.GITLINK else ""
             remove(self.checkout / (stray.path + inner))
 
     def _strays(self) -> list[Change]:

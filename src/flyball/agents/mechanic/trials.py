@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, cast
 
 from flyball.agents.mechanic.suite import Suite
-from flyball.workspace.folders import remove
+from flyball.state_dir import remove
 
 WORKER = Path(__file__).with_name("worker.py")
 LEFT_OUT = (

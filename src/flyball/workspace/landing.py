@@ -1,129 +1,26 @@
-"""What Flyball writes to the user's repository: the branch `flyball/<run>` with its objects, and landing.
-
-Publishing runs no hook, writes no log, and does not touch HEAD, index, stash and configuration. The branch moves only
-from where Flyball left it, and only after everything it reaches is there. A run's branch is merged if another branch of
-the user's holds its commit: deleting it loses nothing.
+"""What a person's word does to their repository: landing a run's commit, pushing it, and deleting branches of runs.
 
 `land` fast-forwards the user's branch to a run's commit. It is the only place where the user's files and index are
-written; git's own fast-forward, without hooks, refuses by itself whatever would overwrite a file of theirs.
+written; git's own fast-forward, without hooks, refuses by itself whatever would overwrite a file of theirs. A run's
+branch is merged if another branch of the user's holds its commit: deleting it loses nothing.
+
+Pushing is the user's own git, with the user's own configuration and credentials, but without hooks: an agent has no
+part in it, since it can write to neither.
 """
 
 from __future__ import annotations
 
-import contextlib
+import base64
 import os
 import re
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from flyball.errors import LandConflict, WorkspaceError
-from flyball.workspace.git import Git, Objects, read_ref, reading_user, text, write_ref
+from flyball.workspace.git import Git, as_user, reading_user, text
 from flyball.workspace.repo import INERT, Repo, is_dirty, user_git
-
-LOOSE_MAX = 100
-LOCK_AGE_S = 10
-PUBLISHED, PUBLISHING = "refs/flyball/published", "refs/flyball/publishing"
-
-
-class Branch(Struct, frozen=True):
-    """The run's branch in the user's repository, and the run's own git directory."""
-
-    own: Git
-    user: Git
-    common_dir: Path
-    name: str
-    head: str
-
-    @property
-    def ref(self) -> str:
-        return f"refs/heads/{self.name}"
-
-    def publish(self, commit: str) -> None:
-        """Send what the repository lacks, then move the branch from where we left it.
-
-        Where the branch really is, git tells when it moves it; it is asked before only where that would say too little.
-        """
-        last = read_ref(self.own.git_dir, PUBLISHED)
-        crashed = read_ref(self.own.git_dir, PUBLISHING) != last
-        if last == commit or crashed or self._may_be_checked_out() or not self._sent(commit, last):
-            self._publish_carefully(commit)
-        write_ref(self.own.git_dir, PUBLISHED, commit)
-
-    def _sent(self, commit: str, last: str) -> bool:
-        write_ref(self.own.git_dir, PUBLISHING, commit)
-        try:
-            self._send(commit, [oid for oid in (self.head, last) if oid])
-            self._move(commit, last)
-        except WorkspaceError:
-            return False
-        return True
-
-    def _may_be_checked_out(self) -> bool:
-        """By the files in which git keeps each worktree's HEAD; only git can read a reftable."""
-        heads = [self.common_dir / "HEAD", *self.common_dir.glob("worktrees/*/HEAD")]
-        try:
-            named = any(self.ref.encode() in head.read_bytes() for head in heads)
-        except OSError:
-            return True
-        return named or (self.common_dir / "reftable").exists()
-
-    def _publish_carefully(self, commit: str) -> None:
-        now, place = self._now()
-        if now != commit:
-            self._refuse(now, place)
-            write_ref(self.own.git_dir, PUBLISHING, commit)
-            self._send(commit, self._known([oid for oid in (self.head, now) if oid]))
-            self._move(commit, now)
-
-    def _now(self) -> tuple[str, str]:
-        """Where the branch is now, and the folder in which it is checked out; empty for none."""
-        listing = self.user.line(
-            "for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", self.ref
-        )
-        rows = (row.split(" ", 2) for row in listing.splitlines())
-        return next(((oid, place) for name, oid, place in rows if name == self.ref), ("", ""))
-
-    def _refuse(self, now: str, place: str) -> None:
-        ours = {read_ref(self.own.git_dir, name) for name in (PUBLISHED, PUBLISHING)}
-        if now and now not in ours:
-            raise WorkspaceError(
-                f"Somebody else moved the branch {self.name} to {now[:12]}; rename it, so that Flyball can "
-                "create it again."
-            )
-        if place:
-            raise WorkspaceError(
-                f"The branch {self.name} is checked out in {place}; check out another there."
-            )
-
-    def _send(self, commit: str, known: Sequence[str]) -> None:
-        """The objects the user's store lacks, and then the proof that none is missing."""
-        revisions = f"{commit}\n" + "".join(f"^{oid}\n" for oid in known)
-        pack = self.own("pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode())
-        count = int.from_bytes(pack[8:12], "big")
-        if count:
-            reader = ["unpack-objects", "-q"] if count <= LOOSE_MAX else ["index-pack", "--stdin"]
-            self.user(*reader, stdin=pack)
-        self.user("rev-list", "--objects", "--quiet", commit, *(f"^{oid}" for oid in known))
-
-    def _known(self, oids: Sequence[str]) -> list[str]:
-        """Those of the objects that are in our own store."""
-        return list(Objects(self.own).sizes(oids))
-
-    def _move(self, commit: str, now: str) -> None:
-        self._drop_stale_lock()
-        old = now or "0" * len(commit)
-        self.user("update-ref", "--no-deref", self.ref, commit, old)
-
-    def _drop_stale_lock(self) -> None:
-        """Left by a git of ours that was killed; nobody else writes this branch."""
-        lock = self.common_dir / f"{self.ref}.lock"
-        with contextlib.suppress(OSError):
-            if time.time() - lock.stat().st_mtime > LOCK_AGE_S:
-                lock.unlink()
-
 
 DAMAGED = re.compile(rb"\b([0-9a-f]{40,64})\b")
 
@@ -294,3 +191,34 @@ def _git_of(root: Path) -> Git:
         raise WorkspaceError(f"The repository {root} no longer exists.")
     found = text(reading_user(root, "rev-parse", "--absolute-git-dir").out).rstrip("\n")
     return user_git(Path(os.path.realpath(found)))
+
+
+# ---- the remote ------------------------------------------------------------------------------------------------
+
+REJECTED = (b"[rejected]", b"non-fast-forward", b"[remote rejected]", b"fetch first")
+
+
+def address(repo: Repo, remote: str) -> str:
+    """The URL of a remote; "" if there is no such remote."""
+    told = reading_user(repo.root, "remote", "get-url", "--", remote, ok=range(256))
+    return text(told.out).strip() if told.code == 0 else ""
+
+
+def push(repo: Repo, remote: str, commit: str, branch: str, env: Mapping[str, str], token: str = "") -> None:
+    """Where the remote's branch has other commits, nothing is overwritten: that is a LandConflict."""
+    url = address(repo, remote)
+    settings = {"core.hooksPath": "/dev/null"}
+    if token and url.startswith("https://"):
+        login = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+        settings["http.extraHeader"] = f"Authorization: Basic {login}"
+    refspec = f"{commit}:refs/heads/{branch}"
+    told = as_user(repo.root, env, settings, "push", "--no-verify", "--quiet", "--", remote, refspec)
+    if told.code == 0:
+        return
+    lines = [text(line).strip() for line in told.err.splitlines() if line.strip()]
+    why = next(
+        (line for line in lines if line.startswith(("fatal:", "remote:", "!"))), lines[-1] if lines else ""
+    )
+    if any(word in told.err for word in REJECTED):
+        raise LandConflict(f"The remote '{remote}' refuses {branch}: {why.lstrip('! ')[:300]}.")
+    raise WorkspaceError(f"{branch} cannot be pushed to '{remote}': {why.removeprefix('fatal: ')[:300]}.")
