@@ -12,7 +12,7 @@ from flyball.core.run import fold
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE
 from flyball.errors import ConfigError
-from flyball.runtime import notify
+from flyball.runtime import listeners
 from flyball.state_dir import StateDir
 from flyball.views.notices import AGAIN_US, MOST, PERIOD_US, Notice, Notices, Throttle
 from support import Played, Script, bad, begun, failing, ok, play, ruled, says, settings
@@ -103,10 +103,10 @@ def test_what_is_too_much_is_told_together_when_there_is_room() -> None:
     assert throttle.admit(notice(99), MINUTE + PERIOD_US)
 
 
-def notifier(tmp_path: Path, sender: Any, urls: Sequence[str] = ("json://x",)) -> notify.Notifier:
+def notifier(tmp_path: Path, sender: Any, urls: Sequence[str] = ("json://x",)) -> listeners.Notifier:
     dirs = StateDir(tmp_path)
-    notify.keep_addresses(dirs.run("r1").notify, urls)
-    return notify.Notifier(dirs, sender)
+    listeners.keep_addresses(dirs.run("r1").notify, urls)
+    return listeners.Notifier(dirs, sender)
 
 
 def test_a_storm_is_ten_messages_and_one_more(tmp_path: Path) -> None:
@@ -148,5 +148,5 @@ def test_without_an_address_nothing_is_sent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["nonsense", "secret://hunter2@host"])
 def test_an_address_that_cannot_be_used_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ConfigError, match="is not one that Apprise knows") as problem:
-        notify.check(["json://localhost", url])
+        listeners.check(["json://localhost", url])
     assert "address 2" in str(problem.value) and "hunter2" not in str(problem.value)

@@ -1,1 +1,1 @@
-"""What a finished run can show: certificates, verification, landing, consistency checks, artifacts."""
+"""What a finished run can show: certificates, verification, consistency checks."""

@@ -18,8 +18,8 @@ from hashlib import sha256
 from struct import Struct as Packer
 from typing import Protocol
 
-from flyball.errors import Corrupt
-from flyball.journal.types import REGISTRY, Checkpoint, Draft, Entry, Fault, Registered
+from flyball.errors import AlreadyRunning, Conflict, Corrupt, Fenced, JournalError, NotFound
+from flyball.journal.types import REGISTRY, Checkpoint, Draft, Entry, Fault, Registered, Write
 
 UNREADABLE = "a column holds a value of another type"
 """Stands for the hash of what cannot be read as it was written; no chain bears it."""
@@ -303,3 +303,62 @@ def _owed_faults(run: str, last: int, owed: dict[str, str]) -> Iterator[Fault]:
     if "ended" in owed.values():
         text = f"Run {run}: the registry says that it ended with an event that is not among its {last}."
         yield Fault(run, last, text)
+
+
+# ---- why a store refuses ---------------------------------------------------------------------------------------
+
+
+def check_shape(write: Write) -> None:
+    """Refuse a write that cannot mean anything, before the store is touched."""
+    if not write.run or write.row.run != write.run:
+        raise JournalError(
+            f"A write to run '{write.run}' carries the row of '{write.row.run}'; nothing was written."
+        )
+    if write.after < 0 or (not write.after and not write.drafts):
+        raise JournalError(f"Run {write.run} cannot begin without an event; nothing was written.")
+
+
+def elsewhere(write: Write, now: int) -> Conflict:
+    """The run is not where the writer thinks."""
+    return Conflict(
+        f"Run {write.run} is at event {now}, not at {write.after}: someone else wrote to it. "
+        "Nothing was written; read it again."
+    )
+
+
+def fenced(write: Write, now: int) -> Fenced:
+    """The writer's lease is not the one in force."""
+    holds = f"lease {now} is in force" if now else "nobody holds its lease"
+    return Fenced(
+        f"Run {write.run} was written to under lease {write.fence}, but {holds}. "
+        "Nothing was written; another process runs it now, or it was released."
+    )
+
+
+def taken(run: str, letter: int) -> Conflict:
+    """A letter can be taken once, by its own run."""
+    return Conflict(f"Letter {letter} is no longer waiting for run {run} ; nothing was written.")
+
+
+def pruned_before(run: str) -> Conflict:
+    """An id is used once, for ever."""
+    return Conflict(f"Run {run} existed before and was pruned. Use another id.")
+
+
+def held(run: str, holder: str) -> AlreadyRunning:
+    """A second driver."""
+    return AlreadyRunning(
+        f"Run {run} is already running in {holder}. Follow it with `flyball watch {run}`, or stop that process first."
+    )
+
+
+def unknown(run: str) -> NotFound:
+    """No such run."""
+    return NotFound(f"There is no run {run}. `flyball ls` lists them.")
+
+
+def not_ended(run: str) -> JournalError:
+    """Only what is over can go."""
+    return JournalError(
+        f"Run {run} has not ended, so it cannot be pruned. End it first (`flyball cancel {run}`)."
+    )

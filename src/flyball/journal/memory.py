@@ -9,8 +9,22 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from flyball.journal import chain
-from flyball.journal.chain import checked, extend, register, snapshot_digest
+from flyball.journal.chain import (
+    check_shape,
+    checked,
+    elsewhere,
+    extend,
+    fenced,
+    held,
+    not_ended,
+    pruned_before,
+    register,
+    snapshot_digest,
+    taken,
+    unknown,
+)
 from flyball.journal.types import (
+    EXACTLY,
     Checkpoint,
     Entry,
     Fault,
@@ -20,14 +34,6 @@ from flyball.journal.types import (
     RowFilter,
     Snapshot,
     Write,
-    check_shape,
-    elsewhere,
-    fenced,
-    held,
-    not_ended,
-    pruned_before,
-    taken,
-    unknown,
 )
 
 
@@ -171,7 +177,7 @@ class MemoryJournal:
     ) -> list[Row]:
         """The rows that fit every condition, newest first."""
         wanted = RowFilter(repo, status, state, machine, root, parent, open_question, late_at, failures)
-        found = [row for row in self._rows.values() if wanted.fits(row)]
+        found = [row for row in self._rows.values() if _fits(wanted, row)]
         found.reverse()
         found.sort(key=lambda row: row.created_at, reverse=True)
         return found[:limit]
@@ -263,3 +269,12 @@ class MemoryJournal:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+def _fits(wanted: RowFilter, row: Row) -> bool:
+    return (
+        all(getattr(wanted, name) in (None, getattr(row, name)) for name in EXACTLY)
+        and (not wanted.open_question or row.question != "")
+        and (wanted.late_at is None or 0 < row.alert_at <= wanted.late_at)
+        and (wanted.failures is None or row.failures >= wanted.failures)
+    )

@@ -17,9 +17,23 @@ from msgspec.structs import astuple
 
 from flyball.errors import Conflict, JournalError
 from flyball.journal import chain
-from flyball.journal.chain import checked, extended, register, snapshot_digest
+from flyball.journal.chain import (
+    check_shape,
+    checked,
+    elsewhere,
+    extended,
+    fenced,
+    held,
+    not_ended,
+    pruned_before,
+    register,
+    snapshot_digest,
+    taken,
+    unknown,
+)
 from flyball.journal.database import CHECKPOINT_PAGES, SEQS, Database, SqliteStored, Value
 from flyball.journal.types import (
+    EXACTLY,
     Checkpoint,
     Entry,
     Fault,
@@ -29,14 +43,6 @@ from flyball.journal.types import (
     RowFilter,
     Snapshot,
     Write,
-    check_shape,
-    elsewhere,
-    fenced,
-    held,
-    not_ended,
-    pruned_before,
-    taken,
-    unknown,
 )
 
 TYPES: tuple[type, ...] = tuple(str if default == "" else int for default in astuple(Row()))
@@ -447,16 +453,16 @@ class SqliteJournal:
 
 def rows_query(wanted: RowFilter, limit: int | None) -> tuple[str, list[int | str]]:
     """The statement, newest first, and its values."""
-    wheres, values = _conditions(wanted)
+    equal: dict[str, str] = {name: value for name in EXACTLY if (value := getattr(wanted, name)) is not None}
+    wheres, values = _conditions(wanted, equal)
     sql = (
-        f"SELECT {COLUMNS} FROM run INDEXED BY {_index(wanted)} WHERE {' AND '.join(wheres)} "
+        f"SELECT {COLUMNS} FROM run INDEXED BY {_index(wanted, frozenset(equal))} WHERE {' AND '.join(wheres)} "
         "ORDER BY created_at DESC, n DESC LIMIT ?"
     )
     return sql, [*values, -1 if limit is None else limit]
 
 
-def _conditions(wanted: RowFilter) -> tuple[list[str], list[int | str]]:
-    equal = wanted.equals()
+def _conditions(wanted: RowFilter, equal: dict[str, str]) -> tuple[list[str], list[int | str]]:
     wheres, values = [f"{name} = ?" for name in equal], list[int | str](equal.values())
     if wanted.open_question:
         wheres.append("question <> ''")
@@ -469,7 +475,7 @@ def _conditions(wanted: RowFilter) -> tuple[list[str], list[int | str]]:
     return wheres or ["true"], values
 
 
-def _index(wanted: RowFilter) -> str:
+def _index(wanted: RowFilter, equal: frozenset[str]) -> str:
     """The narrowest index that fits: what few rows have comes before what many have."""
     if wanted.late_at is not None:
         return "run_alert"
@@ -479,8 +485,7 @@ def _index(wanted: RowFilter) -> str:
         return "run_failures"
     if wanted.parent:
         return "run_parent"
-    equal = wanted.equals()
-    return next((index for columns, index in _BY_COLUMNS if columns <= equal.keys()), "run_created")
+    return next((index for columns, index in _BY_COLUMNS if columns <= equal), "run_created")
 
 
 _BY_COLUMNS: tuple[tuple[frozenset[str], str], ...] = (

@@ -1,7 +1,4 @@
-"""The types of the journal: drafts, entries, rows and letters. A write is all or nothing.
-
-Below them stand the sentences with which a journal refuses, the same for every store.
-"""
+"""The types of the journal: drafts, entries, rows and letters. A write is all or nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
-
-from flyball.errors import AlreadyRunning, Conflict, Fenced, JournalError, NotFound
 
 REGISTRY = ""
 """The name under which the registry's own head is checkpointed: no run is called that."""
@@ -78,21 +73,15 @@ class RowFilter(NamedTuple):
     late_at: int | None = None
     failures: int | None = None
 
-    def fits(self, row: Row) -> bool:
-        """Whether a row is among them."""
-        return (
-            all(getattr(row, name) == value for name, value in self.equals().items())
-            and (not self.open_question or row.question != "")
-            and (self.late_at is None or 0 < row.alert_at <= self.late_at)
-            and (self.failures is None or row.failures >= self.failures)
-        )
 
-    def equals(self) -> dict[str, str]:
-        """The columns that must have exactly this value."""
-        named = {
-            name: getattr(self, name) for name in ("repo", "status", "state", "machine", "root", "parent")
-        }
-        return {name: value for name, value in named.items() if value is not None}
+EXACTLY = (
+    "repo",
+    "status",
+    "state",
+    "machine",
+    "root",
+    "parent",
+)  # what a filter asks of columns of that name
 
 
 class Letter(Struct, frozen=True):
@@ -273,59 +262,3 @@ class Journal(Protocol):
     def close(self) -> None:
         """Let go of the store. Leases stay with their holders."""
         ...
-
-
-def check_shape(write: Write) -> None:
-    """Refuse a write that cannot mean anything, before the store is touched."""
-    if not write.run or write.row.run != write.run:
-        raise JournalError(
-            f"A write to run '{write.run}' carries the row of '{write.row.run}'; nothing was written."
-        )
-    if write.after < 0 or (not write.after and not write.drafts):
-        raise JournalError(f"Run {write.run} cannot begin without an event; nothing was written.")
-
-
-def elsewhere(write: Write, now: int) -> Conflict:
-    """The run is not where the writer thinks."""
-    return Conflict(
-        f"Run {write.run} is at event {now}, not at {write.after}: someone else wrote to it. "
-        "Nothing was written; read it again."
-    )
-
-
-def fenced(write: Write, now: int) -> Fenced:
-    """The writer's lease is not the one in force."""
-    holds = f"lease {now} is in force" if now else "nobody holds its lease"
-    return Fenced(
-        f"Run {write.run} was written to under lease {write.fence}, but {holds}. "
-        "Nothing was written; another process runs it now, or it was released."
-    )
-
-
-def taken(run: str, letter: int) -> Conflict:
-    """A letter can be taken once, by its own run."""
-    return Conflict(f"Letter {letter} is no longer waiting for run {run} ; nothing was written.")
-
-
-def pruned_before(run: str) -> Conflict:
-    """An id is used once, for ever."""
-    return Conflict(f"Run {run} existed before and was pruned. Use another id.")
-
-
-def held(run: str, holder: str) -> AlreadyRunning:
-    """A second driver."""
-    return AlreadyRunning(
-        f"Run {run} is already running in {holder}. Follow it with `flyball watch {run}`, or stop that process first."
-    )
-
-
-def unknown(run: str) -> NotFound:
-    """No such run."""
-    return NotFound(f"There is no run {run}. `flyball ls` lists them.")
-
-
-def not_ended(run: str) -> JournalError:
-    """Only what is over can go."""
-    return JournalError(
-        f"Run {run} has not ended, so it cannot be pruned. End it first (`flyball cancel {run}`)."
-    )

@@ -15,13 +15,12 @@ from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.results import Trigger
 from flyball.errors import Corrupt, NotFound, UserError
-from flyball.evidence.artifacts import Artifacts
 from flyball.journal import Entry, driver as drivers
 from flyball.journal.driver import Driver
 from flyball.journal.records import Records
 from flyball.machines import from_file, shipped
 from flyball.runtime.backlog import Backlog, backlog, mailbox
-from flyball.runtime.notify import Notifier
+from flyball.runtime.listeners import Artifacts, Notifier
 from flyball.runtime.supervisor import Supervisor
 from flyball.state_dir import Paths, environment, paths
 

@@ -16,9 +16,9 @@ from msgspec import Struct
 from flyball.core.run import Run
 from flyball.domain.settings import DAY, dollars, show_duration
 from flyball.errors import NotFound, WorkspaceError
-from flyball.evidence.artifacts import drift
 from flyball.guard.policy import Tier, needs_approval, raise_to, tier_of
 from flyball.runtime.app import App
+from flyball.runtime.listeners import drift
 from flyball.views.text import plural
 from flyball.workspace import Repo, damaged_objects, inspect_repo
 
