@@ -20,16 +20,7 @@ LOCKS = re.compile(
     re.IGNORECASE,
 )
 _HINTS = (
-    r"pass|pwd|secret|token|key|cred|auth|pw|psk|bearer|basic|jwt|mnemonic|seed|phrase|sessionid|cookie|"
-    r"pat\b|dsn|sas|"
-    r"-u\s|--user|webhook|identified|redis-cli|mysql|mariadb|accounts|wallet|login|curl|"
-    r"-a\s|getconnection|hmac|aes\.|cipher|zip -p"
-)
-HINT, _HINT_IN_SMALL = re.compile(_HINTS, re.IGNORECASE), re.compile(_HINTS)
-
-
-_ROUGHLY = (
-    *(
+    *[
         "pass",
         "pwd",
         "secret",
@@ -44,19 +35,37 @@ _ROUGHLY = (
         "jwt",
         "mnemonic",
         "seed",
-    ),
-    *("phrase", "sessionid", "cookie", "pat", "dsn", "sas", "-u", "webhook", "identified", "redis-cli"),
-    *("mysql", "mariadb", "accounts", "wallet", "login", "curl", "-a", "getconnection", "zip -p"),
-    *("hmac", "aes.", "cipher"),
+        "phrase",
+        "sessionid",
+        "cookie",
+        "pat",
+        "dsn",
+        "sas",
+    ],
+    *[
+        "-u",
+        "webhook",
+        "identified",
+        "redis-cli",
+        "mysql",
+        "mariadb",
+        "accounts",
+        "wallet",
+        "login",
+        "curl",
+        "-a",
+        "getconnection",
+        "hmac",
+        "aes.",
+        "cipher",
+    ],
+    "zip -p",
 )
 
 
 def hints(line: str) -> bool:
-    """Does HINT match? Every line is asked, so a rough test comes first: that is ten times as fast."""
-    if line.isascii() and not any(map(line.lower().__contains__, _ROUGHLY)):
-        return False
-    found = _HINT_IN_SMALL.search(line.lower()) if line.isascii() else HINT.search(line)
-    return found is not None
+    """Can there be a name that suggests a secret? Every line is asked."""
+    return any(map(line.lower().__contains__, _HINTS))
 
 
 CORE = re.compile(
@@ -212,11 +221,6 @@ DATA_URL = re.compile(
 )
 
 
-def has_data(line: str) -> bool:
-    """Can DATA_URL occur at all?"""
-    return "base64" in line or "sha" in line or "md5" in line
-
-
 JOINED = re.compile(
     r"(?<=[\w-])\\?[\"'`]\s{0,40}(?:(?:\+|\.\.?|<>|&|,)\s{0,40})?[fbru]?\\?[\"'`](?=[\w+/=-])"
 )
@@ -238,3 +242,17 @@ KEY_STAND_IN = re.compile(
     r"KEY(?: BLOCK)?-----[\s\\nr\"'+]{0,12}(?:X{3,}|x{3,}|\.{3}|<|\$\{|\{\{|YOUR|\*{3}|\[|(\w)\1{3}\W)"
 )
 KNOWN_EXAMPLE = "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
+INVISIBLE = re.compile(
+    "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\\\)"
+    "|[\x00\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+)
+"""Colours and titles of a terminal, NULs (UTF-16 read as bytes), and characters without width."""
+PRIVATE_KEYS = (
+    re.compile(
+        r"-----BEGIN (?:[A-Z0-9]+ ){0,3}(?:PRIVATE|SECRET) KEY(?: BLOCK)?-----"
+        r"(?:(?:(?!-----BEGIN)[\s\S]){0,20000}?-----END (?:[A-Z0-9]+ ){0,3}(?:PRIVATE|SECRET) KEY(?: BLOCK)?-----)?"
+    ),
+    re.compile(r"PuTTY-User-Key-File-\d"),
+    re.compile(r"---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----"),
+)
+"""The header alone counts; with its end the whole block is the secret."""

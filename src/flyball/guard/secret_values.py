@@ -1,13 +1,32 @@
-"""Does this name suggest a secret, and does this value look like one?
+"""A literal beside a name: does the name suggest a secret, and does the value look like one?
 
 Only integers decide: lengths, kinds of characters, how much of the value reads as words.
 """
 
+import base64
+import binascii
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import NamedTuple
 
-from flyball.guard import word_set
+from flyball.guard import secret_patterns as patterns, word_set
+
+
+class Secret(NamedTuple):
+    """A secret in a text: by which rule, and where."""
+
+    rule: str
+    start: int
+    end: int
+
+
+DEEPEST = 120
+"""A name further than this from the start of a run without spaces or quotes is ignored."""
+LONGEST_NAME = 200
+AGAIN, AGAIN_AT_LEAST = 2, 2_000
+"""Nested values are checked again up to this many times the line's length; beyond that they count as secrets."""
 
 PASSWORDS = word_set("""
     password passwd pwd passphrase passcode pass pw psk passwort userpass dbpass storepass keypass sshpass
@@ -279,3 +298,168 @@ def is_template(value: str) -> bool:
 def is_expression(value: str) -> bool:
     """A call, a lookup or a member rather than a literal."""
     return re.search(r"^[\w.$]+[(\[{]|^[a-z:-]+=$|^\$|\w\(|[)}\]]\.\w", value) is not None
+
+
+# --- where such a literal stands in a line
+
+
+def urls(line: str) -> Iterable[Secret]:
+    for match in patterns.SLASHED_URL.finditer(line):
+        if is_secret_value(match.group("value"), "password"):
+            yield Secret("url-credentials", match.start("value"), match.end("value"))
+    for match in patterns.URL.finditer(line):
+        user, value = match.group("user").lower(), match.group("value")
+        if value.lower() != user and not is_weak(value) and not is_template(value):
+            yield Secret("url-credentials", match.start("value"), match.end("value"))
+    for match in chain(patterns.ORACLE.finditer(line), patterns.DSN.finditer(line)):
+        if match.group("value") != match.group("user") and not is_weak(match.group("value")):
+            yield Secret("url-credentials", match.start("value"), match.end("value"))
+    for match in patterns.TOKEN_URL.finditer(line):
+        if is_secret_value(match.group("value"), "token") and "sentry" not in match.group("host"):
+            yield Secret("url-credentials", match.start("value"), match.end("value"))
+
+
+def headers(line: str) -> Iterable[Secret]:
+    for match in patterns.HEADER.finditer(line):
+        scheme, value = match.group("scheme").lower(), match.group("value")
+        if scheme == "basic":
+            real = _is_real_login(value)
+        else:
+            real = is_secret_value(value, "token") and len(value) >= 16
+        if real:
+            yield Secret(f"{scheme}-header", match.start("value"), match.end("value"))
+    for match in patterns.SCHEME.finditer(line):
+        if is_secret_value(match.group("value"), "token"):
+            yield Secret("authorization-header", match.start("value"), match.end("value"))
+
+
+def _is_real_login(value: str) -> bool:
+    user, colon, password = (from_base64(value) or "").partition(":")
+    return bool(colon) and len(password) >= 4 and password != user and not is_weak(password)
+
+
+def named(path: str, line: str) -> Iterable[Secret]:
+    code = bool(patterns.CODE.search(path))
+    again = _Again(len(line))
+    for core in patterns.CORE.finditer(line):
+        start = _start_of_name(line, core.start())
+        name = line[start : core.end()]
+        kind = kind_of(name)
+        if kind and _is_near_space(line, start) and not line.endswith("checksum/", 0, start):
+            yield from _beside(name, kind, line, start, core.end(), code, again)
+    for match in patterns.PHRASE.finditer(line):
+        yield Secret("seed-phrase", match.start("value"), match.end("value"))
+    for match in patterns.PROSE.finditer(line):
+        if not code or _within_text(line, match.start()):
+            yield from _if_secret(match, "", "token")
+
+
+def _is_near_space(line: str, start: int) -> bool:
+    """A name inside a long run of characters is part of data."""
+    return start < DEEPEST or patterns.SPACE.search(line, start - DEEPEST, start) is not None
+
+
+class _Again:
+    """How much of a line may still be checked twice."""
+
+    def __init__(self, length: int) -> None:
+        self.left, self.until = AGAIN * length + AGAIN_AT_LEAST, 0
+
+    def allows(self, start: int, end: int) -> bool:
+        self.left -= max(0, min(end, self.until) - start)
+        self.until = max(self.until, end)
+        return self.left >= 0
+
+
+def _start_of_name(line: str, at: int) -> int:
+    first = max(0, at - LONGEST_NAME)
+    while at > first and line[at - 1] in patterns.OF_NAMES:
+        at -= 1
+    return at
+
+
+def _beside(
+    name: str, kind: str, line: str, start: int, end: int, code: bool, again: _Again
+) -> Iterable[Secret]:
+    """What follows a name that suggests a secret, in each form that a value can have."""
+    before = line[:start][-2:]
+    tails = [patterns.ASSIGNED, patterns.GIVEN, patterns.SET_OFF, patterns.PLIST, patterns.NUMBER]
+    if name.lower().endswith(("auth", "credentials", "creds")):
+        tails.append(patterns.PAIR)
+    if before[-1:] == "<":
+        tails.append(patterns.TAG)
+    if before in ('="', "='"):
+        tails.append(patterns.NAMED_TAG)
+    if patterns.HEAD.search(line[max(0, start - 16) : start]) or not line[:start].strip(" \t+"):
+        tails.append(patterns.LEADING)
+    if before == "${":
+        tails.append(patterns.FALLBACK)
+    if name.startswith("--") or (name.startswith("-") and not code):
+        tails.append(patterns.OPTION)
+    if not code or _within_text(line, start):
+        tails += (patterns.BARE, patterns.SPACED)
+    for tail in tails:
+        match = tail.match(line, end)
+        if match is None or (match.group().startswith("(") and patterns.ASKS.match(name.rpartition(".")[2])):
+            continue
+        if again.allows(*match.span("value")):
+            yield from _if_secret(match, name, kind if tail is not patterns.SPACED else "token")
+        else:
+            yield Secret(f"generic-{kind}", *match.span("value"))
+
+
+def _if_secret(match: re.Match[str], name: str, kind: str) -> Iterable[Secret]:
+    value, start = match.group("value"), match.start("value")
+    bare = "q" not in match.re.groupindex
+    value = value.rstrip(").]}\\") if bare else value
+    plain = from_base64(value) if len(value) >= 12 and len(value) % 4 == 0 else None
+    hidden = plain if plain and plain.isprintable() else ""  # a password in base64, as in a Kubernetes secret
+    if name.lower() == value.lower() or (bare and is_expression(value)):
+        return
+    if hidden and is_weak(hidden.rpartition(":")[2]):
+        return
+    if is_secret_value(value, kind) or (hidden and is_secret_value(hidden, "password")):
+        yield Secret(f"generic-{kind}", start, start + len(value))
+
+
+def _within_text(line: str, at: int) -> bool:
+    """Is this place part of a literal or of a comment rather than code?"""
+    quotes = sum(line.count(mark, 0, at) for mark in "\"'`")
+    return quotes % 2 == 1 or _first_comment(line) <= at
+
+
+@lru_cache(maxsize=2)
+def _first_comment(line: str) -> int:
+    """Where the first comment's text begins; beyond the end if there is none."""
+    match = patterns.COMMENT.search(line)
+    return match.end() if match else len(line) + 1
+
+
+def logins(line: str) -> Iterable[Secret]:
+    for pattern in (
+        patterns.LOGIN,
+        patterns.SHORT_P,
+        patterns.KEYSTORE,
+        patterns.SQL,
+        patterns.REQUIRE,
+        patterns.STDIN,
+        patterns.TOOLS,
+        patterns.CALLS,
+        patterns.CIPHERS,
+        patterns.NETRC_LINE,
+        patterns.WALLET,
+    ):
+        for match in pattern.finditer(line):
+            value = match.group("value")
+            sure = pattern is patterns.SQL or pattern is patterns.REQUIRE
+            if is_secret_value(value, "password") or (sure and not is_weak(value)):
+                yield Secret("login", match.start("value"), match.end("value"))
+
+
+def from_base64(value: str) -> str | None:
+    padded = value.replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        raw = base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True)
+        return raw.decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None

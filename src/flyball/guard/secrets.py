@@ -3,41 +3,38 @@
 The change guard denies by the same rules by which journals and screens are redacted.
 """
 
-import base64
-import binascii
+import json
 import re
+import tomllib
+from bisect import bisect_right
 from collections.abc import Iterable
-from functools import lru_cache
-from itertools import chain
-from typing import NamedTuple
+from functools import cache
+from itertools import accumulate, chain, pairwise
+from pkgutil import get_data
+from typing import Any, NamedTuple, cast
 
 from flyball.guard import secret_patterns as patterns
-from flyball.guard.secret_pieces import INVISIBLE, Pieces, visible, within_strings
-from flyball.guard.secret_providers import PRIVATE_KEYS, PROVIDERS
 from flyball.guard.secret_values import (
-    is_expression,
+    Secret,
+    from_base64,
+    headers,
     is_monotonous,
     is_secret_value,
-    is_template,
     is_token_body,
     is_weak,
     kind_of,
+    logins,
+    named,
+    urls,
 )
+from flyball.reading.terminal import Lazy
 
 WINDOW = 10_000
 OVERLAP = 500
 """A longer line is read in overlapping windows."""
 
-DEEPEST = 120
-"""A name further than this from the start of a run without spaces or quotes is ignored."""
-
 MOST_TOIL = 48_000
 """How much of a million characters is checked in detail (see `toil`). In the rest, everything suspicious is redacted."""
-
-AGAIN, AGAIN_AT_LEAST = 2, 2_000
-"""Nested values are checked again up to this many times the line's length; beyond that they count as secrets."""
-
-LONGEST_NAME = 200
 
 URLS = ("://", "jdbc:oracle", "@tcp(", "@unix(")
 """Every URL with a password contains one of these."""
@@ -51,20 +48,12 @@ LOGIN_FILES = ("netrc", "pgpass", "htpasswd")
 """Every line of these files is a login."""
 
 
-class Secret(NamedTuple):
-    """A secret in a text: by which rule, and where."""
-
-    rule: str
-    start: int
-    end: int
-
-
 def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
     """The rule by which a line holds a secret, or None. With `diff` a removed line does not count."""
     if diff and line[:1] == "-" and line[:5] != "-----":
         return None
     text = line[1:] if diff and line[:1] in "+ " else line
-    text = INVISIBLE.sub("", text)
+    text = patterns.INVISIBLE.sub("", text)
     if not could_hold_secret(path, text):
         return None
     secret = next(iter(_in_line(path, text)), None)
@@ -226,7 +215,7 @@ def _only_named(secret: Secret, path: str, line: str) -> bool:
 def _private_keys(text: str) -> Iterable[Secret]:
     if "-----BEGIN" not in text and "---- BEGIN" not in text and "PuTTY-User-Key" not in text:
         return
-    for pattern in PRIVATE_KEYS:
+    for pattern in patterns.PRIVATE_KEYS:
         for match in pattern.finditer(text):
             if not patterns.KEY_STAND_IN.search(text[match.start() : match.end() + 40]):
                 yield Secret("private-key", match.start(), match.end())
@@ -237,11 +226,40 @@ def find_in_name(path: str) -> str | None:
     return next((secret.rule for secret in _providers(path)), None)
 
 
+class Provider(NamedTuple):
+    """The credentials of one provider; `hint` is part of every match, in lower case."""
+
+    name: str
+    hint: str
+    pattern: Lazy
+
+
+_BORDERS = {
+    "word": (r"(?<![A-Za-z0-9])", "", 0),
+    "whole": (r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])", 0),
+    "anywhere": ("", "", re.IGNORECASE),
+    "as-written": ("", "", 0),
+}
+
+
+@cache
+def providers() -> tuple[Provider, ...]:
+    """The table of providers.toml, in its order."""
+    text = (get_data("flyball.guard", "policies/providers.toml") or b"").decode()
+    rows = chain.from_iterable(cast("dict[str, list[list[str]]]", tomllib.loads(text)).values())
+    return tuple(_provider(*row) for row in rows)
+
+
+def _provider(name: str, where: str, hint: str, pattern: str) -> Provider:
+    start, end, flags = _BORDERS[where]
+    return Provider(name, hint, Lazy(start + pattern + end, flags))
+
+
 def _providers(line: str) -> Iterable[Secret]:
     if not patterns.RUN.search(line):
         return
     low = line.lower()
-    for rule in PROVIDERS:
+    for rule in providers():
         if rule.hint not in low:
             continue
         group = "v" if "v" in rule.pattern.compiled.groupindex else 0
@@ -265,31 +283,15 @@ def _beside_names(path: str, line: str) -> Iterable[Secret]:
 
 def _in_window(path: str, line: str) -> Iterable[Secret]:
     if any(map(line.__contains__, URLS)):
-        yield from _urls(line)
+        yield from urls(line)
     yield from _in_login_files(path, line)
     yield from _unnamed(path, line)
     if not patterns.hints(line) or patterns.LOCKS.search(path):
         return
     plain = patterns.DATA_URL.sub(lambda m: " " * len(m.group()), line)
-    yield from _headers(plain)
-    yield from _named(path, plain)
-    yield from _logins(plain)
-
-
-def _urls(line: str) -> Iterable[Secret]:
-    for match in patterns.SLASHED_URL.finditer(line):
-        if is_secret_value(match.group("value"), "password"):
-            yield Secret("url-credentials", match.start("value"), match.end("value"))
-    for match in patterns.URL.finditer(line):
-        user, value = match.group("user").lower(), match.group("value")
-        if value.lower() != user and not is_weak(value) and not is_template(value):
-            yield Secret("url-credentials", match.start("value"), match.end("value"))
-    for match in chain(patterns.ORACLE.finditer(line), patterns.DSN.finditer(line)):
-        if match.group("value") != match.group("user") and not is_weak(match.group("value")):
-            yield Secret("url-credentials", match.start("value"), match.end("value"))
-    for match in patterns.TOKEN_URL.finditer(line):
-        if is_secret_value(match.group("value"), "token") and "sentry" not in match.group("host"):
-            yield Secret("url-credentials", match.start("value"), match.end("value"))
+    yield from headers(plain)
+    yield from named(path, plain)
+    yield from logins(plain)
 
 
 def _unnamed(path: str, line: str) -> Iterable[Secret]:
@@ -302,152 +304,6 @@ def _unnamed(path: str, line: str) -> Iterable[Secret]:
     for match in patterns.CLIENT.finditer(line):
         if is_token_body(match.group("value")):
             yield Secret("client-key", match.start("value"), match.end("value"))
-
-
-def _headers(line: str) -> Iterable[Secret]:
-    for match in patterns.HEADER.finditer(line):
-        scheme, value = match.group("scheme").lower(), match.group("value")
-        if scheme == "basic":
-            real = _is_real_login(value)
-        else:
-            real = is_secret_value(value, "token") and len(value) >= 16
-        if real:
-            yield Secret(f"{scheme}-header", match.start("value"), match.end("value"))
-    for match in patterns.SCHEME.finditer(line):
-        if is_secret_value(match.group("value"), "token"):
-            yield Secret("authorization-header", match.start("value"), match.end("value"))
-
-
-def _is_real_login(value: str) -> bool:
-    decoded = _decoded(value) or ""
-    user, colon, password = decoded.partition(":")
-    return bool(colon) and len(password) >= 4 and password != user and not is_weak(password)
-
-
-def _named(path: str, line: str) -> Iterable[Secret]:
-    code = bool(patterns.CODE.search(path))
-    again = _Again(len(line))
-    for core in patterns.CORE.finditer(line):
-        start = _start_of_name(line, core.start())
-        name = line[start : core.end()]
-        kind = kind_of(name)
-        if kind and _is_near_space(line, start) and not line.endswith("checksum/", 0, start):
-            yield from _beside(name, kind, line, start, core.end(), code, again)
-    for match in patterns.PHRASE.finditer(line):
-        yield Secret("seed-phrase", match.start("value"), match.end("value"))
-    for match in patterns.PROSE.finditer(line):
-        if not code or _within_text(line, match.start()):
-            yield from _if_secret(match, "", "token")
-
-
-def _is_near_space(line: str, start: int) -> bool:
-    """A name inside a long run of characters is part of data."""
-    return start < DEEPEST or patterns.SPACE.search(line, start - DEEPEST, start) is not None
-
-
-class _Again:
-    """How much of a line may still be checked twice."""
-
-    def __init__(self, length: int) -> None:
-        self.left, self.until = AGAIN * length + AGAIN_AT_LEAST, 0
-
-    def allows(self, start: int, end: int) -> bool:
-        self.left -= max(0, min(end, self.until) - start)
-        self.until = max(self.until, end)
-        return self.left >= 0
-
-
-def _start_of_name(line: str, at: int) -> int:
-    first = max(0, at - LONGEST_NAME)
-    while at > first and line[at - 1] in patterns.OF_NAMES:
-        at -= 1
-    return at
-
-
-def _beside(
-    name: str, kind: str, line: str, start: int, end: int, code: bool, again: _Again
-) -> Iterable[Secret]:
-    """What follows a name that suggests a secret, in each form that a value can have."""
-    before = line[:start][-2:]
-    tails = [patterns.ASSIGNED, patterns.GIVEN, patterns.SET_OFF, patterns.PLIST, patterns.NUMBER]
-    if name.lower().endswith(("auth", "credentials", "creds")):
-        tails.append(patterns.PAIR)
-    if before[-1:] == "<":
-        tails.append(patterns.TAG)
-    if before in ('="', "='"):
-        tails.append(patterns.NAMED_TAG)
-    if patterns.HEAD.search(line[max(0, start - 16) : start]) or not line[:start].strip(" \t+"):
-        tails.append(patterns.LEADING)
-    if before == "${":
-        tails.append(patterns.FALLBACK)
-    if name.startswith("--") or (name.startswith("-") and not code):
-        tails.append(patterns.OPTION)
-    if not code or _within_text(line, start):
-        tails += (patterns.BARE, patterns.SPACED)
-    for tail in tails:
-        match = tail.match(line, end)
-        if match is None or (match.group().startswith("(") and patterns.ASKS.match(name.rpartition(".")[2])):
-            continue
-        if again.allows(*match.span("value")):
-            yield from _if_secret(match, name, kind if tail is not patterns.SPACED else "token")
-        else:
-            yield Secret(f"generic-{kind}", *match.span("value"))
-
-
-def _if_secret(match: re.Match[str], name: str, kind: str) -> Iterable[Secret]:
-    value, start = match.group("value"), match.start("value")
-    bare = "q" not in match.re.groupindex
-    value = value.rstrip(").]}\\") if bare else value
-    if name.lower() == value.lower() or (bare and is_expression(value)) or _is_spoken_in_base64(value):
-        return
-    if is_secret_value(value, kind) or _is_hidden(value):
-        yield Secret(f"generic-{kind}", start, start + len(value))
-
-
-def _is_spoken_in_base64(value: str) -> bool:
-    """Base64 of a sentence that says it is no password."""
-    decoded = _decoded(value) if len(value) >= 12 and len(value) % 4 == 0 else None
-    return decoded is not None and decoded.isprintable() and is_weak(decoded.rpartition(":")[2])
-
-
-def _is_hidden(value: str) -> bool:
-    """A value in base64 that holds a password, as in a Kubernetes secret."""
-    decoded = _decoded(value) if len(value) >= 12 and len(value) % 4 == 0 and value.isascii() else None
-    return bool(decoded) and decoded.isprintable() and is_secret_value(decoded, "password")
-
-
-def _within_text(line: str, at: int) -> bool:
-    """Is this place part of a literal or of a comment rather than code?"""
-    quotes = sum(line.count(mark, 0, at) for mark in "\"'`")
-    return quotes % 2 == 1 or _first_comment(line) <= at
-
-
-@lru_cache(maxsize=2)
-def _first_comment(line: str) -> int:
-    """Where the first comment's text begins; beyond the end if there is none."""
-    match = patterns.COMMENT.search(line)
-    return match.end() if match else len(line) + 1
-
-
-def _logins(line: str) -> Iterable[Secret]:
-    for pattern in (
-        patterns.LOGIN,
-        patterns.SHORT_P,
-        patterns.KEYSTORE,
-        patterns.SQL,
-        patterns.REQUIRE,
-        patterns.STDIN,
-        patterns.TOOLS,
-        patterns.CALLS,
-        patterns.CIPHERS,
-        patterns.NETRC_LINE,
-        patterns.WALLET,
-    ):
-        for match in pattern.finditer(line):
-            value = match.group("value")
-            sure = pattern is patterns.SQL or pattern is patterns.REQUIRE
-            if is_secret_value(value, "password") or (sure and not is_weak(value)):
-                yield Secret("login", match.start("value"), match.end("value"))
 
 
 def _in_login_files(path: str, line: str) -> Iterable[Secret]:
@@ -474,16 +330,16 @@ def _disguised(line: str) -> Iterable[Secret]:
     if "[::-1]" in line or "reverse" in line.lower():
         for secret in _providers(line[::-1]):
             yield Secret(secret.rule, len(line) - secret.end, len(line) - secret.start)
-    bare = patterns.DATA_URL.sub(lambda m: " " * len(m.group()), line) if patterns.has_data(line) else line
+    bare = patterns.DATA_URL.sub(lambda m: " " * len(m.group()), line)
     for match in patterns.B64.finditer(bare):
-        yield from _encoded(match, _decoded(match.group()))
+        yield from _encoded(match, from_base64(match.group()))
     for match in patterns.HEX.finditer(line) if patterns.RUN.search(line) or "\\x" in line else ():
         yield from _encoded(match, bytes.fromhex(match.group().replace("\\x", "")).decode("latin-1"))
 
 
 def _encoded(match: re.Match[str], decoded: str | None) -> Iterable[Secret]:
     if decoded and decoded.isascii():
-        inside = chain(_providers(decoded), _named("", decoded) if decoded.isprintable() else ())
+        inside = chain(_providers(decoded), named("", decoded) if decoded.isprintable() else ())
         yield from (Secret(secret.rule, match.start(), match.end()) for secret in inside)
 
 
@@ -505,10 +361,108 @@ def _in_pieces(line: str) -> Iterable[Secret]:
             yield Secret(secret.rule, max(start, first), min(end, last))
 
 
-def _decoded(value: str) -> str | None:
-    padded = value.replace("-", "+").replace("_", "/").rstrip("=")
+# --- text with parts left out, and where its places are in the whole text: a secret may be cut by colour codes, by
+# characters that nobody sees, by escapes or by joined strings
+
+
+class Pieces:
+    """What is left of a text between its seams."""
+
+    def __init__(self, text: str, seams: list[tuple[int, int]]) -> None:
+        self.kept = [(a, b) for (_, a), (b, _) in pairwise([(0, 0), *seams, (len(text), 0)]) if a < b]
+        self.begins = [0, *accumulate(end - start for start, end in self.kept)][:-1]
+        self.text = "".join(text[start:end] for start, end in self.kept)
+
+    def at(self, place: int) -> int:
+        """Which piece a place of the shortened text is in."""
+        return bisect_right(self.begins, place) - 1
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """The same part in the whole text."""
+        first, last = self.at(start), self.at(end - 1)
+        return self.kept[first][0] + start - self.begins[first], self.kept[last][0] + end - self.begins[last]
+
+
+def visible(text: str) -> Pieces | None:
+    """The text without what cannot be seen; None where all of it can."""
+    seams = [match.span() for match in patterns.INVISIBLE.finditer(text)]
+    return Pieces(text, seams) if seams else None
+
+
+# --- lines of JSON: if only spans inside their strings are replaced, by letters, they stay JSON
+
+Span = tuple[int, int]
+
+_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*+)\"")
+_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|.)")
+
+
+class _Line(NamedTuple):
+    """A line of a text: from where to where, and in it the strings and the escapes, if it is JSON."""
+
+    start: int
+    end: int
+    strings: list[Span] | None = None
+    escapes: list[Span] | None = None
+
+
+def within_strings(text: str, spans: Iterable[Span]) -> list[list[Span]]:
+    """For each span, in order, the parts of it that can be replaced."""
+    line = _Line(0, -1)
+    parts: list[list[Span]] = []
+    for start, end in spans:
+        parts.append([])
+        at = start
+        while at < end:
+            line = line if at <= line.end else _line_at(text, at)
+            parts[-1] += _parts(line, at, min(end, line.end + 1))
+            at = line.end + 1
+        if _joined(parts[-1]):
+            parts[-1] = [(parts[-1][0][0], parts[-1][-1][1])]
+    return parts
+
+
+def _joined(parts: list[Span]) -> bool:
+    """Is there nothing between the parts? Then none of their lines was JSON, and they are one."""
+    return len(parts) > 1 and all(a[1] == b[0] for a, b in pairwise(parts))
+
+
+def _line_at(text: str, at: int) -> _Line:
+    start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    end = len(text) if end < 0 else end
+    line = text[start:end]
+    if not _is_json(line):
+        return _Line(start, end)
+    strings = [(start + m.start(1), start + m.end(1)) for m in _STRING.finditer(line)]
+    return _Line(start, end, strings, [(start + m.start(), start + m.end()) for m in _ESCAPE.finditer(line)])
+
+
+def _is_json(line: str) -> bool:
+    if line.lstrip()[:1] not in ("{", "[", '"'):
+        return False
     try:
-        raw = base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True)
-        return raw.decode("utf-8")
-    except (binascii.Error, ValueError):
-        return None
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _parts(line: _Line, start: int, end: int) -> Iterable[Span]:
+    if line.strings is None or line.escapes is None:
+        yield start, end
+        return
+    first = max(0, bisect_right(line.strings, start, key=_start_of) - 1)
+    for at in range(first, bisect_right(line.strings, end - 1, key=_start_of)):
+        begin, close = max(start, line.strings[at][0]), min(end, line.strings[at][1])
+        if begin < close:
+            yield _around(line.escapes, begin)[0], _around(line.escapes, close - 1)[1]
+
+
+def _start_of(span: Span) -> Any:
+    return span[0]
+
+
+def _around(escapes: list[Span], at: int) -> Span:
+    """The escape in which this place is, or the place alone."""
+    before = bisect_right(escapes, at, key=_start_of) - 1
+    return escapes[before] if before >= 0 and escapes[before][1] > at else (at, at + 1)
