@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,6 +176,22 @@ def test_a_limit_is_read_as_it_is_worded(
     found, at = read_limit(agent, text, micros(NOW))
     assert found == kind
     assert (at is None) if instant is None else (at is not None and moment(at).startswith(instant))
+
+
+OTHERS = [
+    json.loads(line) for line in Path(__file__).with_name("limit_rows.jsonl").read_text("utf-8").splitlines()
+]
+OTHERS_NOW = datetime(2026, 11, 18, 21, 20, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("row", OTHERS, ids=[f"{n}-{row['agent']}" for n, row in enumerate(OTHERS)])
+def test_a_limit_of_any_provider_is_read(row: dict[str, Any]) -> None:
+    """`kinds`: where a wording can mean either, both; `resets` is to the minute, and absent where it is open."""
+    kind, at = read_limit(row["agent"], row["text"], micros(OTHERS_NOW))
+    assert kind in row["kinds"]
+    if "resets" in row:
+        wanted = row["resets"] and micros(datetime.fromisoformat(row["resets"]))
+        assert at is not None and abs(at - wanted) <= 60_000_000 if wanted else at is None
 
 
 @pytest.mark.parametrize(

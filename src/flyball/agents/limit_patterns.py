@@ -36,7 +36,7 @@ BILLING: tuple[str, ...] = (
     rf"{_YOU} your individual usage limit",
     r"(?:you've hit )?your (?:org(?:anization)?|team|workspace|channel)(?:'s)? monthly usage limit",
     rf"{_YOU} your (?:org(?:anization)?|team|workspace|channel)'s (?:monthly )?usage limit",
-    rf"(?:monthly |individual |org(?:anization)? )*spend(?:ing)? (?:limit|cap) (?:reached|exceeded|unavailable){_END}",
+    rf"(?:monthly |individual |workspace |org(?:anization)? )*spend(?:ing)? (?:limit|cap)(?: of \S+)? (?:reached|exceeded|unavailable){_END}",
     r"usage credits required",
     r"extra usage (?:is )?required",
     r"(?:you've run|you have run|you're|you are|your \w+ is) out of (?:usage |extra |api |purchased )*credits",
@@ -108,6 +108,7 @@ PLAN: tuple[str, ...] = (
     r"(?:the |your )?usage limit has been reached",
     r"you've reached your (?:\S+ )?message limit",
     # Gemini and others
+    r"free usage (?:limit )?exceeded",
     r"you have exhausted your daily quota",
     r"you have reached your daily \S+ (?:quota|limit|request)",
     r"you(?:'ve| have) reached (?:your|the) daily",
@@ -151,7 +152,9 @@ RATE: tuple[str, ...] = (
     rf"rate[ -]?limited{_END}",
     r"this request would exceed (?:your|the) (?:\S+ )?rate limit",
     r"number of (?:request|input|output|concurrent)\b.*\bexceeded your\b.*rate limit",
-    rf"{_YOU} your (?:[\w'-]+ )*rate[ -]limit",
+    rf"{_YOU} (?:your|a|the) (?:[\w'-]+ )*rate[ -]limit",
+    rf"sorry, {_YOU} a rate limit",
+    r"(?:your )?requests to .{1,120}? have exceeded (?:the )?(?:\w+ )?rate limit",
     r"your \S+ (?:is|are) being rate limited",
     rf"too many requests{_END}",
     r"(?:exceeded retry limit, )?last status: 429",
@@ -163,7 +166,7 @@ RATE: tuple[str, ...] = (
 
 OVERLOADED: tuple[str, ...] = (
     rf"(?:repeated )?(?:529 )?overloaded(?: errors?)?{_END}",
-    r"(?:selected |the |this )?(?:model|server|service|api|engine) (?:is|are) (?:currently |temporarily )*(?:overloaded|at capacity|unavailable|experiencing high)",
+    r"(?:selected |the |this )?(?:model|server|service|system|api|engine) (?:is|are) (?:currently |temporarily )*(?:overloaded|at capacity|unavailable|experiencing high)",
     r"we're (?:currently )?experiencing high demand",
     r"\S+(?: \d[\d.]*)? is (?:currently )?experiencing high (?:load|demand)",
     r"\S+(?: \d[\d.]*)? is temporarily unavailable",
@@ -174,6 +177,7 @@ OVERLOADED: tuple[str, ...] = (
     rf"gateway time-?out{_END}",
     r"the server had an error while processing your request",
     r"(?:the )?server is (?:busy|overloaded)",
+    rf"(?:[\w-]+ )?(?:provider|model|server|api) overloaded{_END}",
     r"agent terminated early due to an api error",
     rf"high demand{_END}",
 )
@@ -204,6 +208,68 @@ NETWORK: tuple[str, ...] = (
     r"dns (?:lookup|resolution) failed",
     r"temporary failure in name resolution",
 )
+
+_GONE = r"(?:exceeded|exhausted|reached|hit|used up|depleted|has run out)"
+SUBJECTS: tuple[tuple[Kind | Literal["quota"], tuple[str, ...]], ...] = (
+    (
+        "billing",
+        (
+            r"\b(?:insufficient|out of|no|not enough|more|run out of)\b(?:\s+[\w-]+){0,2}\s+(?:credits?|balance|funds)\b",
+            r"\b(?:credits?|balance|funds)\b(?:\s+[\w-]+){0,3}\s+(?:insufficient|too low|exhausted|depleted|required|used up|run out)\b",
+            r"\bspend(?:ing)? (?:limit|cap)\b",
+            r"\bpaid account\b|\bpayment (?:required|information|method)\b|\bbilling\b[^.]{0,40}\b(?:disabled|inactive|required|hard limit)\b",
+        ),
+    ),
+    (
+        "auth",
+        (
+            r"\b(?:invalid|incorrect|missing|wrong|expired|revoked|no|bad)\b(?:\s+[\w-]+){0,3}\s+(?:api[ -]?keys?|subscription key|credentials?|authenti\w+)\b",
+            r"\b(?:api[ -]?key|(?:access|auth|refresh|security|bearer|session|oauth) token|credentials?|login|authentication)\b[^.]{0,60}\b(?:invalid|incorrect|expired|missing|revoked|required|wrong|rejected|invalidated|fail(?:s|ed)|not (?:found|valid))\b",
+            r"\b(?:un(?:authori[sz]ed|authenticated)|not (?:logged|signed) in|access denied|invalid_grant|authentication fail(?:s|ed))\b",
+        ),
+    ),
+    (
+        "plan_limit",
+        (
+            rf"\b(?:usage|weekly|monthly|daily|session|plan|subscription|premium requests?|messages?|requests?) limits?\b(?:\s+[\w-]+){{0,3}}\s+{_GONE}\b",
+            r"\bmaximum number of requests for your plan\b",
+            rf"\b{_GONE} your (?:[\w-]+ ){{0,3}}(?:usage|weekly|monthly|daily|session|plan|requests) limit\b",
+        ),
+    ),
+    (
+        "rate_limited",
+        (
+            rf"\brate[ -]?limit(?:ed\b|(?:s|ing)?\b(?:\s+[\w-]+){{0,3}}\s+{_GONE}\b)|\b(?:{_GONE}|over)\b(?:\s+[\w-]+){{0,4}}\s+rate[ -]?limits?\b",
+            r"\b(?:high|maximum|reduce|exceeded)\b(?:\s+[\w-]+){0,2}\s+concurren\w+\b",
+            r"\btoo many (?:requests|tokens)\b|throttl|\bper[ -]min(?:ute)?\b|\brequests? too (?:fast|quickly)\b",
+            r"\bexceeded your \w+ token usage\b",
+        ),
+    ),
+    ("quota", (rf"\bquota\b(?:\s+[\w-]+){{0,4}}\s+{_GONE}|\b(?:no|out of|exceed\w*)\b(?:\s+[\w-]+){{0,3}}\s+quota\b", r"\bresource_exhausted\b")),
+    (
+        "context",
+        (
+            r"\bcontext (?:window|length|limit|size)\b|\brange of input length\b|\b(?:prompt|input|request|conversation)\b[^.]{0,30}\btoo (?:long|large|many tokens)\b",
+            r"\btokens?\b[^.]{0,40}\bexceeds?\b[^.]{0,40}\b(?:maximum|context|limit)\b",
+        ),
+    ),
+    (
+        "overloaded",
+        (
+            r"\boverload|\b(?:at|no|over) capacity\b|\bcapacity (?:exceeded|exhausted)\b|\bhigh (?:demand|load)\b|\b(?:temporarily|service) unavailable\b",
+            r"\bunable to process your request\b",
+        ),
+    ),
+    (
+        "network",
+        (
+            r"\b(?:econn\w+|enotfound|etimedout|eai_again|epipe|enetunreach|ehostunreach|getaddrinfo|socket hang up)\b",
+            r"\b(?:cannot|can't|could not|couldn't|unable to|failed to) (?:connect|reach|resolve)\b|\b(?:issuer|ssl|tls) certificate\b",
+            r"\b(?:connection|network|dns)\b[^.]{0,30}\b(?:refused|reset|closed|timed out|lost|unreachable|failed|error)\b|\bfetch failed\b|\berror sending request\b",
+        ),
+    ),
+)  # fmt: skip
+"""What a statement is about that is known to be an error: looked for anywhere in it, the first that is found counts."""
 
 CODES: dict[str, Kind] = {
     "rate_limit": "rate_limited", "rate_limit_error": "rate_limited", "rate_limit_exceeded": "rate_limited",

@@ -28,6 +28,7 @@ KINDS: tuple[Kind, ...] = (
 
 _LONGEST = 100_000
 _STATEMENT = 2_000
+MESSAGE_LINES = 6
 
 
 def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[Kind | None, int | None]:
@@ -41,7 +42,7 @@ def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[K
     kind = _first(kind for kind in KINDS if any(kind == other for _, other in found))
     if kind is None or kind in ("auth", "context"):
         return kind, None
-    said = ("\n".join(rows[at : at + 4]) for at, other in reversed(found) if other == kind)
+    said = ("\n".join(rows[at : at + MESSAGE_LINES]) for at, other in reversed(found) if other == kind)
     resets = (reset_at(_about_the_limit(words), now_us, zone) for words in said)
     return kind, next((instant for instant in resets if instant is not None), None)
 
@@ -100,12 +101,13 @@ _RETRIES = re.compile(r"\bretrying\b|\battempt \d+ failed", re.I)
 
 
 def _worded(agent: str, statement: str) -> Kind | None:
-    """The kind of a line: its wording after its prefixes, else the status code that it begins with."""
+    """The kind of a line: its wording after its prefixes, else the status code that it begins with, else, where what
+    stands before it says that it is an error, whatever it is about."""
     for peeled in _peeled(statement):
         kind = _by_wording(agent, peeled, statement) or _by_body(agent, peeled)
         if kind:
             return kind
-    return _by_status(statement) or _by_class(statement)
+    return _by_subject(agent, statement) or _by_status(statement) or _by_class(statement)
 
 
 def _peeled(statement: str) -> Iterator[str]:
@@ -128,10 +130,17 @@ def _by_wording(agent: str, words: str, statement: str) -> Kind | None:
     return None
 
 
+_WITH_CAUSE = re.compile(
+    r"(?:request rejected \(429\)\s*[·:—-]|stream disconnected before completion:)\s*(.+)", re.I
+)
+
+
 def _refined(kind: Kind, words: str) -> Kind:
-    """A rejected request may say why."""
-    refused = re.match(r"request rejected \(429\)\s*[·:—-]\s*(.+)", words, re.I)
-    inner = _by_wording("", refused.group(1), refused.group(1)) if refused else None
+    """A rejected request or a lost stream may say why; a rate that is counted by the day is the plan's."""
+    caused = _WITH_CAUSE.match(words)
+    inner = _by_wording("", caused.group(1), caused.group(1)) if caused else None
+    if kind == "rate_limited" and not inner and _BY_THE_DAY.search(words):
+        return "plan_limit"
     return inner or kind
 
 
@@ -179,6 +188,63 @@ def _by_status(statement: str) -> Kind | None:
     return _status(int(found.group(1) or found.group(2))) if found else None
 
 
+_BY_THE_DAY = re.compile(r"\bper[ -](?:day|week|month)\b|\b(?:daily|weekly|monthly)\b", re.I)
+_IN_LABEL = r"(?:\([^()\n]{0,60}\)|::|[^:{(\n])"
+_LABEL = re.compile(
+    rf"\W{{0,6}}({_IN_LABEL}{{0,90}}?(?:error|exception|fail(?:ed|ure)|fatal|timeout){_IN_LABEL}{{0,70}}?)(?::\s+|\s-\s|\s(?=\{{))",
+    re.I,
+)
+_PROSE = re.compile(
+    r"^\W*(?:i|we|the|that|this|these|if|when|now)\b"
+    r"|\b(?:fix\w*|add(?:s|ed)?|handl\w+|logs?|print\w*|return\w*|expect\w*|assert\w*|rais\w+|tests?|pass(?:ed|es|ing)?)\b"
+    r"|(?:assertion|type|value|key|index|attribute|name|import|modulenotfound|syntax|reference|range)error",
+    re.I,
+)
+_OF_OTHERS = re.compile(
+    r"\b(?:expected|assert\w*|to equal|password|for user|server at|database)\b|[!=]=", re.I
+)
+_BARE_STATUS = re.compile(r"\W{0,6}(\d{3})\b[:\s]\s*(?=[A-Z<{])")
+_LABELLED_STATUS = re.compile(r"(?:status(?: code)?|http|code)?[:=\s]*(\d{3})\b", re.I)
+_SUBJECTS: tuple[tuple[Kind | Literal["quota"], re.Pattern[str]], ...] = tuple(
+    (kind, _compiled(patterns)) for kind, patterns in limit_patterns.SUBJECTS
+)
+_SUBJECT_WITHIN = 240
+_IDENTIFIER = re.compile(r"'[^'\s]*'|\"[^\"\s]*\"|`[^`\s]*`|\S*/\S*/\S*|\([^()\n]{0,60}\)")
+"""A quoted name, a path, a remark: not what is said about it."""
+
+
+def _by_subject(agent: str, statement: str, *, error: bool = False) -> Kind | None:
+    """What an error is about, in any words: `Execution failed: 402 You have no quota`, `API error from x (model y): …`."""
+    words, labelled = _unlabelled(statement)
+    known = error or labelled
+    if not known and (not _BARE_STATUS.match(words) or _PROSE.search(words[:60])):
+        return None
+    if _OF_OTHERS.search(words):
+        return None
+    body = as_object(words[words.find("{") : words.rfind("}") + 1])
+    inner = _structured(agent, body, error=True) if body is not None else None
+    about = inner or _by_wording(agent, words, statement) or _about(agent, words[:_SUBJECT_WITHIN])
+    named = _LABELLED_STATUS.match(words) if known and not about else None
+    return _status(int(named.group(1))) if named else about
+
+
+def _unlabelled(statement: str) -> tuple[str, bool]:
+    """What stands behind `Error …:`, `SomeException:` or `… failed:`, and whether anything such stood there."""
+    labelled = False
+    for _ in range(4):
+        label = _LABEL.match(statement)
+        if not label or _PROSE.search(label.group(1)):
+            break
+        statement, labelled = statement[label.end() :], True
+    return statement, labelled
+
+
+def _about(agent: str, words: str) -> Kind | None:
+    words = " ".join(_IDENTIFIER.sub(" ", words).split())
+    kind = next((kind for kind, pattern in _SUBJECTS if pattern.search(words)), None)
+    return _quota(agent, words) if kind == "quota" else _refined(kind, words) if kind else None
+
+
 _CLASS = re.compile(rf"(?:[\w.]+\.)?({'|'.join(limit_patterns.CLASSES)}): ")
 
 
@@ -198,7 +264,7 @@ _FOREIGN = frozenset(
 )
 
 
-def _structured(agent: str, event: Event) -> Kind | None:
+def _structured(agent: str, event: Event, *, error: bool = False) -> Kind | None:
     """The kind that an event reports. What the agent itself says, and what its tools print, reports nothing."""
     kind = event.get("type")
     if kind == "rate_limit_event":
@@ -212,18 +278,27 @@ def _structured(agent: str, event: Event) -> Kind | None:
         event.get("error") or event.get("isApiErrorMessage") or event.get("api_error")
     ):
         return None
-    return _reported(agent, event)
+    error = error or bool(event.get("error")) or event.get("is_error") is True
+    return _reported(agent, event, error=error or kind in ("error", "turn.failed"))
 
 
-def _reported(agent: str, event: Event) -> Kind | None:
+def _reported(agent: str, event: Event, *, error: bool) -> Kind | None:
     """Words before codes before numbers: the words tell a plan's limit from a minute's."""
     levels = tuple(_levels(event))
     numbers = (level.get(name) for level in levels for name in _NUMBERS)
     return (
         _first(_message(agent, words) for level in levels for words in _said(level))
         or _first(_code(name) for level in levels for name in _codes(level))
+        or (_first(_about_any(agent, words) for level in levels for words in _said(level)) if error else None)
         or _first(_status(number) for number in numbers if isinstance(number, int))
     )
+
+
+def _about_any(agent: str, words: object) -> Kind | None:
+    """What an error's message is about, whatever its words; a message that is itself JSON has been read."""
+    if not isinstance(words, str) or as_object(words) is not None:
+        return None
+    return _by_subject(agent, words.strip()[:_STATEMENT], error=True)
 
 
 _NESTED = ("error", "data", "message", "cause", "response", "params", "rate_limit_error")
