@@ -29,6 +29,7 @@ KINDS: tuple[Kind, ...] = (
 _LONGEST = 100_000
 _STATEMENT = 2_000
 MESSAGE_LINES = 6
+_BROKEN = 50  # a line that a width has broken is longer
 
 
 def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[Kind | None, int | None]:
@@ -37,7 +38,7 @@ def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[K
     A clock time without a zone is read in `zone`.
     """
     text = plain(text[-_LONGEST:]).replace("’", "'").replace("‘", "'")
-    rows = [text] if as_object(text) else lines_of(text)
+    rows = [text] if as_object(text) else _unwrapped(lines_of(text))
     found = [(at, kind) for at, part in _parts(rows) if (kind := _kind(agent, part))]
     kind = _first(kind for kind in KINDS if any(kind == other for _, other in found))
     if kind is None or kind in ("auth", "context"):
@@ -45,6 +46,22 @@ def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[K
     said = ("\n".join(rows[at : at + MESSAGE_LINES]) for at, other in reversed(found) if other == kind)
     resets = (reset_at(_about_the_limit(words), now_us, zone) for words in said)
     return kind, next((instant for instant in resets if instant is not None), None)
+
+
+def _unwrapped(rows: Iterable[str]) -> list[str]:
+    """Lines that a terminal's width has broken, whole again: one that goes on in lower case belongs to the one before."""
+    whole = list[str]()
+    for row in rows:
+        if (
+            whole
+            and _BROKEN < len(whole[-1]) < _STATEMENT
+            and row[:1].islower()
+            and whole[-1][-1] not in ".:;!?"
+        ):
+            whole[-1] = f"{whole[-1].rstrip()} {row}"
+        else:
+            whole.append(row)
+    return whole
 
 
 def _first(kinds: Iterable[Kind | None]) -> Kind | None:
@@ -241,8 +258,10 @@ def _unlabelled(statement: str) -> tuple[str, bool]:
 
 def _about(agent: str, words: str) -> Kind | None:
     words = " ".join(_IDENTIFIER.sub(" ", words).split())
-    kind = next((kind for kind, pattern in _SUBJECTS if pattern.search(words)), None)
-    return _quota(agent, words) if kind == "quota" else _refined(kind, words) if kind else None
+    for kind, pattern in _SUBJECTS:
+        if pattern.search(words):
+            return _quota(agent, words) if kind == "quota" else _refined(kind, words)
+    return None
 
 
 _CLASS = re.compile(rf"(?:[\w.]+\.)?({'|'.join(limit_patterns.CLASSES)}): ")

@@ -42,7 +42,8 @@ def read_result(
     if facts is None:
         return _from_text(name, out, err, exit, now_us, zone)
     kind, reset = _kind(facts, err, exit, now_us, zone)
-    error = "" if kind == "ok" else facts.problem or exit.error or _last_line(err) or _how(exit)
+    stated = f"its closing event says: {kind.replace('_', ' ')}" if facts.end else ""
+    error = "" if kind == "ok" else facts.problem or stated or exit.error or _last_line(err) or _how(exit)
     return AgentResult(
         verdict=kind,
         message=facts.message,
