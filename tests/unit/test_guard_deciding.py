@@ -11,8 +11,8 @@ import flyball.guard
 from flyball.guard.change import Change, trim_common
 from flyball.guard.changes import judge_changes
 from flyball.guard.commands import CommandPolicy, default_policy, judge_command
-from flyball.guard.commands.cross_check import NODES_MOST
-from flyball.guard.commands.substitution import printed_text
+from flyball.guard.commands.judge import NODES_MOST
+from flyball.guard.commands.known_output import printed_text
 from flyball.guard.commands.walk import DEPTH_MOST, STAGES_MOST
 from flyball.guard.policy import RANK, exceeds, parse, raise_to
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flyball.guard.commands import calls_of, default_policy, judge_command
-from flyball.guard.commands.cross_check import NODES_MOST, disagreement
-from flyball.guard.commands.substitution import printed_text
+from flyball.guard.commands.judge import NODES_MOST, disagreement
+from flyball.guard.commands.known_output import printed_text
 
 POLICY = default_policy("/w/repo", "/home/dev")
 

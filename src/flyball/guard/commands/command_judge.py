@@ -12,16 +12,21 @@ from flyball.guard import word_set
 from flyball.guard.change import SEVERITY, Verdict
 from flyball.guard.commands import argument_kinds, containment, environment
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.checks import CHECKS, contained_code
+from flyball.guard.commands.checks import check_of, inline_code
 from flyball.guard.commands.command_policy import CommandPolicy, Rule
 from flyball.guard.commands.context import Context, Stream
 from flyball.guard.commands.expand import COUNT
-from flyball.guard.commands.known_output import file_listing
-from flyball.guard.commands.options import Arguments, Option, parse_arguments
-from flyball.guard.commands.path_judge import AT_HOME, PathJudge
-from flyball.guard.commands.places import place_of, ruling
-from flyball.guard.commands.profiles import Profile, profile_of, runs_code, verdict_of
-from flyball.guard.commands.substitution import printed_text
+from flyball.guard.commands.known_output import file_listing, printed_text
+from flyball.guard.commands.places import AT_HOME, PathJudge, place_of, ruling
+from flyball.guard.commands.profiles import (
+    Arguments,
+    Option,
+    Profile,
+    parse_arguments,
+    profile_of,
+    runs_code,
+    verdict_of,
+)
 from flyball.guard.commands.syntax_tree import Sub, Unreadable
 
 _DECODERS = word_set("base64 base32 xxd openssl gpg uudecode tr rev gunzip zcat bunzip2 xz unxz")
@@ -115,7 +120,7 @@ class CommandJudge(PathJudge):
         first, _, _ = text.partition("\n")
         name = interpreter or next((name for name in _CODE if first.startswith("#!") and name in first), "")
         if name:
-            contained_code.judge(Call(name, Profile(name), [], Arguments(), context, self), text)
+            inline_code.judge_contained(Call(name, Profile(name), [], Arguments(), context, self), text)
         else:
             self.try_as_command([Arg(text + " ")], context)
 
@@ -227,7 +232,7 @@ class CommandJudge(PathJudge):
         if host:
             context.ask("network", f"'{name}' is given an address outside this machine ({host}).")
         for arg in args:
-            hidden = contained_code.hidden_in(arg.text)
+            hidden = inline_code.hidden_in(arg.text)
             if hidden:
                 context.deny("hidden-command", f"The code for '{name}' {hidden}.")
         script = posixpath.splitext(posixpath.basename(name))[0]
@@ -312,7 +317,7 @@ class CommandJudge(PathJudge):
         self.options(profile, given, context)
         self.operands(profile, given, context)
         if profile.check:
-            CHECKS[profile.check](Call(profile.name, profile, args, given, context, self))
+            check_of(profile.check)(Call(profile.name, profile, args, given, context, self))
 
     def options(self, profile: Profile, given: Arguments, context: Context) -> None:
         for option in given.options:

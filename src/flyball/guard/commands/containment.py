@@ -15,11 +15,9 @@ from typing import Any
 
 from flyball.guard import word_set
 from flyball.guard.change import Verdict
-from flyball.guard.commands.addresses import HERE, other_machine
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.argument_kinds import is_loopback
-from flyball.guard.commands.options import Arguments, Option
-from flyball.guard.commands.profiles import Profile
+from flyball.guard.commands.argument_kinds import HERE, is_loopback, other_machine
+from flyball.guard.commands.profiles import Arguments, Option, Profile
 from flyball.reading.terminal import Lazy
 
 _HOST_OPTION = re.compile(r"--(?:host|hostname|server|url|uri|remote|endpoint|registry|proxy)(?:=(.*))?")

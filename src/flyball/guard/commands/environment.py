@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from flyball.guard import word_set
 from flyball.guard.change import Verdict
-from flyball.guard.commands.addresses import other_machine
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.argument_kinds import other_machine
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.places import place_of, ruling
 from flyball.guard.commands.profiles import environment as lists

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from functools import cache
 
 import msgspec
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
 
 from flyball.guard import word_set
 from flyball.guard.change import ORDINARY, Verdict, severity, worst
@@ -13,7 +17,6 @@ from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.containment import remaining
 from flyball.guard.commands.context import Context, Report, ShellState
-from flyball.guard.commands.cross_check import disagreement
 from flyball.guard.commands.endless import ends_jobs
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.syntax_tree import Script, Unreadable
@@ -119,3 +122,61 @@ def _is_strange(char: str) -> bool:
 def _after_emoji(text: str, at: int) -> bool:
     before = text[at - 1 : at]
     return bool(before) and (before == _EMOJI_STYLE or unicodedata.category(before) in {"So", "Sk", "Sm"})
+
+
+# --- a second parser: a line is allowed only if tree-sitter's bash sees the same commands and no error
+
+NODES_MOST = 20_000
+
+_OPAQUE = frozenset({"heredoc_body", "heredoc_content", "comment", "raw_string"})
+
+
+_COMPARED = re.compile(rb"""(?<= )(?:\\[<>]|'[<>]'|"[<>]")(?= )""")
+
+
+def _known_comparison(match: re.Match[bytes]) -> bytes:
+    return b"==" if len(match[0]) == 2 else b"-eq"
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def disagreement(text: str, starts: frozenset[int]) -> str:
+    """Why the second parser disagrees with ours, or '' if it does not.
+
+    `starts` are the offsets where our parser saw commands begin; every command that the second one sees
+    outside heredocs and backticks must be among them.
+    """
+    source = text.encode("utf-8", "surrogatepass")
+    root = _parser().parse(source).root_node
+    if root.has_error:  # it does not know `[ a \\> b ]`: try again with a comparison that it knows
+        root = _parser().parse(_COMPARED.sub(_known_comparison, source)).root_node
+    if root.has_error:
+        return "a second parser cannot read it"
+    places = (
+        starts
+        if text.isascii()
+        else frozenset(len(text[:at].encode("utf-8", "surrogatepass")) for at in starts)
+    )
+    for number, node in enumerate(_nodes(root)):
+        if number > NODES_MOST:
+            return "it has too many parts"
+        if node.is_missing:
+            return "a second parser misses something"
+        if node.type == "command_name" and node.start_byte not in places:
+            return "two parsers see different commands"
+    return ""
+
+
+def _nodes(root: Node) -> Iterator[Node]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if node.type in _OPAQUE or (
+            node.type == "command_substitution" and (node.text or b"").startswith(b"`")
+        ):
+            continue
+        waiting.extend(node.children)

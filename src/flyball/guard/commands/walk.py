@@ -10,14 +10,14 @@ from functools import partial
 import msgspec
 
 from flyball.guard.change import Verdict
-from flyball.guard.commands import endless, substitution
+from flyball.guard.commands import endless
 from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg
-from flyball.guard.commands.chains import Chain, leaver
 from flyball.guard.commands.checks.wrappers import positional
 from flyball.guard.commands.command_judge import DECLARING, CommandJudge
-from flyball.guard.commands.context import NO_INPUT, POSITIONS, Context, Stream, shared
+from flyball.guard.commands.context import NO_INPUT, POSITIONS, Chain, Context, Stream, leaver, shared
 from flyball.guard.commands.expand import UNKNOWN, bounded, evaluate, expand, expand_one, expand_words
 from flyball.guard.commands.grammar import read
+from flyball.guard.commands.known_output import result_of
 from flyball.guard.commands.profiles import profile_of
 from flyball.guard.commands.syntax_tree import (
     Assign,
@@ -397,7 +397,7 @@ class Judge(CommandJudge):
     def result(self, body: Script, context: Context, remote: bool) -> Arg:
         if remote:
             return Arg(HOLE, unknown=2, remote=True, from_output=True)
-        return substitution.result_of(body, context.copy(), self) or Arg(HOLE, unknown=2, from_output=True)
+        return result_of(body, context.copy(), self) or Arg(HOLE, unknown=2, from_output=True)
 
     def hidden(self, text: str, context: Context) -> None:
         """Text that bash evaluates a second time (arithmetic, subscripts, `declare`, `test -v`)."""

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from flyball.guard.commands.checks import (
-    builders,
-    containers,
-    file_tools,
-    git_commands,
-    inline_code,
-    network,
-    node,
-    python,
-    shell_builtins,
-    text_tools,
-    wrappers,
-)
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
 
-CHECKS: dict[str, Callable[[Call], None]] = {
-    **file_tools.CHECKS,
-    **text_tools.CHECKS,
-    **shell_builtins.CHECKS,
-    **wrappers.CHECKS,
-    **git_commands.CHECKS,
-    **inline_code.CHECKS,
-    **python.CHECKS,
-    **node.CHECKS,
-    **builders.CHECKS,
-    **containers.CHECKS,
-    **network.CHECKS,
-}
+
+@cache
+def check_of(name: str) -> Callable[[Call], None]:
+    """The check that a profile names as `module.function`."""
+    module, _, function = name.partition(".")
+    return getattr(import_module(f"{__name__}.{module}"), function)

@@ -199,17 +199,3 @@ def cc(call: Call) -> None:
             call.ask("outside", f"'{option.name}{text}' names a file outside the workspace.")
     if any(arg.text.startswith("@") for arg in call.operands):
         call.ask("opaque-operand", "Reads more compiler options from a file.")
-
-
-CHECKS = {
-    "make": make,
-    "cargo": cargo,
-    "cmake": cmake,
-    "go": go,
-    "go_cover": go_cover,
-    "dotnet": dotnet,
-    "maven": maven,
-    "gradle": gradle,
-    "rustc": rustc,
-    "cc": cc,
-}

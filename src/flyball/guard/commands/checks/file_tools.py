@@ -280,20 +280,3 @@ def fd(call: Call) -> None:
 def patch(call: Call) -> None:
     if not call.given.has("--dry-run"):
         call.ask("unlisted", "Applies a patch, which can change any file.")
-
-
-CHECKS = {
-    "patch": patch,
-    "remove": remove,
-    "copy": copy,
-    "install": install,
-    "link": link,
-    "mode": mode,
-    "owner": owner,
-    "dd": dd,
-    "tar": tar,
-    "unzip": unzip,
-    "rsync": rsync,
-    "find": find,
-    "fd": fd,
-}

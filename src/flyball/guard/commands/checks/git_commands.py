@@ -257,28 +257,3 @@ def gh_api(call: Call) -> None:
         call.deny("destruction", "Deletes data on the server.")
     if writes and re.search(r"merge|review|protection|secrets|keys|hooks|collaborators|rulesets", address):
         call.deny("review-bypass", "Bypasses review or changes permissions.")
-
-
-CHECKS = {
-    "git": git,
-    "git_diff": diff,
-    "git_grep": grep,
-    "git_commit": commit,
-    "git_checkout": checkout,
-    "git_restore": restore,
-    "git_reset": reset,
-    "git_stash": stash,
-    "git_push": push,
-    "git_remote": remote,
-    "git_remote_show": remote_show,
-    "git_symbolic_ref": symbolic_ref,
-    "git_config": config,
-    "git_reflog": reflog,
-    "git_bisect": bisect,
-    "git_foreach": foreach,
-    "git_apply": apply,
-    "git_clean": clean,
-    "git_maintenance": maintenance,
-    "gh_api": gh_api,
-    "git_steps": exec_steps,
-}

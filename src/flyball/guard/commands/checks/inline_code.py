@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +12,9 @@ import msgspec
 from flyball.guard import word_set
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.checks import contained_code
+from flyball.guard.commands.argument_kinds import other_machine
+from flyball.guard.commands.checks.wrappers import in_shell, run
+from flyball.guard.commands.endless import code_never_ends
 from flyball.reading.terminal import Lazy
 
 if TYPE_CHECKING:
@@ -43,7 +47,7 @@ def inline(call: Call, code: Arg) -> None:
         return
     text = code.text[:SCANNED_MOST]
     if call.judge.policy.contained:
-        contained_code.judge(call, code.text)
+        judge_contained(call, code.text)
     elif _REACHES_OUT.search(text):
         call.deny(
             "hidden-command",
@@ -193,4 +197,162 @@ _POWERSHELL_HARMLESS = word_set(
 )
 
 
-CHECKS = {"powershell": powershell, "interpreter": interpreter, "java": java, "other_code": other_code}
+# --- inside a sandbox: code may do what a script of the workspace may, but it must not name another machine, a secret or
+# Flyball, nor hide what it runs
+
+_USES_NETWORK = Lazy(
+    r"\bsocket\s*\(|create_connection|open_connection|getaddrinfo|gethostby|urlopen|urlretrieve|requests\.(?:get|post|put|patch|delete|head|request|[sS]ession)"
+    r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|paramiko|xmlrpc|[Ww]eb[Ss]ocket|EventSource|boto3\.|botocore\.|google\.cloud|azure\.storage|slack_sdk|tweepy|twilio|sendgrid|(?<![\w.>])mail\s*\(|\bfetch\s*\(|XMLHttpRequest"
+    r"|\bnet\.(?:connect|createConnection|Socket)|\bhttps?\.(?:get|request)|\bdgram\b|\bdns\b.{0,20}(?:resolve|lookup)|\btls\.connect|axios"
+    r"|require\s*\(?\s*['\"](?:socket|net|http)|:httpc\b|IO::Socket|LWP::|Net::\w+|HTTP::Tiny|open-uri|URI\.open|\bTCPSocket|\bUDPSocket|fsockopen|stream_socket_client|curl_init|curl_exec"
+    r"|install\.packages|install_github|BiocManager|Pkg\.(?:add|clone|develop)|pip\._internal|pip\.main|\bCPAN\b|Gem\.install|Gem::DependencyInstaller"
+    r"|nltk\.download|from_pretrained|load_dataset|torch\.hub|snapshot_download"
+    r"|Deno\.connect|Bun\.connect|SMTP|\bUDP\b",
+)
+_NETWORK_NAMES = Lazy(
+    r"\b(?:requests|urllib3?\.request|urllib[23]|httplib2?|pycurl|mechanize|treq|grequests|selenium|puppeteer|superagent|node-fetch|undici|needle|got"
+    r"|https?\.(?:get|request|client)|net/http|open-uri|[Ff]araday|HTTParty|RestClient|[Ee]xcon|[Tt]yphoeus|curl|wget|boto3?|botocore|openai|anthropic"
+    r"|slack_sdk|sentry_sdk|paramiko|fabric|asyncio\.open_connection|websockets?|grpc|openStream|openConnection|HttpClient|WebClient|EventSource|sendBeacon"
+    r"|importScripts|install\.packages|Pkg\.add|torch\.hub|load_dataset|from_pretrained|snapshot_download|git\.Repo|clone_from)\b"
+    r"|(?:require\s*\(|from|import\s*\(?)\s*['\"](?:node:)?(?:https?|net|dgram|tls|http2)['\"]"
+)
+_FETCHES = Lazy(
+    r"[\w.]*(?:get|post|put|patch|fetch|download|request|connect|send|upload|load|read|open|import|include|require|source|from|pull|clone|copy|navigate|goto)"
+    r"[\w.]*\s*[(\s]\s*(?:\w+\s*=\s*)?(?:new\s+)?(?:UR[IL]\s*\(\s*)?[rbfu]{0,2}[\"'`](?!(?:file|sqlite|data|node):)\w+://",
+    re.IGNORECASE,
+)
+"""A function that opens an address: the name of the call before the first letter of an URL."""
+_STARTS_PROGRAMS = Lazy(
+    r"\bos\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*[(\"']"
+    r"|System\.cmd|:os\.cmd|Port\.open|os\.execute|\.execute\s*\(\s*\)|getRuntime|ProcessBuilder|\brun\s*\(\s*`|Open3|IO\.popen|Kernel\.(?:exec|system|spawn)|\bqx\b|%x[\W]|shell_exec|passthru|proc_open|Deno\.(?:run|Command)|Bun\.(?:spawn|\$)"
+    r"|\.(?:system|popen)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\b(?:import|from)\s+(?:sh|plumbum|invoke|fabric)\b|\bfrom\s+(?:os|subprocess|pty|posix)\s+import|open\s*\(?[^)]*[\"'](?:\||-\|)",
+)
+_HIDES = Lazy(
+    r"(?<![\w.])(?:eval|exec|compile)\s*\(|builtins(?:__)?\.(?:eval|exec|compile|__dict__)|__import__(?!\s*\(\s*['\"][\w.]+['\"]\s*\))|import_module\s*\((?!\s*['\"][\w.]+['\"])"
+    r"|getattr\s*\(\s*(?:os|sys|builtins|__builtins__)|__builtins__\s*\[|\bctypes\b|marshal|\beval\s+(?:pack|unpack|\$|decode)|pickle\.loads\s*\(\s*b|vm\.run|(?:new\s+|\b)Function\s*\(\s*['\"`]"
+    r"|instance_eval|class_eval|code\.interact|InteractiveConsole|InteractiveInterpreter|\bgetattr\s*\(.*\+|getattr\s*\(\s*__import__|globals\s*\(\s*\)\s*\[|__class__\s*\.\s*__|__subclasses__|process\.binding|process\.mainModule|create_function|call_user_func|\[\s*['\"]\w*['\"]\s*\+",
+)
+_DECODES = Lazy(
+    r"b64decode|a85decode|b85decode|unhexlify|fromhex|codecs\.decode|zlib\.decompress|atob\s*\(|Buffer\.from\s*\([^)]*(?:base64|hex)|unpack\s*\(?\s*['\"][mHhu]"
+    r"|base64_decode|chr\s*\(\s*\d+\s*\)\s*[.+]|String\.fromCharCode|decode64|\[::-1\]|\.reverse\b|strrev|rot_?13|str_rot13",
+)
+_RUNS = Lazy(r"\b(?:eval|exec\w*|system|popen|subprocess|spawn\w*|child_process|Function|assert)\b|`")
+_SECRET = Lazy(r"\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL)\w*")
+_OTHERS = Lazy(
+    r"\b(?:flyball|bwrap|unshare|setns|ptrace|keyring|keychain|secretstorage|getppid|ppid|killpg)\b|\bkill\s*\(\s*-?[01]\b|/proc/\S*(?:environ|mem|root|fd)\b",
+    re.IGNORECASE,
+)
+_SPECIAL_MODE = Lazy(r"chmod\w*\s*\([^)]*\b0?o?[2467][0-7]{3}\b|S_IS[UG]ID")
+HIDDEN = "hides what it runs"
+_STARTERS = frozenset(
+    {"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput", "getstatusoutput"}
+)
+
+
+def judge_contained(call: Call, text: str) -> None:
+    """Code whose whole text is known."""
+    host = other_machine(text)
+    if host and (_FETCHES.search(text) or _USES_NETWORK.search(text) or _NETWORK_NAMES.search(text)):
+        call.deny("network", f"The code connects to another machine ({host}).")
+    elif _USES_NETWORK.search(text) and not re.search(r"localhost|127\.0\.0\.1|::1", text):
+        call.deny("network", "The code uses the network, and the guard cannot tell what it connects to.")
+    if _OTHERS.search(text):
+        call.deny("guard", "The code reaches for Flyball, the sandbox or other processes.")
+    if _SECRET.search(re.sub(r"['\"]\s*[:=]\s*['\"]", "", text)) and re.search(
+        r"environ|getenv|process\.env|ENV\b", text
+    ):
+        call.deny("secret", "The code reads a secret from the environment.")
+    if hidden_in(text) == HIDDEN or (call.name == "php" and re.search(r"\$\w+\s*\(", text)):
+        call.deny("hidden-command", "The code hides what it runs.")
+    if _SPECIAL_MODE.search(text):
+        call.deny("privilege", "The code sets a special mode on a file.")
+    if code_never_ends(text):
+        call.deny("unbounded", "The code runs or grows without a limit.")
+    if _STARTS_PROGRAMS.search(text) or (call.name in {"perl", "ruby", "php"} and "`" in text):
+        _programs(call, text)
+
+
+def hidden_in(text: str) -> str:
+    """What code among the arguments of some program does that a guard must not overlook, or ''."""
+    if not re.search(r"[(\s\[]", text):
+        return ""
+    if _HIDES.search(text) or (_DECODES.search(text) and _RUNS.search(text)):
+        return HIDDEN
+    if _USES_NETWORK.search(text) and not re.search(r"localhost|127\.0\.0\.1|::1", text):
+        return "uses the network"
+    return "starts other programs" if _STARTS_PROGRAMS.search(text) else ""
+
+
+def _programs(call: Call, text: str) -> None:
+    """Programs that Python or JavaScript code starts with literal arguments are judged; all others are refused."""
+    reader = _script_commands if call.name in _JAVASCRIPT else _literal_commands
+    commands = list(reader(text)) if call.name in _JAVASCRIPT or call.name.startswith(("py", "uv")) else []
+    if not commands or None in commands:
+        call.deny("hidden-command", "The code starts programs that the guard cannot read. Run them directly.")
+    for command in commands:
+        if isinstance(command, str):
+            in_shell(call, command)
+        elif command:
+            run(call, [Arg(word) for word in command])
+
+
+_JAVASCRIPT = frozenset({"node", "nodejs", "tsx", "ts-node", "bun", "deno eval"})
+_CALLS = Lazy(r"\b(?:exec|spawn|fork)\w*\s*\(|\]\s*\(|\b(?:exec|spawn|fork)\w*\s*:")
+_LITERAL_CALL = Lazy(
+    r"\b(?:exec|spawn)\w*\s*\(\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")\s*(?:,\s*\[((?:\s*(?:'[^'\\]*'|\"[^\"\\]*\")\s*,?)*)\])?\s*[,)]"
+)
+
+
+def _script_commands(text: str) -> Iterator[str | list[str] | None]:
+    """Each command of `execSync('…')` and `spawnSync('…', […])`; None if a call cannot be read."""
+    literal = list(_LITERAL_CALL.finditer(text))
+    if len(literal) != len(list(_CALLS.finditer(text))):
+        yield None
+    for match in literal:
+        words = [match[1] or match[2] or ""]
+        words += [one or other for one, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", match[3] or "")]
+        yield words if match[3] else words[0]
+
+
+def _literal_commands(text: str) -> Iterator[str | list[str] | None]:
+    """Each command line or argument list of `subprocess.run` and its kin; None for one that is not literal."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        yield None
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _name(node.func) in _STARTERS:
+            yield _command(node)
+        elif (isinstance(node, ast.Call) and re.match(r"exec[lv]|spawn|posix_spawn", _name(node.func))) or (
+            isinstance(node, ast.ImportFrom)
+            and node.module in {"subprocess", "os", "pty"}
+            and any(alias.asname or alias.name == "*" for alias in node.names)
+        ):
+            yield None
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _command(node: ast.Call) -> str | list[str] | None:
+    try:
+        given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "args")
+        if isinstance(given, ast.List):
+            return [_word(item) for item in given.elts]
+        value = ast.literal_eval(given)
+    except (ValueError, StopIteration, TypeError):
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _word(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute) and node.attr == "executable":
+        return "python"
+    value = ast.literal_eval(node)
+    if not isinstance(value, str):
+        raise ValueError
+    return value

@@ -203,20 +203,3 @@ def bundler(call: Call) -> None:
         call.ask("network", f"'turbo {word}' contacts a remote service.")
     if call.name == "nx" and word in {"run-commands", "exec", "generate", "g", "migrate", "add"}:
         call.ask("unlisted", f"'nx {word}' runs other commands or changes other files.")
-
-
-CHECKS = {
-    "node": node,
-    "script_run": script_run,
-    "script_name": script_name,
-    "yarn_workspace": yarn_workspace,
-    "npx": npx,
-    "npm_config": npm_config,
-    "npm_exec": npm_exec,
-    "npm_version": npm_version,
-    "npm_pkg": npm_pkg,
-    "deno": deno,
-    "deno_eval": deno_eval,
-    "wrapper_maybe": wrapper_maybe,
-    "bundler": bundler,
-}

@@ -246,13 +246,3 @@ def runner(call: Call) -> None:
             call.ask("publish", "The script looks like it publishes or deploys.")
         return
     run(call, call.operands)
-
-
-CHECKS = {
-    "python": python,
-    "pytest": pytest,
-    "coverage_run": coverage_run,
-    "tox": tox,
-    "pip_install": pip_install,
-    "runner": runner,
-}

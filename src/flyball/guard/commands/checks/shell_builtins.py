@@ -258,22 +258,3 @@ def let(call: Call) -> None:
         call.judge.set_numbers(evaluate(arg, call.context, call.judge), call.context)
     if any("[" in arg.text for arg in call.operands):
         call.ask("opaque-arithmetic", "Evaluates an array subscript, which can run a command.")
-
-
-CHECKS = {
-    "cd": cd,
-    "declare": declare,
-    "shift": shift,
-    "leave": leave,
-    "unset": unset,
-    "set": set_options,
-    "shopt": shopt,
-    "alias": alias,
-    "eval": eval_,
-    "source": source,
-    "command": command,
-    "trap": trap,
-    "read": read,
-    "let": let,
-    "mapfile": mapfile,
-}

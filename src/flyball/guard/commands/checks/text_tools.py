@@ -6,13 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from flyball.guard import word_set
-from flyball.guard.commands import sedscript
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.awkscript import hazards as awk_hazards
 from flyball.guard.commands.checks.shell_builtins import joined
 from flyball.guard.commands.endless import code_never_ends
 from flyball.guard.commands.environment import harmless, looks_secret
-from flyball.guard.commands.substitution import printed_text
+from flyball.guard.commands.known_output import printed_text
 
 if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
@@ -62,7 +60,7 @@ def _sed_script(call: Call, script: Arg) -> None:
     if HOLE in script.text or len(script.text) > SCRIPT_MOST:
         call.ask("opaque-operand", "The sed script is too long or unknown until the command runs.")
         return
-    hazards = sedscript.hazards(script.text)
+    hazards = _sed_hazards(script.text)
     if hazards is None:
         call.ask("unreadable", "The sed script cannot be parsed.")
     for kind, value in hazards or ():
@@ -89,7 +87,7 @@ def _awk_program(call: Call, program: Arg) -> None:
         return
     if code_never_ends(program.text):
         call.deny("unbounded", "The awk program never ends. Give it a limit.")
-    for kind, value in awk_hazards(program.text):
+    for kind, value in _awk_hazards(program.text):
         if kind == "run":
             call.deny("hidden-command", "The awk program runs a command.")
         elif kind == "unknown":
@@ -144,14 +142,210 @@ def env(call: Call) -> None:
         call.deny("environment-listing", "Prints all environment variables.")
 
 
-CHECKS = {
-    "printf": printf,
-    "test": test,
-    "sed": sed,
-    "awk": awk,
-    "jq": jq,
-    "date": date,
-    "ps": ps,
-    "printenv": printenv,
-    "env": env,
-}
+# --- what an awk program does besides filtering: run commands, use other files, read the environment
+
+_MARK = re.compile(
+    r'"(?:[^"\\]|\\.)*"|#[^\n]*|/(?:[^/\\\n\[]|\\.|\[(?:[^\]\\]|\\.)*\])+/|[A-Za-z_@]\w*|\|&|\|\||&&|>>|>=|<=|[0-9.]+|\s+|.',
+    re.DOTALL,
+)
+_REGEX_MAY_FOLLOW = frozenset(
+    {"(", ",", "!", "~", "&&", "||", "{", ";", "\n", "}", "", "|", "?", ":", "=", "print"}
+)
+_DANGEROUS = frozenset({"system"})
+_ENDS = frozenset({";", "}", "\n", "{"})
+_FILE_ENDS = frozenset({";", "}", "\n", ")", ""})
+
+Hazard = tuple[str, str]
+"""What a script does, and to which file: `run`, `read`, `write`, `unknown` or `environment`."""
+
+
+def _awk_hazards(program: str) -> list[Hazard]:
+    """("run", …), ("write", path), ("read", path), ("unknown", …) and ("environment", …)."""
+    marks = [*_marks(program), "", ""]
+    rows: list[Hazard] = []
+    printing, level, getting = False, 0, False
+    for at, mark in enumerate(marks[:-2]):
+        printing = mark in {"print", "printf"} or (printing and mark not in _ENDS)
+        getting = mark == "getline" or (getting and mark not in _ENDS)
+        level = _level(mark, level, printing)
+        rows.extend(_hazard(mark, marks[at + 1 : at + 3], printing and level == 0, getting))
+    return rows
+
+
+def _level(mark: str, level: int, printing: bool) -> int:
+    if mark in {"print", "printf"} or not printing:
+        return 0
+    return max(level + {"(": 1, ")": -1}.get(mark, 0), 0)
+
+
+def _hazard(mark: str, after: list[str], printing: bool, getting: bool) -> list[Hazard]:
+    if mark in _DANGEROUS or mark[0] == "@" or mark in {"|&", "|"}:
+        return [("run", mark)]
+    if mark in {"ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB"}:
+        return [("environment", mark)]
+    if mark == "<" and (getting or _is_text(after[0])):
+        return [_file("read", after)]
+    if mark in {">", ">>"} and printing:
+        return [_file("write", after)]
+    return _arguments(mark, after)
+
+
+def _arguments(mark: str, after: list[str]) -> list[Hazard]:
+    """`ARGV[1] = "x"` adds a file to read."""
+    return [("unknown", mark)] if mark == "ARGV" and after[0] == "[" else []
+
+
+def _file(use: str, after: list[str]) -> Hazard:
+    """The file is known only if a single string names it."""
+    plain = _is_text(after[0]) and "\\" not in after[0] and after[1] in _FILE_ENDS
+    return (use, after[0][1:-1]) if plain else ("unknown", after[0])
+
+
+def _is_text(mark: str) -> bool:
+    return len(mark) > 1 and mark[0] == mark[-1] == '"'
+
+
+def _marks(program: str) -> list[str]:
+    """Words and marks without blanks, comments and regular expressions."""
+    marks: list[str] = []
+    at = 0
+    while at < len(program):
+        match = _MARK.match(program, at)
+        mark = match.group() if match else program[at]
+        before = marks[-1] if marks else ""
+        if len(mark) > 1 and mark[0] == "/" and before not in _REGEX_MAY_FOLLOW:
+            mark = "/"  # a division, not a regular expression
+        at += len(mark)
+        if mark[0] == "#" or (len(mark) > 1 and mark[0] == "/"):
+            continue
+        if not mark.isspace():
+            marks.append(mark)
+        elif "\n" in mark:
+            marks.append("\n")
+    return marks
+
+
+# --- what a sed script does besides editing: run commands, read and write other files
+
+_ADDRESS = re.compile(r"[0-9]+(?:~[0-9]+)?|\$|~[0-9]+|\+[0-9]+")
+_PLAIN = re.compile(r"[dDgGhHnNpPxzF=l]")
+_LABEL = re.compile(r"[:btTvqQLl]\s*[^;}\n]*")
+_TEXT = re.compile(r"[aic](?:[^\n\\]|\\.|\\\n)*", re.DOTALL)
+_FILE = re.compile(r"[^\n]*")
+
+
+def _sed_hazards(script: str) -> list[Hazard] | None:
+    """Everything it reads, writes and runs, or None if the script cannot be parsed."""
+    rows: list[Hazard] = []
+    at = 0
+    for _ in range(len(script) + 1):
+        at = _blank(script, at)
+        if at >= len(script):
+            return rows
+        step = _command(script, at, rows)
+        if step is None or step <= at:
+            return None
+        at = step
+    return None
+
+
+def _blank(script: str, at: int) -> int:
+    match = re.compile(r"(?:[\s;{}]|#[^\n]*)*").match(script, at)
+    return match.end() if match else at
+
+
+def _command(script: str, at: int, rows: list[Hazard]) -> int | None:
+    start = _addresses(script, at)
+    if start is None or start >= len(script):
+        return None
+    at, letter = start, script[start]
+    if letter in "{}":
+        return at + 1
+    if letter == "s":
+        return _substitute(script, at, rows)
+    if letter == "y":
+        return _delimited(script, at + 1, 2)
+    if letter in "rRwW":
+        return _sed_file(script, at, rows, "read" if letter in "rR" else "write")
+    if letter == "e":
+        rows.append(("run", ""))
+        return len(script)
+    for pattern in (_PLAIN, _LABEL, _TEXT):
+        match = pattern.match(script, at)
+        if match:
+            return match.end()
+    return None
+
+
+def _addresses(script: str, at: int) -> int | None:
+    for _ in range(2):
+        end = _address(script, at)
+        if end is None:
+            return None
+        at = end
+        comma = re.compile(r"\s*,\s*").match(script, at)
+        if not comma:
+            break
+        at = comma.end()
+    match = re.compile(r"[\s!]*").match(script, at)
+    return match.end() if match else at
+
+
+def _address(script: str, at: int) -> int | None:
+    match = _ADDRESS.match(script, at)
+    if match:
+        return match.end()
+    if script.startswith("/", at):
+        return _flags(script, _delimited(script, at, 1))
+    if script.startswith("\\", at):
+        return _flags(script, _delimited(script, at + 1, 1))
+    return at
+
+
+def _flags(script: str, at: int | None) -> int | None:
+    while at is not None and script[at : at + 1] in ("I", "M"):
+        at += 1
+    return at
+
+
+def _delimited(script: str, at: int, count: int) -> int | None:
+    """The end of `count` parts after the delimiter at `at`."""
+    if at >= len(script) or script[at] in "\\\n":
+        return None
+    mark, at = script[at], at + 1
+    inside = False
+    while at < len(script) and count:
+        char = script[at]
+        if char == "\\":
+            at += 1
+        elif char == "[" and not inside:
+            inside = "]" in script[at + 2 :]
+        elif char == "]" and inside:
+            inside = False
+        elif char == mark and inside:
+            return None  # seds differ on a delimiter inside brackets
+        elif char == mark:
+            count -= 1
+        at += 1
+    return None if count else at
+
+
+def _substitute(script: str, at: int, rows: list[Hazard]) -> int | None:
+    end = _delimited(script, at + 1, 2)
+    if end is None:
+        return None
+    match = re.compile(r"[gpiImM0-9]*").match(script, end)
+    end = match.end() if match else end
+    if script[end : end + 1] == "e":
+        rows.append(("run", ""))
+        return len(script)
+    if script[end : end + 1] == "w":
+        return _sed_file(script, end, rows, "write")
+    return end if script[end : end + 1] in ("", ";", "\n", " ", "}", "\t", "#") else None
+
+
+def _sed_file(script: str, at: int, rows: list[Hazard], kind: str) -> int:
+    match = _FILE.match(script, at + 1)
+    name = match.group().strip() if match else ""
+    rows.append((kind, name or "-"))
+    return match.end() if match else len(script)

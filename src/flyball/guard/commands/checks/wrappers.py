@@ -334,21 +334,3 @@ def openssl(call: Call) -> None:
     if words & {"s_client", "s_server"}:
         call.context.report.network += 1
         call.deny("exfiltration", "Opens a raw network connection.")
-
-
-CHECKS = {
-    "shell": shell,
-    "xargs": xargs,
-    "parallel": parallel,
-    "as_text": as_text,
-    "flock": flock,
-    "kill": kill,
-    "editor": editor,
-    "line_editor": line_editor,
-    "seek_process": seek_process,
-    "crontab": crontab,
-    "debugger": debugger,
-    "pager": pager,
-    "database": database,
-    "openssl": openssl,
-}
