@@ -65,6 +65,11 @@ class Forge(Struct, frozen=True):
         """The open issues with a label; pull requests among them, as GitHub has it."""
         return self._all(f"issues?state=open&per_page=100&labels={quote(label)}", "the issues")
 
+    def state_of(self, number: int) -> str:
+        """Of an issue or a pull request: open, closed, or merged."""
+        row, _ = self._ask(f"issues/{number}", f"#{number}")
+        return self._read(_state, row, f"#{number}")
+
     def pull_request(self, branch: str) -> PullRequest | None:
         """The newest one from this branch, open or not."""
         owner = self.slug.partition("/")[0]
@@ -161,6 +166,11 @@ def _pull(row: Any) -> PullRequest:
     return PullRequest(
         int(row["number"]), str(row["html_url"]), state, str(head["ref"]), str(head.get("sha", ""))
     )
+
+
+def _state(row: Any) -> str:
+    pull = cast("dict[str, Any]", row.get("pull_request") or {})
+    return "merged" if pull.get("merged_at") else str(row["state"])
 
 
 def _ci(told: dict[str, Any]) -> CiState:

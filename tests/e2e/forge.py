@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,6 +15,8 @@ class Forge:
         self.issues: list[dict[str, Any]] = []
         self.pulls: list[dict[str, Any]] = []
         self.checks: dict[str, str] = {}  # name of a check -> its conclusion; "" is pending
+        self.checks_of: dict[str, dict[str, str]] = {}  # the same of single commits
+        self.tip: Callable[[str], str] = lambda _: ""  # the commit of a branch of the remote
         self.fails: int | str = 0  # every call: a status, or "nothing", or "garbage"
         self.refuses: dict[str, int | str] = {}  # the same by "METHOD what"
         self.asked: list[tuple[str, str]] = []
@@ -48,7 +51,7 @@ class Forge:
             code, told = self.opened(json.loads(body))
         else:
             rows = self.rows(what, call.path)
-            told = self.state(call.path) if what == "commits" else {}
+            told = self.state(call.path) if what == "commits" else self.one(call.path)
         page = int(call.path.partition("&page=")[2] or 1)
         call.send_response(code)
         if page * 2 < len(rows):
@@ -59,11 +62,21 @@ class Forge:
         answer = told or rows[(page - 1) * 2 : page * 2]
         call.wfile.write(b"not json" if fails == "garbage" else json.dumps(answer).encode())
 
+    def one(self, path: str) -> dict[str, Any]:
+        """A single issue or pull request, if one is asked for."""
+        *_, what, number = urlsplit(path).path.split("/")
+        if what != "issues":
+            return {}
+        asked = [row for row in [*self.issues, *self.pulls] if str(row["number"]) == number]
+        return {"state": "open", **asked[0]}
+
     def rows(self, what: str, path: str) -> list[dict[str, Any]]:
         if what != "pulls":
             return self.issues
         asked = parse_qs(urlsplit(path).query)
         head, state = asked.get("head", [""])[0].rpartition(":")[2], asked["state"][0]
+        for row in self.pulls:
+            row["head"]["sha"] = self.tip(row["head"]["ref"])
         return [
             row
             for row in self.pulls
@@ -85,7 +98,8 @@ class Forge:
     def state(self, path: str) -> dict[str, Any]:
         if "/check-runs" not in path:
             return {"statuses": []}
-        rows = [{"name": name, "conclusion": said or None} for name, said in self.checks.items()]
+        checks = self.checks_of.get(urlsplit(path).path.split("/")[5], self.checks)
+        rows = [{"name": name, "conclusion": said or None} for name, said in checks.items()]
         return {"check_runs": rows}
 
     def close(self) -> None:

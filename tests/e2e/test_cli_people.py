@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from tests.e2e.helpers import FIXED, FIXES, Place, command, eventually
 
+from flyball.core.letters import Answer, encode
+from flyball.runtime.app import App
+
 ASK = {"ask": "Plus or minus?"}
 TOUCHES_CI = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
 
@@ -134,6 +137,30 @@ def test_an_answer_is_journaled_with_who_how_and_its_words_and_replaced_only_by_
         "how": "cli",
     }
     assert len(events(place, "LetterRefused")) == 2
+
+
+def test_two_people_who_contradict_each_other_are_both_asked_again(place: Place) -> None:
+    """CTO-8: answers that were left at the same moment. The same answer twice is no contradiction."""
+    one = asked(place, ASK, FIXES)
+    app = App({**place.env})
+
+    def leave(who: str, text: str) -> None:
+        letter = Answer(question=one["question"], verb="answer", text=text, who=who, how="cli")
+        app.journal.post(one["run"], 1, app.seals.sealed(one["run"], encode(letter)))
+
+    leave("ada", "plus")
+    leave("bob", "minus")
+    assert place.fb("resume", "@last").code == 3, "the question is still open"
+    refused_for = [event["reason"] for event in events(place, "LetterRefused")]
+    assert len(refused_for) == 2 and all(
+        said.startswith("ada answered answer and bob") for said in refused_for
+    )
+    assert events(place, "Answered") == []
+    leave("ada", "plus")
+    leave("bob", "plus")
+    assert place.fb("resume", "@last").code == 0
+    assert [event["text"] for event in events(place, "Answered")] == ["plus"]
+    app.close()
 
 
 def test_a_verb_of_the_question_comes_first_and_an_answer_comes_before_what_resume_means(

@@ -192,16 +192,22 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
     (yard.folder / "bad.json").write_text('[\n"One",\n}')
     (yard.folder / "odd.json").write_text('[{"txt": "One"}]')
     (yard.folder / "none.md").write_text("Nothing to tick here.\n")
+    (yard.folder / "near.md").write_text("- [ ] One\n- [] Two\n")
+    (yard.folder / "latin.md").write_bytes(b"- [ ] One\n- [ ] caf\xe9\n")
     for words, says in (
         (("edit", mend, "--after", double), "for ever"),
         (("edit", mend, "--after", mend), "itself"),
-        (("add", "x", "--after", "T999"), "no task T999"),
+        (("add", "x", "--after", "T999"), "no task or run T999"),
         (("add", " "), "empty"),
         (("add", "x", "--plan", "PLAN.txt"), "no plan file"),
-        (("cancel", two), "No task"),
+        (("cancel", two), "no waiting task"),
         (("import", str(yard.folder / "bad.json")), "line 3"),
         (("import", str(yard.folder / "odd.json")), "odd.json"),
         (("import", str(yard.folder / "none.md")), "no check-list items"),
+        (("import", str(yard.folder / "near.md")), "near.md, line 2: this is not a check-list item"),
+        (("import", str(yard.folder / "latin.md")), "latin.md, line 2: this is not UTF-8"),
+        (("import", str(yard.folder / "gone.md")), "gone.md cannot be read"),
+        (("add", "x", "--after", "gate:a b"), "gate:NAME"),
     ):
         done = yard.flyball("task", *words)
         assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, (
@@ -209,6 +215,19 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
             done.stderr,
         )
     assert len(json.loads(yard.flyball("task", "ls", "--json").stdout)["waiting"]) == 3
+
+
+def test_the_tick_of_a_check_list_is_part_of_the_commit(yard: Yard) -> None:
+    """CTO-6: of the item that was done, in the commit that does it; other items stay as they are."""
+    text = "# Todo\n\n- [ ] Make add() add\n- [ ] Deploy to production\n"
+    yard.make({"TODO.md": text})
+    assert yard.flyball("task", "import", "TODO.md").returncode == 0
+    process = up(yard, "run.commit=merge", planner=[plan("One")], worker=[MEND])
+    wait(process, lambda: "done" in outcomes(yard).values())
+    stop(process)
+    assert yard.git("show", "main:TODO.md") == text.replace("[ ] Make", "[x] Make").strip()
+    last = [yard.git("log", "-1", "--format=%h", "main", "--", name) for name in ("TODO.md", "calc.py")]
+    assert last[0] == last[1], "one commit has both"
 
 
 def test_the_pages_say_what_goes_on_and_an_edit_is_kept_but_not_believed(yard: Yard) -> None:

@@ -13,6 +13,7 @@ from flyball.core.decide import Do, Note, Rest, due
 from flyball.core.letters import Answer, Ask, Start, encode, hear
 from flyball.core.run import Run, fold
 from flyball.domain import events as e
+from flyball.domain.settings import Settings
 from flyball.machines import shipped
 from support import Played, Script, begun, ok, start
 
@@ -40,7 +41,7 @@ def lane(*, plans: tuple[e.Assessment | None, ...] = (PLAIN,), children: Any = N
 
 
 def triggered(played: Played, text: str = "work", **more: Any) -> Played:
-    trigger = e.Trigger(kind="task", text=text, **{"ticket": "T1", "commit": "c0", **more})
+    trigger = e.Trigger(text=text, **{"kind": "task", "ticket": "T1", "commit": "c0", **more})
     played.note(hear(played.run, encode(Start(trigger=trigger)), 1, played.now))
     return played.go_on()
 
@@ -52,11 +53,12 @@ def said(played: Played, verb: str, text: str = "") -> Played:
     return played.go_on()
 
 
-def executing(**more: Any) -> Run:
+def executing(settings: Settings | None = None, **more: Any) -> Run:
     """A lane that waits for the run below, which works on the first of two steps."""
     script = Script(agent__planner=planner(PLAIN))
-    played = start(script, begun("cto", **more)).go_on()
-    trigger = e.Trigger(kind="task", text="work", ticket="T1")
+    began = begun("cto")
+    played = start(script, replace(began, settings=settings or began.settings)).go_on()
+    trigger = e.Trigger(kind="task", text="work", ticket="T1", **more)
     played.note(hear(played.run, encode(Start(trigger=trigger)), 1, played.now))
     for _ in range(10):
         match due(played.run, played.now):
@@ -181,6 +183,31 @@ def test_the_same_trigger_that_finds_nothing_again_and_again_asks() -> None:
     triggered(played, "look after it", ticket="T9")
     assert (played.run.state, played.path[-1]) == ("WAITING_FOR_HUMAN", "WAITING_FOR_HUMAN")
     assert said(played, "drop").run.plan.outcomes["T9"] == "dropped", "what became of it is known"
+
+
+def test_a_second_repair_of_the_same_branch_is_for_a_person() -> None:
+    """CTO-8: the first is planned like any work; the second interrupts nothing and asks."""
+    repair = {"kind": "ci", "head": "flyball/abc", "priority": 80}
+    assert way(triggered(lane(), **repair)) == ["PLANNING", "EXECUTING", "IDLE"]
+    played = triggered(lane(), tried=True, **repair)
+    assert way(played) == ["WAITING_FOR_HUMAN"] and played.run.stop is not None
+    assert (played.run.stop.code, played.run.stop.rule) == ("wait.dependency", "CI")
+    assert way(said(played, "replan")) == ["WAITING_FOR_HUMAN", "PLANNING", "EXECUTING", "IDLE"]
+    again = e.Trigger(kind="ci", text="red", priority=80, tried=True)
+    assert not standing.outranks(executing(), again) and standing.outranks(
+        executing(), replace(again, tried=False)
+    )
+
+
+def test_the_last_step_repairs_the_branch_and_ticks_the_item() -> None:
+    named = {"head": "flyball/abc", "tick": ("TODO.md", "work")}
+    run = executing(**named)
+    assert run.act is not None
+    first = child_of(run, run.act, shipped("task").table, 1)
+    assert not named.keys() & first.options.keys()
+    after = fold(run, [e.ActFinished(at=2, key=run.act.key, result=ended(commit="c9")(run, run.act))])
+    last = child_of(after, replace(run.act, child="other"), shipped("task").table, 3)
+    assert (last.options["head"], last.options["tick"]) == ("flyball/abc", ["TODO.md", "work"])
 
 
 # ---- more urgent work ------------------------------------------------------------------------------------

@@ -82,13 +82,19 @@ def _tier(
 ) -> tuple[Tier, str]:
     """By rules from paths and words; the planner may raise it."""
     paths = [path for step in steps for path in step.paths]
-    text = "\n".join((run.task, *(step.title for step in steps)))
+    text = words_of(run, steps)
     policy, root = run_files.policy(run), str(work.repo_root)
     tier, why = tier_of(paths, text, policy, over_cost=over, workspace=root)
     said = data.get("tier")
     if said in TIERS and raise_to(tier, said) != tier:
         return said, "The planner says so."
     return tier, why[0]
+
+
+def words_of(run: Run, steps: Sequence[e.PlanStep]) -> str:
+    """What a plan says of itself. That a repair of failing checks names them does not make it a change of CI."""
+    repairs = run.plan.trigger is not None and run.plan.trigger.head
+    return "\n".join((*([] if repairs else [run.task]), *(step.title for step in steps)))
 
 
 def estimate(ended: Sequence[Row], steps: int) -> tuple[int, int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -15,6 +16,7 @@ from flyball.core.decide import Finished
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, WorkspaceError
+from flyball.reading.checklist import tick
 from flyball.workspace import Workspace, inspect_repo
 from flyball.workspace.repo import at_commit
 
@@ -58,7 +60,7 @@ def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> 
     problem = problem or _setup_stays_apart(run, work)
     if problem:
         return e.Prepared(error=problem, code="error.config")
-    begun = _begin_at(run, work)
+    begun = _ticked(run, work) or _begin_at(run, work)
     kind = grounds.UNSANDBOXED if found.kind == "none" else found.kind
     note = f"No sandbox: {found.why}." if found.kind == "none" else found.limits
     notes = (*([note] if note else []), *turn_input.notes(run_files, run))
@@ -90,6 +92,21 @@ def _begin_at(run: Run, work: Workspace) -> e.Prepared:
         ) from None
     work.publish(work.checkpoint(tree, 0, f"From {run.began.retry_of}\n\nFlyball-Run: {run.id}"))
     return e.Prepared(tree=tree, changed=paths, lines=lines)
+
+
+def _ticked(run: Run, work: Workspace) -> e.Prepared | None:
+    """CTO-6: the item of a check-list that the run does is ticked in its files, so that the commit has the tick."""
+    named = cast("list[str]", run.began.options.get("tick") or [])
+    content = work.read_all([(work.base_tree, named[0])])[0] if len(named) == 2 else None
+    text = content.decode("utf-8", "surrogateescape") if content is not None else ""
+    done = tick(text, named[1]) if text else text
+    if done == text:
+        return None
+    file = work.checkout / named[0]
+    file.write_bytes(done.encode("utf-8", "surrogateescape"))
+    tree = work.tree()
+    work.publish(work.checkpoint(tree, 0, f"Tick {named[0]}\n\nFlyball-Run: {run.id}"))
+    return e.Prepared(tree=tree, changed=(plain(named[0]),), lines=2)
 
 
 def counted(work: Workspace, old: str, new: str) -> tuple[tuple[str, ...], int]:

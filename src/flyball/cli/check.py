@@ -17,8 +17,10 @@ from flyball.guard.policy_faults import faults
 from flyball.runtime.app import App
 from flyball.runtime.start import policies_of
 from flyball.state_dir import environment
+from flyball.system.forge_watch import NOTHING, look, wanted
 from flyball.system.mismatches import mismatches
 from flyball.views.text import clean, plural
+from flyball.workspace import inspect_repo
 
 
 @click.command(
@@ -54,7 +56,10 @@ def _standing(app: App, repo: Path) -> list[Finding]:
     lanes = [
         app.read(row.run) for row in app.journal.rows(repo=str(repo), machine="cto") if row.status != "ended"
     ]
-    found = mismatches(app, repo, lanes)
+    seen = (
+        look(wanted(lanes[0].settings, inspect_repo(repo), app.backlog(repo)), app.env) if lanes else NOTHING
+    )
+    found = mismatches(app, repo, lanes, seen)
     return [Finding("standing", one.run, 0, one.text, grave=one.grave) for one in found]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,22 +26,27 @@ from flyball.domain.results import KINDS, ORDINARY, URGENT, Trigger
 from flyball.domain.settings import rough
 from flyball.errors import UserError
 from flyball.journal import Row, driver as drivers
+from flyball.reading.checklist import items, unreadable
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, circle, mailbox
 from flyball.runtime.start import require_plan_file, task_text
-from flyball.system import tasks
+from flyball.system import conditions, tasks
 from flyball.system.task_sources import open_issues
 from flyball.views.text import decode_argument, fields, one_line
 from flyball.workspace import inspect_repo
 
-CHECK = re.compile(r"\s*[-*+] \[(?P<tick>[ xX])\]\s+(?P<text>\S.*)")
 PRIORITY = click.option(
     "--priority",
     type=click.IntRange(0, 100),
     default=None,
     help="0 to 100; 50 is ordinary, higher comes first.",
 )
-AFTER = click.option("--after", multiple=True, metavar="T1", help="Only when this task is done. Repeatable.")
+AFTER = click.option(
+    "--after",
+    multiple=True,
+    metavar="NAME",
+    help="Only after this: a task (T1), a run, an issue or pull request (#12), or a gate (gate:NAME). Repeatable.",
+)
 
 
 @click.group(
@@ -67,12 +71,14 @@ def _require(found: Backlog, name: str) -> Ticket:
     return ticket
 
 
-def _check_after(found: Backlog, name: str, after: tuple[str, ...], known: set[str]) -> None:
+def _check_after(app: App, root: Path, name: str, after: tuple[str, ...]) -> None:
+    found, known = app.backlog(root), tasks.started(app, root)
     for other in after:
         if other == name:
             raise UserError(f"Task {name} cannot wait for itself. Leave it out of --after.")
-        if found.get(other) is None and other not in known:
-            raise UserError(f"There is no task {other} to wait for. `flyball task ls` shows all tasks.")
+        wrong = "" if found.get(other) or other in known else conditions.fault(app, other)
+        if wrong:
+            raise UserError(wrong)
     way = circle(found, name, after)
     if way:
         raise UserError(f"These tasks would wait for each other for ever: {' → '.join(way)}. Change --after.")
@@ -108,7 +114,7 @@ def add(
         require_plan_file(inspect_repo(root), plan_file)
     with open_app() as app:
         app.require_person("task add")
-        _check_after(app.backlog(root), "the new one", after, set(tasks.started(app, root)))
+        _check_after(app, root, "the new one", after)
         trigger = Trigger(
             kind="task",
             text=words,
@@ -147,7 +153,7 @@ def import_(source: str, label: str, repo: Path, as_json: bool) -> None:
     with open_app() as app:
         app.require_person("task import")
         slug = source.removeprefix("github:")
-        triggers = open_issues(slug, label, app.env) if slug != source else [*_read_tasks(Path(source))]
+        triggers = open_issues(slug, label, app.env) if slug != source else [*_read_tasks(root, Path(source))]
         known = {one.trigger.text for one in app.backlog(root).tickets} | {*tasks.started(app, root)}
         new = [trigger for trigger in triggers if not {trigger.text, trigger.ticket} & known]
         names = [app.leave(root, trigger, getpass.getuser()) for trigger in new]
@@ -155,20 +161,31 @@ def import_(source: str, label: str, repo: Path, as_json: bool) -> None:
         _say(app, root, {"tasks": names}, f"{len(names)} tasks added.{again}", as_json)
 
 
-def _read_tasks(file: Path) -> Iterator[Trigger]:
+def _read_tasks(root: Path, file: Path) -> Iterator[Trigger]:
     try:
         text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"{file} cannot be read: {problem}. Check the file.") from None
+    except OSError as problem:
+        raise UserError(f"{file} cannot be read: {problem.strerror}. Check the file.") from None
+    except UnicodeDecodeError as problem:
+        line = problem.object.count(b"\n", 0, problem.start) + 1
+        raise UserError(f"{file}, line {line}: this is not UTF-8 text. Check the file.") from None
     if file.suffix == ".json":
         yield from _from_json(file, text)
         return
-    items = [match for line in text.splitlines() if (match := CHECK.fullmatch(line))]
-    if not items:
+    found, wrong = [*items(text)], unreadable(text)
+    if wrong:
+        raise UserError(
+            f"{file}, line {wrong}: this is not a check-list item. Write `- [ ] what is to be done`."
+        )
+    if not found:
         raise UserError(
             f"{file} has no check-list items. Write each task as a line `- [ ] what is to be done`."
         )
-    yield from (Trigger(kind="task", text=one["text"].strip()) for one in items if one["tick"] == " ")
+    inside = file.resolve().is_relative_to(root)
+    for words, ticked in found:
+        where = (str(file.resolve().relative_to(root)), words) if inside else ()
+        if not ticked:
+            yield Trigger(kind="task", text=words, tick=where)
 
 
 class _Item(Struct, forbid_unknown_fields=True):
@@ -288,7 +305,7 @@ def edit(name: str, text: str | None, priority: int | None, after: tuple[str, ..
         app.require_person("task edit")
         found = app.backlog(root)
         before = _require(found, name).trigger
-        _check_after(found, name, after, set(tasks.started(app, root)))
+        _check_after(app, root, name, after)
         words = task_text(decode_argument(text), Path.cwd()) if text is not None else before.text
         level = before.priority if priority is None else priority
         trigger = Trigger(kind="edit", ticket=name, text=words, priority=level, after=after or before.after)
@@ -347,26 +364,34 @@ def trigger(kind: str, text: str, priority: int | None, repo: Path, as_json: boo
         _say(app, root, {"task": name, "priority": level}, f"{name} added with priority {level}.", as_json)
 
 
-@click.command(epilog=examples("flyball hold"))
+WHAT = click.argument("gate", metavar="[gate:NAME]", default="")
+
+
+@click.command(epilog=examples("flyball hold", "flyball hold gate:release-2"))
+@WHAT
 @REPO
-def hold(repo: Path) -> None:
+def hold(gate: str, repo: Path) -> None:
     """Start no more tasks until `flyball release`.
 
-    Tasks that have started continue.
+    Tasks that have started continue. With a gate, only tasks that were added with `--after gate:NAME` wait.
     """
-    root = require_repository(repo)
-    with open_app() as app:
-        app.require_person("hold")
-        app.leave(root, Trigger(kind="hold", text="hold"), getpass.getuser())
-        say("On hold: no task starts until `flyball release`.")
+    _tell("hold", gate, repo)
+    say(f"{gate} is closed." if gate else "On hold: no task starts until `flyball release`.")
 
 
-@click.command(epilog=examples("flyball release"))
+@click.command(epilog=examples("flyball release", "flyball release gate:release-2"))
+@WHAT
 @REPO
-def release(repo: Path) -> None:
-    """Start tasks again after `flyball hold`."""
+def release(gate: str, repo: Path) -> None:
+    """Start tasks again after `flyball hold`, or open a gate."""
+    _tell("release", gate, repo)
+    say(f"{gate} is open: tasks that wait for it may start." if gate else "Released: tasks start again.")
+
+
+def _tell(word: str, gate: str, repo: Path) -> None:
     root = require_repository(repo)
+    if gate and not conditions.NAMED_GATE.fullmatch(gate):
+        raise UserError(f"'{gate}' is not a gate. Write gate:NAME.")
     with open_app() as app:
-        app.require_person("release")
-        app.leave(root, Trigger(kind="release", text="release"), getpass.getuser())
-        say("Released: tasks start again.")
+        app.require_person(word)
+        app.leave(root, Trigger(kind=word, text=word, ticket=gate), getpass.getuser())

@@ -80,6 +80,9 @@ def _of_a_plan(parent: Run, began: e.RunBegan) -> e.RunBegan:
         options["tier"] = found.tier
     if plan.trigger and plan.trigger.plan:
         options["plan_file"] = plan.trigger.plan
+    if plan.trigger and last:
+        named = {"head": plan.trigger.head, "tick": list(plan.trigger.tick)}
+        options |= {name: value for name, value in named.items() if value}
     return replace(
         began,
         task=_text(parent, step),

@@ -341,6 +341,21 @@ def replaces(later: bytes, earlier: bytes) -> bool:
     return (new.question, new.who) == (old.question, old.who)
 
 
+def contradiction(one: bytes, other: bytes) -> str:
+    """CTO-8: what to say where two people give the same question different answers; "" where they do not."""
+    try:
+        first, second = decode(one), decode(other)
+    except msgspec.MsgspecError:
+        return ""
+    if not (isinstance(first, Answer) and isinstance(second, Answer)) or first.question != second.question:
+        return ""
+    same = (first.verb, first.text, first.data) == (second.verb, second.text, second.data)
+    if same or first.who == second.who:
+        return ""
+    said = sorted(f"{one.who} answered {one.verb}" for one in (first, second))
+    return f"{said[0]} and {said[1]}. Neither answer was used; agree on one, then answer again"
+
+
 def paused(run: Run) -> bool:
     """A person paused or stopped it, and it goes on when they say so."""
     return run.status == "paused" and run.question is None and not _taken(run)

@@ -17,6 +17,7 @@ from flyball.domain.results import code_of
 from flyball.domain.settings import dollars, show_duration
 
 SET_ASIDE = "set-aside"  # what is asked of a run that makes way for something more urgent
+REPAIRS = 1  # so often CI of a run's own branch is repaired before a person is asked
 
 
 # ---- triggers --------------------------------------------------------------------------------------------
@@ -31,7 +32,11 @@ def listens(run: Run) -> bool:
 def outranks(run: Run, trigger: e.Trigger) -> bool:
     """Whether this trigger is more urgent than what the run works on: a run below would make way for it."""
     works = run.here.act == "run" and run.plan.trigger is not None
-    return works and run.plan.trigger is not None and trigger.priority > run.plan.trigger.priority
+    return works and not trigger.tried and trigger.priority > _priority(run)
+
+
+def _priority(run: Run) -> int:
+    return run.plan.trigger.priority if run.plan.trigger else 100
 
 
 def works(run: Run) -> bool:
@@ -63,6 +68,10 @@ def hear_trigger(facts: Facts, trigger: e.Trigger) -> Facts:
     _begin(facts, trigger, interrupts=False)
     if text == trigger.text and count >= NOTHINGS:
         cause = stop(run, "loop.state_cycle", "nothing to do", NOTHINGS, count, detail=trigger.text[:500])
+        return _ask(follow(facts, "unresolved", cause=cause), cause)
+    if trigger.tried:
+        detail = f"A repair was tried already. {trigger.text[:500]}"
+        cause = stop(run, "wait.dependency", "CI", REPAIRS, REPAIRS, detail=detail)
         return _ask(follow(facts, "unresolved", cause=cause), cause)
     return follow(facts, "trigger", reason=f"{trigger.kind}: {trigger.text[:200]}")
 

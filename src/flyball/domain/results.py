@@ -151,6 +151,11 @@ class Trigger(Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: tuple[str, ...] = ()  # tickets that must be done first
     later: bool = False  # it waits until somebody starts it
     plan: str = ""  # a plan file of the repository that it implements (TASK-5)
+    head: str = (
+        ""  # the branch of a run whose CI fails: the result goes there, and the work starts from its commit
+    )
+    tried: bool = False  # one repair of that branch was tried already: a person decides (CTO-8)
+    tick: tuple[str, ...] = ()  # file and text of the item of a check-list that it is (CTO-6)
 
 
 class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -368,7 +373,7 @@ CODES: dict[str, Code] = {
     "wait.approval": Code("waiting", 3, "a person must approve"),
     "wait.question": Code("waiting", 3, "the agent asks a question"),
     "wait.permission": Code("waiting", 3, "the agent asks for permission"),
-    "wait.dependency": Code("waiting", 3, "another task must finish first"),
+    "wait.dependency": Code("waiting", 3, "something outside this run must happen first"),
     "wait.infrastructure": Code(
         "waiting", 3, "interrupted several times in a row, or something that the run needs is missing"
     ),

@@ -18,6 +18,7 @@ from flyball.core.letters import Start, decode
 from flyball.domain.results import ORDINARY, Trigger
 from flyball.journal import Letter
 
+GATE = "gate:"  # how the names of gates begin
 SAYS = ("hold", "release", "cancel", "edit", "start")  # kinds that are about other letters
 
 
@@ -33,6 +34,7 @@ class Ticket(Struct, frozen=True, kw_only=True):
 class Backlog(Struct, frozen=True, kw_only=True):
     tickets: tuple[Ticket, ...] = ()
     held: bool = False  # nothing is started until it is released
+    gates: frozenset[str] = frozenset()  # that a person has opened
     spent: tuple[int, ...] = ()  # letters that mean nothing any more
 
     def get(self, ticket: str) -> Ticket | None:
@@ -46,7 +48,7 @@ def mailbox(repo: Path | str) -> str:
 
 def backlog(letters: Iterable[Letter]) -> Backlog:
     """What the letters come to, in the order in which they were left."""
-    tickets, hold, spent = dict[str, Ticket](), list[int](), list[int]()
+    tickets, marks, spent = dict[str, Ticket](), dict[str, list[int]](), list[int]()
     for letter in letters:
         try:
             said = decode(letter.body)
@@ -58,11 +60,12 @@ def backlog(letters: Iterable[Letter]) -> Backlog:
             continue
         trigger, known = said.trigger, tickets.get(said.trigger.ticket)
         match trigger.kind:
-            case "hold":
-                hold.append(letter.id)
-            case "release":
-                spent += [*hold, letter.id]
-                hold = []
+            case (
+                "hold" | "release"
+            ):  # everything is open until it is held, a gate closed until it is released
+                spent += marks.pop(trigger.ticket, [])
+                stays = (trigger.kind == "hold") == (trigger.ticket == "")
+                (marks.setdefault(trigger.ticket, []) if stays else spent).append(letter.id)
             case "cancel" if known:
                 spent += [*known.letters, letter.id]
                 del tickets[known.id]
@@ -80,7 +83,8 @@ def backlog(letters: Iterable[Letter]) -> Backlog:
                     id=name, trigger=replace(trigger, ticket=name), at=letter.at, letters=(letter.id,)
                 )
     ordered = sorted(tickets.values(), key=lambda one: (-one.trigger.priority, one.letters[0]))
-    return Backlog(tickets=tuple(ordered), held=bool(hold), spent=tuple(spent))
+    gates = frozenset(marks) - {""}
+    return Backlog(tickets=tuple(ordered), held="" in marks, gates=gates, spent=tuple(spent))
 
 
 def _changed(before: Trigger, now: Trigger) -> Trigger:

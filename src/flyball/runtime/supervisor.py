@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from flyball.core.children import child_of
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
-from flyball.core.letters import for_who_works, hear, replaces, resumes, settles, wake
+from flyball.core.letters import contradiction, for_who_works, hear, replaces, resumes, settles, wake
 from flyball.core.run import BY_A_PERSON, Facts, Run
 from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
 from flyball.core.stops import due_alert, next_alert_at
@@ -357,7 +357,7 @@ class Supervisor:
             batch = Batch(self.driven)
             hearing = self._at_work(letter.run) if for_who_works(letter.body) else letter.run
             batch.add(letter.run, (), letter.id)
-            facts = self._hear(batch.run(hearing), letter, letters[number:])
+            facts = self._hear(batch.run(hearing), letter, letters[number:], letters[: number - 1])
             if resumes(letter.body) and not any(isinstance(fact, e.LetterRefused) for fact in facts):
                 batch.wake(letter.run, self.clock.now())
             else:
@@ -366,19 +366,30 @@ class Supervisor:
             if letter.run in self.driven:
                 self._spread_asked(letter.run)
 
-    def _hear(self, run: Run, letter: Letter, later: Sequence[Letter]) -> list[e.AnyEvent]:
+    def _hear(
+        self, run: Run, letter: Letter, later: Sequence[Letter], earlier: Sequence[Letter]
+    ) -> list[e.AnyEvent]:
         """A letter that is not a person's own is refused, as a fact (HUMAN-4), and so is an answer that its author
-        has replaced since."""
+        has replaced since, and answers of two people that contradict each other (CTO-8)."""
         fault = self._fault(letter)
         newer = [other for other in later if other.run == letter.run and replaces(other.body, letter.body)]
         if not fault and any(not self._fault(other) for other in newer):
             fault = "a later answer replaced it"
+        fault = fault or self._contradicted(letter, [*earlier, *later])
         above = self.driven.get(run.began.parent)
         if not fault and resumes(letter.body) and above and above.run.child != run.id:
             fault = f"it is set aside; answer the question of run {run.began.parent}"
         if fault:
             return [e.LetterRefused(at=self.clock.now(), letter=letter.id, reason=fault)]
         return hear(run, letter.body, letter.id, self.clock.now())
+
+    def _contradicted(self, letter: Letter, others: Sequence[Letter]) -> str:
+        for at, other in enumerate(others):
+            said = contradiction(letter.body, other.body)
+            replaced = said and any(replaces(newer.body, other.body) for newer in others[at + 1 :])
+            if said and not replaced and not self._fault(other):
+                return said
+        return ""
 
     def _fault(self, letter: Letter) -> str:
         return self.fault_of(letter) if self.fault_of else ""

@@ -19,10 +19,10 @@ from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
 from flyball.runtime.start import RunRequest, launch
 from flyball.runtime.supervisor import Supervisor
-from flyball.system import tasks
+from flyball.system import forge_watch, tasks
+from flyball.system.conditions import met
 from flyball.system.mismatches import Mismatch, mismatches
 from flyball.system.retention import prune_daily
-from flyball.system.task_sources import Issues
 from flyball.system.webhook import Webhook
 from flyball.workspace import inspect_repo
 
@@ -38,9 +38,9 @@ class Lanes:
         self.fired = app.clock.now()  # schedules count from here
         self.checked = 0  # when it was last looked whether everything fits together
         self.known: set[Mismatch] = set()
-        self.issues: Issues | None = None
+        self.forge: forge_watch.ForgeWatch | None = None
+        self.seen = forge_watch.NOTHING  # what GitHub said last
         self.webhook: Webhook | None = None
-        self.complaint = ""  # why no issues could be read, as it was last said
 
     # ---- coming and going ----
 
@@ -68,12 +68,10 @@ class Lanes:
         settings = self.runs[0].settings
         if settings.webhook:
             self.webhook = Webhook(settings.webhook, self.repo.root, self.app.env)
-        if settings.github:
-            ask = (settings.github, settings.github_label, settings.poll_us)
-            self.issues = Issues(self.app, self.supervisor.driver, *ask)
+        self.forge = forge_watch.ForgeWatch(self.app, self.supervisor.driver, settings.poll_us)
 
     def close(self) -> None:
-        for source in (self.issues, self.webhook):
+        for source in (self.forge, self.webhook):
             if source is not None:
                 source.close()
         self.app.journal.release(self.box, self.supervisor.driver)
@@ -97,7 +95,7 @@ class Lanes:
         """CTO-13 and 14: at the start and now and then, say once what does not fit together; a person decides the rest."""
         self.checked = self.app.clock.now()
         prune_daily(self.app)
-        found = mismatches(self.app, self.repo.root, self.runs)
+        found = mismatches(self.app, self.repo.root, self.runs, self.seen)
         news = [one for one in found if one not in self.known]
         self.known = set(found)
         for lane in self.lanes:
@@ -121,9 +119,9 @@ class Lanes:
         if self.app.clock.now() >= self._look_at and not any(run.agenda for run in self.runs):
             self.look()
         self._fire()
-        self._take_issues()
+        self._ask_forge()
         found = backlog(self._honest())
-        waiting = ready(found, self.outcomes())
+        waiting = ready(found, self.outcomes() | met(self.app, found, self.seen))
         if self._wake_stranded(waiting):
             return True
         try:
@@ -181,28 +179,44 @@ class Lanes:
         return {ticket: became for run in self.runs for ticket, became in run.plan.outcomes.items()}
 
     def _placed(self, trigger: Trigger) -> Trigger:
-        """Where the work starts: HEAD, or the result of a ticket that it builds on and that has not landed yet."""
+        """Where the work starts: HEAD, the branch that it repairs, or the result of a ticket that it builds on and that
+        has not landed yet."""
         repo = inspect_repo(self.repo.root)
-        commit = repo.head
+        commit = trigger.commit or repo.head
+        done = self.outcomes() | met(self.app, backlog(self._honest()), self.seen)
         for name in trigger.after:
-            made = self.outcomes().get(name, "").partition(" ")[2]
+            made = done.get(name, "").partition(" ")[2]
             if made and repo.git.ask("merge-base", "--is-ancestor", made, commit, ok=(0, 1, 128)).code == 1:
                 commit = made
         tree = repo.git.line("rev-parse", f"{commit}^{{tree}}")
+        if trigger.head:
+            tried = forge_watch.tried(trigger, tasks.started(self.app, self.repo.root))
+            trigger = replace(trigger, tried=tried)
         return replace(trigger, commit=commit, tree=tree)
 
-    def _take_issues(self) -> None:
-        """New issues become tasks. A failed poll is said once, and changes nothing."""
-        news = self.issues.news() if self.issues else None
-        if isinstance(news, str) and news != self.complaint:
-            self.supervisor.report(self.lanes[0], (news,), grave=False)
-        self.complaint = news if isinstance(news, str) else "" if news is not None else self.complaint
-        if isinstance(news, list) and news:
-            known = {one.id for one in self.app.backlog(self.repo.root).tickets}
-            known |= tasks.started(self.app, self.repo.root).keys()
-            for trigger in news:
-                if trigger.ticket not in known:
-                    self.app.leave(self.repo.root, trigger, "github")
+    # ---- the forge ----
+
+    def _ask_forge(self) -> None:
+        """New issues and red CI become tasks. What could not be read is said once, and changes nothing."""
+        if self.forge is None or not self.lanes:
+            return
+        found = self.app.backlog(self.repo.root)
+        self.forge.want(forge_watch.wanted(self.runs[0].settings, self.repo, found))
+        seen = self.forge.news()
+        if seen is None:
+            return
+        if seen.problem and seen.problem != self.seen.problem:
+            self.supervisor.report(self.lanes[0], (seen.problem,), grave=False)
+            self.known.add(Mismatch("", seen.problem))
+        self.seen = seen
+        red = forge_watch.repairs(self.repo.root, seen)
+        if not seen.tasks and not red:
+            return
+        started = tasks.started(self.app, self.repo.root)
+        known = {one.id for one in found.tickets} | started.keys()
+        for trigger in (*(seen.tasks or ()), *(forge_watch.still_red(one, started) for one in red)):
+            if trigger.ticket not in known:
+                self.app.leave(self.repo.root, trigger, "github")
 
     # ---- the clock ----
 

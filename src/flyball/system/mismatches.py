@@ -13,13 +13,16 @@ from typing import cast
 
 from msgspec import Struct
 
+from flyball.acts.assess import words_of
 from flyball.core.run import Run
 from flyball.domain.settings import DAY, dollars, show_duration
 from flyball.errors import NotFound, WorkspaceError
 from flyball.guard.policy import Tier, needs_approval, raise_to, tier_of
 from flyball.runtime.app import App
 from flyball.runtime.listeners import drift
-from flyball.views.text import plural
+from flyball.system.conditions import never
+from flyball.system.forge_watch import NOTHING, Proposed, Seen, repair
+from flyball.views.text import first_few, plural
 from flyball.workspace import Repo, damaged_objects, inspect_repo
 
 LOOPS = (("turns", "turns for this plan"), ("no_progress", "turns without progress"))
@@ -33,8 +36,8 @@ class Mismatch(Struct, frozen=True):
     grave: bool = False
 
 
-def mismatches(app: App, root: Path, lanes: list[Run]) -> list[Mismatch]:
-    """What does not fit together now, in this repository."""
+def mismatches(app: App, root: Path, lanes: list[Run], seen: Seen = NOTHING) -> list[Mismatch]:
+    """What does not fit together now, in this repository and on GitHub."""
     try:
         repo = inspect_repo(root)
     except WorkspaceError as problem:
@@ -43,6 +46,7 @@ def mismatches(app: App, root: Path, lanes: list[Run]) -> list[Mismatch]:
         Mismatch("", f"{name} was edited by hand. The edit is kept in a copy next to it and has no effect.")
         for name in drift(str(root))
     ]
+    found += _on_github(app, root, seen)
     for run in lanes:
         if run.status != "ended":
             found += [
@@ -53,6 +57,37 @@ def mismatches(app: App, root: Path, lanes: list[Run]) -> list[Mismatch]:
                 *_asked(app, run),
             ]
     return found
+
+
+def _on_github(app: App, root: Path, seen: Seen) -> Iterator[Mismatch]:
+    """Pull requests and CI against the journal; tasks against what they wait for."""
+    if seen.problem:
+        yield Mismatch("", seen.problem)
+    for one in seen.proposed:
+        yield from (Mismatch("", text) for text in _proposed(app, root, one))
+    found = app.backlog(root)
+    for ticket in found.tickets:
+        yield from (Mismatch("", text) for text in never(app, ticket))
+        number = ticket.id.removeprefix("GH")
+        if number.isdecimal() and seen.states.get(int(number)) == "closed":
+            text = f"Issue #{number} was closed, and {ticket.id} still waits. Cancel it with `flyball task cancel {ticket.id}`."
+            yield Mismatch("", text)
+
+
+def _proposed(app: App, root: Path, one: Proposed) -> Iterator[str]:
+    pull = one.pull
+    if app.journal.row(one.run) is None:
+        yield f"{pull.url} comes from {pull.head}, which belongs to no known run. It is left alone."
+        return
+    work = repair(root, pull.head, pull.sha, "")
+    if work is None:
+        yield (
+            f"{pull.url} has commits that are not in this repository, so Flyball does not repair it. Fetch them with "
+            f"`git fetch` if it should."
+        )
+    if one.ci.state == "red":
+        decided = f"{work.ticket} repairs it once" if work else "a person has to look"
+        yield f"CI fails for {pull.url} ({first_few(list(one.ci.failing))}): {decided}."
 
 
 def _in_git(repo: Repo, run: Run) -> Iterator[Mismatch]:
@@ -94,7 +129,7 @@ def _plan(app: App, root: Path, run: Run) -> Iterator[Mismatch]:
         if before != _digest(root / name):
             text = f"{name} has changed since the plan was made. This plan continues; the next one uses the new text."
             yield Mismatch(run.id, text)
-    paths, text = [path for step in plan.steps for path in step.paths], "\n".join((run.task, *_titles(run)))
+    paths, text = [path for step in plan.steps for path in step.paths], words_of(run, plan.steps)
     tier, why = tier_of(paths, text, app.run_files().policy(run), workspace=str(root))
     if raise_to(cast("Tier", plan.tier), tier) != plan.tier:
         text = f"The plan was {plan.tier} and is {tier} by the current rules: {why[0]}"
@@ -104,10 +139,6 @@ def _plan(app: App, root: Path, run: Run) -> Iterator[Mismatch]:
     if spent > plan.cost_uusd > 0:
         text = f"The plan has cost {dollars(spent)}; the estimate was {dollars(plan.cost_uusd)}. It continues within the budget."
         yield Mismatch(run.id, text)
-
-
-def _titles(run: Run) -> list[str]:
-    return [step.title for step in run.plan.steps]
 
 
 def _digest(file: Path) -> str:

@@ -27,6 +27,7 @@ from flyball.domain.results import KINDS, ORDINARY, URGENT, Trigger
 from flyball.errors import FlyballError, UserError
 from flyball.runtime.app import App
 from flyball.system import tasks
+from flyball.system.forge_watch import repair
 from flyball.views.text import clean
 
 SECRET = "FLYBALL_WEBHOOK_SECRET"  # noqa: S105 the name of a variable
@@ -90,7 +91,7 @@ class Webhook:
         right = hmac.new(self.secret, body, hashlib.sha256).hexdigest()
         if not hmac.compare_digest(f"sha256={right}".encode(), signature.encode("utf-8", "replace")):
             raise Refused(401, "The signature is missing or wrong.")
-        trigger = _github(body, event) if event else _own(body)
+        trigger = _github(self.repo, body, event) if event else _own(body)
         if trigger is None:
             return {"ignored": True}
         with self._taking:
@@ -138,19 +139,23 @@ def _own(body: bytes) -> Trigger:
     return Trigger(kind=call.kind, text=clean(call.text), priority=level)
 
 
-def _github(body: bytes, event: str) -> Trigger | None:
-    """A failed workflow is work; everything else that GitHub sends is not."""
+def _github(root: Path, body: bytes, event: str) -> Trigger | None:
+    """A failed workflow is work, on the branch of a run a repair of that; everything else that GitHub sends is not."""
     try:
         run = cast("dict[str, Any]", json.loads(body)).get("workflow_run")
         if event != "workflow_run" or not run or run.get("conclusion") not in ("failure", "timed_out"):
             return None
         age = time.time() - datetime.fromisoformat(run["updated_at"]).timestamp()
-        where = f"{run['name']} on {run['head_branch']} at {run['head_sha'][:12]}: {run['html_url']}"
+        branch, commit = str(run["head_branch"]), str(run["head_sha"])
+        name, url = run["name"], run["html_url"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Refused(400, "The body is not GitHub's workflow_run.") from None
     if not -FRESH_S < age < FRESH_GITHUB_S:
         raise Refused(409, "The message is too old.")
-    return Trigger(kind="ci", text=clean(f"CI failed: {where}")[:TEXT_MOST], priority=URGENT["ci"])
+    text = clean(f"CI failed: {name} on {branch} at {commit[:12]}: {url}")[:TEXT_MOST]
+    return repair(root, branch, commit, f"{name}, {url}") or Trigger(
+        kind="ci", text=text, priority=URGENT["ci"]
+    )
 
 
 def _mark(marker: Path) -> None:

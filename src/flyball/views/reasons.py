@@ -57,7 +57,7 @@ HAPPENED = {
     "wait.question rejected twice": "the same files were rejected twice, though the proof passes",
     "wait.question disputed twice": "author and reviewer disagree",
     "wait.permission": "the agent asked for permission",
-    "wait.dependency": "another task must finish first",
+    "wait.dependency": "something outside this run must happen first",
     "wait.infrastructure": "{value} interruptions in a row",
     "wait.infrastructure environment": "the tests cannot run here",
     "wait.infrastructure gone": "something that the run needs is missing",

@@ -1,0 +1,37 @@
+"""Markdown check-lists: `- [ ] what is to be done`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+ITEM = re.compile(
+    r"(?P<before>\s*(?:[-*+]|\d+[.)]) \[)(?P<tick>[ xX])(?P<after>\]\s+(?P<text>\S[^\r\n]*)\s*)"
+)
+
+
+NEARLY = re.compile(r"\s*(?:[-*+]|\d+[.)])\s*\[\s*[xX]?\s*\](?!\().*")
+
+
+def unreadable(text: str) -> int:
+    """The number of the first line that is nearly an item of a check-list; 0: there is none."""
+    lines = enumerate(text.splitlines(), 1)
+    return next((n for n, line in lines if NEARLY.fullmatch(line) and not ITEM.fullmatch(line)), 0)
+
+
+def items(text: str) -> Iterator[tuple[str, bool]]:
+    """What each item says, and whether it is ticked."""
+    for line in text.splitlines():
+        if found := ITEM.fullmatch(line):
+            yield found["text"].strip(), found["tick"] != " "
+
+
+def tick(text: str, item: str) -> str:
+    """The list with the first open item of these words ticked; as it was if there is none."""
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        found = ITEM.fullmatch(line)
+        if found and found["tick"] == " " and found["text"].strip() == item:
+            lines[number] = f"{found['before']}x{found['after']}"
+            return "".join(lines)
+    return text

@@ -1,0 +1,59 @@
+"""What a task may wait for besides other tasks (CTO-8): a run, an issue or pull request, a gate that a person opens."""
+
+from __future__ import annotations
+
+import re
+
+from flyball.runtime.app import App
+from flyball.runtime.backlog import GATE, Backlog, Ticket
+from flyball.system.forge_watch import Seen
+
+NUMBER = re.compile(r"#[0-9]{1,9}")
+NAMED_GATE = re.compile(GATE + r"[A-Za-z0-9_.-]{1,64}")
+
+
+def met(app: App, found: Backlog, seen: Seen) -> dict[str, str]:
+    """What has come about, as outcomes of tasks are: name -> "done", with the commit of a run."""
+    names = _names(found)
+    done = {name: "done" for name in names if name in found.gates}
+    done |= {name: "done" for name in names if _number_state(name, seen) in ("closed", "merged")}
+    return done | {name: became for name in names if (became := _run_ended(app, name)).startswith("done")}
+
+
+def never(app: App, one: Ticket) -> list[str]:
+    """What a task waits for and what cannot come about any more, as sentences."""
+    return [
+        f"{one.id} waits for run {name}, which ended as {became}. Change it with `flyball task edit {one.id} --after …`, "
+        f"or cancel it with `flyball task cancel {one.id}`."
+        for name in one.trigger.after
+        if (became := _run_ended(app, name)) and not became.startswith("done")
+    ]
+
+
+def fault(app: App, name: str) -> str:
+    """Why nothing can wait for this; "" if it can. Tasks are known to the caller."""
+    if NUMBER.fullmatch(name) or NAMED_GATE.fullmatch(name) or app.journal.row(name):
+        return ""
+    return (
+        f"There is no task or run {name} to wait for. `flyball task ls` shows all tasks; a task can also wait for an "
+        f"issue or pull request (#12) or a gate (gate:NAME)."
+    )
+
+
+def _names(found: Backlog) -> set[str]:
+    return {name for one in found.tickets for name in one.trigger.after}
+
+
+def _number_state(name: str, seen: Seen) -> str:
+    return seen.states.get(int(name[1:]), "") if NUMBER.fullmatch(name) else ""
+
+
+def _run_ended(app: App, name: str) -> str:
+    """ "" while it is no run, or goes on."""
+    row = app.journal.row(name)
+    if row is None or row.status != "ended":
+        return ""
+    if row.end != "success":
+        return row.code or row.end
+    commit = app.read(name).checkout.commit
+    return f"done {commit.commit}" if commit else "done"
