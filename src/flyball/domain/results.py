@@ -394,10 +394,7 @@ CODES: dict[str, Code] = {
     "interrupted": Code("paused", 130, "Ctrl+C"),
 }
 # Reserved for rules of `cto` and `up` that do not exist yet: no run stops with these.
-NOT_EMITTED = (
-    "wait.dependency",
-    "wait.trigger",
-)
+NOT_EMITTED = ("wait.trigger",)
 GUARDED = Code("blocked", 4, "the guard refused the change", "ALO_GUARD_BLOCKED")
 PLACED = Code("blocked", 4, "the machine's table blocks the run on this outcome")
 BROKEN = Code("waiting", 3, "something outside the run is broken")
