@@ -12,7 +12,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -196,7 +195,7 @@ def create_whole(path: Path, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def _draft(path: Path, data: bytes, mode: int, sync: bool) -> Path:
-    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.draft")
+    draft = path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}.draft")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(draft, flags, mode)
     try:
