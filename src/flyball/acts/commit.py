@@ -13,6 +13,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -28,7 +29,6 @@ from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import ForgeError, Gone, LandConflict, UserError, WorkspaceError
 from flyball.evidence import certificate
-from flyball.forge import Forge, PullRequest, forge_for, slug_of
 from flyball.guard.secrets import redact
 from flyball.journal.records import load_or_create
 from flyball.reading.terminal import plain
@@ -37,6 +37,9 @@ from flyball.views.proposal import body, title
 from flyball.workspace import Repo, Workspace, inspect_repo, land as forward
 from flyball.workspace.landing import address, push, tip_of
 from flyball.workspace.repo import GIT_HOOKS, found_hooks, is_dirty
+
+if TYPE_CHECKING:
+    from flyball.forge import Forge, PullRequest
 
 
 class Merge(msgspec.Struct, frozen=True):
@@ -349,6 +352,8 @@ def branch_of(run: Run) -> str:
 
 
 def forge_of(repo: Repo, run: Run, env: dict[str, str]) -> Forge:
+    from flyball.forge import forge_for, slug_of  # imports what speaks HTTP, which no other commit needs
+
     remote = run.settings.remote
     url = address(repo, remote)
     if not url:

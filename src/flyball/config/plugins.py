@@ -7,17 +7,21 @@ not built in, since the search reads the metadata of every installed package.
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flyball.domain.machine import NAME
 from flyball.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 AGENTS = "flyball.agents"
 
 
 def plugins(group: str = AGENTS) -> dict[str, EntryPoint]:
     """The entry points by name; of two with one name, the first that Python finds."""
+    from importlib.metadata import entry_points  # takes 30 ms to import, and most agents are built in
+
     return {point.name: point for point in reversed(entry_points(group=group)) if NAME.fullmatch(point.name)}
 
 

@@ -12,6 +12,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from flyball.guard import secret_patterns as patterns, word_set
+from flyball.reading.terminal import Lazy
 
 
 class Secret(NamedTuple):
@@ -64,18 +65,18 @@ PASSIVE_ENDINGS = word_set("""
     budget cost price limits address addr symbol decimals mgr realm encoder hasher stream span spans char chars kid at date
 """)
 
-_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_WORDS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
-_VOWELS = re.compile(r"[aeiouyAEIOUY]")
+_CAMEL = Lazy(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_WORDS = Lazy(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_VOWELS = Lazy(r"[aeiouyAEIOUY]")
 
-_SAID = re.compile(
+_SAID = Lazy(
     r"(?i)example|sample|dummy|placeholder|change[-_ ]?(?:me|this|it)\b|changeme|your[-_ ]|yourpass|"
     r"replace[-_ ]|"
     r"insert[-_ ]|redacted|not[-_ ]?(?:a[-_ ]?)?(?:real|secret|set)|x{4,}|\*{3,}|\.{3}|foobar|"
     r"goes[-_ ]?here|^<|<\w[\w -]*>|>$"
 )
 """Words that mark a value as a placeholder, however long it is."""
-_DUMMY = re.compile(
+_DUMMY = Lazy(
     r"(?i)fake|[-_ ]your|\bmy[-_ ]|^my(?:pass|pw|secret|token|key|api|db|app|user)\w*$|replace|todo|fixme|\btbd\b|lorem|dev[-_]?only|\bfoo|\bbar\b|test|mock|stub|"
     r"invalid|unused|"
     r"ci[-_]only|local[-_]?dev|default|[-_]here\b|secret[-_]?(?:key|token|value)|password|insecure|unsafe|"
@@ -86,30 +87,30 @@ _DUMMY = re.compile(
     r"name)\d{0,4}!?$|"
     r"^(?:abc|xyz|123)[-_]?(?:def|123|456|abc)"
 )
-_TERM = re.compile(
+_TERM = Lazy(
     r"(?i)^(?:base(?:16|32|58|64)(?:url)?|utf-?(?:8|16|32)|sha-?\d+|md5|aes-?\d*(?:-\w+)*|"
     r"[hreps]s(?:256|384|512)|"
     r"ed25519|latin-?1|oauth2?|http2?|ipv[46]|win(?:32|64)|x86_64|arm64|iso-?8859-?\d+|argon2\w*|"
     r"bcrypt\w*|pbkdf2\w*)$"
 )
 """Technical terms with digits in them."""
-_LOOKUP = re.compile(
+_LOOKUP = Lazy(
     r"^(?:\\x[0-9a-f]{2}|\$(?:\w+$|\W)|\{|\[|%(?:\w+%|[sd]\b|\()|#\{|[&*!@][A-Za-z_.-]*\d?\W?$|~/|\.{1,2}/|file:|https?:|arn:|vault:|op://|ssm:|"
     r"ref\+|env[:.(]|sops|ENC\[|"
     r"projects/|secretRef|secretKeyRef|AQICAH|gAAAA|Ag[A-D][\w+/]{50})|os\.environ|getenv|process\.env|System\.get|ENV\[|"
     r"\$\{|\{\{|<%|\(\)|config\(|secrets?\.|vault\.|import\.meta"
 )
-_PATH = re.compile(r"^/[\w.~-]*(?:/|$)")
-_PUBLIC = re.compile(r"^(?:0x[0-9a-fA-F]{40}$|pk[._]|phc_|sb_publishable_|age1|AAAA[BCE][23]|ssh-)")
+_PATH = Lazy(r"^/[\w.~-]*(?:/|$)")
+_PUBLIC = Lazy(r"^(?:0x[0-9a-fA-F]{40}$|pk[._]|phc_|sb_publishable_|age1|AAAA[BCE][23]|ssh-)")
 """Values that are public."""
-_HASHED = re.compile(
+_HASHED = Lazy(
     r"^(?:\$(?:2[abxy]|argon2\w*|5|6|1|apr1|scrypt)\$|pbkdf2[_:]|scrypt:|bcrypt|sha\d+[-:$]|md5[-:$]|\{S?SHA)"
 )
-_REGEX = re.compile(r"\[\^?(?:a-z|A-Z|0-9|\\[wdsS])|\\[wdsSb]|\(\?[:=!P]|\.\*|\{\d+,?\d*\}")
-_CONSTANT = re.compile(r"^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+){2,}$")
-_UUID = re.compile(r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
-_IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z]*(?:[-_.:/ ][A-Za-z]+)*[-_.:/]?$")
-_VERSIONISH = re.compile(r"^[v^~>=<]*\d+(?:[.:/-]\d+)*(?:\w{0,4})$")
+_REGEX = Lazy(r"\[\^?(?:a-z|A-Z|0-9|\\[wdsS])|\\[wdsSb]|\(\?[:=!P]|\.\*|\{\d+,?\d*\}")
+_CONSTANT = Lazy(r"^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+){2,}$")
+_UUID = Lazy(r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
+_IDENTIFIER = Lazy(r"^[A-Za-z_][A-Za-z]*(?:[-_.:/ ][A-Za-z]+)*[-_.:/]?$")
+_VERSIONISH = Lazy(r"^[v^~>=<]*\d+(?:[.:/-]\d+)*(?:\w{0,4})$")
 
 
 @lru_cache(maxsize=4096)

@@ -393,8 +393,8 @@ def visible(text: str) -> Pieces | None:
 
 Span = tuple[int, int]
 
-_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*+)\"")
-_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|.)")
+_STRING = Lazy(r"\"((?:[^\"\\]|\\.)*+)\"")
+_ESCAPE = Lazy(r"\\(?:u[0-9A-Fa-f]{4}|.)")
 
 
 class _Line(NamedTuple):

@@ -27,6 +27,14 @@ class Lazy:
     """Stands for `re.compile(pattern, flags)`, compiled when it is first used: most commands read no prose, and all of them
     must start quickly."""
 
+    search: Callable[..., re.Match[str] | None]
+    match: Callable[..., re.Match[str] | None]
+    fullmatch: Callable[..., re.Match[str] | None]
+    finditer: Callable[..., Iterator[re.Match[str]]]
+    findall: Callable[..., list[Any]]
+    sub: Callable[[str | Callable[[re.Match[str]], str], str], str]
+    split: Callable[..., list[str]]
+
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self.pattern, self.flags = pattern, flags
 
@@ -34,26 +42,10 @@ class Lazy:
     def compiled(self) -> re.Pattern[str]:
         return re.compile(self.pattern, self.flags)
 
-    def search(self, text: str) -> re.Match[str] | None:
-        return self.compiled.search(text)
-
-    def match(self, text: str) -> re.Match[str] | None:
-        return self.compiled.match(text)
-
-    def fullmatch(self, text: str) -> re.Match[str] | None:
-        return self.compiled.fullmatch(text)
-
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        return self.compiled.finditer(text)
-
-    def findall(self, text: str) -> list[Any]:
-        return self.compiled.findall(text)
-
-    def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
-        return self.compiled.sub(new, text)
-
-    def split(self, text: str) -> list[str]:
-        return self.compiled.split(text)
+    def __getattr__(self, name: str) -> Any:
+        """A method of the pattern; from then on it is found here without a detour."""
+        value = self.__dict__[name] = getattr(self.compiled, name)
+        return value
 
 
 # ---- plain text --------------------------------------------------------------------------------------------
