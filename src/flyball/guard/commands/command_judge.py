@@ -316,8 +316,17 @@ class CommandJudge(PathJudge):
         self.globs(profile, given, context)
         self.options(profile, given, context)
         self.operands(profile, given, context)
+        self.words(profile, given, context)
         if profile.check:
             check_of(profile.check)(Call(profile.name, profile, args, given, context, self))
+
+    def words(self, profile: Profile, given: Arguments, context: Context) -> None:
+        """What makes the call worse as an operand or as the value of an option."""
+        texts = [arg.text for arg in given.operands]
+        texts += [f"{option.name} {option.value.text}" for option in given.options if option.value]
+        for pattern, word, rule, why in profile.words:
+            if any(re.fullmatch(pattern, text, re.DOTALL) for text in texts):
+                context.add(Verdict(word, rule, why))
 
     def options(self, profile: Profile, given: Arguments, context: Context) -> None:
         for option in given.options:

@@ -43,6 +43,7 @@ class Profile(msgspec.Struct, frozen=True):
     operands: tuple[str, ...] = ()
     instead: frozenset[str] = frozenset()
     sub: Mapping[str, Profile] = {}
+    words: tuple[tuple[str, Decision, str, str], ...] = ()
     check: str = ""
     wraps: int = -1
     globs: Decision = "allow"
@@ -51,7 +52,7 @@ class Profile(msgspec.Struct, frozen=True):
     @property
     def plain(self) -> bool:
         """Is nothing known of its arguments?"""
-        return not (self.operands or self.sub or self.check or self.wraps >= 0)
+        return not (self.operands or self.sub or self.words or self.check or self.wraps >= 0)
 
     @property
     def is_service(self) -> bool:
@@ -152,6 +153,7 @@ def _compile(name: str, table: dict[str, Any], sets: dict[str, str], inherited: 
         operands=tuple(table.get("operands", "").split()),
         instead=frozenset(table.get("instead", "").split()),
         sub=_subs(name, table, sets, worse),
+        words=tuple((pattern, word, rule, why) for pattern, word, rule, why in table.get("words", [])),
         check=table.get("check", ""),
         wraps=table.get("wraps", -1),
         bare=table.get("bare", "allow"),

@@ -184,12 +184,6 @@ def gradle(call: Call) -> None:
             call.ask("install-here", f"The task '{task}' installs or starts something.")
 
 
-def rustc(call: Call) -> None:
-    for value in call.given.values("-C"):
-        if re.match(r"(?:linker|link-arg|link-args|ar|profile-use|llvm-args)\b", value.text):
-            call.deny("hidden-command", f"'rustc -C {value.text}' can run another program.")
-
-
 def cc(call: Call) -> None:
     for option in call.given.options:
         text = option.value.text if option.value else ""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _EVERYTHING = re.compile(r"(?:\./|\.\./)*(?:\*|\.\*|\{,\.\}\*|\*\*(?:/\*)?)")
 _LINKABLE = frozenset({"inside", "workspace", "delicate"})
 _WORKSPACE = frozenset({"workspace"})
-_SETUID = re.compile(r"[ugoa]*[+=][rwxXt]*s.*|[2-7][0-7]{3}|0[2-7][0-7]{3}")
 
 
 def remove(call: Call) -> None:
@@ -34,11 +33,6 @@ def copy(call: Call) -> None:
         call.deny("destruction", "Moves files onto a device, which destroys them.")
     if call.given.has("-t", "--target-directory") and call.operands:
         call.path("read", call.operands[-1])
-
-
-def install(call: Call) -> None:
-    if any(_SETUID.fullmatch(value.text) for value in call.given.values("-m", "--mode")):
-        call.deny("privilege", "Installs a program with the setuid or setgid bit.")
 
 
 def link(call: Call) -> None:
@@ -62,17 +56,6 @@ def _link_target(call: Call, target: str) -> None:
         if place_of(target, cwd, call.judge.policy) not in _LINKABLE | call.judge.own_places():
             call.path("write", Arg(target))
             call.ask("link-outside", f"Creates a link to '{target}', which is outside the workspace.")
-
-
-def mode(call: Call) -> None:
-    for arg in call.operands[:1]:
-        if _SETUID.fullmatch(arg.text):
-            call.deny("privilege", "Sets the setuid or setgid bit.")
-
-
-def owner(call: Call) -> None:
-    if call.operands and re.match(r"(?:root|0)\b", call.operands[0].text):
-        call.deny("privilege", "Changes the owner to root.")
 
 
 def dd(call: Call) -> None:

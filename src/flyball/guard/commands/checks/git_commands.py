@@ -191,11 +191,6 @@ def _secret_setting(call: Call, names: list[str]) -> None:
         call.deny("secret", "The setting may contain a secret.")
 
 
-def reflog(call: Call) -> None:
-    if call.operands and call.operands[0].text in {"expire", "delete", "drop"}:
-        call.ask("history-rewrite", "Deletes reflog entries that could recover lost work.")
-
-
 def bisect(call: Call) -> None:
     if call.operands and call.operands[0].text not in {"log", "view", "visualize", "terms", "help"}:
         call.ask("work-loss", "Checks out one commit after another.")
@@ -226,11 +221,6 @@ def clean(call: Call) -> None:
         call.path("delete", arg)
     if not call.given.has("-n", "--dry-run"):
         call.ask("work-loss", "Deletes untracked files.")
-
-
-def maintenance(call: Call) -> None:
-    if call.operands and call.operands[0].text in {"start", "register"}:
-        call.deny("persistence", "Installs a schedule that stays after the run.")
 
 
 def exec_steps(call: Call) -> None:

@@ -99,12 +99,6 @@ def socket(call: Call) -> None:
             call.deny("remote-code", "Listens for connections.")
 
 
-def scanner(call: Call) -> None:
-    """`nmap --script` runs programs against what it finds."""
-    if any(arg.text.startswith(("--script", "--datadir")) for arg in call.operands):
-        call.deny("hidden-command", "Runs a script against the hosts it scans.")
-
-
 # --- containers, clusters and clouds: they can change far more than the workspace
 
 _CLOUD_DENY = re.compile(
@@ -146,11 +140,6 @@ def docker_compose(call: Call) -> None:
         call.deny("destruction", "Deletes the data in volumes.")
 
 
-def kubectl_get(call: Call) -> None:
-    if any(re.match(r"secrets?\b", arg.text) for arg in call.operands):
-        call.deny("secret", "Shows the cluster's secrets.")
-
-
 def cloud(call: Call) -> None:
     words = [arg.text for arg in call.operands]
     if any(_CLOUD_DENY.fullmatch(word) for word in words):
@@ -158,8 +147,3 @@ def cloud(call: Call) -> None:
     uploads = words[:2] in (["s3", "cp"], ["s3", "sync"], ["s3", "mv"], ["storage", "cp"])
     if uploads and words and re.match(r"s3://|gs://", words[-1]):
         call.deny("exfiltration", "Uploads files.")
-
-
-def helm(call: Call) -> None:
-    if any(option.name.startswith("--post-renderer") for option in call.given.options):
-        call.deny("hidden-command", "The post-renderer runs a command.")

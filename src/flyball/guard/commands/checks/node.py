@@ -157,25 +157,9 @@ def npm_exec(call: Call) -> None:
         call.ask("install", "May download a package and run it.")
 
 
-def npm_config(call: Call) -> None:
-    if any(re.search(r"token|auth|password|secret", arg.text, re.IGNORECASE) for arg in call.operands):
-        call.deny("secret", "The setting may contain a secret.")
-
-
-def npm_pkg(call: Call) -> None:
-    """`npm pkg set dependencies.x=1`: the next install would fetch it."""
-    if any(re.match(r"(?:\w*[dD]ependencies|overrides)\b", arg.text) for arg in call.operands):
-        call.ask("install", "Adds a package to the manifest.")
-
-
 def npm_version(call: Call) -> None:
     if call.name.endswith(" version") and call.operands and not call.given.has("--no-git-tag-version"):
         call.ask("publish", "Creates a release commit and a tag.")
-
-
-def deno(call: Call) -> None:
-    if any("://" in arg.text or re.match(r"(?:npm|jsr):", arg.text) for arg in call.operands):
-        call.deny("remote-code", "Runs code from the network.")
 
 
 def deno_eval(call: Call) -> None:

@@ -231,13 +231,6 @@ def coverage_run(call: Call) -> None:
         run_script(call, call.operands[0], call.operands[1:])
 
 
-def pip_install(call: Call) -> None:
-    if call.judge.policy.contained:
-        return
-    if any(re.search(r"https?://|git\+|\.whl|\.tar\.gz", arg.text) for arg in call.operands):
-        call.ask("install", "Installs from a URL or a file.")
-
-
 def runner(call: Call) -> None:
     """`pipenv run pytest`, `bundle exec rspec`, `hatch run test`: a known command, or a script of the project."""
     if call.operands and profile_of(call.operands[0].text) is None and "bundle" not in call.name:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _SET_FLAGS = re.compile(r"[-+][euxfvCn]*o?")
 _SET_NAMES = word_set("pipefail errexit nounset xtrace noglob noclobber verbose")
-_SHOPT_HARMLESS = word_set("nullglob globstar failglob inherit_errexit nocasematch")
 _WHOLE_LINES = ("", "\n", " \t\n")
 """Values of IFS with which one variable gets a whole line."""
 
@@ -145,19 +144,6 @@ def set_options(call: Call) -> None:
             expects_name = arg.text.endswith("o")
         else:
             call.ask("unknown-flag", f"Unknown option 'set {arg.text.replace(HOLE, '?')}'.")
-
-
-def shopt(call: Call) -> None:
-    for arg in call.operands:
-        if arg.text == "expand_aliases":
-            call.deny("hidden-command", "Aliases change what later commands mean.")
-        elif arg.text not in _SHOPT_HARMLESS:
-            call.ask("unlisted", f"'shopt {arg.text}' changes how the shell reads commands.")
-
-
-def alias(call: Call) -> None:
-    if any("=" in arg.text for arg in call.operands):
-        call.deny("hidden-command", "An alias changes what later commands mean.")
 
 
 def eval_(call: Call) -> None:

@@ -107,16 +107,6 @@ def jq(call: Call) -> None:
         call.ask("opaque-path", f"The {call.name} program reads other files.")
 
 
-def date(call: Call) -> None:
-    if any(not arg.text.startswith("+") and arg.text for arg in call.operands):
-        call.deny("privilege", "Sets the machine's clock.")
-
-
-def ps(call: Call) -> None:
-    if any(re.fullmatch(r"[a-df-zA-Z]*e[a-zA-Z]*", arg.text) for arg in call.operands):
-        call.deny("process-environment", "Shows the environment of processes.")
-
-
 def printenv(call: Call) -> None:
     if not call.operands:
         call.deny("environment-listing", "Prints all environment variables.")

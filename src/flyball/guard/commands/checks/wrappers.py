@@ -291,22 +291,11 @@ def crontab(call: Call) -> None:
     call.deny("looks-around" if lists else "persistence", "Shows or changes scheduled jobs.")
 
 
-def seek_process(call: Call) -> None:
-    """Searching for Flyball's processes by name is a step towards stopping them."""
-    if any(re.search(r"flyball|bwrap", arg.text) for arg in call.operands):
-        call.deny("guard", "Searches for processes of the run itself.")
-
-
 def line_editor(call: Call) -> None:
     """`ed` reads its commands from standard input; `!` runs a shell."""
     for arg in call.operands:
         call.path("write", arg)
     if "!" in call.context.stdin.text or any("!" in arg.text for arg in call.operands):
-        call.deny("hidden-command", "The editor runs a command.")
-
-
-def editor(call: Call) -> None:
-    if any(arg.text.startswith("+") and not re.fullmatch(r"\+\d*", arg.text) for arg in call.operands):
         call.deny("hidden-command", "The editor runs a command.")
 
 
