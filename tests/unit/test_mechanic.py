@@ -301,7 +301,7 @@ HOPELESS = {
     ("files", "words"),
     [
         (HOPELESS, "none makes the failing tests pass"),
-        ({**HOPELESS, "test_code": checks("self.assertEqual(answer('tea'), 3)")}, "All 1 test pass. I only repair"),
+        ({**HOPELESS, "test_code": checks("self.assertEqual(answer('tea'), 3)")}, "No test fails (1 test). I only repair"),
         ({"code_": "x = 1\n"}, "found no tests here"),
         ({"code_": "def f(:\n  ((\n", "test_code": checks("self.assertEqual(f(), 1)")}, "no line of the project that I could edit"),
         ({"code_": "x = 1\n", "test_code": "while True:\n    pass\n"}, "no line of the project that I could edit"),
@@ -367,11 +367,11 @@ def test_tests_that_hang_or_write_files_do_no_harm(tmp_path: Path) -> None:
 
 
 ROLES = {
-    "planner": ("2 of 2 tests fail.", "All 2 tests pass."),
+    "planner": ("2 of 2 tests fail.", "No test fails (2 tests)."),
     "validator": ("OUTCOME: approved", "OUTCOME: rejected"),
     "critic": ("OUTCOME: rejected", "OUTCOME: accepted"),
     "reviewer": ("Failing: test_code.CodeTest.test_0", "PASS"),
-    "cto": ("2 of 2 tests fail.", "All 2 tests pass."),
+    "cto": ("2 of 2 tests fail.", "No test fails (2 tests)."),
 }
 
 

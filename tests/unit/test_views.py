@@ -198,15 +198,14 @@ def told_of(ruling: e.Ruling, **turn: Any) -> list[str]:
 
 @pytest.mark.parametrize("verdict", ["ask", "deny"])
 def test_a_change_that_the_guard_stopped_is_not_called_no_change(verdict: str) -> None:
-    lines = told_of(e.Ruling(verdict=verdict, rule="ci", file="ci.yml", reason="No.", tree="after"))
+    lines = told_of(e.Ruling(verdict=verdict, rule="ci", file="ci.yml", reason="No."), held=("ci.yml",))
     assert "ci.yml" in lines[-1] and not any(NO_CHANGE in line for line in lines)
+    assert "changed ci.yml" in lines[0]
 
 
 def test_a_coder_that_changed_nothing_is_reported() -> None:
-    assert NO_CHANGE in told_of(e.Ruling(verdict="allow", tree="before"))[-1]
-    assert not any(
-        NO_CHANGE in line for line in told_of(e.Ruling(verdict="allow", tree="after"), changed=("a",))
-    )
+    assert NO_CHANGE in told_of(e.Ruling(verdict="allow"))[-1]
+    assert NO_CHANGE not in told_of(e.Ruling(verdict="allow"), changed=("a",))[-1]
 
 
 # ---- the live lines --------------------------------------------------------------------------------------
@@ -304,7 +303,8 @@ def test_the_summary_shows_the_open_question() -> None:
         ("I will look.\nFixed add().", "Fixed add()."),
         ("Fixed add().\n\nOUTCOME: accepted", "Fixed add()."),
         ("Fixed add().\nDONE", "Fixed add()."),
-        ("OUTCOME: accepted", "OUTCOME: accepted"),
+        ("OUTCOME: accepted", ""),
+        ("Two steps:\n- src/a.py:3 add a check", "src/a.py:3 add a check"),
         ("Fixed.\n---\n", "Fixed."),
         ("", ""),
     ],

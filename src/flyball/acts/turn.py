@@ -258,7 +258,8 @@ def _judged(
     turn = replace(
         _turn(run, act, heard, live, ended, changed=bool(changes)),
         tree=word.tree,
-        undone=tuple(plain(c.path) for c in changes) if word.read_only else (),
+        undone=_paths(changes) if word.read_only else (),
+        held=() if word.counts or word.read_only else _paths(changes),
         commit=_checkpoint(work, act, tree, word.publish, run) if word.checkpoint else "",
         reported=reported,
         refused=refusals(folder),
@@ -272,10 +273,14 @@ def _judged(
 def _with_changes(turn: e.TurnEnded, changes: list[Change]) -> e.TurnEnded:
     return replace(
         turn,
-        changed=tuple(dict.fromkeys(plain(c.path) for c in changes)),
+        changed=_paths(changes),
         lines=sum(c.lines_added + c.lines_deleted for c in changes),
         deleted=sum(c.op == "delete" for c in changes),
     )
+
+
+def _paths(changes: list[Change]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(plain(change.path) for change in changes))
 
 
 def judge(

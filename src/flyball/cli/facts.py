@@ -13,10 +13,9 @@ from flyball.core import stops
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import dollars, elapsed, rough, show_duration
-from flyball.views.run_view import cost_usd
+from flyball.views import reasons
 from flyball.views.task_record import record
 from flyball.views.text import (
-    UNKNOWN,
     agent_name,
     clean,
     cost,
@@ -87,10 +86,10 @@ def _proof_facts(event: e.AnyEvent) -> dict[str, Any]:
 def lines(records: Records, run: Run) -> list[str]:
     known = facts(records, run)
     asker = asking(records, run)
-    *reasons, next_step = known["why"]
-    question = ["", *question_lines(asker)] if asker else ["", next_step]
+    happened, evidence, next_step = known["why"]
+    story = [f"{reasons.used(run)}.", "", *question_lines(asker)] if asker else [evidence, "", next_step]
     rows = [(name, value) for name, value in (*_rows(run, known), *_history(known)) if value]
-    return [*reasons, *question, "", *fields(rows, terminal_width())]
+    return [happened, *story, "", *fields(rows, terminal_width())]
 
 
 def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
@@ -171,8 +170,7 @@ def _of_wall(run: Run) -> str:
 
 def _cost(run: Run) -> str:
     limit = run.settings.budget.uusd
-    spent = dollars(run.spent.cost_uusd) if cost_usd(run) is not None else UNKNOWN
-    return spent + (f" of {dollars(limit)}" if limit is not None else "")
+    return cost(run.spent.cost_uusd) + (f" of {dollars(limit)}" if limit is not None else "")
 
 
 def _history(known: dict[str, Any]) -> list[tuple[str, str]]:

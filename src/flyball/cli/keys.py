@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 
 import click
 
-from flyball.cli.answers import WITHOUT_TEXT, send_answer
+from flyball.cli.answers import send_answer
 from flyball.cli.screen import Screen, Terminal
 from flyball.cli.shown_diff import coloured, diff_of
 from flyball.core.run import Run
@@ -24,6 +24,7 @@ from flyball.runtime.app import App
 
 ABOUT_A_CHANGE = ("approval", "evidence", "block", "breakpoint")
 NEEDS_TEXT = ("answer", "redirect")
+TAKES_REASON = ("reject",)
 ROOM = 14  # lines that a question itself takes
 SHOW = "d"
 CLOSED = (OSError, ValueError, termios.error)  # what a terminal raises that is not there any more
@@ -58,9 +59,9 @@ def take_answer(app: App, run: Run, verb: str) -> bool:
     text = ""
     try:
         if verb in NEEDS_TEXT:
-            text = click.prompt(f"{verb}: what should the agent be told?")
-        elif verb not in WITHOUT_TEXT:
-            text = click.prompt(f"{verb}: why? (Enter for no reason)", default="", show_default=False)
+            text = click.prompt(f"{verb}, your text for the agent")
+        elif verb in TAKES_REASON:
+            text = click.prompt(f"{verb}, the reason (Enter for none)", default="", show_default=False)
         send_answer(app, run, verb, text)
     except click.Abort:
         click.echo("Not answered.")

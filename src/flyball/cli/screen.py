@@ -125,13 +125,14 @@ def certificate_file(records: Records, run: Run) -> Path | None:
 
 def closing(records: Records, run: Run) -> list[str]:
     """What is printed when `run` or `watch` is done: why it stopped, the question, where the result is."""
-    *reason, next_step = why(records, run)
+    happened, evidence, next_step = why(records, run)
     asker = asking(records, run)
-    question = ["", *question_lines(asker)] if asker else []
-    steps = [] if asker else reasons.next_steps(run)
-    if not steps and not asker:
-        reason.append(next_step)
-    return [*reason, *question, "", *fields([*_places(records, run), *_steps(steps)])]
+    rows = _places(records, run)
+    if asker:  # the question says why
+        return [happened, f"{reasons.used(run)}.", "", *question_lines(asker), "", *fields(rows)]
+    steps = reasons.next_steps(run)
+    told = [] if steps else [next_step]
+    return [happened, evidence, *told, "", *fields([*rows, *_steps(steps)])]
 
 
 def _places(records: Records, run: Run) -> list[tuple[str, str]]:
@@ -163,7 +164,7 @@ class Screen:
     """Prints nothing; the subclasses do."""
 
     def __init__(self) -> None:
-        self.live, self.timeline = Live(), Timeline()
+        self.live, self.timeline = Live(), Timeline(above_question=True)
         self.hint: Callable[[Run], list[str]] = lambda run: []  # further lines below a question
         self.stays = False  # questions are printed as they come, since the summary comes much later
 

@@ -182,11 +182,8 @@ def solutions(run: Run, cause: e.Stop) -> str:
     if cause.rule == "probe":
         what = f"the files were checked {cause.observed} times over several changed turns, with no fewer failing tests"
         error = f" Still failing: {cause.detail}." if cause.detail else ""
-    turns = f" Last turns: {'; '.join(run.talk.recent)}." if run.talk.recent else ""
-    return (
-        f"The run stopped: {what}.{error}{turns} "
-        "You can let it try one more turn (go-on), answer with a hint, redirect it to another approach, or cancel."
-    )
+    turns = "\nLast turns:\n" + "\n".join(f"- {line}" for line in run.talk.recent) if run.talk.recent else ""
+    return f"The run stopped: {what}.{error} How should it continue?{turns}"
 
 
 def spent_up(run: Run) -> e.Stop | None:

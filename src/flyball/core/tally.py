@@ -307,11 +307,13 @@ def _contexts(count: int, verdict: str) -> int:
 
 def _line(run: Run, role: str, turn: e.TurnEnded) -> str:
     """One of the last turns, in a line."""
-    files = ", ".join(turn.changed[:3]) + (" …" if len(turn.changed) > 3 else "")
+    paths = turn.changed or turn.held
+    files = ", ".join(paths[:3]) + (" …" if len(paths) > 3 else "")
+    changed = "" if role in READ_ONLY_ROLES else f" changed {files or 'no files'}"
     failure = "" if turn.verdict == "ok" else f", ended as {turn.verdict}"
     words = next((line.strip() for line in reversed(turn.message.splitlines()) if line.strip()), "")
     quote = f": “{words[:120]}”" if words else ""
-    return f"turn {run.turn + 1} ({role}) changed {files or 'nothing'}{failure}{quote}"
+    return f"turn {run.turn + 1} ({role}){changed}{failure}{quote}"
 
 
 def costs_nothing(run: Run, turn: e.TurnEnded) -> bool:

@@ -243,6 +243,7 @@ class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
     halted_why: str = ""
     commit: str = ""  # the checkpoint made of it
     undone: tuple[str, ...] = ()  # what a read-only role changed and we put back
+    held: tuple[str, ...] = ()  # what it changed where the guard asks or refuses
     reported: tuple[str, ...] = ()  # what it did to its own git, as sentences; it has no effect (GUARD-5)
     notes: tuple[str, ...] = ()
     actions: tuple[Action, ...] = ()  # those that passed the guard's hooks; at most a hundred

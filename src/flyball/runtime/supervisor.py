@@ -401,7 +401,8 @@ class Supervisor:
 
     def ask(self, what: str) -> None:
         """The terminal says: pause, stop or interrupt, for every run driven here."""
-        for run_id in [m for m, d in self.driven.items() if not d.run.began.parent and _goes_on(d.run)]:
+        roots = [d.run for d in self.driven.values() if not d.run.began.parent and _goes_on(d.run)]
+        for run_id in [run.id for run in roots if run.asked != what]:
             self._note(run_id, [e.Asked(at=self.clock.now(), what=what, who="terminal")])
             self._spread_asked(run_id)
 

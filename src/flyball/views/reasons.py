@@ -101,13 +101,13 @@ AFTER_FAILURE = {
 def why(run: Run) -> list[str]:
     """Three sentences: what happened, the evidence, what to do next."""
     if run.stop is None:
-        return [_now(run), f"So far: {effort(run)}.", "It continues by itself."]
+        return [_now(run), f"{used(run)} so far.", "It continues by itself."]
     evidence = _proved(run) if run.end == "success" else _evidence(run, run.stop)
     return [headline(run), evidence, _next(run)]
 
 
 def _now(run: Run) -> str:
-    doing = f" ({run.act.do})" if run.act else ""
+    doing = f" ({run.act.do.replace(':', ' ')})" if run.act else ""
     return f"Run {run.id} is running in '{run.state}'{doing}."
 
 
@@ -164,13 +164,16 @@ def readable(value: str) -> str:
     return value if length is None else show_duration(length)
 
 
-def effort(run: Run) -> str:
-    """Turns, time at work and cost: "5 turns, 12s, $0.06"."""
-    return f"{plural(run.turns, 'turn')}, {elapsed(run.spending.wall_us)}, {_cost(run)}"
-
-
-def _cost(run: Run) -> str:
-    return dollars(run.spent.cost_uusd) if cost_usd(run) is not None else "cost unknown"
+def effort(run: Run, turns: int | None = None) -> str:
+    """Turns, time at work and cost: "5 turns, 12s, $0.06"; agents without a model have no cost."""
+    money = dollars(run.spent.cost_uusd) if run.spent.cost_uusd else ""
+    unknown = "cost unknown" if cost_usd(run) is None else ""
+    spent = (
+        plural(run.turns if turns is None else turns, "turn"),
+        elapsed(run.spending.wall_us),
+        money or unknown,
+    )
+    return ", ".join(part for part in spent if part)
 
 
 def _proved(run: Run) -> str:
@@ -190,24 +193,29 @@ def _proved(run: Run) -> str:
 
 
 def _evidence(run: Run, stop: e.Stop) -> str:
-    parts = [f"{plural(stop.turn, 'turn')}, {elapsed(run.spending.wall_us)}, {_cost(run)}"]
+    parts = [used(run)]
     if stop.threshold.startswith("policy "):
-        where = f", {one_line(stop.observed, 120)}" if stop.observed else ""
-        parts.append(f"rule '{stop.rule}' ({stop.threshold}){where}")
+        policy = stop.threshold.removeprefix("policy ")
+        where = f": {one_line(stop.observed, 120)}" if stop.observed else ""
+        parts.append(f"rule '{stop.rule}' of policy '{policy}'{where}")
     elif stop.threshold and "{" not in _clause(stop):
         parts.append(f"{stop.rule}: {readable(stop.observed)}, limit {readable(stop.threshold)}")
     elif stop.rule and stop.code in ("wait.escalation", "wait.take_over", "wait.conflict"):
         parts.append(one_line(stop.rule, 120))
     is_error = stop.code.startswith(("limit.", "failed.", "timeout.", "loop."))
-    if is_error and (names := failing_now(run)):
-        parts.append(f"failing: {first_few(names, 3)}")
-    label = "; last error" if is_error else ""
-    quote = key_line(stop.detail).removeprefix(
-        f"{stop.observed.partition(':')[0]}: "
-    )  # the file is named already
-    detail = f"{label}: “{quote}”" if quote else ""
-    spent, *more = parts
-    return f"After {spent}{': ' if more else ''}{'; '.join(more)}{detail}."
+    names = failing_now(run) if is_error else []
+    if names:
+        parts.append(f"still failing: {first_few(names, 3)}")
+    quote = key_line(stop.detail)
+    if quote and not (names and not _ERROR.search(quote)):
+        said = quote.removeprefix(f"{stop.observed.partition(':')[0]}: ")  # the file is named already
+        parts.append(f"{'last error: ' if is_error else ''}“{said}”")
+    return f"{'; '.join(parts)}."
+
+
+def used(run: Run) -> str:
+    """What it took until the run stopped."""
+    return f"Used {effort(run, run.stop.turn if run.stop else None)}"
 
 
 def failing_now(run: Run) -> list[str]:

@@ -49,10 +49,11 @@ class Place(Struct):
 
 
 class Timeline:
-    def __init__(self) -> None:
+    def __init__(self, *, above_question: bool = False) -> None:
+        """`above_question`: the question is printed below, and says why the guard asks."""
+        self._above_question = above_question
         self._places: dict[str, Place] = {}
         self._acts: dict[str, e.Act] = {}
-        self._unchanged: str = ""  # the key of the last turn, if it left no change that counts
 
     def add(self, run: Run) -> None:
         """A run whose first events were not given."""
@@ -79,16 +80,14 @@ class Timeline:
             case e.ActStarted(act=act):
                 self._acts[act.key] = act
                 return _started(act)
-            case e.ActFinished(result=result):
-                left = isinstance(result, e.TurnEnded) and result.verdict == "ok" and not result.changed
-                self._unchanged = event.key if left else ""
-                return _finished(self._acts.get(event.key), event)
+            case e.ActFinished():
+                return _finished(self._acts.pop(event.key, None), event)
             case e.ActInterrupted():
                 name = _subject(self._acts.pop(event.key, None))
                 kept = f"; its changes are kept in {event.kept}" if event.kept else ""
                 return f"{name} was interrupted: {one_line(event.reason)}{kept}", 2, "warn"
             case e.Ruled(ruling=ruling):
-                return _ruled(ruling, self._without_change(event))
+                return _ruled(ruling, self._above_question)
             case e.Moved():
                 place.state = event.target
                 reason = f": {one_line(event.reason)}" if event.reason else ""
@@ -101,14 +100,6 @@ class Timeline:
                 return _resumed(event, before)
             case _:
                 return _from_outside(event)
-
-    def _without_change(self, event: e.Ruled) -> bool:
-        """The turn of a role that writes left its files exactly as they were. Only the guard's ruling shows this:
-        a change that it asks about or refuses is not in the turn's own list."""
-        act = self._acts.pop(event.key, None)
-        if act is None or event.key != self._unchanged or act.do.partition(":")[2] not in WRITERS:
-            return False
-        return event.ruling.verdict == "allow" and event.ruling.tree == act.tree
 
 
 def _from_outside(event: e.AnyEvent) -> Words:
@@ -142,7 +133,12 @@ def _from_outside(event: e.AnyEvent) -> Words:
         case e.ChildWentOn():
             return f"child run {event.run} continues", 0, "dim"
         case e.LetterRefused():
-            return f"message {event.letter} was refused: {one_line(event.reason)}", 2, "warn"
+            replaced = "replaced" in event.reason
+            return (
+                f"message {event.letter} was not used: {one_line(event.reason)}",
+                0 if replaced else 2,
+                "warn",
+            )
         case _:
             return _by_flyball(event)
 
@@ -230,7 +226,7 @@ def _started(act: e.Act) -> Words:
 def _finished(act: e.Act | None, event: e.ActFinished) -> Words:
     match event.result:
         case e.TurnEnded() as turn:
-            return _turn(_subject(act), turn, event.took_us)
+            return _turn(act, turn, event.took_us)
         case e.ProofEnded() as proof:
             return _proof(_subject(act), proof, event.took_us, act is not None and act.why == "baseline")
         case e.CommitEnded() as commit:
@@ -248,7 +244,8 @@ def _finished(act: e.Act | None, event: e.ActFinished) -> Words:
             return f"checkout restored to tree {restored.tree[:10]}{kept}", 0, "dim"
 
 
-def _turn(name: str, turn: e.TurnEnded, took_us: int) -> Words:
+def _turn(act: e.Act | None, turn: e.TurnEnded, took_us: int) -> Words:
+    name = _subject(act)
     calls = [one_line(f"{a.tool} {a.input}", 60) for a in turn.actions if a.verdict != "allow"]
     refused = f"refused: {first_few(calls)}" if calls else ""
     if turn.verdict in WAITS:
@@ -257,9 +254,9 @@ def _turn(name: str, turn: e.TurnEnded, took_us: int) -> Words:
         error = f": {one_line(turn.error)}" if turn.error else ""
         kind = f" ({turn.verdict.replace('_', ' ')})" if turn.verdict != "unknown" else ""
         return f"{name} failed{kind}{error}{refused and f'; {refused}'}", 2, "bad"
-    claim = turn.claim.outcome or turn.claim.signal
+    claim, paths = turn.claim.outcome or turn.claim.signal, turn.changed or turn.held
     parts = [
-        f"changed {first_few(turn.changed)}" if turn.changed else "",
+        f"changed {first_few(paths)}" if paths else "",
         f"{first_few(turn.undone)} restored (read-only role)" if turn.undone else "",
         one_line(turn.reported[0]).rstrip(".") if turn.reported else "",
         claim.replace("_", " "),
@@ -267,10 +264,11 @@ def _turn(name: str, turn: e.TurnEnded, took_us: int) -> Words:
         elapsed(took_us),
         refused,
     ]
-    words = last_words(turn.message, 80)
+    words = last_words(turn.message, 120)
     message = f"  “{words}”" if words else ""
     if not any(parts[:4]):
-        parts.insert(0, "finished")
+        writes = act is not None and act.do.partition(":")[2] in WRITERS and turn.tree == act.tree
+        parts.insert(0, "no files changed" if writes else "finished")
     return f"{name}: {', '.join(part for part in parts if part)}{message}", 2, ""
 
 
@@ -299,16 +297,14 @@ def _prepared(prepared: e.Prepared) -> Words:
     return f"checkout of {prepared.base_commit[:10]} ready, sandbox {prepared.sandbox}{notes}", 2, "dim"
 
 
-def _ruled(ruling: e.Ruling, without_change: bool) -> Words:
-    if without_change:
-        return "no files changed", 2, "dim"
+def _ruled(ruling: e.Ruling, above_question: bool) -> Words:
     if ruling.verdict == "allow":
         return "guard: change allowed", 0, "dim"
     where = f" {one_line(ruling.file, 80)}" if ruling.file else " the change"
     what = "asks about" if ruling.verdict == "ask" else "refused"
     tone = "warn" if ruling.verdict == "ask" else "bad"
     reason = one_line(ruling.reason).removeprefix(f"{one_line(ruling.file, 80)}: ")
-    return f"guard {what}{where} (rule {ruling.rule}): {reason}", 2, tone
+    return f"guard {what}{where} (rule {ruling.rule}){'' if above_question else f': {reason}'}", 2, tone
 
 
 # ---- stops -----------------------------------------------------------------------------------------------
@@ -359,12 +355,14 @@ class Live:
     def counters(self, run: Run, now: int) -> str:
         """Turn of the limit, time since the start, cost."""
         limit = run.most("turns")
-        turn = f"turn {run.turns + self._in_turn(run)}{f' of {limit}' if limit is not None else ''}"
-        money = dollars(run.spent.cost_uusd) if cost_usd(run) is not None else f"cost {UNKNOWN}"
+        number = run.turns + self._in_turn(run)
+        turn = [f"turn {number}{f' of {limit}' if limit is not None else ''}"] if number else []
+        money = [dollars(run.spent.cost_uusd)] if run.spent.cost_uusd else []
+        unknown = [f"cost {UNKNOWN}"] if cost_usd(run) is None else []
         iterations = run.most("iterations")
         of = f" of {iterations}" if iterations is not None else ""
         iteration = [f"iteration {run.iteration}{of}"] if run.iteration else []
-        return " · ".join([turn, *iteration, rough(now - run.began.at), money])
+        return " · ".join([*turn, *iteration, rough(now - run.began.at), *money, *unknown])
 
     def _in_turn(self, run: Run) -> bool:
         """A turn that is under way is not counted by the run yet."""

@@ -94,7 +94,8 @@ def _plan(role: str, search: Search, tests: Tests) -> Rows:
         "\n".join(f"- {s.file}:{s.line}  {s.text}" for s in suspects)
         or "- no line of the project: they fail before it runs"
     )
-    text = f"{_summary(tests)} {_list(tests.failing)}\n\nI will look first at these lines:\n{lines}"
+    first = f"\n\nThe most suspicious line is {suspects[0].file}:{suspects[0].line}." if suspects else ""
+    text = f"{_summary(tests)} {_list(tests.failing)}\n\nLines to look at, the most suspicious first:\n{lines}{first}"
     if role == "validator":
         return [_message(f"{text}\n\nOUTCOME: approved")]
     names = [row.test for row in tests.failing[:NAMED_MOST]]
@@ -140,9 +141,8 @@ def _success(role: str, search: Search, tests: Tests, repair: Repair, took: floa
     )
     so_do = " now, and no other test fails" if others > 0 else " now"
     text = (
-        f"Repaired {where}.\n\n{_diff(repair)}\n\n"
-        f"{now_pass}{so_do}. "
-        f"I tried {_effort(search)} in {took:.1f} s."
+        f"Repaired {where}. I tried {_effort(search)} in {took:.1f} s.\n\n{_diff(repair)}\n\n"
+        f"{now_pass}{so_do}."
     )
     rows = [action("edit", {"path": edit.file, "line": edit.line}, edit.kind) for edit in repair.edits]
     if role in ("worker", "author"):
