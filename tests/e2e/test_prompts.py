@@ -41,7 +41,8 @@ def test_the_roles_of_build_are_told_what_they_need(yard: Yard) -> None:
     assert "# The plan" not in told["planner"][0]
     assert "# Failing now" in first and "AssertionError" in first
     assert "The proof failed" in fix and fix.count("AssertionError") == 1
-    assert "    OUTCOME: accepted\n    OUTCOME: rejected\n" in told["critic"][0]
+    assert "    OUTCOME: accepted\n    OUTCOME: rejected\n\n- accepted: " in told["critic"][0]
+    assert "    OUTCOME: fixed\n    OUTCOME: rewrite\n\n- fixed: " in fix
     assert "# Failing now" not in told["critic"][0]
     assert (yard.folder / "status").read_text() == " M calc.py\n"
 

@@ -293,13 +293,15 @@ def test_a_rollback_lets_go_of_what_was_held() -> None:
 def test_what_is_told_is_heard_in_the_next_turn_and_once() -> None:
     played = fresh().go_on(lambda run: run.state == "test")
     played.write(Tell(text="mind the gap", who="ann")).go_on()
-    assert [(a.do, text) for a in played.acts for text in a.told] == [("agent:critic", "mind the gap")]
+    assert [(a.do, text) for a in played.acts for text in a.told] == [
+        ("agent:critic", "Message from a person: mind the gap")
+    ]
 
 
 def test_what_people_write_is_kept_as_far_as_it_may_be_long() -> None:
     played = running().write(Tell(text="x" * 20_001)).go_on()
-    assert len(played.told("agent:coder")) == 20_000
-    assert len(asked().answer("answer", "x" * 20_001).told("agent:coder", 1)) == 20_000
+    assert played.told("agent:coder").count("x") == 20_000
+    assert asked().answer("answer", "x" * 20_001).told("agent:coder", 1).count("x") == 20_000
 
 
 # ---- what is refused -----------------------------------------------------------------------------------------------
@@ -365,7 +367,10 @@ def test_an_answer_bound_to_what_is_shown_is_taken_with_who_and_how_and_once() -
     played.answer("answer", "the first", shown=played.run.question.shown, who="ann", how="cli")
     told = played.of(e.Answered)[0]
     assert (told.verb, told.text, told.who, told.how) == ("answer", "the first", "ann", "cli")
-    assert [text for a in played.acts for text in a.told].count("the first") == 1
+    answers = [text for a in played.acts for text in a.told if "the first" in text]
+    assert answers == [
+        "You asked: Which?\n\nThe answer: the first"
+    ]  # the next agent may not be the one that asked
     assert (played.code, [q.id for s in played.of(e.Stopped) if (q := s.question)]) == ("completed", ["r1.1"])
     again = play(Script(write=[ok("t1", ask="a"), ok("t2", ask="b")])).answer("answer")
     assert again.run.question and again.run.question.id == "r1.2"

@@ -360,4 +360,5 @@ def test_what_was_told_meanwhile_survives_an_interruption() -> None:
     played.write(Tell(text="first")).finish_act(e.ProofEnded(tree="base", passed=True))
     played.begin_act("agent:worker")
     played.write(Tell(text="second")).finish_act("gone").go_on()
-    assert [a.told[:2] for a in played.acts if a.do == "agent:worker"] == [("first",), ("first", "second")]
+    first, second = "Message from a person: first", "Message from a person: second"
+    assert [a.told[:2] for a in played.acts if a.do == "agent:worker"] == [(first,), (first, second)]

@@ -232,7 +232,10 @@ def test_a_persons_choices_and_their_actor() -> None:
     assert (played.of(e.Moved)[-1].actor, played.of(e.Answered)[-1].text) == ("human:ann", "")
     wordy = play(Script(**GIVES_UP), machine="task")
     wordy.write(Answer(question="r1.1", verb="retry", text="Mind b.", data={"state": "planning"}))
-    assert wordy.go_on().told("agent:validator") == "Mind b." and "unknown" in wordy.of(e.Moved)[6].actor
+    assert (
+        wordy.go_on().told("agent:validator") == "Message from a person: Mind b."
+        and "unknown" in wordy.of(e.Moved)[6].actor
+    )
 
 
 def test_complete_goes_through_the_gate_and_the_commit() -> None:

@@ -53,7 +53,11 @@ LIMITS = (
     "Every change is checked before the run continues. Unless the task asks for it, do not delete or weaken tests, "
     "do not change CI or test configuration, do not add secrets, and leave .flyball/ alone."
 )
-READ_ONLY = "You cannot change files in this turn; changes are discarded."
+READ_ONLY = "You cannot change files in this turn: read and run what you need, but changes are discarded."
+SANDBOX = (
+    "You work in a sandbox. It reaches your model provider and few other hosts, so installing packages or downloading "
+    "may fail. If the task cannot be done without another host, ask for it by name."
+)
 LOOP_STATUS = """\
 End your message with this block, filled in. The run ends only if EXIT_SIGNAL is true, at least two indicators are
 ticked, and the checks pass. If you need a decision from a person, set Task Status to blocked and ask your question
@@ -81,16 +85,34 @@ PAIR = {
     "with FAIL alone on the last line. Otherwise list what must change, with file and line.",
 }
 ASK = (
-    "If only a person can decide how to go on, ask: change nothing in this turn and end your message with that one "
-    "question. The run then waits for the answer, and you get it in your next turn. Do not ask for permission to begin."
+    "If only a person can decide how to continue, ask: change nothing in this turn and end your message with that one "
+    "question. The run then waits for the answer, and the next turn gets it. Do not ask for permission to begin."
 )
-
-
 TOOLS = (
-    "The MCP server `flyball` gives you tools for this, and what you say with them counts before your text: `finish` "
+    "You can also report with the tools of the MCP server `flyball`; they take precedence over your message: `finish` "
     "(the whole task is done), `outcome` (how your turn ended), `report_finding`, `report_progress`, `ask_human` and "
-    "`request_approval`. After one of the last two end your turn: the answer comes with your next one."
+    "`request_approval`. After `ask_human` or `request_approval` end your turn; the answer comes with your next one."
 )
+JUDGED = {
+    "accepted": "the change can be merged as it is",
+    "approved": "the work can start as planned",
+    "rejected": "something must change first, and you have said what",
+}
+# role -> outcome -> when to claim it
+MEANS = {
+    "coder": {
+        "fixed": "you have repaired the cause of the failure",
+        "rewrite": "the approach is wrong, and the change has to be written again",
+    },
+    **dict.fromkeys(JUDGING_ROLES, JUDGED),
+    "cto": {
+        **JUDGED,
+        "retry": "repeat the failed state with your guidance",
+        "rollback": "go back to an earlier state; name it",
+        "skip": "continue with the next state",
+        "escalate": "a person has to decide",
+    },
+}
 
 
 def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: bool = False) -> str:
@@ -99,7 +121,7 @@ def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: 
     role = act.do.partition(":")[2]
     parts = {
         "Task": run.task,
-        "Your role": _role(role, instructions, act.why),
+        "Your role": _role(run, role, instructions, act.why),
         "The plan": _plan(run, role),
         "What happened before": "\n\n".join(act.told),
         "Failing now": _failing(run, act),
@@ -126,11 +148,13 @@ def _plan(run: Run, role: str) -> str:
     return "\n\n".join(part for part in (file, run.talk.plan if role != "planner" else "") if part)
 
 
-def _role(role: str, instructions: str, why: str = "") -> str:
+def _role(run: Run, role: str, instructions: str, why: str = "") -> str:
     text = shipped(PLAN_REVIEW) if why == PLAN_REVIEW else shipped(role)
     duty = instructions.strip().replace("{shipped}", text) or text
     alone = f"You are the {role} in an unattended run: nobody is there to answer while you work."
-    return f"{alone}\n\n{duty}\n\n{READ_ONLY if role in READ_ONLY_ROLES else LIMITS}"
+    rules = READ_ONLY if role in READ_ONLY_ROLES else LIMITS
+    confined = run.checkout.sandbox == "bwrap" and run.settings.network_agent == "model"
+    return "\n\n".join((alone, duty, rules, *([SANDBOX] if confined else [])))
 
 
 def _failing(run: Run, act: e.Act) -> str:
@@ -191,7 +215,10 @@ def _report(run: Run, act: e.Act, role: str) -> str:
     if len(names) < 2 and role not in JUDGING_ROLES:
         return ASK
     lines = "\n".join(f"    OUTCOME: {name}" for name in names)
-    return f"End your message with one of these lines, alone on its line:\n\n{lines}\n\n{ASK}"
+    known = {name: when for name, when in MEANS.get(role, {}).items() if name in names}
+    meanings = "\n".join(f"- {name}: {when}" for name, when in known.items())
+    text = f"End your message with one of these, alone on the last line:\n\n{lines}"
+    return "\n\n".join(part for part in (text, meanings, ASK) if part)
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")

@@ -11,6 +11,7 @@ from flyball.core import standing
 from flyball.core.agenda import GUARDED, Follow
 from flyball.core.run import Facts, Run
 from flyball.core.stops import ALIASES, cancel, let_go, pause
+from flyball.core.tally import FROM_A_PERSON
 from flyball.core.transition import follow, refuse_claim
 from flyball.domain import events as e
 
@@ -109,7 +110,8 @@ def hear(run: Run, body: bytes, number: int, now: int) -> Facts:
         case Start():
             return standing.hear_trigger(facts, letter.trigger)
         case Tell():
-            return facts.add(e.Told(at=now, text=letter.text[:TEXT_MAX], who=letter.who))
+            text = f"{FROM_A_PERSON}{letter.text[:TEXT_MAX]}"
+            return facts.add(e.Told(at=now, text=text, who=letter.who))
         case Allow():
             text = f"You may now reach {letter.host}."
             return facts.add(e.Told(at=now, text=text, who=letter.who, host=letter.host))

@@ -353,7 +353,7 @@ def _answered(run: Run, event: e.Answered) -> Run:
         run = replace(run, talk=tally.answered(run.talk, stop))
     if stop and stop.rule == ENVIRONMENT and event.verb == "retry":
         run = replace(run, agenda=agenda.put(run.agenda, Baseline()))
-    return _resumed(noted(run, event.text), event)
+    return _resumed(noted(run, tally.answer_for_agent(run.question, event)), event)
 
 
 def _proved_anew(run: Run, verb: str) -> bool:

@@ -49,7 +49,7 @@ ALIASES = {  # what people say -> the outcome of a state that asks
 }
 INTERRUPTIONS = 5  # so many in a row ask
 NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that are no answers
-ANOTHER_TURN = "another turn would have begun"
+ANOTHER_TURN = "Another turn would have started."
 PROBES = 2  # so many in a row with no fewer failing tests are no progress
 NAMED = 10  # so many of the failing tests are named
 NO_WINDOW = e.WindowSeen(at=0)
@@ -172,7 +172,7 @@ def stalled(run: Run) -> e.Stop | None:
 
 
 def solutions(run: Run, cause: e.Stop) -> str:
-    """What a person is asked when the circuit is open."""
+    """What a person is asked when the circuit has opened."""
     what = {
         "loop.no_progress": f"{cause.observed} turns without progress",
         "loop.oscillation": f"{cause.observed} turns that only went back to earlier versions of the files",

@@ -141,6 +141,7 @@ PLAN_WINDOW_US = 5 * HOUR
 RECENT = 5  # so many of the last turns are told to people and to fresh sessions
 UNCLEAR = "turn.unclear"  # the code of the warning that a turn gave no verdict, or no plan
 FRESH = "You continue in a new session."
+FROM_A_PERSON = "Message from a person: "
 UNDONE = ("conflict", "unreachable")  # what a person has to help with before it is tried again
 
 
@@ -411,6 +412,16 @@ def rejected(run: Run, outcome: str) -> Evidence:
     proved = proof is not None and proof.passed and proof.tree == run.tree != run.checkout.base_tree
     tree = run.tree if proved else ""
     return replace(evidence, rejected=tree) if tree != evidence.rejected else evidence
+
+
+def answer_for_agent(question: e.Question | None, event: e.Answered) -> str:
+    """An answer with what it answers: the agent of the next turn may not be the one that asked."""
+    if not event.text:
+        return ""
+    asked = question is not None and event.verb == "answer" and question.kind == "clarification"
+    if question is not None and asked:
+        return f"You asked: {question.text}\n\nThe answer: {event.text}"
+    return f"{FROM_A_PERSON}{event.text}"
 
 
 def told(run: Run, event: e.Told) -> Run:

@@ -215,8 +215,12 @@ def _pend(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, until: 
 
 def _otherwise(run: Run) -> str:
     outcome = run.pending.outcome if run.pending else ""
-    then = f"'{outcome}' would have been followed" if outcome else "the turn would have been tried again"
-    return f"the change would have stood and {then}"
+    then = (
+        f"the run would have continued with '{outcome}'"
+        if outcome
+        else "the turn would have been tried again"
+    )
+    return f"The change would have been kept, and {then}."
 
 
 def _as_if_it_stood(run: Run, ruling: e.Ruling) -> Run:

@@ -108,12 +108,12 @@ OTHERWISE = {
     "limit.time": "The next turn would have started.",
     "limit.budget_usd": "The next turn would have started.",
     "limit.budget_tokens": "The next turn would have started.",
-    "failed.tests": "The run would have completed if the proof had passed.",
+    "failed.tests": "If the proof had passed, the run would have continued.",
     "timeout.phase": "The phase would have continued.",
     "timeout.idle": "The turn would have continued.",
-    "failed.agent": "The outcome of the turn would have been followed.",
-    "completed": "The run would have continued if a proof command had failed.",
-    "completed_unproven": "The result would have been proved with a proof command in flyball.toml.",
+    "failed.agent": "The run would have continued with the outcome of the turn.",
+    "completed": "If a proof command had failed, the run would have continued.",
+    "completed_unproven": "With a proof command in flyball.toml, the result would have been proved.",
     "wait.rate_limit": "The turn would have been tried at once.",
 }
 

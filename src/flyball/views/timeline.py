@@ -10,6 +10,7 @@ import re
 from msgspec import Struct
 
 from flyball.core.run import Run
+from flyball.core.tally import FROM_A_PERSON
 from flyball.domain import events as e
 from flyball.domain.settings import SECOND, dollars, elapsed, rough
 from flyball.reading.test_output import failing_names
@@ -115,7 +116,8 @@ def _from_outside(event: e.AnyEvent) -> Words:
         case e.Told() if event.host:
             return f"agents may now reach {one_line(event.host)}{_by(event.who)}", 2, ""
         case e.Told():
-            return f"message for the agent{_by(event.who)}: {one_line(event.text)}", 0, "dim"
+            said = event.text.removeprefix(FROM_A_PERSON)
+            return f"message for the agent{_from(event.who)}: {one_line(said)}", 0, "dim"
         case e.Asked():
             what = {"": "continue", "interrupt": "stop"}.get(event.what, event.what)
             by = "" if event.who == "terminal" else _by(event.who)
@@ -194,6 +196,10 @@ def _of_the_loop(event: e.AnyEvent) -> Words:
             return f"run {event.run}: {event.what}", 0, "dim"
         case _:
             return e.kind(event), 0, "dim"
+
+
+def _from(who: str) -> str:
+    return f" from the {who} run" if who == "parent" else f" from {one_line(who, 40)}" if who else ""
 
 
 def _by(who: str) -> str:
