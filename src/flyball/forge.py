@@ -188,7 +188,7 @@ def _ci(told: dict[str, Any]) -> CiState:
 
 def forge_for(slug: str, env: Mapping[str, str]) -> Forge:
     if not SLUG.fullmatch(slug):
-        raise UserError(f"'{slug}' is no GitHub repository. Write OWNER/NAME.")
+        raise UserError(f"'{slug}' is not a GitHub repository. Write OWNER/NAME.")
     return Forge(slug, env.get("GITHUB_API_URL", API).rstrip("/"), token(env))
 
 

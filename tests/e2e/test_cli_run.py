@@ -186,8 +186,8 @@ def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: P
     ci = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
     agent = place.script(coder=[ASK, ci, FIXES])
     person = AtTerminal(place, "run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
-    person.answer(b"a answer", b"xa", b"told?", b"plus\n")
-    person.answer(b"r reject", b"dr", b"why?", b"Leave CI alone\n")
+    person.answer(b"a answer", b"xa", b"your text for the agent", b"plus\n")
+    person.answer(b"r reject", b"dr", b"the reason", b"Leave CI alone\n")
     assert person.code() == 0
     screen = person.screen
     assert screen.count(b"+on: push") == 2  # below the question, and again in the pager
@@ -205,7 +205,7 @@ def test_the_inbox_is_worked_through_with_the_keyboard(place: Place) -> None:
     person.wait_for(b"Question 1 of 2")
     person.answer(b"a answer", b"n", b"r reject", b"p")
     person.answer(b"Question 1 of 2", b"n", b"reject undoes this change", b"d")
-    person.answer(b"+on: push", b"r", b"why?", b"Leave CI alone\n")
+    person.answer(b"+on: push", b"r", b"the reason", b"Leave CI alone\n")
     assert person.code() == 0 and b"1 question still open." in person.screen
     assert "Answer saved: reject." in person.screen.decode()
     assert len(place.fb("inbox", "--json").json) == 2, "it is not resumed yet"
@@ -218,8 +218,8 @@ def test_watch_takes_answers_as_keys_too(place: Place) -> None:
     place.loop(ASK, {"ask": "Are you sure?"}, FIXES, more=("--detach",))
     eventually(lambda: place.fb("inbox", "--json").json)
     person = AtTerminal(place, "watch", "@last")
-    person.answer(b"a answer", b"xa", b"told?", b"plus\n")
-    person.answer(b"a answer", b"a", b"told?", b"yes\n")
+    person.answer(b"a answer", b"xa", b"your text for the agent", b"plus\n")
+    person.answer(b"a answer", b"a", b"your text for the agent", b"yes\n")
     assert person.code() == 0
     assert answers_given(place) == [("answer", "plus"), ("answer", "yes")]
 

@@ -43,7 +43,7 @@ def test_a_late_task_is_in_the_inbox_while_it_is_late_and_goes_on(late: Any) -> 
         "planning",
         [],
     )
-    assert "takes long; it has not stopped" in text and "the alert time is 1s" in text
+    assert "exceeds its alert time; it continues" in text and "the alert time is 1s" in text
     assert "(late); alert after 1s" in shown
     assert code == 0 and place.last()["stop_reason"]["code"] == "completed"
     assert place.fb("inbox", "--json").json == []

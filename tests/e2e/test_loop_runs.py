@@ -84,7 +84,7 @@ def test_the_circuit_opens_asks_probes_and_closes(yard: Yard) -> None:
     assert (ran.exit, ran.code, ran.status, ran.state) == (3, "loop.no_progress", "waiting", "open")
     assert ran.turns == 5 and ran.stop_reason["evidence"]["threshold"] == "5"
     asked = ran.facts["question"]["text"]
-    assert "5 turns without progress" in asked and "turn 5 (worker) changed nothing" in asked
+    assert "5 turns without progress" in asked and "turn 5 (worker) changed no files" in asked
     assert "hint" in asked
     assert yard.resume().exit == 3, "only an answer goes on"
     ran = answered(yard, ran, "go-on")
@@ -185,7 +185,7 @@ def test_the_loop_status_and_the_agents_state_are_rendered(yard: Yard) -> None:
     text = (out / "LOOP_STATUS.md").read_text()
     for line in (
         "**Iteration**: 3",
-        "**Progress**: turn 3 (worker) changed nothing: “Still looking.”",
+        "**Progress**: turn 3 (worker) changed no files: “Still looking.”",
         "**Circuit State**: open",
         "**Task Status**: blocked",
         "- [x] task complete",

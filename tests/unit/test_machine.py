@@ -264,7 +264,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a limit that leads back to work": (
         table(anywhere={"on": {**ANYWHERE, "exhausted": "write"}}),
-        "'exhausted' leads to 'write', which works on without a limit",
+        "'exhausted' leads to 'write', which continues without a limit",
     ),
     "a limit that leads back": (
         table(anywhere={"on": {**ANYWHERE, "exhausted": "@back"}}),
@@ -272,7 +272,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "blocked as a state": (
         table(anywhere={"on": {**ANYWHERE, "blocked": "write"}}),
-        "'blocked' leads to 'write', but no table decides that. Write '@blocked'",
+        "'blocked' leads to 'write', but a table cannot decide that. Write '@blocked'",
     ),
     "no bound": (table(most={}), "Nothing bounds the cycle write → judge → write"),
     "no bound on going back": (
@@ -343,7 +343,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "missing iteration": (table(iteration="nowhere"), "The iteration state 'nowhere' is not a state"),
     "a wait without end": (
         with_state("write", {"do": "wait", "on": {"over": "judge"}, "with": {"for": "soon"}}),
-        "'write' waits for 'soon', which is no duration",
+        "'write' waits for 'soon', which is not a duration",
     ),
 }
 

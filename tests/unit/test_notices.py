@@ -39,7 +39,7 @@ CASES: dict[str, tuple[Played, list[str]]] = {
     "failed": (build(proof__test=failing(fingerprint="a")), ["failed"]),
     "asked": (build(write=ok("t1", ask="Which?")), ["asks you (clarification)"]),
     "blocked": (build(write=ruled("deny", "t1")), ["asks you (block)"]),
-    "limit": (build(plan=[LIMITED, ok("base")]), ["waits for a limit", "continues", "completed"]),
+    "limit": (build(plan=[LIMITED, ok("base")]), ["waits for a rate limit", "continues", "completed"]),
     "escalated": (
         play(
             Script(planning=says("FAIL"), cto_intervention=says(outcome="escalate")),

@@ -100,7 +100,11 @@ def words_of(run: Run, steps: Sequence[e.PlanStep]) -> str:
 def estimate(ended: Sequence[Row], steps: int) -> tuple[int, int, str]:
     """Cost, tokens and basis: the p90 of this repository's own tasks, else a default, for each step."""
     if len(ended) < ENOUGH:
-        return DEFAULT_UUSD * steps, DEFAULT_TOKENS * steps, "a default: too few tasks have ended here"
+        return (
+            DEFAULT_UUSD * steps,
+            DEFAULT_TOKENS * steps,
+            "a default, because too few tasks have ended here",
+        )
     cost, tokens = _p90([row.cost_uusd for row in ended]), _p90([row.tokens for row in ended])
     return cost * steps, tokens * steps, f"the p90 of the last {len(ended)} tasks here"
 

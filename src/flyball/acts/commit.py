@@ -259,7 +259,7 @@ def _hooks(
     """The user's own hooks, in the proof's checkout and sandbox; what they said if they refuse."""
     touched = run_files.tampered(run, whole=True)  # what is certified rests on all of it
     if touched:
-        raise Gone(f"{touched} is not as it was when the run began")
+        raise Gone(f"{touched} was modified since the run began")
     for name, hook in _copied(run_files.user_hooks(run), folder / GIT_HOOKS).items():
         place = folder / name
         if process.look(place) == "unclaimed":

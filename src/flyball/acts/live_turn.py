@@ -167,7 +167,7 @@ def _over(run: Run, used: Usage, model: str) -> str:
 
 PINNED = "hooks.sha256"
 UNHEARD = (
-    "Its hooks were never heard of, so nothing guarded its tool calls. "
+    "Its hooks never ran, so its tool calls were not checked. "
     "Check that the agent reads the configuration it is given and trusts its hooks."
 )
 

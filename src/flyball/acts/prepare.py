@@ -88,7 +88,7 @@ def _begin_at(run: Run, work: Workspace) -> e.Prepared:
         work.restore(tree)
     except WorkspaceError:
         raise WorkspaceError(
-            f"The tree of run {run.began.retry_of} is no longer there. Start afresh with `flyball run`."
+            f"The tree of run {run.began.retry_of} is no longer there. Start a new run with `flyball run`."
         ) from None
     work.publish(work.checkpoint(tree, 0, f"From {run.began.retry_of}\n\nFlyball-Run: {run.id}"))
     return e.Prepared(tree=tree, changed=paths, lines=lines)

@@ -186,7 +186,7 @@ def _summary(command: str, ended: process.Exit, log: str) -> str:
 def _changed(proof: TreeProof) -> str:
     if not proof.changed:
         return ""
-    return f"The proof changed the tree that it was to prove ({', '.join(proof.changed[:5])}). A proof must only read."
+    return f"The proof changed the tree that it was to prove ({', '.join(proof.changed[:5])}). A proof must not change tracked files."
 
 
 def _failing(bad: list[int], proof: TreeProof) -> int:

@@ -235,7 +235,7 @@ class Prover:
         for command, ended, report, log in zip(self.run.settings.proof, exits, reports, logs, strict=True):
             problem = disagreement(report, ended.code if ended.code is not None else 1, failing(log))
             if problem:
-                return f"'{command}' is not believed: {problem}."
+                return f"The result of '{command}' is not accepted: {problem}."
         return ""
 
 
@@ -254,7 +254,9 @@ def _copied(source: Path, target: Path, paths: list[str]) -> None:
             line = ["cp", "-a", "--reflink=auto", "--", str(source / path), str(target / path)]
             done = subprocess.run(line, capture_output=True, text=True)
             if done.returncode != 0 and not (target / path).exists():
-                raise FlyballError(f"What setup made cannot be copied: {done.stderr.strip()[-300:]}")
+                raise FlyballError(
+                    f"What [workspace] setup created cannot be copied: {done.stderr.strip()[-300:]}"
+                )
 
 
 def made_by_setup(work: Workspace) -> list[str]:

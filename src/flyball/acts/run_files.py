@@ -264,7 +264,7 @@ def require(settings: Settings) -> Sandbox:
     if found.kind == "none" and settings.sandbox not in ("none", "auto"):
         name = {"bwrap": "bubblewrap", "landlock": "Landlock"}.get(settings.sandbox, "a sandbox")
         raise UserError(
-            f"guard.sandbox demands {name}, but it does not work here: {found.why}. "
+            f"guard.sandbox requires {name}, but it does not work here: {found.why}. "
             "Install bubblewrap or set guard.sandbox."
         )
     return found

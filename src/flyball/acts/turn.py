@@ -364,7 +364,7 @@ def _tampering(run: Run, name: str, old: str, new: str) -> e.Ruling:
     return e.Ruling(
         verdict="deny",
         rule="tampering",
-        reason=f"{name} is not as it was when the run began. Put it back or cancel the run.",
+        reason=f"{name} was modified since the run began. Restore it, or cancel the run.",
         file=name,
         policy=run.settings.policy,
         policy_hash=run.settings.policy_hash,

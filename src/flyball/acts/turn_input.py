@@ -459,7 +459,7 @@ def _lend(
     try:
         Login(login).share(lend=True)
     except OSError as problem:
-        raise Gone(f"the login cannot be lent to the agent: {problem}") from None
+        raise Gone(f"the login cannot be copied for the agent: {problem}") from None
     return login if any(file.rotates for file in files) else None
 
 

@@ -39,10 +39,10 @@ def parse(text: str) -> tuple[tuple[Kind, str], ...]:
     wordings: list[tuple[Kind, str]] = []
     for name, phrases in table.items():
         if name not in KINDS:
-            raise ConfigError(f"limits.toml: there is no kind '{name}'; known are {', '.join(KINDS)}.")
+            raise ConfigError(f"limits.toml: unknown kind '{name}'; known kinds: {', '.join(KINDS)}.")
         kind: Kind = KINDS[KINDS.index(name)]
         given: list[object] = cast("list[object]", phrases) if isinstance(phrases, list) else [None]
         if not all(isinstance(phrase, str) and phrase.strip() for phrase in given):
-            raise ConfigError(f"limits.toml: '{name}' is a list of texts.")
+            raise ConfigError(f"limits.toml: '{name}' must be a list of texts.")
         wordings.extend((kind, str(phrase).strip().lower()) for phrase in given)
     return tuple(wordings)

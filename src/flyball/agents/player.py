@@ -118,7 +118,7 @@ def _turn(value: object, name: str, what: str) -> Turn:
     turn = _table({} if value is None else value, name, f"{what} is a table")
     for key, given in turn.items():
         if key not in KEYS:
-            raise ConfigError(f"'{name}', {what}: unknown key '{key}'; a turn has any of {' '.join(KEYS)}.")
+            raise ConfigError(f"'{name}', {what}: unknown key '{key}'; a turn takes {' '.join(KEYS)}.")
         fits, wanted = KEYS[key]
         if not (fits(given) and _is_json(given)):
             raise ConfigError(f"'{name}', {what}: `{key}` is {wanted}, not {_shown(given)}.")

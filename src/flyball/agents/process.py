@@ -188,7 +188,7 @@ def attend(
             _follow(line, output, stop)
     output.pump()
     if seen == "unclaimed":
-        raise AgentError(f"The act in '{directory}' was never begun.")
+        raise AgentError(f"The act in '{directory}' was never started.")
     return read_exit(directory)
 
 

@@ -155,7 +155,7 @@ class Proxy:
         except asyncio.LimitOverrunError:
             raise Refused(431, "the request's head is too long") from None
         except TimeoutError:
-            raise Refused(408, "the request's head did not come") from None
+            raise Refused(408, "the request did not arrive in time") from None
         first, headers = parsed(head)
         method, target = first[0], first[1]
         host, port, path = authority(target) if method == "CONNECT" else absolute(target)

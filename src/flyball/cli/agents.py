@@ -128,7 +128,7 @@ def _cells(row: Assignment) -> tuple[str, ...]:
 
 
 @click.command(epilog=examples("flyball agents limit --json < messages.jsonl"))
-@click.option("--zone", default="UTC", show_default=True, help="The time zone of times that name none.")
+@click.option("--zone", default="UTC", show_default=True, help="The time zone of times without one.")
 @JSON_LINES
 def limit(zone: str, as_json: bool) -> None:
     """Read limit messages of agents from standard input.
@@ -171,7 +171,7 @@ def _limit(row: dict[str, Any], zone: str) -> dict[str, Any]:
     "--exit", "code", default=0, show_default=True, help="Its exit code; a signal as a negative number."
 )
 @click.option("--now", help="When it ended, for reset times such as 3pm; now if not given.")
-@click.option("--zone", default="UTC", show_default=True, help="The time zone of times that name none.")
+@click.option("--zone", default="UTC", show_default=True, help="The time zone of times without one.")
 @JSON
 def read(
     name: str, file: Path, err: Path | None, code: int, now: str | None, zone: str, as_json: bool

@@ -148,7 +148,7 @@ def _alert_text(facts: dict[str, Any]) -> str:
         ("reason", facts["happened"]),
         ("look", facts["how"]),
     ]
-    head = headline("warn", f"Run {facts['run']} takes long; it has not stopped")
+    head = headline("warn", f"Run {facts['run']} exceeds its alert time; it continues")
     return "\n".join((head, *fields(rows, terminal_width())))
 
 

@@ -17,6 +17,7 @@ from flyball.cli.screen import Screen
 from flyball.cli.shared import (
     JSON,
     RUN,
+    RUN_OR_LAST,
     examples,
     headline,
     open_app,
@@ -45,11 +46,14 @@ EXIT = {"good": 0, "stale": 1, "bad": 1, "none": 1}
 
 
 @click.command(epilog=examples("flyball diff @last", "flyball diff @last --stat"))
-@RUN
+@RUN_OR_LAST
 @click.option("--stat", is_flag=True, help="List the changed files only.")
 @click.option("--color/--no-color", default=None, help="Colour (default: on a terminal).")
 def diff(run_name: str, stat: bool, color: bool | None) -> None:
-    """Show what a run changed, including a change you are asked about."""
+    """Show what a run changed, including a change you are asked about.
+
+    Without RUN: the latest run of this repository.
+    """
     with open_app() as app:
         run = app.read(app.find(run_name))
         changes = diff_of(app, run, stat)
@@ -70,7 +74,7 @@ def diff(run_name: str, stat: bool, color: bool | None) -> None:
 
 
 @click.command(epilog=examples("flyball verify @last", "flyball verify @last --export certificate.json"))
-@click.argument("what", metavar="RUN|FILE")
+@click.argument("what", metavar="[RUN|FILE]", default="@last")
 @click.option("--key", default="", help="The public key (hex) to trust for someone else's certificate.")
 @click.option(
     "--export", type=click.Path(path_type=Path), metavar="FILE", help="Copy the certificate to this file."

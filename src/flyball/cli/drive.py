@@ -233,7 +233,7 @@ class Session:
 @click.option("--agent", "agents", multiple=True, metavar="[ROLE=]X", help="The agent, for all roles or one.")
 @REPO
 @SET
-@click.option("--breakpoint", "breakpoints", multiple=True, metavar="PHASE", help="Pause after this phase.")
+@click.option("--breakpoint", "breakpoints", multiple=True, metavar="STATE", help="Pause after this state.")
 @click.option("--pass-env", multiple=True, metavar="NAME", help="Give agents this environment variable.")
 @TRUST
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON summary; progress goes to stderr.")
@@ -319,7 +319,7 @@ def _unmeasured(settings: Settings) -> list[str]:
     time = f"{show_duration(budget.wall_us)} of time" if budget.wall_us is not None else "turns"
     line = (
         f"The budget ({', '.join(parts)}) may not be measurable: {', '.join(map(agent_name, silent))} reports no known "
-        f"usage. The limits on turns and {time} hold in any case."
+        f"usage. The limits on turns and {time} apply in any case."
     )
     return [line]
 

@@ -110,9 +110,9 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("cost", _cost(run)),
         ("tokens", f"{run.spent.tokens:,}{_of(run.settings.budget.tokens)}"),
         ("models", "; ".join(_model(name, used) for name, used in known["models"].items())),
-        ("agents", ", ".join(f"{role}={agent_name(a)}" for role, a in sorted(run.settings.agents.items()))),
+        ("agents", _agents(run)),
         ("sandbox", run.checkout.sandbox or run.settings.sandbox),
-        ("answered by", _answers(run)),
+        ("answers from", _answers(run)),
         ("policy", run.settings.policy),
         (
             "risk",
@@ -148,11 +148,18 @@ def _model(name: str, used: dict[str, int]) -> str:
     return f"{clean(name)}: {usage.tokens} tokens, {cost(usage.cost_uusd)}"
 
 
+def _agents(run: Run) -> str:
+    """The agent of every role, then those of single roles."""
+    agents = {role: agent_name(agent) for role, agent in sorted(run.settings.agents.items())}
+    every = agents.pop("default", "")
+    return ", ".join((*([every] if every else []), *(f"{role}: {agent}" for role, agent in agents.items())))
+
+
 def _answers(run: Run) -> str:
     """Who can answer its questions (HUMAN-4)."""
     if is_confined(run):
-        return "you only: the sandbox hides the journal and the keys from agents"
-    return "you; without a sandbox an agent could answer too"
+        return "you only; in the sandbox agents cannot reach the journal or the keys"
+    return "you; without a sandbox an agent could answer as well"
 
 
 def is_confined(run: Run) -> bool:
@@ -176,8 +183,11 @@ def _cost(run: Run) -> str:
 def _history(known: dict[str, Any]) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for proof in known["proofs"][-LIST_LIMIT:]:
-        result = "passed" if proof["passed"] else f"failed, {proof.get('failing', '?')} failing"
-        rows.append(("", f"{result} on tree {proof['tree'][:10]} ({elapsed(proof['took_us'])})"))
+        failing = proof.get("failing")
+        result = (
+            "passed" if proof["passed"] else f"failed{f', {failing} failing' if failing is not None else ''}"
+        )
+        rows.append(("", f"{result}, tree {proof['tree'][:10]}, {elapsed(proof['took_us'])}"))
     allowed = sum(ruling["verdict"] == "allow" for ruling in known["rulings"])
     rows.append(("guard", f"{plural(len(known['rulings']), 'change')} checked, {allowed} allowed"))
     for ruling in known["rulings"][-LIST_LIMIT:]:

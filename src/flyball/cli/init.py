@@ -33,7 +33,7 @@ from flyball.workspace.git import reading_user
 @REPO
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option("--try/--no-try", "tries", default=True, help="Run the tests here and in a clean checkout.")
-@click.option("--from-ralph", is_flag=True, help="Take over PROMPT.md, fix_plan.md and prd.json.")
+@click.option("--from-ralph", is_flag=True, help="Import PROMPT.md, fix_plan.md and prd.json.")
 @JSON
 def init(repo: Path, force: bool, tries: bool, from_ralph: bool, as_json: bool) -> None:
     """Set up Flyball in this repository.
@@ -69,7 +69,7 @@ def init(repo: Path, force: bool, tries: bool, from_ralph: bool, as_json: bool) 
 
 
 def _read_ralph(root: Path, force: bool) -> Ralph:
-    """Read before anything is written, and nothing that is there is written over unasked."""
+    """Read before anything is written; an existing file is not overwritten without --force."""
     ralph = read_ralph(root)
     there = [path for path in ralph.written() if (root / path).exists()]
     if there and not force:
@@ -78,7 +78,7 @@ def _read_ralph(root: Path, force: bool) -> Ralph:
 
 
 def _take_over(root: Path, ralph: Ralph, env: dict[str, str]) -> None:
-    """Write the prompts and the check-list, and trust the prompts as they stand."""
+    """Write the prompts and the check-list, and trust the prompts as they are."""
     for path, words in ralph.written().items():
         _write(root / path, words)
     store = trusting.TrustStore(paths(env).state_dir)
@@ -204,10 +204,17 @@ def _print(detected: Detected, tried: Tried) -> None:
         say(f"  share   {', '.join(shared)}, read-only in every checkout")
     if detected.needed:
         say(f"  share   {', '.join(detected.needed)}   (not in git, but the tests need it)")
-    agent = detected.agent or "none; pass --agent or set [agents] default"
-    others = f"installed: {', '.join(detected.agents)}" if detected.agents else "no other agent is installed"
-    say(f"  agent   {agent}   ({others})")
+    say(f"  agent   {_agent(detected)}")
     for advice in tried.advice if detected.tests else (NO_PROOF,):
         click.echo(paint("bad" if sys.stdout.isatty() else "", f"\n{fitted(advice)}", bold=True))
-    flag = "" if detected.agent else ' --agent "command:my-agent {prompt}"'
+    flag = "" if detected.agent else " --agent AGENT"
     say(f'\nReview and commit {FOLDER}/, then run: flyball run "Describe the task"{flag}')
+
+
+def _agent(detected: Detected) -> str:
+    installed = (
+        f"installed: {', '.join(detected.agents)}" if detected.agents else "no other agent is installed"
+    )
+    if detected.agent:
+        return f"{detected.agent}   ({installed})"
+    return "none found; name one with --agent, see `flyball agents ls`"

@@ -13,7 +13,7 @@ import msgspec
 from flyball.cli.shared import (
     JSON,
     MARKS,
-    RUN,
+    RUN_OR_LAST,
     columns_of_terminal,
     examples,
     fitted,
@@ -145,13 +145,16 @@ def _coloured(line: str, row: Row) -> str:
 @click.command(
     epilog=examples("flyball show 9apx47xk", "flyball show @last --json", "flyball show @last --prompt 2")
 )
-@RUN
+@RUN_OR_LAST
 @click.option(
     "--prompt", "turn", type=int, default=None, metavar="TURN", help="Print what that turn was told."
 )
 @JSON
 def show(run_name: str, turn: int | None, as_json: bool) -> None:
-    """Show a run: its state, settings, result, proofs and question."""
+    """Show a run: its state, settings, result, proofs and question.
+
+    Without RUN: the latest run of this repository.
+    """
     from flyball.cli.facts import facts, lines
 
     with open_records() as records:
@@ -196,10 +199,13 @@ def _prompt(records: Records, act: Act) -> dict[str, Any]:
 
 
 @click.command(epilog=examples("flyball why 9apx47xk", "flyball why @last --json"))
-@RUN
+@RUN_OR_LAST
 @JSON
 def why(run_name: str, as_json: bool) -> None:
-    """Say why a run stopped, with the evidence and what to do next."""
+    """Say why a run stopped, with the evidence and what to do next.
+
+    Without RUN: the latest run of this repository.
+    """
     from flyball.cli.screen import why as sentences_for
     from flyball.views.run_view import summary
 
@@ -227,7 +233,7 @@ def why(run_name: str, as_json: bool) -> None:
         "flyball log @last --format events",
     )
 )
-@RUN
+@RUN_OR_LAST
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a JSON line.")
 @click.option(
     "--format",
@@ -239,7 +245,10 @@ def why(run_name: str, as_json: bool) -> None:
 @click.option("--follow", is_flag=True, help="Print new events until the run stops.")
 @click.option("--output", is_flag=True, help="Include what agents and proof commands wrote.")
 def log(run_name: str, as_json: bool, form: str, follow: bool, output: bool) -> None:
-    """Print every event of a run and its child runs."""
+    """Print every event of a run and its child runs.
+
+    Without RUN: the latest run of this repository.
+    """
     from flyball.cli.follow import Output, Tail, print_entry, until_stopped
     from flyball.cli.screen import root_of
     from flyball.views.task_record import TaskEvents

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 JSON_LINES = click.option("--json", "as_json", is_flag=True, help="JSON lines. This is the only format.")
 RUN = click.argument("run_name", metavar="RUN")
+RUN_OR_LAST = click.argument("run_name", metavar="[RUN]", default="@last")
 REPO = click.option(
     "--repo",
     type=click.Path(path_type=Path),

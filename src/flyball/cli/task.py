@@ -45,7 +45,7 @@ AFTER = click.option(
     "--after",
     multiple=True,
     metavar="NAME",
-    help="Only after this: a task (T1), a run, an issue or pull request (#12), or a gate (gate:NAME). Repeatable.",
+    help="Start only after this: a task (T1), a run, an issue or pull request (#12), or a gate (gate:NAME). Repeatable.",
 )
 
 
@@ -81,7 +81,7 @@ def _check_after(app: App, root: Path, name: str, after: tuple[str, ...]) -> Non
             raise UserError(wrong)
     way = circle(found, name, after)
     if way:
-        raise UserError(f"These tasks would wait for each other for ever: {' → '.join(way)}. Change --after.")
+        raise UserError(f"These tasks would wait for each other forever: {' → '.join(way)}. Change --after.")
 
 
 @task.command(
@@ -93,9 +93,7 @@ def _check_after(app: App, root: Path, name: str, after: tuple[str, ...]) -> Non
 @PRIORITY
 @AFTER
 @click.option("--later", is_flag=True, help="Do not start it before `flyball task start`.")
-@click.option(
-    "--plan", "plan_file", metavar="FILE", help="A plan file of the repository that it carries out."
-)
+@click.option("--plan", "plan_file", metavar="FILE", help="A plan file in the repository to carry out.")
 @REPO
 @JSON
 def add(
@@ -107,7 +105,7 @@ def add(
     repo: Path,
     as_json: bool,
 ) -> None:
-    """Add a task. TEXT says what is to be done; @FILE reads it from a file."""
+    """Add a task. TEXT says what to do; @FILE reads it from a file."""
     root = require_repository(repo)
     words = task_text(decode_argument(text), Path.cwd())
     if plan_file:
@@ -144,7 +142,7 @@ def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) 
 @REPO
 @JSON
 def import_(source: str, label: str, repo: Path, as_json: bool) -> None:
-    """Add tasks from a Markdown check-list, a JSON file or GitHub issues.
+    """Import tasks from a check-list, JSON or GitHub issues.
 
     Of a check-list, the open items. JSON: a list of texts, or of objects with text, priority (0 to 100) and later.
     GitHub: the open issues with the label; GITHUB_TOKEN is the token.
@@ -175,11 +173,11 @@ def _read_tasks(root: Path, file: Path) -> Iterator[Trigger]:
     found, wrong = [*items(text)], unreadable(text)
     if wrong:
         raise UserError(
-            f"{file}, line {wrong}: this is not a check-list item. Write `- [ ] what is to be done`."
+            f"{file}, line {wrong}: this is not a check-list item. Write `- [ ] what to do`."
         )
     if not found:
         raise UserError(
-            f"{file} has no check-list items. Write each task as a line `- [ ] what is to be done`."
+            f"{file} has no check-list items. Write each task as a line `- [ ] what to do`."
         )
     inside = file.resolve().is_relative_to(root)
     for words, ticked in found:
@@ -214,16 +212,16 @@ def _from_json(file: Path, text: str) -> Iterator[Trigger]:
 
 @task.command(epilog=examples("flyball task ls", "flyball task ls --failing --json"))
 @click.option("--state", metavar="STATE", help="Only tasks in this state, such as pending or in_progress.")
-@click.option("--stuck", is_flag=True, help="Only tasks that are longer in their state than its alert time.")
-@click.option("--escalated", is_flag=True, help="Only tasks that wait for a person's decision.")
-@click.option("--failing", is_flag=True, help="Only tasks with a failure in their present state.")
-@click.option("--cto", is_flag=True, help="Only tasks that the cto role looks at.")
+@click.option("--stuck", is_flag=True, help="Only tasks that exceed the alert time of their state.")
+@click.option("--escalated", is_flag=True, help="Only tasks that need a person's decision.")
+@click.option("--failing", is_flag=True, help="Only tasks that have failed in their current state.")
+@click.option("--cto", is_flag=True, help="Only tasks that the cto role is working on.")
 @REPO
 @JSON
 def ls(
     state: str | None, stuck: bool, escalated: bool, failing: bool, cto: bool, repo: Path, as_json: bool
 ) -> None:
-    """List the tasks that wait, and those that were started."""
+    """List waiting and started tasks."""
     root = require_repository(repo)
     state = "human_escalation" if escalated else "cto_intervention" if cto else state
     with open_app() as app:
@@ -241,9 +239,9 @@ def ls(
 
 def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: int) -> None:
     if held:
-        say("On hold: nothing is started until `flyball release`.")
+        say("On hold: no task starts until `flyball release`.")
     if not waits and not rows:
-        say('No tasks. Add one with `flyball task add "What is to be done"`.')
+        say('No tasks. Add one with `flyball task add "Describe the task"`.')
         return
     lines = [("TASK", "STATE", "SINCE", "WHAT")]
     for one in waits:
@@ -267,7 +265,7 @@ def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: in
 @REPO
 @JSON
 def show(name: str, repo: Path, as_json: bool) -> None:
-    """Show one task that waits.
+    """Show a waiting task.
 
     `flyball show RUN` shows one that was started.
     """
@@ -292,12 +290,12 @@ def show(name: str, repo: Path, as_json: bool) -> None:
 
 @task.command(epilog=examples("flyball task edit T1 --priority 90"))
 @click.argument("name", metavar="T1")
-@click.option("--text", help="What is to be done.")
+@click.option("--text", help="What to do.")
 @PRIORITY
 @AFTER
 @REPO
 def edit(name: str, text: str | None, priority: int | None, after: tuple[str, ...], repo: Path) -> None:
-    """Change a task that waits."""
+    """Change a waiting task."""
     if text is None and priority is None and not after:
         raise UserError("Say what to change: --text, --priority or --after.")
     root = require_repository(repo)
@@ -317,7 +315,7 @@ def edit(name: str, text: str | None, priority: int | None, after: tuple[str, ..
 @click.argument("name", metavar="T1")
 @REPO
 def start(name: str, repo: Path) -> None:
-    """Let a task start that was added with --later."""
+    """Start a task that was added with --later."""
     _about(name, repo, "start", "may start now")
 
 
@@ -325,7 +323,7 @@ def start(name: str, repo: Path) -> None:
 @click.argument("name", metavar="T1")
 @REPO
 def cancel(name: str, repo: Path) -> None:
-    """Take a task out of the backlog.
+    """Remove a task from the backlog.
 
     `flyball cancel RUN` ends one that was started.
     """
@@ -346,7 +344,7 @@ def _about(name: str, repo: Path, kind: str, says: str) -> None:
 
 @click.command(epilog=examples('flyball trigger ci --text "The nightly build fails in test_login"'))
 @click.argument("kind", type=click.Choice(KINDS))
-@click.option("--text", required=True, help="What happened, and what is to be done.")
+@click.option("--text", required=True, help="What happened, and what to do.")
 @PRIORITY
 @REPO
 @JSON

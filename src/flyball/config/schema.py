@@ -208,10 +208,10 @@ KEYS: dict[str, Key] = {
     "budget.usd": Key(
         "budget.uusd",
         Money(),
-        "Dollars for a run and the runs below it; checked before each turn.",
+        "Dollars for a run and its child runs; checked before each turn.",
         loosening.more,
     ),
-    "budget.tokens": Key("budget.tokens", TOKENS, "Tokens for a run and the runs below it.", loosening.more),
+    "budget.tokens": Key("budget.tokens", TOKENS, "Tokens for a run and its child runs.", loosening.more),
     "budget.wall": Key(
         "budget.wall_us",
         Duration(least=0, none=True),
@@ -233,7 +233,7 @@ KEYS: dict[str, Key] = {
     "budget.plan_percent": Key(
         "budget.plan_percent",
         Count(least=1, most=100, none=True),
-        "Share of your plan's usage window, where the agent reports it; the run then waits for the next window.",
+        "Percent of your plan's usage window that a run may use, if the agent reports it; then it waits for the next window.",
         loosening.more,
     ),
     "task.plan": Key(
@@ -251,7 +251,7 @@ KEYS: dict[str, Key] = {
     "up.health": Key(
         "health_us",
         Duration(),
-        "How often `flyball up` checks its plans against git, budgets and its own pages.",
+        "How often `flyball up` checks its plans against git, budgets and the files that it writes.",
     ),
     "up.webhook": Key(
         "webhook",
@@ -387,7 +387,7 @@ LIMITS: dict[str, Key] = {  # over the machine's own table; `limits_of` says whi
     "no_progress": Key("", SOME, "Turns in a row without progress.", loosening.more),
     "same_error": Key("", SOME, "Turns in a row with the same error.", loosening.more),
     "probe": Key(
-        "", ANY, "Changed turns without a proof, then the files are proved; 0: never.", loosening.rarer
+        "", ANY, "Changed turns without a proof after which the files are proved; 0: never.", loosening.rarer
     ),
     "same_action": Key("", SOME, "Identical tool calls in a row with the same result.", loosening.more),
     "calls": Key("", SOME, "Tool calls in one turn.", loosening.more),

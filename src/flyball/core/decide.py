@@ -303,7 +303,7 @@ def react(run: Run, finished: Finished, now: int) -> Facts:
     act = run.act
     if act is None or act.key != finished.key:
         raise FlyballError(
-            f"Run {run.id} has no running step {finished.key} in flight; its result is not believed."
+            f"Run {run.id} has no running step {finished.key} in flight; its result is ignored."
         )
     result, ruling, facts = finished.result, finished.ruling, Facts(run, now)
     if not isinstance(result, e.CheckEnded):

@@ -183,7 +183,8 @@ def solutions(run: Run, cause: e.Stop) -> str:
         what = f"the files were checked {cause.observed} times over several changed turns, with no fewer failing tests"
         error = f" Still failing: {cause.detail}." if cause.detail else ""
     turns = "\nLast turns:\n" + "\n".join(f"- {line}" for line in run.talk.recent) if run.talk.recent else ""
-    return f"The run stopped: {what}.{error} How should it continue?{turns}"
+    ways = "You can allow one more turn (go-on), give a hint (answer), suggest another approach (redirect), or cancel."
+    return f"The run stopped: {what}.{error}{turns}\n{ways}"
 
 
 def spent_up(run: Run) -> e.Stop | None:

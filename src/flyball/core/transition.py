@@ -56,7 +56,7 @@ def follow(
 def _pause_at_breakpoint(facts: Facts, outcome: str, data: dict[str, Any]) -> Facts:
     state = facts.run.state
     facts.add(e.Held(at=facts.now, outcome=outcome, until="breakpoint", data=data))
-    then = f"'{outcome}' would have been followed"
+    then = f"The run would have continued with '{outcome}'."
     cause = stop(facts.run, "wait.breakpoint", "breakpoint", state, state, otherwise=then)
     text = f"Breakpoint after '{state}'. Its outcome is '{outcome}'. Continue?"
     return ask(facts, cause, "breakpoint", text, status="paused")
@@ -144,7 +144,7 @@ def ask_about_evidence(facts: Facts) -> Facts:
     text = "The tests pass, but they may not prove that the change works:\n" + "\n".join(
         (*lines, *proof.evidence.versions)
     )
-    then = "the run would have completed"
+    then = "The run would have completed."
     cause = stop(facts.run, "wait.approval", "evidence", otherwise=then, detail=doubts[0])
     return ask(facts, cause, "evidence", f"{text}\nAccept the result?", bound=proof.evidence.doubts_key)
 

@@ -303,7 +303,10 @@ def _asks(facts: Facts, turn: e.TurnEnded) -> bool:
     elif twice:
         cause = stop(run, "wait.question", "disputed twice", DISPUTES, DISPUTES, detail=twice)
         ask(
-            facts, cause, "clarification", f"Author and reviewer disagree about {twice}, twice. Who is right?"
+            facts,
+            cause,
+            "clarification",
+            f"Author and reviewer have disagreed twice about {twice}. Who is right?",
         )
     elif text:
         ask(facts, stop(run, "wait.question", "the agent asks", detail=text), "clarification", text)

@@ -73,15 +73,15 @@ def _end_faults(state: State) -> Iterable[str]:
 
 def _act_faults(machine: Machine, state: State) -> Iterable[str]:
     if state.act == "agent" and state.of not in ROLES:
-        yield f"'{state.name}' names the role '{state.of}', which there is not. Roles: {', '.join(ROLES)}."
+        yield f"'{state.name}' names the role '{state.of}', which does not exist. Roles: {', '.join(ROLES)}."
     elif state.act == "run" and not NAME.fullmatch(state.of):
         yield f"'{state.name}' must name the machine it runs, as in `do = \"run:build\"`."
     elif state.act not in ("agent", "run", *PLAIN_ACTS):
-        yield f"'{state.name}' does '{state.do}', which there is not. Acts: agent:ROLE, run:MACHINE, {', '.join(PLAIN_ACTS)}."
+        yield f"'{state.name}' does '{state.do}', which does not exist. Acts: agent:ROLE, run:MACHINE, {', '.join(PLAIN_ACTS)}."
     elif state.act in PLAIN_ACTS and state.do != state.act:
         yield f"'{state.name}' does '{state.do}', but '{state.act}' takes no name. Write `do = \"{state.act}\"`."
     if state.act == "wait" and not _is_duration(str(state.options.get("for", "1m"))):
-        yield f"'{state.name}' waits for '{state.options['for']}', which is no duration. Write for example 10m."
+        yield f"'{state.name}' waits for '{state.options['for']}', which is not a duration. Write for example 10m."
     yield from _attribute_faults(state)
     if not state.on:
         yield f"'{state.name}' leads nowhere. Say where its outcomes lead: on = {{ … }}."
@@ -95,7 +95,7 @@ def _attribute_faults(state: State) -> Iterable[str]:
         yield f"'{state.name}': loop is '{state.loop}'. It stands for an agent's turn and names a machine, as in \"run:loop\"."
     if state.counts and f"limit.{state.counts}" not in CODES:
         known = ", ".join(code[6:] for code in CODES if code.startswith("limit."))
-        yield f"'{state.name}' counts '{state.counts}', which is no limit. Known: {known}."
+        yield f"'{state.name}' counts '{state.counts}', which is not a limit. Known: {known}."
     if state.circuit not in ("", *CIRCUIT) or (state.circuit == "open" and state.act != "ask"):
         yield f"'{state.name}': circuit is '{state.circuit}'. It is closed, half_open, or open in a state that asks."
     review, _, role = state.plan_review.partition(":")
@@ -144,20 +144,20 @@ def _succeeds(machine: Machine, target: str) -> bool:
 def _target_faults(machine: Machine, where: str, outcome: str, target: str) -> Iterable[str]:
     if target.startswith("@"):
         if target not in SPECIAL:
-            yield f"{where}: '{outcome}' leads to '{target}', which there is not. Known: {', '.join(SPECIAL)}."
+            yield f"{where}: '{outcome}' leads to '{target}', which does not exist. Known: {', '.join(SPECIAL)}."
     elif target.startswith("any:"):
         if not machine.groups.get(target[4:]):
             yield f"{where}: '{outcome}' leads to the group '{target[4:]}', which is missing or empty. Add it to [groups]."
     elif target not in machine.states:
         yield f"{where}: '{outcome}' leads to '{target}', which is not a state. Add the state or lead elsewhere."
     if outcome in NO_SUCCESS and _succeeds(machine, target):
-        yield f"{where}: '{outcome}' leads to the success end '{target}', but it is no success. Lead it elsewhere."
+        yield f"{where}: '{outcome}' leads to the success end '{target}', but it is not a success. Lead it elsewhere."
     if outcome == "exhausted" and target == "@back":
         yield f"{where}: 'exhausted' leads '@back', but nothing is left to repeat. Lead it to an end, @fail, @ask or a state that asks."
     if outcome == "exhausted" and not all(_halts(machine, name) for name in machine.targets(target)):
-        yield f"{where}: 'exhausted' leads to '{target}', which works on without a limit. Lead it to an end, @fail, @ask or a state that asks."
+        yield f"{where}: 'exhausted' leads to '{target}', which continues without a limit. Lead it to an end, @fail, @ask or a state that asks."
     if outcome in ("blocked", "cancel") and target != f"@{outcome}":
-        yield f"{where}: '{outcome}' leads to '{target}', but no table decides that. Write '@{outcome}'."
+        yield f"{where}: '{outcome}' leads to '{target}', but a table cannot decide that. Write '@{outcome}'."
 
 
 def _halts(machine: Machine, name: str) -> bool:

@@ -99,7 +99,7 @@ def _without_journal(records: Records) -> list[Finding]:
     place = records.dirs.journal
     return [
         Finding(
-            "journal", "", 0, f"{place} is gone: {len(known)} signed heads know of runs. Restore a backup."
+            "journal", "", 0, f"{place} is gone: {len(known)} signed heads name runs in it. Restore a backup."
         )
     ]
 
@@ -141,8 +141,8 @@ def _unsigned_run(records: Records, told: Told) -> Iterator[Finding]:
     elif not driven and (head is None or head.seq < seq):
         after = f"event {head.seq + 1}" if head else "event 1"
         text = (
-            f"Run {run_id}: from {after} on nothing is signed, and nobody drives it: its driver was killed "
-            f"just then, or another hand wrote event {seq}."
+            f"Run {run_id}: from {after} on nothing is signed, and no process runs it. Either its process was "
+            f"killed at that moment, or something else wrote event {seq}."
         )
         yield Finding("head", run_id, seq, text, grave=False)
 
@@ -268,8 +268,8 @@ def _undriven(records: Records, told: Told) -> Iterator[Finding]:
         return  # it has gone on meanwhile
     root = run.began.root or run.id
     text = (
-        f"Run {run.id}: {act.do} started at event {told.act_at} ({act.key}) and nobody drives the run; "
-        f"`flyball resume {root}` goes on."
+        f"Run {run.id}: {act.do} started at event {told.act_at} ({act.key}) and no process runs it; "
+        f"continue it with `flyball resume {root}`."
     )
     yield Finding("act", run.id, told.act_at, text, grave=False)
 

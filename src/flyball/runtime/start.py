@@ -248,7 +248,7 @@ def _check_breakpoints(machine: Machine, settings: Settings) -> None:
     for name in settings.breakpoints:
         if name not in phases:
             raise ConfigError(
-                f"'{name}' is not a phase of '{machine.name}', so it cannot be a breakpoint. Phases: {', '.join(phases)}."
+                f"'{name}' is not a state of '{machine.name}', so it cannot be a breakpoint. States: {', '.join(phases)}."
             )
 
 

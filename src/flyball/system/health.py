@@ -156,7 +156,7 @@ def _journal(app: App) -> Iterator[Line]:
     yield Line("journal", "ok", text, "`flyball inbox` lists the questions." if counts[1] else "")
     if not app.has_key:
         yield Line(
-            "journal", "bad", "the signing key is gone", "Put it back from a backup; see `flyball check`."
+            "journal", "bad", "the signing key is gone", "Restore it from a backup; see `flyball check`."
         )
 
 

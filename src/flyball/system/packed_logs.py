@@ -64,7 +64,7 @@ def _members(file: Path) -> Iterator[tuple[str, bytes]]:
                 content = archive.extractfile(member)
                 yield member.name, content.read(2 * LOG_MOST) if content else b""
     except (tarfile.TarError, OSError, EOFError) as problem:
-        raise UserError(f"{file} cannot be read ({problem}). Move it away to go on without it.") from None
+        raise UserError(f"{file} cannot be read ({problem}). Move it away to continue without it.") from None
 
 
 def act_files(records: Records, key: str) -> dict[str, bytes]:

@@ -39,7 +39,9 @@ class Notices(Struct):
             case e.Stopped(stop=e.Stop(code="wait.rate_limit"), until=until):
                 self.limited.add(run.id)
                 wait = f" It continues by itself in {rough(until - event.at)}." if until else ""
-                return _notice(run, "limit", "waits for a limit", f"An agent's limit is reached.{wait}")
+                return _notice(
+                    run, "limit", "waits for a rate limit", f"The agent reached a rate limit.{wait}"
+                )
             case e.Resumed() if run.id in self.limited or event.why == "the wait is over":
                 self.limited.discard(run.id)
                 return _notice(run, "cleared", "continues", "The limit was reset.")

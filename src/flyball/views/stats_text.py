@@ -27,7 +27,7 @@ def _jobs(total: Stats) -> list[str]:
     rows = [_job_row(name, [job for job in total.jobs if job.machine == name]) for name in machines]
     headers = ("MACHINE", "TASKS", "COMPLETED", "FAILED", "OPEN", "TURNS", "CALLS", "WORK", "COST")
     return [
-        "Tasks (turns, tool calls, working time and cost: median of those that ended)",
+        "Tasks (turns, tool calls, working time and cost are medians of those that ended)",
         *columns(headers, rows),
     ]
 

@@ -140,7 +140,7 @@ def _folder(path: Path) -> Path:
 def _refuse_place(path: Path, told: bytes, complaint: bytes, code: int) -> None:
     if b"dubious ownership" in complaint:
         raise WorkspaceError(
-            f"{path.resolve()} belongs to another user. To use it all the same, run "
+            f"{path.resolve()} belongs to another user. To use it anyway, run "
             f"`git config --global --add safe.directory {path.resolve()}`."
         )
     if code != 0:

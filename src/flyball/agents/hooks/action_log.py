@@ -49,7 +49,7 @@ class Record:
             if self._size + len(line) > FILE_MOST and row["moment"] != "pre":
                 return  # an agent that talks without end does not fill the disk
             if self._size + len(line) > RULINGS_MOST:
-                raise ValueError("the record is full: nobody rules here any more")
+                raise ValueError("the log of tool calls is full, so further calls are refused")
             with self.file.open("ab") as file:
                 file.write(line)
             self._size += len(line)
@@ -110,7 +110,7 @@ def _opened(path: str, flags: int) -> int:
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
-    raise OSError(f"{path} is no file")
+    raise OSError(f"{path} is not a file")
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

@@ -78,7 +78,7 @@ def _give(fd: int, data: bytes) -> None:
 
 def answer(moment: str, agent: str, brief: str, sha256: str, payload: bytes) -> "tuple[int, bytes, bytes]":
     if moment not in ("pre", *QUIET):
-        raise ValueError(f"'{moment}' is no moment")
+        raise ValueError(f"'{moment}' is neither pre, post nor note")
     data = _file(brief)
     pinned = _sha256(data) == sha256
     folder = os.path.dirname(os.path.abspath(brief))
@@ -179,7 +179,7 @@ def _by_itself(data: bytes, moment: str, agent: str, payload: bytes) -> "tuple[i
     given = json.loads(data)
     for place in given["imports"]:
         if (place + "/").startswith(given["workspace"] + "/") and given["confined"]:
-            raise ValueError("the guard's own code lies where the agent can write")
+            raise ValueError("the guard's own code is in a place that the agent can write to")
     sys.path[:0] = given["imports"]
     _load_grammar()
     from flyball.agents.hooks.without_driver import rule

@@ -209,11 +209,11 @@ def asked(line: socket.socket, until: float) -> tuple[str, str, bytes]:
 def _some(line: socket.socket, until: float) -> bytes:
     left = until - time.monotonic()
     if left <= 0:
-        raise TimeoutError("it took too long to say what it wants")
+        raise TimeoutError("the request was not complete in time")
     line.settimeout(left)
     data = line.recv(1 << 16)
     if not data:
-        raise ValueError("it hung up in the middle")
+        raise ValueError("the connection was closed in the middle of the request")
     return data
 
 

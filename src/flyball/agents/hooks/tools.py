@@ -108,7 +108,7 @@ def _only(given: dict[str, Any], names: tuple[str, ...]) -> str:
     """The text under one of these names. Under two of them it is unclear which one counts."""
     (value,) = (given[name] for name in names if given.get(name) is not None)
     if not isinstance(value, str):
-        raise TypeError("it is not one text")
+        raise TypeError("the input is not a single text")
     return value
 
 
@@ -119,7 +119,7 @@ def _named(given: dict[str, Any], names: tuple[str, ...]) -> list[str]:
         value: Any = given.get(name) or []
         paths += cast("list[str]", value) if isinstance(value, list) else [value]
     if not all(isinstance(path, str) for path in cast("list[object]", paths)):
-        raise TypeError("a path is no text")
+        raise TypeError("a path is not text")
     return paths
 
 
