@@ -215,12 +215,8 @@ def _pend(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, until: 
 
 def _otherwise(run: Run) -> str:
     outcome = run.pending.outcome if run.pending else ""
-    then = (
-        f"the run would have continued with '{outcome}'"
-        if outcome
-        else "the turn would have been tried again"
-    )
-    return f"The change would have been kept, and {then}."
+    then = f"continued with '{outcome}'" if outcome else "tried the turn again"
+    return f"The change would have been kept, and the run would have {then}."
 
 
 def _as_if_it_stood(run: Run, ruling: e.Ruling) -> Run:
