@@ -233,7 +233,7 @@ def test_a_terminal_that_is_closed_at_a_question_stops_the_run_cleanly(
     person.wait_for(b"Press a key")
     if prompting:
         os.write(person.ours, b"a")
-        eventually(lambda: "told?" in errors.read_text())
+        eventually(lambda: "your text for the agent" in errors.read_text())
     person.close()
     assert person.process.wait(30) == 130
     assert "Traceback" not in errors.read_text()

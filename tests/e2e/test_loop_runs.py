@@ -93,7 +93,7 @@ def test_the_circuit_opens_asks_probes_and_closes(yard: Yard) -> None:
     assert (ran.exit, ran.code, ran.turns) == (0, "completed", 8)
     expected = [*["closed"] * 4, "open", "half_open", "open", "half_open", "closed", "complete"]
     assert path(yard, ran.run) == expected
-    assert told(yard, ran.run)[6] == ["Look at the operator"]
+    assert told(yard, ran.run)[6] == ["Message from a person: Look at the operator"]
 
 
 # ---- CTO-9: tool calls inside a turn ---------------------------------------------------------------------------

@@ -303,7 +303,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "unknown act": (
         with_state("write", {"do": "sing", "on": {"written": "judge"}}),
-        "'write' does 'sing', which there is not",
+        "'write' does 'sing', which does not exist",
     ),
     "an act with a name too many": (
         with_state("write", {"do": "proof:fast", "on": {"passed": "judge", "failed": "judge"}}),
@@ -325,7 +325,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "an end of its own kind": (with_state("done", {"end": "maybe"}), "neither does anything nor ends"),
     "unknown special": (
         table(anywhere={"on": {**ANYWHERE, "error": "@explode"}}),
-        "'error' leads to '@explode', which there is not",
+        "'error' leads to '@explode', which does not exist",
     ),
     "missing group": (
         with_state("judge", {"do": "agent:critic", "on": {**JUDGE, "rejected": "any:where"}}),

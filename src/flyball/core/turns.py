@@ -298,12 +298,8 @@ def _asks(facts: Facts, turn: e.TurnEnded) -> bool:
         ask(facts, cause, "permission", f"The agent asks for permission{what}")
     elif twice:
         cause = stop(run, "wait.question", "disputed twice", DISPUTES, DISPUTES, detail=twice)
-        ask(
-            facts,
-            cause,
-            "clarification",
-            f"Author and reviewer have disagreed twice about {twice}. Who is right?",
-        )
+        text = f"Author and reviewer have disagreed twice about {twice}. Who is right?"
+        ask(facts, cause, "clarification", text)
     elif text:
         ask(facts, stop(run, "wait.question", "the agent asks", detail=text), "clarification", text)
     return turn.verdict == "needs_approval" or bool(twice or text)
