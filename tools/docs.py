@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write the generated parts of the documentation, or with --check say which of them are out of date.
 
-A generated part stands between `<!-- NAME: … -->` and `<!-- end -->`.
+A generated part is between `<!-- NAME: … -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,65 @@ import click
 
 from flyball.cli import SECTIONS, cli
 from flyball.config.schema import documentation
-from flyball.domain.results import BROKEN, CODES, GUARDED, NOT_EMITTED
+from flyball.domain.results import BROKEN, CODES, GUARDED, NOT_EMITTED, PLACED
+from flyball.views.reasons import AFTER_FAILURE
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def settings() -> str:
-    rows = [f"| `{key}` | {f'`{value}`' if value else '–'} | {doc} |" for key, value, doc in documentation()]
+    rows = [f"| `{key}` | {_default(value)} | {doc} |" for key, value, doc in documentation()]
     return "\n".join(["| key | default | what it does |", "|---|---|---|", *rows])
 
 
+def _default(value: str) -> str:
+    return value if " " in value else f"`{value}`" if value else "–"
+
+
+# What a person can do about a stop. Other failures: look, and retry. Other waits: answer.
+TO_DO = {
+    "completed": "`flyball diff RUN`, then `flyball land RUN`",
+    "completed_unproven": "set `[proof] commands` (`flyball init` finds them); check `flyball diff RUN` yourself",
+    "cancelled": "`flyball retry RUN` starts a new run from its files",
+    "failed.start": "`flyball agents` says which agents are installed and logged in",
+    "limit.turns": "`flyball retry RUN --set limits.turns=N` (or `limits.STATE`, which `flyball why` names)",
+    "limit.budget_usd": "answer `raise`, or cancel",
+    "limit.budget_tokens": "answer `raise`, or cancel",
+    "wait.trigger": "–",
+    "wait.infrastructure": "fix what it names, then `flyball answer RUN go-on`",
+    "wait.auth": "log in with the agent's own program, then `flyball answer RUN go-on`",
+    "wait.billing": "add credit, then `flyball answer RUN go-on`",
+    "wait.rate_limit": "nothing; it continues by itself after the reset",
+    "wait.breakpoint": "`flyball resume RUN`",
+    "wait.paused": "`flyball resume RUN`",
+    "wait.take_over": "`flyball hand-back RUN`",
+    "interrupted": "`flyball resume RUN`",
+    "error.WHAT": "fix what it names, then `flyball answer RUN go-on`",
+}
+OTHERWISE = {
+    "ended": "`flyball log RUN --output`, then `flyball retry RUN`",
+    "waiting": "`flyball inbox`, then `flyball answer`",
+    "blocked": "`flyball diff RUN`, then `flyball answer`",
+}
+
+
 def stops() -> str:
-    families = {"blocked.guard.RULE": GUARDED, "error.WHAT": BROKEN}
+    families = {"blocked.guard.RULE": GUARDED, "blocked.table.OUTCOME": PLACED, "error.WHAT": BROKEN}
     rows: list[str] = []
     for name, code in {**CODES, **families}.items():
         meaning = f"{code.says} (not emitted yet)" if name in NOT_EMITTED else code.says
-        rows.append(f"| `{name}` | {code.status} | {code.exit} | {meaning} | {code.alo or '–'} |")
-    return "\n".join(["| code | status | exit | meaning | ALO code |", "|---|---|---|---|---|", *rows])
+        limit, to_do = _limit(name), TO_DO.get(name, "")
+        to_do = to_do or (f"`flyball retry RUN --set {limit}`" if limit else OTHERWISE[code.status])
+        rows.append(f"| `{name}` | {code.status} | {code.exit} | {meaning} | {to_do} | {code.alo or '–'} |")
+    head = ["| code | status | exit | meaning | what to do | ALO code |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *rows])
+
+
+def _limit(name: str) -> str:
+    """The setting that allows more, as in the command that `flyball why` proposes."""
+    commands = [command for command, _ in AFTER_FAILURE.get(name, ()) if "--set" in command]
+    values = {"id": "RUN", "rule": "STATE", "more": "N", "longer": "TIME"}
+    return commands[0].format(**values).partition("--set ")[2] if commands else ""
 
 
 def commands() -> str:

@@ -172,13 +172,9 @@ def _read_tasks(root: Path, file: Path) -> Iterator[Trigger]:
         return
     found, wrong = [*items(text)], unreadable(text)
     if wrong:
-        raise UserError(
-            f"{file}, line {wrong}: this is not a check-list item. Write `- [ ] what to do`."
-        )
+        raise UserError(f"{file}, line {wrong}: this is not a check-list item. Write `- [ ] what to do`.")
     if not found:
-        raise UserError(
-            f"{file} has no check-list items. Write each task as a line `- [ ] what to do`."
-        )
+        raise UserError(f"{file} has no check-list items. Write each task as a line `- [ ] what to do`.")
     inside = file.resolve().is_relative_to(root)
     for words, ticked in found:
         where = (str(file.resolve().relative_to(root)), words) if inside else ()

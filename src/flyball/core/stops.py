@@ -132,7 +132,7 @@ def infrastructure(facts: Facts) -> Facts:
     run, tries = facts.run, facts.run.tries
     if tries.gone:
         cause = stop(run, "wait.infrastructure", "gone", detail=tries.reason)
-        text = f"Flyball cannot continue: {tries.reason.rstrip('.')}. Fix this, then run `flyball resume {run.began.root or run.id}`."
+        text = f"Flyball cannot continue: {tries.reason.rstrip('.')}. Fix this, then answer go-on."
         return ask(facts, cause, "infrastructure", text)
     count, reason = tries.interruptions, tries.reason
     cause = stop(run, "wait.infrastructure", "interruptions", INTERRUPTIONS, count, detail=reason)

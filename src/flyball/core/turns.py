@@ -233,7 +233,7 @@ def _process_failure(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
         case verdict if verdict in WAITS:
             stops.limited(facts, act, turn)
         case "auth" | "billing" as verdict:
-            text = f"The agent cannot work: {(error or verdict).rstrip('.')}. Fix this, then continue."
+            text = f"The agent cannot work: {(error or verdict).rstrip('.')}. Fix this, then answer go-on."
             ask(facts, stop(run, f"wait.{verdict}", verdict, detail=error), "limit", text)
         case "budget_limit":
             cause = stop(run, "limit.budget_usd", "the agent's own budget", detail=error)
