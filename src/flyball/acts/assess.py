@@ -114,7 +114,7 @@ def _p90(values: Sequence[int]) -> int:
 
 
 def _governance(run: Run, work: Workspace) -> dict[str, str]:
-    """The files that say how work is done here, as they stand in the tree that was planned on."""
+    """The files that say how work is done here, as they are in the tree that was planned on."""
     names = run.settings.governance
     contents = work.read_all([(run.tree, name) for name in names])
     return {

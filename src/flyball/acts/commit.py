@@ -61,7 +61,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def land(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
-    """The branch takes the commit; what stands in the way is a conflict for a person."""
+    """The branch takes the commit; what is in the way is a conflict for a person."""
     done, ruling = run.checkout.commit, None
     assert done is not None
     done = replace(done, landed="", reason="")

@@ -60,7 +60,7 @@ class TreeProof(Struct, frozen=True):
     logs: tuple[str, ...]
     reports: tuple[TestReport | None, ...]
     changed: tuple[str, ...] = ()  # files of the tree that the proof changed
-    doubt: str = ""  # why a proof that exited 0 is not believed
+    doubt: str = ""  # why a proof that exited 0 is not accepted
     executed: bool = False  # Python or Node executed code of the project
 
     @property

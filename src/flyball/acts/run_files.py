@@ -80,13 +80,13 @@ class RunFiles(msgspec.Struct, frozen=True):
         return Workspace.open(self.run_dir(run).path)
 
     def policy(self, run: Run) -> policies.Policy:
-        """The policy as it stood when the run began."""
+        """The policy as it was when the run began."""
         pinned = self.run_dir(run).pinned / "policy.toml"
         text = pinned.read_text("utf-8") if pinned.exists() else ""
         return policies.parse(text, shipped_policies()).get(run.settings.policy)
 
     def instructions(self, run: Run, role: str) -> str:
-        """What the repository adds to the prompt of this role, as it stood when the run began."""
+        """What the repository adds to the prompt of this role, as it was when the run began."""
         pinned = self.run_dir(run).pinned / "prompts" / f"{role}.md"
         return pinned.read_text("utf-8") if pinned.is_file() else ""
 
@@ -105,7 +105,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         return [row for row in rows if row.end == "success"]
 
     def user_hooks(self, run: Run) -> Path:
-        """The user's git hooks as they stood when the run began."""
+        """The user's git hooks as they were when the run began."""
         return self.run_dir(run).pinned / GIT_HOOKS
 
     def tampered(self, run: Run, *, whole: bool = False) -> str:

@@ -222,7 +222,7 @@ def _ended_early(heard: AgentResult, live: Live) -> AgentResult:
 
 
 def _resumable(heard: AgentResult) -> AgentResult:
-    """A session that is gone is like one that is full: the agent goes on in a fresh one, told what was done."""
+    """A session that is gone is like one that is full: the agent continues in a fresh one, told what was done."""
     return (
         replace(heard, verdict="context")
         if heard.lost_session and heard.verdict in ("unknown", "killed")

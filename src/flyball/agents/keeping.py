@@ -37,7 +37,7 @@ else:
     from streams import CHUNK, OUT_MOST, Copy, Held, sealed
     from tree import descendants
 
-LINE_MOST = 16 << 20  # a driver's line longer than this is no line
+LINE_MOST = 16 << 20  # a driver's line longer than this is not a line
 REPORT_EVERY_S = 0.1
 MARK = "INVOCATION_ID"  # in the environment of every process of an act; says nothing of Flyball or the run
 GRACE_MOST_S = 5.0
@@ -271,7 +271,7 @@ class Keeper:
     def dismiss(self, fd: int) -> None:
         self.clients.pop(fd)[0].close()
         if not self.clients:
-            self.hold = False  # who comes next says it again; else a clock could stand for ever
+            self.hold = False  # who comes next says it again; else a clock could stand forever
 
     def obey(self, line: bytes) -> None:
         try:

@@ -56,7 +56,7 @@ def abi() -> int:
 
 
 def confine(read: list[str], write: list[str], connect: list[int] | None = None) -> None:
-    """From here on, for ever: only these files, and with `connect` only TCP connections to these ports (with none of
+    """From here on, forever: only these files, and with `connect` only TCP connections to these ports (with none of
     them, no TCP at all)."""
     version = abi()
     if version < LEAST_ABI:

@@ -49,7 +49,7 @@ def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[K
 
 
 def _unwrapped(rows: Iterable[str]) -> list[str]:
-    """Lines that a terminal's width has broken, whole again: one that goes on in lower case belongs to the one before."""
+    """Lines that a terminal's width has broken, whole again: one that continues in lower case belongs to the one before."""
     whole = list[str]()
     for row in rows:
         if (

@@ -258,7 +258,7 @@ def play(turn: Turn) -> int:
 
 
 def _try(tool: str, path: str, deed: Callable[[], None]) -> None:
-    """What cannot be done is an action that failed, as it is for any agent; the turn goes on."""
+    """What cannot be done is an action that failed, as it is for any agent; the turn continues."""
     try:
         deed()
     except (OSError, ValueError) as fault:

@@ -76,7 +76,7 @@ def limits() -> str:
 
 
 def readable(view: View, closed: Sequence[str], kept: Sequence[str]) -> list[str]:
-    """All but what is hidden; then, one by one, what must be seen all the same."""
+    """All but what is hidden; then, one by one, what must be seen anyway."""
     secret = [os.path.realpath(path) for path in (*view.hidden, view.at)]
     hidden = [*secret, *(os.path.realpath(path) for path in closed), "/dev"]
     roots = [place for place in (*SYSTEM, "/proc") if Path(place).exists()] if view.strict else ["/"]

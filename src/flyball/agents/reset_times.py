@@ -1,6 +1,6 @@
 """When a limit lifts, in whatever form it is written.
 
-An instant that is written out (an epoch, an ISO time, a date with its year) is taken as it stands, past or not. A clock
+An instant that is written out (an epoch, an ISO time, a date with its year) is taken as it is, past or not. A clock
 time without a date is the next such instant, or this very minute (seconds are not written); a date without a year is the one nearest to now; a duration counts from
 now. A clock without a zone is read in the given zone, UTC unless told. Zone names are looked up in the inert zone data;
 an unknown one is UTC.

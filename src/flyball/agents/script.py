@@ -124,7 +124,7 @@ def _finding(row: dict[str, Any]) -> Finding:
 
 
 def _number(value: Any) -> int:
-    """An agent may name a line in any way; what is no number is no line."""
+    """An agent may name a line in any way; what is not a number is not a line."""
     return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
 
 

@@ -131,7 +131,7 @@ def _bound(key: str, loaded: Loaded) -> Value:
 
 
 def untrusted(asked: Iterable[Need], loaded: Loaded, root: Path, store: TrustStore) -> list[Need]:
-    """The needs of files that nobody has agreed to as they stand."""
+    """The needs of files that nobody has agreed to as they are."""
     return [need for need in asked if not store.trusted(root, need.file, loaded.files[need.file].sha256)]
 
 

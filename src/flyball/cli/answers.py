@@ -116,7 +116,7 @@ def _as_text(app: App, facts: dict[str, Any]) -> str:
 
 
 def _late(rows: Sequence[Row], now: int) -> list[dict[str, Any]]:
-    """Runs that are in a state for 150 % of its alert time (TASK-6). They go on, so there is no question to answer."""
+    """Runs that are in a state for 150 % of its alert time (TASK-6). They continue, so there is no question to answer."""
     return [
         {
             "id": row.run,

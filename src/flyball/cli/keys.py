@@ -117,7 +117,7 @@ class AnswerKeys:
             self.key()
 
     def hint(self, run: Run) -> list[str]:
-        """The change, as much as fits, and the keys. What was typed before the question is no answer to it."""
+        """The change, as much as fits, and the keys. What was typed before the question is not an answer to it."""
         with contextlib.suppress(*CLOSED):
             termios.tcflush(self.source, termios.TCIFLUSH)
         assert run.question is not None

@@ -1,4 +1,4 @@
-"""Read the files of a Ralph loop (PROMPT.md, fix_plan.md, prd.json), so that `flyball init --from-ralph` can go on with them.
+"""Read the files of a Ralph loop (PROMPT.md, fix_plan.md, prd.json), so that `flyball init --from-ralph` can continue with them.
 
 PROMPT.md becomes what the working roles are told. Open items of fix_plan.md and stories of prd.json that do not pass
 yet become one check-list. The files themselves are left as they are.

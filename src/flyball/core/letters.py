@@ -42,14 +42,14 @@ class Allow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is
 
 
 class Ask(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """Pause or take over after this turn, stop now, cancel; or go on after a pause."""
+    """Pause or take over after this turn, stop now, cancel; or continue after a pause."""
 
     what: str  # pause | stop | cancel | take-over | resume
     who: str = ""
 
 
 class HandBack(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """A person has worked in the checkout; what they changed is theirs, and the run goes on."""
+    """A person has worked in the checkout; what they changed is theirs, and the run continues."""
 
     who: str = ""
 
@@ -359,7 +359,7 @@ def contradiction(one: bytes, other: bytes) -> str:
 
 
 def paused(run: Run) -> bool:
-    """A person paused or stopped it, and it goes on when they say so."""
+    """A person paused or stopped it, and it continues when they say so."""
     return run.status == "paused" and run.question is None and not _taken(run)
 
 
@@ -369,7 +369,7 @@ def _taken(run: Run) -> bool:
 
 
 def resumes(body: bytes) -> bool:
-    """Whether the letter says that a run, and those below it, go on."""
+    """Whether the letter says that a run, and those below it, continue."""
     try:
         letter = decode(body)
     except msgspec.MsgspecError:

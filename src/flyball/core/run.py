@@ -234,7 +234,7 @@ def _moved(run: Run, event: e.Moved) -> Run:
     machine, source, target = run.machine, event.source, event.target
     machine.check(source, target)
     to = machine.states[target]
-    if event.outcome == "exhausted":  # it leads to an end, or to somebody who can let it go on
+    if event.outcome == "exhausted":  # it leads to an end, or to somebody who can let it continue
         run = renewed_limit(run, event.reason)
     if event.outcome == "stalled" and to.act != "ask":
         run = unstalled(run)

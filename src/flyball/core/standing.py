@@ -84,7 +84,7 @@ def _begin(facts: Facts, trigger: e.Trigger, interrupts: bool) -> None:
 
 
 def listening(run: Run, now: int) -> Facts | None:
-    """CTO-5: what was interrupted goes on when nothing else is to be done; its plan still holds, so no turn is taken."""
+    """CTO-5: what was interrupted continues when nothing else is to be done; its plan still holds, so no turn is taken."""
     if not run.plan.aside:
         return None
     facts = Facts(run, now)

@@ -4,7 +4,7 @@ When a rate limit ends a turn, another agent takes over while it lasts, or it is
 
 A worker's files are proved now and then, as a probe (LOOP-3): a new tree alone is progress only so long. A probe is due
 after `probe` changed turns without a proof, and once more when the files passed one and the worker neither changes them
-nor says that it is done. It is no turn and no gate. Two in a row with no fewer failing tests open the circuit
+nor says that it is done. It is neither a turn nor a gate. Two in a row with no fewer failing tests open the circuit
 (`stalled`). Of files that passed two a person is asked: only the worker or a person says that the task is done.
 
 How long a run may stay in a state before somebody is told (TASK-6): at 80 % the journal says so, at 100 % people are

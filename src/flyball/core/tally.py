@@ -302,7 +302,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _contexts(count: int, verdict: str) -> int:
-    """Overflows in a row; a limit between two of them is no turn between them."""
+    """Overflows in a row; a limit between two of them is not a turn between them."""
     return count + 1 if verdict == "context" else count if verdict in FREE else 0
 
 
@@ -354,7 +354,7 @@ def played_key(act: e.Act) -> str:
 
 
 def in_session(talk: Talk, act: e.Act, session: str) -> Talk:
-    """The session, if it is known, is the one that this agent and role go on in."""
+    """The session, if it is known, is the one that this agent and role continue in."""
     return replace(talk, sessions={**talk.sessions, played_key(act): session}) if session else talk
 
 

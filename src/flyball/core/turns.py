@@ -340,7 +340,7 @@ def _reminder(run: Run, act: e.Act, missing: str) -> str:
 
 
 def _stuck(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
-    """AGENT-8: who rejects the same proved tree again, with nothing new against it, would do so for ever."""
+    """AGENT-8: who rejects the same proved tree again, with nothing new against it, would do so forever."""
     run, role = facts.run, act.do.partition(":")[2]
     if not run.tree or run.evidence.rejected != run.tree or turn.claim.findings:
         return False

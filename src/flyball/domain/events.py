@@ -1,7 +1,7 @@
 """The events of a run, as frozen structs. The journal stores only these; a run's state is computed from them.
 
 Each event says when (`at`, microseconds UTC). To change a shape, add a field with a default, or a rule to
-`upgrade`: old journals must fold for ever.
+`upgrade`: old journals must fold forever.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class SetAside(Event, frozen=True, kw_only=True):
 
 
 class TakenUp(Event, frozen=True, kw_only=True):
-    """What was set aside goes on: a plan, or the run below."""
+    """What was set aside continues: a plan, or the run below."""
 
     what: str  # plan | run
     run: str = ""

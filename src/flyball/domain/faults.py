@@ -196,7 +196,7 @@ def _closure(start: set[str], following: Mapping[str, set[str]]) -> set[str]:
 
 
 def _bound_faults(machine: Machine) -> Iterable[str]:
-    """Every cycle must wait for somebody or count against a limit; else it could run for ever.
+    """Every cycle must wait for somebody or count against a limit; else it could run forever.
 
     A limit on entries to a state begins anew with each iteration, so it bounds no cycle through that one.
     """
@@ -219,12 +219,12 @@ def _goes_back(machine: Machine, state: State) -> bool:
 
 
 def _uses_up(machine: Machine, state: State) -> bool:
-    """Nobody passes this state for ever: it waits for somebody, or takes a turn of a limited number."""
+    """Nobody passes this state forever: it waits for somebody, or takes a turn of a limited number."""
     return state.act in HEARING_ACTS or ("turns" in machine.most and state.act in ("agent", "run"))
 
 
 def _bounded(machine: Machine) -> set[str]:
-    """The states that cannot be entered for ever."""
+    """The states that cannot be entered forever."""
     found = {s.name for s in machine.states.values() if _uses_up(machine, s)}
     return found | ({machine.iteration} if "iterations" in machine.most else set())
 

@@ -418,11 +418,11 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _EMOJI = re.compile("[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]\u200d[\u2190-\u2bff\U0001f000-\U0001faff]")
-PRINTABLE_LEAST = 90  # percent: what has less is no text
+PRINTABLE_LEAST = 90  # percent: what has less is not a text
 
 
 def text_of(data: bytes) -> str | None:
-    """The text of a file that git takes for binary; None if there is no text in it."""
+    """The text of a file that git takes for binary; None if it holds no text."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace")

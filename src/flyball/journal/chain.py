@@ -341,7 +341,7 @@ def taken(run: str, letter: int) -> Conflict:
 
 
 def pruned_before(run: str) -> Conflict:
-    """An id is used once, for ever."""
+    """An id is used once, forever."""
     return Conflict(f"Run {run} existed before and was pruned. Use another id.")
 
 

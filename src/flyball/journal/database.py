@@ -120,7 +120,7 @@ class Database:
             raise
 
     def _refuse_drivers(self, version: int) -> None:
-        """A process of an older Flyball would go on writing to tables that are no longer there."""
+        """A process of an older Flyball would continue writing to tables that are no longer there."""
         others = drivers.others_at_work(self.path.parent)
         if others:
             pid = others[0].partition("-")[0]

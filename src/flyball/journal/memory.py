@@ -183,7 +183,7 @@ class MemoryJournal:
         return found[:limit]
 
     def tally(self, *, machine: str | None = None) -> dict[str, int]:
-        """How many runs stand in each state."""
+        """How many runs are in each state."""
         states = sorted(row.state for row in self._rows.values() if machine in (None, row.machine))
         return {state: states.count(state) for state in dict.fromkeys(states)}
 

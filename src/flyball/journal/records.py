@@ -186,7 +186,7 @@ class Heads:
         return self._read(self._path(run))
 
     def rolled_back(self, run: str, journal: Journal) -> Fault | None:
-        """Before a run goes on: whether the journal lacks a head that the run once had."""
+        """Before a run continues: whether the journal lacks a head that the run once had."""
         path = self._path(run)
         if not path.exists():
             return None

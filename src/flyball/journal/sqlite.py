@@ -308,7 +308,7 @@ class SqliteJournal:
         return [Row(*values) for values in self._database.ask(*rows_query(wanted, limit), TYPES)]
 
     def tally(self, *, machine: str | None = None) -> dict[str, int]:
-        """How many runs stand in each state."""
+        """How many runs are in each state."""
         where, values = ("", ()) if machine is None else ("WHERE machine = ?", (machine,))
         sql = f"SELECT state, count(*) FROM run INDEXED BY run_state {where} GROUP BY state ORDER BY state"
         return dict(self._database.ask(sql, values, (str, int)))

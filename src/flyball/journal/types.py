@@ -206,7 +206,7 @@ class Journal(Protocol):
         ...
 
     def tally(self, *, machine: str | None = None) -> dict[str, int]:
-        """How many runs stand in each state, by the state's name."""
+        """How many runs are in each state, by the state's name."""
         ...
 
     def finished(self, since: int) -> list[bytes]:

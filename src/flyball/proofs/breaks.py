@@ -1,7 +1,7 @@
 """Code broken on purpose, to see whether a proof notices. Text in, text out; a file that cannot be broken stays as it is.
 
 Three ways: every function raises, only the changed functions raise, and the expected values of tests are made wrong.
-A proof that passes all the same did not look at what it says it proved.
+A proof that passes anyway did not look at what it says it proved.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _sorted(tests: Collection[str]) -> tuple[str, ...]:
 
 
 def disagreement(report: TestReport | None, exit_code: int, counted_failures: int | None) -> str:
-    """Why a command that ended with 0 is not believed; "" where report, summary and exit code agree."""
+    """Why a command that ended with 0 is not accepted; "" where report, summary and exit code agree."""
     if exit_code != 0 or report is None:
         return ""
     if report.altered:

@@ -107,7 +107,7 @@ def fired(watch: CallWatch, limits: CallLimits | None = None) -> Fired | None:
 def _cycles(recent: tuple[str, ...]) -> int:
     """How often in a row the newest calls, two to five of them, repeat in the same order with the same results.
 
-    Waiting and looking again is no cycle: what is waited for has its own clock.
+    Waiting and looking again is not a cycle: what is waited for has its own clock.
     """
     return max(_times(recent, length) for length in range(2, _LONGEST_CYCLE + 1))
 

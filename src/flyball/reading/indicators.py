@@ -275,7 +275,7 @@ _NOT_NEEDED = Lazy(
 
 
 def needs(stated: Iterable[Sentence]) -> bool:
-    """The agent says that it cannot go on without somebody's help."""
+    """The agent says that it cannot continue without somebody's help."""
     return any(_is_need(sentence) for sentence in stated)
 
 

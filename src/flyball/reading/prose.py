@@ -2,7 +2,7 @@
 
 Agents print JSON lines: their own messages, tool results, prompts. Where such a stream is handed over instead of the
 final message, the final message is taken out of it, and what the stream says as a fact (an error, a refused limit)
-is kept beside it. Text that is no stream passes through untouched.
+is kept beside it. Text that is not a stream passes through untouched.
 
 Fenced and indented code, quotes, comments, inline code, program output and other speakers' words are in the message
 but are not the agent's own statements. Each line is marked as its own or not, and its list, heading and check-box marks

@@ -147,7 +147,7 @@ def _exit_signal(lines: tuple[Line, ...]) -> bool | None:
 
 
 def _alone(line: Line) -> bool:
-    """A box must be ticked with a letter: a picture before the signal is no list mark, nor is a comment."""
+    """A box must be ticked with a letter: a picture before the signal is not a list mark, nor is a comment."""
     if line.box:
         return re.match(r"\s*(?:[-*+]|\d+[.)])?\s*\[[xX]\]", line.raw) is not None
     return "<!--" not in line.raw
@@ -243,9 +243,9 @@ _TEST_LOG = Lazy(
 
 
 def _last_word(lines: tuple[Line, ...], role: str, done_word: str) -> Signal | None:
-    """The word on the last line, if it is this role's to say. FAIL beats PASS and DONE, wherever it stands alone.
+    """The word on the last line, if it is this role's to say. FAIL beats PASS and DONE, wherever it is alone.
 
-    A test runner's log that ends in PASS is no verdict.
+    A test runner's log that ends in PASS is not a verdict.
     """
     words = [line.raw.strip() if line.own else CODE for line in lines if line.raw.strip()]
     if not words:
@@ -309,7 +309,7 @@ def _labelled(lines: list[str], names: Sequence[str]) -> str | None:
 
 
 def _last_signal(lines: list[str]) -> str | None:
-    """A test runner's log that ends in PASS is no verdict."""
+    """A test runner's log that ends in PASS is not a verdict."""
     signal = re.fullmatch(r"(pass|fail)(?:\W.*)?", lines[-1], re.I) if lines else None
     logged = len(lines) > 1 and _TEST_LOG.match(lines[-2])
     return signal.group(1).lower() if signal and not logged else None
@@ -351,7 +351,7 @@ _OFFER = Lazy(
 
 
 def final_question(text: str) -> str:
-    """The last paragraph, if it ends with a question that is no mere offer to go on; "" if it does not."""
+    """The last paragraph, if it ends with a question that is no mere offer to continue; "" if it does not."""
     lines = [line for line in prose.read(spoken(plain(text)).message) if line.raw.strip()]
     if not lines or not lines[-1].own or lines[-1].kind not in ("text", "item"):
         return ""

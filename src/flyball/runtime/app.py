@@ -76,7 +76,7 @@ class App(Records):
     # ---- letters ----
 
     def send(self, run: Run, letter: AnyLetter) -> bool:
-        """Leave a letter and ring the driver. False: nobody drives the run now."""
+        """Leave a letter and ring the driver. False: no process runs it now."""
         self.require_person(type(letter).__name__.lower())
         reason = refusal(run, letter)
         if reason:
@@ -219,7 +219,7 @@ class App(Records):
         return row is not None and row.status == "ended" and row.end != "success"
 
     def require_whole(self, run_id: str) -> None:
-        """Before a run goes on: the journal still has the head that this run once had."""
+        """Before a run continues: the journal still has the head that this run once had."""
         fault = self.heads.rolled_back(run_id, self.journal)
         if fault:
             raise Corrupt(fault.message)

@@ -130,12 +130,12 @@ class Batch:
             self.add(deepest[0], cancel(Facts(self.run(deepest[0]), now)))
 
     def wake(self, run_id: str, now: int) -> None:
-        """The run and those below it go on, the lowest first."""
+        """The run and those below it continue, the lowest first."""
         for member in reversed(list(self._below(run_id))):
             self.add(member, wake(self.run(member), now))
 
     def _wake_below(self, run_id: str, now: int) -> None:
-        """Those below go on; one that waits for a person still does, and so does the run above it then."""
+        """Those below continue; one that waits for a person still does, and so does the run above it then."""
         self.wake(run_id, now)
         child = self.run(run_id) if self._known(run_id) else None
         if child is None or child.stop is None or child.status in ("running", "ended"):

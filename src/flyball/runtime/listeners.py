@@ -5,7 +5,7 @@ passwords: they are kept in a file of the run that only its owner may read, neve
 sent never stops a run: a thread sends them, and what fails is only counted.
 
 The pages are rendered from the journal for people and outside tools, and never read back. `LOOP_STATUS.md` is the Loop
-Status block of every run of the repository that goes on (LOOP-4), `agents.json` their loop states in the seed's shape
+Status block of every run of the repository that continues (LOOP-4), `agents.json` their loop states in the seed's shape
 (LOOP-6). `STATUS_LEDGER.md`, `PLAN.md` and, at milestones, `LAST_KNOWN_STATE.md` are what a person reads who looks in now
 and then (CTO-12). They are written only where `flyball init` has made the folder, each whole or not at all; that one
 cannot be written never stops a run. What somebody edited is kept beside it.
@@ -151,7 +151,7 @@ class Notifier:
             return
         try:
             self.failed += int(not self._send(urls, notice))
-        except Exception:  # whatever the library does, the run goes on
+        except Exception:  # whatever the library does, the run continues
             self.failed += 1
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ TASK_MOST = 200
 
 
 class Seen(Struct, frozen=True):
-    """A run as it stood at its last event."""
+    """A run as it was at its last event."""
 
     at: int
     run: Run

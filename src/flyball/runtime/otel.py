@@ -168,7 +168,7 @@ class LiveTraces:
 def _quietly(send: Callable[[Sequence[Span]], bool], batch: Sequence[Span]) -> bool:
     try:
         return send(batch)
-    except Exception:  # whatever the library does, the run goes on
+    except Exception:  # whatever the library does, the run continues
         return False
 
 

@@ -339,7 +339,7 @@ def _check_trust(app: App, loaded: Loaded, repo: Repo, machine: str, trusted: bo
 
 
 def _pin(app: App, run_id: str, loaded: Loaded, repo: Repo) -> dict[str, str]:
-    """A run uses copies as they stood at its start, the user's git hooks too; its first event has their hashes."""
+    """A run uses copies as they were at its start, the user's git hooks too; its first event has their hashes."""
     folder, hashes = app.dirs.run(run_id).pinned, dict[str, str]()
     copy_hooks(repo, folder / GIT_HOOKS)
     for path, file in loaded.files.items():

@@ -90,7 +90,7 @@ class Supervisor:
         return self.driven[event.run].run
 
     def adopt(self, run_id: str, waking: bool = True) -> Run:
-        """Drive a run that exists, and its unfinished descendants; go on with what was in flight."""
+        """Drive a run that exists, and its unfinished descendants; continue with what was in flight."""
         self._load(run_id)
         family = [run_id, *self._load_below(run_id)]
         if waking:
@@ -118,7 +118,7 @@ class Supervisor:
         return any(d.run.asked == "cancel" and d.run.status != "ended" for d in self.driven.values())
 
     def _answered_by_mail(self, run: Run) -> bool:
-        """What a person has answered comes before what a mere "go on" would mean."""
+        """What a person has answered comes before what a mere resume would mean."""
         return run.question is not None and any(
             settles(run, letter.body, cancelling=False) for letter in self.journal.mail(run.id)
         )
@@ -419,7 +419,7 @@ class Supervisor:
         self._spread_asked(run_id)
 
     def wake(self, run_id: str) -> None:
-        """A run that was to make way goes on, and so do those below it."""
+        """A run that was to make way continues, and so do those below it."""
         batch = Batch(self.driven)
         batch.wake(run_id, self.clock.now())
         self._commit(batch)

@@ -138,7 +138,7 @@ class Lanes:
         return True
 
     def _wake_stranded(self, waiting: list[Ticket]) -> bool:
-        """What made way for a task that was cancelled or taken by another lane meanwhile goes on."""
+        """What made way for a task that was cancelled or taken by another lane meanwhile continues."""
         stranded = [
             run
             for run in self.runs

@@ -1,7 +1,7 @@
 """Whether what the journal says of the standing loop is still true of git, the pages and the plan (CTO-13, CTO-14).
 
 Each difference is a sentence with what is decided about it. One that cannot be settled by rule (`grave`) is for a
-person: work goes on only after an answer.
+person: work continues only after an answer.
 """
 
 from __future__ import annotations

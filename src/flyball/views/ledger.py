@@ -35,7 +35,7 @@ def edited(text: str) -> bool:
 
 
 def ledger(runs: Sequence[Run], waiting: Sequence[str]) -> str:
-    """STATUS_LEDGER.md: of everything that goes on, what it is for, how far it is, what it waits for, what is next."""
+    """STATUS_LEDGER.md: of everything under way, what it is for, how far it is, what it waits for, what is next."""
     tops = _tops(runs)
     lines = ["# Status ledger", ""]
     if not tops:

@@ -113,7 +113,7 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def last_words(text: str, most: int) -> str:
-    """How a message ends: its last line with words in it; a claim or a signal alone is no summary."""
+    """How a message ends: its last line with words in it; a claim or a signal alone is not a summary."""
     lines = [line for line in map(one_line, clean(text).splitlines()) if any(map(str.isalpha, line))]
     summaries = [
         line for line in lines if not re.match(r"\W*(?:OUTCOME|EXIT_SIGNAL)\b|(?:DONE|PASS|FAIL)$", line)

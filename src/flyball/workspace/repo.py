@@ -53,7 +53,7 @@ INERT = (
 
 
 class Repo(Struct, frozen=True):
-    """A repository Flyball can work with, as it stood when it was looked at."""
+    """A repository Flyball can work with, as it was when it was looked at."""
 
     root: Path
     git_dir: Path

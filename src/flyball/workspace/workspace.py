@@ -274,7 +274,7 @@ class Workspace:
         return self._git("cat-file", "blob", f"{tree}:{path}")
 
     def read_all(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
-        """The content of each (tree, path); None for what is no file of that tree."""
+        """The content of each (tree, path); None for what is not a file of that tree."""
         return self._objects.blobs([f"{tree}:{path}" for tree, path in wanted])
 
     def paths(self, tree: str) -> list[str]:

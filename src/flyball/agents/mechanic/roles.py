@@ -184,7 +184,7 @@ def _loop_status(good: bool, progress: str, status: str, reason: str) -> str:
     )
 
 
-# ---- memory: the same search on the same files goes on where it ended ------------------------------------------
+# ---- memory: the same search on the same files continues where it ended ------------------------------------------
 
 
 class Memory:

@@ -80,7 +80,7 @@ class Source:
         return self.text(node) if whole else f"({self.text(node)})"
 
     def loose(self, node: ast.expr) -> bool:
-        """Whether it stands alone: no operator next to it binds tighter."""
+        """Whether it is alone: no operator next to it binds tighter."""
         return isinstance(self.parents.get(node), LOOSE)
 
     def fit(self, node: ast.expr, text: str) -> str:

@@ -1,6 +1,6 @@
 """Where a command of the line runs: the state of its shell, its input, and the loops and functions around it.
 
-The state of the shell changes as the line goes on. A Context is a value: it is handed down, and a part of the line that
+The state of the shell changes as the line continues. A Context is a value: it is handed down, and a part of the line that
 reads other input or is nested deeper gets another one.
 """
 

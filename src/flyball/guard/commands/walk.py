@@ -67,7 +67,7 @@ class Judge(CommandJudge):
         return inner
 
     def script(self, script: Script, context: Context) -> None:
-        """After `&&` the line goes on only if all went well, after `||` only if it did not."""
+        """After `&&` the line continues only if all went well, after `||` only if it did not."""
         state = context.state
         chain = Chain(state.copy())
         if not context.ends_jobs and any(item.after == "&" for item in script.items):

@@ -74,7 +74,7 @@ class Names:
         return self.given.setdefault(tree, len(self.given)) if tree else -1
 
     def known(self, tree: str) -> int:
-        """A tree that nothing else speaks of will not come back: which one it was is all the same."""
+        """A tree that nothing else speaks of will not come back: which one it was does not matter."""
         return self.given.get(tree, -1)
 
 

@@ -1,6 +1,6 @@
 """What must hold at every step, each law with its id.
 
-Most look at one fact, with the run before and after it: what holds at each step holds for ever.
+Most look at one fact, with the run before and after it: what holds at each step holds forever.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def judged_first(seen: Seen) -> str:
     if seen.premise.machine.states[moved.source].act != "agent":
         return ""
     if not seen.was.turned:
-        holds = moved.outcome == "planned" and bool(seen.before.plan.steps)  # interrupted work goes on
+        holds = moved.outcome == "planned" and bool(seen.before.plan.steps)  # interrupted work continues
         known = moved.outcome in OF_THE_RULES or seen.was.settled or holds
         return "" if known else f"'{moved.outcome}' without a turn"
     if seen.was.judged in ("allow", "waived", "approved", "below"):

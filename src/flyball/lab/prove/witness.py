@@ -149,7 +149,7 @@ def _began(seen: Witness, act: e.Act) -> Witness:
 
 
 def _spent(seen: Witness, usage: e.Usage, took_us: int, premise: Premise) -> Witness:
-    """Up to the budget: what is beyond it is all the same."""
+    """Up to the budget: what is beyond it does not matter."""
     budget = premise.settings.budget
     most, used = (budget.uusd, usage.cost_uusd) if budget.tokens is None else (budget.tokens, usage.tokens)
     cost = 0 if most is None else min(seen.spent + used, most)
@@ -266,7 +266,7 @@ def _turned(seen: Witness, run: Run, act: e.Act, turn: e.TurnEnded, premise: Pre
 
 
 def _contexts(seen: Witness, verdict: str) -> int:
-    """Overflows in a row; a limit between two of them is no turn."""
+    """Overflows in a row; a limit between two of them is not a turn."""
     if verdict == "context":
         return seen.contexts + 1
     return seen.contexts if verdict in FREE else 0

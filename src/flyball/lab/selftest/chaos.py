@@ -1,6 +1,6 @@
 """kill -9 of a real supervisor at random instants: nothing that was written is lost, nothing done is done again.
 
-Right before each kill the journal is read; what stood there then must stand there for ever. Effects are counted
+Right before each kill the journal is read; what stood there then must stand there forever. Effects are counted
 by their own witnesses. Each run must reach the end that it reaches undisturbed. The seed chooses runs and
 instants; what a process is doing at such an instant is up to the machine.
 """
@@ -286,7 +286,7 @@ class Lane:
         return found[0] if found else ""
 
     def _look(self, root: str) -> None:
-        """What stands in the journal now, must for ever."""
+        """What is in the journal now must stay in it."""
         rows = self.app.journal.rows(root=root) if root else self.app.journal.rows(limit=4)
         for row in rows:
             seq, head = self.app.journal.head(row.run)

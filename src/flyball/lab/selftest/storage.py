@@ -1,7 +1,7 @@
 """Every write and every sync of a run, gone wrong in every way: what was acknowledged is there, or it is refused.
 
 A point is one deed of the disk and one fault. The story is written until the disk says no; then comes a healthy disk
-(after a power cut, where the fault is one) and a new driver reads, folds and goes on. Good is: a prefix of the story
+(after a power cut, where the fault is one) and a new driver reads, folds and continues. Good is: a prefix of the story
 that holds all that was acknowledged; and where the disk had lost what it said it kept, a prefix or a refusal.
 """
 
@@ -25,8 +25,8 @@ from flyball.lab.faulty_disk import FAULTS, FaultyDisk, Trouble
 from flyball.lab.selftest.story import RUN, Story, folded, row_at, story
 
 CHECKPOINT_PAGES = 48  # often enough that the file itself is written, too
-ON = 3  # steps that a new driver goes on by
-WHOLE = 16  # at one of so many points it goes on to the end
+ON = 3  # steps that a new driver continues by
+WHOLE = 16  # at one of so many points it continues to the end
 
 
 class Lived(Struct):

@@ -21,7 +21,7 @@ from flyball.lab.simulate.fault_kinds import FAULTS
 from flyball.lab.simulate.reachable import KNOWN, ROOM, Reachable, Way, reachable
 from flyball.machines import SHIPPED, shipped
 
-CRASHING = (  # faults after which another driver goes on: a few of them fit into one visit
+CRASHING = (  # faults after which another driver continues: a few of them fit into one visit
     *("crash before write", "crash after write", "killed", "power cut", "write fails", "sync fails"),
     *(
         "disk full",

@@ -1,6 +1,6 @@
 """The performer of a simulated world. A keeper begins an act once, outlives its driver, and writes down how it ended.
 
-After a crash an act is in doubt: it goes on, it has ended, it was lost with its keeper, nobody came back in time, or
+After a crash an act is in doubt: it continues, it has ended, it was lost with its keeper, nobody came back in time, or
 it was never begun. `SimulatedPerformer` is what a supervisor is given; `Keepers` is what outlives it.
 """
 
@@ -70,7 +70,7 @@ class Keepers:
         self.tidied: set[str] = set()
 
     def attend(self, run: Run, act: e.Act, post: Post, adopted: bool) -> None:
-        """Begin it if nobody has; else go on with it, or settle it."""
+        """Begin it if nobody has; else continue with it, or settle it."""
         if not self.stage.journaled(run.id, act.key):
             self.stage.breach("SYS-4", f"{act.key} begins before its start is in the journal")
         kept = self.kept.get(act.key)

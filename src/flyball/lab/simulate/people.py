@@ -188,7 +188,7 @@ class People:
     # ---- help ----
 
     def help(self) -> None:
-        """Look at everything that stands, and say what lets it go on."""
+        """Look at everything that stands, and say what lets it continue."""
         for run in self.town.unfinished():
             if run.question is not None:
                 self.write(run.id, self.helps(run, run.question))

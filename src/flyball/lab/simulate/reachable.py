@@ -34,7 +34,7 @@ ROOM = {  # what leaves room for faults that only a world knows
 }
 KNOWN = (*AGENTS, *PROOFS, "pause")  # what prove's own paths hold
 BITS = {name: 1 << n for n, name in enumerate((*KNOWN, *ROOM))}
-NEWS = ("finished", "interrupted", "below")  # what a driver hears, and goes on from in the same transaction
+NEWS = ("finished", "interrupted", "below")  # what a driver hears, and continues from in the same transaction
 
 Pair = tuple[str, str]  # state, outcome
 
@@ -61,7 +61,7 @@ class Reachable(Struct):
 class Edge(Struct, frozen=True):
     to: int
     step: int  # which move
-    adds: int  # faults, as bits, of the visit that goes on after it
+    adds: int  # faults, as bits, of the visit that continues after it
     keeps: bool  # it is the same visit as before
     outcomes: tuple[tuple[str, str, int, bool], ...]  # state, outcome, faults of this edge, with those before
 

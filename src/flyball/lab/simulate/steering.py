@@ -2,7 +2,7 @@
 
 Nothing is changed in the code under test: acts come to what the script says, letters are written, drivers die. What
 happens beside the script (a tree put back, an act begun anew) is played well. Where the script no longer fits, the
-world goes on by lot.
+world continues by lot.
 """
 
 from __future__ import annotations

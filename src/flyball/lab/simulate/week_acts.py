@@ -88,7 +88,7 @@ class WeekActs:
 
 
 def _recovery(run: Run, word: str) -> e.Claim:
-    """What the cto role says: where work goes on, or that a person is needed."""
+    """What the cto role says: where work continues, or that a person is needed."""
     choices, kind = run.machine.targets(run.here.on["retry"]), word or "retry"
     place = choices.index(run.path.origin) if run.path.origin in choices else 0
     state = choices[max(0, place - 1)] if kind == "rollback" else choices[place]

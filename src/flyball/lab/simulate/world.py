@@ -155,7 +155,7 @@ class World:
         self._audit()
 
     def _pause_us(self) -> int:
-        """How long nobody drives."""
+        """How long no process runs."""
         if self.steering is not None and self.steered:
             return self.steering.idle_us
         return MINUTE if self.calm else self.rng.choice((1, 20, 90, 1200, 90000)) * SECOND
@@ -174,7 +174,7 @@ class World:
             self.most_events = self.onlooker.events + self.rng.choice(AFTERWARDS)
 
     def _worth_it(self) -> bool:
-        """As `resume` sees it: nothing goes on while each run has a question open and no letter waits."""
+        """As `resume` sees it: nothing continues while each run has a question open and no letter waits."""
         runs = self.onlooker.unfinished()
         return not runs or bool(self.journal.mail_all([r.id for r in runs])) or not all(map(self._asks, runs))
 

@@ -76,7 +76,7 @@ def _dialect(event: Event) -> str:
 
 
 def read_stream(out: str) -> Facts | None:
-    """The facts of a whole output; None if it is no stream that is known here."""
+    """The facts of a whole output; None if it is not a stream that is known here."""
     whole = as_object(out) if out.lstrip().startswith("{") else None
     transcript = Transcript()
     if whole is not None and "response" in whole and "stats" in whole:

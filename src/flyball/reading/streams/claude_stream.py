@@ -62,7 +62,7 @@ def _assistant(facts: Facts, event: Event) -> None:
 
 
 def _count(facts: Facts, message: Event) -> None:
-    """What is known while the turn goes on: under the message's id, so that a repeated line counts once."""
+    """What is known while the turn continues: under the message's id, so that a repeated line counts once."""
     facts.model = text(message.get("model")) or facts.model
     known, fresh = facts.messages.get(str(message.get("id")), Usage()), _usage(table(message.get("usage")))
     if fresh.tokens >= known.tokens:

@@ -55,7 +55,7 @@ class Facts:
         self.problem = _in_words(problem) or self.problem
 
     def say(self, words: str, part: str = "") -> None:
-        """Words of the agent; those with the name of a part go on with what it said before under that name."""
+        """Words of the agent; those with the name of a part continue with what it said before under that name."""
         before = self.message if part and part == self.part else ""
         self.retry, self.part = None, part
         if words.strip() or before:
