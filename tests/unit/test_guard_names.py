@@ -9,10 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 import flyball.guard
-from flyball.guard.change import Change
+from flyball.guard.change import LINKS_MOST, Change, Links, place
 from flyball.guard.changes import judge_changes
-from flyball.guard.paths import LINKS_MOST, Links, leads_into, matches, place
-from flyball.guard.policy import LineRule, PathRule, Policy, parse
+from flyball.guard.policy import LineRule, PathRule, Policy, leads_into, matches, parse
 from flyball.guard.policy_faults import looser
 
 POLICY = parse((Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")).get()

@@ -13,35 +13,32 @@ import msgspec
 from flyball.guard import word_set
 from flyball.guard.change import (
     ANY_EXECUTE,
+    FLYBALL,
+    GIT,
     OTHERS_WRITE,
     SPECIAL_BITS,
+    THE_WORKSPACE,
     Change,
     Decision,
     Edit,
     Line,
+    Links,
+    Place,
     Verdict,
     bits,
     churn,
     edit_of,
+    fold_path,
     is_gitlink,
     is_symlink,
-    worst,
-)
-from flyball.guard.paths import (
-    FLYBALL,
-    GIT,
-    THE_WORKSPACE,
-    Links,
-    Place,
-    fold_path,
     looks_like,
-    matches,
     means_elsewhere,
     place,
     printable,
     unusual_name,
+    worst,
 )
-from flyball.guard.policy import Policy, Radius
+from flyball.guard.policy import Policy, Radius, matches
 from flyball.guard.secrets import find_in_lines, find_in_name, redact
 from flyball.guard.weakening import proof_bypasses, runner_lookups, weakenings
 from flyball.reading.terminal import HIDDEN

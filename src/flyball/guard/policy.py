@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 
 from flyball.errors import ConfigError
-from flyball.guard.change import Decision, Op
-from flyball.guard.paths import Links, Place, folded_patterns, leads_into, matches, place
+from flyball.guard.change import Decision, Links, Op, Place, place
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Tier = Literal["T0", "T3", "T2", "T1"]
@@ -327,3 +326,83 @@ def _words(words: tuple[str, ...]) -> re.Pattern[str]:
     longest = sorted(words, key=lambda word: (-len(word), word))
     body = "|".join(re.escape(word).replace(r"\ ", r"[\s_-]+") for word in longest)
     return re.compile(rf"(?<![\w-])(?:{body})(?![\w-])", re.IGNORECASE)
+
+
+# --- patterns, as in ignore files
+# `name` is that file at any depth; `name/` that folder and all in it; a pattern with a slash inside counts from
+# the root of the workspace; `**/` is any depth; `*` and `?` stay within a name; `{a,b}` is either.
+
+
+def matches(patterns: tuple[str, ...], path: str) -> bool:
+    return bool(patterns) and _either(patterns).fullmatch(path) is not None
+
+
+def leads_into(patterns: Iterable[str], path: str) -> bool:
+    """Is `path` a folder on the way to what a pattern counted from the root would match?"""
+    parts = path.split("/")
+    tails = ["/".join(parts[at:]) + "/" for at in range(len(parts))]
+    return any(
+        any(_prefix(pattern.removeprefix("**/")).startswith(tail) for tail in tails)
+        if pattern.startswith("**/")
+        else _prefix(pattern).startswith(tails[0])
+        for pattern in patterns
+    )
+
+
+@lru_cache(maxsize=512)
+def _either(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{_whole(pattern)})" for pattern in patterns), re.DOTALL)
+
+
+@lru_cache(maxsize=512)
+def folded_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(pattern.casefold() for pattern in patterns)
+
+
+def _whole(pattern: str) -> str:
+    start = "" if _is_anchored(pattern) else "(?:.*/)?"
+    return start + _regex(_body(pattern)) + ("(?:/.*)?" if _is_folder(pattern) else "")
+
+
+def _is_anchored(pattern: str) -> bool:
+    return "/" in pattern.rstrip("/")
+
+
+def _is_folder(pattern: str) -> bool:
+    return pattern.removeprefix("/").endswith(("/", "/**"))
+
+
+def _body(pattern: str) -> str:
+    body = pattern.removeprefix("/")
+    return body.removesuffix("**").rstrip("/") if _is_folder(pattern) else body
+
+
+def _regex(body: str) -> str:
+    out: list[str] = []
+    depth = at = 0
+    while at < len(body):
+        piece, used = _piece(body, at, depth)
+        depth += {"{": 1, "}": -1}.get(body[at], 0) if used == 1 else 0
+        out.append(piece)
+        at += used
+    return "".join(out)
+
+
+def _piece(body: str, at: int, depth: int) -> tuple[str, int]:
+    if body.startswith("**/", at):
+        return "(?:.*/)?", 3
+    if body.startswith("**", at):
+        return ".*", 2
+    char = body[at]
+    plain = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")" if depth else "\\}"}
+    if char == "," and depth:
+        return "|", 1
+    return plain.get(char, re.escape(char)), 1
+
+
+def _prefix(pattern: str) -> str:
+    """The literal folders that a pattern counted from the root begins with."""
+    if "/" not in pattern.rstrip("/"):
+        return ""
+    literal = re.split(r"[*?{]", pattern.removeprefix("/"))[0]
+    return literal if literal.endswith("/") else literal + "/"

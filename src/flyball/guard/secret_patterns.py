@@ -21,54 +21,6 @@ LOCKS = Lazy(
     r"css)|[\w.-]+\.map)$",
     re.IGNORECASE,
 )
-_HINTS = (
-    *[
-        "pass",
-        "pwd",
-        "secret",
-        "token",
-        "key",
-        "cred",
-        "auth",
-        "pw",
-        "psk",
-        "bearer",
-        "basic",
-        "jwt",
-        "mnemonic",
-        "seed",
-        "phrase",
-        "sessionid",
-        "cookie",
-        "pat",
-        "dsn",
-        "sas",
-    ],
-    *[
-        "-u",
-        "webhook",
-        "identified",
-        "redis-cli",
-        "mysql",
-        "mariadb",
-        "accounts",
-        "wallet",
-        "login",
-        "curl",
-        "-a",
-        "getconnection",
-        "hmac",
-        "aes.",
-        "cipher",
-    ],
-    "zip -p",
-)
-
-
-def hints(line: str) -> bool:
-    """Can there be a name that suggests a secret? Every line is asked."""
-    return any(map(line.lower().__contains__, _HINTS))
-
 
 CORE = Lazy(
     r"(?:pass|pwd|secret|token|key|cred|auth|pw|psk|jwt|bearer|sessionid|pat|dsn|sas|cookie|webhook)[\w$.-]*",

@@ -3,8 +3,6 @@
 Only integers decide: lengths, kinds of characters, how much of the value reads as words.
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -12,7 +10,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from flyball.guard import secret_patterns as patterns, word_set
-from flyball.reading.terminal import Lazy
+from flyball.reading.terminal import Lazy, from_base64
 
 
 class Secret(NamedTuple):
@@ -455,12 +453,3 @@ def logins(line: str) -> Iterable[Secret]:
             sure = pattern is patterns.SQL or pattern is patterns.REQUIRE
             if is_secret_value(value, "password") or (sure and not is_weak(value)):
                 yield Secret("login", match.start("value"), match.end("value"))
-
-
-def from_base64(value: str) -> str | None:
-    padded = value.replace("-", "+").replace("_", "/").rstrip("=")
-    try:
-        raw = base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True)
-        return raw.decode("utf-8")
-    except (binascii.Error, ValueError):
-        return None

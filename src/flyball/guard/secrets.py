@@ -13,10 +13,9 @@ from itertools import accumulate, chain, pairwise
 from pkgutil import get_data
 from typing import Any, NamedTuple, cast
 
-from flyball.guard import secret_patterns as patterns
+from flyball.guard import secret_patterns as patterns, word_set
 from flyball.guard.secret_values import (
     Secret,
-    from_base64,
     headers,
     is_monotonous,
     is_secret_value,
@@ -27,7 +26,7 @@ from flyball.guard.secret_values import (
     named,
     urls,
 )
-from flyball.reading.terminal import Lazy
+from flyball.reading.terminal import Lazy, from_base64
 
 WINDOW = 10_000
 OVERLAP = 500
@@ -46,6 +45,17 @@ BLANKS = {"n": "\n", "r": "\n", "t": "\t"}
 
 LOGIN_FILES = ("netrc", "pgpass", "htpasswd")
 """Every line of these files is a login."""
+
+
+_HINTS = word_set(
+    "pass pwd secret token key cred auth pw psk bearer basic jwt mnemonic seed phrase sessionid cookie pat dsn sas -u webhook"
+    " identified redis-cli mysql mariadb accounts wallet login curl -a getconnection hmac aes. cipher zip"
+)
+
+
+def _hints(line: str) -> bool:
+    """Can there be a name that suggests a secret? Every line is asked."""
+    return any(map(line.lower().__contains__, _HINTS))
 
 
 def find_secret(path: str, line: str, *, diff: bool = False) -> str | None:
@@ -117,7 +127,7 @@ class _Care:
 
 def toil(line: str) -> int:
     """The cost of checking a line: itself, what may be encoded, and most of all every name that suggests a secret."""
-    names = len(patterns.CORE.findall(line)) + line.count("-u") if patterns.hints(line) else 0
+    names = len(patterns.CORE.findall(line)) + line.count("-u") if _hints(line) else 0
     return 1 + 2 * len(patterns.B64.findall(line)) + 3 * names + 2 * (names > 0)
 
 
@@ -191,7 +201,7 @@ def could_hold_secret(path: str, line: str) -> bool:
         or any(map(line.__contains__, URLS))
         or "----" in line
         or "\\x" in line
-        or patterns.hints(line)
+        or _hints(line)
         or patterns.JOINED.search(line) is not None
         or path.lower().endswith(LOGIN_FILES)
         or "PuTTY-User-Key" in line
@@ -286,7 +296,7 @@ def _in_window(path: str, line: str) -> Iterable[Secret]:
         yield from urls(line)
     yield from _in_login_files(path, line)
     yield from _unnamed(path, line)
-    if not patterns.hints(line) or patterns.LOCKS.search(path):
+    if not _hints(line) or patterns.LOCKS.search(path):
         return
     plain = patterns.DATA_URL.sub(lambda m: " " * len(m.group()), line)
     yield from headers(plain)

@@ -15,8 +15,7 @@ from itertools import accumulate, pairwise
 import msgspec
 
 from flyball.guard import weakening_patterns as patterns
-from flyball.guard.change import Decision, Edit, Line, Verdict, is_symlink
-from flyball.guard.paths import fold_path
+from flyball.guard.change import Decision, Edit, Line, Verdict, fold_path, is_symlink
 from flyball.guard.weakening_patterns import Language
 from flyball.reading.terminal import Lazy
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, cast
 
-from flyball.guard.paths import matches
+from flyball.guard.policy import matches
 from flyball.guard.weakening import is_near_test
 
 _PYTEST_SECTIONS = re.compile(

@@ -11,6 +11,8 @@ repeat in a pattern is bounded or cannot start again inside itself, so the work 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -111,6 +113,16 @@ def last_lines(text: str, most: int, widest: int) -> str:
     """The last `most` characters as plain lines of at most `widest` characters, with single empty lines only."""
     lines = (line.rstrip()[:widest] for line in lines_of(plain(text[-most:])))
     return "\n".join(line for key, run in groupby(lines) for line in (run if key else ("",)))
+
+
+def from_base64(value: str) -> str | None:
+    """The text behind it; None if it is no base64 of a text."""
+    padded = value.replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        raw = base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True)
+        return raw.decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
 
 
 # ---- fingerprints ------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from flyball.guard.paths import Target, follow
+from flyball.guard.change import Target, follow
 
 
 def real(path: str, workspace: str, files: str) -> str:

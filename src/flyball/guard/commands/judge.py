@@ -12,7 +12,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from flyball.guard import word_set
-from flyball.guard.change import ORDINARY, Verdict, severity, worst
+from flyball.guard.change import ORDINARY, Verdict, has_ignored, severity, worst
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.containment import remaining
@@ -21,7 +21,6 @@ from flyball.guard.commands.endless import ends_jobs
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.syntax_tree import Script, Unreadable
 from flyball.guard.commands.walk import Judge
-from flyball.guard.paths import has_ignored
 
 _MILD = word_set("environment-listing process-environment looks-around local-upload")
 

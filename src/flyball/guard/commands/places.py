@@ -13,11 +13,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from flyball.guard import word_set
-from flyball.guard.change import Decision, Verdict
+from flyball.guard.change import FLYBALL, GIT, Decision, Verdict, below, fold_written
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.context import Context
-from flyball.guard.paths import FLYBALL, GIT, below, fold_written
 from flyball.reading.terminal import Lazy
 
 if TYPE_CHECKING:
