@@ -55,7 +55,8 @@ def _line(place: Path) -> str:
         imports=turn_brief.imports(),
     )
     sha256 = turn_brief.write(hook, brief)
-    cli_settings.write(hook, hook / turn_brief.NAME, sha256)
+    server = cli_settings.server_line(hook, "token", confined=True)
+    cli_settings.write(hook, hook / turn_brief.NAME, sha256, server)
     return cli_settings.command_line("claude", "pre", hook / "program.py", hook / turn_brief.NAME, sha256)
 
 

@@ -39,6 +39,9 @@ def figures(folder: Path, quick: bool) -> list[Figure]:
     run_files = RunFiles(state, Sandbox(kind="none", why="not measured"), dict(os.environ))
     run = _run(repo, work)
     write_history(state, EVENTS)  # it is read anew after each turn
+    time.sleep(
+        1.1
+    )  # git reads files again that are as old as its index, to the second; an agent takes longer than that
     taken: list[dict[str, float]] = []
     peer: list[float] = []
     for turn in range(1, turns + 1):
@@ -69,7 +72,9 @@ def _run(repo: Path, work: Workspace) -> Run:
         rules=e.RULES,
         repo=str(repo),
     )
-    return msgspec.structs.replace(begin(began), tree=work.base_tree, base_tree=work.base_tree)
+    run = begin(began)
+    checkout = msgspec.structs.replace(run.checkout, base_tree=work.base_tree)
+    return msgspec.structs.replace(run, tree=work.base_tree, checkout=checkout)
 
 
 def _turn(run_files: RunFiles, run: Run, work: Workspace, turn: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ from flyball.errors import WorkspaceError
 from flyball.guard.change import Change
 from flyball.workspace import Repo, Workspace, damaged_objects, inspect_repo, snapshot_changes
 from flyball.workspace.git import Git
-from flyball.workspace.repo import copy_hooks, found_hooks
+from flyball.workspace.repo import copy_hooks, found_hooks, is_dirty
 
 __all__ = ["own_home", "repo", "root", "space"]
 
@@ -31,7 +31,7 @@ def refused(path: Path) -> str:
 
 def test_a_repository_is_found_from_a_folder_and_a_file_in_it(root: Path) -> None:
     found = inspect_repo(root / "src/deep")
-    assert (found.root, found.branch, found.dirty) == (root, "main", False)
+    assert (found.root, found.branch, is_dirty(found)) == (root, "main", False)
     assert found.head == git(root, "rev-parse", "HEAD")
     assert found.tree == git(root, "rev-parse", "HEAD^{tree}")
     assert inspect_repo(root / "README.md") == found
@@ -50,14 +50,14 @@ def test_every_kind_of_uncommitted_change_makes_a_repository_dirty(root: Path, d
         write(root, {"new.txt": ""})
     else:
         (root / "README.md").chmod(0o755)
-    assert inspect_repo(root).dirty
+    assert is_dirty(inspect_repo(root))
 
 
 def test_ignored_files_make_nothing_dirty(root: Path, tmp_path: Path) -> None:
     write(root, {"a.log": "", "src/secret.txt": "", "mine": "", "wide.tmp": ""})
     write(root / ".git/info", {"exclude": "/mine\n"})
     write(tmp_path / "home", {".config/git/ignore": "*.tmp\n"})
-    assert not inspect_repo(root).dirty
+    assert not is_dirty(inspect_repo(root))
 
 
 def test_looking_at_a_repository_changes_no_byte_of_it_and_runs_nothing(root: Path, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_looking_at_a_repository_changes_no_byte_of_it_and_runs_nothing(root: Pa
     before = fingerprint(root)
     found = inspect_repo(root)
     made = Workspace.create(tmp_path / "w", found, "r", with_changes=True)
-    assert found.dirty
+    assert is_dirty(found)
     assert made.read(made.base_tree, "README.md") == b"changed\n"
     assert fingerprint(root) == before
     assert not (tmp_path / "sprung").exists()
@@ -137,7 +137,7 @@ def test_a_linked_worktree_with_an_odd_name_works(root: Path, tmp_path: Path) ->
     write(side, {"only-here.txt": "x\n"})
     found = inspect_repo(side)
     made = Workspace.create(tmp_path / "w", found, "r", with_changes=True)
-    assert (found.root, found.branch, found.dirty) == (side, "side", True)
+    assert (found.root, found.branch, is_dirty(found)) == (side, "side", True)
     assert made.read(made.tree(), "only-here.txt") == b"x\n"
     before = fingerprint(root)
     made.publish(made.commit(made.tree(), "m"))

@@ -48,11 +48,11 @@ def prepare(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Fi
 
 def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> e.Prepared:
     found = grounds.require(run.settings)
-    repo = inspect_repo(Path(run.began.repo))
+    repo, with_changes = inspect_repo(Path(run.began.repo)), run.began.with_changes
     if run.began.parent and run.began.commit:  # a step of a plan starts from the one before
-        repo = at_commit(repo, run.began.commit)
+        repo, with_changes = at_commit(repo, run.began.commit), False
     hidden = (*CACHES, *(f"/{name.strip('/')}" for name in (*run.settings.share, *run.settings.ignore)))
-    work = Workspace.create(run_files.run_dir(run).path, repo, run.id, run.began.with_changes, hidden)
+    work = Workspace.create(run_files.run_dir(run).path, repo, run.id, with_changes, hidden)
     if not run_files.mounted(run):
         _refuse_leaks(run_files, run, work)
         share_links(run, work.repo_root, work.checkout)

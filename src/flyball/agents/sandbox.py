@@ -115,14 +115,20 @@ def _probe_bwrap() -> Sandbox:
     program = shutil.which("bwrap")
     if program is None:
         return Sandbox("none", "bubblewrap (bwrap) is not installed")
-    argv = [program, *_namespaces("loopback"), *_root(), "true"]
     try:
-        tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
-    except (OSError, subprocess.TimeoutExpired) as fault:
+        return _tried(program)
+    except (OSError, subprocess.TimeoutExpired, AgentError) as fault:
         return Sandbox("none", f"bubblewrap does not work here: {fault}")
+
+
+@cache
+def _tried(program: str) -> Sandbox:
+    """Once is enough where it works; where it does not, it is tried again the next time."""
+    argv = [program, *_namespaces("loopback"), *_root(), "true"]
+    tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
     if tried.returncode != 0:
         said = tried.stderr.decode(errors="replace").strip().splitlines() or [f"exit {tried.returncode}"]
-        return Sandbox("none", f"bubblewrap does not work here: {said[-1]}")
+        raise AgentError(said[-1])
     return Sandbox("bwrap", "bubblewrap works", program)
 
 

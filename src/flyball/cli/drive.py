@@ -66,6 +66,7 @@ from flyball.system.retention import prune_daily
 from flyball.views import run_view
 from flyball.views.text import agent_name, decode_argument
 from flyball.workspace import Repo
+from flyball.workspace.repo import is_dirty
 
 INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -301,7 +302,7 @@ def notices(began: e.RunBegan, repo: Repo) -> list[str]:
             "Set [proof] commands in .flyball/flyball.toml, or run `flyball init`."
         )
     lines += _unmeasured(began.settings)
-    if repo.dirty and not began.with_changes:
+    if not began.with_changes and is_dirty(repo):
         lines.append(
             f"You have uncommitted changes. The run starts from HEAD ({began.commit[:10]}) without them; "
             "use --with-changes to include them."

@@ -297,33 +297,32 @@ def special_files(root: Path, ignored: list[bytes]) -> list[Change]:
 
 
 def _walk(root: Path, skipped: set[str]) -> Iterator[Found]:
-    """What may be odd below the root; not in its own .git, the insides of others and what is skipped."""
+    """What may be odd below the root; not in its own .git, the insides of others and what is skipped.
+
+    A file is looked at from within its folder: a long way to each would take twice the time."""
     todo = [""]
     while todo:
         folder = todo.pop()
-        for name, entry in _listed(root, folder):
-            if name == ".git" or name in skipped:
-                continue
-            if entry.is_dir(follow_symlinks=False) and not _is_git(entry.name):
-                todo.append(name)
-            elif _is_git(entry.name) or not _is_plain(entry.stat(follow_symlinks=False)):
-                yield os.fsencode(name), entry.stat(follow_symlinks=False)
+        held = os.open(root / folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with os.scandir(held) as entries:
+                for entry in entries:
+                    name = f"{folder}/{entry.name}" if folder else entry.name
+                    if name == ".git" or name in skipped:
+                        continue
+                    if entry.is_dir(follow_symlinks=False) and not _is_git(entry.name):
+                        todo.append(name)
+                        continue
+                    info = entry.stat(follow_symlinks=False)
+                    if _is_git(entry.name) or not _is_plain(info):
+                        yield os.fsencode(name), info
+        finally:
+            os.close(held)
 
 
 def _is_git(name: str) -> bool:
     """In any case: git holds none of them in a tree, and says nothing."""
     return name.lower() == ".git"
-
-
-def _listed(root: Path, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """The entries of a folder, looked at from within it: a long way to each file would take twice the time."""
-    held = os.open(root / folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        with os.scandir(held) as entries:
-            for entry in entries:
-                yield (f"{folder}/{entry.name}" if folder else entry.name), entry
-    finally:
-        os.close(held)
 
 
 def _is_plain(info: os.stat_result) -> bool:

@@ -39,7 +39,7 @@ from flyball.workspace.git import (
     text,
     write_whole,
 )
-from flyball.workspace.repo import Repo, attribute_rules, entries, ignore_rules, snapshot_changes
+from flyball.workspace.repo import Repo, attribute_rules, entries, ignore_rules, is_dirty, snapshot_changes
 
 
 class Clone(Struct, frozen=True):
@@ -224,7 +224,7 @@ def _known_refs(repo: Repo) -> dict[str, str]:
 
 def _base(git: Git, repo: Repo, with_changes: bool) -> tuple[str, str]:
     """The commit that the run starts from, and its tree."""
-    if not (with_changes and repo.dirty):
+    if not (with_changes and is_dirty(repo)):
         return repo.head, repo.tree
     tree = snapshot_changes(repo, git.git_dir / "objects")
     return git.line("commit-tree", tree, "-p", repo.head, "-m", "Uncommitted changes"), tree

@@ -310,7 +310,6 @@ def edited(git: Git, tree: str, edits: Mapping[str, bytes | None], like: str) ->
         )
     with draft_of(git.git_dir / "index.edited") as index:
         over = git.over(index=index)
-        over("read-tree", "--empty")
         over("read-tree", tree)
         over(
             "update-index",

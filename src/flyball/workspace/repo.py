@@ -61,7 +61,6 @@ class Repo(Struct, frozen=True):
     head: str
     tree: str
     branch: str
-    dirty: bool
     object_format: str = "sha1"
     settings: dict[str, str] = {}
     excludes: tuple[bytes, ...] = ()
@@ -94,19 +93,17 @@ def inspect_repo(path: Path) -> Repo:
     git = user_git(git_dir, root)
     head, tree = _head(git, root)
     _refuse_content(git, root, head)
-    repo = Repo(
+    return Repo(
         root=root,
         git_dir=git_dir,
         common_dir=common_dir,
         head=head,
         tree=tree,
         branch=git.line("symbolic-ref", "-q", "HEAD", ok=(0, 1)).removeprefix("refs/heads/"),
-        dirty=False,
         object_format=object_format,
         settings=settings,
         excludes=_excludes(settings, common_dir),
     )
-    return replace(repo, dirty=is_dirty(repo))
 
 
 def at_commit(repo: Repo, commit: str) -> Repo:
@@ -114,16 +111,17 @@ def at_commit(repo: Repo, commit: str) -> Repo:
     tree = repo.git.line("rev-parse", "-q", "--verify", f"{commit}^{{tree}}", ok=(0, 1, 128))
     if not tree:
         raise WorkspaceError(f"The commit {commit[:12]} from which the work should start no longer exists.")
-    return replace(repo, head=commit, tree=tree, dirty=False)
+    return replace(repo, head=commit, tree=tree)
 
 
 def _places(path: Path) -> tuple[Path, Path, Path, str]:
     """Top level, git directory, common directory and object format."""
     where = _folder(path)
-    kind = reading_user(where, "rev-parse", "--is-bare-repository", "--is-inside-work-tree", ok=range(256))
-    _refuse_place(path, kind.out, kind.err, kind.code)
+    kind = ("--is-bare-repository", "--is-inside-work-tree")
     asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
-    lines = text(reading_user(where, "rev-parse", *asked).out).splitlines()
+    answer = reading_user(where, "rev-parse", *kind, *asked, ok=range(256))
+    _refuse_place(path, answer.out, answer.err)
+    lines = text(answer.out).splitlines()[len(kind) :]
     if len(lines) != len(asked):
         raise WorkspaceError(f"{path} is in a folder with a line break in its name. Rename that folder.")
     root, git_dir = Path(os.path.realpath(lines[0])), Path(os.path.realpath(lines[1]))
@@ -137,17 +135,17 @@ def _folder(path: Path) -> Path:
     return (path if path.is_dir() else path.parent).resolve()
 
 
-def _refuse_place(path: Path, told: bytes, complaint: bytes, code: int) -> None:
+def _refuse_place(path: Path, told: bytes, complaint: bytes) -> None:
     if b"dubious ownership" in complaint:
         raise WorkspaceError(
             f"{path.resolve()} belongs to another user. To use it anyway, run "
             f"`git config --global --add safe.directory {path.resolve()}`."
         )
-    if code != 0:
+    if not told:
         raise WorkspaceError(
             f"{path.resolve()} is not in a git repository. Run `git init` there and commit, or use --repo DIR."
         )
-    bare, inside = told.split()
+    bare, inside = told.split()[:2]
     if bare == b"true":
         raise WorkspaceError(f"{path.resolve()} is a bare repository. Use a clone of it that has files.")
     if inside != b"true":

@@ -326,6 +326,8 @@ class Workspace:
 
     def turns(self) -> dict[int, Point]:
         """Every checkpoint, by its turn."""
+        if not numbers_in(self.git_dir / TURN):
+            return {}
         rows = self._git.line("for-each-ref", "--format=%(refname) %(objectname) %(tree)", TURN).splitlines()
         found = (row.split(" ") for row in rows)
         return dict(sorted((int(name.removeprefix(TURN)), Point(oid, tree)) for name, oid, tree in found))
