@@ -90,8 +90,8 @@ def _facts(app: App, row: Row) -> dict[str, Any]:
         "text": question.text,
         "asked": question.text,
         "verbs": list(question.verbs),
-        "default": None,
-        "deadline": None,
+        "default": question.default or None,
+        "deadline": iso(question.deadline) if question.deadline else None,
         "since": iso(run.at),
         "since_us": run.at,
         "answered": pending_answer(app, run),
@@ -110,6 +110,11 @@ def _as_text(app: App, facts: dict[str, Any]) -> str:
         ("reason", f"{facts['happened']} ({facts['code']})"),
         ("question", clean(facts["asked"]).strip()),
         ("answer", answered),
+        *(
+            [("default", f"{facts['default']}, if nobody answers by {facts['deadline']}")]
+            if facts["default"]
+            else []
+        ),
     ]
     head = headline("ask", f"Question {facts['question']} ({facts['kind']}), {age} ago")
     return "\n".join((head, *fields(rows, terminal_width())))

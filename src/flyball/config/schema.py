@@ -29,6 +29,7 @@ from flyball.config.values import (
     matching,
     parse_agent,
 )
+from flyball.core import deadlines
 from flyball.domain.machine import NAME, WORKERS, Machine
 from flyball.domain.settings import DAY, Settings
 
@@ -48,6 +49,14 @@ class Key(Struct, frozen=True):
     holds: str = (
         ""  # "commands" or "agents": values that run programs, which a tracked file may not add unasked
     )
+
+
+def _default_answer(text: str) -> str:
+    try:
+        deadlines.parse(text)
+    except ValueError as problem:
+        raise values.Wrong(str(problem)) from None
+    return text
 
 
 def _address(text: str) -> str:
@@ -359,6 +368,12 @@ KEYS: dict[str, Key] = {
         Choice(VIEWS),
         "What agents and proofs may read. strict: only the checkout, the system's programs, toolchains and the login.",
         loosening.later(VIEWS),
+    ),
+    "inbox.defaults": Key(
+        "defaults",
+        Texts(_default_answer, "lines such as 'loop go-on after 8h'"),
+        "What a question comes to that nobody answers in time: KIND VERB after DURATION, and TEXT for answer and redirect.",
+        loosening.extended,
     ),
     "notify.urls": Key(
         "notify",

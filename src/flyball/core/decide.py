@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from flyball.core import standing, stops, turns
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
+from flyball.core.deadlines import WHO
+from flyball.core.letters import Answer, answer
 from flyball.core.run import ENVIRONMENT, Facts, Run, most_interventions
 from flyball.core.stops import INTERRUPTIONS, ask, cancel, end, infrastructure, let_go, pause, spent_up, stop
 from flyball.core.tally import SHOWN, shown
@@ -140,8 +142,15 @@ def _go_on(facts: Facts) -> Facts:
 
 
 def _resting(run: Run, now: int) -> Note | Rest:
+    question = run.question
+    if question is not None and question.deadline and now >= question.deadline:
+        by_default = Answer(
+            question=question.id, verb=question.default, text=question.default_text, who=WHO, how="deadline"
+        )
+        return Note(answer(run, by_default, now))
     if run.until is None or now < run.until:
-        return Rest(run.until)
+        times = [at for at in (run.until, question.deadline if question else None) if at]
+        return Rest(min(times, default=None))
     facts = Facts(run, now).add(e.Resumed(at=now, why="the wait is over"))
     if run.here.act == "ask" and "answered" in run.here.on:  # LOOP-3: a cooldown stands for an answer
         follow(facts, "answered", past_breakpoint=True)

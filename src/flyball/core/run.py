@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import agenda, plans, tally
+from flyball.core import agenda, deadlines, plans, tally
 from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
 from flyball.core.parts import Checkout, Evidence, Path, Plan, Progress, Spending, Talk, Tries
 from flyball.core.tally import renewed, renewed_limit, unstalled
@@ -461,6 +461,8 @@ def _ruled(run: Run, event: e.Ruled) -> Run:
 def _warned(run: Run, event: e.Warned) -> Run:
     if event.code.startswith("alert."):
         return replace(run, at=event.at, path=replace(run.path, alerted=int(event.code[6:])))
+    if event.code == deadlines.REMINDER and run.question:
+        return replace(run, at=event.at, question=deadlines.reminded(run.question, event.at))
     unclear = run.tries.unclear or event.code == tally.UNCLEAR
     tries = replace(run.tries, unclear=True) if unclear else run.tries
     return replace(run, at=event.at, tries=tries, plan=plans.warned(run.plan, event.code))

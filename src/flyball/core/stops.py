@@ -20,6 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from flyball.core.agenda import GUARDED
+from flyball.core.deadlines import due_reminder, next_reminder_at, with_deadline
 from flyball.core.run import Facts, Run
 from flyball.core.tally import ALARM, FRESH
 from flyball.domain import events as e
@@ -81,7 +82,9 @@ def ask(
         verbs=verbs_for(run, kind, waivable),
         shown=shown,
         tree=run.tree,
+        asked_at=facts.now,
     )
+    question = with_deadline(run, question, facts.now)
     status = status or code_of(cause.code).status
     return facts.add(e.Stopped(at=facts.now, status=status, stop=cause, question=question, until=until))
 
@@ -362,24 +365,25 @@ def alert_time_us(run: Run) -> int:
 
 
 def due_alert(run: Run, now: int) -> list[e.Warned]:
-    """The alert that is due: the highest step reached, once."""
-    allowed, passed = alert_time_us(run), now - run.entered_at
-    if not allowed or run.status == "ended":
+    """The alert that is due: the highest step reached, once; and a reminder of an open question, each day."""
+    if run.status == "ended":
         return []
-    step = max((step for step in ALERT_STEPS if passed * 100 >= allowed * step), default=0)
+    allowed, passed, reminder = alert_time_us(run), now - run.entered_at, due_reminder(run, now)
+    step = max((step for step in ALERT_STEPS if allowed and passed * 100 >= allowed * step), default=0)
     if step <= run.path.alerted:
-        return []
+        return reminder
     text = f"in '{run.state}' for {rough(passed)}, {step}% of its alert time ({show_duration(allowed)})"
-    return [e.Warned(at=now, code=f"{ALERT_CODE}{step}", text=text)]
+    return [e.Warned(at=now, code=f"{ALERT_CODE}{step}", text=text), *reminder]
 
 
 def next_alert_at(run: Run) -> int | None:
-    """When the next alert is due."""
-    allowed = alert_time_us(run)
-    step = next((step for step in ALERT_STEPS if step > run.path.alerted), None)
-    if not allowed or step is None or run.status == "ended":
+    """When the next alert or reminder is due."""
+    if run.status == "ended":
         return None
-    return run.entered_at - (-allowed * step // 100)
+    allowed, reminder = alert_time_us(run), next_reminder_at(run)
+    step = next((step for step in ALERT_STEPS if step > run.path.alerted), None)
+    at = run.entered_at - (-allowed * step // 100) if allowed and step else None
+    return min((one for one in (at, reminder) if one is not None), default=None)
 
 
 def alert_step(code: str) -> int:

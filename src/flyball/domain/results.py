@@ -114,6 +114,11 @@ class Question(Fact, frozen=True, kw_only=True):
     verbs: tuple[str, ...]
     shown: str = ""
     tree: str = ""
+    default: str = ""  # the answer that counts if nobody has answered by then …
+    default_text: str = ""  # … with these words
+    deadline: int = 0  # 0: it waits for ever
+    asked_at: int = 0
+    reminded: int = 0  # so often people were told again
 
 
 class Action(Fact, frozen=True, kw_only=True):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from flyball.core import stops
+from flyball.core import deadlines, stops
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE, SECOND, rough
 from flyball.views import reasons
-from flyball.views.text import clean, cost, one_line, plural
+from flyball.views.text import clean, cost, iso, one_line, plural
 
 AGAIN_US = HOUR  # the same thing about the same run is not told twice within this time
 MOST, PERIOD_US = 10, 10 * MINUTE  # messages; what exceeds it is told together when the time is over
@@ -48,6 +48,8 @@ class Notices(Struct):
             case e.Warned(code=stops.NOTIFY | stops.RAISE):
                 key = f"{event.code} {run.state} {run.entered_at}"
                 return _notice(run, key, "takes long", f"The run is {event.text}. It has not stopped.")
+            case e.Warned(code=deadlines.REMINDER) if run.question is not None and run.stop is not None:
+                return _asked(run, run.stop, run.question)
             case e.Ended() if run.owner:
                 return _ended(run, event)
             case _:
@@ -59,7 +61,12 @@ def _asked(run: Run, stop: e.Stop, question: e.Question) -> Notice:
     happened = reasons.happened(stop, run.state)
     text = clean(question.text).strip()[:TEXT_MOST]
     how = reasons.how_to_answer(question)
-    return _notice(run, question.id, verb, f"{happened} ({stop.code})\n\n{text}\n\nAnswer with: {how}")
+    late = f"STILL WAITING after {plural(question.reminded, 'day')}: " if question.reminded else ""
+    by_itself = (
+        f"\nWithout an answer by {iso(question.deadline)}: {question.default}." if question.default else ""
+    )
+    body = f"{late}{happened} ({stop.code})\n\n{text}\n\nAnswer with: {how}{by_itself}"
+    return _notice(run, f"{question.id} {question.reminded}", f"{'STILL ' if late else ''}{verb}", body)
 
 
 def _ended(run: Run, event: e.Ended) -> Notice:
