@@ -29,7 +29,6 @@ from flyball.config.values import (
     matching,
     parse_agent,
 )
-from flyball.core import deadlines
 from flyball.domain.machine import NAME, WORKERS, Machine
 from flyball.domain.settings import DAY, Settings
 
@@ -51,20 +50,6 @@ class Key(Struct, frozen=True):
     )
 
 
-def _default_answer(text: str) -> str:
-    try:
-        deadlines.parse(text)
-    except ValueError as problem:
-        raise values.Wrong(str(problem)) from None
-    return text
-
-
-def _address(text: str) -> str:
-    if not text.strip():
-        raise values.Wrong("a list of addresses, none of them empty")
-    return text
-
-
 def _agent(text: str) -> str:
     return str(parse_agent(text))
 
@@ -73,13 +58,6 @@ def _name(text: str) -> str:
     if not NAME.fullmatch(text):
         raise values.Wrong(f"a list of states {NAMES}")
     return text
-
-
-def _phrase(text: str) -> str:
-    words = text.split()
-    if len(words) < 2 or len(text) > 80 or not text.isprintable():
-        raise values.Wrong("a list of phrases of two words or more, at most 80 characters each")
-    return " ".join(words).lower()
 
 
 AGENT = Key("", Text(_agent, "an agent"), "The agent that plays a role.", holds="agents")
@@ -192,7 +170,7 @@ KEYS: dict[str, Key] = {
     "run.done_word": Key("done_word", DONE_WORD, "The word that an author writes alone on the last line."),
     "run.indicators": Key(
         "indicators",
-        Texts(_phrase, "phrases of two words or more", comma=True),
+        Texts(values.phrase, "phrases of two words or more", comma=True),
         "More phrases that count as completion indicators in loop.",
         loosening.extended,
     ),
@@ -371,13 +349,13 @@ KEYS: dict[str, Key] = {
     ),
     "inbox.defaults": Key(
         "defaults",
-        Texts(_default_answer, "lines such as 'loop go-on after 8h'"),
+        Texts(values.default_answer, "lines such as 'loop go-on after 8h'"),
         "What a question comes to that nobody answers in time: KIND VERB after DURATION, and TEXT for answer and redirect.",
         loosening.extended,
     ),
     "notify.urls": Key(
         "notify",
-        Texts(_address, "addresses"),
+        Texts(values.address, "addresses"),
         "Where people are notified, as Apprise addresses such as mailto://… or slack://… (extra: flyball[notify]).",
         loosening.extended,
     ),

@@ -19,6 +19,7 @@ from typing import Protocol, cast
 from msgspec import Struct
 
 from flyball.config.plugins import plugins
+from flyball.core import deadlines
 from flyball.domain.machine import ROLES as PLAYED
 from flyball.domain.settings import DOLLAR, MAX_US, SECOND, parse_duration, show_duration
 from flyball.errors import ConfigError
@@ -200,6 +201,27 @@ class Text(Struct, frozen=True):
 
     def show(self, value: Value) -> Shown:
         return cast("str", value)
+
+
+def address(text: str) -> str:
+    if not text.strip():
+        raise Wrong("a list of addresses, none of them empty")
+    return text
+
+
+def phrase(text: str) -> str:
+    words = text.split()
+    if len(words) < 2 or len(text) > 80 or not text.isprintable():
+        raise Wrong("a list of phrases of two words or more, at most 80 characters each")
+    return " ".join(words).lower()
+
+
+def default_answer(text: str) -> str:
+    try:
+        deadlines.parse(text)
+    except ValueError as problem:
+        raise Wrong(str(problem)) from None
+    return text
 
 
 class Texts(Struct, frozen=True):
