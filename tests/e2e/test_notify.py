@@ -46,7 +46,7 @@ def test_a_person_hears_of_a_limit_a_question_and_the_end(place: Place, receiver
     assert place.fb("answer", f"{run}.1", "Yes").code == 0
     assert place.fb("resume", run).code == 0
     said = [message["title"].removeprefix(f"flyball: run {run} ") for message in messages]
-    assert said == ["waits for a limit", "continues", "asks you (clarification)", "completed"]
+    assert said == ["waits for a rate limit", "continues", "asks you (clarification)", "completed"]
     assert f"flyball answer {run}.1" in messages[2]["message"] and KEY not in messages[2]["message"]
     assert b"hunter2" not in (place.state / "journal.db").read_bytes()
     kept = place.state / "runs" / run / "notify.json"
