@@ -143,6 +143,24 @@ class Room:
     def log(self) -> list[Json]:
         return [json.loads(line) for line in self.fb("log", "@last", "--json").stdout.splitlines()]
 
+    def became(self, task: str) -> str:
+        """What a task of the backlog came to; "" while it waits or is worked on."""
+        state = str(json.loads(self.fb("task", "show", task, "--json").stdout)["state"])
+        return "" if state in ("pending", "active", "interrupted") else state
+
+    def inbox(self) -> list[Json]:
+        return json.loads(self.fb("inbox", "--json").stdout)
+
+    def runs(self) -> list[Json]:
+        return json.loads(self.fb("ls", "--children", "--json").stdout)
+
+    def branch(self, name: str) -> str:
+        """calc.py as it stands on a branch of the user's repository."""
+        words = ["git", "show", f"{name}:calc.py"]
+        return subprocess.run(
+            words, cwd=self.repo, env=self.env, capture_output=True, text=True, check=True
+        ).stdout
+
     def note_attempts(self) -> None:
         """Keep which other hosts the agent of the last run wanted to reach, for `make agents` to list."""
         texts = [event["text"] for event in self.log() if event.get("code") == "network.refused"]

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Generator
-from pathlib import Path
 
 import pytest
-from tests.agents.room import DONE, PROGRAMS, VENDORS, Room, script
-
-from flyball.testing.model import ScriptedModel
+from tests.agents.room import DONE, FIXED, PROOF, Room, script
 
 FIX = {
     "reply": [{"text": "Fixing."}, {"tool": "@bash", "input": {"command": "sed -i 's/a - b/a + b/' calc.py"}}]
@@ -29,19 +25,6 @@ class CalcTest(unittest.TestCase):
         self.assertEqual(add(2, 2), 4)
 """
 WAIT = {"reply": "I wait for the answer."}
-
-
-@pytest.fixture(params=list(VENDORS))
-def room(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Room]:
-    if not request.config.getoption("--real-agents"):
-        pytest.skip("drives real command lines; run by `make agents`")
-    if not (PROGRAMS / request.param).exists():
-        pytest.skip(f"{request.param} is not installed in .agents; `make agents` installs it")
-    with ScriptedModel() as model:
-        room = Room(tmp_path, VENDORS[request.param], model)
-        yield room
-        room.note_attempts()
-        assert room.empty() == [], "processes were left behind"
 
 
 def test_a_task_is_done_and_certified(room: Room) -> None:
@@ -161,20 +144,6 @@ def test_the_agent_asks_and_finishes_with_its_tools(room: Room) -> None:
     assert "Plus." in json.dumps(room.model.requests()[-1]["body"]), "the answer reached the resumed session"
 
 
-@pytest.fixture
-def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Room]:
-    """Claude Code and Codex in one room, each with a model of its own."""
-    if not request.config.getoption("--real-agents"):
-        pytest.skip("drives real command lines; run by `make agents`")
-    if not all((PROGRAMS / name).exists() for name in ("claude", "codex")):
-        pytest.skip("Claude Code or Codex is not installed in .agents; `make agents` installs them")
-    with ScriptedModel() as model, ScriptedModel() as other:
-        room = Room(tmp_path, VENDORS["claude"], model)
-        room.add(VENDORS["codex"], other)
-        yield room
-        assert room.empty() == [], "processes were left behind"
-
-
 @pytest.mark.parametrize("consensus", [False, True])
 def test_claude_code_writes_and_codex_reviews(pair: Room, consensus: bool) -> None:
     """PAIR-3: with consensus they change places each iteration, and both must agree on the same proved tree."""
@@ -200,6 +169,38 @@ def test_claude_code_plans_and_mechanic_repairs(pair: Room) -> None:
     roles = ("--agent", "claude", "--agent", "coder=mechanic")
     ended = pair.run_machine("build", *roles, "--set", 'proof.commands=["python3 -m unittest -q"]')
     assert (ended["stop_reason"]["code"], ended["changed"]) == ("completed", ["calc.py"]), ended
+
+
+PLAN = {"steps": [{"title": "Repair add", "paths": ["calc.py"], "criteria": ["add(1, 2) is 3"]}]}
+
+
+@pytest.mark.parametrize("writer", ["claude", "codex"])
+def test_a_task_goes_from_the_backlog_to_the_users_branch(pair: Room, writer: str) -> None:
+    """cto, task, build, loop and review, nested: one CLI plans and writes, the other reviews."""
+    planned = mcp("outcome", name="planned", reason="One step.", data=PLAN)
+    approved, accepted = {"reply": "It fits.\n\nOUTCOME: approved"}, {"reply": "Good.\n\nOUTCOME: accepted"}
+    work = [planned, {"reply": "Planned."}, approved, {"reply": "1. Repair add."}, FIX, CLAIM, accepted]
+    models = {"claude": pair.model, "codex": pair.others[0]}
+    reviewer = next(name for name in models if name != writer)
+    models[writer].load(script(*work))
+    models[reviewer].load(script({"reply": "I have read it.\n\nPASS"}))
+    assert pair.fb("task", "add", "Repair add", "--json").returncode == 0
+    sets = ("--set", PROOF, "--set", "run.commit=merge")
+    process = pair.start("up", "--agent", writer, "--agent", f"reviewer={reviewer}", *sets, "--trust")
+    try:
+        pair.wait_for(lambda: pair.became("T1") or pair.inbox(), 200)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert pair.became("T1").startswith("done"), pair.inbox()
+    runs = {run["machine"]: run for run in pair.runs()}
+    assert set(runs) == {"cto", "task", "build", "loop", "review"}
+    assert all(
+        model.state()["played"] == len(steps)
+        for model, steps in ((models[writer], work), (models[reviewer], [0]))
+    )
+    assert pair.branch("main") == FIXED
+    assert pair.fb("verify", runs["task"]["run"]).returncode == 0
 
 
 def test_a_probe_understands_the_installed_version(room: Room) -> None:
