@@ -208,3 +208,14 @@ def test_a_probe_understands_the_installed_version(room: Room) -> None:
     facts = json.loads(done.stdout)
     assert (done.returncode, facts["understood"], facts["unknown_events"]) == (0, True, {}), done.stdout
     assert facts["usage"]["input_tokens"] >= 1000 and facts["session_id"]
+
+
+def test_its_login_is_tried_in_the_sandbox(room: Room) -> None:
+    room.play({"reply": "ready"})
+    works = room.fb("agents", "try", room.vendor.agent, "--json")
+    assert (works.returncode, json.loads(works.stdout)[0]["login"]) == (0, "works"), works.stdout
+    room.play({"fault": "auth", "times": 99})
+    refused = room.fb("agents", "try", room.vendor.agent, "--json")
+    (found,) = json.loads(refused.stdout)
+    assert (refused.returncode, found["login"], found["kind"]) == (1, "refused", "auth"), found
+    assert "To log in, " in found["why"]

@@ -119,6 +119,28 @@ def test_a_rotated_login_reaches_the_users_file_in_every_turn(
     assert sorted(path.name for path in file.resolve().parent.iterdir()) == ["credentials.json"]
 
 
+@pytest.mark.parametrize(
+    ("token", "login", "code"), [("token-0", "works", 0), ("of yesterday", "refused", 1)]
+)
+def test_a_login_is_tried_as_in_a_run(
+    outside: Place, model: Model, token: str, login: str, code: int
+) -> None:
+    """The model demands the token and gives another, which reaches the user's file; what it refuses is said."""
+    file = log_in(outside.folder / "home", token)
+    program = outside.folder / "home/.local/bin/claude"
+    program.parent.mkdir(parents=True)
+    program.write_text(CLI.replace("FIXED", repr(FIXED)))
+    program.chmod(0o755)
+    env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "ANTHROPIC_BASE_URL": model.url}
+    tried = outside.fb("agents", "try", "command:claude", "--json", env=env)
+    (found,) = tried.json
+    assert (tried.code, found["login"]) == (code, login), tried
+    assert ("To log in, run `claude` and type /login" in found["why"]) == (login == "refused")
+    kept = json.loads(file.read_text())["claudeAiOauth"]["accessToken"]
+    assert (model.count, kept) == ((1, "token-1") if login == "works" else (0, token))
+    assert not list(outside.state.glob("trial-*"))
+
+
 # ---- both sides, one step at a time
 
 

@@ -46,6 +46,7 @@ from flyball.errors import Gone
 from flyball.guard.secrets import redact
 from flyball.reading.terminal import whole
 from flyball.reading.test_output import failing_names
+from flyball.views.text import one_line
 
 DIFF_MOST = 24_000  # characters; a prompt may have to fit into an argument of a command
 NAMES_MOST = 30
@@ -318,11 +319,12 @@ def refusals(folder: Path) -> tuple[str, ...]:
 def _refusal(told: Mapping[str, Any]) -> str:
     name = f"[{told['host']}]" if ":" in told["host"] else str(told["host"])
     where = name if told["how"] == "dns" else f"{name}:{told['port']}"
-    who = whole(redact(str(told["command"]))) or "The agent"
+    who = one_line(whole(redact(str(told["command"]))), COMMAND_MOST) or "The agent"
     deed = PAST_PROXY.get(told["how"], "wanted {}").format(whole(where)[:300])
     return f"{who} {deed}: refused, nothing was sent."
 
 
+COMMAND_MOST = 60  # a prompt on the command line must not hide which host was wanted
 HELPER_S = 30
 KEY_MOST = 10_000
 

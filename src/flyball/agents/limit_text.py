@@ -29,7 +29,8 @@ KINDS: tuple[Kind, ...] = (
 _LONGEST = 100_000
 _STATEMENT = 2_000
 MESSAGE_LINES = 6
-_BROKEN = 50  # a line that a width has broken is longer
+_BROKEN = re.compile(r"\S.{49,1999}(?<![.:;!?])$")  # a line that a width has broken is long
+_GOES_ON = re.compile(r"[a-z']+[,;:.]?(?:\s|$)")
 
 
 def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[Kind | None, int | None]:
@@ -52,12 +53,7 @@ def _unwrapped(rows: Iterable[str]) -> list[str]:
     """Lines that a terminal's width has broken, whole again: one that continues in lower case belongs to the one before."""
     whole = list[str]()
     for row in rows:
-        if (
-            whole
-            and _BROKEN < len(whole[-1]) < _STATEMENT
-            and row[:1].islower()
-            and whole[-1][-1] not in ".:;!?"
-        ):
+        if whole and _GOES_ON.match(row) and _BROKEN.match(whole[-1]):
             whole[-1] = f"{whole[-1].rstrip()} {row}"
         else:
             whole.append(row)

@@ -98,6 +98,35 @@ def probe(name: str, as_json: bool) -> None:
         raise SystemExit(1)
 
 
+@click.command("try", epilog=examples("flyball agents try", "flyball agents try claude --json"))
+@click.argument("agents", metavar="[AGENT]...", nargs=-1)
+@JSON
+def try_(agents: tuple[str, ...], as_json: bool) -> None:
+    """Ask the model of each agent one short question, with your login, as a run would.
+
+    AGENT is a name from `flyball agents ls` or any --agent value; without one, all that are installed and logged in are
+    tried. Each costs one small request. The exit code is 0 if every login works.
+    """
+    from flyball.agents.accounts import KNOWN, status
+    from flyball.runtime.login_trial import try_login
+    from flyball.state_dir import environment
+
+    env = environment()
+    known = {row.program: row.agent for row in KNOWN}
+    wanted = [known.get(name, name) for name in agents]
+    wanted = wanted or [row.agent for row in (status(one, env) for one in KNOWN) if not row.problem]
+    if not wanted:
+        raise UserError("No agent is installed and logged in. `flyball agents ls` says what each one lacks.")
+    tried = [try_login(agent, env) for agent in wanted]
+    if as_json:
+        print_json([msgspec.to_builtins(one) for one in tried])
+    else:
+        cells = ((one.agent, one.login, one.kind.replace("_", " "), one_line(one.why, 160)) for one in tried)
+        print_table([("AGENT", "LOGIN", "RESULT", "WHY"), *cells])
+    if any(one.login != "works" for one in tried):
+        raise SystemExit(1)
+
+
 @click.command(epilog=examples("flyball agents busy"))
 @JSON
 def busy(as_json: bool) -> None:
@@ -246,5 +275,13 @@ def _instant(value: Any) -> int:
 
 
 agents = group_of(
-    "agents", "List agents and what they are working on.", "flyball agents ls", ls, busy, probe, read, limit
+    "agents",
+    "List agents and what they are working on.",
+    "flyball agents ls",
+    ls,
+    busy,
+    probe,
+    read,
+    limit,
+    try_,
 )

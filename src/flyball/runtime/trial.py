@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,8 +19,8 @@ from flyball.acts.prepare import prepare
 from flyball.acts.proof import is_own_code, prove
 from flyball.acts.run_files import CALM, RunFiles, log_of
 from flyball.agents import process, sandbox
-from flyball.core.decide import Do, Finished, due, react
-from flyball.core.run import apply, begin
+from flyball.core.decide import Do, Finished, Interrupted, due, react
+from flyball.core.run import Run, apply, begin
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
@@ -107,6 +108,16 @@ def _trial(folder: Path, code: int, log: str, took_s: float, problem: str = "") 
 
 def in_clean_checkout(root: Path, settings: Settings, env: dict[str, str], state_dir: Path) -> Trial:
     """As the first proof of a run: HEAD in a checkout of its own, set up and confined as configured."""
+    with own_place(state_dir) as place:
+        try:
+            return _proof(RunFiles(place, sandbox.probe(settings.sandbox), env), root, settings)
+        except FlyballError as problem:
+            return Trial(1, problem=str(problem))
+
+
+@contextlib.contextmanager
+def own_place(state_dir: Path) -> Generator[Path]:
+    """A state directory for one trial, removed at its end; what a killed trial left goes first."""
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for old in state_dir.glob(f"{ID}-*"):
         _sweep(old)
@@ -114,9 +125,7 @@ def in_clean_checkout(root: Path, settings: Settings, env: dict[str, str], state
     with (place / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            return _proof(RunFiles(place, sandbox.probe(settings.sandbox), env), root, settings)
-        except FlyballError as problem:
-            return Trial(1, problem=str(problem))
+            yield place
         finally:
             remove(place)
 
@@ -128,14 +137,20 @@ def _sweep(old: Path) -> None:
         remove(old)
 
 
-def _proof(run_files: RunFiles, root: Path, settings: Settings) -> Trial:
+Perform = Callable[[RunFiles, Run, e.Act, process.Stop], Finished | Interrupted]
+
+
+def first_acts(
+    run_files: RunFiles, root: Path, machine: str, settings: Settings, perform: Perform
+) -> Iterator[tuple[e.Act, Finished]]:
+    """The acts of a new run, one by one, without a journal; it ends when the caller has seen enough."""
     repo, now = inspect_repo(root), time.time_ns() // 1000
     began = e.RunBegan(
         at=now,
         run=ID,
         root=ID,
-        machine="build",
-        table=shipped("build").table,
+        machine=machine,
+        table=shipped(machine).table,
         settings=settings,
         task=ID,
         rules=e.RULES,
@@ -144,20 +159,27 @@ def _proof(run_files: RunFiles, root: Path, settings: Settings) -> Trial:
         branch=repo.branch,
     )
     run, stop = begin(began), process.Stop()
-    for deed in (prepare, prove):
-        step = due(run, now)
-        if not isinstance(step, Do):
-            break
+    while isinstance(step := due(run, now), Do):
         run = apply(run, e.ActStarted(at=now, act=step.act))
-        news = deed(run_files, run, step.act, stop)
+        news = perform(run_files, run, step.act, stop)
         if not isinstance(news, Finished):
-            return Trial(1, problem=f"The trial was interrupted: {news.reason}.")
-        result = news.result
+            raise FlyballError(f"The trial was interrupted: {news.reason}.")
+        yield step.act, news
         run = react(run, news, now).run
+
+
+def _proof(run_files: RunFiles, root: Path, settings: Settings) -> Trial:
+    def perform(files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
+        return (prepare if act.do == "prepare" else prove)(files, run, act, stop)
+
+    for act, news in first_acts(run_files, root, "build", settings, perform):
+        result = news.result
         if isinstance(result, e.Prepared) and result.error:
             return Trial(1, problem=result.error)
         if isinstance(result, e.ProofEnded):
-            return _read(run_files, root, step.act, result, news.took_us)
+            return _read(run_files, root, act, result, news.took_us)
+        if not isinstance(result, e.Prepared):
+            break
     return Trial(0)
 
 
