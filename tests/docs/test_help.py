@@ -93,6 +93,7 @@ NOT_RUN = {
     "selftest chaos": "takes minutes; tests/e2e/test_export.py runs it in small",
     "selftest storage": "takes minutes; tests/conformance/test_storage_sweep.py runs it in small",
     "agents probe": "needs an installed agent; tests/agents runs it",
+    "agents try": "needs an installed agent; tests/e2e/test_login.py and tests/agents run it",
     "simulate": "takes minutes on a busy machine; tests/simulation runs it",
     "prove": "takes half a minute; tests/unit/test_prove.py and test_prove_files.py run it",
 }

@@ -108,6 +108,7 @@ def try_(agents: tuple[str, ...], as_json: bool) -> None:
     tried. Each costs one small request. The exit code is 0 if every login works.
     """
     from flyball.agents.accounts import KNOWN, status
+    from flyball.agents.adapter import adapter
     from flyball.runtime.login_trial import try_login
     from flyball.state_dir import environment
 
@@ -117,6 +118,8 @@ def try_(agents: tuple[str, ...], as_json: bool) -> None:
     wanted = wanted or [row.agent for row in (status(one, env) for one in KNOWN) if not row.problem]
     if not wanted:
         raise UserError("No agent is installed and logged in. `flyball agents ls` says what each one lacks.")
+    if missing := next((lack for agent in wanted if (lack := adapter(agent).missing())), ""):
+        raise AgentMissing(missing)
     tried = [try_login(agent, env) for agent in wanted]
     if as_json:
         print_json([msgspec.to_builtins(one) for one in tried])
