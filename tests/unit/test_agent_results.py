@@ -128,6 +128,16 @@ def test_odd_lines_are_survived(line: str, code: int, verdict: str) -> None:
     assert read_result("command", line, "", ended(code)).verdict == verdict
 
 
+def test_a_success_that_is_only_an_error_is_a_failed_turn() -> None:
+    end = {"type": "result", "subtype": "success", "is_error": False, "session_id": "s"}
+    for words, verdict in (
+        ("[API Error: 401 Incorrect API key provided]", "unknown"),
+        ("I saw [API Error: 401] and went on.", "ok"),
+    ):
+        result = read_result("qwen", json.dumps({**end, "result": words}), "", ended(0))
+        assert (result.verdict, result.error) == (verdict, words if verdict != "ok" else "")
+
+
 def test_a_session_that_is_gone_is_known_by_its_answer() -> None:
     error = {"code": -32603, "message": "Internal error", "data": {"details": "No previous sessions found."}}
     out = json.dumps({"jsonrpc": "2.0", "id": "session/load", "error": error})

@@ -1,9 +1,11 @@
-"""Claude Code: `--output-format stream-json` or `json`.
+"""Claude Code: `--output-format stream-json` or `json`; Qwen Code writes the same.
 
 An API failure comes as `subtype: success` with `is_error: true`. An assistant message is repeated for each of its
 blocks, with the same id and the same usage. `total_cost_usd` and `modelUsage` count the whole session."""
 
 from __future__ import annotations
+
+import re
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
@@ -19,6 +21,9 @@ ENDS = {
     "error_max_budget_usd": "budget_limit", "tool_deferred": "needs_approval", "prompt_too_long": "context",
     "aborted_streaming": "killed", "aborted_tools": "killed", "hook_stopped": "refused", "refusal": "refused",
 }  # fmt: skip
+
+ONLY_AN_ERROR = re.compile(r"\[API Error: .*\]", re.S)
+"""Qwen Code calls such a turn a success and exits with 0. It is a failed turn; its words decide nothing else."""
 
 
 def take(facts: Facts, event: Event) -> Call | None:
@@ -117,6 +122,8 @@ def _result(facts: Facts, event: Event) -> None:
     if event.get("is_error") or facts.end:
         facts.report(event, said)
         facts.end = facts.end or "error"
+    elif ONLY_AN_ERROR.fullmatch(said.strip()):
+        facts.problem, facts.end = said.strip(), "error"
     else:
         facts.say(said)
         facts.end = "ok" if event.get("is_error") is False and event.get("subtype") == "success" else "error"
