@@ -286,4 +286,4 @@ def test_a_user_adds_wordings_of_their_own(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {"id": 1, "kind": "plan_limit", "reset_at": "1970-01-01T02:00:00Z"}
     (tmp_path / "flyball" / "limits.toml").write_text('plan = ["x"]\n')
     done = subprocess.run(words, input=row, env=env, capture_output=True, text=True)
-    assert done.returncode == 2 and "there is no kind 'plan'" in done.stderr
+    assert done.returncode == 2 and "unknown kind 'plan'" in done.stderr
