@@ -26,6 +26,7 @@ LACKS: dict[str, tuple[str, int, Lack | None]] = {
     "no plugin": ("ERROR: usage: python -m pytest [options] [file_or_dir]\npython -m pytest: error: unrecognized arguments: --cov=pkg\n  inifile: /w/setup.cfg\n", 4, Lack("start", ("unrecognized arguments: --cov=pkg (a plugin of the test runner is not installed)",))),
     "no such folder": ("ERROR: file or directory not found: spec\n\nno tests were run", 4, Lack("start", ("file or directory not found: spec",))),
     "a runner too new": ("Traceback (most recent call last):\n  File \"x\"\npluggy._manager.PluginValidationError: Plugin 'conftest.py' for hook 'pytest_ignore_collect'\nhookimpl definition: f(path)\n", 1, Lack("start", ("Plugin 'conftest.py' for hook 'pytest_ignore_collect'",))),
+    "a hook with an argument of old": ("pluggy._manager.PluginValidationError: Plugin 'c.py' for hook 'pytest_ignore_collect'\nhookimpl definition: f(path)\nArgument(s) {'path'} are declared in the hookimpl but can not be found in the hookspec\n", 1, Lack("start", ("Argument(s) {'path'} are declared in the hookimpl but can not be found in the hookspec",))),
     "a plugin that warns": ("INTERNALERROR> Traceback (most recent call last):\nINTERNALERROR> pytest.PytestDeprecationWarning: The option is unset.\nINTERNALERROR> Set it.\n", 3, Lack("start", ("pytest.PytestDeprecationWarning: The option is unset.",))),
     "no tests": ("no tests ran in 0.01s", 5, Lack("tests", ())),
     "no tests of unittest": ("\nRan 0 tests in 0.000s\n\nOK", 0, Lack("tests", ())),
@@ -155,6 +156,12 @@ def test_plugins_are_known_by_their_options() -> None:
         "pytest-cov",
         "pytest-xdist",
     ]
+
+
+def test_hooks_that_a_newer_pytest_does_not_call_want_an_older_one() -> None:
+    assert plugins(
+        ["Argument(s) {'path'} are declared in the hookimpl but can not be found in the hookspec"]
+    ) == ["pytest<9"]
 
 
 def test_the_environment_that_a_tool_keeps_elsewhere(tmp_path: Path) -> None:

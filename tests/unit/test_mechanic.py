@@ -320,6 +320,36 @@ def test_what_it_cannot_repair_it_says_and_leaves_as_it_was(
     assert contents(folder) == before
 
 
+def test_an_edit_that_passes_by_the_chance_of_a_set_is_no_repair(tmp_path: Path) -> None:
+    code = "WORDS = {'tea', 'milk', 'salt', 'rice', 'bread', 'eggs'}\n\n\ndef first():\n    return list(WORDS)[7]\n"
+    env = {**os.environ, "PYTHONHASHSEED": "0"}
+    words = [sys.executable, "-c", f"{code}\nprint(list(WORDS)[0])"]
+    lucky = subprocess.run(words, env=env, capture_output=True, text=True).stdout.strip()
+    folder = project(tmp_path, code_=code, test_code=checks(f"self.assertEqual(first(), {lucky!r})"))
+    result = turn(folder)
+    assert "none makes the failing tests pass" in result.message and result.claim.ask
+
+
+def test_a_test_that_takes_long_once_it_passes_is_waited_for(tmp_path: Path) -> None:
+    code = "import time\n\n\ndef double(x):\n    return x + 2\n"
+    spin = "end = time.process_time() + 0.4\n        while time.process_time() < end: pass"
+    tests = checks(
+        "self.assertEqual(double(3), 6)",
+        f"sum(range(200_000)); self.assertEqual(double(4), 8)\n        {spin}",
+    )
+    folder = project(tmp_path, code_=code, test_code=tests)
+    result = turn(folder)
+    assert result.message.startswith("Repaired code_.py:5") and passes(folder)
+
+
+def test_an_edit_that_skips_a_test_is_no_repair(tmp_path: Path) -> None:
+    tests = ("if not ready(): self.skipTest('not ready')", "self.assertEqual(answer(), 'forty-two')")
+    code = "def ready():\n    return True\n\n\ndef answer():\n    return len('x')\n"
+    folder = project(tmp_path, code_=code, test_code=checks("\n        ".join(tests)))
+    result = turn(folder)
+    assert "none makes the failing tests pass" in result.message and result.claim.ask
+
+
 def test_a_missing_runner_is_named(tmp_path: Path) -> None:
     folder = project(tmp_path, code_="x = 1\n", test_code=checks("self.assertEqual(x, 2)"))
     said = turn(folder, proof="/nowhere/python -m pytest").message

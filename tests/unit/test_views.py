@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from flyball.core.parts import Proof
 from flyball.core.run import Run, begin
 from flyball.core.stops import VERBS
 from flyball.domain import events as e
@@ -173,6 +174,20 @@ def test_why_of_a_block_names_the_rule_the_place_and_the_answers() -> None:
 )
 def test_the_next_step_fits_the_code(code: str, command: str) -> None:
     assert command in reasons.why(stopped(code))[2]
+
+
+@pytest.mark.parametrize(
+    ("before", "offered"),
+    [(("t::a", "t::b"), True), (("t::b",), False), ((), False)],
+    ids=["both", "one", "none"],
+)
+def test_tests_that_failed_before_the_run_are_said_to(before: tuple[str, ...], offered: bool) -> None:
+    run = stopped("limit.fix_attempts")
+    proof = Proof(tree=run.tree, passed=False, failing=1, failing_tests=("t::a",))
+    run = replace(run, evidence=replace(run.evidence, proof=proof, before=before))
+    _, evidence, next_step = reasons.why(run)
+    assert ("failing, as before the run: t::a" in evidence) == offered
+    assert ("--set proof.require=no-worse" in next_step) == offered
 
 
 @pytest.mark.parametrize(("uusd", "text"), [(0, "–"), (21_000, "$0.021"), (5_000_000, "$5.00")])

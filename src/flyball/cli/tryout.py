@@ -61,7 +61,9 @@ class Tryout:
         builds = best.tests[0] != detected.tests[0]
         if not last.agrees(here) and not builds:
             best, last, advice = self._left_out(best, here, last)
-        advice = (*_passed_over(first, detected.tests[0], passed_over), *advice)
+        if passed_over and (lack := passed_over.lack) and lack.kind == "start":
+            cure = _installing(self.root / detected.folder, first.command, lack, self.env)
+            advice = (_passed_over(first, detected.tests[0], lack, cure), *advice)
         return self._ignoring(best, last), Tried(here, last, advice)
 
     def _here(self, detected: Detected) -> tuple[Detected, Trial, Trial | None]:
@@ -204,7 +206,7 @@ def _installing(folder: Path, command: str, missing: Lack, env: dict[str, str]) 
     if python and (plugins or missing.kind in ("runner", "module", "metadata")):
         own = "/" in python or bool(env.get("VIRTUAL_ENV") or env.get("CONDA_PREFIX"))
         make = "" if own else "python3 -m venv .venv && "
-        runner = "pytest" if "pytest" in command else ""
+        runner = "pytest" if "pytest" in command and cures.OLDER_PYTEST not in plugins else ""
         words = cures.install_words(folder, plugins or missing.names, runner)
         return f"Install what they need with `{make}{python if own else '.venv/bin/python'} -m pip install {words}`"
     if "npm" in command and missing.kind in ("module", "command") and not (folder / "node_modules").is_dir():
@@ -212,15 +214,12 @@ def _installing(folder: Path, command: str, missing: Lack, env: dict[str, str]) 
     return ""
 
 
-def _passed_over(first: ProofCommand, used: ProofCommand, trial: Trial | None) -> tuple[str, ...]:
+def _passed_over(first: ProofCommand, used: ProofCommand, lack: Lack, cure: str) -> str:
     """A runner that is there and does not start is likely the one that the project means."""
-    if trial is None or trial.lack is None or trial.lack.kind != "start":
-        return ()
-    sentence = (
-        f"'{first.command}' does not run: {trial.lack.says}. The proof uses '{used.command}' instead, which may run "
-        "fewer tests. Fix this, then run `flyball init --force`."
+    return (
+        f"'{first.command}' does not run: {lack.says}. The proof uses '{used.command}' instead, which may run "
+        f"fewer tests. {cure or 'Fix this'}, then run `flyball init --force`."
     )
-    return (sentence,)
 
 
 def _listed(tests: list[str]) -> str:
@@ -249,4 +248,11 @@ def _explanation(here: Trial, clean: Trial, network: bool) -> str:
         )
     if clean.problem or not clean.ran:
         return f"In a clean checkout {clean.says.rstrip('.')}. {ONLY_TRACKED}"
+    passing = [name for name in here.names if name not in clean.names]
+    if passing and not only:
+        count = "1 test fails" if len(passing) == 1 else f"{len(passing)} tests fail"
+        return (
+            f"{count} in this folder and not in a clean checkout ({_listed(passing)}). If the result changes each time, "
+            "leave these tests out in [proof] commands: a proof needs tests that always end the same."
+        )
     return f"In a clean checkout other tests fail than in this folder{which}. {ONLY_TRACKED}"

@@ -133,8 +133,15 @@ PLUGINS = {  # of pytest, by the options that they add
 }
 
 
+OLDER_PYTEST = "pytest<9"  # the last that gives hooks the arguments of old
+
+
 def plugins(reasons: Iterable[str]) -> list[str]:
-    """The plugins whose options pytest did not know, as far as they can be told by their names."""
+    """The plugins whose options pytest did not know, as far as they can be told by their names; an older pytest where
+    it calls the project's hooks with fewer arguments than they take."""
+    reasons = list(reasons)
+    if any("hookspec" in reason for reason in reasons):
+        return [OLDER_PYTEST]
     words = [word for reason in reasons for word in reason.split()]
     known = [plugin for word in words for option, plugin in PLUGINS.items() if _is_option(word, option)]
     return list(dict.fromkeys(known))

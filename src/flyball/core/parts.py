@@ -76,7 +76,8 @@ class Proof(Struct, frozen=True):
 class Evidence(Part, frozen=True, kw_only=True):
     """What is known of the tree, and who said yes to what."""
 
-    baseline: int | None = None  # failing tests of the base tree
+    baseline: int | None = None  # failing tests of the base tree …
+    before: tuple[str, ...] = ()  # … and their names
     fewest: int | None = None  # failing tests, in any proof
     proof: Proof | None = None
     done_tree: str = ""  # the tree of which the author last said DONE

@@ -377,7 +377,8 @@ def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
         evidence=proof.evidence or e.Evidence(),
     )
     if why == "baseline":
-        evidence = replace(evidence, baseline=proof.failing, fewest=proof.failing, proof=known)
+        base = {"baseline": proof.failing, "before": proof.failing_tests, "fewest": proof.failing}
+        evidence = replace(evidence, proof=known, **base)
         return replace(run, agenda=without(run.agenda, Baseline), evidence=evidence)
     fewer = proof.failing is not None and (evidence.fewest is None or proof.failing < evidence.fewest)
     evidence = replace(evidence, proof=known, fewest=proof.failing if fewer else evidence.fewest)

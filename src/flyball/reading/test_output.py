@@ -348,6 +348,10 @@ _RUNNER = Lazy(r"^\S*python[\d.]*: No module named (\S+?)(?:\.__main__)?[;.]?$",
 _NO_START = (  # pytest's own words for what it cannot even begin with
     Lazy(r"^.{0,200}: error: (unrecognized arguments: .+)$", re.M),
     Lazy(r"^ERROR: (file or directory not found: .+)$", re.M),
+    Lazy(
+        r"^pluggy[\w.]*\.PluginValidationError: .+\nhookimpl definition: .+\n(Argument.+ not be found in the hookspec)",
+        re.M,
+    ),
     Lazy(r"^pluggy[\w.]*\.PluginValidationError: (.+)$", re.M),
     Lazy(r"^INTERNALERROR> (\w[\w.]*(?:Error|Exception|Warning): .+)$", re.M),
 )

@@ -86,6 +86,7 @@ HAPPENED = {
 
 LOG = ("flyball log {id} --output", "read the output")
 RETRY = ("flyball retry {id}", "start a new run from its files")
+NO_WORSE = ("flyball retry {id} --set proof.require=no-worse", "allow tests that failed before the run")
 # CODE -> commands for a run that has failed, and what they are for. {more} and {longer} are twice the limit.
 AFTER_FAILURE = {
     "limit.iterations": (LOG, ("flyball retry {id} --set limits.iterations={more}", "allow more iterations")),
@@ -205,7 +206,8 @@ def _evidence(run: Run, stop: e.Stop) -> str:
     is_error = stop.code.startswith(("limit.", "failed.", "timeout.", "loop."))
     names = failing_now(run) if is_error else []
     if names:
-        parts.append(f"still failing: {first_few(names, 3)}")
+        which = "still failing" if fails_because_of_the_run(run) else "failing, as before the run"
+        parts.append(f"{which}: {first_few(names, 3)}")
     quote = key_line(stop.detail)
     if quote and not (names and not _ERROR.search(quote)):
         said = quote.removeprefix(f"{stop.observed.partition(':')[0]}: ")  # the file is named already
@@ -224,6 +226,14 @@ def failing_now(run: Run) -> list[str]:
     known = proof is not None and not proof.passed and proof.tree == run.tree
     names = (proof.failing_tests or failing_names(proof.summary)) if proof and known else ()
     return [one_line(name, 100) for name in names]
+
+
+def fails_because_of_the_run(run: Run) -> bool:
+    """Some test fails now that did not fail before the run, as far as the names tell."""
+    names, proof = failing_now(run), run.evidence.proof
+    before = [one_line(name, 100) for name in run.evidence.before]
+    whole = proof is not None and proof.failing == len(names)
+    return not (names and whole and set(names) <= set(before))
 
 
 def key_line(text: str) -> str:
@@ -278,4 +288,6 @@ def _after_failure(run: Run, stop: e.Stop) -> list[tuple[str, str]]:
     more = str(2 * int(limit)) if limit.isdigit() and int(limit) else "10"
     values = {"id": run.id, "more": more, "rule": stop.rule, "longer": show_duration(2 * length)}
     steps = AFTER_FAILURE.get(stop.code, (LOG, RETRY))
+    if not fails_because_of_the_run(run) and run.settings.proof_require == "all":
+        steps = (LOG, NO_WORSE)
     return [(command.format(**values), purpose) for command, purpose in steps]

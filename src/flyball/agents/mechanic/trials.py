@@ -44,7 +44,7 @@ BYTES_MOST = 300 << 20
 START_S = 60
 GRACE_S = 5
 BOUNDS = {"RLIMIT_AS": 4 << 30, "RLIMIT_FSIZE": 100 << 20, "RLIMIT_CORE": 0}
-CALM = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "CI": "1", "NO_COLOR": "1"}
+CALM = {"PYTHONDONTWRITEBYTECODE": "1", "CI": "1", "NO_COLOR": "1"}
 
 Place = tuple[str, int]
 
@@ -100,6 +100,7 @@ class Trials:
         self.worker: subprocess.Popen[bytes] | None = None
         self.quiet = True
         self.preload: tuple[str, ...] = ()
+        self.hash_seed = 0  # the order of sets in the tests
 
     def __enter__(self) -> Trials:
         try:
@@ -162,7 +163,7 @@ class Trials:
             "quiet": self.quiet,
         }
         argv = [*self.suite.python, str(WORKER), json.dumps(setup)]
-        env = {**os.environ, **CALM, **dict(self.suite.env)}
+        env = {**os.environ, **CALM, "PYTHONHASHSEED": str(self.hash_seed), **dict(self.suite.env)}
         folder = self.copy / self.suite.folder
         try:
             self.worker = subprocess.Popen(
@@ -180,8 +181,9 @@ class Trials:
             why = reply.get("error") or self._last_words() or "it does not answer"
             raise CannotTry(f"{' '.join(self.suite.python)} cannot run {self.suite.runner}: {why}.")
 
-    def restart(self) -> None:
+    def restart(self, hash_seed: int = 0) -> None:
         self._stop()
+        self.hash_seed = hash_seed
         self._start()
 
     def _last_words(self) -> str:

@@ -33,7 +33,7 @@ UNREAD = (  # what no decision reads
         "talk.message",
         "talk.plan",
     ),
-    *("talk.recent", "talk.played"),
+    *("talk.recent", "talk.played", "evidence.before"),
 )
 READ = (  # what the key below holds in its own way
     *("state", "status", "end", "stop", "question", "until", "agenda", "act", "turn", "iteration", "tree"),
