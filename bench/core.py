@@ -9,7 +9,7 @@ from flyball.core.decide import Do, due, react
 from flyball.core.run import Run, apply, begin
 from flyball.domain import events as e
 
-GOAL = 300_000
+GOAL = 150_000
 
 
 def figures(quick: bool) -> list[Figure]:

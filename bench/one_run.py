@@ -12,7 +12,7 @@ from bench.timing import calm, in_turns, usual
 from bench.yard import began, close, go_round, supervisor
 from flyball.runtime.supervisor import Supervisor
 
-GOAL = 1.4
+GOAL = 1.35
 
 
 def figures(folder: Path, quick: bool) -> list[Figure]:

@@ -236,7 +236,7 @@ def test_look_tells_the_four_apart(tmp_path: Path) -> None:
 
 
 def test_what_was_never_begun_cannot_be_attended(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match="never begun"):
+    with pytest.raises(AgentError, match="never started"):
         process.attend(tmp_path / "act")
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from flyball.agents.streams import CHUNK, OUT_MOST, Copy, Held, sealed
     from flyball.agents.tree import descendants
 else:
-    from login import Login
     from streams import CHUNK, OUT_MOST, Copy, Held, sealed
     from tree import descendants
 
@@ -81,7 +80,8 @@ class Keeper:
         self.spec, self.door, self.mark, self.mask = spec, door, mark, mask
         self.out, self.err = (Copy(name, spec.get("out_limit") or OUT_MOST) for name in ("out", "err"))
         self.held = Held() if spec.get("stdin_held") else None
-        self.login = Login(spec["login"]) if spec.get("login") else None
+        lent = spec.get("login")  # the module is for agents with a login: most acts start faster without it
+        self.login: Login | None = __import__("login").Login(lent) if lent else None
         self.ways = socket.socketpair() if spec.get("proxy") else None
         self.clients: dict[int, tuple[socket.socket, bytearray]] = {}
         self.began_us, self.began = time.time_ns() // 1000, time.monotonic()
