@@ -21,12 +21,14 @@ def env(place: Place) -> dict[str, str]:
     info.mkdir(parents=True)
     shutil.copy(EXAMPLE / "flyball_note.py", site)
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    points = "".join(
-        f"{name} = {value}\n" for name, value in project["entry-points"]["flyball.agents"].items()
-    )
-    (info / "entry_points.txt").write_text(
-        f"[flyball.agents]\n{points}broken = nowhere:Agent\nclaude = nowhere:A\n"
-    )
+    lines = list[str]()
+    for group, points in project["entry-points"].items():
+        lines += [
+            f"[{group}]",
+            *(f"{name} = {value}" for name, value in points.items()),
+            "broken = nowhere:It",
+        ]
+    (info / "entry_points.txt").write_text("\n".join([*lines, "[flyball.agents]", "claude = nowhere:A", ""]))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: flyball-note\nVersion: 0.1\n")
     return {"PYTHONPATH": os.fspath(site)}
 
@@ -48,7 +50,7 @@ def test_an_installed_package_adds_an_agent(place: Place, env: dict[str, str]) -
     assert "TODO.md" in place.fb("diff", "@last", "--stat").out
     for agent, sentence in (
         ("note:../x", "must name a file at the top of the repository"),
-        ("broken", "The plug-in 'broken' (nowhere:Agent) cannot be loaded: ModuleNotFoundError"),
+        ("broken", "The plug-in 'broken' (nowhere:It) cannot be loaded: ModuleNotFoundError"),
         ("nota", "There is no agent 'nota'"),
     ):
         bad = place.fb("run", "x", "--agent", agent, env=env)
@@ -64,3 +66,23 @@ def test_a_plug_in_with_an_argument_in_a_tracked_file_needs_trust(place: Place, 
     place.git("commit", "-qm", "A plug-in")
     done = place.fb("run", "x", env=env)
     assert done.code == 2 and "Not trusted yet" in done.err and "note:TODO.md" in done.err
+
+
+def test_an_installed_package_notifies_and_brings_tasks(place: Place, env: dict[str, str]) -> None:
+    log, todo = place.folder / "log", place.folder / "todo.txt"
+    todo.write_text("One\n\nTwo\n")
+    assert place.fb("task", "import", f"note:{todo}", env=env).out.startswith("2 tasks added.")
+    assert place.fb("task", "import", f"note:{todo}", env=env).out.startswith("0 tasks added. 2 were")
+    urls = f'notify.urls=["note:{log}"]'
+    done = place.fb(
+        "run", "Remember", "--agent", "note", "--set", "proof.commands=[]", "--set", urls, env=env
+    )
+    assert done.code == 0 and "completed" in log.read_text(), done.err
+    for words, sentence in (
+        (("task", "import", "note:/nowhere"), "The plug-in of 'note:/nowhere' failed: FileNotFoundError"),
+        (("task", "import", "nothing:x"), "neither a file nor a plug-in"),
+        (("task", "import", "broken:x"), "The plug-in 'broken' (nowhere:It) cannot be loaded"),
+        (("run", "x", "--agent", "note", "--set", 'notify.urls=["broken:x"]'), "'broken' (nowhere:It)"),
+    ):
+        bad = place.fb(*words, env=env)
+        assert bad.code == 2 and sentence in bad.err and bad.err.count("\n") == 1, bad.err

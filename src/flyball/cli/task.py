@@ -22,6 +22,7 @@ from flyball.cli.shared import (
     require_repository,
     say,
 )
+from flyball.config.plugins import SOURCES, made
 from flyball.domain.results import KINDS, ORDINARY, URGENT, Trigger
 from flyball.domain.settings import rough
 from flyball.errors import UserError
@@ -32,7 +33,7 @@ from flyball.runtime.backlog import Backlog, Ticket, circle, mailbox
 from flyball.runtime.start import require_plan_file, task_text
 from flyball.system import conditions, tasks
 from flyball.system.task_sources import open_issues
-from flyball.views.text import decode_argument, fields, one_line
+from flyball.views.text import clean, decode_argument, fields, one_line
 from flyball.workspace import inspect_repo
 
 PRIORITY = click.option(
@@ -137,7 +138,7 @@ def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) 
     "import",
     epilog=examples("flyball task import TODO.md"),
 )
-@click.argument("source", metavar="FILE|github:OWNER/NAME")
+@click.argument("source", metavar="FILE|github:OWNER/NAME|PLUGIN:TEXT")
 @click.option("--label", default="flyball", help="Only GitHub issues with this label (flyball).")
 @REPO
 @JSON
@@ -145,18 +146,35 @@ def import_(source: str, label: str, repo: Path, as_json: bool) -> None:
     """Import tasks from a check-list, JSON or GitHub issues.
 
     Of a check-list, the open items. JSON: a list of texts, or of objects with text, priority (0 to 100) and later.
-    GitHub: the open issues with the label; GITHUB_TOKEN is the token.
+    GitHub: the open issues with the label; GITHUB_TOKEN is the token. A plug-in gives tasks of its own.
     """
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("task import")
-        slug = source.removeprefix("github:")
-        triggers = open_issues(slug, label, app.env) if slug != source else [*_read_tasks(root, Path(source))]
+        triggers = _tasks_of(app, root, source, label)
         known = {one.trigger.text for one in app.backlog(root).tickets} | {*tasks.started(app, root)}
         new = [trigger for trigger in triggers if not {trigger.text, trigger.ticket} & known]
         names = [app.leave(root, trigger, getpass.getuser()) for trigger in new]
         again = f" {len(triggers) - len(new)} were there already." if len(new) < len(triggers) else ""
         _say(app, root, {"tasks": names}, f"{len(names)} tasks added.{again}", as_json)
+
+
+def _tasks_of(app: App, root: Path, source: str, label: str) -> list[Trigger]:
+    slug = source.removeprefix("github:")
+    if slug != source:
+        return open_issues(slug, label, app.env)
+    if ":" not in source or Path(source).exists():
+        return [*_read_tasks(root, Path(source))]
+    plugin = made(source, SOURCES)
+    if plugin is None:
+        raise UserError(
+            f"'{source}' is neither a file nor a plug-in. Write FILE, github:OWNER/NAME or PLUGIN:TEXT."
+        )
+    try:
+        texts = [text.strip() for text in plugin()]
+    except Exception as problem:
+        raise UserError(f"The plug-in of '{source}' failed: {type(problem).__name__}: {problem}.") from None
+    return [Trigger(kind="task", text=clean(text)) for text in texts if text]
 
 
 def _read_tasks(root: Path, file: Path) -> Iterator[Trigger]:

@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from flyball.config.plugins import NOTIFY, made
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import ConfigError, FlyballError
@@ -62,6 +63,8 @@ def _apprise() -> Any:
 def check(urls: Sequence[str]) -> None:
     """Refuse an address that Apprise cannot use, before a run starts. Only its kind is shown."""
     for number, url in enumerate(urls, 1):
+        if "://" not in url and made(url, NOTIFY):
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it imports is its own affair
             service = _apprise().Apprise.instantiate(url)
@@ -75,10 +78,15 @@ def check(urls: Sequence[str]) -> None:
 
 def send(urls: Sequence[str], notice: Notice) -> bool:
     """One notice to every address; False: at least one did not take it."""
+    title, body = redact(notice.title), redact(notice.body)
+    plain_urls = [url for url in urls if "://" in url]
+    by_plugin = [made(url, NOTIFY)(title, body) for url in urls if url not in plain_urls]
+    if not plain_urls:
+        return all(by_plugin)
     sender = _apprise().Apprise()
-    for url in urls:
+    for url in plain_urls:
         sender.add(url)
-    return bool(sender.notify(title=redact(notice.title), body=redact(notice.body)))
+    return bool(sender.notify(title=title, body=body)) and all(by_plugin)
 
 
 def keep_addresses(file: Path, urls: Sequence[str]) -> None:

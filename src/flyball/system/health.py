@@ -18,7 +18,7 @@ from flyball.agents import sandbox
 from flyball.agents.accounts import KNOWN, status
 from flyball.authority import trust
 from flyball.config.load import load
-from flyball.config.plugins import plugins
+from flyball.config.plugins import AGENTS, NOTIFY, SOURCES, plugins
 from flyball.errors import FlyballError
 from flyball.journal.records import KEY_FILE
 from flyball.runtime.app import App
@@ -105,8 +105,9 @@ def _agents(app: App) -> Iterator[Line]:
     if missing:
         cure = "" if installed else "Install one, or use `mechanic`, which is built in."
         yield Line("agents", "ok" if installed else "warn", f"not installed: {', '.join(missing)}", cure)
-    if plugins():
-        yield Line("plug-ins", "ok", f"agents: {', '.join(sorted(plugins()))}")
+    for group in (AGENTS, NOTIFY, SOURCES):
+        if plugins(group):
+            yield Line("plug-ins", "ok", f"{group}: {', '.join(sorted(plugins(group)))}")
 
 
 # ---- the state directory ---------------------------------------------------------------------------------
