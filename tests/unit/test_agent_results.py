@@ -128,6 +128,88 @@ def test_odd_lines_are_survived(line: str, code: int, verdict: str) -> None:
     assert read_result("command", line, "", ended(code)).verdict == verdict
 
 
+def events_of(agent: str, name: str) -> list[dict[str, Any]]:
+    out = next(row["out"] for stem, row in ROWS if (stem, row["name"]) == (agent, name))
+    return [json.loads(line) for line in out.splitlines() if line.strip()]
+
+
+FINE, REFUSED = events_of("claude", "ok_bypass"), events_of("claude", "quota_credit_too_low")
+WHOLE = events_of("gemini", "json_output")[0]
+DAILY = {
+    "session_id": "s",
+    "error": {"message": "[API Error: You have exhausted your daily quota on this model.]"},
+}
+BEFORE: list[dict[str, Any]] = [
+    {"prompt": "Repair add"},
+    {"id": "0", "msg": {"type": "task_started"}},
+    {"id": "0", "msg": {"type": "exec_command_begin", "call_id": "c", "command": ["ls"]}},
+    {"id": "0", "msg": {"type": "exec_command_end", "call_id": "c", "stdout": "calc.py", "exit_code": 0}},
+    {"id": "0", "msg": {"type": "agent_message", "message": "Done."}},
+    {
+        "id": "0",
+        "msg": {
+            "type": "token_count",
+            "info": {
+                "total_token_usage": {"input_tokens": 100, "cached_input_tokens": 50, "output_tokens": 9}
+            },
+        },
+    },
+]
+LIMIT = {"id": "0", "msg": {"type": "error", "message": "You've hit your usage limit. Try again in 2 hours."}}
+
+
+def rows_of(events: list[dict[str, Any]]) -> str:
+    return "\n".join(map(json.dumps, events))
+
+
+@pytest.mark.parametrize(
+    ("out", "verdict", "tokens"),
+    [
+        (f"Loaded cached credentials.\n{json.dumps(WHOLE, indent=2)}\nbye", "ok", 2560),
+        (f"Loaded cached credentials.\n{json.dumps(DAILY, indent=2)}", "plan_limit", 0),
+        (json.dumps(FINE), "ok", 2560),
+        (json.dumps(FINE, indent=1), "ok", 2560),
+        (json.dumps(REFUSED), "billing", 0),
+        (rows_of(FINE).replace("\n", "\r\n"), "ok", 2560),
+        ("".join(f"\x1b[2m{json.dumps(event)}\x1b[0m\n" for event in FINE), "ok", 2560),
+        ("".join(f"{json.dumps(event)}\n(node:1) Warning: old\n" for event in FINE), "ok", 2560),
+        (rows_of([*FINE, *REFUSED]), "billing", 0),
+        (rows_of([*FINE, *FINE[:2]]), "killed", 2402),
+        (rows_of([*BEFORE, {"id": "0", "msg": {"type": "task_complete"}}]), "ok", 59),
+        (rows_of(BEFORE), "killed", 59),
+        (rows_of([*BEFORE, LIMIT]), "plan_limit", 59),
+        (rows_of([*FINE[:-1], {**FINE[-1], "usage": None, "total_cost": 0.02}]), "ok", 0),
+        ("{\n" * 500 + "[" * 5000, "ok", 0),
+    ],
+    ids=[
+        *(
+            "spread over lines",
+            "an error spread over lines",
+            "a list",
+            "a list over lines",
+            "a list that failed",
+        ),
+        *("line ends of Windows", "in colour", "warnings between", "a second turn that failed"),
+        *(
+            "a second turn that was cut",
+            "an older Codex",
+            "an older Codex, cut",
+            "an older Codex at its limit",
+        ),
+        *("a result without usage", "no stream"),
+    ],
+)
+def test_a_stream_is_read_however_it_is_laid_out(out: str, verdict: str, tokens: int) -> None:
+    """With exit code 0, which proves nothing."""
+    result = read_result("command", out, "", ended(0))
+    assert (result.verdict, result.usage.tokens) == (verdict, tokens)
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
+def test_a_command_line_that_said_nothing_has_done_nothing(name: str) -> None:
+    assert read_result(name, "", "", ended(0)).verdict == "unknown"
+
+
 def test_a_success_that_is_only_an_error_is_a_failed_turn() -> None:
     end = {"type": "result", "subtype": "success", "is_error": False, "session_id": "s"}
     for words, verdict in (

@@ -25,6 +25,7 @@ CANNOT_RUN = (126, 127)
 ENDED_BY_SIGNAL = (130, 137, 143)
 LOST_SESSION = ("no conversation found with session id", "no rollout found for thread", "session not found")
 TAIL_LINES = 12
+SPEAKERS = ("claude", "codex", "gemini", "opencode")
 TALKERS = ("aider", "mini")  # they end with exit code 0, and say only in text that nothing was done
 
 
@@ -126,6 +127,8 @@ def _from_text(name: str, out: str, err: str, exit: Exit, now_us: int, zone: str
             else (None, None)
         )
         verdict = limit or verdict or _by_code(exit)
+    if verdict == "ok" and name in SPEAKERS and not out.strip():
+        verdict = "unknown"  # these always say something when they have done what they were asked
     error = "" if verdict == "ok" else exit.error or _last_line(err) or _last_line(out) or _how(exit)
     message = out.strip()[-MESSAGE_MOST:]
     return AgentResult(verdict=verdict, message=message, error=error, reset_at=reset, lost_session=_lost(err))

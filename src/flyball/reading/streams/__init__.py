@@ -6,11 +6,14 @@ What an agent says, and what its tools print, is never a fact about its turn.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 from flyball.reading.calls import Call
 from flyball.reading.prose import as_object
 from flyball.reading.streams import acp_stream, claude_stream, codex_stream, gemini_stream, opencode_stream
-from flyball.reading.streams.stream_facts import Event, Facts, table
-from flyball.reading.terminal import lines_of
+from flyball.reading.streams.stream_facts import Event, Facts, rows, table
+from flyball.reading.terminal import lines_of, plain
 
 __all__ = ["DIALECTS", "Facts", "Transcript", "read_stream"]
 
@@ -27,6 +30,9 @@ TYPES = {
     "gemini": gemini_stream.TYPES,
     "opencode": opencode_stream.TYPES,
 }
+
+SPREAD_MOST = 8  # values over several lines are looked for so often: a command line writes one
+DECODER = json.JSONDecoder()
 
 
 class Transcript:
@@ -54,9 +60,9 @@ class Transcript:
 
 
 def _unwrapped(event: Event) -> Event | None:
-    """A recording of a conversation holds both sides; only the agent's counts."""
+    """A recording of a conversation holds both sides; only the agent's counts. Codex once wrapped its events too."""
     if "dir" not in event or "msg" not in event:
-        return event
+        return codex_stream.of_before(event) if "id" in event and "msg" in event else event
     return table(event["msg"]) if event["dir"] in ("<-", "agent->client") else None
 
 
@@ -76,13 +82,47 @@ def _dialect(event: Event) -> str:
 
 
 def read_stream(out: str) -> Facts | None:
-    """The facts of a whole output; None if it is not a stream that is known here."""
-    whole = as_object(out) if out.lstrip().startswith("{") else None
+    """The facts of a whole output; None if it is no stream that is known here."""
     transcript = Transcript()
-    if whole is not None and "response" in whole and "stats" in whole:
-        transcript.dialect = "gemini"
-        gemini_stream.take_whole(transcript.facts, whole)
-    for line in [out] if whole is not None and not transcript.dialect else lines_of(out):
-        transcript.take(line)
+    for event in _events(out):
+        if (
+            not transcript.dialect
+            and not event.get("type")
+            and "session_id" in event
+            and ("response" in event or "error" in event)
+        ):
+            transcript.dialect = "gemini"
+            gemini_stream.take_whole(transcript.facts, event)
+        elif fresh := _unwrapped(event):
+            transcript.take_event(fresh)
     transcript.facts.dialect = transcript.dialect
     return transcript.facts if transcript.dialect else None
+
+
+def _events(out: str) -> Iterator[Event]:
+    """The JSON objects of an output, however they are laid out: one to a line, over several lines, in a list, and with
+    other text before, between and after them."""
+    lines, at = lines_of(plain(out)), 0
+    tries = SPREAD_MOST
+    while at < len(lines):
+        event = as_object(lines[at])
+        if event is not None:
+            yield event
+        elif tries and lines[at].lstrip()[:1] in ("{", "["):
+            tries -= 1
+            found, more = _spread(lines[at:])
+            yield from found
+            at += more
+        at += 1
+
+
+def _spread(lines: list[str]) -> tuple[list[Event], int]:
+    """The objects of the JSON value that begins on the first line, and how many lines after it belong to it."""
+    text = "\n".join(lines)
+    start = len(text) - len(text.lstrip())
+    value: object
+    try:
+        value, end = DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return [], 0
+    return [one for one in (rows(value) or [table(value)]) if one], text[:end].count("\n")

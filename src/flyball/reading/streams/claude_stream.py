@@ -45,7 +45,7 @@ def take(facts: Facts, event: Event) -> Call | None:
 
 def _system(facts: Facts, event: Event) -> None:
     if event.get("subtype") == "init":
-        facts.session, facts.model = text(event.get("session_id")), text(event.get("model"))
+        facts.session, facts.model, facts.end = text(event.get("session_id")), text(event.get("model")), ""
     elif event.get("subtype") == "api_retry":
         facts.retry = event
 
@@ -110,8 +110,8 @@ def _plan(facts: Facts, event: Event) -> None:
 def _result(facts: Facts, event: Event) -> None:
     facts.session = text(event.get("session_id")) or facts.session
     facts.retry = None
-    facts.usage = _usage(table(event.get("usage")))
-    facts.total_uusd = facts.cost_uusd = uusd(event.get("total_cost_usd"))
+    facts.usage = _usage(table(event.get("usage"))) if "usage" in event else facts.usage
+    facts.total_uusd = facts.cost_uusd = uusd(event.get("total_cost_usd", event.get("total_cost")))
     facts.models = {name: _of_model(table(row)) for name, row in table(event.get("modelUsage")).items()}
     facts.total_tokens = summed(facts.models) if facts.models else None
     facts.deferred = table(event.get("deferred_tool_use")) or None

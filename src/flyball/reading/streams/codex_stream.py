@@ -10,7 +10,7 @@ from flyball.reading.streams.stream_facts import Event, Facts, number, table, te
 
 TYPES = frozenset({
     "thread.started", "turn.started", "turn.completed", "turn.failed", "item.started", "item.updated",
-    "item.completed", "error",
+    "item.completed", "error", "usage",
 })  # fmt: skip
 WORDS = ("agent_message", "reasoning", "todo_list", "error", "plan")
 INPUTS = ("command", "changes", "arguments", "query")
@@ -25,10 +25,14 @@ def take(facts: Facts, event: Event) -> Call | None:
             _begun(facts, table(event.get("item")))
         case "item.completed":
             return _done(facts, table(event.get("item")))
+        case "turn.started":
+            facts.end = ""
+        case "usage":
+            facts.total_tokens = facts.usage = _usage(table(event.get("usage")))
         case "turn.completed":
             facts.end, facts.retry, facts.problem = "ok", None, ""
-            facts.usage = _usage(table(event.get("usage")))
-            facts.total_tokens = facts.usage
+            if "usage" in event:
+                facts.total_tokens = facts.usage = _usage(table(event.get("usage")))
         case "turn.failed":
             facts.end, facts.retry = "error", None
             facts.report(event, text(table(event.get("error")).get("message")))
@@ -68,3 +72,37 @@ def _usage(usage: Event) -> Usage:
         cache_read_tokens=cached,
         output_tokens=number(usage.get("output_tokens")),
     )
+
+
+BEFORE = {
+    "task_started": "turn.started", "task_complete": "turn.completed", "error": "turn.failed",
+    "turn_aborted": "turn.failed", "stream_error": "error", "session_configured": "thread.started",
+}  # fmt: skip
+
+
+def of_before(event: Event) -> Event | None:
+    """An event as Codex wrote it before 0.44, `{"id": …, "msg": {"type": …}}`, in today's shape; None if it says nothing."""
+    told = table(event.get("msg"))
+    kind = text(told.get("type"))
+    if kind in BEFORE:
+        return {
+            "type": BEFORE[kind],
+            "thread_id": told.get("session_id"),
+            "message": told.get("message"),
+            "error": {"message": text(told.get("message")) or text(told.get("reason"))},
+        }
+    if kind == "token_count":
+        return {"type": "usage", "usage": table(table(told.get("info")).get("total_token_usage"))}
+    item = _item_of_before(kind, told)
+    stage = "item.started" if kind == "exec_command_begin" else "item.completed"
+    return {"type": stage, "item": item} if item else None
+
+
+def _item_of_before(kind: str, told: Event) -> Event | None:
+    if kind == "agent_message":
+        return {"type": "agent_message", "text": told.get("message")}
+    if kind in ("exec_command_begin", "exec_command_end"):
+        given = {name: told[name] for name in ("command", "exit_code") if name in told}
+        output = told.get("aggregated_output") or told.get("stdout")
+        return {"type": "command_execution", "id": told.get("call_id"), "aggregated_output": output, **given}
+    return None

@@ -12,7 +12,11 @@ TYPES = frozenset({"init", "message", "tool_use", "tool_result", "result", "erro
 def take(facts: Facts, event: Event) -> Call | None:
     match event.get("type"):
         case "init":
-            facts.session, facts.model = text(event.get("session_id")), text(event.get("model"))
+            facts.session, facts.model, facts.end = (
+                text(event.get("session_id")),
+                text(event.get("model")),
+                "",
+            )
         case "message" if event.get("role") == "assistant":
             facts.say(text(event.get("content")), part="delta" if event.get("delta") else "")
         case "tool_use":
