@@ -350,6 +350,7 @@ class Examination:
             repeats(self.files.sources, wanted if known else (), count, node=node), 1
         ):
             tree = self.work.edited(self.tree, plain) if plain and number == 1 else self.tree
+            room = replace(room, quiet=not known)
             missing = wanted - self._passing(tree, f"again-{number}", room, known)
             if missing:
                 return self._unsteady(missing, tree, f"again-{number}", room, known)
@@ -381,7 +382,9 @@ class Examination:
             return "not tried", ()
         if not known and (early := self._ends_early()):
             return "not noticed", early
-        broken = break_of(self.files, self.proof.report, frozenset(comparison.fail_to_pass))
+        broken = break_of(
+            self.files, self.proof.report, frozenset(comparison.fail_to_pass), self.baseline.report
+        )
         if not broken.edits:
             return "nothing to break", ()
         only = tuple(sorted(broken.tests)) if known and comparison.fail_to_pass else ()

@@ -430,10 +430,10 @@ SHADOWED = word_set(
 )
 """The runners, and what Python and they import before any test: a module of that name would be imported instead."""
 ENDS_PYTHON = Lazy(
-    r"\b_exit\s*\(|\bos\.abort\s*\(|\bkill\s*\(\s*(?:os\.)?getpid\b|\braise_signal\s*\(|"
+    r"\b_exit\s*\(|\bos\.abort\s*\(|\bkill\s*\(\s*(?:os\.)?getpid\b|"
     r"(?:^|;\s*)(?:sys\.)?(?:exit|quit)\s*\(|(?:^|;\s*)raise SystemExit\b"
 )
-ENDING_WORDS = ("exit", "abort", "kill", "raise_signal", "quit", "SystemExit", "reallyExit")
+ENDING_WORDS = ("exit", "abort", "kill", "quit", "SystemExit", "reallyExit")
 ENDS_SCRIPT = Lazy(r"^(?:globalThis\.)?process\.(?:exit|reallyExit|abort|kill)\s*\(")
 PROGRAM = Lazy(
     r"(?:^|/)(?:bin|scripts?|tools?)/|(?:^|/)(?:cli|main|index|server|app|build|gulpfile|[\w-]*\.config)\.\w+$"

@@ -218,24 +218,34 @@ def unsteady(tests: frozenset[str], staged: bool) -> list[str]:
 class Break(Struct, frozen=True):
     """One way to break a tree, and the tests that have to notice it: one of them, or with `each` every one."""
 
-    name: str  # expectations | changes | functions
+    name: str  # expectations | data | changes | functions
     edits: Edits
     tests: frozenset[str] = frozenset()
     each: bool = False
 
 
-def break_of(files: Files, report: TestReport | None, needed: frozenset[str]) -> Break:
-    """Wrong expectations of the tests that need the change; where there are none, the changed functions raise, or
-    else all functions."""
+def break_of(
+    files: Files, report: TestReport | None, needed: frozenset[str], baseline: TestReport | None = None
+) -> Break:
+    """Wrong expectations of the tests that need the change; where there are none, other contents of the files that
+    they compare with; else the changed functions raise, or all functions."""
     edits, tests, each = files.broken_expectations(files_of(report, needed))
     if edits and tests:
         return Break("expectations", edits, tests, each)
     if report is None and (edits := files.broken_checks()):
         return Break("expectations", edits)
+    if edits := files.broken_data(_opened(needed, report, baseline)):
+        return Break("data", edits, needed)
     passed = report.ids("passed") if report else frozenset[str]()
     if not needed and (edits := files.broken_changes()):
         return Break("changes", edits, passed)
     return Break("functions", files.broken_source(), needed or passed)
+
+
+def _opened(tests: frozenset[str], *reports: TestReport | None) -> set[str]:
+    """What these tests read, before the change or now."""
+    results = (test for report in reports if report for test in report.tests if test.id in tests)
+    return {path for test in results for path in test.opened}
 
 
 def files_of(report: TestReport | None, tests: frozenset[str]) -> dict[str, str]:
@@ -250,6 +260,7 @@ def unnoticed(broken: Break, side: Side, known: bool) -> str:
         "functions": "every function of the code raises an error",
         "changes": "the changed functions raise an error",
         "expectations": "its assertions are made wrong",
+        "data": "the files that its tests compare with hold something else",
     }[broken.name]
     if side.report is None or not broken.tests:
         return f"The proof still passes when {what}" if side.passed else ""

@@ -26,6 +26,7 @@ from flyball.proofs.sides import Sides, exchanged
 
 FILE_MOST = 1 << 20
 FILES_MOST = 2_000
+HELPERS_MOST = 200
 EXPECTED_OUTPUT = re.compile(r"\.(?:out|expected|golden|snap)$|(?:^|/)(?:expected|snapshots|golden)/")
 Edits = dict[str, bytes | None]
 Read = Callable[[Sequence[tuple[str, str]]], list[bytes | None]]
@@ -156,9 +157,19 @@ class Files:
                 sure = sure and wrong.tests is not None
         return edits, frozenset(affected), sure
 
+    def broken_data(self, opened: Collection[str]) -> Edits:
+        """Files of the test side that tests read, with other contents."""
+        known = set(self.paths)
+        return {
+            path: _bytes(f"{breaks.WORDS}\n")
+            for path in sorted(set(opened) & known)
+            if self.sides.is_test(path) and not self.sides.is_runners(path)
+        }
+
     def plain_values(self, paths: Collection[str]) -> Edits:
-        """In these test files, a result that redefines equality is compared by its plain value."""
-        texts = {path: self.text(self.tree, path) for path in paths if path}
+        """In these test files and their helpers, a result that redefines equality is compared by its plain value."""
+        helpers = [path for path in self.paths if path.endswith(".py") and self.sides.is_test(path)]
+        texts = {path: self.text(self.tree, path) for path in {*paths, *helpers[:HELPERS_MOST]} if path}
         return _edits(texts, {path: breaks.values_plain(path, text) for path, text in texts.items()})
 
     def broken_checks(self) -> Edits:
@@ -237,7 +248,9 @@ class Room(Struct, frozen=True):
     files: tuple[str, ...] = ()  # or the test files
     times: int = 1  # how often each test runs, where the runner can repeat it
     one_failure: bool = False  # the first failing test ends it
-    alone: bool = False  # a test that passes also runs without its runner, where it needs nothing of it
+    quiet: bool = False  # no report is expected: nothing in its environment asks for one
+    tests: tuple[str, ...] = ()  # the tests in question
+    alone: bool = False  # each of them that passes also runs without its runner, where it needs nothing of it
 
 
 SELECTING = frozenset(("pytest", "unittest"))  # the probes of these can run some tests alone, several times
@@ -256,7 +269,16 @@ def repeats(source: Iterable[str], tests: Iterable[str], count: Repeats, *, node
     person."""
     files, only = tuple(source), tuple(sorted(tests))
     return [
-        Room(files, ARGUMENTS[n % len(ARGUMENTS)], node, 1 + 3 * n, only, times=count.times, alone=True)
+        Room(
+            files,
+            ARGUMENTS[n % len(ARGUMENTS)],
+            node,
+            1 + 3 * n,
+            only,
+            times=count.times,
+            tests=only,
+            alone=True,
+        )
         for n in range(count.rooms)
     ]
 
@@ -296,6 +318,7 @@ _ASSERTION = re.compile(
 _IMPORT = re.compile(r"import\b|from\b|#|//|(?:const|let|var)\b.*\brequire\b|use\b")
 _LITERAL = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|\b\d+(?:\.\d+)?\b")
 _CALLEE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_TEST_HEAD = re.compile(r"\s*(?:async\s+)?def\s+test|\s*(?:test|it)\s*\(")
 _NOT_TESTED = re.compile(r"(?:assert|expect|should|refute|require|test|it|describe|to[A-Z])\w*", re.I)
 
 
@@ -309,7 +332,8 @@ def followed(removed: Iterable[str], base: Mapping[str, str], run: Mapping[str, 
     for path, text in base.items():
         wanted = Counter(_assertions(text))
         missing = [line for line, count in wanted.items() if have[line] < count]
-        files[path] = all(_parametrized(line, added, callees) for line in missing)
+        tests = _literals_of_tests(text)
+        files[path] = all(_parametrized(line, tests.get(line, []), added, callees) for line in missing)
     return frozenset(test for test in removed if files.get(_file_of(test, base), False))
 
 
@@ -331,11 +355,33 @@ def _literals(texts: Iterable[str]) -> list[str]:
     return [" ".join(_LITERAL.findall(line)) for text in texts for line in text.splitlines()]
 
 
-def _parametrized(line: str, rows: list[str], callees: set[str]) -> bool:
-    """An assertion became a row of a table: its literals stand in one row, in order, and what it calls is still called."""
-    literals = " ".join(_LITERAL.findall(line))
+def _literals_of_tests(text: str) -> dict[str, list[str]]:
+    """Each assertion, with the literals of the test function up to it."""
+    found: dict[str, list[str]] = {}
+    literals: list[str] = []
+    for line in text.splitlines():
+        if _TEST_HEAD.match(line):
+            literals = []
+        literals = [*literals, *_LITERAL.findall(line)]
+        for assertion in _assertions(line):
+            found[assertion] = literals
+    return found
+
+
+def _parametrized(line: str, before: list[str], rows: list[str], callees: set[str]) -> bool:
+    """An assertion became a row of a table: its literals stand in one row, in order, or the row consists of literals of
+    its test with what it expects at the end; and what it calls is still called."""
+    mine = _LITERAL.findall(line)
     called = {name for name in _CALLEE.findall(line) if not _NOT_TESTED.fullmatch(name)}
-    return bool(literals) and called <= callees and any(literals in row for row in rows)
+    if not mine or not called <= callees:
+        return False
+    return any(" ".join(mine) in row or _is_row_of(row, before, mine[-1]) for row in rows)
+
+
+def _is_row_of(row: str, literals: list[str], expected: str) -> bool:
+    parts = _LITERAL.findall(row)
+    rest = iter(literals)
+    return len(parts) > 1 and parts[-1] == expected and all(part in rest for part in parts)
 
 
 # ---- names that changed ----

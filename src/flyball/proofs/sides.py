@@ -273,6 +273,10 @@ class Sides:
             or (bool(self.patterns) and matches(self.patterns, path))
         )
 
+    def is_runners(self, path: str) -> bool:
+        """Whether it says how tests are run: configuration or a proof script."""
+        return path in self.scripts or bool(MIXED.search(path) or _CONFIG.search(path))
+
 
 _RUNNERS = frozenset(
     (

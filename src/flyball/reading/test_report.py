@@ -18,6 +18,7 @@ from msgspec import Struct
 Outcome = Literal["passed", "failed", "skipped"]
 DETAIL_MOST = 300
 TESTS_MOST = 200_000
+ALONE = "fails without its runner"
 
 
 class TestResult(Struct, frozen=True, omit_defaults=True):
@@ -30,6 +31,7 @@ class TestResult(Struct, frozen=True, omit_defaults=True):
     file: str = ""
     detail: str = ""
     took_ms: int = 0
+    opened: tuple[str, ...] = ()  # files of the project that it read, besides code; where its runner tells
 
 
 class TestReport(Struct, frozen=True):
@@ -58,7 +60,12 @@ def read_reports(files: Mapping[str, bytes], root: str) -> TestReport | None:
     ]
     if not reports:
         return None
-    tests = [test for report in reports for test in report.tests]
+    alone = _fail_alone(files, root)
+    tests = [
+        msgspec.structs.replace(test, outcome="failed", detail=ALONE) if test.id in alone else test
+        for report in reports
+        for test in report.tests
+    ]
     return TestReport(
         runners=tuple(dict.fromkeys(name for report in reports for name in report.runners)),
         tests=tuple(_distinct(tests[:TESTS_MOST])),
@@ -94,7 +101,7 @@ def _distinct(tests: Iterable[TestResult]) -> Iterable[TestResult]:
 
 def _probe_lines(data: bytes, root: str) -> TestReport | None:
     rows = [row for line in data.splitlines() if (row := _row(line))]
-    if not any(row.get("kind") not in ("open", "close") for row in rows):
+    if not any(row.get("kind") not in ("open", "close", "helper", "alone") for row in rows):
         kinds = [
             row.get("kind") for row in rows
         ]  # a process that began no tests; without "close" it ended early
@@ -109,6 +116,12 @@ def _probe_lines(data: bytes, root: str) -> TestReport | None:
         failed=any(row.get("exit") not in (0, 5, None) for row in ends),
         deselected=sum(int(row.get("deselected") or 0) for row in ends),
     )
+
+
+def _fail_alone(files: Mapping[str, bytes], root: str) -> set[str]:
+    """Tests that failed where their runner was not loaded."""
+    lines = (line for name, data in files.items() if name.endswith(".jsonl") for line in data.splitlines())
+    return {_from_row(row, root).id for line in lines if (row := _row(line)) and row.get("kind") == "alone"}
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
@@ -134,6 +147,7 @@ def _from_row(row: dict[str, Any], root: str) -> TestResult:
         file=file,
         detail=str(row.get("detail", ""))[:DETAIL_MOST],
         took_ms=int(took * 1000) if isinstance(took, int | float) else 0,
+        opened=tuple(_relative(str(path), root) for path in row.get("opened") or ()),
     )
 
 

@@ -96,7 +96,14 @@ class Observer(Struct, frozen=True):
         if self.key:
             (folder / KEY).write_text(key_text(0, self.key), "ascii")
         env = {name: value for name, value in env.items() if self.room.ci or name != "CI"}
-        return env | environment(tools / "probes", report, env)
+        asked = environment(tools / "probes", report, env)
+        return env | {name: asked[name] for name in asked if not self.room.quiet or name in self._views()}
+
+    def _views(self) -> set[str]:
+        """The variables that show the source a plain program, in a room that is quiet."""
+        endings = {path.rpartition(".")[2] for path in self.room.source}
+        python, node = {"py"} & endings, {"js", "mjs", "cjs", "ts"} & endings
+        return {*(["PYTHONPATH"] if python else []), *(["NODE_OPTIONS"] if node else [])}
 
 
 def environment(probes: Path, report: Path, env: Mapping[str, str]) -> dict[str, str]:

@@ -19,9 +19,34 @@ function nodeTest() {
     `--test-reporter=${usual}`, '--test-reporter-destination=stdout'];
   const { spawnSync } = require('child_process');
   const files = chosenFiles();
+  const asked = room.alone && room.source.length ? [...new Set(room.tests.map(fileOf))].filter((file) => require('fs').existsSync(file)) : [];
+  const write = asked.length ? require('./seal.cjs')('node') : null;
   const ended = spawnSync(process.execPath, [...flags, ...more, ...(files.length ? files : process.argv.slice(1))], { stdio: 'inherit' });
   if (ended.signal) process.kill(process.pid, ended.signal);
+  if (write && ended.status === 0) for (const file of asked) failingAlone(file).forEach((id) => write({ kind: 'alone', id, file }));
   process.exit(ended.status === null ? 1 : ended.status);
+}
+
+const fileOf = (id) => path.join(room.root, id.split('::')[0]);
+
+// The tests of a file that fail where no runner is loaded, or that its process did not come to.
+function failingAlone(file) {
+  const seen = require('./plain/alone.cjs').outside(room, file, false);
+  const known = new Map(seen.outcomes);
+  const titles = room.tests.filter((id) => fileOf(id) === file).map((id) => id.slice(id.indexOf('::') + 2));
+  const lost = seen.status === 0 && !seen.ended && !known.has('unknown');
+  return titles.filter((title) => known.get(title) === 'failed' || (lost && !known.has(title)));
+}
+
+// A test script is a program too: it has to end well where nothing tells the code that it is tested.
+function scriptAlone() {
+  const file = script && path.resolve(script);
+  const isTest = file && file.startsWith(room.root + path.sep) && !room.source.some((one) => path.join(room.root, one) === file);
+  if (!room.alone || !room.source.length || !isTest || file.includes(`${path.sep}node_modules${path.sep}`) || process.env.NODE_TEST_CONTEXT) return;
+  const { status } = require('./plain/alone.cjs').outside(room, file, true);
+  if (!status) return;
+  process.stderr.write('The test script fails where nothing tells the code that it is tested.\n');
+  process.exit(97);
 }
 
 // The files with the tests that are asked for; none where one of them is not known.
@@ -85,6 +110,7 @@ if (require('worker_threads').isMainThread) {
   if (!isNested()) {
     nodeTest();
     byScript();
+    scriptAlone();
   }
   plainRoom();
 }

@@ -72,8 +72,8 @@ class _Pytest:
             expected = getattr(report, "wasxfail", None)
             phases["outcome"] = "skipped"
             phases["detail"] = "xfail " + str(expected) if expected is not None else _reason(report)
-        elif report.when == "call" and _recorder.fails_alone(report.nodeid, self.request_of(report.nodeid)):
-            phases["outcome"], phases["detail"] = "failed", "fails without its runner"
+        elif report.when == "call":
+            _recorder.run_alone(report.nodeid, report.location[0], self.request_of(report.nodeid))
         if report.when == "teardown":
             _recorder.test(
                 report.nodeid, phases["outcome"], report.location[0], phases["took"], phases["detail"]
@@ -255,9 +255,10 @@ def _recorded(method, outcome):
             detail = (
                 rest[0][1] if rest and isinstance(rest[0], tuple) and len(rest[0]) > 1 else (rest or ("",))[0]
             )
-            name, passed = _id_of(test), outcome == "passed"
-            fails = passed and _recorder.fails_alone(name, lambda alone: alone.of_unittest(test))
-            _recorder.test(name, "failed" if fails else outcome, _file_of(test), 0, detail)
+            name = _id_of(test)
+            if outcome == "passed":
+                _recorder.run_alone(name, _file_of(test), lambda alone: alone.of_unittest(test))
+            _recorder.test(name, outcome, _file_of(test), 0, detail)
         return method(self, test, *rest)
 
     return add
@@ -367,6 +368,14 @@ def _chain():
 # ---- which code ran ----
 
 
+def _note_opened(event, args):
+    """A file of the project that is read while tests run, besides code."""
+    if event == "open" and _recorder.runner and isinstance(args[0], str) and "w" not in str(args[1]):
+        path = os.path.abspath(args[0])
+        if path.startswith(ROOT + os.sep) and not path.endswith((".py", ".pyc")):
+            _recorder.opened.add(path)
+
+
 def _note_code(event, args):
     """Once: code of the project was executed in this process. The file's name is all that counts."""
     if event == "exec" and not _ran and args:
@@ -389,14 +398,28 @@ def _plain_room(room):
     """Makes one where it is asked for; what hides the traces of a runner that has started."""
     if not room.get("source"):
         return None
-    plain = _loaded("plain.plain")
+    plain, alone = _loaded("plain.plain"), _loaded("plain.alone")
+    alone.stand_in = _loaded("plain.stand_in")
     made = plain.install(room["root"], room["source"], room["argv"])
     _PATCHES["_pytest.runner"] = _patch_current_test
-    alone = _loaded("plain.alone")
-    if room.get("alone") and alone.wanted(getattr(sys, "orig_argv", ())) and not _recorder.is_nested():
-        _recorder.helper = alone.Helper(made)
-        _recorder.alone = alone
+    pipes = os.environ.pop(alone.PIPES, "")
+    if pipes:
+        numbers = [int(number) for number in pipes.split(",")]
+        sys.modules["main"] = type(sys)("main")
+        sys.modules["main"].main = lambda: alone.serve(made, _recorder, numbers, HERE)
+        _PATCHES.clear()
+    elif room.get("alone") and not _recorder.is_nested():
+        _start_alone(alone, made, getattr(sys, "orig_argv", ()))
     return lambda: plain.hide(made)
+
+
+def _start_alone(alone, made, words):
+    script = alone.script_of(words, made)
+    if alone.wanted(words):
+        _recorder.helpers, _recorder.alone = alone.Helpers(HERE), alone
+    elif script and alone.Helpers(HERE).run(script, script, alone.of_script(script)):
+        os.write(2, b"The test script fails where nothing tells the code that it is tested.\n")
+        os._exit(97)
 
 
 def _patch_current_test(module):
@@ -412,5 +435,6 @@ if os.path.isdir(REPORT):
     _times = _room.get("times", 1)
     if hasattr(sys, "addaudithook"):
         sys.addaudithook(_note_code)
+        sys.addaudithook(_note_opened)
     sys.meta_path.insert(0, _Finder)
 _chain()

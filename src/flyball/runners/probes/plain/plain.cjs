@@ -51,10 +51,7 @@ module.exports = function install({ root, source, argv }) {
   shown('argv', [process.argv[0], ...argv.filter((word) => word !== '-c').map((word) => path.join(root, word))]);
   shown('execArgv', []);
 
-  for (const [owner, name] of [...RELIED, ...Object.keys(assert).flatMap((one) => [[assert, one], [assert.strict, one]])]) {
-    const found = owner && Object.getOwnPropertyDescriptor(owner, name);
-    if (found && found.configurable && 'value' in found) Object.defineProperty(owner, name, { ...found, configurable: false, writable: false });
-  }
+  module.exports.rely();
 
   // The runner's listeners, the files in /proc that tell how the process was started, the tests among the modules.
   for (const name of ['listenerCount', 'listeners', 'rawListeners']) {
@@ -97,4 +94,11 @@ module.exports = function install({ root, source, argv }) {
     try { head = String(error); } catch { head = 'Error'; }
     return [head, ...kept.map((frame) => `    at ${frame}`)].join('\n');
   };
+};
+
+module.exports.rely = function rely() {
+  for (const [owner, name] of [...RELIED, ...Object.keys(assert).flatMap((one) => [[assert, one], [assert.strict, one]])]) {
+    const found = owner && Object.getOwnPropertyDescriptor(owner, name);
+    if (found && found.configurable && 'value' in found) Object.defineProperty(owner, name, { ...found, configurable: false, writable: false });
+  }
 };

@@ -39,6 +39,8 @@ class Room:
         self.views = {}
         self.streams = {}
         self.alone = False  # a test runs here without its runner
+        self.closed = set()  # code of tests
+        self.read = {True: set(), False: set()}  # files of the project besides source: by source, by tests
         if argv[0] != "-c":
             self.main.__file__ = argv[0]
 
@@ -99,10 +101,18 @@ class Room:
         return False
 
     def watch(self, event, args):
-        """Source does not look at its own process from outside."""
+        """Source does not look at its own process from outside, nor into the tests."""
+        if event == "open" and self.alone and isinstance(args[0], str) and "r" in str(args[1]):
+            path = os.path.abspath(args[0])
+            if path.startswith(self.root) and not self.is_source(path):
+                self.read[self.asks()].add(path)
         if event in ("open", "os.listdir") and isinstance(args[0], str) and args[0].startswith("/proc"):
             if self.asks() and self.staged():
                 raise PermissionError(13, "Permission denied", args[0])
+
+    def looked(self):
+        """Whether source has read the code of a test, or a file that a test compares with."""
+        return bool(self.read[True] & (self.closed | self.read[False]))
 
     def getframe(self, depth=0):
         frame = self.frame
