@@ -288,7 +288,7 @@ def _loss(removed: Sequence[str], added: Sequence[str]) -> str:
     """What the assertions lost, or ''. An assertion beside a table of cases counts for each of them."""
     old = [worth for line in removed if (worth := _strength(line)) is not None]
     new = [worth for line in added if (worth := _strength(line)) is not None]
-    if EMPTY in new and EMPTY not in old:
+    if EMPTY in new and old and EMPTY not in old:
         return CANNOT_FAIL
     before, after = Counter(filter(None, old)), Counter(filter(None, new))
     repeats = max(0, _rows(added) - max(1, _rows(removed)))
