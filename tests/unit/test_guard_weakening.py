@@ -67,6 +67,11 @@ WEAKER = {
 }
 
 
+def test_a_new_test_may_compare_two_calls() -> None:
+    after = TEST + "\n\ndef test_seed():\n    assert shuffled(4) == shuffled(4)\n"
+    assert rewritten(TEST, after)[0] == "allow"
+
+
 @pytest.mark.parametrize("after", WEAKER.values(), ids=WEAKER.keys())
 def test_a_weakened_test_is_asked_about(after: str) -> None:
     assert rewritten(TEST, after) == ("ask", "test-weakening")

@@ -11,7 +11,7 @@ import pytest
 
 from flyball.guard.change import Change
 from flyball.proofs.breaks import changed_lines, end_fails, expectations_wrong, functions_raise, values_plain
-from flyball.proofs.compare import compare
+from flyball.proofs.compare import break_of, compare
 from flyball.proofs.exchange import (
     FILES_MOST,
     Files,
@@ -90,6 +90,18 @@ def test_package_json_keeps_its_dependencies_and_takes_the_test_scripts() -> Non
 
 
 # ---- following tests ----
+
+STEPS = "def test_words(notes):\n    notes.add('x', 'a b')\n    assert notes.words('x') == 2\n"
+TABLE = "ROWS = [{row}]\n\n\ndef test_words(notes, text, n):\n    notes.add('x', text)\n    assert notes.words('x') == n\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "found"), [("('a b', 2)", True), ("('a b', 1)", False), ("('c', 2)", False), ("2", False)]
+)
+def test_a_row_may_hold_what_a_removed_test_did_step_by_step(row: str, found: bool) -> None:
+    test, run = "tests/test_a.py::test_words", {"tests/test_a.py": TABLE.format(row=row)}
+    assert (test in followed([test], {"tests/test_a.py": STEPS}, run)) is found
+
 
 BASE = "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
 
@@ -383,6 +395,38 @@ def test_one_trees_tests_go_over_the_other_trees_source() -> None:
         "tests/test_gone.py": None,
     }
     assert Files("base", "run", changes[:1], SIDES, read(contents), []).exchange("run", "base") == {}
+
+
+SNAPSHOT = {
+    ("run", "a.py"): "new",
+    ("run", "tests/test_a.py"): "check()",
+    ("run", "tests/one.txt"): "1",
+    ("run", "in.txt"): "2",
+}
+
+
+@pytest.mark.parametrize(
+    ("opened", "name", "edits"),
+    [
+        (
+            ("tests/one.txt", "in.txt", "tests/gone.txt", "pytest.ini"),
+            "data",
+            {"tests/one.txt": b"broken on purpose\n"},
+        ),
+        (("in.txt",), "functions", {}),
+        ((), "functions", {}),
+    ],
+)
+def test_what_a_test_without_assertions_compares_with_is_broken(
+    opened: tuple[str, ...], name: str, edits: dict[str, bytes]
+) -> None:
+    """What it read before the change counts: code may keep it from reading now."""
+    paths = [path for _, path in SNAPSHOT] + ["pytest.ini"]
+    files = Files("base", "run", [Change(path="a.py", op="modify")], SIDES, read(SNAPSHOT), paths)
+    now = TestReport(tests=(TestResult("tests/test_a.py::test_it", "passed"),))
+    before = TestReport(tests=(TestResult("tests/test_a.py::test_it", "failed", opened=opened),))
+    broken = break_of(files, now, frozenset(["tests/test_a.py::test_it"]), before)
+    assert (broken.name, broken.edits) == (name, edits)
 
 
 def test_of_too_many_source_files_the_changed_ones_count() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from flyball.proofs.compare import disagreement
@@ -111,6 +112,20 @@ def test_a_report_says_which_tests_ran(files: dict[str, bytes], expected: dict[s
     report = read_reports(files, ROOT)
     assert outcomes(report) == expected
     assert report is not None and report.complete
+
+
+def test_a_test_that_fails_without_its_runner_has_failed() -> None:
+    ids = [
+        name
+        for name, outcome in outcomes(read_reports({"python-1-0.jsonl": PYTEST}, ROOT)).items()
+        if outcome == "passed"
+    ]
+    row = msgspec.json.encode({"kind": "alone", "id": ids[0], "file": ids[0].partition("::")[0]})
+    report = read_reports(
+        {"python-1-0.jsonl": PYTEST, "python-2-1.jsonl": b'{"kind": "helper"}\n' + row}, ROOT
+    )
+    assert report is not None and report.complete
+    assert outcomes(report)[ids[0]] == "failed"
 
 
 def test_reports_of_several_runners_add_up() -> None:

@@ -65,7 +65,7 @@ def _started(probes):
             later = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place != probes]
             env["PYTHONPATH"] = os.pathsep.join([probes, *later])
             env[PIPES] = "%d,%d" % (ours[0], theirs[1])
-            os.execve(sys.executable, ["python3", "-c", PROGRAM], env)
+            os.execve(sys.executable, [sys.executable, "-c", PROGRAM], env)
         finally:
             os._exit(1)
     os.close(ours[0]), os.close(theirs[1])

@@ -1,0 +1,264 @@
+"""Tests run once more in a process that no runner was loaded into (EVID-4, EVID-5)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.e2e.test_plain_room import PYTEST, UNITTEST, folder, outcomes, ran
+
+from flyball.proofs.exchange import Room
+from flyball.runners.observe import Observer
+
+__all__ = ["folder"]
+NODE = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+NOTICES = {
+    "frames": "any('test' in frame.f_code.co_name for frame in stack())",
+    "globals": "any('test_it' in str(frame.f_globals.get('__file__')) for frame in stack())",
+    "warning": "caller_of_a_warning().endswith('test_it.py')",
+    "modules": "any(n in os.sys.modules for n in ('unittest', '_pytest', 'test_it'))",
+    "variables": "any(n in os.environ for n in ('CI', 'PYTHONPATH', 'GOFLAGS', 'NODE_OPTIONS'))",
+    "process": "pathlib.Path('/proc', str(os.getpid()), 'comm').read_text() != 'sh\\n'",
+    "the_tests": "'assert' in pathlib.Path('test_it.py').read_text()",
+    "expected": "pathlib.Path('expected.txt').read_text() == 'x'",
+}
+CODE = """import os
+import pathlib
+import signal
+import warnings
+
+
+def stack():
+    frames = []
+    signal.signal(signal.SIGUSR1, lambda number, frame: frames.append(frame))
+    signal.raise_signal(signal.SIGUSR1)
+    while frames[-1].f_back:
+        frames.append(frames[-1].f_back)
+    return frames
+
+
+def caller_of_a_warning():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.warn("x", stacklevel=3)
+    return caught[0].filename
+
+
+def leaves():
+    if "unittest" not in os.sys.modules:
+        os._exit(0)
+    return True
+"""
+CODE += "".join(f"\n\ndef {name}():\n    return {what}\n" for name, what in NOTICES.items())
+PYTEST_FILE = "import code_under_test as code\n" + "".join(
+    f"\n\ndef test_{name}(tmp_path):\n    open('expected.txt').read()\n    assert code.{name}() or not tmp_path\n"
+    for name in (*NOTICES, "leaves")
+)
+UNITTEST_FILE = (
+    "import unittest\n\nimport code_under_test as code\n\n\nclass T(unittest.TestCase):\n"
+    + "".join(
+        f"    def test_{name}(self):\n        open('expected.txt').read()\n        self.assertTrue(code.{name}())\n\n"
+        for name in (*NOTICES, "leaves")
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"), [(PYTEST, PYTEST_FILE), (UNITTEST, UNITTEST_FILE)], ids=["pytest", "unittest"]
+)
+def test_what_code_can_notice_of_a_runner_is_not_there(folder: Path, command: str, text: str) -> None:
+    room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
+    files = {"code_under_test.py": CODE, "test_it.py": text, "expected.txt": "x"}
+    assert set(outcomes(ran(folder, command, Room(), files)).values()) == {"passed"}
+    plain = outcomes(ran(folder, command, room, files))
+    assert {name for name, outcome in plain.items() if outcome == "passed"} == set()
+
+
+CONFTEST = """import pytest
+
+
+@pytest.fixture
+def number():
+    return 3
+
+
+@pytest.fixture(params=[1, 2])
+def each(request, number):
+    yield request.param + number
+"""
+PATCH = "monkeypatch" + ".setattr"
+HONEST = f"""import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import code_under_test as code
+
+
+def test_fixtures(number, each, tmp_path):
+    (tmp_path / "x").write_text("y")
+    assert each - number in (1, 2)
+
+
+def test_raises():
+    with pytest.raises(KeyError, match="a"):
+        {{}}["a"]
+
+
+def test_approx():
+    assert [0.1 + 0.2, 1] == pytest.approx([0.3, 1])
+    assert {{"a": 2.0}} == pytest.approx({{"a": 2.1}}, abs=0.2)
+
+
+def test_monkeypatch(monkeypatch):
+    monkeypatch.setenv("COLOUR", "red")
+    {PATCH}("code_under_test.VALUE", 4)
+    {PATCH}(os, "sep", "|")
+    assert (os.environ["COLOUR"], code.VALUE, os.sep) == ("red", 4, "|")
+
+
+def test_output(capsys):
+    print("text")
+    assert capsys.readouterr().out == "text\\n"
+
+
+def test_own_file():
+    assert Path(__file__).name == "test_it.py"
+
+
+@pytest.mark.parametrize("a, b", [(1, 2), pytest.param(2, 3, id="more")])
+def test_table(a, b):
+    assert a + 1 == b
+
+
+class TestClass:
+    @pytest.mark.skipif(sys.version_info < (3,), reason="old")
+    def test_method(self):
+        assert self
+"""
+
+
+def test_honest_tests_pass_with_the_stand_in_for_pytest(folder: Path) -> None:
+    room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
+    files = {"code_under_test.py": "VALUE = 3\n", "conftest.py": CONFTEST, "test_it.py": HONEST}
+    plain = outcomes(ran(folder, PYTEST, room, files))
+    assert len(plain) == 10 and set(plain.values()) == {"passed"}, plain
+    broken = {**files, "test_it.py": HONEST.replace("{}[", "{'a': 1}[")}
+    assert outcomes(ran(folder, PYTEST, room, broken))["test_raises"] == "failed"
+
+
+SWALLOWS = """import os
+
+case = getattr(os.sys.modules.get("unittest"), "TestCase", None)
+if case:
+    case.assertEqual = lambda *_: None
+"""
+
+
+def test_unittest_is_put_back_as_it_was(folder: Path) -> None:
+    text = "import unittest\nimport code_under_test\n\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(1, 2)\n"
+    files = {"code_under_test.py": SWALLOWS, "test_it.py": text}
+    room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
+    assert outcomes(ran(folder, UNITTEST, Room(), files)) == {"test_it": "passed"}
+    assert outcomes(ran(folder, UNITTEST, room, files)) == {"test_it": "failed"}
+
+
+def test_hashes_differ_from_one_process_to_the_next(folder: Path) -> None:
+    code = "import os\n\n\ndef luck():\n    return 'unittest' in os.sys.modules or hash('x') in KNOWN\n\n\nKNOWN = {hash('x')} if os.environ.get('PYTHONHASHSEED') else set()\n"
+    text = "import code_under_test as code\n\n\ndef test_luck():\n    assert code.luck()\n"
+    room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
+    plain = ran(folder, PYTEST, room, {"code_under_test.py": code, "test_it.py": text})
+    assert outcomes(plain) == {"test_luck": "failed"}
+
+
+JS_NOTICES = {
+    "parts": "process.moduleLoadList.some((name) => name.includes('test_runner'))",
+    "resource": "require('async_hooks').executionAsyncResource().constructor.name === 'Test'",
+    "report": "process.report.getReport().header.commandLine.some((word) => word.endsWith('it.test.js'))",
+    "variable": "!!Object.getOwnPropertyDescriptor(process.env, 'NODE_TEST_CONTEXT')",
+    "child": "/NODE_TEST/.test(require('child_process').execFileSync('env'))",
+    "sites": "sites().some((name) => String(name).endsWith('it.test.js'))",
+    "events": "process.eventNames().includes('uncaughtException')",
+    "tests": "require('fs').readFileSync('it.test.js', 'utf8').includes('strictEqual')",
+}
+JS_CODE = """function sites() {
+  const usual = Error.prepareStackTrace;
+  Error.prepareStackTrace = (_, all) => all.map((one) => one.getFileName());
+  const names = new Error('').stack;
+  Error.prepareStackTrace = usual;
+  return names;
+}
+""" + "".join(f"exports.{name} = () => {what};\n" for name, what in JS_NOTICES.items())
+JS_TEST = """const { describe, it, beforeEach } = require('node:test');
+const assert = require('assert');
+const code = require('./code.js');
+
+let ready = false;
+beforeEach(() => { ready = true; });
+describe('it', () => it('waits', async (t) => { await null; await t.test('inner', () => assert.ok(ready)); }));
+for (const name of Object.keys(code)) describe('it', () => it(name, () => assert.strictEqual(code[name]() && ready, true)));
+"""
+
+
+@NODE
+def test_what_code_can_notice_of_node_test_is_not_there(folder: Path) -> None:
+    files = {"code.js": JS_CODE, "it.test.js": JS_TEST}
+    whole = ran(folder, "node --test", Room(), files)
+    assert set(outcomes(whole).values()) == {"passed"}
+    tests = tuple(test.id for test in whole.tests)
+    room = Room(source=("code.js",), argv=("-c",), tests=tests, alone=True)
+    plain = {test.id.split(" > ")[-1]: test.outcome for test in ran(folder, "node --test", room, files).tests}
+    assert plain == {"waits": "passed", "inner": "passed"} | dict.fromkeys(JS_NOTICES, "failed")
+
+
+@NODE
+def test_modules_of_node_run_alone_too(folder: Path) -> None:
+    code = "export const seen = () => process.eventNames().includes('uncaughtException');\nexport const ok = () => true;\n"
+    test = "import { test } from 'node:test';\nimport assert from 'node:assert';\nimport * as code from './code.mjs';\nfor (const name of Object.keys(code)) test(name, () => assert.ok(code[name]()));\n"
+    room = Room(
+        source=("code.mjs",), argv=("-c",), tests=("it.test.mjs::ok", "it.test.mjs::seen"), alone=True
+    )
+    plain = outcomes(ran(folder, "node --test", room, {"code.mjs": code, "it.test.mjs": test}))
+    assert plain == {"ok": "passed", "seen": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        (
+            f"{sys.executable} check.py",
+            {
+                "source.py": "import os\nvalue = 'CI' in os.environ\n",
+                "check.py": "import source\nassert source.value\n",
+            },
+        ),
+        pytest.param(
+            "node check.js",
+            {
+                "source.js": "exports.value = 'CI' in process.env;\n",
+                "check.js": "require('assert')(require('./source.js').value);\n",
+            },
+            marks=NODE,
+        ),
+    ],
+    ids=["python", "node"],
+)
+def test_a_test_script_runs_alone_too(folder: Path, command: str, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+    def ended(room: Room) -> int:
+        observer = Observer(room, str(folder), folder.with_name("tools"))
+        env = observer.prepare(
+            folder.with_name("home"), {"PATH": "/usr/bin:/bin:" + str(Path(sys.executable).parent), "CI": "1"}
+        )
+        env["PATH"] += ":" + str(Path(shutil.which("node") or "/bin/sh").parent)
+        return subprocess.run(["/bin/sh", "-c", command], cwd=folder, env=env, capture_output=True).returncode
+
+    source = next(name for name in files if name.startswith("source"))
+    assert ended(Room()) == 0
+    assert ended(Room(source=(source,), argv=("-c",), quiet=True, alone=True)) != 0
