@@ -44,10 +44,6 @@ class Arg(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, text=self.text[start:])
 
 
-def literal(text: str) -> Arg:
-    return Arg(text)
-
-
 def merged(pieces: list[Arg]) -> Arg:
     """Pieces of one word, side by side."""
     if len(pieces) == 1:
@@ -70,10 +66,3 @@ def merged(pieces: list[Arg]) -> Arg:
 
 def piece(text: str, quoted: bool) -> Arg:
     return Arg(text, glob=not quoted and _GLOB.search(text) is not None, quoted=quoted)
-
-
-def fields(value: str, quoted: bool) -> list[Arg]:
-    """A known value as bash splits it: one piece in quotes, one per blank-separated field outside."""
-    if quoted:
-        return [piece(value, True)]
-    return [piece(field, False) for field in value.split()]

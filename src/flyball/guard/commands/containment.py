@@ -36,7 +36,7 @@ _SHORT_WAYS = {"wget": ("-e", "-i"), "curl": ("-n",)}
 _METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS")
 _PLAIN = Lazy(r"(?!.*://)[\w@.,:/=+~%*-]*")
 _LEAVES = Lazy(
-    r"(?!.*release[_-]?(?:notes|info))(?:.*[.:_-])?(?:deploy|publish|release|upload|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
+    r"(?!.*release[_-]?(?:notes|info))(?:.*[.:_-])?(?:deploy|publish|release|upload|tunnel|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
     r"|(?:migrate|db):(?:reset|drop|fresh|wipe)|--install-extension|--force-reset|netns",
 )
 _LOCAL_PACKAGE = Lazy(r"\.{1,2}(?:/.*|\[.*)?|[/~].*|file:.*|[\w./*-]+\.(?:whl|tgz|tar\.gz|nupkg|gem)")

@@ -28,6 +28,8 @@ _SERVICE_URL = re.compile(
     r"(?!.*(?:PROXY|REGISTRY|INDEX|MIRROR|REPO|WEBHOOK|DATABASE|DB|TELEMETRY|UPLOAD))\w*(?:URL|URI|API|ENDPOINT|ORIGIN|BASE|HOST)"
 )
 """What a build or a test is told of a service. The sandbox decides whether it can be reached."""
+_LINTS = re.compile(r"(?:(?:^| )-[ADFW] ?[a-z][\w:-]*)+")
+"""Which warnings the Rust compiler reports."""
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 _.,:/@%+=*-]*")
 
 
@@ -35,6 +37,10 @@ def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolic
     """The verdict on `name=value`; a variable that only the shell reads is always allowed."""
     if policy.contained and not _listed(name, "escaping"):
         return _in_sandbox(name, value, policy)
+    if _listed(name, "pagers") and value.text in {"", "cat"}:
+        return None
+    if name in {"RUSTFLAGS", "RUSTDOCFLAGS"} and _LINTS.fullmatch(value.text):
+        return Verdict("ask", "environment", f"'{name}' sets options of the compiler.")
     if _listed(name, "dangerous"):
         return Verdict("deny", "environment", f"'{name}' changes what commands run or read.")
     if _listed(name, "paths"):

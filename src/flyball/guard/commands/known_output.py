@@ -37,6 +37,7 @@ _GIT = {
     ),
     "describe": Lazy(r"--(?:tags|always|long|all|abbrev=\d+|exact-match|dirty|contains)"),
     "branch": Lazy(r"--show-current"),
+    "config": Lazy(r"--get|user\.(?:name|email)"),
     "symbolic-ref": Lazy(r"--short|-q|--quiet"),
     "write-tree": Lazy(r"(?!)"),
     "log": Lazy(
@@ -64,7 +65,7 @@ def is_chosen(texts: list[str]) -> bool:
     """Is the output a name that somebody chose: a branch, a tag, a word in a date format?"""
     if texts[0] == "date":
         return any(_has_a_word(text) for text in texts[1:] if text.startswith("+"))
-    named = texts[1:2] in (["describe"], ["symbolic-ref"], ["branch"])
+    named = texts[1:2] in (["describe"], ["symbolic-ref"], ["branch"], ["config"])
     return texts[0] == "git" and (named or any(text.startswith("--abbrev-ref") for text in texts))
 
 
@@ -76,6 +77,8 @@ def _has_a_word(form: str) -> bool:
 
 def _git(sub: str, rest: list[str]) -> bool:
     known = all(_GIT[sub].fullmatch(text) or _REVISION.fullmatch(text) for text in rest)
+    if sub == "config":
+        return known and rest[-1:] in (["user.name"], ["user.email"])
     if sub == "rev-parse" and "--verify" not in rest:
         return known and all(text.startswith("-") or _SURE.fullmatch(text) for text in rest)
     formatted = sub != "log" or any(text.startswith(("--format", "--pretty")) for text in rest)

@@ -97,6 +97,11 @@ def run_script(call: Call, script: Arg, rest: list[Arg]) -> None:
 
 # --- ruby, perl, php
 
+_STANDARD = Lazy(
+    r"-r(?:json|yaml|set|time|date|csv|pp|erb|digest|benchmark|bigdecimal|prime|ostruct|optparse|stringio)"
+    r"|-[Mm](?:strict|warnings|utf8|POSIX|JSON::PP|List::Util|Data::Dumper|Time::HiRes)(?:=[\w,]+)?"
+)
+"""Libraries that come with Ruby and Perl, and only compute."""
 _INFO = frozenset({"-v", "--version", "-h", "--help", "-V", "-m"})
 
 
@@ -152,9 +157,9 @@ def _option(call: Call, option: str, args: list[Arg]) -> None:
         if (call.name == "ruby" and option == "-r") or (call.name == "php" and option in {"-d", "-S", "-t"}):
             value = args.pop(0) if args else Arg("")
             call.judge.check_destinations(call.name, [value], call.context)
-    elif re.match(r"-[rMmdSt]", option):
+    elif re.match(r"-[rMmdSt]", option) and not _STANDARD.fullmatch(option):
         call.deny("hidden-command", f"'{call.name} {option}' loads other code or serves files.")
-    else:
+    elif not _STANDARD.fullmatch(option):
         call.ask("unknown-flag", f"Unknown option '{call.name} {option}'.")
 
 
