@@ -15,8 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Do, Finished, Note, due, react
-from flyball.core.letters import Answer, AnyLetter, encode, hear, wake
-from flyball.core.run import Run, apply, begin
+from flyball.core.fold import apply, begin
+from flyball.core.messages import Answer, AnyMessage, encode, hear, wake
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.machine import Machine, parse
 from flyball.domain.results import code_of
@@ -78,7 +79,7 @@ class Played(Struct):
             self.run = apply(self.run, fact)
             self.events.append(fact)
 
-    def write(self, letter: AnyLetter) -> Played:
+    def write(self, letter: AnyMessage) -> Played:
         """A letter arrives."""
         self.now += 1
         self.note(hear(self.run, encode(letter), 1, self.now))

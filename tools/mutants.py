@@ -34,7 +34,7 @@ from mutate import Site, mutant, sites  # noqa: E402
 
 PROVED = "unit/test_prove.py::test_every_law_holds_of_the_machines_that_ship"
 FAMILIES = (
-    *("build", "loop", "rulings", "letters", "limits", "task", "review", "user_machines", "machine"),
+    *("build", "loop", "rulings", "messages", "limits", "task", "review", "user_machines", "machine"),
     *("views", "status", "standing", "alerts", "judgement", "tiers", "assess"),
 )
 CORE = (

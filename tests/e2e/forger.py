@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import apsw
 from msgspec.structs import replace
 
-from flyball.core.run import freeze, thaw
+from flyball.core.fold import freeze, thaw
 from flyball.domain import events as e
 from flyball.journal.chain import event_digest, registry_digest, snapshot_digest
 from flyball.journal.sqlite import COLUMNS

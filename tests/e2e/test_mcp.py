@@ -17,7 +17,8 @@ from flyball.acts.run_files import shipped_policies
 from flyball.agents.hooks import action_log, cli_settings, turn_brief
 from flyball.agents.hooks.server import HookServer
 from flyball.agents.mcp import reports
-from flyball.core.run import Run, begin
+from flyball.core.fold import begin
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.machines import shipped

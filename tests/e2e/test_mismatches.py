@@ -9,7 +9,8 @@ import pytest
 from tests.e2e.helpers import Yard
 from tests.support import begun
 
-from flyball.core.run import Run, begin
+from flyball.core.fold import begin
+from flyball.core.run import Run
 from flyball.runtime.app import App
 from flyball.system.mismatches import Mismatch, mismatches
 

@@ -13,8 +13,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from flyball.core.agenda import Baseline, Commit, Prove, Step
-from flyball.core.run import Run, fold
+from flyball.core.fold import fold
+from flyball.core.run import Baseline, Commit, Prove, Run, Step
 from flyball.domain import events as e
 from flyball.journal import Entry
 from flyball.journal.chain import event_digest

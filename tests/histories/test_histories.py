@@ -12,7 +12,7 @@ from lives import LIVES
 from msgspec.structs import replace
 from stored import FOLDER, FORMAT, ending, folded, head, read
 
-from flyball.core.run import fold, freeze, thaw
+from flyball.core.fold import fold, freeze, thaw
 from flyball.domain import events as e
 from flyball.journal import Row, Write
 from flyball.journal.chain import broken

@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from flyball.core.decide import Finished, Rest, due
-from flyball.core.letters import Answer, Ask, Tell, encode, hear, wake
-from flyball.core.run import Run, fold, freeze, thaw
+from flyball.core.fold import fold, freeze, thaw
+from flyball.core.messages import Answer, Ask, Tell, encode, hear, wake
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.faults import faults
 from flyball.domain.machine import edges, parse

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 from test_core import Chance, holds, lived, tuned
 
-from flyball.core.run import Run, begin
+from flyball.core.fold import begin
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.faults import faults
 from flyball.domain.machine import parse

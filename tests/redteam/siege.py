@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from tests.e2e.helpers import BROKEN, TEST, Yard
 
-from flyball.core.letters import Answer
+from flyball.core.messages import Answer
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.evidence.consistency import check

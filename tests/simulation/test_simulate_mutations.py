@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, letters, run as runs, tally, transition as onwards, turns
-from flyball.core.agenda import Restore, without
+from flyball.core import decide, fold as runs, messages, tally, transition as onwards, turns
 from flyball.core.decide import Note
-from flyball.core.run import Facts, Run
+from flyball.core.fold import Events
+from flyball.core.run import Restore, Run, without
 from flyball.domain import events as e
 from flyball.journal.database import Database
 from flyball.journal.memory import MemoryJournal
@@ -133,7 +133,7 @@ def _burns_a_turn(run: Run, turn: e.TurnEnded) -> bool:
 def _wakes_at_once(run: Run, now: int) -> Any:
     if run.until is None or run.act is not None or run.here.act == "ask":
         return resting(run, now)
-    return Note(Facts(run, now).add(e.Resumed(at=now, why="the wait is over")))
+    return Note(Events(run, now).add(e.Resumed(at=now, why="the wait is over")))
 
 
 def _key_again(run: Run, do: str, **more: Any) -> e.Act:
@@ -154,11 +154,11 @@ def _never_gives_up(run: Run, event: e.ActInterrupted) -> Run:
     return replace(after, tries=replace(after.tries, interruptions=0))
 
 
-def _asks_nothing(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
+def _asks_nothing(facts: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
     return stopped_by(facts, act, turn, None if ruling and ruling.verdict == "ask" else ruling)
 
 
-def _takes_any_answer(run: Run, letter: letters.Answer) -> str:
+def _takes_any_answer(run: Run, letter: messages.Answer) -> str:
     return ""
 
 
@@ -210,7 +210,7 @@ BREAKS: list[
     ("the guard's question is not heard", lambda: {(turns, "stopped_by"): _asks_nothing}, "ALO-1", 24),
     (
         "an answer is taken twice, or a wrong one",
-        lambda: {(letters, "_unanswerable"): _takes_any_answer},
+        lambda: {(messages, "_unanswerable"): _takes_any_answer},
         "HUMAN-2",
         3,
     ),

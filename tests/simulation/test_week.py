@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flyball.core.letters import RESUME
+from flyball.core.messages import RESUME
 from flyball.domain import events as e
 from flyball.lab.simulate.week import Week, missing, page
 from flyball.lab.simulate.week_tasks import TASKS

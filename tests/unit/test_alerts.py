@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core import stops
-from flyball.core.run import Run, apply, fold, freeze, thaw
+from flyball.core.fold import apply, fold, freeze, thaw
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE
 from flyball.journal.history import row_of

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from flyball.core import deadlines
 from flyball.core.decide import Note, Rest, due
-from flyball.core.run import Facts, Run, fold
+from flyball.core.fold import Events, fold
+from flyball.core.run import Run
 from flyball.core.stops import VERBS, ask, due_alert, next_alert_at, stop
 from flyball.domain import events as e
 from flyball.domain.settings import DAY, HOUR, Settings
@@ -22,7 +23,7 @@ def asks(kind: str, *defaults: str, before: str = "") -> Run:
     run = start(Script(), begun("loop", Settings(defaults=defaults))).run
     run = replace(run, path=replace(run.path, answered_by=before))
     cause = stop(run, CODES.get(kind, "wait.question"))
-    return fold(run, ask(Facts(run, 10 * HOUR), cause, kind, "What now?"))
+    return fold(run, ask(Events(run, 10 * HOUR), cause, kind, "What now?"))
 
 
 def answered(run: Run, now: int) -> list[e.Answered]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from flyball.core.run import Run, begin
+from flyball.core.fold import begin
+from flyball.core.run import Run
 from flyball.core.turns import judgement
 from flyball.domain import events as e
 from support import begun

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core.decide import Do, Rest, due
-from flyball.core.run import begin
+from flyball.core.fold import begin
 from flyball.domain import events as e
 from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget
 from flyball.journal import Draft, Row, Write

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flyball.core.run import apply, begin
+from flyball.core.fold import apply, begin
 from flyball.domain import events as e
 from flyball.domain.faults import faults
 from flyball.domain.machine import Machine, edges, parse

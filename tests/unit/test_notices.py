@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flyball.core.run import fold
+from flyball.core.fold import fold
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE
 from flyball.errors import ConfigError

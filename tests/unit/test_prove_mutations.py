@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, letters, run as runs, stops, tally, transition as onwards, turns
-from flyball.core.agenda import Halt, Restore, without
-from flyball.core.run import Facts, Run
+from flyball.core import decide, fold as runs, messages, stops, tally, transition as onwards, turns
+from flyball.core.fold import Events
+from flyball.core.run import Halt, Restore, Run, without
 from flyball.domain import events as e
 from flyball.domain.machine import parse
 from flyball.lab.prove import Broken, prove
@@ -56,7 +56,7 @@ def allowed(finished: decide.Finished) -> decide.Finished:
 # ---- the breaks --------------------------------------------------------------------------------------------------
 
 react, follow, gate, stopped_by = decide.react, decide.follow, onwards._gate, turns.stopped_by
-due, entry_limit, most, hear = decide.due, onwards._entry_limit, Run.most, letters.hear
+due, entry_limit, most, hear = decide.due, onwards._entry_limit, Run.most, messages.hear
 
 
 def _unguarded_in(*states: str) -> Callable[..., Any]:
@@ -64,15 +64,15 @@ def _unguarded_in(*states: str) -> Callable[..., Any]:
     return lambda run, finished, now: react(run, allowed(finished) if run.state in states else finished, now)
 
 
-def _waives_everything(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
+def _waives_everything(facts: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
     return stopped_by(facts, act, turn, None if facts.run.evidence.waivers else ruling)
 
 
-def _denies_nothing(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
+def _denies_nothing(facts: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
     return stopped_by(facts, act, turn, None if ruling and ruling.verdict == "deny" else ruling)
 
 
-def _asks_nothing(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
+def _asks_nothing(facts: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> Any:
     return stopped_by(facts, act, turn, None if ruling and ruling.verdict == "ask" else ruling)
 
 
@@ -88,7 +88,7 @@ def _no_gate_for(outcome: str) -> Callable[..., Any]:
     return lambda facts, given, data: given != outcome and gate(facts, given, data)
 
 
-def _pauses_once(facts: Facts, outcome: str, *rest: Any, **more: Any) -> Any:
+def _pauses_once(facts: Events, outcome: str, *rest: Any, **more: Any) -> Any:
     if facts.run.iteration > 1:
         more["past_breakpoint"] = True
     return follow(facts, outcome, *rest, **more)
@@ -103,13 +103,13 @@ def _goes_on_after_the_end(run: Run, now: int) -> Any:
 
 
 def _unbound(run: Run, body: bytes, number: int, now: int) -> Any:
-    letter = letters.decode(body)
-    if isinstance(letter, letters.Answer):
-        body = letters.encode(replace(letter, shown=""))
+    letter = messages.decode(body)
+    if isinstance(letter, messages.Answer):
+        body = messages.encode(replace(letter, shown=""))
     return hear(run, body, number, now)
 
 
-def _count_nothing(facts: Facts, outcome: str, *_: Any) -> str:
+def _count_nothing(facts: Events, outcome: str, *_: Any) -> str:
     return outcome
 
 
@@ -294,7 +294,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "loop",
         "every result",
         "HUMAN-2",
-        lambda: instead(letters, "hear", _unbound),
+        lambda: instead(messages, "hear", _unbound),
     ),
     "done without indicators": (
         "loop",

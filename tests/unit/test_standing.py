@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from flyball.core import standing
 from flyball.core.children import child_of
 from flyball.core.decide import Do, Note, Rest, due
-from flyball.core.letters import Answer, Ask, Start, encode, hear
-from flyball.core.run import Run, fold
+from flyball.core.fold import fold
+from flyball.core.messages import Answer, Ask, Start, encode, hear
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.machines import shipped

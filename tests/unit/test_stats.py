@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.histories.stored import read
 
-from flyball.core.run import fold
+from flyball.core.fold import fold
 from flyball.domain import events as e
 from flyball.domain.settings import SECOND
 from flyball.views import daily_brief

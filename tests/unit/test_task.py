@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flyball.core.letters import Answer, Ask
+from flyball.core.messages import Answer, Ask
 from flyball.domain import events as e
 from flyball.domain.settings import Budget
 from flyball.machines import shipped

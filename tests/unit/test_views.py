@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core.parts import Proof
-from flyball.core.run import Run, begin
+from flyball.core.fold import begin
+from flyball.core.run import Proof, Run
 from flyball.core.stops import VERBS
 from flyball.domain import events as e
 from flyball.domain.results import CODES, RECOVERY, code_of

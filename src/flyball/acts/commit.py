@@ -24,8 +24,7 @@ from flyball.acts.run_files import RunFiles, attend, interruption, log_of, spec
 from flyball.acts.turn import judge
 from flyball.agents import process
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.parts import Proof
-from flyball.core.run import Run
+from flyball.core.run import Proof, Run
 from flyball.domain import events as e
 from flyball.errors import ForgeError, Gone, LandConflict, UserError, WorkspaceError
 from flyball.evidence import certificate

@@ -187,7 +187,7 @@ def brief(
         policy=run_files.policy(run),
         state_dirs=(str(run_files.state_dir),),
         network="all" if run.settings.network_agent == "model" else run.settings.network_agent,
-        read_only=act.do.partition(":")[2] in READ_ONLY_ROLES,
+        read_only=act.role in READ_ONLY_ROLES,
         confined=mounted,
         sandbox=run_files.sandbox_of(run).kind,
         defers=act.agent == "claude",

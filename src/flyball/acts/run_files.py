@@ -13,7 +13,8 @@ import msgspec
 
 from flyball.agents import installed, process, sandbox
 from flyball.agents.sandbox import Bind, Sandbox, View
-from flyball.core.run import BY_A_PERSON, Run
+from flyball.core.fold import BY_A_PERSON
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import Corrupt, FlyballError, Gone, UserError

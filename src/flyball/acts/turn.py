@@ -70,7 +70,7 @@ def take_turn(
         process.begin(folder, _spec(run_files, run, act, agent, work, folder))
     if live_turn.alarming(folder):  # and the driver before us did not live to end it
         stop.set(now=True)
-    role = act.do.partition(":")[2]
+    role = act.role
     with live_turn.attended(folder, run, role, work, show, alarm=lambda: stop.set(now=True)) as ask:
         ended = _attended(live, folder, _request(run_files, run, act, agent, work, folder), begins, ask)
     alarming = live_turn.alarming(folder)
@@ -106,7 +106,7 @@ def _attended(live: Live, folder: Path, request: TurnRequest, begins: bool, ask:
 def _request(
     run_files: RunFiles, run: Run, act: e.Act, agent: Adapter, work: Workspace, folder: Path
 ) -> TurnRequest:
-    role, asked = act.do.partition(":")[2], folder / "prompt"
+    role, asked = act.role, folder / "prompt"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (folder / MODES).exists():  # before the agent begins; a later driver keeps it
         write_whole(folder / MODES, work.user_modes().encode())
@@ -141,7 +141,7 @@ def _request(
 def _spec(
     run_files: RunFiles, run: Run, act: e.Act, agent: Adapter, work: Workspace, folder: Path
 ) -> process.Spec:
-    role = act.do.partition(":")[2]
+    role = act.role
     home = run_files.home(run, f"agent-{role}")
     request = _request(run_files, run, act, agent, work, folder)
     briefed = ()
@@ -393,7 +393,7 @@ def _checkpoint(work: Workspace, act: e.Act, tree: str, publish: bool, run: Run)
 def _turn(
     run: Run, act: e.Act, heard: AgentResult, live: Live, ended: process.Exit, *, changed: bool
 ) -> e.TurnEnded:
-    role = act.do.partition(":")[2]
+    role = act.role
     failed = [call for call in heard.calls if call.error]
     error = heard.error or (failed[-1].result if failed else "")
     error = error or (reported_error(heard.message) if heard.verdict == "ok" else "")

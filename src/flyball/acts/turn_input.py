@@ -119,7 +119,7 @@ MEANS = {
 def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: bool = False) -> str:
     """`instructions` are the repository's own for this role; `diff` is the change so far, for those who judge it;
     `tools`: the agent has Flyball's MCP server."""
-    role = act.do.partition(":")[2]
+    role = act.role
     parts = {
         "Task": run.task,
         "Your role": _role(run, role, instructions, act.why),

@@ -14,7 +14,7 @@ from flyball.cli.drive import Session, run_here
 from flyball.cli.screen import Screen, open_screen, root_of
 from flyball.cli.shared import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json, say
 from flyball.config.load import load
-from flyball.core.letters import AnyLetter, Ask, HandBack, Rollback
+from flyball.core.messages import AnyMessage, Ask, HandBack, Rollback
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
@@ -31,7 +31,7 @@ def _top_level(app: App, name: str) -> Run:
     return app.read(root_of(app, app.find(name)))
 
 
-def _deliver(app: App, run: Run, letter: AnyLetter) -> Run | None:
+def _deliver(app: App, run: Run, letter: AnyMessage) -> Run | None:
     """Send a message, and apply it here if no process runs the run. None: it is left for the one that does.
 
     A run that was killed in the middle of an act is left to `flyball resume`: taking it up would continue it.

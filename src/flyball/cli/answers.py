@@ -26,7 +26,7 @@ from flyball.cli.shared import (
     terminal_width,
 )
 from flyball.config.values import Wrong, host as parse_host
-from flyball.core.letters import Allow, Answer, AnyLetter, Ask, Tell, decode
+from flyball.core.messages import Allow, Answer, AnyMessage, Ask, Tell, decode
 from flyball.core.run import Run
 from flyball.core.stops import RAISE, VERBS
 from flyball.domain.settings import rough, show_duration
@@ -359,7 +359,7 @@ def _request(app: App, run: Run, what: str, as_json: bool) -> None:
 
 
 def _send(
-    app: App, run: Run, letter: AnyLetter, texts: tuple[str, str], as_json: bool, facts: dict[str, Any]
+    app: App, run: Run, letter: AnyMessage, texts: tuple[str, str], as_json: bool, facts: dict[str, Any]
 ) -> None:
     """Leave the message. `texts` say so for a run that is running, and for one that is not."""
     delivered = app.send(run, letter)

@@ -27,7 +27,7 @@ from flyball.cli.shared import (
     write_new,
 )
 from flyball.cli.shown_diff import asked_about, coloured, diff_of
-from flyball.core.letters import Land
+from flyball.core.messages import Land
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError, WorkspaceError

@@ -44,7 +44,7 @@ from flyball.cli.shared import (
     repository_of,
     say,
 )
-from flyball.core.letters import RESUME, Ask, paused
+from flyball.core.messages import RESUME, Ask, paused
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.results import RECOVERY

@@ -17,7 +17,8 @@ from flyball.agents.adapter import adapter
 from flyball.cli.keys import answer_keys
 from flyball.cli.screen import Screen, asking, closing, open_screen, question_lines, root_of
 from flyball.cli.shared import examples, is_terminal, open_app, repository_of
-from flyball.core.run import Run, fold
+from flyball.core.fold import fold
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
 from flyball.guard.secrets import redact

@@ -195,7 +195,7 @@ def _prompt(records: Records, act: Act) -> dict[str, Any]:
     from flyball.views.text import clean
 
     text = clean(redact(act_files(records, act.key).get("prompt", b"").decode("utf-8", "replace")))
-    return {"turn": act.turn, "role": act.do.partition(":")[2], "agent": act.agent, "prompt": text}
+    return {"turn": act.turn, "role": act.role, "agent": act.agent, "prompt": text}
 
 
 @click.command(epilog=examples("flyball why 9apx47xk", "flyball why @last --json"))

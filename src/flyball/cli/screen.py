@@ -61,7 +61,7 @@ def asking(records: Records, run: Run) -> Run | None:
 
 def pending_answer(app: App, run: Run) -> bool:
     """An answer, or a cancel, was sent and the run's process has not read it yet."""
-    from flyball.core.letters import settles
+    from flyball.core.messages import settles
 
     mail = app.journal.mail(run.id)
     return any(settles(run, letter.body) and not app.seals.fault(letter) for letter in mail)

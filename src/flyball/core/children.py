@@ -22,7 +22,7 @@ def child_of(parent: Run, act: e.Act, table: dict[str, Any], now: int) -> e.RunB
     began = e.RunBegan(
         at=now,
         run=act.child,
-        machine=act.do.partition(":")[2],
+        machine=act.role,
         table=table,
         settings=parent.settings,
         task=parent.began.task,

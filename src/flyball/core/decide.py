@@ -1,6 +1,6 @@
-"""Every rule that says what comes next. Pure: the same run and the same news give the same facts.
+"""Every rule that says what comes next. Pure: the same run and the same news give the same events.
 
-`due` says what to do now: the first step of the run's agenda, else the act of its state. `react` says which facts
+`due` says what to do now: the first step of the run's agenda, else the act of its state. `react` says which events
 follow from what came of it. Where an outcome leads is decided in `transition.follow`.
 """
 
@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import standing, stops, turns
-from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
 from flyball.core.deadlines import WHO
-from flyball.core.letters import Answer, answer
-from flyball.core.run import ENVIRONMENT, Facts, Run, most_interventions
+from flyball.core.fold import ENVIRONMENT, Events, most_interventions
+from flyball.core.messages import Answer, answer
+from flyball.core.run import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore, Run
 from flyball.core.stops import INTERRUPTIONS, ask, cancel, end, infrastructure, let_go, pause, spent_up, stop
 from flyball.core.tally import SHOWN, shown
 from flyball.core.transition import (
@@ -46,9 +46,9 @@ class Do(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """Write these facts down; then ask again."""
+    """Write these events down; then ask again."""
 
-    events: Facts
+    events: Events
 
 
 class Rest(Struct, frozen=True):
@@ -92,7 +92,7 @@ def due(run: Run, now: int) -> Do | Note | Rest:
         return _resting(run, now)
     missing = run.tries.gone or run.tries.interruptions >= INTERRUPTIONS
     if missing and not always and not isinstance(step, Halt):
-        return Note(infrastructure(Facts(run, now)))
+        return Note(infrastructure(Events(run, now)))
     return _work(run, now) if step is None else _first(run, step, now)
 
 
@@ -100,20 +100,20 @@ def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
     """The first step of the agenda."""
     match step:
         case Halt("cancel"):
-            return Note(cancel(Facts(run, now)))
+            return Note(cancel(Events(run, now)))
         case Halt("pause" | "stop") if "paused" in run.here.on:  # CTO-1: a state waits for the person
             cause = stop(run, "wait.paused", "a person stopped it")
-            facts = Facts(run, now).add(e.Asked(at=now, what="", who="flyball"))
-            return Note(follow(facts, "paused", cause=cause))
+            events = Events(run, now).add(e.Asked(at=now, what="", who="flyball"))
+            return Note(follow(events, "paused", cause=cause))
         case Halt(standing.SET_ASIDE) if (
             run.machine.supervises and run.here.act != "run"
         ):  # nothing can make way
-            return Note(Facts(run, now).add(e.Asked(at=now, what="", who="flyball")))
+            return Note(Events(run, now).add(e.Asked(at=now, what="", who="flyball")))
         case Halt(what):
-            facts = (
-                let_go(Facts(run, now)) if what == "take-over" else Facts(run, now)
+            events = (
+                let_go(Events(run, now)) if what == "take-over" else Events(run, now)
             )  # its act is done again
-            return Note(pause(facts, PAUSES.get(what, "wait.paused"), what))
+            return Note(pause(events, PAUSES.get(what, "wait.paused"), what))
         case Restore(tree, why, since):
             return Do(_act(run, "restore", why=why, tree=tree, since=since))
         case Prepare():
@@ -128,17 +128,17 @@ def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
             proposes = run.settings.commit == "pr" and run.status != "ended"
             return Do(_act(run, "land", why="pr" if proposes else "", branch=branch))
         case Follow(""):  # the turn came to nothing, though its change may stand
-            return Note(let_go(Facts(run, now), "the turn had no outcome"))
+            return Note(let_go(Events(run, now), "the turn had no outcome"))
         case Follow():
-            return Note(_go_on(Facts(run, now)))
+            return Note(_go_on(Events(run, now)))
 
 
-def _go_on(facts: Facts) -> Facts:
+def _go_on(events: Events) -> Events:
     """Follow the outcome that is on the agenda, if there is one."""
-    step = facts.run.pending
+    step = events.run.pending
     if step is None:
-        return facts
-    return follow(facts, step.outcome, step.data, past_breakpoint=step.past_breakpoint)
+        return events
+    return follow(events, step.outcome, step.data, past_breakpoint=step.past_breakpoint)
 
 
 def _resting(run: Run, now: int) -> Note | Rest:
@@ -151,10 +151,10 @@ def _resting(run: Run, now: int) -> Note | Rest:
     if run.until is None or now < run.until:
         times = [at for at in (run.until, question.deadline if question else None) if at]
         return Rest(min(times, default=None))
-    facts = Facts(run, now).add(e.Resumed(at=now, why="the wait is over"))
+    events = Events(run, now).add(e.Resumed(at=now, why="the wait is over"))
     if run.here.act == "ask" and "answered" in run.here.on:  # LOOP-3: a cooldown stands for an answer
-        follow(facts, "answered", past_breakpoint=True)
-    return Note(facts)
+        follow(events, "answered", past_breakpoint=True)
+    return Note(events)
 
 
 def _work(run: Run, now: int) -> Do | Note | Rest:
@@ -170,7 +170,7 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
                 return Do(_act(run, "proof", why="test"))
             skipped = e.Skipped(at=now, what="proof", reason="no proof command is configured")
             return Note(
-                follow(Facts(run, now).add(skipped), "passed", past_breakpoint=True)
+                follow(Events(run, now).add(skipped), "passed", past_breakpoint=True)
             )  # no act was done
         case "commit":
             return _commit(run, now)
@@ -180,7 +180,7 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
             return (over(run, now) if run.here.circuit == "open" else None) or Note(_question(run, now))
         case "wait":
             until = run.entered_at + duration_us(str(run.here.options.get("for", "1m")))
-            return Note(follow(Facts(run, now), next(iter(run.here.on)))) if now >= until else Rest(until)
+            return Note(follow(Events(run, now), next(iter(run.here.on)))) if now >= until else Rest(until)
         case _:  # listen
             first = standing.listening(run, now)
             return Note(first) if first else Rest()
@@ -198,8 +198,8 @@ def _commit(run: Run, now: int) -> Do | Note:
     if unproved(run):
         return Do(_gate_proof(run))
     if disproved(run):
-        return Note(refuse_claim(Facts(run, now)))
-    return Note(ask_about_evidence(Facts(run, now))) if doubted(run) else Do(_act(run, "commit"))
+        return Note(refuse_claim(Events(run, now)))
+    return Note(ask_about_evidence(Events(run, now))) if doubted(run) else Do(_act(run, "commit"))
 
 
 def _gate_proof(run: Run) -> e.Act:
@@ -214,7 +214,7 @@ def _turn(run: Run, now: int) -> Do | Note:
     if role == "cto" and run.path.interventions >= most_interventions(run):
         reason = f"{most_interventions(run)} of {most_interventions(run)} CTO interventions used"
         return Note(
-            follow(Facts(run, now), "escalate", past_breakpoint=True, reason=reason)
+            follow(Events(run, now), "escalate", past_breakpoint=True, reason=reason)
         )  # no act was done
     stopped = over(run, now)
     if stopped:
@@ -240,16 +240,16 @@ def over(run: Run, now: int) -> Note | None:
     budget = spent_up(run)
     if budget:
         text = f"The budget does not cover another turn: {budget.observed}. Allow the same amount once more?"
-        return Note(ask(Facts(run, now), budget, "budget", text))
+        return Note(ask(Events(run, now), budget, "budget", text))
     limit = stops.over_limit(run)
     if limit:
-        return Note(follow(Facts(run, now), "exhausted", cause=limit))
+        return Note(follow(Events(run, now), "exhausted", cause=limit))
     plan = stops.plan_used_up(run, now)
     if plan:
-        return Note(stops.wait(Facts(run, now), plan, run.spending.plan_reset_at))
+        return Note(stops.wait(Events(run, now), plan, run.spending.plan_reset_at))
     stall = stops.stalled(run) if _counts_for_the_circuit(run) else None
     placed = run.machine.place(run.state, "stalled")
-    return Note(follow(Facts(run, now), "stalled", cause=stall)) if stall and placed else None
+    return Note(follow(Events(run, now), "stalled", cause=stall)) if stall and placed else None
 
 
 def _counts_for_the_circuit(run: Run) -> bool:
@@ -258,22 +258,22 @@ def _counts_for_the_circuit(run: Run) -> bool:
     return run.here.of in WORKERS and ("stalled" not in on or not (run.tries.retries or "progressed" in on))
 
 
-def _question(run: Run, now: int) -> Facts:
-    facts, error = Facts(run, now), run.progress.error_text
+def _question(run: Run, now: int) -> Events:
+    events, error = Events(run, now), run.progress.error_text
     if run.here.circuit == "open":
         cause = stops.stalled(run) or stop(run, "loop.no_progress", "half_open", 1, 1, detail=error)
         cooldown = run.settings.timeout_us(run.machine.name, "cooldown", 0)
         until = now + cooldown if cooldown else None
-        return ask(facts, cause, "loop", stops.solutions(run, cause), until=until)
+        return ask(events, cause, "loop", stops.solutions(run, cause), until=until)
     if run.machine.supervises:
         cause, text = standing.question(run)
-        return ask(facts, cause, "escalation", text, status="waiting")
+        return ask(events, cause, "escalation", text, status="waiting")
     cause = stop(run, "wait.escalation", f"the state '{run.state}' waits for a person", detail=error)
     failed = "".join(
         f" '{state}' failed {count} times." for state, count in run.path.failures.items() if count > 1
     )
     text = f"The run needs your decision in '{run.state}'.{failed} How should it continue?"
-    return ask(facts, cause, "escalation", text)
+    return ask(events, cause, "escalation", text)
 
 
 def _act(run: Run, do: str, *, why: str = "", tree: str = "", **more: Any) -> e.Act:
@@ -300,139 +300,145 @@ def phase_us(run: Run) -> int:
 # ---- what follows ----------------------------------------------------------------------------------------
 
 
-def trigger(run: Run, outcome: str, now: int, data: dict[str, Any] | None = None) -> Facts:
-    """The facts that follow from an outcome that comes from outside."""
+def trigger(run: Run, outcome: str, now: int, data: dict[str, Any] | None = None) -> Events:
+    """The events that follow from an outcome that comes from outside."""
     if outcome == "trigger":
-        return standing.hear_trigger(Facts(run, now), e.Trigger(kind="start", text=f"work {run.acts}"))
-    return follow(Facts(run, now), outcome, data)
+        return standing.hear_trigger(Events(run, now), e.Trigger(kind="start", text=f"work {run.acts}"))
+    return follow(Events(run, now), outcome, data)
 
 
-def react(run: Run, finished: Finished, now: int) -> Facts:
-    """The facts that follow from what came of the act in flight."""
+def react(run: Run, finished: Finished, now: int) -> Events:
+    """The events that follow from what came of the act in flight."""
     act = run.act
     if act is None or act.key != finished.key:
         raise FlyballError(
             f"Run {run.id} has no running step {finished.key} in flight; its result is ignored."
         )
-    result, ruling, facts = finished.result, finished.ruling, Facts(run, now)
+    result, ruling, events = finished.result, finished.ruling, Events(run, now)
     if not isinstance(result, e.CheckEnded):
         result = turns.fitted(run, act, result)
         ruling = ruling or turns.unjudged(act, result)
-    facts.add(e.ActFinished(at=now, key=act.key, result=result, took_us=finished.took_us))
+    events.add(e.ActFinished(at=now, key=act.key, result=result, took_us=finished.took_us))
     if isinstance(result, e.TurnEnded):
-        turns.warn_of(facts, result)
+        turns.warn_of(events, result)
     if ruling:
-        facts.add(e.Ruled(at=now, key=act.key, ruling=ruling))
+        events.add(e.Ruled(at=now, key=act.key, ruling=ruling))
     if isinstance(result, e.CommitEnded) and result.outcome == "committed" and result.landed:
         who = run.landing.who if run.landing else ""
-        facts.add(e.Landed(at=now, commit=result.commit, branch=result.landed, who=who))
+        events.add(e.Landed(at=now, commit=result.commit, branch=result.landed, who=who))
     if isinstance(result, e.CommitEnded) and result.outcome == "committed" and act.why == "pr":
-        facts.add(e.Proposed(at=now, commit=result.commit, url=result.pull_request))
-    return _following(facts, act, result, ruling)
+        events.add(e.Proposed(at=now, commit=result.commit, url=result.pull_request))
+    return _following(events, act, result, ruling)
 
 
-def _following(facts: Facts, act: e.Act, result: e.AnyResult, ruling: e.Ruling | None) -> Facts:
+def _following(events: Events, act: e.Act, result: e.AnyResult, ruling: e.Ruling | None) -> Events:
     match result:
-        case _ if facts.run.status == "ended":
-            again = e.Dropped(at=facts.now, why="not landed")  # who wants it to land orders it again
-            return facts.add(again) if facts.run.landing else facts
+        case _ if events.run.status == "ended":
+            again = e.Dropped(at=events.now, why="not landed")  # who wants it to land orders it again
+            return events.add(again) if events.run.landing else events
         case e.TurnEnded():
-            return facts if turns.stopped_by(facts, act, result, ruling) else _follow_turn(facts, act, result)
-        case _ if facts.run.agenda and facts.run.asked == "cancel":
-            return cancel(facts)
+            return (
+                events if turns.stopped_by(events, act, result, ruling) else _follow_turn(events, act, result)
+            )
+        case _ if events.run.agenda and events.run.asked == "cancel":
+            return cancel(events)
         case e.CheckEnded():
-            return _after_check(facts, result)
+            return _after_check(events, result)
         case e.ProofEnded():
-            return _after_proof(facts, act, result)
+            return _after_proof(events, act, result)
         case e.CommitEnded():
-            return _after_commit(facts, result)
+            return _after_commit(events, result)
         case e.Prepared() if result.error:
-            return end(facts, "failure", stop(facts.run, result.code or "error.config", detail=result.error))
+            return end(
+                events, "failure", stop(events.run, result.code or "error.config", detail=result.error)
+            )
         case e.ChildEnded():
-            return _after_child(facts, act, result)
+            return _after_child(events, act, result)
         case _:
-            return facts
+            return events
 
 
-def _follow_turn(facts: Facts, act: e.Act, turn: e.TurnEnded) -> Facts:
+def _follow_turn(events: Events, act: e.Act, turn: e.TurnEnded) -> Events:
     if act.why == turns.PLAN_REVIEW:
-        return _after_review(facts, act, turn)
-    outcome, data, notes = turns.outcome_of(facts.run, act, turn)
-    facts.add(*(e.Told(at=facts.now, text=text, who="flyball") for text in notes))
-    return follow(facts, outcome, data)
+        return _after_review(events, act, turn)
+    outcome, data, notes = turns.outcome_of(events.run, act, turn)
+    events.add(*(e.Told(at=events.now, text=text, who="flyball") for text in notes))
+    return follow(events, outcome, data)
 
 
-def _after_review(facts: Facts, act: e.Act, turn: e.TurnEnded) -> Facts:
+def _after_review(events: Events, act: e.Act, turn: e.TurnEnded) -> Events:
     """A plan that does not fit the code is a failure of the state, and the next review is told of it."""
-    outcome, _, notes = turns.outcome_of(facts.run, act, turn)
+    outcome, _, notes = turns.outcome_of(events.run, act, turn)
     if outcome == turns.REVIEWS[0]:
         text = f"The {act.do.partition(':')[2]} reviewed the code base for the plan:\n{turn.message}"
-        file = facts.run.plan_file
-        return facts.add(e.PlanReviewed(at=facts.now, file=file, text=text if turn.message else ""))
-    facts.add(*(e.Told(at=facts.now, text=text, who="flyball") for text in notes))
-    return follow(facts, "failure", reason=f"The plan was rejected: {turn.message[-500:]}")
+        file = events.run.plan_file
+        return events.add(e.PlanReviewed(at=events.now, file=file, text=text if turn.message else ""))
+    events.add(*(e.Told(at=events.now, text=text, who="flyball") for text in notes))
+    return follow(events, "failure", reason=f"The plan was rejected: {turn.message[-500:]}")
 
 
-def _after_check(facts: Facts, check: e.CheckEnded) -> Facts:
-    run = facts.run
+def _after_check(events: Events, check: e.CheckEnded) -> Events:
+    run = events.run
     for outcome in (check.outcome, *(("failure", "cannot_start") if check.outcome != "ready" else ())):
         if run.machine.place(run.state, outcome):
-            return follow(facts, outcome, reason=check.reason)
-    return follow(facts, "error", cause=stop(run, "failed.start", "check", detail=check.reason))
+            return follow(events, outcome, reason=check.reason)
+    return follow(events, "error", cause=stop(run, "failed.start", "check", detail=check.reason))
 
 
-def _after_proof(facts: Facts, act: e.Act, proof: e.ProofEnded) -> Facts:
-    run = facts.run
+def _after_proof(events: Events, act: e.Act, proof: e.ProofEnded) -> Events:
+    run = events.run
     if proof.cannot_start:
         cause = stop(run, "error.config", "proof.commands", detail=proof.cannot_start)
         if act.why == "baseline":
-            return end(facts, "failure", cause)
-        return ask(facts, cause, "infrastructure", proof.cannot_start)
+            return end(events, "failure", cause)
+        return ask(events, cause, "infrastructure", proof.cannot_start)
     if act.why == "baseline" and proof.lacks:
         cause = stop(run, "wait.infrastructure", ENVIRONMENT, detail=proof.lacks)
-        return ask(facts, cause, "infrastructure", f"{proof.lacks} {ENVIRONMENT_HELP}")
+        return ask(events, cause, "infrastructure", f"{proof.lacks} {ENVIRONMENT_HELP}")
     if act.why == "baseline":
-        warning = e.Warned(at=facts.now, code="proof.invalid", text=proof.invalid)
-        return facts.add(warning) if proof.invalid else facts
+        warning = e.Warned(at=events.now, code="proof.invalid", text=proof.invalid)
+        return events.add(warning) if proof.invalid else events
     if act.why == "probe":
-        return stops.after_probe(facts, proof)
+        return stops.after_probe(events, proof)
     if act.why == "test" and act.wall_us and proof.invalid == "phase timeout":
         late = stop(run, "timeout.phase", "phase_timeout", show_duration(phase_us(run)), "exceeded")
-        return follow(facts, "timeout", cause=late)
+        return follow(events, "timeout", cause=late)
     if proof.passed:
-        return _go_on(facts) if act.why == "gate" else follow(facts, "passed")
-    facts.add(e.Told(at=facts.now, text=f"The proof failed:\n{proof.invalid or proof.summary}", who="proof"))
+        return _go_on(events) if act.why == "gate" else follow(events, "passed")
+    events.add(
+        e.Told(at=events.now, text=f"The proof failed:\n{proof.invalid or proof.summary}", who="proof")
+    )
     if act.why != "gate":
-        return follow(facts, "failed")
-    return refuse_claim(facts)
+        return follow(events, "failed")
+    return refuse_claim(events)
 
 
-def _after_commit(facts: Facts, done: e.CommitEnded) -> Facts:
+def _after_commit(events: Events, done: e.CommitEnded) -> Events:
     if done.outcome == "conflict":
-        cause = stop(facts.run, "wait.conflict", "merge", detail=done.reason)
-        return ask(facts, cause, "infrastructure", f"{done.reason} Resolve it, then answer retry.")
+        cause = stop(events.run, "wait.conflict", "merge", detail=done.reason)
+        return ask(events, cause, "infrastructure", f"{done.reason} Resolve it, then answer retry.")
     if done.outcome == "unreachable":
-        cause = stop(facts.run, "wait.infrastructure", "pull request", detail=done.reason)
+        cause = stop(events.run, "wait.infrastructure", "pull request", detail=done.reason)
         text = f"The pull request could not be opened. {done.reason} Answer retry to try it again."
-        return ask(facts, cause, "infrastructure", text)
-    if facts.run.here.act == "commit":
-        return follow(facts, done.outcome, reason=done.reason)
+        return ask(events, cause, "infrastructure", text)
+    if events.run.here.act == "commit":
+        return follow(events, done.outcome, reason=done.reason)
     if done.outcome == "refused":
-        return follow(facts, unproven(facts.run), past_breakpoint=True)
-    return _go_on(facts)
+        return follow(events, unproven(events.run), past_breakpoint=True)
+    return _go_on(events)
 
 
-def _after_child(facts: Facts, act: e.Act, child: e.ChildEnded) -> Facts:
-    run, on = facts.run, facts.run.here.on
+def _after_child(events: Events, act: e.Act, child: e.ChildEnded) -> Events:
+    run, on = events.run, events.run.here.on
     if run.machine.supervises and run.plan.trigger is not None:
-        return standing.after_step(facts, child)
+        return standing.after_step(events, child)
     if child.end == "success" and act.why == "write":  # the loop stands for the turn that it replaced
-        return follow(facts, turns.first_outcome(run))
+        return follow(events, turns.first_outcome(run))
     if child.end == "success":
-        return follow(facts, "success" if "success" in on else "done")
+        return follow(events, "success" if "success" in on else "done")
     if run.machine.place(run.state, "failure"):
         reason = f"The child run ended: {child.stop.code}. {child.stop.detail}".strip()
-        return follow(facts, "failure", reason=reason)
+        return follow(events, "failure", reason=reason)
     family = child.stop.code.partition(".")[0]
     outcome = {"limit": "exhausted", "timeout": "timeout"}.get(family, "error")
-    return follow(facts, "halted" if "halted" in on else outcome, cause=replace(child.stop, turn=run.turns))
+    return follow(events, "halted" if "halted" in on else outcome, cause=replace(child.stop, turn=run.turns))

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
-from flyball.core.parts import Plan
+from flyball.core.run import Plan, Run
 from flyball.domain import events as e
 from flyball.domain.machine import WORKERS
-
-if TYPE_CHECKING:
-    from flyball.core.run import Run
 
 WARN_AT = {"limit.actions": (1, 2), "loop.same_action": (2, 3), "wait.check_in": (3, 4)}  # of a threshold
 OUTCOMES_KEPT = 1_000

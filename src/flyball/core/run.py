@@ -1,31 +1,268 @@
-"""A run is what its events add up to. Nothing else holds state.
+"""What a run is: its agenda, its parts, and the run itself. All of it is what the run's events add up to (`fold`).
 
-An answer is a new allowance: what had run out begins again at zero, else the same stop would follow at once.
+The agenda is what is due before the act of the state: `due` returns the act of its first step, and events only put steps
+in and take them out. There is at most one step of a kind, and they stand in the order in which they are done.
+
+The parts hold counts, never histories: the journal is the history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
-from flyball.core import agenda, deadlines, plans, tally
-from flyball.core.agenda import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore
-from flyball.core.parts import Checkout, Evidence, Path, Plan, Progress, Spending, Talk, Tries
-from flyball.core.tally import renewed, renewed_limit, unstalled
 from flyball.domain import events as e
-from flyball.domain.machine import FAILING, Machine, State, parse
-from flyball.domain.old_tables import upgraded
+from flyball.domain.machine import Machine, State
 from flyball.domain.settings import Settings
-from flyball.errors import FlyballError
 
-NOT_FORWARDS = (*FAILING, "error", "timeout")  # by these a state's failures are not forgotten
-BY_A_PERSON = "a person stopped it"
-FIRST: dict[str, AnyStep] = {"gate": Prove(), "commit": Commit(), "land": Land()}  # before an outcome
-ENVIRONMENT = "environment"  # the rule of a stop for tests that cannot run
+# ---- the agenda --------------------------------------------------------------------------------------------
+
+
+class Step(Struct, frozen=True, tag=True):
+    """Something to do before the act of the state."""
+
+
+class Halt(Step, frozen=True, tag=True):
+    """Somebody wants the run to stop at the next boundary."""
+
+    what: str  # pause | stop | interrupt | take-over | cancel
+
+
+class Restore(Step, frozen=True, tag=True):
+    """The checkout must hold this tree."""
+
+    tree: str
+    why: str
+    since: str = ""
+
+
+class Prepare(Step, frozen=True, tag=True):
+    """The checkout must be made."""
+
+
+class Baseline(Step, frozen=True, tag=True):
+    """The base tree must be proved, to know what failed before."""
+
+
+class Prove(Step, frozen=True, tag=True):
+    """The gate: this very tree must be proved."""
+
+
+class Commit(Step, frozen=True, tag=True):
+    """The proved tree must be committed."""
+
+
+class Land(Step, frozen=True, tag=True):
+    """A branch of the user's must take the commit; "" is the one that the run began from."""
+
+    branch: str = ""
+    who: str = ""  # the person who ordered it, after the end
+
+
+class Follow(Step, frozen=True, tag=True):
+    """An outcome is reached and will be followed; "" is that of a turn that came to nothing."""
+
+    outcome: str
+    data: dict[str, Any] = {}
+    waits: str = ""  # approval | block | breakpoint | evidence | done: for the answer to that question
+    before: str = ""  # approval, block: the tree without the change in question
+    past_breakpoint: bool = False
+
+
+AnyStep = Halt | Restore | Prepare | Baseline | Prove | Commit | Land | Follow
+ORDER = (Prepare, Baseline, Prove, Commit, Land, Follow)
+TO_FOLLOW = (Prove, Commit, Land, Follow)  # one outcome, and what stands before its transition
+ASKED = ("approval", "block", "breakpoint", "evidence", "done")  # what a Follow may wait for
+GUARDED = ("approval", "block")  # what a Follow waits for where the guard asked or refused
+
+
+def put(agenda: tuple[AnyStep, ...], *steps: AnyStep) -> tuple[AnyStep, ...]:
+    """The agenda with these steps, each in its place and instead of the last of its kind."""
+    kinds = tuple(type(step) for step in steps)
+    return tuple(sorted((*without(agenda, *kinds), *steps), key=_place))
+
+
+def without(agenda: tuple[AnyStep, ...], *kinds: type[Step]) -> tuple[AnyStep, ...]:
+    return tuple(step for step in agenda if not isinstance(step, kinds)) if agenda else agenda
+
+
+def _place(step: AnyStep) -> int:
+    """A cancel comes first, then what a person wants undone. A pause does not wait for a tree to be put right; who
+    takes the checkout over gets it put right."""
+    match step:
+        case Halt(what):
+            return {"cancel": 0, "take-over": 4}.get(what, 2)
+        case Restore():
+            return 1 if step.why == "rollback" else 3
+        case _:
+            return 5 + ORDER.index(type(step))
+
+
+# ---- the parts of a run, by what they are about --------------------------------------------------------------
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part of a run."""
+
+
+class Path(Part, frozen=True, kw_only=True):
+    """Where the run came from, and how often it was where."""
+
+    previous: str = ""
+    origin: str = ""  # the state that called the CTO or a human
+    answered_by: str = ""
+    entries: dict[str, int] = {}  # to each state, in this iteration
+    failures: dict[str, int] = {}  # in each state, since it was left forwards
+    interventions: int = 0  # of the CTO
+    alerted: int = 0  # the last alert about the time in this state, in percent (TASK-6)
+    child_stop: e.Stop | None = None  # why the last child failed
+
+
+class Spending(Part, frozen=True, kw_only=True):
+    """What was used up, and from where it counts since a limit was last renewed."""
+
+    base: e.Usage = e.Usage()
+    window: e.WindowSeen | None = None  # what all runs spent in the last day and week
+    window_from: int = 0
+    plan_percent: int = 0  # of the plan's own window, as last reported
+    plan_reset_at: int = 0
+    turn_costs: tuple[int, ...] = ()
+    turn_tokens: tuple[int, ...] = ()
+    wall_us: int = 0
+    wall_base: int = 0
+    child_turns: int = 0
+    idle_children: int = 0  # children that ended without a turn
+    turns_base: int = 0
+    iteration_base: int = 0
+
+
+class Checkout(Part, frozen=True, kw_only=True):
+    """The files: what they were made from, and what this run changed in them."""
+
+    sandbox: str = ""
+    base_tree: str = ""
+    changed: tuple[str, ...] = ()
+    lines: int = 0
+    deleted: int = 0
+    excused: tuple[str, ...] = ()  # what a person let stand: the radius begins anew after it
+    excused_lines: int = 0
+    commit: e.CommitEnded | None = None
+    certificate: str = ""
+    hosts: tuple[str, ...] = ()  # that a person has allowed besides those of the settings
+    pull_request: str = ""  # that has the commit
+    landings: dict[str, str] = {}  # branch of the user's -> the commit of this run that it took last
+
+
+class Proof(Struct, frozen=True):
+    tree: str
+    passed: bool
+    failing: int | None = None
+    summary: str = ""
+    commands: tuple[e.ProofCommand, ...] = ()
+    at: int = 0
+    fingerprint: str = ""
+    failing_tests: tuple[str, ...] = ()
+    key: str = ""  # the act that proved it
+    examined: bool = False  # at the gate: both sides of the change, repeated, broken on purpose
+    evidence: e.Evidence = e.Evidence()  # what came of that
+
+
+class Evidence(Part, frozen=True, kw_only=True):
+    """What is known of the tree, and who said yes to what."""
+
+    baseline: int | None = None  # failing tests of the base tree …
+    before: tuple[str, ...] = ()  # … and their names
+    fewest: int | None = None  # failing tests, in any proof
+    proof: Proof | None = None
+    done_tree: str = ""  # the tree of which the author last said DONE
+    rejected: str = ""  # the tree that was last rejected though its proof passes
+    ruling: e.Ruling | None = None
+    waivers: tuple[str, ...] = ()  # changes that a person let stand, by diff
+    accepted: str = ""  # the doubts about a proof that a person said yes to last, by key
+    plan_reviewed: bool = False  # the code base was looked at for the plan file (TASK-5)
+    grants: tuple[str, ...] = ()  # calls that a person allowed, by fingerprint; `once:` is for the next turn
+
+
+class Progress(Part, frozen=True, kw_only=True):
+    """Whether the work moves (LOOP-3)."""
+
+    trees: tuple[str, ...] = ()  # all that there were, as far as 512
+    idle: int = 0  # turns in a row without progress
+    wanders: bool = False  # … in some of which the tree changed
+    advanced: bool = False  # the last turn made progress
+    unproved_turns: int = 0  # since the last proof …
+    unproved: int = 0  # … and those of them that changed the tree
+    probes: int = 0  # in a row with no fewer failing tests
+    passed: str = ""  # the tree that last passed a probe …
+    passes: int = 0  # … and how many it passed
+    error: str = ""  # the fingerprint of the last turn's error …
+    errors: int = 0  # … and how often it came in a row
+    error_before: tuple[str, int] = ("", 0)
+    error_text: str = ""
+
+
+class Tries(Part, frozen=True, kw_only=True):
+    """What came to nothing and is tried again."""
+
+    retries: int = 0  # failed turns in a row
+    contexts: int = 0  # overflows in a row
+    limits: int = 0  # turns in a row that a limit ended, as far as two
+    limited: dict[str, int] = {}  # agent -> until when a limit holds it, where others stand in
+    interruptions: int = 0  # acts in a row
+    reason: str = ""  # of the last interruption
+    unclear: bool = False  # in this state a turn was asked again for its verdict or plan
+    gone: bool = False  # something is missing that no act can do without
+
+
+class Talk(Part, frozen=True, kw_only=True):
+    """What agents said, and what the next one is told."""
+
+    notes: tuple[str, ...] = ()  # for the next turn
+    message: str = ""  # the last turn's final message
+    plan: str = ""  # the planner's, for the turns that carry it out and judge it
+    exit_signal: bool = False  # whether the last turn claimed to be done …
+    indicators: tuple[str, ...] = ()  # … and by which indicators
+    recent: tuple[str, ...] = ()  # the last turns, a line each, for questions and fresh sessions
+    sessions: dict[str, str] = {}  # agent|role -> session
+    played: dict[str, int] = {}  # agent|role -> finished turns, of this run and its descendants
+    disputes: dict[str, int] = {}  # finding -> how often it was disputed since a person last answered
+    alarms: tuple[str, ...] = ()  # high security findings that no person has answered yet
+
+
+class Plan(Part, frozen=True, kw_only=True):
+    """What the standing loop works on. It is empty while there is nothing to do."""
+
+    trigger: e.Trigger | None = None
+    assessment: e.Assessment | None = None
+    approved: bool = False  # a person said yes to it
+    step: int = 0  # so many steps are done
+    commit: str = ""  # the result of the last one
+    act: e.Act | None = None  # the act of the run below, while that is set aside
+    halt: e.Stop | None = None  # the rule by which it was
+    failures: int = 0  # of runs below
+    replanned: bool = False  # made again after a failure
+    turns: int = 0  # of the runs below, by those who write
+    idle: int = 0  # … in a row without progress
+    said: tuple[str, int] = ("", 0)  # the last result of a turn, and how often it came in a row
+    error: tuple[str, int] = ("", 0)  # the last error, too
+    advanced: bool = False  # some turn made progress
+    worked_us: int = 0  # since the last milestone
+    warned: tuple[str, ...] = ()
+    aside: tuple[Plan, ...] = ()  # interrupted plans, the last one on top
+    outcomes: dict[str, str] = {}  # ticket -> "done COMMIT" | "dropped", of the last ones
+    nothings: tuple[str, int] = ("", 0)  # what was last found to need no work, and how often in a row
+
+    @property
+    def steps(self) -> tuple[e.PlanStep, ...]:
+        return self.assessment.steps if self.assessment else ()
+
+    @property
+    def finished(self) -> bool:
+        return self.step >= (len(self.steps) or 1)
+
+
+# ---- the run -----------------------------------------------------------------------------------------------
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -117,403 +354,3 @@ class Run(Struct, frozen=True, kw_only=True):
     def option(self, key: str) -> Any:
         """`write`, `review` …: from the parent's table, else the settings."""
         return self.began.options.get(key, getattr(self.settings, key, None))
-
-
-class Facts(list[e.AnyEvent]):
-    """Facts in the order in which they are decided. Each is folded once: rules read `run`, whoever writes takes it."""
-
-    def __init__(self, run: Run, now: int) -> None:
-        super().__init__()
-        self.before, self.run, self.now = run, run, now
-
-    def add(self, *facts: e.AnyEvent) -> Facts:
-        for fact in facts:
-            self.append(fact)
-            self.run = _APPLY[type(fact)](self.run, fact)
-        return self
-
-
-def begin(event: e.RunBegan) -> Run:
-    machine = parse(event.table)
-    machine = upgraded(machine) if event.rules == "1" else machine
-    start = event.start or machine.start
-    if start not in machine.states:
-        raise FlyballError(f"'{machine.name}' has no state '{start}', so run {event.run} cannot be in it.")
-    counted = start == machine.iteration or (bool(machine.iteration) and start != machine.start)
-    proves = event.settings.proof and not machine.supervises  # a plan is not proved, its steps are
-    steps = (Prepare(), Baseline()) if proves else (Prepare(),)
-    changed = tuple(event.options.get("changed", ()))
-    return Run(
-        id=event.run,
-        machine=machine,
-        settings=event.settings,
-        began=event,
-        state=start,
-        at=event.at,
-        entered_at=event.at,
-        agenda=steps if event.owner else (),
-        iteration=int(counted),
-        tree=event.tree,
-        path=Path(entries={start: 1}),
-        checkout=Checkout(base_tree=event.base_tree, changed=changed, sandbox=event.sandbox),
-        progress=Progress(trees=(event.tree,) if event.tree else ()),
-        talk=Talk(sessions=event.sessions),
-    )
-
-
-def fold(run: Run | None, events: Iterable[e.AnyEvent]) -> Run:
-    for event in events:
-        if isinstance(event, e.RunBegan):
-            run = begin(event)
-        elif run is not None:
-            run = apply(run, event)
-        else:
-            break
-    if run is None:
-        raise ValueError("a history begins with RunBegan")
-    return run
-
-
-def apply(run: Run, event: e.AnyEvent) -> Run:
-    """The run after one more fact."""
-    return _APPLY[type(event)](run, event)
-
-
-# ---- acts ------------------------------------------------------------------------------------------------
-
-
-def _act_started(run: Run, event: e.ActStarted) -> Run:
-    act, talk = event.act, run.talk
-    delivers = act.do.startswith(("agent:", "run:"))  # what was noted is delivered, once
-    if (delivers and talk.notes) or act.session:
-        talk = tally.in_session(replace(talk, notes=() if delivers else talk.notes), act, act.session)
-    return replace(run, at=event.at, act=act, acts=run.acts + 1, child=act.child, talk=talk)
-
-
-def _act_finished(run: Run, event: e.ActFinished) -> Run:
-    act, result, tries, spending = run.act, event.result, run.tries, run.spending
-    if tries.interruptions and not isinstance(result, e.Restored):
-        tries = replace(tries, interruptions=0)
-    if event.took_us:
-        spending = replace(spending, wall_us=spending.wall_us + event.took_us)
-    run = replace(run, at=event.at, act=None, tries=tries, spending=spending)
-    match result:
-        case e.TurnEnded():
-            return tally.after_turn(run, act, result)
-        case e.ProofEnded():
-            return tally.after_proof(run, act, result)
-        case e.Prepared():
-            return tally.after_prepare(run, result)
-        case e.Restored():
-            return tally.after_restore(run, act, result)
-        case e.CommitEnded():
-            return tally.after_commit(run, result)
-        case e.ChildEnded():
-            return tally.after_child(run, result)
-        case e.CheckEnded():
-            return run
-
-
-def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
-    act, tries, talk, steps = run.act, run.tries, run.talk, run.agenda
-    crashed = int(event.reason != BY_A_PERSON)
-    tries = replace(tries, interruptions=tries.interruptions + crashed, gone=event.gone, reason=event.reason)
-    if act is not None and act.do.startswith("agent:"):
-        note = f"Your last turn was interrupted ({event.reason}) and its changes were undone. Start it again."
-        talk = tally.in_session(replace(talk, notes=(*act.told, *talk.notes, note)), act, event.session)
-        steps = agenda.put(steps, Restore(act.tree, "putback"))
-    if run.status == "ended":  # who wants it to land orders it again
-        steps = agenda.without(steps, Land)
-    return replace(run, at=event.at, act=None, child="", tries=tries, talk=talk, agenda=steps)
-
-
-# ---- transitions -----------------------------------------------------------------------------------------
-
-
-def _moved(run: Run, event: e.Moved) -> Run:
-    machine, source, target = run.machine, event.source, event.target
-    machine.check(source, target)
-    to = machine.states[target]
-    if event.outcome == "exhausted":  # it leads to an end, or to somebody who can let it continue
-        run = renewed_limit(run, event.reason)
-    if event.outcome == "stalled" and to.act != "ask":
-        run = unstalled(run)
-    path, again, to_cto = run.path, target == machine.iteration, to.do == "agent:cto"
-    entries = {} if again else path.entries
-    forget = path.failures.get(source) and (to_cto or event.outcome not in NOT_FORWARDS)
-    path = replace(
-        path,
-        previous=source,
-        origin=source if to_cto else path.origin,
-        interventions=_interventions(run) if run.here.of == "cto" else path.interventions,
-        entries={**entries, target: entries.get(target, 0) + 1},
-        failures={**path.failures, source: 0} if forget else path.failures,
-        alerted=0,
-    )
-    return replace(
-        run,
-        at=event.at,
-        state=target,
-        entered_at=event.at,
-        agenda=agenda.without(run.agenda, *agenda.TO_FOLLOW),
-        iteration=run.iteration + again,
-        path=path,
-        tries=_new_tries(run.tries),
-        evidence=tally.rejected(run, event.outcome),
-        plan=plans.moved(run, event) if machine.supervises else run.plan,
-    )
-
-
-def _new_tries(tries: Tries) -> Tries:
-    """Each state has retries of its own, and its own second asking."""
-    return replace(tries, retries=0, unclear=False) if tries.retries or tries.unclear else tries
-
-
-def _interventions(run: Run) -> int:
-    """One is used when the CTO's state is left; passing on because none is left uses none."""
-    return min(run.path.interventions + 1, most_interventions(run))
-
-
-def most_interventions(run: Run) -> int:
-    most = run.most("cto")
-    return 2 if most is None else most
-
-
-def _failure_counted(run: Run, event: e.FailureCounted) -> Run:
-    path = replace(run.path, failures={**run.path.failures, event.state: event.count})
-    return replace(noted(run, event.reason), at=event.at, path=path)
-
-
-def _held(run: Run, event: e.Held) -> Run:
-    data = {key: value for key, value in event.data.items() if key != "before"}
-    waits = event.until if event.until in agenda.ASKED else ""
-    passed = event.until in ("gate", "commit", "land", "passed")
-    follow = Follow(event.outcome, data, waits, str(event.data.get("before", "")), passed)
-    first = [FIRST[event.until]] if event.until in FIRST else []
-    steps = agenda.without(run.agenda, *agenda.TO_FOLLOW)
-    return replace(run, at=event.at, agenda=agenda.put(steps, *first, follow))
-
-
-def _dropped(run: Run, event: e.Dropped) -> Run:
-    """`@back` begins the act anew: its retries too, and after a stall the turns without progress."""
-    run = replace(run, at=event.at, agenda=agenda.without(run.agenda, *agenda.TO_FOLLOW))
-    run = unstalled(run) if event.why == "@back stalled" else run
-    return replace(run, tries=_new_tries(run.tries)) if event.why.startswith("@back") else run
-
-
-# ---- stops -----------------------------------------------------------------------------------------------
-
-
-def _stopped(run: Run, event: e.Stopped) -> Run:
-    return replace(
-        run,
-        at=event.at,
-        status=event.status,
-        stop=event.stop,
-        question=event.question,
-        questions=run.questions + int(event.question is not None),
-        until=event.until,
-        agenda=_unhalted(run) if event.status == "paused" else run.agenda,
-    )
-
-
-def _unhalted(run: Run) -> tuple[AnyStep, ...]:
-    """A stop, an answer or a resume settles a pause; it never takes back a cancel."""
-    return run.agenda if run.asked == "cancel" else agenda.without(run.agenda, Halt)
-
-
-def _resumed(run: Run, event: e.Event) -> Run:
-    steps = _unhalted(run)
-    return replace(run, at=event.at, status="running", stop=None, question=None, until=None, agenda=steps)
-
-
-def _answered(run: Run, event: e.Answered) -> Run:
-    stop, pending, evidence = run.stop, run.pending, run.evidence
-    if pending and pending.waits in agenda.GUARDED and evidence.ruling and event.verb == "approve":
-        evidence = replace(evidence, waivers=(*evidence.waivers, evidence.ruling.diff))
-    accepted = run.question is not None and run.question.kind == "evidence" and event.verb == "approve"
-    if accepted and evidence.proof:
-        evidence = replace(evidence, accepted=evidence.proof.evidence.doubts_key)
-    if stop and stop.grants(event.verb):
-        evidence = replace(evidence, grants=(*evidence.grants, *stop.grants(event.verb)))
-    if _proved_anew(run, event.verb) and not accepted:
-        evidence = replace(evidence, proof=None)
-    if evidence.rejected:
-        evidence = replace(evidence, rejected="")
-    path, plan = replace(run.path, answered_by=event.who), run.plan
-    if run.machine.supervises:
-        yes = plan.assessment is not None and event.verb in ("proceed", "approve", "go-on")
-        turns = 0 if stop and stop.code == "limit.actions" else plan.turns
-        plan = replace(plans.renewed(plan), approved=plan.approved or yes, failures=0, turns=turns)
-        plan = replace(plan, replanned=False)
-    if stop and stop.rule == "third_failure":  # TASK-2: that state's count begins anew
-        path = replace(path, failures={**path.failures, run.state: 0})
-    run = renewed(replace(run, at=event.at, evidence=evidence, path=path, plan=plan))
-    if run.talk.disputes or run.talk.alarms:
-        run = replace(run, talk=tally.answered(run.talk, stop))
-    if stop and stop.rule == ENVIRONMENT and event.verb == "retry":
-        run = replace(run, agenda=agenda.put(run.agenda, Baseline()))
-    return _resumed(noted(run, tally.answer_for_agent(run.question, event)), event)
-
-
-def _proved_anew(run: Run, verb: str) -> bool:
-    """Where a person says "again", the same proof of the same tree would lead straight back to the same stop."""
-    return run.here.act in ("commit", "wait") or (run.here.act == "ask" and verb == "retry")
-
-
-def _ended(run: Run, event: e.Ended) -> Run:
-    certificate = event.certificate or run.checkout.certificate
-    return replace(
-        run,
-        at=event.at,
-        status="ended",
-        end=event.end,
-        stop=event.stop,
-        question=None,
-        until=None,
-        act=None,
-        agenda=agenda.without(run.agenda, *agenda.TO_FOLLOW),
-        checkout=replace(run.checkout, certificate=certificate),
-    )
-
-
-def _land_ordered(run: Run, event: e.LandOrdered) -> Run:
-    return replace(run, at=event.at, agenda=agenda.put(run.agenda, Land(event.branch, event.who)))
-
-
-def _landed(run: Run, event: e.Landed) -> Run:
-    checkout = replace(run.checkout, landings={**run.checkout.landings, event.branch: event.commit})
-    return replace(run, at=event.at, agenda=agenda.without(run.agenda, Land), checkout=checkout)
-
-
-def _proposed(run: Run, event: e.Proposed) -> Run:
-    checkout = replace(run.checkout, pull_request=event.url)
-    return replace(run, at=event.at, agenda=agenda.without(run.agenda, Land), checkout=checkout)
-
-
-# ---- other runs and other news ---------------------------------------------------------------------------
-
-
-def _child_stopped(run: Run, event: e.ChildStopped) -> Run:
-    steps = _unhalted(run)
-    return replace(run, at=event.at, status=event.status, stop=event.stop, until=event.until, agenda=steps)
-
-
-def _child_went_on(run: Run, event: e.ChildWentOn) -> Run:
-    budget = run.stop is not None and run.stop.code.startswith("limit.budget")
-    run = renewed(replace(run, at=event.at)) if budget else run
-    return replace(run, at=event.at, status="running", stop=None, until=None, question=None)
-
-
-def _charged(run: Run, event: e.Charged) -> Run:
-    spending, talk, key = run.spending, run.talk, f"{event.agent}|{event.role}"
-    if event.agent:
-        talk = replace(talk, played={**talk.played, key: talk.played.get(key, 0) + 1})
-    turns, wall_us = spending.child_turns + event.turns, spending.wall_us + event.took_us
-    return replace(
-        run,
-        at=event.at,
-        spent=run.spent.plus(event.usage),
-        spending=replace(spending, child_turns=turns, wall_us=wall_us),
-        checkout=run.checkout if run.machine.supervises else tally.with_changes(run.checkout, event.changed),
-        talk=talk,
-        plan=plans.charged(run.plan, event) if run.machine.supervises else run.plan,
-    )
-
-
-def _restore_ordered(run: Run, event: e.RestoreOrdered) -> Run:
-    step = Restore(event.tree, event.why, event.since)
-    return replace(run, at=event.at, agenda=agenda.put(run.agenda, step))
-
-
-def _asked(run: Run, event: e.Asked) -> Run:
-    steps = agenda.without(run.agenda, Halt)
-    return replace(run, at=event.at, agenda=agenda.put(steps, Halt(event.what)) if event.what else steps)
-
-
-def _told(run: Run, event: e.Told) -> Run:
-    """A newer account of what was done replaces the older one."""
-    run = tally.told(run, event)
-    if event.text.startswith(tally.FRESH):
-        kept = tuple(note for note in run.talk.notes if not note.startswith(tally.FRESH))
-        run = replace(run, talk=replace(run.talk, notes=kept))
-    return replace(noted(run, event.text), at=event.at)
-
-
-def noted(run: Run, text: str) -> Run:
-    """The next turn is told so."""
-    return replace(run, talk=replace(run.talk, notes=(*run.talk.notes, text))) if text else run
-
-
-def _limited(run: Run, event: e.Limited) -> Run:
-    tries = replace(run.tries, limited={**run.tries.limited, event.agent: event.until})
-    return replace(run, at=event.at, tries=tries)
-
-
-def _window_seen(run: Run, event: e.WindowSeen) -> Run:
-    return replace(run, at=event.at, spending=replace(run.spending, window=event))
-
-
-def _ruled(run: Run, event: e.Ruled) -> Run:
-    return replace(run, at=event.at, evidence=replace(run.evidence, ruling=event.ruling))
-
-
-def _warned(run: Run, event: e.Warned) -> Run:
-    if event.code.startswith("alert."):
-        return replace(run, at=event.at, path=replace(run.path, alerted=int(event.code[6:])))
-    if event.code == deadlines.REMINDER and run.question:
-        return replace(run, at=event.at, question=deadlines.reminded(run.question, event.at))
-    unclear = run.tries.unclear or event.code == tally.UNCLEAR
-    tries = replace(run.tries, unclear=True) if unclear else run.tries
-    return replace(run, at=event.at, tries=tries, plan=plans.warned(run.plan, event.code))
-
-
-def _only_noticed(run: Run, event: e.AnyEvent) -> Run:
-    return replace(run, at=event.at)
-
-
-_APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
-    e.ActStarted: _act_started,
-    e.ActFinished: _act_finished,
-    e.ActInterrupted: _act_interrupted,
-    e.Ruled: _ruled,
-    e.Held: _held,
-    e.Moved: _moved,
-    e.FailureCounted: _failure_counted,
-    e.Limited: _limited,
-    e.Stopped: _stopped,
-    e.Resumed: _resumed,
-    e.Answered: _answered,
-    e.Dropped: _dropped,
-    e.RestoreOrdered: _restore_ordered,
-    e.Told: _told,
-    e.Asked: _asked,
-    e.Charged: _charged,
-    e.WindowSeen: _window_seen,
-    e.ChildStopped: _child_stopped,
-    e.ChildWentOn: _child_went_on,
-    e.Milestone: plans.milestone,
-    e.PlanReviewed: tally.plan_reviewed,
-    e.Triggered: plans.triggered,
-    e.SetAside: plans.set_aside,
-    e.TakenUp: plans.taken_up,
-    e.Abandoned: plans.abandoned,
-    e.Ended: _ended,
-    e.LandOrdered: _land_ordered,
-    e.Landed: _landed,
-    e.Proposed: _proposed,
-    e.Warned: _warned,
-    **dict.fromkeys((e.Skipped, e.LetterRefused), _only_noticed),
-}
-
-_pack = msgspec.msgpack.Encoder()
-_unpack = msgspec.msgpack.Decoder(Run)
-
-
-def freeze(run: Run) -> bytes:
-    """A snapshot of the fold."""
-    return _pack.encode(run)
-
-
-def thaw(body: bytes) -> Run:
-    return _unpack.decode(body)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from flyball.core.fold import Events
 from flyball.core.plans import NOTHINGS, WARN_AT
-from flyball.core.run import Facts, Run
+from flyball.core.run import Run
 from flyball.core.stops import ask, stop
 from flyball.core.transition import follow
 from flyball.domain import events as e
@@ -58,53 +59,53 @@ def refusal(run: Run, trigger: e.Trigger) -> str:
     return f"Run {run.id} is not waiting for work."
 
 
-def hear_trigger(facts: Facts, trigger: e.Trigger) -> Facts:
-    run, now = facts.run, facts.now
+def hear_trigger(events: Events, trigger: e.Trigger) -> Events:
+    run, now = events.run, events.now
     if run.here.act != "listen":
-        facts.add(e.Resumed(at=now, why="a more urgent trigger"), e.SetAside(at=now, run=run.child))
-        _begin(facts, trigger, interrupts=True)
-        return follow(facts, "interrupt", reason=f"{trigger.kind}: {trigger.text[:200]}")
+        events.add(e.Resumed(at=now, why="a more urgent trigger"), e.SetAside(at=now, run=run.child))
+        _begin(events, trigger, interrupts=True)
+        return follow(events, "interrupt", reason=f"{trigger.kind}: {trigger.text[:200]}")
     text, count = run.plan.nothings
-    _begin(facts, trigger, interrupts=False)
+    _begin(events, trigger, interrupts=False)
     if text == trigger.text and count >= NOTHINGS:
         cause = stop(run, "loop.state_cycle", "nothing to do", NOTHINGS, count, detail=trigger.text[:500])
-        return _ask(follow(facts, "unresolved", cause=cause), cause)
+        return _ask(follow(events, "unresolved", cause=cause), cause)
     if trigger.tried:
         detail = f"A repair was tried already. {trigger.text[:500]}"
         cause = stop(run, "wait.dependency", "CI", REPAIRS, REPAIRS, detail=detail)
-        return _ask(follow(facts, "unresolved", cause=cause), cause)
-    return follow(facts, "trigger", reason=f"{trigger.kind}: {trigger.text[:200]}")
+        return _ask(follow(events, "unresolved", cause=cause), cause)
+    return follow(events, "trigger", reason=f"{trigger.kind}: {trigger.text[:200]}")
 
 
-def _begin(facts: Facts, trigger: e.Trigger, interrupts: bool) -> None:
+def _begin(events: Events, trigger: e.Trigger, interrupts: bool) -> None:
     """The planner sees the files from which the work will start."""
-    facts.add(e.Triggered(at=facts.now, trigger=trigger, interrupts=interrupts))
-    if trigger.tree and trigger.tree != facts.run.tree:
-        facts.add(e.RestoreOrdered(at=facts.now, tree=trigger.tree, why="trigger"))
+    events.add(e.Triggered(at=events.now, trigger=trigger, interrupts=interrupts))
+    if trigger.tree and trigger.tree != events.run.tree:
+        events.add(e.RestoreOrdered(at=events.now, tree=trigger.tree, why="trigger"))
 
 
-def listening(run: Run, now: int) -> Facts | None:
+def listening(run: Run, now: int) -> Events | None:
     """CTO-5: what was interrupted continues when nothing else is to be done; its plan still holds, so no turn is taken."""
     if not run.plan.aside:
         return None
-    facts = Facts(run, now)
-    follow(facts, "trigger", reason="continuing the interrupted work")
-    facts.add(e.TakenUp(at=now, what="plan"))
-    return follow(facts, "planned", reason="the plan is still valid") if facts.run.plan.steps else facts
+    events = Events(run, now)
+    follow(events, "trigger", reason="continuing the interrupted work")
+    events.add(e.TakenUp(at=now, what="plan"))
+    return follow(events, "planned", reason="the plan is still valid") if events.run.plan.steps else events
 
 
 # ---- steps -----------------------------------------------------------------------------------------------
 
 
-def executing(run: Run, now: int) -> Facts | None:
+def executing(run: Run, now: int) -> Events | None:
     """What comes before the next step: the run that was set aside; nothing, if all steps are done."""
-    facts = Facts(run, now)
+    events = Events(run, now)
     if run.plan.act is not None:
-        return facts.add(e.TakenUp(at=now, what="run", run=run.plan.act.child))
+        return events.add(e.TakenUp(at=now, what="run", run=run.plan.act.child))
     if run.plan.trigger is not None and not run.plan.finished:
         return None
     reason = "all steps are done" if run.plan.trigger else "nothing is planned"
-    return follow(facts, "done", past_breakpoint=True, reason=reason)  # no act was done
+    return follow(events, "done", past_breakpoint=True, reason=reason)  # no act was done
 
 
 def step(run: Run) -> e.PlanStep | None:
@@ -112,48 +113,48 @@ def step(run: Run) -> e.PlanStep | None:
     return run.plan.steps[run.plan.step] if run.plan.step < len(run.plan.steps) else None
 
 
-def after_step(facts: Facts, child: e.ChildEnded) -> Facts:
+def after_step(events: Events, child: e.ChildEnded) -> Events:
     """A failed step is planned again; without progress, or too often, a person decides."""
-    run, plan, detail = facts.run, facts.run.plan, f"{child.stop.code}: {child.stop.detail}"[:500]
+    run, plan, detail = events.run, events.run.plan, f"{child.stop.code}: {child.stop.detail}"[:500]
     if child.end == "success":
-        return follow(facts, "done", reason="all steps are done") if plan.finished else facts
+        return follow(events, "done", reason="all steps are done") if plan.finished else events
     cause, most = child.stop, run.most("failures") or 3
     if child.end == "cancelled" or cause.code == "failed.abandoned" or plan.failures > most:
-        return _ask(follow(facts, "halted", cause=cause), cause)
+        return _ask(follow(events, "halted", cause=cause), cause)
     if plan.replanned and not plan.advanced:
         cause = stop(run, "loop.replan", "replan", detail=detail)
-        return _ask(follow(facts, "halted", cause=cause), cause)
+        return _ask(follow(events, "halted", cause=cause), cause)
     title = plan.steps[plan.step].title if plan.step < len(plan.steps) else ""
     text = f"Step {plan.step + 1} of the plan ({title}) failed: {detail} Plan the rest in a different way."
-    facts.add(e.Told(at=facts.now, text=text, who="flyball"))
-    return follow(facts, "replan", reason=f"step {plan.step + 1} failed: {child.stop.code}")
+    events.add(e.Told(at=events.now, text=text, who="flyball"))
+    return follow(events, "replan", reason=f"step {plan.step + 1} failed: {child.stop.code}")
 
 
 # ---- the runs below --------------------------------------------------------------------------------------
 
 
-def child_stopped(run: Run, event: e.ChildStopped) -> Facts:
+def child_stopped(run: Run, event: e.ChildStopped) -> Events:
     """CTO-8: a question or block of a run below is the standing loop's; a limit that clears by itself is not."""
-    facts, cause = Facts(run, event.at).add(event), event.stop
+    events, cause = Events(run, event.at).add(event), event.stop
     passing = event.until is not None or cause.rule == SET_ASIDE or cause.code == "interrupted"
     if not run.machine.supervises or run.here.act != "run" or passing:
-        return facts
-    return follow(facts, "halted", cause=cause)
+        return events
+    return follow(events, "halted", cause=cause)
 
 
-def child_went_on(run: Run, event: e.ChildWentOn) -> Facts:
-    facts = Facts(run, event.at).add(event)
+def child_went_on(run: Run, event: e.ChildWentOn) -> Events:
+    events = Events(run, event.at).add(event)
     answered = run.machine.supervises and run.here.act == "ask" and run.act is not None
-    return follow(facts, "proceed", past_breakpoint=True) if answered else facts
+    return follow(events, "proceed", past_breakpoint=True) if answered else events
 
 
-def charged(run: Run, event: e.Charged) -> Facts:
+def charged(run: Run, event: e.Charged) -> Events:
     """CTO-9 and 10: each turn of a run below is counted, and a rule that fires stops that run at once."""
-    facts = Facts(run, event.at).add(event)
+    events = Events(run, event.at).add(event)
     if not run.machine.supervises or run.here.act != "run" or run.act is None:
-        return facts
-    cause = _loops(facts.run)
-    return _halt(facts, cause) if cause else _warn(facts)
+        return events
+    cause = _loops(events.run)
+    return _halt(events, cause) if cause else _warn(events)
 
 
 def _loops(run: Run) -> e.Stop | None:
@@ -175,8 +176,8 @@ def _loops(run: Run) -> e.Stop | None:
     return None
 
 
-def _warn(facts: Facts) -> Facts:
-    run = facts.run
+def _warn(events: Events) -> Events:
+    run = events.run
     counts = {
         "limit.actions": ("turns", run.plan.turns),
         "loop.same_action": ("same_action", run.plan.said[1]),
@@ -186,45 +187,45 @@ def _warn(facts: Facts) -> Facts:
         most = run.most(key)
         if most is not None and count > most * part // whole and code not in run.plan.warned:
             text = f"{count} of {most} ({key.replace('_', ' ')}) in the child runs."
-            facts.add(e.Warned(at=facts.now, code=code, text=text))
+            events.add(e.Warned(at=events.now, code=code, text=text))
     part, whole = WARN_AT["wait.check_in"]
     allowed, worked = run.machine.alert_us.get(run.state, 0), run.plan.worked_us
     if allowed and worked > allowed * part // whole and "wait.check_in" not in run.plan.warned:
         text = f"{show_duration(worked)} of work without a milestone; a person is asked after {show_duration(allowed)}."
-        facts.add(e.Warned(at=facts.now, code="wait.check_in", text=text))
-    return facts
+        events.add(e.Warned(at=events.now, code="wait.check_in", text=text))
+    return events
 
 
-def _halt(facts: Facts, cause: e.Stop) -> Facts:
-    facts.add(e.SetAside(at=facts.now, run=facts.run.child, stop=cause))
-    return follow(facts, "halted", cause=cause)
+def _halt(events: Events, cause: e.Stop) -> Events:
+    events.add(e.SetAside(at=events.now, run=events.run.child, stop=cause))
+    return follow(events, "halted", cause=cause)
 
 
 # ---- health ----------------------------------------------------------------------------------------------
 
 
-def mismatched(run: Run, now: int, texts: tuple[str, ...], grave: bool) -> Facts:
+def mismatched(run: Run, now: int, texts: tuple[str, ...], grave: bool) -> Events:
     """CTO-13: what was found not to fit is written down; where no rule settles it, a person does."""
-    facts = Facts(run, now)
+    events = Events(run, now)
     for text in texts:
-        facts.add(e.Warned(at=now, code="wait.mismatch", text=text))
+        events.add(e.Warned(at=now, code="wait.mismatch", text=text))
     cause = stop(run, "wait.mismatch", "resume", detail=" ".join(texts)[:500])
     if not grave or run.status != "running" or run.asked:
-        return facts
+        return events
     if run.here.act == "run" and run.act is not None:
-        return _halt(facts, cause)
-    return _ask(follow(facts, "unresolved", cause=cause), cause) if listens(run) else facts
+        return _halt(events, cause)
+    return _ask(follow(events, "unresolved", cause=cause), cause) if listens(run) else events
 
 
 # ---- what a person is asked ------------------------------------------------------------------------------
 
 
-def _ask(facts: Facts, cause: e.Stop) -> Facts:
+def _ask(events: Events, cause: e.Stop) -> Events:
     """At once, while the cause is known; where a breakpoint comes first, the state asks."""
-    if facts.run.here.act != "ask" or facts.run.status != "running":
-        return facts
-    cause, text = question(facts.run, cause)
-    return ask(facts, cause, "escalation", text, status="waiting")
+    if events.run.here.act != "ask" or events.run.status != "running":
+        return events
+    cause, text = question(events.run, cause)
+    return ask(events, cause, "escalation", text, status="waiting")
 
 
 def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:

@@ -19,9 +19,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flyball.core.agenda import GUARDED
 from flyball.core.deadlines import due_reminder, next_reminder_at, with_deadline
-from flyball.core.run import Facts, Run
+from flyball.core.fold import Events
+from flyball.core.run import GUARDED, Run
 from flyball.core.tally import ALARM, FRESH
 from flyball.domain import events as e
 from flyball.domain.machine import OURS
@@ -62,7 +62,7 @@ def stop(run: Run, code: str, rule: str = "", threshold: Any = "", observed: Any
 
 
 def ask(
-    facts: Facts,
+    events: Events,
     cause: e.Stop,
     kind: str,
     text: str,
@@ -71,9 +71,9 @@ def ask(
     waivable: bool = True,
     bound: str = "",
     until: int | None = None,
-) -> Facts:
+) -> Events:
     """Stop and ask. The answer will be bound to what is shown here."""
-    run = facts.run
+    run = events.run
     shown = hashlib.sha256("\0".join((run.id, cause.code, text, run.tree, bound)).encode()).hexdigest()[:16]
     question = e.Question(
         id=f"{run.id}.{run.questions + 1}",
@@ -82,11 +82,11 @@ def ask(
         verbs=verbs_for(run, kind, waivable),
         shown=shown,
         tree=run.tree,
-        asked_at=facts.now,
+        asked_at=events.now,
     )
-    question = with_deadline(run, question, facts.now)
+    question = with_deadline(run, question, events.now)
     status = status or code_of(cause.code).status
-    return facts.add(e.Stopped(at=facts.now, status=status, stop=cause, question=question, until=until))
+    return events.add(e.Stopped(at=events.now, status=status, stop=cause, question=question, until=until))
 
 
 def verbs_for(run: Run, kind: str, waivable: bool) -> tuple[str, ...]:
@@ -97,62 +97,62 @@ def verbs_for(run: Run, kind: str, waivable: bool) -> tuple[str, ...]:
     return verbs if waivable else tuple(v for v in verbs if v != "approve")
 
 
-def pause(facts: Facts, code: str, rule: str) -> Facts:
-    return facts.add(e.Stopped(at=facts.now, status="paused", stop=stop(facts.run, code, rule)))
+def pause(events: Events, code: str, rule: str) -> Events:
+    return events.add(e.Stopped(at=events.now, status="paused", stop=stop(events.run, code, rule)))
 
 
-def wait(facts: Facts, cause: e.Stop, until: int) -> Facts:
+def wait(events: Events, cause: e.Stop, until: int) -> Events:
     """Without a question: the wait is over at that instant."""
-    return facts.add(e.Stopped(at=facts.now, status="waiting", stop=cause, until=until))
+    return events.add(e.Stopped(at=events.now, status="waiting", stop=cause, until=until))
 
 
-def end(facts: Facts, how: str, cause: e.Stop) -> Facts:
-    certificate = facts.run.checkout.certificate if how == "success" else ""
-    return facts.add(e.Ended(at=facts.now, end=how, stop=cause, certificate=certificate))
+def end(events: Events, how: str, cause: e.Stop) -> Events:
+    certificate = events.run.checkout.certificate if how == "success" else ""
+    return events.add(e.Ended(at=events.now, end=how, stop=cause, certificate=certificate))
 
 
-def cancel(facts: Facts, rule: str = "a person asked for it") -> Facts:
+def cancel(events: Events, rule: str = "a person asked for it") -> Events:
     """A change that somebody was asked about goes, also for a run above or after it."""
-    for plan in (facts.run.plan, *facts.run.plan.aside):
+    for plan in (events.run.plan, *events.run.plan.aside):
         if plan.act is not None:
-            facts.add(e.Abandoned(at=facts.now, run=plan.act.child))
-    pending = facts.run.pending
+            events.add(e.Abandoned(at=events.now, run=plan.act.child))
+    pending = events.run.pending
     if pending and pending.waits in GUARDED and pending.before:
-        facts.add(e.RestoreOrdered(at=facts.now, tree=pending.before, why="putback"))
-    return end(facts, "cancelled", stop(facts.run, "cancelled", rule))
+        events.add(e.RestoreOrdered(at=events.now, tree=pending.before, why="putback"))
+    return end(events, "cancelled", stop(events.run, "cancelled", rule))
 
 
-def let_go(facts: Facts, why: str = "") -> Facts:
+def let_go(events: Events, why: str = "") -> Events:
     """An outcome that was to be followed is not: the act of the state will be done again."""
-    return facts.add(e.Dropped(at=facts.now, why=why)) if facts.run.pending else facts
+    return events.add(e.Dropped(at=events.now, why=why)) if events.run.pending else events
 
 
 # ---- what another turn would break -----------------------------------------------------------------------
 
 
-def infrastructure(facts: Facts) -> Facts:
+def infrastructure(events: Events) -> Events:
     """Something that acts need is missing, or they are interrupted again and again."""
-    run, tries = facts.run, facts.run.tries
+    run, tries = events.run, events.run.tries
     if tries.gone:
         cause = stop(run, "wait.infrastructure", "gone", detail=tries.reason)
         text = f"Flyball cannot continue: {tries.reason.rstrip('.')}. Fix this, then answer go-on."
-        return ask(facts, cause, "infrastructure", text)
+        return ask(events, cause, "infrastructure", text)
     count, reason = tries.interruptions, tries.reason
     cause = stop(run, "wait.infrastructure", "interruptions", INTERRUPTIONS, count, detail=reason)
     text = f"Interrupted {count} times in a row: {(reason or 'no reason is known').rstrip('.')}. Continue?"
-    return ask(facts, cause, "infrastructure", text)
+    return ask(events, cause, "infrastructure", text)
 
 
-def alarmed(facts: Facts) -> bool:
+def alarmed(events: Events) -> bool:
     """CTO-7: a high security finding stops the run until a person has seen it. The turn is then taken again."""
-    run = facts.run
+    run = events.run
     found = [f for f in run.findings if f.id in run.talk.alarms]
     if not found:
         return False
     lines = [f"{f.id} {f.file}{f':{f.line}' if f.line else ''} {f.text}".replace("  ", " ") for f in found]
     cause = stop(run, "wait.escalation", ALARM, "none", len(found), detail=lines[0], otherwise=ANOTHER_TURN)
     text = "A high security finding was reported:\n" + "\n".join(f"- {line}" for line in lines)
-    ask(facts, cause, "escalation", f"{text}\nAnswer with what the agent should do, or go-on to continue.")
+    ask(events, cause, "escalation", f"{text}\nAnswer with what the agent should do, or go-on to continue.")
     return True
 
 
@@ -242,16 +242,18 @@ SHORT_US = 10 * SECOND  # a shorter wait needs no jitter
 JITTER_MOST_US = 2 * SECOND
 
 
-def limited(facts: Facts, act: e.Act, turn: e.TurnEnded) -> Facts:
+def limited(events: Events, act: e.Act, turn: e.TurnEnded) -> Events:
     """What follows from a turn that a limit ended."""
-    now, until = facts.now, limit_ends_at(facts.run, turn, facts.now)
-    if facts.run.settings.fallback:
-        facts.add(e.Limited(at=now, agent=act.agent, until=until))
-        role = act.do.partition(":")[2]
-        if free_agent(facts.run, role, now):
-            return facts.add(e.Told(at=now, text=so_far(facts.run), who="flyball"))
-        until = min(facts.run.tries.limited[agent] for agent in candidates(facts.run, role))
-    return wait(facts, stop(facts.run, "wait.rate_limit", turn.verdict, until, now, detail=turn.error), until)
+    now, until = events.now, limit_ends_at(events.run, turn, events.now)
+    if events.run.settings.fallback:
+        events.add(e.Limited(at=now, agent=act.agent, until=until))
+        role = act.role
+        if free_agent(events.run, role, now):
+            return events.add(e.Told(at=now, text=so_far(events.run), who="flyball"))
+        until = min(events.run.tries.limited[agent] for agent in candidates(events.run, role))
+    return wait(
+        events, stop(events.run, "wait.rate_limit", turn.verdict, until, now, detail=turn.error), until
+    )
 
 
 def plan_used_up(run: Run, now: int) -> e.Stop | None:
@@ -334,18 +336,18 @@ def _claims(run: Run) -> bool:
     return run.talk.exit_signal or len(set(run.talk.indicators)) >= INDICATORS_MIN
 
 
-def after_probe(facts: Facts, probe: e.ProofEnded) -> Facts:
+def after_probe(events: Events, probe: e.ProofEnded) -> Events:
     """What follows from a probe: the worker is told, or a person is asked."""
-    now = facts.now
+    now = events.now
     if not probe.passed:
         text = f"Flyball ran the checks on your files as they are now:\n{probe.invalid or probe.summary}"
-        return facts.add(e.Told(at=now, text=text, who="proof"))
-    if facts.run.progress.passes < PROBE_PASSES:
-        return facts.add(e.Told(at=now, text=ASK_TO_FINISH, who="proof"))
-    facts.add(e.Held(at=now, outcome="done", until="done"))
-    cause = stop(facts.run, "wait.question", "checks pass", otherwise=ANOTHER_TURN)
+        return events.add(e.Told(at=now, text=text, who="proof"))
+    if events.run.progress.passes < PROBE_PASSES:
+        return events.add(e.Told(at=now, text=ASK_TO_FINISH, who="proof"))
+    events.add(e.Held(at=now, outcome="done", until="done"))
+    cause = stop(events.run, "wait.question", "checks pass", otherwise=ANOTHER_TURN)
     text = "The checks pass and the files no longer change, but the agent has not said that the task is done. Is it done?"
-    return ask(facts, cause, "done", text)
+    return ask(events, cause, "done", text)
 
 
 # ---- alerts about the time in a state ----------------------------------------------------------------------

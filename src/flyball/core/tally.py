@@ -8,20 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
-from flyball.core.agenda import Baseline, Commit, Prepare, Prove, Restore, without
-from flyball.core.parts import Checkout, Evidence, Plan, Progress, Proof, Talk
+from flyball.core.run import (
+    Baseline,
+    Checkout,
+    Commit,
+    Evidence,
+    Plan,
+    Prepare,
+    Progress,
+    Proof,
+    Prove,
+    Restore,
+    Run,
+    Talk,
+    without,
+)
 from flyball.domain import events as e
 from flyball.domain.events import Finding
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.domain.settings import HOUR
-
-if TYPE_CHECKING:
-    from flyball.core.run import Run
-
 
 CLOSED = ("fixed", "accepted")
 DISPUTES = 2  # so many of the same finding go to a person
@@ -212,7 +221,7 @@ def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
 
 
 def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
-    role, key = (act.do.partition(":")[2], played_key(act)) if act else ("", "|")
+    role, key = (act.role, played_key(act)) if act else ("", "|")
     run = replace(
         run,
         spent=run.spent.plus(turn.usage),

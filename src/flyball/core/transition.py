@@ -11,7 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from flyball.core import stops
-from flyball.core.run import Facts, Run
+from flyball.core.fold import Events
+from flyball.core.run import Run
 from flyball.core.stops import ask, end, let_go, stop
 from flyball.domain import events as e
 from flyball.domain.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, counts_as_failure
@@ -24,47 +25,47 @@ SENT = ("merge", "pr")  # with these a commit goes further than the run's own br
 
 
 def follow(
-    facts: Facts,
+    events: Events,
     outcome: str,
     data: dict[str, Any] | None = None,
     *,
     past_breakpoint: bool = False,
     reason: str = "",
     cause: e.Stop | None = None,
-) -> Facts:
+) -> Events:
     """Add what follows from an outcome. `cause`: the rule that gave it (a limit, a time, a failed process)."""
-    run, data = facts.run, data or {}
+    run, data = events.run, data or {}
     pausing = run.state in run.settings.breakpoints and run.here.act not in WAITING_ACTS
     if pausing and not past_breakpoint and cause is None:
-        return _pause_at_breakpoint(facts, outcome, data)
+        return _pause_at_breakpoint(events, outcome, data)
     if outcome in FAILING:
-        outcome = _count_failure(facts, outcome, reason)
+        outcome = _count_failure(events, outcome, reason)
     target = _target(run, outcome, data, cause)
     if target.startswith("@"):
-        return _special(facts, target, outcome, reason, cause)
-    if run.machine.states[target].end == "success" and run.owner and _gate(facts, outcome, data):
-        return facts
+        return _special(events, target, outcome, reason, cause)
+    if run.machine.states[target].end == "success" and run.owner and _gate(events, outcome, data):
+        return events
     limited = target in run.machine.most or target == run.machine.iteration
     limit = _entry_limit(run, target, outcome) if limited else None
     if limit is None:
-        return _enter(facts, target, outcome, reason, cause)
+        return _enter(events, target, outcome, reason, cause)
     if outcome == "exhausted" or (limit.threshold == "0" and run.here.act == "ask"):
-        return end(facts, "failure", _failed_by(cause or limit))  # even the way out is used up
-    return follow(facts, "exhausted", cause=limit)
+        return end(events, "failure", _failed_by(cause or limit))  # even the way out is used up
+    return follow(events, "exhausted", cause=limit)
 
 
-def _pause_at_breakpoint(facts: Facts, outcome: str, data: dict[str, Any]) -> Facts:
-    state = facts.run.state
-    facts.add(e.Held(at=facts.now, outcome=outcome, until="breakpoint", data=data))
+def _pause_at_breakpoint(events: Events, outcome: str, data: dict[str, Any]) -> Events:
+    state = events.run.state
+    events.add(e.Held(at=events.now, outcome=outcome, until="breakpoint", data=data))
     then = f"The run would have continued with '{outcome}'."
-    cause = stop(facts.run, "wait.breakpoint", "breakpoint", state, state, otherwise=then)
+    cause = stop(events.run, "wait.breakpoint", "breakpoint", state, state, otherwise=then)
     text = f"Breakpoint after '{state}'. Its outcome is '{outcome}'. Continue?"
-    return ask(facts, cause, "breakpoint", text, status="paused")
+    return ask(events, cause, "breakpoint", text, status="paused")
 
 
-def _count_failure(facts: Facts, outcome: str, reason: str) -> str:
+def _count_failure(events: Events, outcome: str, reason: str) -> str:
     """Machines that count failures by state (TASK-2): the third in one state is an outcome of its own."""
-    run = facts.run
+    run = events.run
     if not counts_as_failure(run.machine, run.here, outcome):
         return outcome
     most = run.most("failures")
@@ -72,7 +73,7 @@ def _count_failure(facts: Facts, outcome: str, reason: str) -> str:
         return outcome
     count = min(run.path.failures.get(run.state, 0) + 1, max(most, 1))
     reason = reason or f"the outcome was '{outcome}'"
-    facts.add(e.FailureCounted(at=facts.now, state=run.state, count=count, reason=reason))
+    events.add(e.FailureCounted(at=events.now, state=run.state, count=count, reason=reason))
     return "third_failure" if count >= most else outcome
 
 
@@ -90,18 +91,18 @@ def _target(run: Run, outcome: str, data: dict[str, Any], cause: e.Stop | None) 
 # ---- the gate --------------------------------------------------------------------------------------------
 
 
-def _gate(facts: Facts, outcome: str, data: dict[str, Any]) -> bool:
+def _gate(events: Events, outcome: str, data: dict[str, Any]) -> bool:
     """SYS-8: a success end needs a proof of exactly this tree, a commit of it, and its landing. True: it is not open yet."""
-    run, commit = facts.run, facts.run.checkout.commit
+    run, commit = events.run, events.run.checkout.commit
     if unproved(run):
         until = "gate"
     elif disproved(run):
-        _tell_again(facts)
-        follow(facts, unproven(facts.run), past_breakpoint=True)
+        _tell_again(events)
+        follow(events, unproven(events.run), past_breakpoint=True)
         return True
     elif doubted(run):
-        facts.add(e.Held(at=facts.now, outcome=outcome, until="evidence", data=data))
-        ask_about_evidence(facts)
+        events.add(e.Held(at=events.now, outcome=outcome, until="evidence", data=data))
+        ask_about_evidence(events)
         return True
     elif commit is None or commit.work != run.tree:
         until = "commit"
@@ -109,7 +110,7 @@ def _gate(facts: Facts, outcome: str, data: dict[str, Any]) -> bool:
         until = "land"
     else:
         return False
-    facts.add(e.Held(at=facts.now, outcome=outcome, until=until, data=data))
+    events.add(e.Held(at=events.now, outcome=outcome, until=until, data=data))
     return True
 
 
@@ -134,8 +135,8 @@ def doubted(run: Run) -> bool:
     return proof.tree == run.tree and proof.evidence.doubts_key != run.evidence.accepted
 
 
-def ask_about_evidence(facts: Facts) -> Facts:
-    proof = facts.run.evidence.proof
+def ask_about_evidence(events: Events) -> Events:
+    proof = events.run.evidence.proof
     assert proof is not None
     doubts = proof.evidence.doubts
     lines = [f"- {doubt}" for doubt in doubts[:DOUBTS_SHOWN]]
@@ -145,24 +146,24 @@ def ask_about_evidence(facts: Facts) -> Facts:
         (*lines, *proof.evidence.versions)
     )
     then = "The run would have completed."
-    cause = stop(facts.run, "wait.approval", "evidence", otherwise=then, detail=doubts[0])
-    return ask(facts, cause, "evidence", f"{text}\nAccept the result?", bound=proof.evidence.doubts_key)
+    cause = stop(events.run, "wait.approval", "evidence", otherwise=then, detail=doubts[0])
+    return ask(events, cause, "evidence", f"{text}\nAccept the result?", bound=proof.evidence.doubts_key)
 
 
-def refuse_claim(facts: Facts) -> Facts:
+def refuse_claim(events: Events) -> Events:
     """A claim did not pass the gate; a state whose own act is the commit has an outcome for that."""
-    run = facts.run
+    run = events.run
     if run.pending is None and run.here.act == "commit":
-        return follow(facts, "unproven" if run.machine.place(run.state, "unproven") else "refused")
-    return follow(facts, unproven(run), past_breakpoint=True)
+        return follow(events, "unproven" if run.machine.place(run.state, "unproven") else "refused")
+    return follow(events, unproven(run), past_breakpoint=True)
 
 
-def _tell_again(facts: Facts) -> None:
+def _tell_again(events: Events) -> None:
     """The next turn is told how the proof that is known of this tree failed."""
-    known = facts.run.evidence.proof
+    known = events.run.evidence.proof
     assert known is not None
     text = f"The proof failed:\n{known.summary}"
-    facts.add(e.Told(at=facts.now, text=text, who="proof", fingerprint=known.fingerprint))
+    events.add(e.Told(at=events.now, text=text, who="proof", fingerprint=known.fingerprint))
 
 
 def unproven(run: Run) -> str:
@@ -192,31 +193,31 @@ def _entry_limit(run: Run, target: str, outcome: str) -> e.Stop | None:
     return None
 
 
-def _enter(facts: Facts, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Facts:
-    run, how = facts.run, facts.run.machine.states[target].end
+def _enter(events: Events, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Events:
+    run, how = events.run, events.run.machine.states[target].end
     if not reason and outcome == "nothing":  # CTO-1: a plan is dropped for a reason
         reason = run.talk.message[-500:]
     if not reason and outcome == "replan" and run.path.child_stop:  # … and made again for one
         reason = f"a step failed: {run.path.child_stop.code}"
     given_up = run.plan.act if run.machine.states[target].act != "run" else None
     if given_up is not None and run.here.act == "ask":  # a person wants no more of the run that was set aside
-        facts.add(e.Abandoned(at=facts.now, run=given_up.child))
+        events.add(e.Abandoned(at=events.now, run=given_up.child))
     if outcome == UNTESTED and not how:  # ALO-2: a test phase left out is journaled with its reason
         why = "require_test_pass is off" if run.settings.proof else "no proof command is configured"
-        facts.add(e.Skipped(at=facts.now, what="test", reason=why))
+        events.add(e.Skipped(at=events.now, what="test", reason=why))
     moved = e.Moved(
-        at=facts.now,
+        at=events.now,
         source=run.state,
         target=target,
         outcome=outcome,
         actor=_actor(run, target, cause),
         reason=cause.code if cause else reason,
     )
-    facts.add(moved)
+    events.add(moved)
     if how == "failure":
-        return end(facts, how, _failure(run, outcome, reason, cause))
+        return end(events, how, _failure(run, outcome, reason, cause))
     code = "completed" if run.settings.proof else "completed_unproven"
-    return end(facts, how, stop(run, code, detail=reason)) if how else facts
+    return end(events, how, stop(run, code, detail=reason)) if how else events
 
 
 def _actor(run: Run, target: str, cause: e.Stop | None) -> str:
@@ -255,20 +256,20 @@ def _failure_code(run: Run, outcome: str) -> str:
 # ---- @ask and the like: the state stays ------------------------------------------------------------------
 
 
-def _special(facts: Facts, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Facts:
-    run = facts.run
+def _special(events: Events, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Events:
+    run = events.run
     if outcome == "stalled" and cause is None:
         cause = stops.stalled(run)
     match target:
         case "@back" if outcome != "exhausted":  # done again, with new retries; after a stall, with new turns
             again = run.pending or run.tries.retries or outcome == "stalled"
-            return facts.add(e.Dropped(at=facts.now, why=f"@back {outcome}")) if again else facts
+            return events.add(e.Dropped(at=events.now, why=f"@back {outcome}")) if again else events
         case "@cancel":
-            return end(facts, "cancelled", _instead(run, "cancelled", outcome, reason, cause))
+            return end(events, "cancelled", _instead(run, "cancelled", outcome, reason, cause))
         case "@ask" | "@blocked":
-            return _question(let_go(facts), target, outcome, reason, cause)
+            return _question(let_go(events), target, outcome, reason, cause)
         case _:
-            return end(facts, "failure", _failure(run, outcome, reason, cause))
+            return end(events, "failure", _failure(run, outcome, reason, cause))
 
 
 def _instead(run: Run, code: str, outcome: str, reason: str, cause: e.Stop | None) -> e.Stop:
@@ -276,8 +277,8 @@ def _instead(run: Run, code: str, outcome: str, reason: str, cause: e.Stop | Non
     return replace(cause, code=code, rule=cause.code) if cause else stop(run, code, outcome, detail=reason)
 
 
-def _question(facts: Facts, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Facts:
-    run = facts.run
+def _question(events: Events, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Events:
+    run = events.run
     text = reason or f"The state '{run.state}' ended with '{outcome}'. How should the run continue?"
     text = (
         f"The run cannot continue by itself: {code_of(cause.code).says}. How should it continue?"
@@ -286,10 +287,10 @@ def _question(facts: Facts, target: str, outcome: str, reason: str, cause: e.Sto
     )
     if target == "@blocked":
         return ask(
-            facts, _instead(run, f"blocked.table.{outcome}", outcome, reason, cause), "escalation", text
+            events, _instead(run, f"blocked.table.{outcome}", outcome, reason, cause), "escalation", text
         )
     if cause and cause.code.startswith("loop."):
-        return ask(facts, cause, "loop", stops.solutions(run, cause))
+        return ask(events, cause, "loop", stops.solutions(run, cause))
     if cause is None or code_of(cause.code).status == "ended":
         cause = _instead(run, "wait.escalation", outcome, reason, cause)
-    return ask(facts, cause, "escalation", text, status="waiting")
+    return ask(events, cause, "escalation", text, status="waiting")

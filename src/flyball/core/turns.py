@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import stops
-from flyball.core.run import Facts, Run
+from flyball.core.fold import Events
+from flyball.core.run import Run
 from flyball.core.stops import ask, cancel, stop
 from flyball.core.tally import CONTEXTS, DISPUTES, FAILED, FREE, UNCLEAR, WAITS, settled, waits_for_answer
 from flyball.core.transition import follow
@@ -78,7 +79,7 @@ def _fitted_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> e.TurnEnded:
         return replace(turn, verdict="unknown", error=turn.error or f"an unknown end: {turn.verdict}")
     if turn.verdict == "turn_limit":  # an ended turn without a claim
         return replace(turn, claim=e.Claim())
-    problem = misfit(run, act.do.partition(":")[2], turn.claim) if turn.verdict == "ok" else ""
+    problem = misfit(run, act.role, turn.claim) if turn.verdict == "ok" else ""
     if not problem:
         return turn
     note = f"Your report could not be used: {problem}"
@@ -143,56 +144,58 @@ def _is_step(step: Any) -> bool:
 # ---- what stops a turn before its outcome counts ---------------------------------------------------------
 
 
-def stopped_by(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> bool:
+def stopped_by(events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling | None) -> bool:
     """Tampering, cancel, deny, process failure, in this order. False: the outcome counts."""
-    run = facts.run
+    run = events.run
     waived = ruling is not None and ruling.diff in run.evidence.waivers
     asks = ruling is not None and ruling.verdict == "ask" and not waived
     if ruling and ruling.rule == "tampering":
-        return _blocked(facts, act, turn, ruling, "blocked.tampering")
+        return _blocked(events, act, turn, ruling, "blocked.tampering")
     if run.asked == "cancel":
-        return bool(cancel(_put_back(facts, act) if asks else facts))
+        return bool(cancel(_put_back(events, act) if asks else events))
     if ruling and ruling.verdict == "deny" and not waived:
-        return _blocked(facts, act, turn, ruling, f"blocked.guard.{ruling.rule}")
+        return _blocked(events, act, turn, ruling, f"blocked.guard.{ruling.rule}")
     if ruling and asks:
-        return _asked_about(facts, act, turn, ruling)
-    if _process_failure(facts, act, turn) or _halted(facts, turn) or stops.alarmed(facts):
+        return _asked_about(events, act, turn, ruling)
+    if _process_failure(events, act, turn) or _halted(events, turn) or stops.alarmed(events):
         return True
-    return _asks(facts, turn) or _asked_again(facts, act, turn) or _stuck(facts, act, turn)
+    return _asks(events, turn) or _asked_again(events, act, turn) or _stuck(events, act, turn)
 
 
-def _put_back(facts: Facts, act: e.Act) -> Facts:
+def _put_back(events: Events, act: e.Act) -> Events:
     """Nobody will be asked any more: the change goes, also for a run above."""
-    if facts.run.tree == act.tree:
-        return facts
-    return facts.add(e.RestoreOrdered(at=facts.now, tree=act.tree, why="putback"))
+    if events.run.tree == act.tree:
+        return events
+    return events.add(e.RestoreOrdered(at=events.now, tree=act.tree, why="putback"))
 
 
-def _asked_about(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling) -> bool:
+def _asked_about(events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling) -> bool:
     """The guard asks about the change. A failed turn comes first where nothing stands, or where the run ends."""
-    trial = Facts(facts.run, facts.now)
+    trial = Events(events.run, events.now)
     failed = _process_failure(trial, act, turn)
-    if failed and (facts.run.tree == act.tree or trial.run.status == "ended"):
-        return _process_failure(_put_back(facts, act), act, turn)
-    _pend(facts, act, turn, ruling, "approval")
-    more = {"otherwise": _otherwise(facts.run), "detail": ruling.reason}
-    cause = stop(facts.run, "wait.approval", ruling.rule, f"policy {ruling.policy}", ruling.file, **more)
+    if failed and (events.run.tree == act.tree or trial.run.status == "ended"):
+        return _process_failure(_put_back(events, act), act, turn)
     text = f"The guard asks about a change: {_with_place(ruling)} Accept it?"
-    return bool(ask(facts, cause, "approval", text, bound=ruling.diff))
+    return _stopped_for(events, act, turn, ruling, "approval", "wait.approval", text)
 
 
-def _blocked(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, code: str) -> bool:
-    _pend(facts, act, turn, ruling, "block")
-    where, policy = f"{ruling.file}{f':{ruling.line}' if ruling.line else ''}", f"policy {ruling.policy}"
-    more = {"otherwise": _otherwise(facts.run), "detail": ruling.reason}
-    cause = stop(facts.run, code, ruling.rule, policy, where, **more)
-    text = f"The guard refused a change: {_with_place(ruling)} It was undone. How should the run continue?"
+def _blocked(events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, code: str) -> bool:
+    how = "How should the run continue?"
+    text = f"The guard refused a change: {_with_place(ruling)} It was undone. {how}"
     if ruling.call:
-        text = (
-            f"The guard ended the turn. {ruling.reason} Its changes were undone. How should the run continue?"
-        )
-    bound, waivable = ruling.diff, ruling.waivable
-    return bool(ask(facts, cause, "block", text, status="blocked", waivable=waivable, bound=bound))
+        text = f"The guard ended the turn. {ruling.reason} Its changes were undone. {how}"
+    return _stopped_for(events, act, turn, ruling, "block", code, text)
+
+
+def _stopped_for(
+    events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, kind: str, code: str, text: str
+) -> bool:
+    _pend(events, act, turn, ruling, kind)
+    where = f"{ruling.file}{f':{ruling.line}' if ruling.line else ''}"
+    more = {"otherwise": _otherwise(events.run), "detail": ruling.reason}
+    cause = stop(events.run, code, ruling.rule, f"policy {ruling.policy}", where, **more)
+    waivable = ruling.waivable or kind == "approval"
+    return bool(ask(events, cause, kind, text, waivable=waivable, bound=ruling.diff))
 
 
 def _with_place(ruling: e.Ruling) -> str:
@@ -201,16 +204,16 @@ def _with_place(ruling: e.Ruling) -> str:
     return f"{reason}." if ruling.file in reason else f"{reason} ({ruling.file})."
 
 
-def _pend(facts: Facts, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, until: str) -> None:
+def _pend(events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, until: str) -> None:
     """The outcome to follow once the change may stand; a turn that failed, was halted or asks has none."""
-    run = facts.run
+    run = events.run
     asks = waits_for_answer(turn) or _disputed(run) or run.talk.alarms or _says_nothing(run, act, turn)
     outcome, data = "", dict[str, Any]()
     if turn.verdict in ("ok", "turn_limit") and not turn.halted and not asks and act.why != PLAN_REVIEW:
         outcome, data, _ = outcome_of(_as_if_it_stood(run, ruling), act, turn)
     if run.tree != act.tree:
         data = {**data, "before": act.tree}
-    facts.add(e.Held(at=facts.now, outcome=outcome, until=until, data=data))
+    events.add(e.Held(at=events.now, outcome=outcome, until=until, data=data))
 
 
 def _otherwise(run: Run) -> str:
@@ -225,62 +228,62 @@ def _as_if_it_stood(run: Run, ruling: e.Ruling) -> Run:
     return replace(run, tree=ruling.tree, progress=replace(run.progress, advanced=True, idle=0))
 
 
-def _process_failure(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
-    run, error = facts.run, turn.error
+def _process_failure(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
+    run, error = events.run, turn.error
     match turn.verdict:
         case "timeout":
-            _timed_out(facts, act, turn)
+            _timed_out(events, act, turn)
         case verdict if verdict in WAITS:
-            stops.limited(facts, act, turn)
+            stops.limited(events, act, turn)
         case "auth" | "billing" as verdict:
             text = f"The agent cannot work: {(error or verdict).rstrip('.')}. Fix this, then answer go-on."
-            ask(facts, stop(run, f"wait.{verdict}", verdict, detail=error), "limit", text)
+            ask(events, stop(run, f"wait.{verdict}", verdict, detail=error), "limit", text)
         case "budget_limit":
             cause = stop(run, "limit.budget_usd", "the agent's own budget", detail=error)
-            ask(facts, cause, "budget", "The agent's own budget is used up. Raise it?")
+            ask(events, cause, "budget", "The agent's own budget is used up. Raise it?")
         case "context" if run.tries.contexts < CONTEXTS:
-            facts.add(e.Told(at=facts.now, text=stops.so_far(run), who="flyball"))
+            events.add(e.Told(at=events.now, text=stops.so_far(run), who="flyball"))
         case verdict if verdict in (*FAILED, "context"):
-            _failed(facts, turn)
+            _failed(events, turn)
         case _:
             return False
     return True
 
 
-def _timed_out(facts: Facts, act: e.Act, turn: e.TurnEnded) -> None:
+def _timed_out(events: Events, act: e.Act, turn: e.TurnEnded) -> None:
     """The clock that ran out is the phase's, unless the run's own has."""
-    late = stops.out_of_time(facts.run)
+    late = stops.out_of_time(events.run)
     limit = show_duration(act.wall_us) if act.wall_us else ""
-    phase = stop(facts.run, "timeout.phase", "phase_timeout", limit, "exceeded", detail=turn.error)
-    follow(facts, "exhausted" if late else "timeout", cause=late or phase)
+    phase = stop(events.run, "timeout.phase", "phase_timeout", limit, "exceeded", detail=turn.error)
+    follow(events, "exhausted" if late else "timeout", cause=late or phase)
 
 
-def _failed(facts: Facts, turn: e.TurnEnded) -> None:
-    run, retries = facts.run, facts.run.tries.retries
+def _failed(events: Events, turn: e.TurnEnded) -> None:
+    run, retries = events.run, events.run.tries.retries
     most = run.most("retries")
     most = 3 if most is None else most
     if retries <= most:
-        facts.add(e.Warned(at=facts.now, code="turn.failed", text=turn.error or turn.verdict))
+        events.add(e.Warned(at=events.now, code="turn.failed", text=turn.error or turn.verdict))
         return
     code = {"hung": "timeout.idle", "cannot_start": "failed.start"}.get(turn.verdict, "failed.agent")
     if code == "failed.start" and run.turn > retries:
         code = "failed.agent"
-    follow(facts, "error", cause=stop(run, code, "retries", most, retries, detail=turn.error))
+    follow(events, "error", cause=stop(run, code, "retries", most, retries, detail=turn.error))
 
 
-def warn_of(facts: Facts, turn: e.TurnEnded) -> None:
+def warn_of(events: Events, turn: e.TurnEnded) -> None:
     """What a person should see of a turn, however it ended: hosts that were refused, and very many tool calls."""
-    facts.add(*(e.Warned(at=facts.now, code="network.refused", text=text) for text in turn.refused))
-    warn = stops.call_limits(facts.run).warn
+    events.add(*(e.Warned(at=events.now, code="network.refused", text=text) for text in turn.refused))
+    warn = stops.call_limits(events.run).warn
     if not turn.halted and turn.calls > warn:
         text = f"{turn.calls} tool calls in one turn (warning above {warn})."
-        facts.add(e.Warned(at=facts.now, code="limit.actions", text=text))
+        events.add(e.Warned(at=events.now, code="limit.actions", text=text))
 
 
-def _halted(facts: Facts, turn: e.TurnEnded) -> bool:
+def _halted(events: Events, turn: e.TurnEnded) -> bool:
     if turn.halted:
-        cause = stop(facts.run, turn.halted, "tool calls", detail=turn.halted_why)
-        ask(facts, cause, "loop", f"{turn.halted_why} Continue?")
+        cause = stop(events.run, turn.halted, "tool calls", detail=turn.halted_why)
+        ask(events, cause, "loop", f"{turn.halted_why} Continue?")
     return bool(turn.halted)
 
 
@@ -288,48 +291,48 @@ def _disputed(run: Run) -> list[str]:
     return [name for name, count in run.talk.disputes.items() if count >= DISPUTES]
 
 
-def _asks(facts: Facts, turn: e.TurnEnded) -> bool:
-    run, twice = facts.run, ", ".join(_disputed(facts.run))
+def _asks(events: Events, turn: e.TurnEnded) -> bool:
+    run, twice = events.run, ", ".join(_disputed(events.run))
     message = turn.message or "The agent says that it is blocked."
     text = turn.claim.ask or (message if turn.claim.reading == "blocked" else "")
     if turn.verdict == "needs_approval":
         cause = replace(stop(run, "wait.permission", "permission", detail=turn.error), call=turn.wanted)
         what = f": {turn.error}" if turn.error else "."
-        ask(facts, cause, "permission", f"The agent asks for permission{what}")
+        ask(events, cause, "permission", f"The agent asks for permission{what}")
     elif twice:
         cause = stop(run, "wait.question", "disputed twice", DISPUTES, DISPUTES, detail=twice)
         text = f"Author and reviewer have disagreed twice about {twice}. Who is right?"
-        ask(facts, cause, "clarification", text)
+        ask(events, cause, "clarification", text)
     elif text:
-        ask(facts, stop(run, "wait.question", "the agent asks", detail=text), "clarification", text)
+        ask(events, stop(run, "wait.question", "the agent asks", detail=text), "clarification", text)
     return turn.verdict == "needs_approval" or bool(twice or text)
 
 
 # ---- a turn without the word that it owes ------------------------------------------------------------------
 
 
-def _asked_again(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
+def _asked_again(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
     """AGENT-8: a judge without a verdict, or a planner without a plan, is told so and asked again once."""
-    missing = _says_nothing(facts.run, act, turn)
+    missing = _says_nothing(events.run, act, turn)
     if not missing:
         return False
-    again = facts.run.tries.unclear
-    then = f"The next step follows as '{outcome_of(facts.run, act, turn)[0]}'." if again else "Asking again."
-    role = act.do.partition(":")[2]
-    facts.add(e.Warned(at=facts.now, code=UNCLEAR, text=f"The {role} gave no {missing}. {then}"))
+    again = events.run.tries.unclear
+    then = f"The next step follows as '{outcome_of(events.run, act, turn)[0]}'." if again else "Asking again."
+    role = act.role
+    events.add(e.Warned(at=events.now, code=UNCLEAR, text=f"The {role} gave no {missing}. {then}"))
     if not again:
-        facts.add(e.Told(at=facts.now, text=_reminder(facts.run, act, missing), who="flyball"))
+        events.add(e.Told(at=events.now, text=_reminder(events.run, act, missing), who="flyball"))
     return not again
 
 
 def _says_nothing(run: Run, act: e.Act, turn: e.TurnEnded) -> str:
     """What is missing from an ended turn. A script's silence is meant (AGENT-7)."""
-    role, claim = act.do.partition(":")[2], turn.claim
+    role, claim = act.role, turn.claim
     judges = role in JUDGING_ROLES and not (role == "reviewer" and "passed" in run.here.on)
     if judges or act.why == PLAN_REVIEW:
         return "" if claim.signal in ("PASS", "FAIL") or claim.outcome in claimable(run, act) else "verdict"
-    silent = not (turn.message.strip() or claim.outcome or claim.data)
-    return "plan" if role == "planner" and silent and not act.agent.startswith("script:") else ""
+    silent = not (turn.message.strip() or claim.outcome or claim.data or act.agent.startswith("script:"))
+    return "plan" if role == "planner" and silent else ""
 
 
 def _reminder(run: Run, act: e.Act, missing: str) -> str:
@@ -339,9 +342,9 @@ def _reminder(run: Run, act: e.Act, missing: str) -> str:
     return f"Your last message had no readable verdict. Decide now, and end with the line {names}."
 
 
-def _stuck(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
+def _stuck(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
     """AGENT-8: who rejects the same proved tree again, with nothing new against it, would do so forever."""
-    run, role = facts.run, act.do.partition(":")[2]
+    run, role = events.run, act.role
     if not run.tree or run.evidence.rejected != run.tree or turn.claim.findings:
         return False
     if outcome_of(run, act, turn)[0] != "rejected":
@@ -351,7 +354,7 @@ def _stuck(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
         f"The {role} rejected the same files twice although the proof passes, and nothing was changed in between. "
         f"It says: {turn.message[-500:] or 'nothing'}\nIs it right? Your answer goes to the {role}."
     )
-    return bool(ask(facts, cause, "clarification", text))
+    return bool(ask(events, cause, "clarification", text))
 
 
 # ---- what a turn amounts to ------------------------------------------------------------------------------
@@ -359,7 +362,7 @@ def _stuck(facts: Facts, act: e.Act, turn: e.TurnEnded) -> bool:
 
 def outcome_of(run: Run, act: e.Act, turn: e.TurnEnded) -> Reading:
     """(outcome, data, what the next turn is told)."""
-    role, on = act.do.partition(":")[2], run.here.on
+    role, on = act.role, run.here.on
     if act.why == PLAN_REVIEW:
         return _plan_review(turn)
     if role == "worker" and "done" in on:
@@ -398,9 +401,8 @@ def missing_for_exit(run: Run, claim: e.Claim) -> list[str]:
         missing.append("The exit signal is not set.")
     if given < INDICATORS_MIN:
         names = ", ".join(INDICATORS)
-        missing.append(
-            f"{given} of {INDICATORS_MIN} distinct completion indicators were given; they are: {names}."
-        )
+        count = f"{given} of {INDICATORS_MIN} distinct completion indicators"
+        missing.append(f"{count} were given; they are: {names}.")
     if any(f.severity == "high" and f.status == "open" for f in run.findings):
         missing.append("A high finding is still open.")
     return missing
@@ -441,10 +443,8 @@ def _recovery(run: Run, turn: e.TurnEnded) -> Reading:
 
 
 def _plan_review(turn: e.TurnEnded) -> Reading:
-    said = turn.claim
-    approved = (
-        said.signal != "FAIL" and said.outcome != REVIEWS[1] and (said.outcome or said.signal == "PASS")
-    )
+    signal, outcome = turn.claim.signal, turn.claim.outcome
+    approved = signal != "FAIL" and outcome != REVIEWS[1] and (outcome or signal == "PASS")
     return (REVIEWS[0], {}, ()) if approved else (REVIEWS[1], {}, _remarks(turn))
 
 
@@ -483,7 +483,7 @@ def judgement(
     alarm: e.Action | None = None,
 ) -> Judgement:
     """`verdict` is the agent's, `ruling` the guard's on `tree`; `changed` also by files that no tree holds."""
-    reads_only = act.do.partition(":")[2] in READ_ONLY_ROLES
+    reads_only = act.role in READ_ONLY_ROLES
     alarms = alarm is not None and ruling.verdict != "deny"
     if alarm is not None and alarms:
         ruling = _refused(ruling, alarm)

@@ -62,6 +62,11 @@ class Act(Fact, frozen=True, kw_only=True):
     wall_us: int = 0
     idle_us: int = 0
 
+    @property
+    def role(self) -> str:
+        """Of an agent's turn; of a child run, its machine."""
+        return self.do.partition(":")[2]
+
 
 # ---- events ----------------------------------------------------------------------------------------------
 

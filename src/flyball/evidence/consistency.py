@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
-from flyball.core.run import Run, fold, freeze, thaw
+from flyball.core.fold import fold, freeze, thaw
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, JournalError
 from flyball.evidence import certificate

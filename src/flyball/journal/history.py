@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from flyball.core.run import Run, fold, thaw
+from flyball.core.fold import fold, thaw
+from flyball.core.run import Run
 from flyball.core.stops import alert_time_us
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.authority import person
-from flyball.core.letters import AnyLetter, Start, encode, refusal
+from flyball.core.messages import AnyMessage, Start, encode, refusal
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.results import Trigger
@@ -75,7 +75,7 @@ class App(Records):
 
     # ---- letters ----
 
-    def send(self, run: Run, letter: AnyLetter) -> bool:
+    def send(self, run: Run, letter: AnyMessage) -> bool:
         """Leave a letter and ring the driver. False: no process runs it now."""
         self.require_person(type(letter).__name__.lower())
         reason = refusal(run, letter)

@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from flyball.core import standing
 from flyball.core.decide import Finished, react
-from flyball.core.letters import wake
-from flyball.core.run import NOT_FORWARDS, Facts, Run, begin, fold, freeze
+from flyball.core.fold import NOT_FORWARDS, Events, begin, fold, freeze
+from flyball.core.messages import wake
+from flyball.core.run import Run
 from flyball.core.stops import cancel
 from flyball.domain import events as e
 from flyball.journal import Draft, Write
@@ -56,8 +57,8 @@ class Batch:
         if letter is not None:
             staged.letters.append(letter)
         before = staged.run
-        known = isinstance(facts, Facts) and facts.before is before  # the rules have folded them already
-        staged.run = facts.run if isinstance(facts, Facts) and known else fold(before, facts)
+        known = isinstance(facts, Events) and facts.before is before  # the rules have folded them already
+        staged.run = facts.run if isinstance(facts, Events) and known else fold(before, facts)
         staged.events.extend(facts)
         for event in facts:
             self._tell_others(before, self.run(run_id), event)
@@ -127,7 +128,7 @@ class Batch:
                 self.add(member, [e.Asked(at=now, what=what, who="flyball")])
         deepest = [*self._below(run_id)][-1:]
         if what == "cancel" and deepest and self.run(deepest[0]).act is None:  # nothing is under way any more
-            self.add(deepest[0], cancel(Facts(self.run(deepest[0]), now)))
+            self.add(deepest[0], cancel(Events(self.run(deepest[0]), now)))
 
     def wake(self, run_id: str, now: int) -> None:
         """The run and those below it continue, the lowest first."""
@@ -154,7 +155,7 @@ class Batch:
             usage=turn.usage,
             turns=counted,
             agent=act.agent,
-            role=act.do.partition(":")[2],
+            role=act.role,
             changed=turn.changed,
             took_us=event.took_us,
             said=f"{act.do} {turn.tree} {turn.said}" if turn.said else "",

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from flyball.core.children import child_of
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
-from flyball.core.letters import contradiction, for_who_works, hear, replaces, resumes, settles, wake
-from flyball.core.run import BY_A_PERSON, Facts, Run
+from flyball.core.fold import BY_A_PERSON, Events
+from flyball.core.messages import contradiction, for_who_works, hear, replaces, resumes, settles, wake
+from flyball.core.run import Run
 from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
 from flyball.core.stops import due_alert, next_alert_at
 from flyball.domain import events as e
@@ -261,7 +262,7 @@ class Supervisor:
         return replace(act, place=of_role, place_in_file=of_file)
 
     def _begin_child(self, batch: Batch, parent: Run, act: e.Act) -> None:
-        table = self.machine_table(act.do.partition(":")[2], parent)
+        table = self.machine_table(act.role, parent)
         child = child_of(parent, act, table, self.clock.now())
         if child.owner and self.before_child:
             self.before_child(parent.id, child.run)
@@ -409,7 +410,7 @@ class Supervisor:
     def give(self, run_id: str, trigger: e.Trigger, mailbox: str, taken: Sequence[int]) -> None:
         """A standing run takes a trigger, with the letters that it comes from."""
         batch = Batch(self.driven)
-        batch.add(run_id, hear_trigger(Facts(batch.run(run_id), self.clock.now()), trigger))
+        batch.add(run_id, hear_trigger(Events(batch.run(run_id), self.clock.now()), trigger))
         batch.take(run_id, mailbox, taken)
         self._commit(batch)
 

@@ -20,7 +20,8 @@ from flyball.acts.proof import is_own_code, prove
 from flyball.acts.run_files import CALM, RunFiles, log_of
 from flyball.agents import process, sandbox
 from flyball.core.decide import Do, Finished, Interrupted, due, react
-from flyball.core.run import Run, apply, begin
+from flyball.core.fold import apply, begin
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from flyball.config import cron
-from flyball.core.letters import Start, encode
+from flyball.core.messages import Start, encode
 from flyball.core.run import Run
 from flyball.core.standing import listens, makes_way, outranks, works
 from flyball.domain.results import Trigger

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flyball.core.decide import trigger
-from flyball.core.run import begin
+from flyball.core.fold import begin
 from flyball.domain.events import RULES, RunBegan
 from flyball.domain.machine import Machine
 from flyball.domain.settings import Settings

@@ -45,7 +45,7 @@ def assignments(runs: Iterable[tuple[Run, bool]]) -> list[Assignment]:
 
 
 def _assignment(run: Run, driven: bool) -> Assignment:
-    role = run.act.do.partition(":")[2] if run.act and run.act.agent else _role(run)
+    role = run.act.role if run.act and run.act.agent else _role(run)
     return Assignment(
         agent=run.act.agent if run.act and run.act.agent else run.settings.agent_for(role),
         role=role,

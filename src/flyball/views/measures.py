@@ -12,7 +12,8 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
-from flyball.core.run import Run, apply, begin
+from flyball.core.fold import apply, begin
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.views.timeline import WRITERS
 
@@ -131,7 +132,7 @@ class _Meter:
         counts.same_errors += int(errors[1] > max(errors[0], 1))
 
     def _turn(self, turn: e.TurnEnded, act: e.Act) -> None:
-        counts, role = self.counts, act.do.partition(":")[2]
+        counts, role = self.counts, act.role
         counts.turns += 1
         counts.agents.add(act.agent)
         counts.calls += turn.calls or len(turn.actions)

@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Do, Finished, Note, due, react
-from flyball.core.letters import Answer, answer
-from flyball.core.run import Run, apply, begin, fold
+from flyball.core.fold import apply, begin, fold
+from flyball.core.messages import Answer, answer
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError

@@ -142,7 +142,7 @@ def _act(began: e.RunBegan, started: Started, end: int, facts: dict[str, Value],
 
 def _turn(began: e.RunBegan, started: Started, end: int, turn: e.TurnEnded) -> Span:
     act, usage = started.act, turn.usage
-    role, agent = act.do.partition(":")[2], act.agent.partition(":")[0]
+    role, agent = act.role, act.agent.partition(":")[0]
     facts: dict[str, Value] = {
         "flyball.span": "turn",
         "flyball.turn": act.turn,

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flyball.core import stops
-from flyball.core.run import Run, apply, begin
+from flyball.core.fold import apply, begin
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import MINUTE
 from flyball.views.measures import measure
@@ -42,7 +43,7 @@ class TaskEvents:
         match event:
             case e.ActStarted(act=act) if act.agent and f"{act.do} {act.agent}" != self._agent:
                 self._agent = f"{act.do} {act.agent}"
-                role, actor = act.do.partition(":")[2], run.machine.actors.get(act.state, ORCHESTRATOR)
+                role, actor = act.role, run.machine.actors.get(act.state, ORCHESTRATOR)
                 data = {"agent": act.agent, "role": role, "turn": act.turn}
                 yield _event(run, event, "AGENT_ASSIGNED", act.state, actor, f"{role} is {act.agent}", data)
             case e.ActFinished(result=e.TurnEnded(claim=claim, message=message)):

@@ -222,7 +222,7 @@ def ruling(verdict: str, old: str, new: str, rule: str = "", waivable: bool = Tr
 
 
 def _turns(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, Finished]]:
-    turn = Turn(run, act, act.do.partition(":")[2], usage_of(premise), _fault(premise))
+    turn = Turn(run, act, act.role, usage_of(premise), _fault(premise))
     claims = dict(_claims(run, turn.role, premise))
     best = next(reversed(claims.values()))
     yield from ((f"the {turn.role} ends its turn{says}", turn.ended(claim)) for says, claim in claims.items())

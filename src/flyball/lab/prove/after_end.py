@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from flyball.core import decide, letters
-from flyball.core.run import Run, apply
+from flyball.core import decide, messages
+from flyball.core.fold import apply
+from flyball.core.run import Run
 from flyball.domain import events as e
 
 WAYS = ("landed", "conflict", "interrupted")
@@ -28,8 +29,8 @@ def may_follow_end(run: Run, event: e.AnyEvent) -> bool:
 
 def wrong_landing(run: Run) -> str:
     """What breaks the law when an ended run is told to land, as a sentence; "" if nothing does."""
-    order = letters.encode(letters.Land(branch="main", who="anna"))
-    ordered = letters.hear(run, order, 1, run.at)
+    order = messages.encode(messages.Land(branch="main", who="anna"))
+    ordered = messages.hear(run, order, 1, run.at)
     return next((wrong for way in WAYS if (wrong := _wrong(run, ordered, way))), "")
 
 

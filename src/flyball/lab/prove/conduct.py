@@ -97,7 +97,7 @@ def _retries(seen: Seen) -> int:
 
 def circuit_closed(seen: Seen) -> str:
     most, act = seen.premise.most("no_progress"), _act(seen)
-    counts = act.do.partition(":")[2] in WORKERS and act.do.startswith("agent:")
+    counts = act.role in WORKERS and act.do.startswith("agent:")
     again = seen.was.failed > 0  # a failed process comes before a loop rule: the turn is tried again
     probes = "progressed" in seen.before.here.on
     if counts and not again and not probes and seen.was.fruitless > 1:

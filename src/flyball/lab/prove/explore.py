@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.core import decide, letters, run as runs
+from flyball.core import decide, fold as runs, messages
 from flyball.core.decide import Rest
 from flyball.core.run import Run
 from flyball.domain import events as e
@@ -147,7 +147,7 @@ def _expand(graph: Graph, node: int) -> Broken | None:
             step = take(graph.premise, run, witness, move)
             if step is not None:
                 graph.join(node, move, *step, _turns(graph.premise, run, move))
-                ways += int(not isinstance(move.letter, letters.Ask))
+                ways += int(not isinstance(move.letter, messages.Ask))
         if not ways:
             raise _Breach("SYS-1", f"nothing leads on from '{run.state}' ({run.status})")
         return None
@@ -168,7 +168,7 @@ def _rests(run: Run) -> None:
     if decide.due(run, run.at + 1) != Rest():
         raise _Breach("HUMAN-3", "something is due in a run that has ended")
     for what in ("pause", "cancel"):
-        said = letters.hear(run, letters.encode(letters.Ask(what=what)), 1, run.at + 1)
+        said = messages.hear(run, messages.encode(messages.Ask(what=what)), 1, run.at + 1)
         if not all(isinstance(fact, e.LetterRefused) for fact in said):
             raise _Breach("HUMAN-3", f"'{what}' does something to a run that has ended")
 
@@ -201,7 +201,7 @@ def _turns(premise: Premise, run: Run, move: Move) -> int:
     """Engagements of an agent in this move; a run below takes as many as its own bound says."""
     result = move.finished.result if move.finished else None
     if isinstance(result, e.ChildEnded) and run.act is not None:
-        return premise.below.get(run.act.do.partition(":")[2], 1)
+        return premise.below.get(run.act.role, 1)
     return int(isinstance(result, e.TurnEnded))
 
 

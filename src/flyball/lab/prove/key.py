@@ -12,9 +12,7 @@ from typing import Any
 
 from msgspec.structs import fields
 
-from flyball.core.agenda import GUARDED, AnyStep, Follow, Halt, Restore
-from flyball.core.parts import Part, Plan
-from flyball.core.run import Run
+from flyball.core.run import GUARDED, AnyStep, Follow, Halt, Part, Plan, Restore, Run
 from flyball.core.transition import doubted
 from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import decide, letters, run as runs
+from flyball.core import decide, fold as runs, messages
 from flyball.core.decide import Do, Finished, Note, Rest
 from flyball.core.run import Run
 from flyball.domain import events as e
@@ -37,7 +37,7 @@ class Move(Struct, frozen=True, kw_only=True):
     kind: str  # due | finished | interrupted | letter | resume | outcome | below
     at: int = 0
     finished: Finished | None = None
-    letter: letters.AnyLetter | None = None
+    letter: messages.AnyMessage | None = None
     given: tuple[e.AnyEvent, ...] = ()
     outcome: str = ""
 
@@ -52,10 +52,10 @@ def moves(run: Run, premise: Premise) -> Iterator[Move]:
     if run.status in ("paused", "waiting"):
         yield Move(says="`flyball resume`", kind="resume", at=now)
     if run.stop is not None and run.stop.code == "wait.take_over":
-        yield Move(says="a person hands it back", kind="letter", at=now, letter=letters.HandBack(who="anna"))
+        yield Move(says="a person hands it back", kind="letter", at=now, letter=messages.HandBack(who="anna"))
     if not run.asked:
         for what in premise.letters:
-            yield Move(says=f"a person says {what}", kind="letter", at=now, letter=letters.Ask(what=what))
+            yield Move(says=f"a person says {what}", kind="letter", at=now, letter=messages.Ask(what=what))
 
 
 def _of_its_own(run: Run, now: int) -> Iterator[Move]:
@@ -128,16 +128,16 @@ def _below_stops(act: e.Act, status: str, code: str, until: int | None, now: int
 
 def _answers(run: Run, question: e.Question, premise: Premise, now: int) -> Iterator[Move]:
     for verb in question.verbs:
-        plain = letters.Answer(question=question.id, verb=verb, who="anna", shown=question.shown)
+        plain = messages.Answer(question=question.id, verb=verb, who="anna", shown=question.shown)
         for said in _said(run, plain, premise):
             where = f" {said.data['state']}" if said.data else ""
             yield Move(says=f"a person answers: {verb}{where}", kind="letter", at=now, letter=said)
     if premise.results == "all":
-        stale = letters.Answer(question=question.id, verb=question.verbs[0], shown=STALE)
+        stale = messages.Answer(question=question.id, verb=question.verbs[0], shown=STALE)
         yield Move(says="a person answers what was shown before", kind="letter", at=now, letter=stale)
 
 
-def _said(run: Run, plain: letters.Answer, premise: Premise) -> Iterator[letters.Answer]:
+def _said(run: Run, plain: messages.Answer, premise: Premise) -> Iterator[messages.Answer]:
     """An answer that names a state: each of them, or the first and the last."""
     target = run.here.on.get(plain.verb, "") if run.here.act == "ask" else ""
     if target.startswith("any:"):
@@ -162,9 +162,9 @@ def facts(run: Run, move: Move) -> list[e.AnyEvent]:
             return [*move.given, *decide.react(after, move.finished, move.at)]
         case "letter":
             assert move.letter is not None
-            return letters.hear(run, letters.encode(move.letter), 1, move.at)
+            return messages.hear(run, messages.encode(move.letter), 1, move.at)
         case "resume":
-            return letters.wake(run, move.at)
+            return messages.wake(run, move.at)
         case "outcome":
             return decide.trigger(run, move.outcome, move.at)
         case _:

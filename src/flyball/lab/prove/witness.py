@@ -247,7 +247,7 @@ def _proved(seen: Witness, run: Run, act: e.Act, proof: e.ProofEnded) -> Witness
 
 
 def _turned(seen: Witness, run: Run, act: e.Act, turn: e.TurnEnded, premise: Premise) -> Witness:
-    claim, role = turn.claim, act.do.partition(":")[2]
+    claim, role = turn.claim, act.role
     well = turn.verdict == "ok" and not turn.halted
     says_done = role == "author" and claim.signal == "DONE" and turn.verdict not in FREE
     seen = replace(

@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from flyball.agents import process
-from flyball.core.letters import Answer
+from flyball.core.messages import Answer
 from flyball.core.run import Run
 from flyball.errors import FlyballError
 from flyball.evidence.consistency import check

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from flyball.core.run import thaw
+from flyball.core.fold import thaw
 from flyball.errors import JournalError
 from flyball.journal import Entry
 from flyball.journal.sqlite import SqliteJournal

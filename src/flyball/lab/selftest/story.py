@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Do, Finished, Note, due, react
-from flyball.core.letters import Tell, encode, hear
-from flyball.core.run import Run, fold
+from flyball.core.fold import fold
+from flyball.core.messages import Tell, encode, hear
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.journal import Entry, Row, Write

@@ -11,8 +11,9 @@ from itertools import islice
 
 from msgspec import Struct
 
-from flyball.core import run as runs
-from flyball.core.run import BY_A_PERSON, Run
+from flyball.core import fold as runs
+from flyball.core.fold import BY_A_PERSON
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.lab.prove.moves import Move, moves
 from flyball.lab.prove.premises import Premise, premises

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from flyball.acts.run_files import INTERRUPTIONS
-from flyball.core.run import BY_A_PERSON, Run
+from flyball.core.fold import BY_A_PERSON
+from flyball.core.run import Run
 from flyball.core.turns import claimable
 from flyball.domain import events as e
 from flyball.domain.machine import WORKERS
@@ -121,11 +122,11 @@ def faults_of(before: Run, event: e.AnyEvent) -> Iterable[str]:
 
 
 def _of_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> Iterator[str]:
-    if _lies(run, act.do.partition(":")[2], turn):
+    if _lies(run, act.role, turn):
         yield "lies"
     elif turn.verdict in VERDICTS:
         yield VERDICTS[turn.verdict]
-    works = act.do.partition(":")[2] in WORKERS and turn.verdict == "ok"
+    works = act.role in WORKERS and turn.verdict == "ok"
     if turn.halted or (works and (turn.tree == act.tree or turn.tree in run.progress.trees)):
         yield "repeats"
     if turn.verdict == "ok" and (turn.claim.ask or turn.claim.reading == "blocked"):

@@ -13,7 +13,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import BY_A_PERSON, Run
+from flyball.core.fold import BY_A_PERSON
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import SECOND
 from flyball.lab.simulate.fault_kinds import ALONE, KEPT

@@ -10,7 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.core.run import Run, apply, begin
+from flyball.core.fold import apply, begin
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.journal import Entry
 from flyball.lab.prove import laws

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from flyball.core.letters import Answer, AnyLetter, Ask, HandBack, Rollback, Tell, encode
+from flyball.core.messages import Answer, AnyMessage, Ask, HandBack, Rollback, Tell, encode
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE, SECOND
@@ -73,7 +73,7 @@ class People:
         self.asked_at: dict[str, int] = {}
         self.answered: set[str] = set()
 
-    def write(self, run: str, letter: AnyLetter) -> None:
+    def write(self, run: str, letter: AnyMessage) -> None:
         self.town.post(run, encode(letter))
 
     # ---- questions ----

@@ -175,7 +175,7 @@ class Players:
             return rng.choice(self.trees.left.get(root) or [act.tree])
         if manner == "again":
             return self.trees.refused.get(root, act.tree)
-        idle = act.do.partition(":")[2] in READ_ONLY_ROLES and rng.random() < 0.9
+        idle = act.role in READ_ONLY_ROLES and rng.random() < 0.9
         if manner == "same" or (idle and manner not in RULED) or (manner in VERDICTS and rng.random() < 0.5):
             return act.tree
         skilled = manner in (CALM, "asks", "finds", "guard_asks", "flaky") or rng.random() < 0.2
@@ -201,7 +201,7 @@ class Players:
         return ruling(verdict, act.tree, tree, rule, waivable)
 
     def _ended(self, run: Run, act: e.Act, manner: str, verdict: str, tree: str) -> e.TurnEnded:
-        role = act.do.partition(":")[2]
+        role = act.role
         said = lie(self.rng, run, role) if manner == "lie" else truth(run, role, self.trees.good(tree))
         said = self._also_said(manner, said, role, run)
         error = "" if verdict == "ok" else f"it was {verdict}"

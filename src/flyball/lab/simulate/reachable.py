@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from flyball.core import letters, run as runs
-from flyball.core.run import BY_A_PERSON, Run
+from flyball.core import fold as runs, messages
+from flyball.core.fold import BY_A_PERSON
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.machine import Machine
 from flyball.lab.prove.key import key
@@ -200,7 +201,7 @@ def _room(run: Run, move: Move) -> int:
         room |= BITS["an act"]
     if run.question is not None:
         room |= BITS["a question"]
-        room |= BITS["an answer"] if isinstance(move.letter, letters.Answer) else 0
+        room |= BITS["an answer"] if isinstance(move.letter, messages.Answer) else 0
     return room
 
 

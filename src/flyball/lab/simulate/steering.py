@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from flyball.core.letters import Answer, Ask
+from flyball.core.messages import Answer, Ask
 from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE, SECOND

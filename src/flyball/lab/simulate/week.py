@@ -16,7 +16,7 @@ from typing import cast
 
 from msgspec import Struct, field
 
-from flyball.core.letters import RESUME, Answer, Ask, HandBack, Tell, encode, paused
+from flyball.core.messages import RESUME, Answer, Ask, HandBack, Tell, encode, paused
 from flyball.core.run import Run
 from flyball.core.stops import VERBS
 from flyball.domain import events as e

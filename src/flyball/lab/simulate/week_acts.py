@@ -65,7 +65,7 @@ class WeekActs:
 
     def _turn(self, run: Run, act: e.Act, word: str, turn: e.TurnEnded) -> e.TurnEnded:
         turn = replace(turn, message=f"{word or 'done'} {act.key}")
-        role = act.do.partition(":")[2]
+        role = act.role
         if role == "planner" and run.machine.standing:
             return self._plan(word, turn)
         if role == "cto" and "retry" in run.here.on:  # else it reviews a plan file

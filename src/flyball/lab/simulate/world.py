@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from flyball.core.run import Run, fold
+from flyball.core.fold import fold
+from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.errors import Conflict, Corrupt, Fenced, JournalError

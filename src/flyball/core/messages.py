@@ -1,4 +1,4 @@
-"""Messages (letters) that people and other processes send to a run. The process that runs it turns them into events."""
+"""Messages that people and other processes send to a run. The process that runs it turns them into events."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from flyball.core import standing
-from flyball.core.agenda import GUARDED, Follow
-from flyball.core.run import Facts, Run
+from flyball.core.fold import Events
+from flyball.core.run import GUARDED, Follow, Run
 from flyball.core.stops import ALIASES, cancel, let_go, pause
 from flyball.core.tally import FROM_A_PERSON
 from flyball.core.transition import follow, refuse_claim
@@ -76,53 +76,53 @@ class Start(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is
     who: str = ""
 
 
-AnyLetter = Start | Answer | Tell | Allow | Ask | HandBack | Rollback | Land
+AnyMessage = Start | Answer | Tell | Allow | Ask | HandBack | Rollback | Land
 RESUME = "resume"
 ASKS = ("pause", "stop", "cancel", "interrupt", "take-over", RESUME)
-_decoder = msgspec.json.Decoder(AnyLetter)
+_decoder = msgspec.json.Decoder(AnyMessage)
 
 
-def encode(letter: AnyLetter) -> bytes:
-    return msgspec.json.encode(letter, order="deterministic")
+def encode(message: AnyMessage) -> bytes:
+    return msgspec.json.encode(message, order="deterministic")
 
 
-def decode(body: bytes) -> AnyLetter:
-    """The letter; a MsgspecError if it is none, whatever is wrong with it."""
+def decode(body: bytes) -> AnyMessage:
+    """The message; a MsgspecError if it is none, whatever is wrong with it."""
     try:
         return _decoder.decode(body)
     except RecursionError:
         raise msgspec.DecodeError("it is nested too deeply") from None
 
 
-def hear(run: Run, body: bytes, number: int, now: int) -> Facts:
-    """The facts that follow from a letter. One that cannot be used is refused, as a fact."""
-    facts = Facts(run, now)
+def hear(run: Run, body: bytes, number: int, now: int) -> Events:
+    """The events that follow from a message. One that cannot be used is refused, and the refusal is an event."""
+    events = Events(run, now)
     try:
-        letter = decode(body)
+        message = decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError) as broken:
-        return facts.add(e.LetterRefused(at=now, letter=number, reason=f"it cannot be read: {broken}"))
-    reason = refusal(run, letter)
+        return events.add(e.LetterRefused(at=now, letter=number, reason=f"it cannot be read: {broken}"))
+    reason = refusal(run, message)
     if reason:
-        return facts.add(e.LetterRefused(at=now, letter=number, reason=reason))
-    match letter:
+        return events.add(e.LetterRefused(at=now, letter=number, reason=reason))
+    match message:
         case Answer():
-            return _answer(facts, letter)
+            return _answer(events, message)
         case Start():
-            return standing.hear_trigger(facts, letter.trigger)
+            return standing.hear_trigger(events, message.trigger)
         case Tell():
-            text = f"{FROM_A_PERSON}{letter.text[:TEXT_MAX]}"
-            return facts.add(e.Told(at=now, text=text, who=letter.who))
+            text = f"{FROM_A_PERSON}{message.text[:TEXT_MAX]}"
+            return events.add(e.Told(at=now, text=text, who=message.who))
         case Allow():
-            text = f"You may now reach {letter.host}."
-            return facts.add(e.Told(at=now, text=text, who=letter.who, host=letter.host))
+            text = f"You may now reach {message.host}."
+            return events.add(e.Told(at=now, text=text, who=message.who, host=message.host))
         case Ask():
-            return _ask(facts, letter)
+            return _ask(events, message)
         case HandBack():
-            return _hand_back(facts, letter)
+            return _hand_back(events, message)
         case Rollback():
-            return _rollback(facts, letter)
+            return _rollback(events, message)
         case Land():
-            return facts.add(e.LandOrdered(at=now, branch=letter.branch, who=letter.who))
+            return events.add(e.LandOrdered(at=now, branch=message.branch, who=message.who))
 
 
 def for_who_works(body: bytes) -> bool:
@@ -133,28 +133,28 @@ def for_who_works(body: bytes) -> bool:
         return False
 
 
-def refusal(run: Run, letter: AnyLetter) -> str:
-    """Why a letter cannot be used now, as a sentence; "" if it can."""
-    if isinstance(letter, Land):
+def refusal(run: Run, message: AnyMessage) -> str:
+    """Why a message cannot be used now, as a sentence; "" if it can."""
+    if isinstance(message, Land):
         return _unlandable(run)
     if run.status == "ended":
         return f"Run {run.id} has ended ({run.stop.code if run.stop else run.end})."
-    by_hand = isinstance(letter, HandBack | Rollback) or (
-        isinstance(letter, Ask) and letter.what == "take-over"
+    by_hand = isinstance(message, HandBack | Rollback) or (
+        isinstance(message, Ask) and message.what == "take-over"
     )
     if by_hand and run.machine.supervises:
         return f"Run {run.id} only plans and has no checkout. Name the run of a step{f': {run.child}' if run.child else ''}."
-    match letter:
+    match message:
         case Ask():
-            if letter.what not in ASKS:
-                return f"'{letter.what}' is not known. Use {', '.join(ASKS)}."
-            if letter.what == RESUME and not (paused(run) or run.asked):
+            if message.what not in ASKS:
+                return f"'{message.what}' is not known. Use {', '.join(ASKS)}."
+            if message.what == RESUME and not (paused(run) or run.asked):
                 return f"Run {run.id} is not paused."
             return f"Run {run.id} is being cancelled." if run.asked == "cancel" else ""
         case Tell():
             return ""
         case Allow():
-            named = letter.host and letter.host.isprintable() and len(letter.host) < HOST_MAX
+            named = message.host and message.host.isprintable() and len(message.host) < HOST_MAX
             return "" if named else "This is not the name of a host."
         case HandBack():
             taken = run.stop is not None and run.stop.code == "wait.take_over"
@@ -164,9 +164,9 @@ def refusal(run: Run, letter: AnyLetter) -> str:
         case Rollback():
             return f"Run {run.id} is working. Use `flyball pause {run.id}` first." if run.act else ""
         case Answer():
-            return _unanswerable(run, letter)
+            return _unanswerable(run, message)
         case Start():
-            return standing.refusal(run, letter.trigger)
+            return standing.refusal(run, message.trigger)
 
 
 def _unlandable(run: Run) -> str:
@@ -180,114 +180,114 @@ def _unlandable(run: Run) -> str:
     return f"Run {run.id} is already being merged into '{run.landing.branch}'." if run.landing else ""
 
 
-def _unanswerable(run: Run, letter: Answer) -> str:
+def _unanswerable(run: Run, message: Answer) -> str:
     question = run.question
-    if question is None or question.id != letter.question:
-        return f"Question {letter.question} is not open. `flyball inbox` lists the open ones."
-    if letter.shown and letter.shown != question.shown:
+    if question is None or question.id != message.question:
+        return f"Question {message.question} is not open. `flyball inbox` lists the open ones."
+    if message.shown and message.shown != question.shown:
         return f"Question {question.id} has changed since you saw it. Look at it again with `flyball inbox`, then answer."
-    if letter.verb not in question.verbs:
-        return f"Question {question.id} cannot be answered with '{letter.verb}'. It takes: {', '.join(question.verbs)}."
-    return _misplaced(run, letter)
+    if message.verb not in question.verbs:
+        return f"Question {question.id} cannot be answered with '{message.verb}'. It takes: {', '.join(question.verbs)}."
+    return _misplaced(run, message)
 
 
-def _misplaced(run: Run, letter: Answer) -> str:
-    target = run.here.on.get(letter.verb, "")
+def _misplaced(run: Run, message: Answer) -> str:
+    target = run.here.on.get(message.verb, "")
     if run.here.act != "ask" or not target.startswith("any:"):
         return ""
-    named = str(letter.data.get("state") or letter.text or run.path.origin)
+    named = str(message.data.get("state") or message.text or run.path.origin)
     choices = run.machine.targets(target)
-    return "" if named in choices else f"'{letter.verb}' needs a state: one of {', '.join(choices)}."
+    return "" if named in choices else f"'{message.verb}' needs a state: one of {', '.join(choices)}."
 
 
-def _ask(facts: Facts, letter: Ask) -> Facts:
+def _ask(events: Events, message: Ask) -> Events:
     """A run that waits is taken over at once, without what it asked or would have followed; first its tree is put
     right."""
-    run, now, asked = facts.run, facts.now, e.Asked(at=facts.now, what=letter.what, who=letter.who)
-    if letter.what == RESUME:
+    run, now, asked = events.run, events.now, e.Asked(at=events.now, what=message.what, who=message.who)
+    if message.what == RESUME:
         return wake(run, now)
-    if letter.what != "take-over" or run.act is not None or run.status == "running":
-        return facts.add(asked)
-    let_go(facts, "taken over")
+    if message.what != "take-over" or run.act is not None or run.status == "running":
+        return events.add(asked)
+    let_go(events, "taken over")
     if run.restore:
-        return facts.add(e.Resumed(at=now, why="taken over"), asked)
-    return pause(facts, "wait.take_over", f"taken over by {letter.who}")
+        return events.add(e.Resumed(at=now, why="taken over"), asked)
+    return pause(events, "wait.take_over", f"taken over by {message.who}")
 
 
-def _hand_back(facts: Facts, letter: HandBack) -> Facts:
+def _hand_back(events: Events, message: HandBack) -> Events:
     """Where there is no checkout yet, nobody can have changed it; a rollback ordered just before goes first."""
-    run, now = facts.run, facts.now
+    run, now = events.run, events.now
     rolls_back = run.restore is not None and run.restore.why == "rollback"
-    facts.add(e.Resumed(at=now, why=f"handed back by {letter.who}"))
+    events.add(e.Resumed(at=now, why=f"handed back by {message.who}"))
     if run.tries.retries:
-        facts.add(e.Dropped(at=now, why="@back hand-back"))  # the retries begin anew
+        events.add(e.Dropped(at=now, why="@back hand-back"))  # the retries begin anew
     if not run.prepared or rolls_back:
-        return facts
-    return facts.add(e.RestoreOrdered(at=now, tree=run.tree, why="hand-back"))
+        return events
+    return events.add(e.RestoreOrdered(at=now, tree=run.tree, why="hand-back"))
 
 
-def _rollback(facts: Facts, letter: Rollback) -> Facts:
-    now, turn = facts.now, str(letter.turn)
-    let_go(facts, "rolled back")
-    facts.add(e.RestoreOrdered(at=now, tree=letter.tree, why="rollback", since=turn))
+def _rollback(events: Events, message: Rollback) -> Events:
+    now, turn = events.now, str(message.turn)
+    let_go(events, "rolled back")
+    events.add(e.RestoreOrdered(at=now, tree=message.tree, why="rollback", since=turn))
     text = f"A person restored the files as they were after turn {turn}."
-    return facts.add(e.Told(at=now, text=text, who=letter.who))
+    return events.add(e.Told(at=now, text=text, who=message.who))
 
 
 # ---- answers ---------------------------------------------------------------------------------------------
 
 
-def answer(run: Run, letter: Answer, now: int) -> Facts:
+def answer(run: Run, message: Answer, now: int) -> Events:
     """An answer, and what follows from it."""
-    return _answer(Facts(run, now), letter)
+    return _answer(Events(run, now), message)
 
 
-def _answer(facts: Facts, letter: Answer) -> Facts:
-    run = facts.run
-    names_a_state = run.here.act == "ask" and letter.text in run.machine.states
+def _answer(events: Events, message: Answer) -> Events:
+    run = events.run
+    names_a_state = run.here.act == "ask" and message.text in run.machine.states
     answered = e.Answered(
-        at=facts.now,
-        question=letter.question,
-        verb=letter.verb,
-        text="" if names_a_state else letter.text[:TEXT_MAX],
-        who=letter.who,
-        how=letter.how,
-        data=letter.data,
+        at=events.now,
+        question=message.question,
+        verb=message.verb,
+        text="" if names_a_state else message.text[:TEXT_MAX],
+        who=message.who,
+        how=message.how,
+        data=message.data,
     )
-    facts.add(answered)
-    if letter.verb == "cancel":
-        return cancel(facts, f"answer to {letter.question}")
-    return _consequences(facts, run, letter)
+    events.add(answered)
+    if message.verb == "cancel":
+        return cancel(events, f"answer to {message.question}")
+    return _consequences(events, run, message)
 
 
-def _consequences(facts: Facts, run: Run, letter: Answer) -> Facts:
+def _consequences(events: Events, run: Run, message: Answer) -> Events:
     """`run` is as it was when it asked."""
-    pending, yes = run.pending, letter.verb in ("approve", "go-on", "grant")
+    pending, yes = run.pending, message.verb in ("approve", "go-on", "grant")
     kind = run.question.kind if run.question else ""
     if pending and pending.waits == kind and kind in ("breakpoint", "done"):
         if not yes:
-            return let_go(facts, letter.verb)
+            return let_go(events, message.verb)
         passed = kind == "breakpoint"
-        return follow(facts, pending.outcome, pending.data, past_breakpoint=passed)
+        return follow(events, pending.outcome, pending.data, past_breakpoint=passed)
     if pending and pending.waits in GUARDED and kind in GUARDED:
-        return _let_stand(facts, pending) if yes else _put_back(facts, pending, letter)
+        return _let_stand(events, pending) if yes else _put_back(events, pending, message)
     if kind == "evidence":
-        return _about_evidence(facts, pending, letter)
-    if kind == "permission" and letter.verb in ("approve", "grant", "reject"):
-        return facts.add(e.Told(at=facts.now, text=_permission(run, letter.verb), who=letter.who))
+        return _about_evidence(events, pending, message)
+    if kind == "permission" and message.verb in ("approve", "grant", "reject"):
+        return events.add(e.Told(at=events.now, text=_permission(run, message.verb), who=message.who))
     if pending is None and run.here.act == "ask" and kind in ("escalation", "loop"):
-        return _state_answer(facts, letter)
-    return facts  # what was to be followed, or the act of the state, is done again
+        return _state_answer(events, message)
+    return events  # what was to be followed, or the act of the state, is done again
 
 
-def _about_evidence(facts: Facts, pending: Follow | None, letter: Answer) -> Facts:
+def _about_evidence(events: Events, pending: Follow | None, message: Answer) -> Events:
     """Approved: the outcome is followed. Otherwise the agent is told what was doubted and works on."""
-    if letter.verb == "approve":
-        return follow(facts, pending.outcome, pending.data, past_breakpoint=True) if pending else facts
-    proof = facts.run.evidence.proof
+    if message.verb == "approve":
+        return follow(events, pending.outcome, pending.data, past_breakpoint=True) if pending else events
+    proof = events.run.evidence.proof
     doubts = "\n".join(proof.evidence.doubts) if proof else ""
     text = f"Your work was not accepted as done:\n{doubts}"
-    return refuse_claim(facts.add(e.Told(at=facts.now, text=text, who=letter.who)))
+    return refuse_claim(events.add(e.Told(at=events.now, text=text, who=message.who)))
 
 
 def _permission(run: Run, verb: str) -> str:
@@ -295,41 +295,41 @@ def _permission(run: Run, verb: str) -> str:
     return f"A person {said}: {run.stop.detail if run.stop and run.stop.detail else 'what you asked for'}"
 
 
-def _let_stand(facts: Facts, pending: Follow) -> Facts:
-    run, now, ruling = facts.run, facts.now, facts.run.evidence.ruling
+def _let_stand(events: Events, pending: Follow) -> Events:
+    run, now, ruling = events.run, events.now, events.run.evidence.ruling
     assert ruling is not None
     since = pending.before or run.tree
-    return facts.add(
+    return events.add(
         e.RestoreOrdered(at=now, tree=ruling.tree, why="approved", since=since),
         e.Held(at=now, outcome=pending.outcome, until="taken", data=pending.data),
     )
 
 
-def _put_back(facts: Facts, pending: Follow, letter: Answer) -> Facts:
-    now, ruling = facts.now, facts.run.evidence.ruling
+def _put_back(events: Events, pending: Follow, message: Answer) -> Events:
+    now, ruling = events.now, events.run.evidence.ruling
     if pending.before:
-        facts.add(e.RestoreOrdered(at=now, tree=pending.before, why="putback"))
+        events.add(e.RestoreOrdered(at=now, tree=pending.before, why="putback"))
     text = f"Your last change was not accepted and was undone. {ruling.reason if ruling else ''}".strip()
-    return let_go(facts.add(e.Told(at=now, text=text, who=letter.who)), letter.verb)
+    return let_go(events.add(e.Told(at=now, text=text, who=message.who)), message.verb)
 
 
-def _state_answer(facts: Facts, letter: Answer) -> Facts:
-    on = facts.run.here.on
-    alias = ALIASES.get(letter.verb, letter.verb)
-    outcome = next((name for name in (letter.verb, alias, "answered") if name in on), next(iter(on)))
-    named = letter.data.get("state") or letter.text or facts.run.path.origin
-    return follow(facts, outcome, {"state": named})
+def _state_answer(events: Events, message: Answer) -> Events:
+    on = events.run.here.on
+    alias = ALIASES.get(message.verb, message.verb)
+    outcome = next((name for name in (message.verb, alias, "answered") if name in on), next(iter(on)))
+    named = message.data.get("state") or message.text or events.run.path.origin
+    return follow(events, outcome, {"state": named})
 
 
 def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:
-    """Whether a letter that is not taken yet answers the run's open question, or (if that counts) ends the run."""
+    """Whether a message that is not taken yet answers the run's open question, or (if that counts) ends the run."""
     try:
-        letter = decode(body)
+        message = decode(body)
     except msgspec.MsgspecError:
         return False
-    if isinstance(letter, Ask):
-        return cancelling and letter.what == "cancel"
-    return isinstance(letter, Answer) and run.question is not None and letter.question == run.question.id
+    if isinstance(message, Ask):
+        return cancelling and message.what == "cancel"
+    return isinstance(message, Answer) and run.question is not None and message.question == run.question.id
 
 
 def replaces(later: bytes, earlier: bytes) -> bool:
@@ -369,23 +369,23 @@ def _taken(run: Run) -> bool:
 
 
 def resumes(body: bytes) -> bool:
-    """Whether the letter says that a run, and those below it, continue."""
+    """Whether the message says that a run, and those below it, continue."""
     try:
-        letter = decode(body)
+        message = decode(body)
     except msgspec.MsgspecError:
         return False
-    return isinstance(letter, Ask) and letter.what == RESUME
+    return isinstance(message, Ask) and message.what == RESUME
 
 
-def wake(run: Run, now: int) -> Facts:
+def wake(run: Run, now: int) -> Events:
     """What `resume` means: a pause is over; a breakpoint is passed. An open question stays open."""
-    facts = Facts(run, now)
+    events = Events(run, now)
     if run.status == "running" and run.asked in ("interrupt", "pause", "stop"):
-        return facts.add(e.Asked(at=now, what="", who="resume"))  # its driver died before it had stopped
+        return events.add(e.Asked(at=now, what="", who="resume"))  # its driver died before it had stopped
     if run.stop is None or run.status not in ("paused", "waiting"):
-        return facts
+        return events
     if run.stop.code == "wait.breakpoint" and run.question:
-        return _answer(facts, Answer(question=run.question.id, verb="go-on", how="resume"))
+        return _answer(events, Answer(question=run.question.id, verb="go-on", how="resume"))
     if paused(run):
-        return facts.add(e.Resumed(at=now, why="resumed"))
-    return facts
+        return events.add(e.Resumed(at=now, why="resumed"))
+    return events

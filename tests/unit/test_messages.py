@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from flyball.core.decide import Finished
-from flyball.core.letters import (
+from flyball.core.messages import (
     Answer,
-    AnyLetter,
+    AnyMessage,
     Ask,
     HandBack,
     Land,
@@ -311,7 +311,9 @@ def says_(verb: str = "answer", question: str = "r1.1", **more: Any) -> Answer:
     return Answer(question=question, verb=verb, **more)
 
 
-REFUSED: dict[str, tuple[Made, AnyLetter, str]] = {  # run, letter, a word of the reason; "" where it is taken
+REFUSED: dict[
+    str, tuple[Made, AnyMessage, str]
+] = {  # run, letter, a word of the reason; "" where it is taken
     "an answer": (asked, says_(), ""),
     "another question": (asked, says_(question="r1.9"), "r1.9"),
     "nothing is asked": (running, says_(), "r1.1"),
@@ -338,7 +340,7 @@ REFUSED: dict[str, tuple[Made, AnyLetter, str]] = {  # run, letter, a word of th
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_letter_that_cannot_be_used_is_refused_with_its_reason_and_changes_nothing(name: str) -> None:
+def test_a_message_that_cannot_be_used_is_refused_with_its_reason_and_changes_nothing(name: str) -> None:
     made, letter, word = REFUSED[name]
     run = made().run
     facts = hear(run, encode(letter), 5, 99)
@@ -355,7 +357,7 @@ def test_a_letter_that_cannot_be_used_is_refused_with_its_reason_and_changes_not
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b"\xff", b'{"is":"Answer"}', b'{"is":"Order"}', b"[" * 99_999]
 )
-def test_a_letter_that_cannot_be_read_is_refused_as_a_fact(body: bytes) -> None:
+def test_a_message_that_cannot_be_read_is_refused_as_a_fact(body: bytes) -> None:
     (refused,) = hear(asked().run, body, 7, 9)
     assert isinstance(refused, e.LetterRefused) and (refused.letter, refused.at) == (7, 9)
     assert not for_who_works(body) and not settles(asked().run, body)
@@ -376,7 +378,7 @@ def test_an_answer_bound_to_what_is_shown_is_taken_with_who_and_how_and_once() -
     assert again.run.question and again.run.question.id == "r1.2"
 
 
-LETTERS: dict[str, tuple[AnyLetter, bool, bool]] = {  # letter, for who works, settles the open question
+LETTERS: dict[str, tuple[AnyMessage, bool, bool]] = {  # letter, for who works, settles the open question
     "tell": (Tell(text="é"), True, False),
     "hand back": (HandBack(who="anna"), True, False),
     "pause": (Ask(what="pause"), False, False),
@@ -400,7 +402,7 @@ def test_a_letter_survives_its_record_and_is_known_for_what_it_will_do(name: str
         letter.who = "mallory"  # type: ignore[misc,union-attr]
 
 
-REPLACES: dict[str, tuple[AnyLetter, AnyLetter, bool]] = {  # a later letter, an earlier one
+REPLACES: dict[str, tuple[AnyMessage, AnyMessage, bool]] = {  # a later letter, an earlier one
     "another answer of the same person": (says_("cancel", who="ann"), says_("answer", who="ann"), True),
     "an answer of another person": (says_(who="bob"), says_(who="ann"), False),
     "an answer to another question": (says_(question="r1.2"), says_(), False),
