@@ -83,6 +83,18 @@ CODE += "\n\ndef sees_itself():\n    return 'code_under_test' in sys.modules and
 CODE += (
     "\n\ndef sees_its_output():\n    return sys.stdout.write('text') == 4 and sys.stdout.flush() is None\n"
 )
+CODE += """
+
+def sees_its_import_hook_work():
+    asked = []
+    hook = type("Hook", (), {"find_spec": lambda self, name, *rest: asked.append(name)})()
+    sys.meta_path.insert(0, hook)
+    try:
+        importlib.import_module("not_there")
+    except ImportError:
+        sys.meta_path.remove(hook)
+    return asked == ["not_there"] and hook not in sys.meta_path
+"""
 FILES = {"code_under_test.py": CODE, "test_it.py": TEST}
 
 
@@ -117,6 +129,7 @@ def test_the_source_sees_no_test_run_and_the_tests_do(folder: Path, command: str
         (
             "test_sees_itself",
             "test_sees_its_output",
+            "test_sees_its_import_hook_work",
             "test_arguments_of_a_test",
             "test_a_program_that_looks_for_its_own_file",
         ),

@@ -454,6 +454,13 @@ def test_a_result_is_compared_by_its_plain_value() -> None:
     scope |= {"f": lambda n: n + 1, "next": "a test's own", "type": 3}
     scope["test_a"]()
     assert values_plain("tests/test_a.py", VALUES).count("(lambda v, b=") == 2
+    own = "class Own(dict):\n    def __eq__(self, other):\n        return type(other) is Own\n\n\n"
+    kept: dict[str, Any] = {}
+    exec(own + values_plain("tests/test_a.py", "def test_a():\n    assert f() == Own()\n"), kept)
+    kept["f"] = kept["Own"]
+    kept["test_a"]()  # the equality is the test's
+    scope["f"] = lambda n: type("Proxy", (), {"__class__": int, "__eq__": lambda self, other: other == 2})()
+    scope["test_a"]()  # no number: it has no other value than the one that it shows
     identity = "def test_a():\n    assert f is g\n"
     assert values_plain("tests/test_a.py", identity) == identity
     assert values_plain("test/a.test.js", VALUES) == VALUES

@@ -295,11 +295,14 @@ def _python_expectations(text: str) -> Wrong:
     return _with_spots(text, _asserted)
 
 
-_PLAIN = (  # the value of a number, text or list, whatever its class says of equality; a test may have its own `next`
+# The value of a number, text or list, whatever its class says of equality. A test may have its own `next`, and classes
+# with an equality of its own.
+_PLAIN = (
     "(lambda v, b=__import__('builtins'): b.next((plain(v) for base, plain in ((b.int, b.int.__int__), "
     "(b.float, b.float.__float__), (b.str, b.str.__str__), (b.list, lambda v: b.list.__getitem__(v, b.slice(None))), "
     "(b.tuple, lambda v: b.tuple.__getitem__(v, b.slice(None))), (b.dict, b.dict.copy)) "
-    "if b.isinstance(v, base) and b.type(v).__eq__ is not base.__eq__), v))("
+    "if b.issubclass(b.type(v), base) and b.type(v).__eq__ is not base.__eq__ "
+    "and b.getattr(b.type(v).__eq__, '__globals__', None) is not b.globals()), v))("
 )
 
 

@@ -71,9 +71,8 @@ class Room:
         return name in self.known or self.is_source(getattr(module, "__file__", None))
 
     def path(self):
-        return _Path(
-            place for place in sys.path if place.rpartition(os.sep)[2] not in ("tests", "test", "probes")
-        )
+        shown = (one for one in sys.path if one.rpartition(os.sep)[2] not in ("tests", "test", "probes"))
+        return _Part(shown, sys.path)
 
     def stream(self, name):
         """A stream of the process, without the class that a runner gave it: source still writes to the same place."""
@@ -149,16 +148,25 @@ def _frame_of(main, name):
     return frames[0]
 
 
-class _Path(list):
-    """A part of sys.path. What is added goes to sys.path as well."""
+class _Part(list):
+    """A part of a list of the process, such as sys.path. What is added or removed is so in the whole list as well."""
 
-    def insert(self, at, place):
-        sys.path.insert(at, place)
-        list.insert(self, at, place)
+    def __init__(self, shown, whole):
+        list.__init__(self, shown)
+        self.whole = whole
 
-    def append(self, place):
-        sys.path.append(place)
-        list.append(self, place)
+    def insert(self, at, value):
+        self.whole.insert(at, value)
+        list.insert(self, at, value)
+
+    def append(self, value):
+        self.whole.append(value)
+        list.append(self, value)
+
+    def remove(self, value):
+        if value in self.whole:
+            self.whole.remove(value)
+        list.remove(self, value)
 
 
 class _Modules(dict):
@@ -251,7 +259,7 @@ def _of_sys(room):
     return {
         **hooks,
         **streams,
-        "meta_path": lambda: [one for one in sys.meta_path if not _is_runners(one)],
+        "meta_path": lambda: _Part((one for one in sys.meta_path if not _is_runners(one)), sys.meta_path),
         "argv": room.arguments,
         "orig_argv": lambda: ["python3", *room.argv],
         "modules": room.modules,
