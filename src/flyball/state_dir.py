@@ -112,11 +112,6 @@ class RunDir(Struct, frozen=True):
         return self.path / "baseline.json"
 
     @property
-    def runners_counted(self) -> Path:
-        """Which proof commands said how many tests they ran, at the baseline."""
-        return self.path / "proof.told"
-
-    @property
     def notify(self) -> Path:
         """Where people are notified about the run. The addresses may hold passwords."""
         return self.path / "notify.json"

@@ -4,7 +4,7 @@ It keeps the same chains as one on disk, and checks a whole append before it cha
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 from msgspec.structs import replace
 
@@ -161,22 +161,8 @@ class MemoryJournal:
         """The run's row."""
         return self._rows.get(run)
 
-    def rows(
-        self,
-        *,
-        repo: str | None = None,
-        status: str | None = None,
-        state: str | None = None,
-        machine: str | None = None,
-        root: str | None = None,
-        parent: str | None = None,
-        open_question: bool = False,
-        late_at: int | None = None,
-        failures: int | None = None,
-        limit: int | None = None,
-    ) -> list[Row]:
+    def rows(self, *, limit: int | None = None, **wanted: Unpack[RowFilter]) -> list[Row]:
         """The rows that fit every condition, newest first."""
-        wanted = RowFilter(repo, status, state, machine, root, parent, open_question, late_at, failures)
         found = [row for row in self._rows.values() if _fits(wanted, row)]
         found.reverse()
         found.sort(key=lambda row: row.created_at, reverse=True)
@@ -272,9 +258,10 @@ class MemoryJournal:
 
 
 def _fits(wanted: RowFilter, row: Row) -> bool:
+    late_at, failures = wanted.get("late_at"), wanted.get("failures")
     return (
-        all(getattr(wanted, name) in (None, getattr(row, name)) for name in EXACTLY)
-        and (not wanted.open_question or row.question != "")
-        and (wanted.late_at is None or 0 < row.alert_at <= wanted.late_at)
-        and (wanted.failures is None or row.failures >= wanted.failures)
+        all(wanted.get(name) in (None, getattr(row, name)) for name in EXACTLY)
+        and (not wanted.get("open_question") or row.question != "")
+        and (late_at is None or 0 < row.alert_at <= late_at)
+        and (failures is None or row.failures >= failures)
     )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import compress
 from operator import ne
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 from msgspec.json import encode
 from msgspec.structs import astuple
@@ -289,22 +289,8 @@ class SqliteJournal:
         found = self._database.ask(f"SELECT {COLUMNS} FROM run WHERE run = ?", (run,), TYPES)
         return Row(*found[0]) if found else None
 
-    def rows(
-        self,
-        *,
-        repo: str | None = None,
-        status: str | None = None,
-        state: str | None = None,
-        machine: str | None = None,
-        root: str | None = None,
-        parent: str | None = None,
-        open_question: bool = False,
-        late_at: int | None = None,
-        failures: int | None = None,
-        limit: int | None = None,
-    ) -> list[Row]:
+    def rows(self, *, limit: int | None = None, **wanted: Unpack[RowFilter]) -> list[Row]:
         """The rows that fit every condition, newest first."""
-        wanted = RowFilter(repo, status, state, machine, root, parent, open_question, late_at, failures)
         return [Row(*values) for values in self._database.ask(*rows_query(wanted, limit), TYPES)]
 
     def tally(self, *, machine: str | None = None) -> dict[str, int]:
@@ -453,7 +439,7 @@ class SqliteJournal:
 
 def rows_query(wanted: RowFilter, limit: int | None) -> tuple[str, list[int | str]]:
     """The statement, newest first, and its values."""
-    equal: dict[str, str] = {name: value for name in EXACTLY if (value := getattr(wanted, name)) is not None}
+    equal: dict[str, str] = {name: value for name in EXACTLY if (value := wanted.get(name)) is not None}
     wheres, values = _conditions(wanted, equal)
     sql = (
         f"SELECT {COLUMNS} FROM run INDEXED BY {_index(wanted, frozenset(equal))} WHERE {' AND '.join(wheres)} "
@@ -464,26 +450,27 @@ def rows_query(wanted: RowFilter, limit: int | None) -> tuple[str, list[int | st
 
 def _conditions(wanted: RowFilter, equal: dict[str, str]) -> tuple[list[str], list[int | str]]:
     wheres, values = [f"{name} = ?" for name in equal], list[int | str](equal.values())
-    if wanted.open_question:
+    late_at, failures = wanted.get("late_at"), wanted.get("failures")
+    if wanted.get("open_question"):
         wheres.append("question <> ''")
-    if wanted.late_at is not None:
+    if late_at is not None:
         wheres.append("alert_at > 0 AND alert_at <= ?")
-        values.append(wanted.late_at)
-    if wanted.failures is not None:
-        wheres.append("failures >= ?" if wanted.failures < 1 else "failures > 0 AND failures >= ?")
-        values.append(wanted.failures)
+        values.append(late_at)
+    if failures is not None:
+        wheres.append("failures >= ?" if failures < 1 else "failures > 0 AND failures >= ?")
+        values.append(failures)
     return wheres or ["true"], values
 
 
 def _index(wanted: RowFilter, equal: frozenset[str]) -> str:
     """The narrowest index that fits: what few rows have comes before what many have."""
-    if wanted.late_at is not None:
+    if wanted.get("late_at") is not None:
         return "run_alert"
-    if wanted.open_question:
+    if wanted.get("open_question"):
         return "run_question"
-    if wanted.failures is not None and wanted.failures > 0:
+    if (wanted.get("failures") or 0) > 0:
         return "run_failures"
-    if wanted.parent:
+    if wanted.get("parent"):
         return "run_parent"
     return next((index for columns, index in _BY_COLUMNS if columns <= equal), "run_created")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from msgspec import Struct
 
@@ -60,18 +60,21 @@ class Row(Struct, frozen=True):
     alert_at: int = 0
 
 
-class RowFilter(NamedTuple):
-    """Which rows a caller of `rows` wants; None and False: it does not matter."""
+class RowFilter(TypedDict, total=False):
+    """Which rows a caller of `rows` wants; None and False: it does not matter.
 
-    repo: str | None = None
-    status: str | None = None
-    state: str | None = None
-    machine: str | None = None
-    root: str | None = None
-    parent: str | None = None
-    open_question: bool = False
-    late_at: int | None = None
-    failures: int | None = None
+    `late_at`: those whose alert instant has come by then. `failures`: those with at least so many.
+    """
+
+    repo: str | None
+    status: str | None
+    state: str | None
+    machine: str | None
+    root: str | None
+    parent: str | None
+    open_question: bool
+    late_at: int | None
+    failures: int | None
 
 
 EXACTLY = (
@@ -185,24 +188,8 @@ class Journal(Protocol):
         """The run's row; None if there is no such run."""
         ...
 
-    def rows(
-        self,
-        *,
-        repo: str | None = None,
-        status: str | None = None,
-        state: str | None = None,
-        machine: str | None = None,
-        root: str | None = None,
-        parent: str | None = None,
-        open_question: bool = False,
-        late_at: int | None = None,
-        failures: int | None = None,
-        limit: int | None = None,
-    ) -> list[Row]:
-        """The rows that fit every condition, newest first.
-
-        `late_at`: those whose alert instant has come by then. `failures`: those with at least so many.
-        """
+    def rows(self, *, limit: int | None = None, **wanted: Unpack[RowFilter]) -> list[Row]:
+        """The rows that fit every condition, newest first."""
         ...
 
     def tally(self, *, machine: str | None = None) -> dict[str, int]:
