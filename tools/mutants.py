@@ -35,7 +35,7 @@ from mutate import Site, mutant, sites  # noqa: E402
 PROVED = "unit/test_prove.py::test_every_law_holds_of_the_machines_that_ship"
 FAMILIES = (
     *("build", "loop", "rulings", "messages", "limits", "task", "review", "user_machines", "machine"),
-    *("views", "status", "standing", "alerts", "judgement", "tiers", "assess"),
+    *("views", "status", "standing", "alerts", "judgement", "deadlines", "tiers", "assess"),
 )
 CORE = (
     *(f"unit/test_{name}.py" for name in FAMILIES),
@@ -53,8 +53,8 @@ MACHINES = ("unit/test_machine.py", *CORE)
 OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it, in this order
     "views/loop_status": ("unit/test_status.py", "unit/test_views.py", "unit/test_loop.py"),
     "reading/calls": ("unit/test_calls.py", "unit/test_live.py", "unit/test_loop.py"),
-    "reading/test_summaries": ("unit/test_failing.py", "unit/test_test_summaries.py"),
-    "domain/durations": ("unit/test_durations.py", *CORE),
+    "reading/test_output": ("unit/test_failing.py",),
+    "domain/settings": ("unit/test_durations.py", *CORE),
     "domain/faults": MACHINES,
     "domain/machine": MACHINES,
     "domain/results": ("unit/test_views.py", *CORE),

@@ -125,12 +125,16 @@ def hear(run: Run, body: bytes, number: int, now: int) -> Events:
             return events.add(e.LandOrdered(at=now, branch=message.branch, who=message.who))
 
 
+def _readable(body: bytes) -> AnyMessage | None:
+    try:
+        return decode(body)
+    except msgspec.MsgspecError:
+        return None
+
+
 def for_who_works(body: bytes) -> bool:
     """What is told or handed back reaches the run that works, not those that wait for it."""
-    try:
-        return isinstance(decode(body), Tell | HandBack)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return False
+    return isinstance(_readable(body), Tell | HandBack)
 
 
 def refusal(run: Run, message: AnyMessage) -> str:
@@ -323,10 +327,7 @@ def _state_answer(events: Events, message: Answer) -> Events:
 
 def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:
     """Whether a message that is not taken yet answers the run's open question, or (if that counts) ends the run."""
-    try:
-        message = decode(body)
-    except msgspec.MsgspecError:
-        return False
+    message = _readable(body)
     if isinstance(message, Ask):
         return cancelling and message.what == "cancel"
     return isinstance(message, Answer) and run.question is not None and message.question == run.question.id
@@ -334,10 +335,7 @@ def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:
 
 def replaces(later: bytes, earlier: bytes) -> bool:
     """Whether a later answer takes the place of an earlier one that was not taken: same question, same author."""
-    try:
-        new, old = decode(later), decode(earlier)
-    except msgspec.MsgspecError:
-        return False
+    new, old = _readable(later), _readable(earlier)
     if not (isinstance(new, Answer) and isinstance(old, Answer)):
         return False
     return (new.question, new.who) == (old.question, old.who)
@@ -345,10 +343,7 @@ def replaces(later: bytes, earlier: bytes) -> bool:
 
 def contradiction(one: bytes, other: bytes) -> str:
     """CTO-8: what to say where two people give the same question different answers; "" where they do not."""
-    try:
-        first, second = decode(one), decode(other)
-    except msgspec.MsgspecError:
-        return ""
+    first, second = _readable(one), _readable(other)
     if not (isinstance(first, Answer) and isinstance(second, Answer)) or first.question != second.question:
         return ""
     same = (first.verb, first.text, first.data) == (second.verb, second.text, second.data)
@@ -370,10 +365,7 @@ def _taken(run: Run) -> bool:
 
 def resumes(body: bytes) -> bool:
     """Whether the message says that a run, and those below it, continue."""
-    try:
-        message = decode(body)
-    except msgspec.MsgspecError:
-        return False
+    message = _readable(body)
     return isinstance(message, Ask) and message.what == RESUME
 
 
