@@ -520,3 +520,20 @@ def test_no_subcommand_is_described_twice():
 
     stems = ("files", "text", "shell", "git", "python", "node", "build", "network")
     assert {name for stem in stems for table in tables(stem).values() for name in repeated(table)} == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("rm -rf /home", "Deletes '/home', which is outside the workspace. Use a path inside the workspace."),
+        ("cat .env", "Reads '.env', which may contain secrets. Work without it, or with an example file."),
+        (
+            "echo 'a",
+            "Cannot parse the command: a single quote is not closed. Quote it in a simpler way, or put it into a script.",
+        ),
+        ("rm *", "'*' may match any file."),
+        ("while true; do ls; done", "The loop never ends. Give it a limit."),
+    ],
+)
+def test_a_refusal_says_what_was_refused_and_what_to_do_instead(line: str, reason: str):
+    assert judge_command(line, POLICY).reason == reason

@@ -26,6 +26,7 @@ from flyball.guard.commands.profiles import (
     profile_of,
     runs_code,
     verdict_of,
+    why,
 )
 from flyball.guard.commands.syntax_tree import Sub, Unreadable
 
@@ -324,9 +325,9 @@ class CommandJudge(PathJudge):
         """What makes the call worse as an operand or as the value of an option."""
         texts = [arg.text for arg in given.operands]
         texts += [f"{option.name} {option.value.text}" for option in given.options if option.value]
-        for pattern, word, rule, why in profile.words:
+        for pattern, word, rule, sentence in profile.words:
             if any(re.fullmatch(pattern, text, re.DOTALL) for text in texts):
-                context.add(Verdict(word, rule, why))
+                context.add(Verdict(word, rule, sentence))
 
     def options(self, profile: Profile, given: Arguments, context: Context) -> None:
         for option in given.options:
@@ -339,9 +340,9 @@ class CommandJudge(PathJudge):
                 argument_kinds.judge_argument(self, "loaded", option.value or Arg(""), context)
                 continue
             if SEVERITY[flag.verdict]:
-                needs = "needs approval" if flag.verdict == "ask" else "is not allowed"
-                reason = f"'{profile.name} {flag.name}' {needs} ({flag.rule})."
-                context.add(Verdict(flag.verdict, flag.rule, reason))
+                context.add(
+                    Verdict(flag.verdict, flag.rule, f"'{profile.name} {flag.name}' {why(flag.rule)}.")
+                )
             if option.value is not None:
                 argument_kinds.judge_argument(
                     self, self.kind(profile, flag.kind, option.value, flag.name), option.value, context

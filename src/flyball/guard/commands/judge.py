@@ -41,7 +41,8 @@ def _safely(command: str, judge: Judge) -> Verdict:
     try:
         return _judged(command, judge)
     except Unreadable as unreadable:
-        return Verdict("deny", unreadable.rule, str(unreadable))
+        verdict = Verdict("deny", unreadable.rule, str(unreadable))
+        return msgspec.structs.replace(verdict, reason=advised(verdict))
     except Exception as error:  # fail closed: our own error must not let a command through
         return Verdict(
             "deny", "guard-error", f"Internal error while checking this command ({type(error).__name__})."
@@ -58,9 +59,8 @@ def _judged(command: str, judge: Judge) -> Verdict:
         )
     strange = odd_character(command)
     if strange:
-        return Verdict(
-            "deny", "control-characters", f"The command contains {strange}, which can hide what it does."
-        )
+        reason = f"The command contains {strange}, which can hide what it does. Use plain characters."
+        return Verdict("deny", "control-characters", reason)
     script, starts, _ = read(command)
     if not script.items:
         return Verdict("allow", "nothing", "Nothing to run.")
@@ -85,12 +85,52 @@ def _of_script(script: Script, judge: Judge) -> Verdict:
         context.deny(unreadable.rule, str(unreadable))
     verdicts = remaining(report.verdicts) if judge.policy.contained else report.verdicts
     top = worst([*sorted(verdicts, key=_is_mild), ORDINARY])
-    return msgspec.structs.replace(top, findings=tuple(verdicts))
+    return msgspec.structs.replace(top, reason=advised(top), findings=tuple(verdicts))
 
 
 def _is_mild(verdict: Verdict) -> bool:
     """Of several denies, one that does harm is reported before one that only looks around."""
     return verdict.rule in _MILD or verdict.rule.startswith("path/looks-")
+
+
+_INSTEAD = {
+    "unreadable": "Quote it in a simpler way, or put it into a script.",
+    "hidden-command": "Run that command by itself.",
+    "opaque-": "Write the value out.",
+    "environment": "Leave the variable out.",
+    "install": "Add the package to the project's manifest first.",
+    "unknown-command": "Use a tool of the project instead.",
+    "background": "Run it in the foreground with a time limit.",
+    "path/outside": "Use a path inside the workspace.",
+    "path/system": "Use a path inside the workspace.",
+    "path/home": "Use a path inside the workspace.",
+    "path/temporary": "Use a path inside the workspace.",
+    "path/guard": "Leave Flyball's files alone.",
+    "path/agent-settings": "Leave the settings of agents alone.",
+    "path/git": "Use git's commands instead.",
+    "path/secret": "Work without credentials.",
+    "path/workspace-secret": "Work without it, or with an example file.",
+    "secret": "Work without credentials.",
+    "guard": "Leave Flyball alone; say in your message what you need.",
+    "privilege": "Work without it.",
+    "persistence": "Do it within this run only.",
+    "destruction": "Delete only what you made, by its name.",
+    "exfiltration": "Say in your message what should be sent.",
+    "publish": "Say in your message what should be published.",
+    "force-push": "Commit instead; the result is published from outside.",
+    "review-bypass": "Commit instead; the result is reviewed from outside.",
+    "remote-code": "Use what the project declares instead.",
+    "foreign-code": "Use code of the workspace.",
+    "untrusted-program": "Call the program by its name alone.",
+}
+"""What to do instead, by the rule or how it begins."""
+
+
+def advised(verdict: Verdict) -> str:
+    """The reason with what to do instead, unless it says so itself."""
+    says = verdict.verdict == "allow" or ". " in verdict.reason
+    keys = [key for key in _INSTEAD if verdict.rule.startswith(key)]
+    return verdict.reason if says or not keys else f"{verdict.reason} {_INSTEAD[max(keys, key=len)]}"
 
 
 # --- characters that make a line look different from what it does

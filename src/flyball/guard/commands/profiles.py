@@ -215,8 +215,12 @@ def verdict_of(profile: Profile) -> Verdict | None:
     """The verdict on the command itself, without its arguments."""
     if profile.verdict == "allow":
         return None
-    why = profile.why or _WHY.get(profile.rule, "is not on the list of harmless commands")
-    return Verdict(profile.verdict, profile.rule, f"'{profile.name}' {why}.")
+    return Verdict(profile.verdict, profile.rule, f"'{profile.name}' {profile.why or why(profile.rule)}.")
+
+
+def why(rule: str) -> str:
+    """What a command or option of this rule does."""
+    return _WHY.get(rule, "is not on the list of harmless commands")
 
 
 _WHY = {
@@ -231,6 +235,8 @@ _WHY = {
     "review-bypass": "bypasses review",
     "destruction": "destroys data",
     "secret": "reads or writes secrets",
+    "force-push": "overwrites a branch on the remote",
+    "foreign-code": "uses code or settings from elsewhere",
     "persistence": "stays after the run",
     "privilege": "changes permissions",
     "exfiltration": "sends data to another machine",
