@@ -126,6 +126,13 @@ def test_output(capsys):
     assert capsys.readouterr().out == "text\\n"
 
 
+ROWS = Path("rows.txt").read_text()
+
+
+def test_data_that_the_test_has_read_too():
+    assert code.rows(Path(__file__).with_name("rows.txt")) == ROWS
+
+
 def test_own_file():
     assert Path(__file__).name == "test_it.py"
 
@@ -144,9 +151,14 @@ class TestClass:
 
 def test_honest_tests_pass_with_the_stand_in_for_pytest(folder: Path) -> None:
     room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
-    files = {"code_under_test.py": "VALUE = 3\n", "conftest.py": CONFTEST, "test_it.py": HONEST}
+    files = {
+        "code_under_test.py": "VALUE = 3\n\n\ndef rows(path):\n    return open(path).read()\n",
+        "conftest.py": CONFTEST,
+        "test_it.py": HONEST,
+        "rows.txt": "1 2",
+    }
     plain = outcomes(ran(folder, PYTEST, room, files))
-    assert len(plain) == 10 and set(plain.values()) == {"passed"}, plain
+    assert len(plain) == 11 and set(plain.values()) == {"passed"}, plain
     broken = {**files, "test_it.py": HONEST.replace("{}[", "{'a': 1}[")}
     assert outcomes(ran(folder, PYTEST, room, broken))["test_raises"] == "failed"
 
@@ -262,3 +274,13 @@ def test_a_test_script_runs_alone_too(folder: Path, command: str, files: dict[st
     source = next(name for name in files if name.startswith("source"))
     assert ended(Room()) == 0
     assert ended(Room(source=(source,), argv=("-c",), quiet=True, alone=True)) != 0
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"), [("bin/run.sh", set[str]()), ("a.py", {"PYTHONPATH"}), ("a.mjs", {"NODE_OPTIONS"})]
+)
+def test_where_no_report_is_expected_no_variable_asks_for_one(
+    folder: Path, source: str, shown: set[str]
+) -> None:
+    observer = Observer(Room(source=(source,), quiet=True), str(folder), folder.with_name("tools"))
+    assert set(observer.prepare(folder.with_name("home"), {"PATH": "/bin"})) == {"PATH"} | shown

@@ -96,7 +96,8 @@ TABLE = "ROWS = [{row}]\n\n\ndef test_words(notes, text, n):\n    notes.add('x',
 
 
 @pytest.mark.parametrize(
-    ("row", "found"), [("('a b', 2)", True), ("('a b', 1)", False), ("('c', 2)", False), ("2", False)]
+    ("row", "found"),
+    [("('a b', 2)", True), ("('a b', 1)", False), ("('c', 2)", False), ("2", False), ("('x', 'a b')", False)],
 )
 def test_a_row_may_hold_what_a_removed_test_did_step_by_step(row: str, found: bool) -> None:
     test, run = "tests/test_a.py::test_words", {"tests/test_a.py": TABLE.format(row=row)}
