@@ -229,49 +229,46 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _fault(self, dialect: Dialect, rq: Request, step: Json, usage: Json) -> None:
         kind = step["fault"]
-        if not rq.stream and kind in ("truncated", "garbage", "stream_error"):
-            # The same trouble for a client that (re)tries without streaming.
-            if kind == "stream_error":
-                status, body, headers = dialect.fault("overloaded", step)
-                self._send_json(status, body, headers)
-            else:
-                self._send_json(200, b'{"id": "scripted", "type": "mess')
-        elif kind in ("hang", "drop"):
-            after = step.get("after", "request")
-            if rq.stream and after in ("headers", "delta"):
-                self._start_stream()
-            if rq.stream and after == "delta":
-                for event in self._first_half(dialect, rq, step, usage):
-                    self._event(event)
-            if kind == "drop":
-                raise _Hangup
-            self._hang(float(step.get("seconds", 3600)))
-        elif kind == "truncated":
-            self._start_stream()
-            for event in self._first_half(dialect, rq, step, usage):
-                self._event(event)
-            self._chunk(b"")
-        elif kind == "garbage":
-            self._start_stream()
-            for _ in range(3):
-                self._event(("message_start", '{"type": "message_st'))
-            self._chunk(b"")
-        elif kind == "stream_error":
-            self._start_stream()
-            for event in self._first_half(dialect, rq, step, usage):
-                self._event(event)
-            self._event(dialect.stream_error(step))
-            self._chunk(b"")
+        if kind in ("hang", "drop"):
+            self._stay_away(dialect, rq, step, usage)
+        elif kind in ("truncated", "garbage", "stream_error") and rq.stream:
+            self._break_stream(dialect, rq, step, usage)
+        elif kind in ("truncated", "garbage"):  # the same trouble for a client that tries without streaming
+            self._send_json(200, b'{"id": "scripted", "type": "mess')
         elif kind == "html":
+            page = b"<!doctype html><title>Sign in</title><h1>Sign in</h1>"
             self._send_json(
-                step.get("status", 200),
-                b"<!doctype html><title>Sign in</title><h1>Sign in</h1>",
-                {"content-type": "text/html", **step.get("headers", {})},
+                step.get("status", 200), page, {"content-type": "text/html", **step.get("headers", {})}
             )
+        elif kind == "stream_error":
+            self._send_json(*dialect.fault("overloaded", step))
         else:
             status, body, headers = dialect.fault(kind, step)
             headers = {**headers, **step.get("headers", {})}
             self._send_json(step.get("status", status), step.get("body", body), headers)
+
+    def _stay_away(self, dialect: Dialect, rq: Request, step: Json, usage: Json) -> None:
+        """Nothing more comes: the connection stays open, or is dropped."""
+        after = step.get("after", "request")
+        if rq.stream and after in ("headers", "delta"):
+            self._start_stream()
+        if rq.stream and after == "delta":
+            for event in self._first_half(dialect, rq, step, usage):
+                self._event(event)
+        if step["fault"] == "drop":
+            raise _Hangup
+        self._hang(float(step.get("seconds", 3600)))
+
+    def _break_stream(self, dialect: Dialect, rq: Request, step: Json, usage: Json) -> None:
+        """A stream that ends halfway, holds garbage, or reports an error halfway."""
+        kind = step["fault"]
+        garbage = [("message_start", '{"type": "message_st')] * 3
+        self._start_stream()
+        for event in garbage if kind == "garbage" else self._first_half(dialect, rq, step, usage):
+            self._event(event)
+        if kind == "stream_error":
+            self._event(dialect.stream_error(step))
+        self._chunk(b"")
 
     def _first_half(self, dialect: Dialect, rq: Request, step: Json, usage: Json) -> list[Event]:
         events = list(dialect.events(rq, self._parts({}, rq), usage, None))
