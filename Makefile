@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check agents bench simulate week reach chaos whole redteam tamper fuzz evidence selftest storage mutants firsthour runners docs recording wheel lock clean
+.PHONY: help setup demo test again check agents bench simulate week evening reach chaos whole redteam tamper fuzz evidence selftest storage mutants firsthour runners docs recording wheel lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -68,6 +68,9 @@ simulate: setup  ## run seeded worlds under a virtual clock (SEEDS=2000)
 
 week: setup      ## a week of `flyball up` under a virtual clock: every transition, trigger, question and answer
 	@$(BIN)/flyball simulate --week
+
+evening: setup   ## an evening of `flyball up` in real processes: twelve tasks, an interrupt, kill -9, a take-over
+	@$(BIN)/python tools/evening.py
 
 reach: setup     ## update the goals of simulate from what prove finds
 	@$(BIN)/python -m flyball.lab.simulate.goals

@@ -308,6 +308,16 @@ def test_a_rule_fires_above_its_threshold_and_not_at_it(name: str) -> None:
     assert run.plan.halt is not None and run.plan.halt.code == code and run.plan.act is not None
 
 
+def test_the_question_names_the_error_and_the_run_that_had_it() -> None:
+    run = executing()
+    for _ in range(6):
+        run = charged(run, error="f1", error_text="no such file", advanced=True)
+    assert run.plan.halt is not None
+    assert (
+        run.plan.halt.detail == "6 turns in a row with the same error. Last error, of run below: no such file"
+    )
+
+
 def test_more_turns_than_a_plan_may_have_stop_it_and_half_of_them_warn() -> None:
     run, warnings = executing(), 0
     for number in range(100):

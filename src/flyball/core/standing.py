@@ -153,12 +153,13 @@ def charged(run: Run, event: e.Charged) -> Events:
     events = Events(run, event.at).add(event)
     if not run.machine.supervises or run.here.act != "run" or run.act is None:
         return events
-    cause = _loops(events.run)
+    cause = _loops(events.run, event)
     return _halt(events, cause) if cause else _warn(events)
 
 
-def _loops(run: Run) -> e.Stop | None:
-    plan, last, allowed = run.plan, run.talk.message[-300:], run.machine.alert_us.get(run.state, 0)
+def _loops(run: Run, turn: e.Charged) -> e.Stop | None:
+    plan, allowed = run.plan, run.machine.alert_us.get(run.state, 0)
+    last = f"Last error, of run {turn.run}: {turn.error_text}" if turn.error_text else ""
     if allowed and plan.worked_us > allowed:
         return stop(
             run, "wait.check_in", "no milestone", show_duration(allowed), show_duration(plan.worked_us)

@@ -239,7 +239,8 @@ class Charged(Event, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
     took_us: int = 0
     said: str = ""  # role, tree and final message, as one fingerprint
-    error: str = ""  # the fingerprint of the turn's error
+    error: str = ""  # the fingerprint of the turn's error …
+    error_text: str = ""  # … and what it said
     advanced: bool = False  # it made progress
 
 

@@ -131,7 +131,8 @@ class App(Records):
         """The tasks of the backlog, for the ledger."""
         tickets = self.backlog(repo).tickets
         shown = [
-            f"{one.id} (priority {one.trigger.priority}): {one.trigger.text}" for one in tickets[:LISTED]
+            f"{one.id} (priority {one.trigger.priority}{_condition(one.trigger)}): {one.trigger.text}"
+            for one in tickets[:LISTED]
         ]
         return [*shown, f"and {len(tickets) - LISTED} more"] if len(tickets) > LISTED else shown
 
@@ -228,6 +229,11 @@ class App(Records):
         """A child's machine: as the top-level run pinned it, else the one that ships."""
         pinned = self.dirs.run(parent.began.root or parent.id).pinned / "machines" / f"{name}.toml"
         return (from_file(pinned) if pinned.exists() else shipped(name)).table
+
+
+def _condition(trigger: Trigger) -> str:
+    """What a task waits for, as the ledger says it."""
+    return ", later" if trigger.later else f", after {', '.join(trigger.after)}" if trigger.after else ""
 
 
 def _closed(name: str, run: Run) -> str:

@@ -160,6 +160,7 @@ class Batch:
             took_us=event.took_us,
             said=f"{act.do} {turn.tree} {turn.said}" if turn.said else "",
             error=after.progress.error,
+            error_text=after.progress.error_text[-300:] if after.progress.error else "",
             advanced=after.progress.advanced and turn.tree != act.tree,
         )
         self._spend(before, charged)

@@ -63,7 +63,7 @@ def _entry(run: Run, runs: Sequence[Run]) -> list[str]:
         ("Tier", _tier(run)),
         ("Progress", _progress(run)),
         ("Where", " > ".join(f"{one.machine.name} {one.state} ({one.id})" for one in chain)),
-        ("Waits for", " ".join(reasons.why(stopped)) if stopped else "nothing"),
+        ("Waits for", " ".join(reasons.why(stopped)[:2]) if stopped else "nothing"),
         ("Request", asks.question.text if asks and asks.question else "none"),
         ("Next", _next(run, working, asks)),
     ]
@@ -85,7 +85,9 @@ def _tier(run: Run) -> str:
 
 
 def _progress(run: Run) -> str:
-    spent = f"{plural(run.turns, 'turn')}, {cost(run.spent.cost_uusd)}"
+    spent = (
+        f"{plural(run.turns, 'turn')}, {cost(run.spent.cost_uusd) if run.spent.cost_uusd else 'cost unknown'}"
+    )
     if run.machine.standing:
         steps = f"step {run.plan.step} of {len(run.plan.steps)} done" if run.plan.steps else "no plan"
         ended = [became for became in run.plan.outcomes.values() if became.startswith("done")]
@@ -99,8 +101,9 @@ def _next(run: Run, working: Run, asks: Run | None) -> str:
     if run.machine.standing and run.here.act == "listen":
         return "take the next task of the backlog"
     if working.status == "running":
-        titles = [step.title for step in run.plan.steps[run.plan.step :]]
-        return first_few([one_line(title) for title in titles], 3) if titles else f"finish '{working.state}'"
+        titles = [one_line(step.title) for step in run.plan.steps[run.plan.step :]]
+        then = f", then {first_few(titles[1:], 3)}" if titles[1:] else ""
+        return f"finish '{titles[0] if titles else working.state}'{then}"
     return reasons.next_step(working)
 
 
