@@ -144,8 +144,9 @@ def play(evening: Evening) -> None:
     evening.add(SLOW, "--priority", "70")
     plain = [evening.add(text) for text in PLAIN]
     evening.add("Double lib/m102.py", "--after", plain[0])
-    for text in RISKY:
-        evening.add(text)
+    last = plain[1]
+    for text in RISKY:  # all of them change one file
+        last = evening.add(text, "--after", last)
     evening.add(BY_HAND, "--priority", "10")
     evening.call("release")
     evening.until("the slow task is at work", lambda: evening.at_work(SLOW))
