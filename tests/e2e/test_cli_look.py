@@ -224,3 +224,13 @@ def test_a_brief_of_nothing_still_says_what_waits(seen: Place, tmp_path: Path) -
     assert "## Waiting for you\n\nNothing." in empty and "No cost reported, 0 tokens in 0 turns." in empty
     said = seen.fb("brief", "--since", "soon")
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+
+
+def test_what_nobody_measured_is_said_at_the_start_and_shown_as_unknown(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    bounds = ("--set", "proof.commands=[]", "--set", "limits.turns=1")
+    ran = place.fb("run", "Look", "--machine", "loop", "--agent", "command:echo hello", *bounds)
+    assert "may not be measurable: command:echo hello reports no known usage" in " ".join(ran.out.split())
+    shown = place.fb("show", "@last").out
+    assert re.search(r"cost +– of \$5.00", shown) and re.search(r"tokens +– of 2,000,000", shown)
+    place.clear()

@@ -14,6 +14,7 @@ from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import dollars, elapsed, rough, show_duration
 from flyball.views import reasons
+from flyball.views.run_view import cost_usd
 from flyball.views.task_record import record
 from flyball.views.text import (
     agent_name,
@@ -108,7 +109,7 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("turns", f"{run.turns}{_of(run.most('turns'))}"),
         ("iteration", f"{run.iteration}{_of(run.most('iterations'))}" if run.iteration else ""),
         ("cost", _cost(run)),
-        ("tokens", f"{run.spent.tokens:,}{_of(run.settings.budget.tokens)}"),
+        ("tokens", f"{_tokens(run)}{_of(run.settings.budget.tokens)}"),
         ("models", "; ".join(_model(name, used) for name, used in known["models"].items())),
         ("agents", _agents(run)),
         ("sandbox", run.checkout.sandbox or run.settings.sandbox),
@@ -173,6 +174,10 @@ def _of(limit: int | None) -> str:
 def _of_wall(run: Run) -> str:
     wall = run.settings.budget.wall_us
     return f" of {show_duration(wall)}" if wall is not None else ""
+
+
+def _tokens(run: Run) -> str:
+    return f"{run.spent.tokens:,}" if run.spent.tokens or cost_usd(run) is not None else "–"
 
 
 def _cost(run: Run) -> str:
