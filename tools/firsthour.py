@@ -222,6 +222,11 @@ PROJECTS = (
             outside()),
     Project("reusify", "Node's own runner", "npm:reusify@1.0.4",
             ("reusify.js", "return current", "return null"), node()),
+    Project("toolz", "tests in the package that define equality, an import hook", "pypi:toolz==1.0.0",
+            ("toolz/dicttoolz.py", "return rv", "return None"), outside()),
+    Project("webcolors", "pdm and nox, unittest, a venv that ignores itself", "pypi:webcolors==24.11.1",
+            ("src/webcolors/_conversion.py", "return hex_to_rgb(name_to_hex(name, spec=spec))", "return name_to_hex(name, spec=spec)"),
+            ignoring_itself()),
 )  # fmt: skip
 
 
