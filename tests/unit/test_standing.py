@@ -332,6 +332,19 @@ def test_more_turns_than_a_plan_may_have_stop_it_and_half_of_them_warn() -> None
     assert charged(run, said="last", advanced=True).plan.halt.code == "limit.actions"  # type: ignore[union-attr]
 
 
+def test_the_same_result_warns_once_before_it_stops() -> None:
+    """CTO-9: warn above 2, stop above 3."""
+    run, warned = executing(), list[int]()
+    for number in range(1, 4):
+        turn = e.Charged(
+            at=number, run="b", usage=e.Usage(), role="coder", turns=1, said="same", advanced=True
+        )
+        events = standing.charged(run, turn)
+        warned += [number for event in events if isinstance(event, e.Warned)]
+        run = events.run
+    assert (warned, run.state) == ([3], "EXECUTING")
+
+
 def test_progress_and_judges_do_not_count() -> None:
     run = executing()
     for number in range(30):
