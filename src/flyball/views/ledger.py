@@ -98,6 +98,8 @@ def _progress(run: Run) -> str:
 def _next(run: Run, working: Run, asks: Run | None) -> str:
     if asks is not None and asks.question is not None:
         return reasons.how_to_answer(asks.question)
+    if run.machine.standing and run.status == "paused":
+        return "nothing, until `flyball up` runs again"
     if run.machine.standing and run.here.act == "listen":
         return "take the next task of the backlog"
     if working.status == "running":
