@@ -142,6 +142,12 @@ def test_table(a, b):
     assert a + 1 == b
 
 
+@pytest.mark.parametrize("values", [[1]])
+def test_values_that_are_changed(values):
+    values.append(2)
+    assert values == [1, 2]
+
+
 class TestClass:
     @pytest.mark.skipif(sys.version_info < (3,), reason="old")
     def test_method(self):
@@ -158,7 +164,7 @@ def test_honest_tests_pass_with_the_stand_in_for_pytest(folder: Path) -> None:
         "rows.txt": "1 2",
     }
     plain = outcomes(ran(folder, PYTEST, room, files))
-    assert len(plain) == 11 and set(plain.values()) == {"passed"}, plain
+    assert len(plain) == 12 and set(plain.values()) == {"passed"}, plain
     broken = {**files, "test_it.py": HONEST.replace("{}[", "{'a': 1}[")}
     assert outcomes(ran(folder, PYTEST, room, broken))["test_raises"] == "failed"
 

@@ -57,7 +57,7 @@ class _Pytest:
 
     def pytest_collection_modifyitems(self, items):
         items[:] = _repeated_items(_chosen(items, lambda item: item.nodeid))
-        self.items = {item.nodeid: item for item in items}
+        self.requests = {item.nodeid: self.request_of(item) for item in items if _recorder.helpers}
 
     def pytest_runtest_logreport(self, report):
         if not self.reports:
@@ -73,15 +73,21 @@ class _Pytest:
             phases["outcome"] = "skipped"
             phases["detail"] = "xfail " + str(expected) if expected is not None else _reason(report)
         elif report.when == "call":
-            _recorder.run_alone(report.nodeid, report.location[0], self.request_of(report.nodeid))
+            _recorder.run_alone(
+                report.nodeid, report.location[0], lambda alone: self.requests.get(report.nodeid)
+            )
         if report.when == "teardown":
             _recorder.test(
                 report.nodeid, phases["outcome"], report.location[0], phases["took"], phases["detail"]
             )
             self.phases.pop(report.nodeid, None)
 
-    def request_of(self, name):
-        return lambda alone: alone.of_pytest(self.items[name], self.session.config)
+    def request_of(self, item):
+        """Made before the test runs: a test may change the values it is given."""
+        try:
+            return _recorder.alone.of_pytest(item, self.session.config)
+        except Exception:
+            return None
 
     def pytest_collectreport(self, report):
         if not self.reports:
