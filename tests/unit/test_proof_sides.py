@@ -17,6 +17,7 @@ from flyball.proofs.exchange import (
     Files,
     Repeats,
     followed,
+    is_lucky,
     renamed,
     renames,
     repeat_count,
@@ -491,3 +492,10 @@ def test_how_often_a_proof_is_repeated(
     assert repeat_count(passes, done, took_s * 1_000_000, [line], tests_us) == Repeats(*count)
     rooms = repeats(["a.py"], ["t"], Repeats(3), node=False)
     assert len({(room.argv, room.numbers % 2) for room in rooms[:2]}) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "lucky"), [("x = $(mktemp -u XX)", True), ("random.random()", True), ("x = y + 1", False)]
+)
+def test_what_depends_on_chance_is_known_by_its_source(line: str, lucky: bool) -> None:
+    assert is_lucky([line]) is lucky

@@ -232,7 +232,7 @@ LUCKY_REPEATS = 6
 LUCKY_US = 20_000_000  # time for the repeats of code that depends on luck
 QUICK_US = 30_000_000  # a proof that takes longer is not repeated
 ARGUMENTS = (("-c",), ("main.py", "run"))
-_CHANCE = r"\b(?:random\w*|randint|secrets|uuid\w*|urandom|getpid|getppid|getRandomValues|rand|RANDOM)\b|process\.pid\b|\$\$"
+_CHANCE = r"\b(?:random\w*|randint|secrets|uuid\w*|urandom|getpid|getppid|getRandomValues|rand|RANDOM|mktemp|mkdtemp|mkstemp)\b|process\.pid\b|\$\$"
 _CLOCK = r"\b(?:time(?:_ns)?|perf_counter\w*|monotonic\w*|now|hrtime|date|nanoTime|hash|id)\b"
 _LUCK = re.compile(rf"{_CHANCE}|{_CLOCK}.*[%&]")  # a clock is a source of chance only by its last digits
 
