@@ -204,7 +204,7 @@ def test_the_inbox_is_worked_through_with_the_keyboard(place: Place) -> None:
     person = AtTerminal(place, "inbox")
     person.wait_for(b"Question 1 of 2")
     person.answer(b"a answer", b"n", b"r reject", b"p")
-    person.answer(b"Question 1 of 2", b"n", b"reject undoes this change", b"d")
+    person.answer(b"Question 1 of 2", b"n", b"undo the change", b"d")
     person.answer(b"+on: push", b"r", b"the reason", b"Leave CI alone\n")
     assert person.code() == 0 and b"1 question still open." in person.screen
     assert "Answer saved: reject." in person.screen.decode()

@@ -7,19 +7,15 @@ import shutil
 import click
 
 from flyball.cli.keys import ROOM, SHOW, change_of, letters, show_change, take_answer
-from flyball.cli.shared import say
+from flyball.cli.shared import say, terminal_width
 from flyball.cli.shown_diff import coloured
 from flyball.core.run import Run
 from flyball.runtime.app import App
-from flyball.views.text import plural
+from flyball.views.choices import choices
+from flyball.views.text import fields, plural
 
 NEXT, BACK, QUIT = "n", "p", "q"
 LEAVES = ("\x03", "\x04", "\x1b", QUIT)  # Ctrl+C, Ctrl+D, Escape
-REJECTS = {
-    "approval": "reject undoes this change; the agent tries again with your reason.",
-    "block": "The change is already undone. With reject the agent tries again with your reason.",
-    "evidence": "reject keeps the files as they are; the agent continues and gets the list of doubts.",
-}
 
 
 def work_through(app: App, questions: list[tuple[str, str]]) -> None:
@@ -56,8 +52,7 @@ def _show(app: App, run: Run, text: str, title: str) -> None:
     if len(lines) > fits:
         say(f"… {len(lines) - fits} more lines of the change")
     assert run.question is not None
-    if "reject" in run.question.verbs and run.question.kind in REJECTS:
-        say(f"\n{REJECTS[run.question.kind]}")
+    say("\n".join(("", *fields(choices(run.question), terminal_width()))))
 
 
 def _choice(app: App, run: Run) -> str:

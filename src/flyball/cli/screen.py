@@ -244,6 +244,9 @@ class Plain(Screen):
     def warn(self, text: str) -> None:
         self.say(text)
 
+    def ask(self, lines: list[str]) -> None:
+        self.say("\n".join(("", *lines, "")))
+
 
 class Terminal(Screen):
     """Lines with symbols and colours, and below them what each run is doing now."""

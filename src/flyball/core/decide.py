@@ -272,7 +272,9 @@ def _question(run: Run, now: int) -> Events:
     failed = "".join(
         f" '{state}' failed {count} times." for state, count in run.path.failures.items() if count > 1
     )
-    text = f"The run needs your decision in '{run.state}'.{failed} How should it continue?"
+    about = f" about '{run.path.origin}'" if run.path.origin else f" in '{run.state}'"
+    last = f" Last error: {error[-300:]}" if error else ""
+    text = f"The run needs your decision{about}.{failed}{last} How should it continue?"
     return ask(events, cause, "escalation", text)
 
 

@@ -317,7 +317,7 @@ def _asked_again(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
     if not missing:
         return False
     again = events.run.tries.unclear
-    then = f"The next step follows as '{outcome_of(events.run, act, turn)[0]}'." if again else "Asking again."
+    then = f"This counts as '{outcome_of(events.run, act, turn)[0]}'." if again else "Asking again."
     role = act.role
     events.add(e.Warned(at=events.now, code=UNCLEAR, text=f"The {role} gave no {missing}. {then}"))
     if not again:
