@@ -69,7 +69,7 @@ class RunDir(Struct, frozen=True):
 
     @property
     def git(self) -> Path:
-        """Flyball's own git directory: trees, checkpoints, kept changes. The only one that is believed."""
+        """Flyball's own git directory: trees, checkpoints, kept changes. The only one that Flyball reads from."""
         return self.path / "git"
 
     @property

@@ -1,7 +1,7 @@
-"""One engagement of an agent: started by a keeper, read by its adapter, judged by the guard, kept as a checkpoint.
+"""One turn of an agent: started by a keeper, read by its adapter, judged by the guard, kept as a checkpoint.
 
 Performing the same act again is safe at every instant: the keeper begins nothing twice, and the tree that the
-agent left is written down before anything is put back.
+agent left is written down before anything is undone.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def _judged(
     ended: process.Exit,
     alarming: e.Action | None,
 ) -> Finished:
-    """The guard rules, the core says what that means for the change, and here it is done."""
+    """The guard judges, the core decides what that means for the change, and this function does it."""
     tree = left_tree(work, folder)
     changes = [*work.changes(act.tree, tree), *work.special_files()]
     ruling = judge(run_files, run, act, work, tree, changes)
@@ -286,7 +286,7 @@ def _paths(changes: list[Change]) -> tuple[str, ...]:
 def judge(
     run_files: RunFiles, run: Run, act: e.Act, work: Workspace, tree: str, changes: list[Change]
 ) -> e.Ruling:
-    """The guard's word on what one turn changed, over everything that this run has changed before."""
+    """The guard's verdict on what one turn changed, on top of everything that this run has changed before."""
     folder = run_files.act_folder(act.key)
     touched = run_files.tampered(run) or live_turn.tampered(folder) or _loosened(folder, work)
     if touched:

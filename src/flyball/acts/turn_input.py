@@ -1,7 +1,7 @@
 """What an agent gets for one turn: its prompt, its login, its variables, its program, and the hosts that it can reach.
 
-What a role is told to do stands in `prompts/ROLE.md`. A repository replaces it with `.flyball/prompts/ROLE.md`; there
-`{shipped}` stands for the text that ships. Nothing of the user's home is to be seen but what `[agents.NAME]` lends. A
+The instructions of a role are in `prompts/ROLE.md`. A repository replaces them with `.flyball/prompts/ROLE.md`, in which
+`{shipped}` is replaced by the text that ships. Nothing of the user's home is to be seen but what `[agents.NAME]` lends. A
 login is lent as a copy (`agents/login.py`).
 """
 

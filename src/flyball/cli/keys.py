@@ -124,7 +124,7 @@ class AnswerKeys:
         lines = change_of(self.app, run)
         fits = max(5, shutil.get_terminal_size().lines - ROOM)
         with contextlib.suppress(*CLOSED), self.screen.aside():
-            for line in lines[:fits]:
+            for line in ("", *lines[:fits]) if lines else ():
                 click.echo(coloured(line), color=True)
         more = [f"… {len(lines) - fits} more lines of the change"] if len(lines) > fits else []
         keys = [f"{letter} {verb}" for letter, verb in letters(run.question.verbs).items()]

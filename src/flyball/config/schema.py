@@ -461,7 +461,7 @@ def split_limit(key: str, machines: Collection[str]) -> tuple[str, str]:
 
 
 def is_table(name: str, machines: Collection[str]) -> bool:
-    """Whether keys may stand below this name."""
+    """Whether there may be keys below this name."""
     if name.startswith("limits."):
         return split_limit(name + ".", machines)[1] in ("", "within.", "alert.")
     section, _, agent = name.partition(".")

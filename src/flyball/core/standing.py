@@ -25,7 +25,7 @@ REPAIRS = 1  # so often CI of a run's own branch is repaired before a person is 
 
 
 def listens(run: Run) -> bool:
-    """It has nothing to do, and would hear a trigger."""
+    """It has nothing to do and takes triggers."""
     idle = run.status == "running" and run.act is None and not run.agenda
     return run.here.act == "listen" and idle and not run.plan.aside
 

@@ -49,9 +49,9 @@ ALIASES = {  # what people say -> the outcome of a state that asks
     "answer": "answered",
 }
 INTERRUPTIONS = 5  # so many in a row ask
-NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that are no answers
+NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that nobody can answer with
 ANOTHER_TURN = "Another turn would have started."
-PROBES = 2  # so many in a row with no fewer failing tests are no progress
+PROBES = 2  # this many in a row with no fewer failing tests count as no progress
 NAMED = 10  # so many of the failing tests are named
 NO_WINDOW = e.WindowSeen(at=0)
 

@@ -207,7 +207,7 @@ def _after_step(run: Run, child: e.ChildEnded) -> Plan:
 
 
 def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
-    """A change that a person let stand is the work that the turn had done; one that a person made is theirs."""
+    """An approved change is the work of the turn that made it; a change that a person made is theirs."""
     checkout, progress = with_changes(run.checkout, back.changed, back.lines), run.progress
     if act is not None and act.why in ("approved", "hand-back"):
         checkout = replace(checkout, excused=checkout.changed, excused_lines=checkout.lines, deleted=0)
@@ -400,7 +400,7 @@ def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
 
 
 def _probed(progress: Progress, proof: e.ProofEnded, probe: bool, fewer: bool) -> Progress:
-    """Any proof settles how the files stand; only probes without fewer failing tests in a row are counted."""
+    """Any proof settles the state of the files; only probes without fewer failing tests in a row are counted."""
     fails = probe and not proof.passed and not fewer
     passes = progress.passes if proof.passed and proof.tree == progress.passed else 0
     passes += int(proof.passed and probe)

@@ -1,6 +1,6 @@
 """How an agent's turn is read: what stops it, and which outcome its words amount to. DONE is a claim.
 
-`judgement` says what becomes of the change that it left: it stands, it stands while a person is asked, or it is undone.
+`judgement` says what happens to the change that it left: it is kept, it is kept while a person is asked, or it is undone.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ def _asks(events: Events, turn: e.TurnEnded) -> bool:
     return turn.verdict == "needs_approval" or bool(twice or text)
 
 
-# ---- a turn without the word that it owes ------------------------------------------------------------------
+# ---- a turn without its verdict or plan ------------------------------------------------------------------
 
 
 def _asked_again(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:

@@ -118,7 +118,7 @@ class ActInterrupted(Event, frozen=True, kw_only=True):
     key: str
     reason: str
     kept: str = ""
-    gone: bool = False  # what acts stand on is not there: none is begun until a person says so
+    gone: bool = False  # something that acts need is missing: none is started until a person says so
     session: str = ""  # the agent's, to be resumed
 
 
@@ -128,7 +128,7 @@ class Ruled(Event, frozen=True, kw_only=True):
 
 
 class Held(Event, frozen=True, kw_only=True):
-    """An outcome is reached, but something stands before its transition."""
+    """An outcome is reached, but something must happen before its transition."""
 
     outcome: str
     until: str  # gate | commit | land | breakpoint | approval | block

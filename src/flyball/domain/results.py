@@ -38,7 +38,7 @@ class Usage(Fact, frozen=True, kw_only=True):
 
 
 class Finding(Fact, frozen=True, kw_only=True):
-    """What a reviewer found, or what became of it."""
+    """What a reviewer found, or its new status."""
 
     id: str = ""
     file: str = ""
@@ -247,7 +247,7 @@ class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
     halted: str = ""  # the tool-call rule that halted it, as a code
     halted_why: str = ""
     commit: str = ""  # the checkpoint made of it
-    undone: tuple[str, ...] = ()  # what a read-only role changed and we put back
+    undone: tuple[str, ...] = ()  # what a read-only role changed and Flyball undid
     held: tuple[str, ...] = ()  # what it changed where the guard asks or refuses
     reported: tuple[str, ...] = ()  # what it did to its own git, as sentences; it has no effect (GUARD-5)
     notes: tuple[str, ...] = ()
@@ -320,7 +320,7 @@ class Prepared(Result, frozen=True, kw_only=True, tag="prepared"):
 
 class Restored(Result, frozen=True, kw_only=True, tag="restored"):
     tree: str
-    changed: tuple[str, ...] = ()  # by an approved change that now stands
+    changed: tuple[str, ...] = ()  # by an approved change that is kept now
     lines: int = 0
     kept: str = ""  # the reference under which a person's edits are kept that a rollback took away
 

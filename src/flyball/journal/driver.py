@@ -36,7 +36,7 @@ class Driver:
         _at(self.folder, f"{self.name}.bell", self.bell.bind)
 
     def hear(self) -> None:
-        """Take in every ring so far."""
+        """Consume every wake-up so far."""
         with contextlib.suppress(BlockingIOError):
             while self.bell.recv(16):
                 pass
@@ -95,7 +95,7 @@ def namespaces(state_dir: Path) -> set[str]:
 
 
 def ring(state_dir: Path, name: str) -> bool:
-    """Wake a driver: there is mail. False if nobody is there to hear."""
+    """Wake a driver: there is mail. False if there is none."""
     if not name:
         return False
     bell = _bell()
@@ -104,7 +104,7 @@ def ring(state_dir: Path, name: str) -> bool:
         _at(state_dir / FOLDER, f"{name}.bell", bell.connect)
         bell.send(b"!")
     except BlockingIOError:
-        return True  # so many rings wait already that it will wake
+        return True  # so many wake-ups are pending that it will wake
     except OSError:
         return False
     finally:

@@ -154,7 +154,7 @@ class Heads:
             self.note(REGISTRY, *journal.registry_head(), entries[-1].at, at_once=True)
 
     def _due(self, run: str, at: int) -> bool:
-        """A clock that was put back does not hold heads up."""
+        """A clock that was set back does not hold heads up."""
         if 0 <= at - self._last_at < PAUSE_US:  # nearly always
             return False
         return not 0 <= at - self._written_at.get(run, at - RUN_PAUSE_US) < RUN_PAUSE_US
@@ -243,7 +243,7 @@ def _payload(head: Checkpoint) -> bytes:
 class Records:
     def __init__(self, state_dir: Path, here: Callable[[], str] = str) -> None:
         self.state_dir, self.dirs = state_dir, StateDir(state_dir)
-        self.here = here  # the repository that the user stands in, "" for none
+        self.here = here  # the repository of the current folder, "" for none
         self._journal: SqliteJournal | None = None
         self._heads: Heads | None = None
 

@@ -56,7 +56,7 @@ _Updates = dict[tuple[bool, ...], list[tuple[Value, ...]]]
 
 
 class _Place(NamedTuple):
-    """Where a run stands: its number, its head, whether its end is registered, its row's values; the lease."""
+    """The position of a run: its number, its head, whether its end is registered, its row's values; the lease."""
 
     n: int
     seq: int

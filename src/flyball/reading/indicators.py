@@ -44,7 +44,7 @@ TICKED: tuple[tuple[str, str], ...] = (
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """A sentence of the agent's own; `ticked` where it stands at a ticked box, `later` under a heading of things to do."""
+    """A sentence of the agent's own; `ticked` if it is at a ticked box, `later` under a heading of things to do."""
 
     text: str
     ticked: bool = False
@@ -67,7 +67,7 @@ _STRUCK = Lazy(r"~~.*?~~")
 
 
 def sentences(lines: Iterable[Line]) -> Iterator[Sentence]:
-    """The agent's own sentences, each knowing whether it is ticked and whether it stands under things to come."""
+    """The agent's own sentences, each with whether it is ticked and whether it is about things to come."""
     under_heading = under_lead = False
     for line, text in _joined(lines):
         if line.kind == "heading":

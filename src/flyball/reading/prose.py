@@ -145,7 +145,7 @@ class Line(msgspec.Struct, frozen=True):
     own: bool
     block: int
     kind: str  # text, item, heading, table, blank
-    box: str = ""  # what stands in the check box: "x" ticked, " " not; "" if there is no box
+    box: str = ""  # what is in the check box: "x" ticked, " " not; "" if there is no box
 
 
 _FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")

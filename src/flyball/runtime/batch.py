@@ -173,7 +173,7 @@ class Batch:
             ancestor = self.run(ancestor).began.parent
 
     def _owe(self, parent: str, run: Run, now: int) -> None:
-        """What a run that ends had still to put back is put back by its parent."""
+        """What a run that ends still had to restore is restored by its parent."""
         step = run.restore
         if step is not None:
             self.add(parent, [e.RestoreOrdered(at=now, tree=step.tree, why=step.why, since=step.since)])

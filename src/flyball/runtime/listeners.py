@@ -254,7 +254,7 @@ def _edited(file: Path) -> bool:
 
 
 def _write_page(file: Path, text: str) -> None:
-    """What somebody wrote into a page is not lost, and not believed."""
+    """What somebody wrote into a page is kept in a copy and has no effect."""
     if _edited(file) and not file.is_symlink():
         file.replace(file.with_suffix(".edited.md"))
     _write(file, text)

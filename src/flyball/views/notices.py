@@ -1,4 +1,4 @@
-"""What people are told without asking (HUMAN-5): a question, an escalation, an end, a limit reached or cleared.
+"""What people are notified of (HUMAN-5): a question, an escalation, an end, a limit reached or cleared.
 
 Which events are worth a message, and in which words. Sending them is the shell's.
 """
@@ -14,13 +14,13 @@ from flyball.domain.settings import HOUR, MINUTE, SECOND, rough
 from flyball.views import reasons
 from flyball.views.text import clean, cost, iso, one_line, plural
 
-AGAIN_US = HOUR  # the same thing about the same run is not told twice within this time
+AGAIN_US = HOUR  # the same notice about a run is sent at most once within this time
 MOST, PERIOD_US = 10, 10 * MINUTE  # messages; what exceeds it is told together when the time is over
 TEXT_MOST = 600
 
 
 class Notice(Struct, frozen=True):
-    """`key` is what it is about: a notice with a known key is told already."""
+    """`key` is what it is about: a notice with a known key was already sent."""
 
     key: str
     title: str
