@@ -127,7 +127,7 @@ def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
         case Land(branch):
             proposes = run.settings.commit == "pr" and run.status != "ended"
             return Do(_act(run, "land", why="pr" if proposes else "", branch=branch))
-        case Follow(""):  # the turn came to nothing, though its change may stand
+        case Follow(""):  # the turn has no outcome, though its change may be kept
             return Note(let_go(Events(run, now), "the turn had no outcome"))
         case Follow():
             return Note(_go_on(Events(run, now)))
@@ -152,7 +152,9 @@ def _resting(run: Run, now: int) -> Note | Rest:
         times = [at for at in (run.until, question.deadline if question else None) if at]
         return Rest(min(times, default=None))
     events = Events(run, now).add(e.Resumed(at=now, why="the wait is over"))
-    if run.here.act == "ask" and "answered" in run.here.on:  # LOOP-3: a cooldown stands for an answer
+    if (
+        run.here.act == "ask" and "answered" in run.here.on
+    ):  # LOOP-3: the end of a cooldown counts as an answer
         follow(events, "answered", past_breakpoint=True)
     return Note(events)
 

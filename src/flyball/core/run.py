@@ -1,7 +1,7 @@
 """What a run is: its agenda, its parts, and the run itself. All of it is what the run's events add up to (`fold`).
 
 The agenda is what is due before the act of the state: `due` returns the act of its first step, and events only put steps
-in and take them out. There is at most one step of a kind, and they stand in the order in which they are done.
+in and take them out. There is at most one step of a kind, and they are in the order in which they are done.
 
 The parts hold counts, never histories: the journal is the history.
 """
@@ -72,7 +72,7 @@ class Follow(Step, frozen=True, tag=True):
 
 AnyStep = Halt | Restore | Prepare | Baseline | Prove | Commit | Land | Follow
 ORDER = (Prepare, Baseline, Prove, Commit, Land, Follow)
-TO_FOLLOW = (Prove, Commit, Land, Follow)  # one outcome, and what stands before its transition
+TO_FOLLOW = (Prove, Commit, Land, Follow)  # one outcome, and what must happen before its transition
 ASKED = ("approval", "block", "breakpoint", "evidence", "done")  # what a Follow may wait for
 GUARDED = ("approval", "block")  # what a Follow waits for where the guard asked or refused
 
@@ -145,7 +145,7 @@ class Checkout(Part, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
     lines: int = 0
     deleted: int = 0
-    excused: tuple[str, ...] = ()  # what a person let stand: the radius begins anew after it
+    excused: tuple[str, ...] = ()  # what a person approved: the radius is counted anew after it
     excused_lines: int = 0
     commit: e.CommitEnded | None = None
     certificate: str = ""
@@ -178,7 +178,7 @@ class Evidence(Part, frozen=True, kw_only=True):
     done_tree: str = ""  # the tree of which the author last said DONE
     rejected: str = ""  # the tree that was last rejected though its proof passes
     ruling: e.Ruling | None = None
-    waivers: tuple[str, ...] = ()  # changes that a person let stand, by diff
+    waivers: tuple[str, ...] = ()  # changes that a person approved, by diff
     accepted: str = ""  # the doubts about a proof that a person said yes to last, by key
     plan_reviewed: bool = False  # the code base was looked at for the plan file (TASK-5)
     grants: tuple[str, ...] = ()  # calls that a person allowed, by fingerprint; `once:` is for the next turn
@@ -208,7 +208,7 @@ class Tries(Part, frozen=True, kw_only=True):
     retries: int = 0  # failed turns in a row
     contexts: int = 0  # overflows in a row
     limits: int = 0  # turns in a row that a limit ended, as far as two
-    limited: dict[str, int] = {}  # agent -> until when a limit holds it, where others stand in
+    limited: dict[str, int] = {}  # agent -> until when it is rate limited, where fallback agents take over
     interruptions: int = 0  # acts in a row
     reason: str = ""  # of the last interruption
     unclear: bool = False  # in this state a turn was asked again for its verdict or plan

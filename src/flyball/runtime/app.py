@@ -76,7 +76,7 @@ class App(Records):
     # ---- letters ----
 
     def send(self, run: Run, letter: AnyMessage) -> bool:
-        """Leave a letter and ring the driver. False: no process runs it now."""
+        """Leave a letter and wake the driver. False: no process runs it now."""
         self.require_person(type(letter).__name__.lower())
         reason = refusal(run, letter)
         if reason:
@@ -120,7 +120,7 @@ class App(Records):
         return backlog(self.journal.mail(mailbox(repo)))
 
     def leave(self, repo: Path | str, trigger: Trigger, who: str) -> str:
-        """Leave a task, or a word about one, in the backlog, and wake whoever works on it. Its name."""
+        """Add a task, or a change to one, to the backlog, and wake whoever works on it. Returns its name."""
         box, journal = mailbox(repo), self.journal  # which makes the folder of the key, too
         body = self.seals.sealed(box, encode(Start(trigger=trigger, who=who)))
         number = journal.post(box, self.clock.now(), body)
