@@ -195,7 +195,7 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
     (yard.folder / "near.md").write_text("- [ ] One\n- [] Two\n")
     (yard.folder / "latin.md").write_bytes(b"- [ ] One\n- [ ] caf\xe9\n")
     for words, says in (
-        (("edit", mend, "--after", double), "for ever"),
+        (("edit", mend, "--after", double), "forever"),
         (("edit", mend, "--after", mend), "itself"),
         (("add", "x", "--after", "T999"), "no task or run T999"),
         (("add", " "), "empty"),
