@@ -90,7 +90,7 @@ def test_dates_stay_text_and_an_empty_turn_is_a_turn() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("turns: [{say: a}, {wirte: {}}]", "'s.yaml', turn 2: unknown key 'wirte'; a turn has any of"),
+        ("turns: [{say: a}, {wirte: {}}]", "'s.yaml', turn 2: unknown key 'wirte'; a turn takes"),
         (
             "roles: {coder: [{run: [ls]}]}",
             "'s.yaml', coder, turn 1: `run` is a command as text, not [\"ls\"].",

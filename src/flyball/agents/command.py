@@ -42,6 +42,8 @@ def _filled(command: str, names: Sequence[str]) -> str:
 
 
 class CommandAgent(StreamAgent):
+    may_be_silent = True
+
     def __init__(self, command: str) -> None:
         super().__init__()
         self.command = command

@@ -25,7 +25,12 @@ CANNOT_RUN = (126, 127)
 ENDED_BY_SIGNAL = (130, 137, 143)
 LOST_SESSION = ("no conversation found with session id", "no rollout found for thread", "session not found")
 TAIL_LINES = 12
-SPEAKERS = ("claude", "codex", "gemini", "opencode")
+SPEAKERS = (
+    "claude",
+    "codex",
+    "gemini",
+    "opencode",
+)  # they always say something when they have done their work
 TALKERS = ("aider", "mini")  # they end with exit code 0, and say only in text that nothing was done
 
 
@@ -36,12 +41,19 @@ def read_result(
     exit: Exit,  # noqa: A002
     now_us: int | None = None,
     zone: str = "UTC",
+    *,
+    may_be_silent: bool = False,
 ) -> AgentResult:
-    """The result of one turn of the agent `name`, from all that it wrote."""
+    """The result of one turn of the agent `name`, from all that it wrote.
+
+    `may_be_silent`: any program of that name; it may have done its work without a word.
+    """
     now_us = now_us or exit.started_at_us + exit.took_us or int(time.time() * 1_000_000)
     facts = read_stream(out)
     if facts is None:
-        return _from_text(name, out, err, exit, now_us, zone)
+        read = _from_text(name, out, err, exit, now_us, zone)
+        silent = name in SPEAKERS and not out.strip() and not may_be_silent
+        return replace(read, verdict="unknown", error=_how(exit)) if silent and read.verdict == "ok" else read
     kind, reset = _kind(facts, err, exit, now_us, zone)
     stated = f"its closing event says: {kind.replace('_', ' ')}" if facts.end else ""
     error = "" if kind == "ok" else facts.problem or stated or exit.error or _last_line(err) or _how(exit)
@@ -127,8 +139,6 @@ def _from_text(name: str, out: str, err: str, exit: Exit, now_us: int, zone: str
             else (None, None)
         )
         verdict = limit or verdict or _by_code(exit)
-    if verdict == "ok" and name in SPEAKERS and not out.strip():
-        verdict = "unknown"  # these always say something when they have done what they were asked
     error = "" if verdict == "ok" else exit.error or _last_line(err) or _last_line(out) or _how(exit)
     message = out.strip()[-MESSAGE_MOST:]
     return AgentResult(verdict=verdict, message=message, error=error, reset_at=reset, lost_session=_lost(err))

@@ -25,6 +25,7 @@ class StreamAgent:
     """`name` is the program's, for words that only it uses."""
 
     name = ""
+    may_be_silent = False
 
     def __init__(self) -> None:
         self.transcript = Transcript()
@@ -39,4 +40,4 @@ class StreamAgent:
         return (Usage(), "") if facts.end else (facts.usage, facts.model)
 
     def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
-        return read_result(self.name, out, err, exit, zone=local_zone())
+        return read_result(self.name, out, err, exit, zone=local_zone(), may_be_silent=self.may_be_silent)
