@@ -147,7 +147,7 @@ def test_a_finding_disputed_twice_goes_to_the_inbox(yard: Yard) -> None:
     ran = review(yard, [GOOD_TURN, dispute, dispute, NOTHING], [{"finding": RAISED}, stands, PASS])
     assert (ran.exit, ran.code, ran.status, ran.state) == (3, "wait.question", "waiting", "working")
     (asked,) = json.loads(yard.flyball("inbox", "--json").stdout)
-    assert "F1, twice" in asked["text"]
+    assert "twice about F1" in asked["text"]
     assert yard.flyball("answer", ran.question, "The reviewer is right").returncode == 0
     ran = yard.resume()
     assert (ran.exit, ran.code, ran.iteration) == (0, "completed", 3), "the same act again, no new iteration"
