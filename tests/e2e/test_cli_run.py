@@ -293,6 +293,19 @@ def test_a_second_ctrl_c_or_sigterm_stops_now(place: Place, signals: list[signal
     assert place.last()["end"] == "cancelled"
 
 
+def test_sigterm_is_heard_while_a_hostile_output_is_read(place: Place) -> None:
+    """Eight million empty lines of a failing proof."""
+    size = 8_000_000
+    proof = f"""proof.commands=["python3 -S -c 'print(chr(10) * {size}); raise SystemExit(1)'"]"""
+    agent = place.script(coder=[{"hang": True}])
+    started = place.start("run", "Fix add", "--agent", agent, "--set", proof)
+    eventually(lambda: any(log.stat().st_size > size for log in place.state.glob("acts/*/*/out")))
+    started.send_signal(signal.SIGTERM)
+    out, _ = started.communicate(timeout=30)
+    assert started.returncode == 130 and "Stopping now" in out
+    assert place.last()["stop_reason"]["code"] == "interrupted"
+
+
 def test_after_kill_9_resume_goes_on_and_nothing_runs_twice(place: Place) -> None:
     started = place.start_loop({"run": 'echo turn >> "$HOME/witness"', "sleep_s": 1, **FIXES})
     eventually(lambda: list(place.state.glob("runs/*/homes/*/witness")))

@@ -303,7 +303,7 @@ PACKED = [
         "key:a/token:b/",
         "'key'\"token\"`auth`",
     ),
-    *("password=aB3\\n", "token='a\" ", "auth\n", "--password=a", "https://h/?token=a1b2c3&key=abc&"),
+    *("password=aB3\\n", "token='a\" ", "oauth\n", "--password=a", "https://h/?token=a1b2c3&key=abc&"),
 ]
 
 

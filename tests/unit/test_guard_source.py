@@ -97,6 +97,10 @@ def test_an_image_is_not_text() -> None:
         f"secret_key:\n  '{TOKEN}'",
         "postgres://user:Zx9/kQ2pW@db.example.com/app",
         "PASSWORD=/Zx9kQ2pW7",
+        "PGPASSWORD='x/Zx9kQ2pW7' psql",
+        "mysql://app:Zx9/Vb3/kQ2pW7@db.example.com",
+        f"pw:\n  {KEY}",
+        f"db:\n  - password:\n      {KEY}",
     ],
 )
 def test_a_secret_is_redacted_however_it_is_cut_or_broken(text: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from flyball.agents.limit_text import read_limit
 from flyball.agents.reset_times import reset_at
+from flyball.guard.secrets import redact
 from flyball.reading import calls, indicators, prose, signals, terminal, test_output
 
 RUNTIME = signals.Runtime()
@@ -24,6 +25,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "read_outcome": lambda text: signals.read_outcome(text, ("x", "a")),
     "final_question": signals.final_question,
     "reported_error": signals.reported_error,
+    "read_lines": test_output.read_lines,
     "lack": lambda text: test_output.lack(text, 1),
     "missing_names": test_output.missing_names,
     "wants_network": test_output.wants_network,
@@ -33,6 +35,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "spoken": prose.spoken,
     "plain": terminal.plain,
     "lines_of": terminal.lines_of,
+    "redact": redact,
     "last_lines": lambda text: terminal.last_lines(text, 1_000_000, 2_000),
     "read_limit": lambda text: read_limit("claude", text, 0),
     "reset_at": lambda text: reset_at(text, 0),

@@ -92,6 +92,8 @@ SLASHED_URL = Lazy(
     r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@\"'<>]{1,100}:(?!\d{1,5}/)(?P<value>[^\s/\"'<>?#@]{1,60}/[^\s\"'<>?#@]{1,100})@[\w.-]+(?=[:/\s]|$)"
 )
 """A password with a slash, which should have been encoded."""
+LINE = Lazy(r"[^\n]{5,}")
+"""A line that is long enough for a secret."""
 OPENS = Lazy(
     r"(?P<indent>[\s+-]*)[\"']?(?P<name>[\w.-]{2,80})[\"']?\s*:\s*(?:[|>][+-]?\d?[+-]?)?\s*", re.ASCII
 )

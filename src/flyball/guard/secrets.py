@@ -134,18 +134,17 @@ def toil(line: str) -> int:
 def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[Secret]:
     """Lines end at "\\n" only: other line breaks may be part of JSON."""
     yield from _private_keys(text)
-    start, before = 0, ""
-    for line in text.split("\n"):
+    for found in patterns.LINE.finditer(text):
+        line, start = found.group(), found.start()
+        before = text[text.rfind("\n", 0, max(0, start - 1)) + 1 : max(0, start - 1)]
         for secret in below_name(before, line):
             yield Secret(secret.rule, start + secret.start, start + secret.end)
-        before = line
         if could_hold_secret(path, line):
             if care.left < 0:
                 yield from _hastily(text, start)
                 return
             for secret in _as_written(path, line, care, depth):
                 yield Secret(secret.rule, start + secret.start, start + secret.end)
-        start += len(line) + 1
 
 
 def below_name(before: str, line: str) -> Iterable[Secret]:

@@ -220,7 +220,7 @@ _WORDS: dict[str, Outcome] = {
 
 def read_lines(output: str) -> TestReport | None:
     """The tests named in the output; None where no such runner printed anything."""
-    lines = plain(output[-TEXT_MOST:]).splitlines()
+    lines = [line for line in plain(output[-TEXT_MOST:]).splitlines() if line and not line.isspace()]
     reports = [
         report for read in (_go_lines, _cargo_lines, _nextest, _ctest) if (report := read(lines)) is not None
     ]
