@@ -51,6 +51,20 @@ def shipped_policies() -> policies.Policies:
     )
 
 
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process of a run may reach besides the system's own folders. `lent_…`: what the user lends an agent."""
+
+    files: Path
+    home: Path
+    network: str
+    reads: tuple[str, ...] = ()
+    bridges: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    lent_reads: tuple[Bind, ...] = ()
+    lent_writes: tuple[Bind, ...] = ()
+    read_only: bool = False
+
+
 class RunFiles(msgspec.Struct, frozen=True):
     """The state directory as acts see it."""
 
@@ -194,53 +208,36 @@ class RunFiles(msgspec.Struct, frozen=True):
         remove(self.run_dir(run).home(name))
         return self.home(run, name)
 
-    def enclosed(
-        self,
-        run: Run,
-        argv: tuple[str, ...],
-        files: Path,
-        home: Path,
-        network: str,
-        reads: tuple[str, ...] = (),
-        *,
-        bridges: tuple[str, ...] = (),
-        programs: tuple[str, ...] = (),
-        lent: tuple[tuple[Bind, ...], tuple[Bind, ...]] = ((), ()),
-        read_only: bool = False,
-    ) -> tuple[str, ...]:
-        """The command inside its sandbox: the checkout at the repository's own path, all else out of reach.
-
-        `lent` is what the user lends an agent of their own, to be read and to be written."""
+    def enclosed(self, run: Run, argv: tuple[str, ...], reach: Reach) -> tuple[str, ...]:
+        """The command inside its sandbox: the checkout at the repository's own path, all else out of reach."""
         found = self.sandbox_of(run)
         if found.kind == "none":
             return argv
-        work = self.workspace(run)
+        if found.mounts:
+            make_mount_points(reach.files, self.workspace(run).repo_root, run.settings.share)
+        return tuple(sandbox.enclose(found, argv, self._view(run, found, reach)))
+
+    def _view(self, run: Run, found: Sandbox, reach: Reach) -> View:
+        work, strict = self.workspace(run), run.settings.view == "strict"
         repo = str(work.repo_root)
         stores = self._same(
             *(str(s) for s in work.object_stores() if not (found.mounts and s.is_relative_to(repo)))
         )  # what lies in the repository is seen through work.objects; there it would cover the checkout's own
-        shares = tuple(
-            (f"{repo}/{name}", f"{repo}/{name}") for name in run.settings.share if Path(repo, name).exists()
-        )
-        strict = run.settings.view == "strict"
-        tools = installed.needed(self.known(run), programs, (repo, str(self.state_dir)), strict=strict)
-        if found.mounts:
-            make_mount_points(files, Path(repo), run.settings.share)
-        view = View(
-            checkout=str(files),
+        tools = installed.needed(self.known(run), reach.programs, (repo, str(self.state_dir)), strict=strict)
+        return View(
+            checkout=str(reach.files),
             at=repo,
-            home=str(home),
+            home=str(reach.home),
             user_home=self.environment.get("HOME"),
-            ro_binds=(*stores, *self._same(str(work.objects), *tools, *reads), *lent[0]),
-            rw_binds=lent[1],
+            ro_binds=(*stores, *self._same(str(work.objects), *tools, *reach.reads), *reach.lent_reads),
+            rw_binds=reach.lent_writes,
             hidden=(str(self.state_dir),),
-            shares=shares,
-            network=msgspec.convert(network, sandbox.Network),
-            bridges=bridges,
+            shares=self._same(*(f"{repo}/{n}" for n in run.settings.share if Path(repo, n).exists())),
+            network=msgspec.convert(reach.network, sandbox.Network),
+            bridges=reach.bridges,
             strict=strict,
-            read_only=read_only,
+            read_only=reach.read_only,
         )
-        return tuple(sandbox.enclose(found, argv, view))
 
 
 def make_mount_points(files: Path, repo: Path, share: Sequence[str]) -> None:
@@ -316,7 +313,8 @@ def spec(
     private = run_files.fresh_home(run, home) if proving else run_files.home(run, home)
     line = observer.line(command) if observer else command
     reads = (*reads, str(observer.tools)) if observer and observer.tools else reads
-    argv = run_files.enclosed(run, ("/bin/sh", "-c", line), files, private, network, reads)
+    reach = Reach(files=files, home=private, network=network, reads=reads)
+    argv = run_files.enclosed(run, ("/bin/sh", "-c", line), reach)
     env = {**run_files.env(run, private), **CALM}
     if proving:
         env = {name: value for name, value in env.items() if not name.startswith("FLYBALL_")}

@@ -18,7 +18,7 @@ from flyball.acts import live_turn
 from flyball.acts.assess import assess
 from flyball.acts.live_turn import Dialogue, Live
 from flyball.acts.proof_tree import tests_are_known
-from flyball.acts.run_files import RunFiles, interruption, scrub, share_links
+from flyball.acts.run_files import Reach, RunFiles, interruption, scrub, share_links
 from flyball.acts.turn_input import access_of, prompt, refusals
 from flyball.agents import process
 from flyball.agents.accounts import how_to_log_in
@@ -154,21 +154,19 @@ def _spec(
     env = {**run_files.env(run, home), **lent.env, **own, **launch.env}
     if not run_files.mounted(run):
         share_links(run, work.repo_root, work.checkout)
-    reads = (*launch.reads, *briefed)
-    argv = run_files.enclosed(
-        run,
-        launch.argv,
-        work.checkout,
-        home,
-        lent.network.kind,
-        reads,
+    reach = Reach(
+        files=work.checkout,
+        home=home,
+        network=lent.network.kind,
+        reads=(*launch.reads, *briefed),
         bridges=lent.network.bridges,
         programs=lent.programs,
-        lent=(lent.reads, lent.writes),
+        lent_reads=lent.reads,
+        lent_writes=lent.writes,
         read_only=role in READ_ONLY_ROLES,
     )
     return process.Spec(
-        argv=argv,
+        argv=run_files.enclosed(run, launch.argv, reach),
         cwd=str(work.checkout),
         env=env,
         stdin_file=launch.stdin_file,
