@@ -148,6 +148,17 @@ def test_values_that_are_changed(values):
     assert values == [1, 2]
 
 
+def named():
+    ">>> named()"
+
+
+def test_examples():
+    import doctest
+
+    doctest.run_docstring_examples(named, {{"named": named}})
+    assert named.__code__.co_name == "named"
+
+
 class TestClass:
     @pytest.mark.skipif(sys.version_info < (3,), reason="old")
     def test_method(self):
@@ -164,7 +175,7 @@ def test_honest_tests_pass_with_the_stand_in_for_pytest(folder: Path) -> None:
         "rows.txt": "1 2",
     }
     plain = outcomes(ran(folder, PYTEST, room, files))
-    assert len(plain) == 12 and set(plain.values()) == {"passed"}, plain
+    assert len(plain) == 13 and set(plain.values()) == {"passed"}, plain
     broken = {**files, "test_it.py": HONEST.replace("{}[", "{'a': 1}[")}
     assert outcomes(ran(folder, PYTEST, room, broken))["test_raises"] == "failed"
 

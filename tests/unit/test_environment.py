@@ -138,6 +138,7 @@ INSTALLS = {
     "an extra in setup.cfg": ({"setup.cfg": "[options.extras_require]\ndev = x\n", "setup.py": ""}, ["yaml"], "-e '.[dev]' pytest pyyaml"),
     "a list": ({"setup.py": "", "requirements-dev.txt": "x", "requirements.txt": "y"}, [], "-e . -r requirements-dev.txt pytest"),
     "its own module": ({"pyproject.toml": "", "src/calc/__init__.py": ""}, ["calc.core", "hypothesis"], "-e . pytest hypothesis"),
+    "an extra that has what is missing": ({"pyproject.toml": "[project]\noptional-dependencies = {test = ['x'], draw = ['railroad-diagrams >= 3', 'jinja2']}\n"}, ["railroad"], "-e '.[test,draw]' pytest railroad-diagrams"),
     "files that cannot be read": ({"pyproject.toml": "[", "setup.cfg": "x"}, [], "-e . pytest"),
 }  # fmt: skip
 
@@ -151,10 +152,13 @@ def test_what_to_install(tmp_path: Path, name: str) -> None:
     assert install_words(tmp_path, missing) == words
 
 
-def test_plugins_are_known_by_their_options() -> None:
+def test_plugins_are_known_by_their_options_and_marks() -> None:
     assert plugins(["unrecognized arguments: --cov=a --cov-report=term -n4 --color (a plugin)"]) == [
         "pytest-cov",
         "pytest-xdist",
+    ]
+    assert plugins(["pytest.PytestUnknownMarkWarning: Unknown pytest.mark.no_cover - is this a typo?"]) == [
+        "pytest-cov"
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from flyball.guard.change import Change
 from flyball.proofs.breaks import changed_lines, end_fails, expectations_wrong, functions_raise, values_plain
-from flyball.proofs.compare import break_of, compare
+from flyball.proofs.compare import break_of, compare, same_numbers
 from flyball.proofs.exchange import (
     FILES_MOST,
     Files,
@@ -215,6 +215,22 @@ def test_two_sides_say_what_a_change_does_to_the_tests(
     result = compare(baseline, now, base_side, run_side)
     assert result.fail_to_pass == fail_to_pass
     assert [(doubt.test, doubt.kind) for doubt in result.doubts] == doubts
+
+
+NUMBERED = [  # (a report, the tests as they are now, the report with their ids)
+    ({"a::t[1-x7]": "f", "a::t[2-x0]": "p"}, {"a::t[1-x3]": "p", "a::t[2-x9]": "p"}, {"a::t[1-x3]": "f", "a::t[2-x9]": "p"}),
+    ({"a::t[1-x7]": "p", "a::t[1-x8]": "f"}, {"a::t[1-x3]": "p", "a::t[1-x4]": "p"}, {"a::t[1-x4]": "p", "a::t[1-x3]": "f"}),
+    ({"a::t[1-x7]": "p", "a::t[1-x8]": "f"}, {"a::t[1-x3]": "p"}, {"a::t[1-x7]": "p", "a::t[1-x8]": "f"}),  # one is gone
+    ({"a::t[x7]": "p", "a::t2": "p"}, {"a::t[y7]": "p", "a::t3": "p"}, {"a::t[x7]": "p", "a::t2": "p"}),
+    ({"a::t[v1.2-x1]": "p"}, {"a::t[v1.3-x1]": "p"}, {"a::t[v1.2-x1]": "p"}),  # a value, not a number
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "now", "wanted"), NUMBERED)
+def test_parameters_that_are_numbered_anew_are_the_same_tests(
+    ours: dict[str, str], now: dict[str, str], wanted: dict[str, str]
+) -> None:
+    assert same_numbers(report(**ours), report(**now)) == report(**wanted)
 
 
 # ---- breaking ----
@@ -492,6 +508,18 @@ def test_how_often_a_proof_is_repeated(
     assert repeat_count(passes, done, took_s * 1_000_000, [line], tests_us) == Repeats(*count)
     rooms = repeats(["a.py"], ["t"], Repeats(3), node=False)
     assert len({(room.argv, room.numbers % 2) for room in rooms[:2]}) == 2
+
+
+@pytest.mark.parametrize(
+    ("tests", "took_s", "kept", "alone_s"), [(3, 1, 3, 4.0), (1000, 6, 100, 6.0), (150, 60, 75, 8.0)]
+)
+def test_a_spread_of_the_tests_runs_without_its_runner(
+    tests: int, took_s: int, kept: int, alone_s: float
+) -> None:
+    names = [f"t{number:04}" for number in range(tests)]
+    room = repeats(["a.py"], names, Repeats(1), node=False, took_us=took_s * 1_000_000)[0]
+    assert (len(room.only), len(room.tests), room.alone_s) == (tests, kept, alone_s)
+    assert room.tests[0] == names[0] and names.index(room.tests[-1]) > tests / 2
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from flyball.proofs.compare import (
     compare,
     evidence,
     files_of,
+    same_numbers,
     sentences,
     time_of,
     unnoticed,
@@ -242,7 +243,8 @@ class Examination:
         self.prover, self.proof, self.work = prover, proof, prover.work
         self.base, self.tree = prover.work.base_tree, proof.tree
         self.settings = prover.run.settings
-        self.baseline = Side(prover.baseline(), not prover.run.evidence.baseline)
+        baseline = same_numbers(prover.baseline(), proof.report)
+        self.baseline = Side(baseline, not prover.run.evidence.baseline)
         self.doubts: list[str] = []
         changes = self.work.changes(self.base, self.tree)
         sides = Sides(self.settings.proof, (*self.settings.proof_tests, *_documents(self.baseline.report)))
@@ -294,7 +296,7 @@ class Examination:
             return self.proof.side
         if tree == self.base and self.baseline.report is not None:
             return self.baseline
-        return self.prover.prove(tree, name, room=room).side
+        return self._proved(tree, name, room)
 
     def _compared(
         self, baseline: TestReport, now: TestReport, base_side: Side | None, run_side: Side | None
@@ -346,9 +348,9 @@ class Examination:
         node = "package.json" in self.files.paths
         tests = set(files_of(proof.report, wanted).values()) if known else self.files.named(folders=True)
         plain = self.files.plain_values(tests)
-        for number, room in enumerate(
-            repeats(self.files.sources, wanted if known else (), count, node=node), 1
-        ):
+        asked = wanted if known else ()
+        rooms = repeats(self.files.sources, asked, count, node=node, took_us=proof.took_us)
+        for number, room in enumerate(rooms, 1):
             tree = self.work.edited(self.tree, plain) if plain and number == 1 else self.tree
             room = replace(room, quiet=not known)
             missing = wanted - self._passing(tree, f"again-{number}", room, known)
@@ -371,7 +373,11 @@ class Examination:
         return tuple(sorted(flaky))
 
     def _passing(self, tree: str, name: str, room: Room, known: bool) -> frozenset[str]:
-        return self.prover.prove(tree, name, room=room).side.passing(known)
+        return self._proved(tree, name, room).passing(known)
+
+    def _proved(self, tree: str, name: str, room: Room) -> Side:
+        side = self.prover.prove(tree, name, room=room).side
+        return replace(side, report=same_numbers(side.report, self.proof.report))
 
     # ---- broken on purpose ----
 
@@ -390,7 +396,7 @@ class Examination:
         only = tuple(sorted(broken.tests)) if known and comparison.fail_to_pass else ()
         room = Room(only=only, one_failure=known and not broken.each)
         tree = self.work.edited(self.tree, broken.edits)
-        side = self.prover.prove(tree, f"broken-{broken.name}", room=room).side
+        side = self._proved(tree, f"broken-{broken.name}", room)
         problem = unnoticed(broken, side, known)
         self.doubts += [problem] if problem else []
         place = f"{broken.name} in {plural(len(broken.edits), 'file')}"

@@ -14,6 +14,7 @@ from flyball.config.detect import Detected, ProofCommand, node_scripts
 from flyball.config.load import REPO_FILE
 from flyball.domain.settings import Settings
 from flyball.reading.test_output import Lack, missing_names
+from flyball.reading.test_report import without_numbers
 from flyball.runtime.trial import Trial, in_clean_checkout, in_folder
 from flyball.state_dir import paths
 from flyball.workspace.git import names, reading_user, text
@@ -133,7 +134,8 @@ class Tryout:
 
 def _only(clean: Trial, here: Trial) -> list[str]:
     """The tests that fail in the clean checkout and not here."""
-    return [name for name in clean.names if name not in here.names]
+    known = set(map(without_numbers, here.names))
+    return [name for name in clean.names if without_numbers(name) not in known]
 
 
 def _remedies(root: Path, detected: Detected, clean: Trial) -> Iterator[Detected]:

@@ -109,11 +109,12 @@ PACKAGES = {  # whose modules have other names
     "OpenSSL": "pyopenssl",
     "PIL": "pillow",
     "pkg_resources": "setuptools<80",
+    "railroad": "railroad-diagrams",
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
 
-PLUGINS = {  # of pytest, by the options that they add
+PLUGINS = {  # of pytest, by the options and marks that they add
     "--cov": "pytest-cov",
     "--no-cov": "pytest-cov",
     "-n": "pytest-xdist",
@@ -130,6 +131,13 @@ PLUGINS = {  # of pytest, by the options that they add
     "--randomly": "pytest-randomly",
     "--html": "pytest-html",
     "--instafail": "pytest-instafail",
+    "pytest.mark.no_cover": "pytest-cov",
+    "pytest.mark.asyncio": "pytest-asyncio",
+    "pytest.mark.benchmark": "pytest-benchmark",
+    "pytest.mark.django_db": "pytest-django",
+    "pytest.mark.flaky": "pytest-rerunfailures",
+    "pytest.mark.freeze_time": "pytest-freezer",
+    "pytest.mark.timeout": "pytest-timeout",
 }
 
 
@@ -137,7 +145,7 @@ OLDER_PYTEST = "pytest<9"  # the last that gives hooks the arguments of old
 
 
 def plugins(reasons: Iterable[str]) -> list[str]:
-    """The plugins whose options pytest did not know, as far as they can be told by their names; an older pytest where
+    """The plugins whose options or marks pytest did not know, as far as they can be told by their names; an older pytest where
     it calls the project's hooks with fewer arguments than they take."""
     reasons = list(reasons)
     if any("hookspec" in reason for reason in reasons):
@@ -155,27 +163,37 @@ def _is_option(word: str, option: str) -> bool:
 def install_words(folder: Path, modules: Iterable[str], runner: str = "pytest") -> str:
     """What to give `pip install`, so that a Python project's tests can run: the project with its extras for tests, its
     list of requirements, and the modules that were missing."""
-    extras = [name for name in TEST_EXTRAS if name in _extras(folder)][:1]
+    tops = [name.partition(".")[0] for name in modules if "/" not in name]
+    packages = [PACKAGES.get(name, name) for name in tops]
+    known = _extras(folder)
+    extras = [name for name in TEST_EXTRAS if name in known][:1]
+    extras += [name for name in known if name not in extras and _needs(known[name], packages)][:1]
     is_package = any((folder / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
-    project = ["-e", f".[{extras[0]}]" if extras else "."] if is_package else []
+    project = ["-e", f".[{','.join(extras)}]" if extras else "."] if is_package else []
     lists = [file for pattern in TEST_REQUIREMENTS for file in sorted(folder.glob(pattern))][:1]
     required = ["-r", str(lists[0].relative_to(folder))] if lists else []
     own = {path.name.removesuffix(".py") for up in ("", "src/") for path in folder.glob(f"{up}*")}
-    tops = (name.partition(".")[0] for name in modules if "/" not in name)
-    packages = [PACKAGES.get(name, name) for name in tops if name not in own]
+    packages = [package for name, package in zip(tops, packages, strict=True) if name not in own]
     return shlex.join(dict.fromkeys((*project, *required, *([runner] if runner else []), *packages)))
 
 
-def _extras(folder: Path) -> set[str]:
-    known = set[str]()
+def _needs(requirements: str, packages: list[str]) -> bool:
+    words = re.findall(r"^\s*([\w.-]+)", requirements, re.M)
+    return bool({word.lower() for word in words} & {package.lower() for package in packages})
+
+
+def _extras(folder: Path) -> dict[str, str]:
+    """By name, with a requirement on each line."""
+    known: dict[str, str] = {}
     with suppress(OSError, ValueError):
         project: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get(
             "project", {}
         )
-        known |= set(project.get("optional-dependencies", {}))
+        listed = project.get("optional-dependencies", {})
+        known |= {name: "\n".join(map(str, lines)) for name, lines in listed.items()}
     with suppress(OSError, UnicodeDecodeError, configparser.Error):
         config = configparser.ConfigParser(interpolation=None)
         config.read_string((folder / "setup.cfg").read_text("utf-8"))
         section = "options.extras_require"
-        known |= set(config.options(section) if config.has_section(section) else ())
+        known |= dict(config.items(section)) if config.has_section(section) else {}
     return known

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from flyball.domain.results import Evidence
 from flyball.proofs.exchange import Edits, Files
-from flyball.reading.test_report import TestReport, TestResult
+from flyball.reading.test_report import TestReport, TestResult, without_numbers
 
 Kind = str  # "fails" | "not run" | "removed" | "skipped"
 NAMED_MOST = 3  # of many tests of one file with the same doubt
@@ -100,6 +100,29 @@ def compare(
         still_failing=_sorted(now.ids("failed")),
         doubts=tuple(_doubts(ran, gone, skipped, judged if base_side else NONE, bool(base_side))),
     )
+
+
+def same_numbers(report: TestReport | None, now: TestReport | None) -> TestReport | None:
+    """`report` with the ids that `now` has for tests whose parameters are numbered anew each time (`without_numbers`).
+    Among those of one name, the failed ones come first, in every report."""
+    if report is None or now is None or {t.id for t in report.tests} == {t.id for t in now.tests}:
+        return report
+    ours, theirs = _by_name(report), _by_name(now)
+    ids: dict[str, str] = {}
+    for name, tests in ours.items():
+        others = theirs.get(name, [])
+        if len(tests) == len(others):
+            tests = sorted(tests, key=lambda test: (test.outcome != "failed", test.id))
+            ids |= zip((test.id for test in tests), sorted(test.id for test in others), strict=True)
+    return replace(report, tests=tuple(replace(t, id=ids.get(t.id, t.id)) for t in report.tests))
+
+
+def _by_name(report: TestReport) -> dict[str, list[TestResult]]:
+    """The tests with parameters, by their ids without the numbers."""
+    named: dict[str, list[TestResult]] = {}
+    for test in {test.id: test for test in report.tests if test.id.endswith("]")}.values():
+        named.setdefault(without_numbers(test.id), []).append(test)
+    return named
 
 
 def _loaded(baseline: TestReport, now: TestReport) -> set[str]:

@@ -251,8 +251,11 @@ class Room(Struct, frozen=True):
     quiet: bool = False  # no report is expected: nothing in its environment asks for one
     tests: tuple[str, ...] = ()  # the tests in question
     alone: bool = False  # each of them that passes also runs without its runner, where it needs nothing of it
+    alone_s: float = 8.0  # the time for that, of all of them
 
 
+ALONE_MOST = 100  # tests
+ALONE_S = (4.0, 8.0)  # the least and the most time for all of them
 SELECTING = frozenset(("pytest", "unittest"))  # the probes of these can run some tests alone, several times
 SHOWING = SELECTING | {"doctest", "node:test", "mocha"}  # what these load sees a plain program
 
@@ -264,9 +267,11 @@ class Repeats(Struct, frozen=True):
     times: int = 1
 
 
-def repeats(source: Iterable[str], tests: Iterable[str], count: Repeats, *, node: bool) -> list[Room]:
+def repeats(
+    source: Iterable[str], tests: Iterable[str], count: Repeats, *, node: bool, took_us: int = 0
+) -> list[Room]:
     """Rooms to pass these tests in again, each dressed differently. Tools of Node that find no CI may wait for a
-    person."""
+    person. Of many tests, a spread runs without its runner, for about the time of the proof (`took_us`)."""
     files, only = tuple(source), tuple(sorted(tests))
     return [
         Room(
@@ -276,8 +281,9 @@ def repeats(source: Iterable[str], tests: Iterable[str], count: Repeats, *, node
             1 + 3 * n,
             only,
             times=count.times,
-            tests=only,
+            tests=only[:: max(1, -(-len(only) // ALONE_MOST))],
             alone=True,
+            alone_s=max(ALONE_S[0], min(ALONE_S[1], took_us / 1e6)),
         )
         for n in range(count.rooms)
     ]

@@ -34,6 +34,16 @@ class TestResult(Struct, frozen=True, omit_defaults=True):
     opened: tuple[str, ...] = ()  # files of the project that it read, besides code; where its runner tells
 
 
+_NUMBERED = re.compile(r"(?<![^\W_])([^\W\d]\w*?)\d+(?=[-\]])")
+
+
+def without_numbers(test: str) -> str:
+    """The id of a test without the numbers that pytest gives to parameters it has no words for (`[3-expected12]`).
+    Where the parameters stand in a set, they are others each time."""
+    name, bracket, parameters = test.partition("[")
+    return name + bracket + _NUMBERED.sub(r"\1", parameters)
+
+
 class TestReport(Struct, frozen=True):
     """What the runners of one command reported. `complete`: every runner that began also said that it ended."""
 

@@ -27,6 +27,7 @@ from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.machines import shipped
 from flyball.reading.test_output import Lack, cannot_load, failing, failing_names, lack
+from flyball.reading.test_report import without_numbers
 from flyball.state_dir import remove
 from flyball.workspace import inspect_repo
 
@@ -64,7 +65,7 @@ class Trial(Struct, frozen=True):
         """The same tests fail in both, or none."""
         if not (self.ran and other.ran) or bool(self.code) != bool(other.code):
             return False
-        return set(self.names) == set(other.names)
+        return set(map(without_numbers, self.names)) == set(map(without_numbers, other.names))
 
     @property
     def says(self) -> str:

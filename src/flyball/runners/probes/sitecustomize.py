@@ -412,7 +412,7 @@ def _plain_room(room):
     if pipes:
         numbers = [int(number) for number in pipes.split(",")]
         sys.modules["main"] = type(sys)("main")
-        sys.modules["main"].main = lambda: alone.serve(made, _recorder, numbers, HERE)
+        sys.modules["main"].main = lambda: alone.serve(made, _recorder, numbers, HERE, room["alone_s"])
         _PATCHES.clear()
     elif room.get("alone") and not _recorder.is_nested():
         _start_alone(alone, made, getattr(sys, "orig_argv", ()))

@@ -18,8 +18,6 @@ import time
 import types
 
 HELPERS = 3
-LIMIT_S = 20
-BUDGET_S = 8
 PASSED, FAILED, UNKNOWN = b"p", b"f", b"u"
 RUNNERS = ("pytest", "py.test", "unittest")
 ASSERTION = AssertionError
@@ -86,8 +84,9 @@ def script_of(words, room):
 # ---- in a helper ----
 
 
-def serve(room, recorder, pipes, probes):
-    """What the program of a helper does; the code under test is loaded in its children only."""
+def serve(room, recorder, pipes, probes, limit_s):
+    """What the program of a helper does; the code under test is loaded in its children only. After `limit_s` seconds
+    of them it has no more answers."""
     requests, answers = pipes
     rest = [one for one in os.environ.pop("PYTHONPATH", "").split(os.pathsep) if one and one != probes]
     if rest:
@@ -104,16 +103,15 @@ def serve(room, recorder, pipes, probes):
     with os.fdopen(requests) as lines:
         for line in lines:
             request, began = json.loads(line), time.monotonic()
-            outcome = (
-                _in_a_child(room, recorder, request, (requests, answers)) if spent < BUDGET_S else UNKNOWN
-            )
+            left = limit_s - spent
+            outcome = _in_a_child(room, recorder, request, (requests, answers), left) if left > 0 else UNKNOWN
             spent += time.monotonic() - began
             if outcome == FAILED:
                 recorder.write(kind="alone", id=request["id"], file=request["file"], outcome="failed")
             os.write(answers, outcome)
 
 
-def _in_a_child(room, recorder, request, pipes):
+def _in_a_child(room, recorder, request, pipes, limit_s):
     """A child that ends by itself before its test did has failed."""
     verdict = os.pipe()
     pid = os.fork()
@@ -122,7 +120,7 @@ def _in_a_child(room, recorder, request, pipes):
         for number in (*pipes, verdict[0]):
             os.close(number)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(LIMIT_S)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
         os.write(verdict[1], _outcome(room, request))
         os._exit(0)
     os.close(verdict[1])
@@ -338,6 +336,8 @@ def of_pytest(item, config):
     )
     if test is None or inspect.iscoroutinefunction(test) or hasattr(item.cls, "failureException"):
         return None
+    if _tests_examples(test):
+        return None
     fixtures = _plan(item)
     if fixtures is None:
         return None
@@ -384,7 +384,14 @@ def _is_ours(function):
     return plain and file.startswith(os.getcwd() + os.sep) and not inspect.isasyncgenfunction(function)
 
 
+def _tests_examples(test):
+    """It runs the examples of a text: what they print has the names and places of code, which are not the same here."""
+    return "doctest" in test.__code__.co_names
+
+
 def of_unittest(test):
+    if _tests_examples(getattr(test, test._testMethodName)):
+        return None
     names = [*type(test).__qualname__.split("."), test._testMethodName]
     return _request(type(test).__module__, names, (), unittest=True)
 
