@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import time
@@ -172,6 +173,23 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_done_twice(yard: Yard) -
     assert second.returncode == 2 and "already running" in second.stderr
     stop(again)
     assert len(rows(yard, machine="task")) == 1 and len(rows(yard, machine="cto")) == 1
+
+
+def test_a_disk_that_fills_is_one_sentence_and_nothing_is_lost_or_done_twice(yard: Yard) -> None:
+    first = add(yard, "Make add() add")
+    process = up(yard, planner=[plan("Mend")], worker=[MEND])
+    wait(process, lambda: rows(yard, machine="task"))
+    most = 60_000 + max(file.stat().st_size for file in yard.state.glob("journal.db*"))
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
+    _, err = process.communicate(timeout=60)
+    assert (
+        process.returncode == 2 and err.startswith("flyball: The disk that holds ") and err.count("\n") == 1
+    )
+    assert "Then continue with `flyball up`." in err
+    again = up(yard, planner=[plan("Mend")], worker=[MEND])
+    wait(again, lambda: outcomes(yard).get(first) == "done")
+    stop(again)
+    assert [len(rows(yard, machine=name)) for name in ("cto", "task")] == [1, 1]
 
 
 def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:

@@ -123,8 +123,8 @@ class Session:
         except (Fenced, AlreadyRunning):
             raise
         except JournalError as problem:
-            names = " ".join(self.roots)
-            raise JournalError(f"{problem} Then continue with `flyball resume {names}`.") from problem
+            words = "up" if self.standing else f"resume {' '.join(self.roots)}"
+            raise JournalError(f"{problem} Then continue with `flyball {words}`.") from problem
 
     def exit_code(self) -> int:
         return max((self._code(self.run(root)) for root in self.roots), default=0)
