@@ -192,6 +192,30 @@ def test_a_disk_that_fills_is_one_sentence_and_nothing_is_lost_or_done_twice(yar
     assert [len(rows(yard, machine=name)) for name in ("cto", "task")] == [1, 1]
 
 
+def test_a_plan_that_cannot_be_read_is_asked_for_again(yard: Yard) -> None:
+    first = add(yard, "Make add() add")
+    odd = [{"outcome": "planned", "data": {"steps": steps}} for steps in ("x", [{"name": "Mend"}])]
+    process = up(yard, planner=[*odd, plan("Mend")], worker=[MEND])
+    wait(process, lambda: outcomes(yard).get(first) == "done")
+    assert stop(process).count("failed: a plan is {steps: ") == 2 * 2, "also by the planner of the run below"
+
+
+def test_a_target_branch_that_was_deleted_is_asked_for_and_the_change_lands_on_it(yard: Yard) -> None:
+    first, before = add(yard, "Make add() add"), yard.git("rev-parse", "HEAD")
+    process = up(yard, "run.commit=merge", planner=[plan("Mend")], worker=[{"sleep_s": 1, **MEND}])
+    wait(process, lambda: rows(yard, machine="loop"))
+    yard.git("checkout", "-q", "-b", "other")
+    yard.git("branch", "-D", "main")
+    wait(process, lambda: any(row.question for row in rows(yard, machine="task")))
+    (asking,) = (row for row in rows(yard, machine="task") if row.question)
+    assert "has no branch 'main'" in yard.flyball("inbox").stdout and not outcomes(yard)
+    yard.git("branch", "main", before.strip())
+    assert yard.flyball("answer", asking.question, "retry").returncode == 0
+    wait(process, lambda: outcomes(yard).get(first) == "done")
+    stop(process)
+    assert yard.git("show", "main:calc.py") == FIXED.strip()
+
+
 def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
     (yard.folder / "todo.md").write_text("# Plan\n\n- [ ] Mend add\n- [x] Done already\n* [ ] Add double\n")
     (yard.folder / "todo.json").write_text('["One", {"text": "Two", "priority": 90, "later": true}]')

@@ -36,7 +36,7 @@ from flyball.agents.hooks import turn_brief
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.run import Run
 from flyball.core.stops import so_far
-from flyball.core.turns import PLAN_REVIEW, claimable, judgement
+from flyball.core.turns import PLAN_REVIEW, claimable, judgement, misfit
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.guard.change import Change, Verdict
@@ -263,7 +263,8 @@ def _judged(
         refused=refusals(folder),
     )
     turn = _with_changes(turn, changes) if word.counts else turn
-    if act.do == "agent:planner" and run.machine.supervises and turn.verdict == "ok":
+    plans = act.do == "agent:planner" and run.machine.supervises and turn.verdict == "ok"
+    if plans and not misfit(run, act.role, turn.claim):
         turn = replace(turn, assessment=assess(run_files, run, work, turn))
     return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
 
