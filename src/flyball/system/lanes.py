@@ -6,6 +6,8 @@ on beside it. What a lane does is decided by its rules; here it is only given wh
 
 from __future__ import annotations
 
+import contextlib
+
 from msgspec.structs import replace
 
 from flyball.config import cron
@@ -13,7 +15,7 @@ from flyball.core.messages import Start, encode
 from flyball.core.run import Run
 from flyball.core.standing import listens, makes_way, outranks, works
 from flyball.domain.results import Trigger
-from flyball.errors import AlreadyRunning, UserError, WorkspaceError
+from flyball.errors import AlreadyRunning, JournalError, UserError, WorkspaceError
 from flyball.journal import Letter, driver as drivers
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
@@ -74,7 +76,8 @@ class Lanes:
         for source in (self.forge, self.webhook):
             if source is not None:
                 source.close()
-        self.app.journal.release(self.box, self.supervisor.driver)
+        with contextlib.suppress(JournalError):  # the lease ends with this process anyway
+            self.app.journal.release(self.box, self.supervisor.driver)
 
     def _new_lane(self) -> str:
         began, _ = launch(self.app, replace(self.request, task=OBJECTIVE, machine="cto"), standing=True)
