@@ -330,13 +330,17 @@ def test_an_edit_that_passes_by_the_chance_of_a_set_is_no_repair(tmp_path: Path)
     assert "none makes the failing tests pass" in result.message and result.claim.ask
 
 
-def test_a_test_that_takes_long_once_it_passes_is_waited_for(tmp_path: Path) -> None:
-    code = "import time\n\n\ndef double(x):\n    return x + 2\n"
-    spin = "end = time.process_time() + 0.4\n        while time.process_time() < end: pass"
-    tests = checks(
-        "self.assertEqual(double(3), 6)",
-        f"sum(range(200_000)); self.assertEqual(double(4), 8)\n        {spin}",
-    )
+SPIN = "end = time.process_time() + 0.4\n        while time.process_time() < end: pass"
+SLOW, QUICK = f"self.assertEqual(double(4), 8)\n        {SPIN}", "self.assertEqual(double(3), 6)"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [(QUICK, f"sum(range(200_000)); {SLOW}"), (SLOW, f"sum(range(200_000)); {QUICK}"), (SLOW,)],
+    ids=["tried last", "tried first", "alone"],
+)
+def test_a_test_that_takes_long_once_it_passes_is_waited_for(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    code, tests = "import time\n\n\ndef double(x):\n    return x + 2\n", checks(*lines)
     folder = project(tmp_path, code_=code, test_code=tests)
     result = turn(folder)
     assert result.message.startswith("Repaired code_.py:5") and passes(folder)

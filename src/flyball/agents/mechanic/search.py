@@ -32,6 +32,9 @@ TOGETHER = 2  # edits on top of one another
 PARTIAL_MOST = 3
 OTHER_ORDERS = (1, 2)  # hash seeds: a repair must not depend on the order of a set
 NOTE_EVERY_S = 5.0
+PATIENT_MOST = (
+    10  # tries of a failing test that takes far longer with an edit: it may hang, or only pass slowly
+)
 
 
 class Tests(NamedTuple):
@@ -44,6 +47,12 @@ class Tests(NamedTuple):
     @property
     def names(self) -> set[str]:
         return {row.test for row in self.run.tests.values() if not row.loading}
+
+    @property
+    def patient(self) -> Tests:
+        """With time for the failing tests to do all that they do once they pass."""
+        longer = {row.test: max(Times().cpu_s, self.times.by_test.get(row.test, 0)) for row in self.failing}
+        return self._replace(times=self.times._replace(by_test={**self.times.by_test, **longer}))
 
 
 class Suspect(NamedTuple):
@@ -74,6 +83,7 @@ class Search:
         self.places = set[Place]()
         self.skip = 0  # edits that an earlier turn has tried
         self.exhausted = False
+        self._patience = PATIENT_MOST
         self._noted = time.monotonic()
 
     @property
@@ -217,8 +227,9 @@ class Search:
     def _holds(self, edit: Edit, data: bytes, before: bytes, tests: Tests) -> bool:
         """All tests pass again from a fresh start, with sets in another order: once may be chance."""
         self.trials.write(edit.file, data)
+        patient = tests.patient
         try:
-            return all(self._all_pass_from_start(seed, tests) for seed in OTHER_ORDERS)
+            return all(self._all_pass_from_start(seed, patient) for seed in OTHER_ORDERS)
         finally:
             self.trials.write(edit.file, before)
             self.trials.restart()
@@ -231,17 +242,22 @@ class Search:
         first, *others = tests.failing
         if any(row.loading for row in tests.failing):  # what it holds is not known before it loads
             return len(tests.failing) if self._all_pass(tests) else 0
-        if not self._pass([first], tests.times):
+        run = self._run([first], tests.times)
+        if first.test in run.tests and run.tests[first.test].hung and not first.hung and self._patience:
+            self._patience -= 1
+            tests = tests.patient
+            run = self._run([first], tests.times)
+        if not _passed(run, [first]):
             return 0
         passing = 1 + len(self._passes(others, tests.times)) if others else 1
         if passing < len(tests.failing):
-            return passing if self._pass(tests.run.of("passed"), tests.times) else 0
+            before = tests.run.of("passed")
+            return passing if _passed(self._run(before, tests.times), before) else 0
         return passing if self._all_pass(tests) else 0
 
-    def _pass(self, rows: list[Row], times: Times) -> bool:
-        names = [row.test for row in rows]
-        run = self.trials.run(times, only=names, files={row.file for row in rows}, first=True, bounded=True)
-        return run.ended == "done" and not run.of("failed") and set(names) <= set(run.tests)
+    def _run(self, rows: list[Row], times: Times) -> Run:
+        names, files = [row.test for row in rows], {row.file for row in rows}
+        return self.trials.run(times, only=names, files=files, first=True, bounded=True)
 
     def _passes(self, rows: list[Row], times: Times) -> list[Row]:
         names, files = [row.test for row in rows], {row.file for row in rows}
@@ -285,6 +301,10 @@ class Search:
                 f"{edit.file}:{edit.line} {edit.kind}",
                 f"{self.tries} edits tried in {len(self.places)} places",
             )
+
+
+def _passed(run: Run, rows: list[Row]) -> bool:
+    return run.ended == "done" and not run.of("failed") and {row.test for row in rows} <= set(run.tests)
 
 
 def _alone(edit: Edit, before: bytes, after: bytes) -> Repair:
