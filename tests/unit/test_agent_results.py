@@ -57,6 +57,43 @@ def test_no_failure_is_taken_for_success(agent: str, row: dict[str, Any]) -> Non
         assert row["kind"] != "ok"
 
 
+MADE: list[dict[str, Any]] = [
+    json.loads(line) for line in Path(__file__).with_name("result_rows.jsonl").read_text("utf-8").splitlines()
+]
+MADE_AT = 1_784_702_410
+
+
+@pytest.mark.parametrize("row", MADE, ids=[f"{n}-{row['agent']}-{row['kind']}" for n, row in enumerate(MADE)])
+def test_an_end_that_no_recording_shows_is_read_right(row: dict[str, Any]) -> None:
+    """Streams made by hand: other ends of the same command lines, and words about limits that report none."""
+    result = read_result(row["agent"], row["out"], "", ended(row["exit"]), now_us=MADE_AT * 1_000_000)
+    assert result.verdict != "ok" if row["kind"] == "not ok" else result.verdict == row["kind"]
+    if "reset_at" in row:
+        assert result.reset_at is not None and result.reset_at // 1_000_000 == row["reset_at"]
+
+
+def test_half_a_line_is_no_answer() -> None:
+    for agent in ("claude", "codex", "gemini", "opencode", "acp"):
+        row = next(row for name, row in ROWS if name == agent and row["kind"] == "ok")
+        first = row["out"].splitlines()[0]
+        for length in range(len(first)):
+            assert read_result(agent, first[:length], "", ended(0)).verdict != "ok", (agent, length)
+
+
+def test_a_failure_in_plain_text_is_read_from_what_the_program_says_last() -> None:
+    """Not from its work, which stands before it."""
+    work = "user\ngo\nexec pytest\nERROR: rate limit exceeded\n" + "codex\nI look on.\n" * 12
+    limit = "ERROR: You've hit your usage limit. Try again at 2:57 AM.\n"
+    trace = (
+        "TerminalQuotaError: You have exhausted your daily quota on this model.\n"
+        + "    at f (file:1)\n" * 20
+    )
+    assert read_result("codex", "", work, ended(1)).verdict == "unknown"
+    assert read_result("codex", "", work + limit, ended(1)).verdict == "plan_limit"
+    assert read_result("gemini", "", trace, ended(1)).verdict == "plan_limit"
+    assert read_result("claude", "You've hit your 5-hour limit · resets 2:57am (UTC)", "", ended(1)).reset_at
+
+
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "opencode"])
 def test_a_stream_cut_anywhere_is_never_success(agent: str) -> None:
     """Without its closing event a stream says nothing of success, whatever the exit code."""

@@ -142,6 +142,7 @@ CONTEXT: tuple[str, ...] = (
     r"auto mode classifier transcript exceeded context window",
     r"(?:total )?tokens? (?:count )?exceeds? (?:the )?(?:model|context|maximum)",
     r"this conversation (?:is too long|has reached)",
+    r"model \S+ has hit a token limit",
 )
 
 RATE: tuple[str, ...] = (
@@ -285,7 +286,7 @@ CODES: dict[str, Kind] = {
     "billing_hard_limit_reached": "billing", "usage_not_included": "billing", "payment_required": "billing",
     "authentication_error": "auth", "authentication_failed": "auth", "permission_error": "auth", "unauthorized": "auth",
     "invalid_api_key": "auth", "api_key_invalid": "auth", "unauthenticated": "auth", "permission_denied": "auth",
-    "token_expired": "auth", "providerautherror": "auth", "authrequired": "auth", "auth_required": "auth",
+    "token_expired": "auth", "fatalauthenticationerror": "auth", "providerautherror": "auth", "authrequired": "auth", "auth_required": "auth",
     "context_length_exceeded": "context", "contextwindowexceeded": "context", "prompt_too_long": "context",
     "context_window_exceeded": "context", "request_too_large": "context", "contextoverflowerror": "context",
     "network_error": "network", "timeout": "network", "timeout_error": "network", "connection_error": "network",

@@ -113,11 +113,11 @@ _WORDINGS: tuple[tuple[Kind | Literal["quota"], re.Pattern[str]], ...] = (
 _RETRIES = re.compile(r"\bretrying\b|\battempt \d+ failed", re.I)
 
 
-def _worded(agent: str, statement: str) -> Kind | None:
+def _worded(agent: str, statement: str, whole: str = "") -> Kind | None:
     """The kind of a line: its wording after its prefixes, else the status code that it begins with, else, where what
-    stands before it says that it is an error, whatever it is about."""
+    stands before it says that it is an error, whatever it is about. `whole`: the message that the line is of."""
     for peeled in _peeled(statement):
-        kind = _by_wording(agent, peeled, statement) or _by_body(agent, peeled)
+        kind = _by_wording(agent, peeled, whole or statement) or _by_body(agent, peeled)
         if kind:
             return kind
     return _by_subject(agent, statement) or _by_status(statement) or _by_class(statement)
@@ -298,12 +298,16 @@ def _structured(agent: str, event: Event, *, error: bool = False) -> Kind | None
 
 
 def _reported(agent: str, event: Event, *, error: bool) -> Kind | None:
-    """Words before codes before numbers: the words tell a plan's limit from a minute's."""
+    """Words before codes before numbers: the words tell a plan's limit from a minute's, unless a code does."""
     levels = tuple(_levels(event))
     numbers = (level.get(name) for level in levels for name in _NUMBERS)
+    worded = _first(_message(agent, words) for level in levels for words in _said(level))
+    coded = _first(_code(name) for level in levels for name in _codes(level))
+    if worded == "rate_limited" and coded in ("plan_limit", "billing"):
+        return coded
     return (
-        _first(_message(agent, words) for level in levels for words in _said(level))
-        or _first(_code(name) for level in levels for name in _codes(level))
+        worded
+        or coded
         or (_first(_about_any(agent, words) for level in levels for words in _said(level)) if error else None)
         or _first(_status(number) for number in numbers if isinstance(number, int))
     )
@@ -327,6 +331,7 @@ _NAMES = (
     "api_error",
     "errorKind",
     "codexErrorInfo",
+    "codex_error_info",
     "reason",
     "terminal_reason",
 )
@@ -358,8 +363,7 @@ def _said(level: Event) -> Iterator[object]:
         yield value
     errors: Any = level.get("errors")
     yield from cast("list[object]", errors) if isinstance(errors, list) else ()
-    if isinstance(level.get("error"), str):
-        yield level["error"]
+    yield from (level[name] for name in ("error", "data") if isinstance(level.get(name), str))
 
 
 def _message(agent: str, words: object) -> Kind | None:
@@ -369,7 +373,7 @@ def _message(agent: str, words: object) -> Kind | None:
     if body is not None:
         return _structured(agent, body)
     lines = (line.strip()[:_STATEMENT] for line in lines_of(words) if line.strip())
-    return _first(_worded(agent, line) for line in lines)
+    return _first(_worded(agent, line, words) for line in lines)
 
 
 def _codes(level: Event) -> Iterator[str]:

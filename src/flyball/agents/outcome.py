@@ -9,6 +9,7 @@ Laws:
 from __future__ import annotations
 
 import json
+import re
 import time
 
 from msgspec.structs import replace
@@ -31,7 +32,11 @@ SPEAKERS = (
     "gemini",
     "opencode",
 )  # they always say something when they have done their work
-TALKERS = ("aider", "mini")  # they end with exit code 0, and say only in text that nothing was done
+TURN_LIMITS = ("LimitsExceeded", "TimeExceeded")
+UNREAD_STREAM = re.compile(r'\s*(?:\[\s*)?\{|.*^\{"(?:type|jsonrpc)"', re.S | re.M)
+AIDER_ANSWERED = re.compile(r"^Tokens: .* sent, .* received\b.*$", re.M)
+AIDER_FAILED = re.compile(r"^(?:litellm\.|Model \S+ has hit a token limit)", re.M)
+MINI_ENDED = re.compile(r"^Exit:[ \t]*$", re.M)
 
 
 def read_result(
@@ -49,14 +54,14 @@ def read_result(
     `may_be_silent`: any program of that name; it may have done its work without a word.
     """
     now_us = now_us or exit.started_at_us + exit.took_us or int(time.time() * 1_000_000)
-    facts = read_stream(out)
+    facts = read_stream(out, name)
     if facts is None:
         read = _from_text(name, out, err, exit, now_us, zone)
-        silent = name in SPEAKERS and not out.strip() and not may_be_silent
-        return replace(read, verdict="unknown", error=_how(exit)) if silent and read.verdict == "ok" else read
+        if read.verdict == "ok" and _no_answer(name, out, may_be_silent):
+            return replace(read, verdict="unknown", error=_how(exit))
+        return read
     kind, reset = _kind(facts, err, exit, now_us, zone)
-    stated = f"its closing event says: {kind.replace('_', ' ')}" if facts.end else ""
-    error = "" if kind == "ok" else facts.problem or stated or exit.error or _last_line(err) or _how(exit)
+    error = "" if kind == "ok" else facts.problem or _why(kind if facts.end else "", err, exit)
     return AgentResult(
         verdict=kind,
         message=facts.message,
@@ -90,11 +95,11 @@ def _kind(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> tuple[s
     if facts.end == "ok":
         return _claimed_success(exit, forced), None
     if facts.end:
-        limit, reset = _reported(facts, now_us, zone)
+        limit, reset = _limit_of(facts, facts.reports, now_us, zone)
         stated = facts.end if facts.end != "error" else ""
         return (stated or limit or "unknown"), (reset if not stated else None)
     if facts.retry is not None:  # it was waiting for the provider when it ended, or was ended
-        limit, reset = read_limit(facts.dialect, _line(facts.retry), now_us, zone)
+        limit, reset = _limit_of(facts, [facts.retry], now_us, zone)
         if limit:
             return limit, reset
     limit, reset = read_limit(facts.dialect, err, now_us, zone)
@@ -109,17 +114,13 @@ def _claimed_success(exit: Exit, forced: str) -> str:  # noqa: A002
     return "killed" if forced or exit.code in ENDED_BY_SIGNAL else "unknown"
 
 
-def _reported(facts: Facts, now_us: int, zone: str) -> tuple[str | None, int | None]:
-    """The limit that the closing event reports, and those before it that explain it."""
-    lines = "\n".join(_line(event) for event in facts.reports)
+def _limit_of(facts: Facts, events: list[Event], now_us: int, zone: str) -> tuple[str | None, int | None]:
+    """The limit that events report: the closing one, and those before it that explain it."""
+    lines = "\n".join(json.dumps(event, ensure_ascii=False) for event in events)
     limit, reset = read_limit(facts.dialect, lines, now_us, zone)
     if limit == "plan_limit" and facts.refused_until_s:
         return limit, facts.refused_until_s * 1_000_000  # to the second; the words say it to the minute
     return limit, reset
-
-
-def _line(event: Event) -> str:
-    return json.dumps(event, ensure_ascii=False)
 
 
 def _lost(words: str) -> bool:
@@ -130,23 +131,64 @@ def _lost(words: str) -> bool:
 
 
 def _from_text(name: str, out: str, err: str, exit: Exit, now_us: int, zone: str) -> AgentResult:  # noqa: A002
-    verdict, reset = ended_badly(exit), None
-    talks = name in TALKERS
-    if verdict in ("", "hung") or (talks and verdict == "killed"):
-        limit, reset = (
-            read_limit(name, _last_words(out, err) if talks else err, now_us, zone)
-            if talks or exit.code
-            else (None, None)
-        )
+    verdict, reset, said = ended_badly(exit), None, _own_words(name, out, err, exit)
+    if verdict in ("", "hung") or (name in OWN_WORDS and verdict == "killed"):
+        limit, reset = read_limit(name, said, now_us, zone) if said else (None, None)
         verdict = limit or verdict or _by_code(exit)
+    if verdict == "ok":
+        verdict = _quiet_failure(name, out)
     error = "" if verdict == "ok" else exit.error or _last_line(err) or _last_line(out) or _how(exit)
     message = out.strip()[-MESSAGE_MOST:]
     return AgentResult(verdict=verdict, message=message, error=error, reset_at=reset, lost_session=_lost(err))
 
 
-def _last_words(out: str, err: str) -> str:
-    """The end of both streams: what stands before it may be an open block of code."""
-    return "\n".join(line for text in (out, err) for line in text.strip().splitlines()[-TAIL_LINES:])
+def _no_answer(name: str, out: str, may_be_silent: bool) -> bool:
+    """Nothing, or a stream that was cut before anything in it could be read."""
+    silent = not (may_be_silent or out.strip())
+    return name == "acp" or (name in SPEAKERS and (silent or UNREAD_STREAM.match(out) is not None))
+
+
+def _own_words(name: str, out: str, err: str, exit: Exit) -> str:  # noqa: A002
+    """What the program itself says of its end: never its model's words, nor the output of its tools."""
+    if exit.code == 0 and name != "aider":
+        return ""
+    return "\n".join(_tail(OWN_WORDS[name](out) if name in OWN_WORDS else "") + _tail(err))
+
+
+def _tail(text: str) -> list[str]:
+    """The end of what was said: what stands before it may be the agent's work. Indented lines are a traceback's."""
+    return [line for line in text.splitlines() if line.strip() and not line[0].isspace()][-TAIL_LINES:]
+
+
+def _of_aider(out: str) -> str:
+    """It ends with exit code 0 whatever happened. An answer is followed by its tokens, an error is litellm's."""
+    failed = list(AIDER_FAILED.finditer(out, _after(AIDER_ANSWERED, out) or 0))
+    return out[failed[-1].start() :] if failed else ""
+
+
+def _of_mini(out: str) -> str:
+    """It prints the whole conversation, and how it ended after that."""
+    ended = _after(MINI_ENDED, out)
+    return "" if ended is None else out[ended:].strip()
+
+
+def _of_claude(out: str) -> str:
+    """`claude -p` prints its last words alone; with an exit code they are the error."""
+    return out
+
+
+OWN_WORDS = {"aider": _of_aider, "mini": _of_mini, "claude": _of_claude}
+
+
+def _after(pattern: re.Pattern[str], out: str) -> int | None:
+    return next((found.end() for found in reversed(list(pattern.finditer(out)))), None)
+
+
+def _quiet_failure(name: str, out: str) -> str:
+    """A turn that ended with exit code 0 although the program says that it did not succeed."""
+    if name == "aider" and _of_aider(out):
+        return "unknown"
+    return "turn_limit" if name == "mini" and _of_mini(out).startswith(TURN_LIMITS) else "ok"
 
 
 def _by_code(exit: Exit) -> str:  # noqa: A002
@@ -155,6 +197,12 @@ def _by_code(exit: Exit) -> str:  # noqa: A002
     if exit.code in ENDED_BY_SIGNAL:
         return "killed"
     return "cannot_start" if exit.code in CANNOT_RUN else "unknown"
+
+
+def _why(stated: str, err: str, exit: Exit) -> str:  # noqa: A002
+    if stated:
+        return f"its closing event says: {stated.replace('_', ' ')}"
+    return exit.error or ("" if exit.signal else _last_line(err)) or _how(exit)
 
 
 def _last_line(text: str) -> str:

@@ -36,11 +36,11 @@ DECODER = json.JSONDecoder()
 
 
 class Transcript:
-    """Takes the lines of one stream as they come."""
+    """Takes the lines of one stream as they come; `name` is the program's, for a stream that lacks its beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
         self.facts = Facts()
-        self.dialect = ""
+        self.dialect, self.name = "", name
 
     def take(self, line: str) -> Call | None:
         """What the line adds to the facts; the tool call that has just ended, if it tells of one."""
@@ -49,10 +49,12 @@ class Transcript:
         return self.take_event(event) if event else None
 
     def take_event(self, event: Event) -> Call | None:
-        self.dialect = self.dialect or _dialect(event)
+        kind = str(event.get("type", ""))
+        self.dialect = (
+            self.dialect or _dialect(event) or (self.name if kind in TYPES.get(self.name, ()) else "")
+        )
         if not self.dialect:
             return None
-        kind = str(event.get("type", ""))
         if self.dialect != "acp" and kind not in TYPES[self.dialect]:
             self.facts.unknown[kind] = self.facts.unknown.get(kind, 0) + 1
             return None
@@ -81,14 +83,14 @@ def _dialect(event: Event) -> str:
     return "claude" if told or kind in ("control_response", "control_request") else ""
 
 
-def read_stream(out: str) -> Facts | None:
-    """The facts of a whole output; None if it is no stream that is known here."""
-    transcript = Transcript()
+def read_stream(out: str, name: str = "") -> Facts | None:
+    """The facts of a whole output of the program `name`; None if it is no stream that is known here."""
+    transcript = Transcript(name)
     for event in _events(out):
         if (
             not transcript.dialect
             and not event.get("type")
-            and "session_id" in event
+            and ("session_id" in event or name == "gemini")
             and ("response" in event or "error" in event)
         ):
             transcript.dialect = "gemini"

@@ -20,8 +20,13 @@ ENDS = {
     "max_turns": "turn_limit", "error_max_turns": "turn_limit", "budget_exhausted": "budget_limit",
     "error_max_budget_usd": "budget_limit", "tool_deferred": "needs_approval", "prompt_too_long": "context",
     "aborted_streaming": "killed", "aborted_tools": "killed", "hook_stopped": "refused", "refusal": "refused",
+    "stop_hook_prevented": "refused", "blocking_limit": "context", "rapid_refill_breaker": "context",
 }  # fmt: skip
+FAILURE = re.compile(
+    r"error|abort|limit|exceed|exhaust|prevent|block|stopped|fail|cancel|too_|time_?out|denied"
+)
 
+MILLISECONDS = 100_000_000_000  # so many seconds are the year 5138
 ONLY_AN_ERROR = re.compile(r"\[API Error: .*\]", re.S)
 """Qwen Code calls such a turn a success and exits with 0. It is a failed turn; its words decide nothing else."""
 
@@ -57,6 +62,7 @@ def _assistant(facts: Facts, event: Event) -> None:
     words = "\n".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
     if event.get("error") or event.get("api_error") or event.get("isApiErrorMessage"):
         facts.report(event, words)
+        facts.retry = event
         return
     _count(facts, message)
     if not event.get("parent_tool_use_id"):
@@ -100,7 +106,9 @@ def _plan(facts: Facts, event: Event) -> None:
     info = table(event.get("rate_limit_info"))
     if info.get("status") == "rejected":
         facts.report(event)
-        facts.refused_until_s = number(info.get("resetsAt")) or None
+        facts.retry = event
+        until = number(info.get("resetsAt"))
+        facts.refused_until_s = (until // 1000 if until > MILLISECONDS else until) or None
     share = info.get("utilization")
     if isinstance(share, int | float) and not isinstance(share, bool) and share >= 0:
         facts.plan_percent = min(100, round(share * 100 if share <= 1 else share))
@@ -119,7 +127,8 @@ def _result(facts: Facts, event: Event) -> None:
     facts.end = next((ENDS[word] for word in words if isinstance(word, str) and word in ENDS), "")
     errors = event.get("errors")
     said = text(event.get("result")) or "; ".join(map(str, errors) if isinstance(errors, list) else ())  # pyright: ignore[reportUnknownArgumentType]
-    if event.get("is_error") or facts.end:
+    ended = text(event.get("terminal_reason"))
+    if event.get("is_error") or facts.end or FAILURE.search(ended):
         facts.report(event, said)
         facts.end = facts.end or "error"
     elif ONLY_AN_ERROR.fullmatch(said.strip()):

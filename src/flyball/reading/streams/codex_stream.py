@@ -45,12 +45,14 @@ def take(facts: Facts, event: Event) -> Call | None:
 
 
 def _begun(facts: Facts, item: Event) -> None:
+    facts.retry = facts.retry if item.get("type") == "error" else None
     if item.get("type") not in WORDS:
         given = next((item[name] for name in INPUTS if item.get(name) is not None), None)
         facts.begin_call(text(item.get("id")), text(item.get("tool")) or text(item.get("type")), given)
 
 
 def _done(facts: Facts, item: Event) -> Call | None:
+    facts.retry = facts.retry if item.get("type") == "error" else None
     if item.get("type") == "agent_message":
         facts.say(text(item.get("text")))
     if item.get("type") in WORDS:

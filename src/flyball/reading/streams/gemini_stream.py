@@ -6,6 +6,7 @@ from flyball.domain.events import Usage
 from flyball.reading.calls import Call
 from flyball.reading.streams.stream_facts import Event, Facts, number, summed, table, text
 
+ENDS = {"FatalTurnLimitedError": "turn_limit", "FatalCancellationError": "killed"}
 TYPES = frozenset({"init", "message", "tool_use", "tool_result", "result", "error"})
 
 
@@ -30,6 +31,7 @@ def take(facts: Facts, event: Event) -> Call | None:
             _result(facts, event, event.get("status") == "success")
         case "error":
             facts.report(event, text(event.get("message")))
+            facts.retry = event if event.get("severity") == "error" else None
         case _:
             pass
     return None
@@ -44,14 +46,17 @@ def take_whole(facts: Facts, event: Event) -> None:
 
 def _result(facts: Facts, event: Event, well: bool) -> None:
     stats = table(event.get("stats"))
-    facts.end, facts.retry = "ok" if well else "error", None
+    fault = facts.retry  # the last that it said, if that was an error
+    facts.end, facts.retry = "ok" if well and not fault else "error", None
     models = {name: _usage(table(row)) for name, row in table(stats.get("models")).items()}
     facts.usage = summed(models) if models else _usage(stats)
     facts.model = next(iter(models), facts.model)
     if not well:
         error = table(event.get("error"))
         facts.report(event, text(error.get("message")))
-        facts.end = "turn_limit" if error.get("type") == "FatalTurnLimitedError" else "error"
+        facts.end = ENDS.get(text(error.get("type")), "error")
+    elif fault and "session turns" in text(fault.get("message")):
+        facts.end = "turn_limit"
 
 
 def _usage(row: Event) -> Usage:

@@ -25,7 +25,7 @@ def take(facts: Facts, event: Event) -> Call | None:
             _step(facts, part)
         case "error":
             error = table(event.get("error"))
-            facts.end = "error"
+            facts.end = "killed" if error.get("name") == "MessageAbortedError" else "error"
             facts.report(event, text(table(error.get("data")).get("message")) or text(error.get("name")))
         case _:
             pass
