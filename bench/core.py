@@ -6,9 +6,9 @@ from bench.figure import Beside, Figure
 from bench.timing import Taken, rate
 from bench.yard import began, finished
 from flyball.core.decide import Do, due, react
-from flyball.core.fold import apply, begin
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.state.fold import apply, begin
+from flyball.state.run import Run
 
 GOAL = 150_000
 

@@ -9,12 +9,12 @@ from bench.figure import Beside, Figure
 from bench.timing import median, seconds
 from bench.yard import DRIVER, Instant, began, close, finished, supervisor
 from flyball.core.decide import Do, Finished, Interrupted, due, react
-from flyball.core.fold import fold
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.journal.sqlite import SqliteJournal
 from flyball.runtime.batch import SNAPSHOT_EVERY, Batch, Driven
 from flyball.runtime.supervisor import Supervisor
+from flyball.state.fold import fold
+from flyball.state.run import Run
 
 GOAL = 50.0
 AT_ONCE = 300

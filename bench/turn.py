@@ -18,10 +18,10 @@ from bench.yard import ENDLESS, now_us
 from flyball.acts.run_files import RunFiles
 from flyball.acts.turn import judge
 from flyball.agents.sandbox import Sandbox
-from flyball.core.fold import begin
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.machines import shipped
+from flyball.state.fold import begin
+from flyball.state.run import Run
 from flyball.workspace import Workspace, inspect_repo
 
 T = TypeVar("T")

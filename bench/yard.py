@@ -10,7 +10,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Budget, Settings
 from flyball.journal import Entry
@@ -18,6 +17,7 @@ from flyball.journal.records import Heads, load_or_create
 from flyball.journal.sqlite import SqliteJournal
 from flyball.machines import shipped
 from flyball.runtime.supervisor import Supervisor
+from flyball.state.run import Run
 
 DRIVER = "bench"
 RING: dict[str, Any] = {

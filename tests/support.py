@@ -15,14 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Do, Finished, Note, due, react
-from flyball.core.fold import apply, begin
-from flyball.core.messages import Answer, AnyMessage, encode, hear, wake
-from flyball.core.run import Run
+from flyball.core.mail import hear, wake
 from flyball.domain import events as e
 from flyball.domain.machine import Machine, parse
+from flyball.domain.messages import Answer, AnyMessage, encode
 from flyball.domain.results import code_of
 from flyball.domain.settings import Settings
 from flyball.machines import shipped
+from flyball.state.fold import apply, begin
+from flyball.state.run import Run
 
 BASE = "base"
 STEPS_MAX = 3_000

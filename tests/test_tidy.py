@@ -14,13 +14,13 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 # The packages, lowest first: a package imports from itself and from those before it.
 ORDER = (
-    *("errors", "domain", "core", "reading", "views", "guard", "proofs"),  # pure
+    *("errors", "domain", "state", "core", "reading", "views", "guard", "proofs"),  # pure
     *("state_dir", "machines", "config", "journal", "workspace", "forge", "agents", "runners"),
     *("authority", "evidence", "acts", "runtime", "system"),
     *("testing", "lab", "cli"),
 )
 RANK = {name: rank for rank, name in enumerate(ORDER)}
-PURE = ("domain", "core", "reading", "views", "guard", "proofs")
+PURE = ("domain", "state", "core", "reading", "views", "guard", "proofs")
 INERT = {
     *(
         "__future__",

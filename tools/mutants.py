@@ -69,8 +69,8 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
 
 
 def _plan() -> dict[str, tuple[str, ...]]:
-    """Every module of core and domain as the folders hold them, and those others that are there."""
-    files = (path for room in ("core", "domain") for path in (SRC / "flyball" / room).glob("[!_]*.py"))
+    """Every module of core, state and domain as the folders hold them, and those others that are there."""
+    files = (path for room in ("core", "domain", "state") for path in (SRC / "flyball" / room).glob("[!_]*.py"))
     core = sorted(f"{path.parent.name}/{path.stem}" for path in files)
     there = {name: tests for name, tests in OTHERS.items() if (SRC / "flyball" / f"{name}.py").exists()}
     return {**dict.fromkeys(core, CORE), **there}

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flyball.core.messages import Land
+from flyball.domain.messages import Land
 from flyball.journal import Entry, Write
 from flyball.journal.driver import Driver
 from flyball.journal.sqlite import SqliteJournal

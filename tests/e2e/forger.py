@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import apsw
 from msgspec.structs import replace
 
-from flyball.core.fold import freeze, thaw
 from flyball.domain import events as e
 from flyball.journal.chain import event_digest, registry_digest, snapshot_digest
 from flyball.journal.sqlite import COLUMNS
 from flyball.journal.types import REGISTRY
+from flyball.state.fold import freeze, thaw
 
 SEQS = 1 << 32
 ROW_COLUMNS = [name.strip('"') for name in COLUMNS.split(", ")]

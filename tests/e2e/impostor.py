@@ -54,7 +54,7 @@ def by_daemon() -> str:
 
 def by_import() -> str:
     code = (
-        "from flyball.core.messages import Answer; from flyball.runtime.app import App; app = App();"
+        "from flyball.domain.messages import Answer; from flyball.runtime.app import App; app = App();"
         f"run = app.question({QUESTION!r});"
         f"print(app.send(run, Answer(question={QUESTION!r}, verb='answer', text='x', who='me')))"
     )

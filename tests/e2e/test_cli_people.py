@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.e2e.helpers import FIXED, FIXES, Place, command, eventually
 
-from flyball.core.messages import Answer, encode
+from flyball.domain.messages import Answer, encode
 from flyball.runtime.app import App
 
 ASK = {"ask": "Plus or minus?"}

@@ -15,13 +15,13 @@ from tests.e2e.helpers import ACCEPTS, FIXED, Yard, command
 from flyball.acts.run_files import shipped_policies
 from flyball.agents import landlock, reach
 from flyball.agents.sandbox import probe
-from flyball.core.run import Run
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.commands import default_policy, judge_command
 from flyball.journal.driver import Driver
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
+from flyball.state.run import Run
 
 QUICK = "grep -q a.+.b calc.py"
 POLICY = "[policy.default.radius]\nfiles_ask = 9\n"

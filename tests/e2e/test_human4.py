@@ -17,7 +17,7 @@ from tests.e2e.helpers import ACCEPTS, Place
 from flyball.agents import process, sandbox
 from flyball.authority import person
 from flyball.cli import COMMANDS, PERSONAL, cli
-from flyball.core.messages import Answer, Tell, decode, encode, for_who_works
+from flyball.domain.messages import Answer, Tell, decode, encode, for_who_works
 from flyball.errors import ConfigError
 from flyball.journal import Letter, driver as drivers
 from flyball.journal.sqlite import SqliteJournal
@@ -266,7 +266,7 @@ def test_the_key_is_the_users_alone(seals: person.Seals) -> None:
 def test_two_who_make_the_key_at_once_have_the_same(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from flyball.authority.person import Seals;"
-        "from flyball.core.messages import Tell, encode;"
+        "from flyball.domain.messages import Tell, encode;"
         "sys.stdin.read(); sys.stdout.buffer.write(Seals(Path(sys.argv[1])).sealed('r', encode(Tell(text='x'))))"
     )
     argv = [sys.executable, "-c", code, str(tmp_path)]

@@ -17,11 +17,11 @@ from flyball.acts.run_files import shipped_policies
 from flyball.agents.hooks import action_log, cli_settings, turn_brief
 from flyball.agents.hooks.server import HookServer
 from flyball.agents.mcp import reports
-from flyball.core.fold import begin
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.machines import shipped
+from flyball.state.fold import begin
+from flyball.state.run import Run
 
 CLIENT = Path(__file__).with_name("mcp_client.py")
 READY = {"indicators": ["task complete", "All tests passing"]}

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from tests.e2e.helpers import ACCEPTS, FIXED, PROOF, Ran, Yard, eventually
 
-from flyball.core.fold import fold
 from flyball.domain import events as e
 from flyball.journal.sqlite import SqliteJournal
 from flyball.lab.prove.after_end import may_follow_end
+from flyball.state.fold import fold
 
 CRASHING = Path(__file__).with_name("crash_driver.py")
 

@@ -9,9 +9,9 @@ import pytest
 from tests.e2e.helpers import Yard
 from tests.support import begun
 
-from flyball.core.fold import begin
-from flyball.core.run import Run
 from flyball.runtime.app import App
+from flyball.state.fold import begin
+from flyball.state.run import Run
 from flyball.system.mismatches import Mismatch, mismatches
 
 

@@ -22,7 +22,6 @@ from tests.e2e.helpers import ACCEPTS, FIXED, STILL_BROKEN, Yard
 from tests.support import Script, begun, finish, judged, ok
 
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import JournalError
@@ -32,6 +31,7 @@ from flyball.journal.records import Heads
 from flyball.journal.types import REGISTRY
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
+from flyball.state.run import Run
 
 CHUNKS = 4
 LONG = 24  # turns: enough for a snapshot

@@ -20,13 +20,13 @@ from stored import FOLDER, ending, folded, read, write
 from flyball import __version__
 from flyball.agents import process
 from flyball.core.decide import trigger
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.journal import Draft, Entry
 from flyball.journal.chain import extend
 from flyball.lab.selftest.place import Place
 from flyball.lab.selftest.scenarios import Plot
 from flyball.runtime.app import App
+from flyball.state.run import Run
 
 sys.path.append(str(FOLDER.parent))  # for `support`
 YARD = Path("/tmp/flyball-history")  # the same each time: it stands in the events

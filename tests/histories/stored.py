@@ -13,11 +13,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from flyball.core.fold import fold
-from flyball.core.run import Baseline, Commit, Prove, Run, Step
 from flyball.domain import events as e
 from flyball.journal import Entry
 from flyball.journal.chain import event_digest
+from flyball.state.fold import fold
+from flyball.state.run import Baseline, Commit, Prove, Run, Step
 
 FORMAT = "flyball-history/1"
 FOLDER = Path(__file__).parent

@@ -12,12 +12,12 @@ from lives import LIVES
 from msgspec.structs import replace
 from stored import FOLDER, FORMAT, ending, folded, head, read
 
-from flyball.core.fold import fold, freeze, thaw
 from flyball.domain import events as e
 from flyball.journal import Row, Write
 from flyball.journal.chain import broken
 from flyball.journal.memory import MemoryJournal
 from flyball.machines import SHIPPED
+from flyball.state.fold import fold, freeze, thaw
 
 FILES = sorted(FOLDER.glob("*/*.jsonl.gz"))
 MOST_BYTES = 300_000

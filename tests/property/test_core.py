@@ -8,14 +8,15 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from flyball.core.decide import Finished, Rest, due
-from flyball.core.fold import fold, freeze, thaw
-from flyball.core.messages import Answer, Ask, Tell, encode, hear, wake
-from flyball.core.run import Run
+from flyball.core.mail import hear, wake
 from flyball.domain import events as e
 from flyball.domain.faults import faults
 from flyball.domain.machine import edges, parse
+from flyball.domain.messages import Answer, Ask, Tell, encode
 from flyball.domain.settings import Budget, Settings
 from flyball.machines import shipped
+from flyball.state.fold import fold, freeze, thaw
+from flyball.state.run import Run
 from flyball.views.reasons import why
 from flyball.views.run_view import exit_code, summary
 from support import Played, begun, start

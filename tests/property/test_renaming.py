@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 from test_core import Chance, holds, lived, tuned
 
-from flyball.core.fold import begin
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.faults import faults
 from flyball.domain.machine import parse
 from flyball.machines import SHIPPED, shipped
+from flyball.state.fold import begin
+from flyball.state.run import Run
 from flyball.views.loop_status import circuit
 from flyball.views.run_view import summary
 from support import Played, begun

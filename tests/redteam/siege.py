@@ -13,13 +13,13 @@ from typing import Any
 from msgspec import Struct
 from tests.e2e.helpers import BROKEN, TEST, Yard
 
-from flyball.core.messages import Answer
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.domain.messages import Answer
 from flyball.evidence.consistency import check
 from flyball.journal.driver import Driver
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
+from flyball.state.run import Run
 
 TABLE = Path(__file__).with_name("attacks.toml")
 OUT_OF_REACH, NO_EFFECT, UNPROVEN = "out of reach", "no effect", "unproven"

@@ -15,17 +15,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, fold as runs, messages, tally, transition as onwards, turns
+from flyball.core import decide, transition as onwards, turns
 from flyball.core.decide import Note
-from flyball.core.fold import Events
-from flyball.core.run import Restore, Run, without
-from flyball.domain import events as e
+from flyball.domain import events as e, messages
 from flyball.journal.database import Database
 from flyball.journal.memory import MemoryJournal
 from flyball.lab.simulate.campaign import simulate
 from flyball.runtime import supervisor
 from flyball.runtime.batch import Batch
 from flyball.runtime.supervisor import Supervisor
+from flyball.state import fold as runs, tally
+from flyball.state.fold import Events
+from flyball.state.run import Restore, Run, without
 
 Places = Mapping[tuple[Any, Any], Any]
 TRIED = 150  # so many seeds at most, where the known one no longer finds it

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flyball.core.messages import RESUME
 from flyball.domain import events as e
+from flyball.domain.messages import RESUME
 from flyball.lab.simulate.week import Week, missing, page
 from flyball.lab.simulate.week_tasks import TASKS
 

@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core import stops
-from flyball.core.fold import apply, fold, freeze, thaw
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE
 from flyball.journal.history import row_of
 from flyball.journal.memory import MemoryJournal
 from flyball.machines import shipped
 from flyball.runtime.supervisor import Supervisor
+from flyball.state.fold import apply, fold, freeze, thaw
+from flyball.state.run import Run
 from flyball.views.task_record import TaskEvents
 from support import FAIL, PASS, Played, Script, begun, judged, play, says, settings, start
 

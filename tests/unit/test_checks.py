@@ -13,10 +13,10 @@ from flyball.acts.performer import News, Performer
 from flyball.acts.run_files import RunFiles
 from flyball.agents.sandbox import Sandbox
 from flyball.core.decide import Do, Finished, due
-from flyball.core.fold import apply, begin
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.machines import shipped
+from flyball.state.fold import apply, begin
 from support import begun
 
 

@@ -15,11 +15,11 @@ from flyball.config.detect import Detected, ProofCommand, detect, render_config
 from flyball.config.load import Loaded, load
 from flyball.config.schema import KEYS, LIMITS, limits_of
 from flyball.config.values import AgentSpec, Money, dollars, parse_agent, parse_role
-from flyball.core.fold import fold
 from flyball.domain.events import RunBegan, decode
 from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget, Lent, Settings
 from flyball.errors import ConfigError
 from flyball.machines import shipped
+from flyball.state.fold import fold
 from flyball.state_dir import environment, paths
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import deadlines
 from flyball.core.decide import Note, Rest, due
-from flyball.core.fold import Events, fold
-from flyball.core.run import Run
 from flyball.core.stops import VERBS, ask, due_alert, next_alert_at, stop
 from flyball.domain import events as e
-from flyball.domain.settings import DAY, HOUR, Settings
+from flyball.domain.settings import DAY, DEFAULTS, HOUR, TAKES_TEXT, Settings, parse_default
+from flyball.state.fold import Events, fold
+from flyball.state.run import Run
 from flyball.views.notices import Notices
 from support import Script, begun, start
 
@@ -31,10 +30,10 @@ def answered(run: Run, now: int) -> list[e.Answered]:
     return [event for event in step.events if isinstance(event, e.Answered)] if isinstance(step, Note) else []
 
 
-@pytest.mark.parametrize("kind", [kind for kind in VERBS if kind in deadlines.DEFAULTS])
+@pytest.mark.parametrize("kind", [kind for kind in VERBS if kind in DEFAULTS])
 def test_a_default_counts_from_its_deadline_on_and_not_before(kind: str) -> None:
-    verb = deadlines.DEFAULTS[kind][0]
-    words = " Decide yourself." if verb in deadlines.TAKES_TEXT else ""
+    verb = DEFAULTS[kind][0]
+    words = " Decide yourself." if verb in TAKES_TEXT else ""
     run = asks(kind, f"{kind} {verb} after 2h{words}")
     assert run.question is not None and run.question.deadline == 12 * HOUR
     assert due(run, 12 * HOUR - 1) == Rest(12 * HOUR)
@@ -54,12 +53,12 @@ def test_a_default_is_used_once_until_a_person_answers() -> None:
 @pytest.mark.parametrize("kind", ["approval", "evidence", "block", "permission"])
 def test_what_needs_a_yes_can_only_default_to_no(kind: str) -> None:
     for verb in VERBS[kind]:
-        line = f"{kind} {verb} after 1h{' x' if verb in deadlines.TAKES_TEXT else ''}"
+        line = f"{kind} {verb} after 1h{' x' if verb in TAKES_TEXT else ''}"
         if verb == "reject":
-            assert deadlines.parse(line).verb == verb
+            assert parse_default(line).verb == verb
         else:
             with pytest.raises(ValueError, match="one of: reject"):
-                deadlines.parse(line)
+                parse_default(line)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_what_needs_a_yes_can_only_default_to_no(kind: str) -> None:
 )
 def test_other_lines_are_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"after|one of"):
-        deadlines.parse(line)
+        parse_default(line)
 
 
 def test_an_open_question_is_asked_again_each_day_and_louder() -> None:

@@ -17,10 +17,10 @@ from flyball.agents.hooks.payload import AGENTS, POST, PRE, BadPayload, HookCall
 from flyball.agents.hooks.tool_calls import fingerprint, is_critical, judge
 from flyball.agents.hooks.tools import tool_use
 from flyball.agents.hooks.turn_brief import Brief
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.guard.policy import Tools
 from flyball.guard.policy_faults import looser
+from flyball.state.run import Run
 from support import Script, failing, ok, passing, play
 
 WORK = "/w/repo"

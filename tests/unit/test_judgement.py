@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from flyball.core.fold import begin
-from flyball.core.run import Run
 from flyball.core.turns import judgement
 from flyball.domain import events as e
+from flyball.state.fold import begin
+from flyball.state.run import Run
 from support import begun
 
 ALARM = e.Action(tool="Bash", input="cat key", verdict="deny", rule="commands/secrets", reason="It is a key.")

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core.decide import Do, Rest, due
-from flyball.core.fold import begin
 from flyball.domain import events as e
 from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget
 from flyball.journal import Draft, Row, Write
 from flyball.journal.history import DAY_US, windows
 from flyball.journal.memory import MemoryJournal
+from flyball.state.fold import begin
 from support import Case, Played, Script, bad, begun, check, finish, judged, ok, play, settings, start, writes
 
 DONE = finish("t2")

@@ -7,7 +7,7 @@ import json
 from flyball.acts.live_turn import LINE_MOST, Live
 from flyball.agents.process import Stop
 from flyball.agents.script import ScriptAgent
-from flyball.core.fold import begin
+from flyball.state.fold import begin
 from support import begun
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from flyball.core.messages import Tell
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.domain.messages import Tell
 from flyball.domain.settings import MINUTE
+from flyball.state.run import Run
 from support import (
     Case,
     Played,
@@ -315,7 +315,7 @@ def interrupted(run: Any, act: e.Act) -> str:
 
 
 def stopped_by_a_person(run: Any, act: e.Act) -> str:
-    from flyball.core.fold import BY_A_PERSON
+    from flyball.state.fold import BY_A_PERSON
 
     return BY_A_PERSON
 

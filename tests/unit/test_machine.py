@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from flyball.core.fold import apply, begin
 from flyball.domain import events as e
 from flyball.domain.faults import faults
 from flyball.domain.machine import Machine, edges, parse
 from flyball.errors import InvalidTransition, MachineFault, NotFound
 from flyball.machines import SHIPPED, find, from_text, names, shipped
+from flyball.state.fold import apply, begin
 from flyball.testing import rehearse
 from support import begun
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from flyball.core.decide import Finished
-from flyball.core.messages import (
+from flyball.core.mail import hear, refusal, settles, wake
+from flyball.domain import events as e
+from flyball.domain.messages import (
     Answer,
     AnyMessage,
     Ask,
@@ -19,14 +21,9 @@ from flyball.core.messages import (
     decode,
     encode,
     for_who_works,
-    hear,
-    refusal,
     replaces,
-    settles,
-    wake,
 )
-from flyball.core.run import Run
-from flyball.domain import events as e
+from flyball.state.run import Run
 from support import Played, Script, begun, finish, ok, play, ruled, says, settings, start, writes
 
 # ---- runs in every kind of rest ------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from flyball.core.fold import fold
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE
 from flyball.errors import ConfigError
 from flyball.runtime import listeners
+from flyball.state.fold import fold
 from flyball.state_dir import StateDir
 from flyball.views.notices import AGAIN_US, MOST, PERIOD_US, Notice, Notices, Throttle
 from support import Played, Script, bad, begun, failing, ok, play, ruled, says, settings

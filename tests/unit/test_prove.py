@@ -12,13 +12,13 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from flyball.cli.prove import as_text, facts, prove as command
-from flyball.core.run import Run
 from flyball.domain.machine import Machine, edges, parse
 from flyball.errors import MachineFault
 from flyball.lab.prove import Broken, Proof, Step, explore, premises, prove
 from flyball.lab.prove.key import FIELDS, READ, UNREAD
 from flyball.lab.prove.premises import at_own_limits
 from flyball.machines import shipped
+from flyball.state.run import Run
 
 OWN = """
 name = "mine"

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, fold as runs, messages, stops, tally, transition as onwards, turns
-from flyball.core.fold import Events
-from flyball.core.run import Halt, Restore, Run, without
-from flyball.domain import events as e
+from flyball.core import decide, mail, stops, transition as onwards, turns
+from flyball.domain import events as e, messages
 from flyball.domain.machine import parse
 from flyball.lab.prove import Broken, prove
 from flyball.machines import shipped
+from flyball.state import fold as runs, tally
+from flyball.state.fold import Events
+from flyball.state.run import Halt, Restore, Run, without
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def allowed(finished: decide.Finished) -> decide.Finished:
 # ---- the breaks --------------------------------------------------------------------------------------------------
 
 react, follow, gate, stopped_by = decide.react, decide.follow, onwards._gate, turns.stopped_by
-due, entry_limit, most, hear = decide.due, onwards._entry_limit, Run.most, messages.hear
+due, entry_limit, most, hear = decide.due, onwards._entry_limit, Run.most, mail.hear
 
 
 def _unguarded_in(*states: str) -> Callable[..., Any]:

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from flyball.core import standing
 from flyball.core.children import child_of
 from flyball.core.decide import Do, Note, Rest, due
-from flyball.core.fold import fold
-from flyball.core.messages import Answer, Ask, Start, encode, hear
-from flyball.core.run import Run
+from flyball.core.mail import hear
 from flyball.domain import events as e
+from flyball.domain.messages import Answer, Ask, Start, encode
 from flyball.domain.settings import Settings
 from flyball.machines import shipped
+from flyball.state.fold import fold
+from flyball.state.run import Run
 from support import Played, Script, begun, ok, start
 
 MINUTE = 60_000_000

@@ -10,9 +10,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.histories.stored import read
 
-from flyball.core.fold import fold
 from flyball.domain import events as e
 from flyball.domain.settings import SECOND
+from flyball.state.fold import fold
 from flyball.views import daily_brief
 from flyball.views.measures import Measures, measure
 from flyball.views.metrics import families, prometheus

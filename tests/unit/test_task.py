@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flyball.core.messages import Answer, Ask
 from flyball.domain import events as e
+from flyball.domain.messages import Answer, Ask
 from flyball.domain.settings import Budget
 from flyball.machines import shipped
 from support import (

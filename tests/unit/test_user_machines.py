@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core.decide import Finished, Note, Rest, due, react
-from flyball.core.fold import apply, begin, fold, freeze, thaw
 from flyball.domain import events as e
 from flyball.domain.settings import SECOND, Budget
 from flyball.errors import FlyballError, InvalidTransition
+from flyball.state.fold import apply, begin, fold, freeze, thaw
 from support import (
     FAIL,
     PASS,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core.fold import begin
-from flyball.core.run import Proof, Run
 from flyball.core.stops import VERBS
 from flyball.domain import events as e
 from flyball.domain.results import CODES, RECOVERY, code_of
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
+from flyball.state.fold import begin
+from flyball.state.run import Proof, Run
 from flyball.views import reasons, run_view
 from flyball.views.choices import choices
 from flyball.views.text import cost, last_words, wrapped

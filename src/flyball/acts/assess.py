@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from flyball.acts.run_files import RunFiles
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import dollars
 from flyball.guard.policy import Tier, needs_approval, needs_rollback_note, raise_to, tier_of
 from flyball.journal import Row
+from flyball.state.run import Run
 from flyball.workspace import Workspace
 
 LIKE = 200  # so many ended tasks are looked at for an estimate

@@ -8,9 +8,9 @@ from typing import cast
 
 from flyball.acts.run_files import RunFiles
 from flyball.agents.adapter import adapter
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.guard.policy import Tier, exceeds, tier_of
+from flyball.state.run import Run
 from flyball.workspace import inspect_repo
 
 

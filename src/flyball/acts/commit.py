@@ -24,13 +24,13 @@ from flyball.acts.run_files import RunFiles, attend, interruption, log_of, spec
 from flyball.acts.turn import judge
 from flyball.agents import process
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import Proof, Run
 from flyball.domain import events as e
 from flyball.errors import ForgeError, Gone, LandConflict, UserError, WorkspaceError
 from flyball.evidence import certificate
 from flyball.guard.secrets import redact
 from flyball.journal.records import load_or_create
 from flyball.reading.terminal import plain
+from flyball.state.run import Proof, Run
 from flyball.state_dir import write_whole
 from flyball.views.proposal import body, title
 from flyball.workspace import Repo, Workspace, inspect_repo, land as forward

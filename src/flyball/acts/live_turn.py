@@ -23,13 +23,13 @@ from flyball.agents.adapter import Adapter, AgentResult, Ask, Call, Conversation
 from flyball.agents.hooks import action_log, cli_settings, turn_brief
 from flyball.agents.hooks.turn_brief import Brief
 from flyball.agents.mcp import reports
-from flyball.core.run import Run
 from flyball.core.stops import call_limits
 from flyball.domain import events as e
 from flyball.domain.events import Usage
 from flyball.domain.machine import READ_ONLY_ROLES
 from flyball.reading import calls as watching
 from flyball.reading.terminal import whole
+from flyball.state.run import Run
 from flyball.workspace import Workspace
 
 LEAVE_S = 3.0  # so long may an agent take to end after its turn has; Gemini never ends by itself

@@ -14,11 +14,11 @@ from flyball.acts.run_files import RunFiles, SetupStopped
 from flyball.acts.turn import take_turn
 from flyball.agents import process
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, Gone
 from flyball.evidence import certificate
 from flyball.reading.terminal import whole, whole_text
+from flyball.state.run import Run
 from flyball.state_dir import RunDir
 from flyball.workspace import Workspace
 

@@ -13,10 +13,10 @@ from flyball.acts.run_files import RunFiles, SetupStopped, run_setup, share_link
 from flyball.acts.turn import left_tree, plain
 from flyball.agents import process, sandbox
 from flyball.core.decide import Finished
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, WorkspaceError
 from flyball.reading.checklist import tick
+from flyball.state.run import Run
 from flyball.workspace import Workspace, inspect_repo
 from flyball.workspace.repo import at_commit
 

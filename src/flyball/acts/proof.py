@@ -24,7 +24,6 @@ from flyball.acts.run_files import RunFiles, SetupStopped, how, last_line
 from flyball.agents import process
 from flyball.config.cures import PACKAGES
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.guard.secrets import redact
 from flyball.proofs import breaks
@@ -51,6 +50,7 @@ from flyball.proofs.sides import Sides
 from flyball.reading.terminal import error_fingerprint
 from flyball.reading.test_output import Lack, failing, lack
 from flyball.reading.test_report import TestReport
+from flyball.state.run import Run
 from flyball.state_dir import write_whole
 from flyball.views.text import plural
 from flyball.workspace import Workspace

@@ -26,7 +26,6 @@ from flyball.acts.run_files import (
     spec,
 )
 from flyball.agents import process
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError
 from flyball.proofs.compare import Side, disagreement
@@ -34,6 +33,7 @@ from flyball.proofs.exchange import SELECTING, Room
 from flyball.reading.test_output import failing
 from flyball.reading.test_report import TestReport
 from flyball.runners import observe
+from flyball.state.run import Run
 from flyball.state_dir import remove, write_whole
 from flyball.workspace import Workspace
 

@@ -13,8 +13,6 @@ import msgspec
 
 from flyball.agents import installed, process, sandbox
 from flyball.agents.sandbox import Bind, Sandbox, View
-from flyball.core.fold import BY_A_PERSON
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import Corrupt, FlyballError, Gone, UserError
@@ -24,6 +22,8 @@ from flyball.guard.secrets import redact
 from flyball.journal import Row
 from flyball.journal.sqlite import SqliteJournal
 from flyball.runners import observe
+from flyball.state.fold import BY_A_PERSON
+from flyball.state.run import Run
 from flyball.state_dir import RunDir, StateDir, changed_files, remove, write_whole
 from flyball.workspace import Workspace
 from flyball.workspace.repo import GIT_HOOKS

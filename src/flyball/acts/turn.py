@@ -34,7 +34,6 @@ from flyball.agents.adapter import (
 )
 from flyball.agents.hooks import turn_brief
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import Run
 from flyball.core.stops import so_far
 from flyball.core.turns import PLAN_REVIEW, claimable, judgement, misfit
 from flyball.domain import events as e
@@ -47,6 +46,7 @@ from flyball.reading import calls as watching, signals
 from flyball.reading.indicators import named
 from flyball.reading.signals import final_question, reported_error
 from flyball.reading.terminal import error_fingerprint, message_fingerprint, whole_text
+from flyball.state.run import Run
 from flyball.state_dir import write_whole
 from flyball.workspace import Workspace
 

@@ -36,8 +36,6 @@ from flyball.agents.accounts import (
 from flyball.agents.installed import VERSIONS
 from flyball.agents.login import Login
 from flyball.agents.sandbox import Bind
-from flyball.core.run import Run
-from flyball.core.tally import CLOSED
 from flyball.core.turns import PLAN_REVIEW, claimable
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
@@ -46,6 +44,8 @@ from flyball.errors import Gone
 from flyball.guard.secrets import redact
 from flyball.reading.terminal import whole
 from flyball.reading.test_output import failing_names
+from flyball.state.run import Run
+from flyball.state.tally import CLOSED
 from flyball.views.text import one_line
 
 DIFF_MOST = 24_000  # characters; a prompt may have to fit into an argument of a command

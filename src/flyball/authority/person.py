@@ -30,7 +30,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from flyball.core.messages import decode, encode
+from flyball.domain.messages import decode, encode
 from flyball.errors import ConfigError
 from flyball.journal import Letter, driver as drivers
 from flyball.state_dir import StateDir, create_whole

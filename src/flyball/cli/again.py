@@ -14,13 +14,13 @@ from flyball.cli.drive import Session, run_here
 from flyball.cli.screen import Screen, open_screen, root_of
 from flyball.cli.shared import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json, say
 from flyball.config.load import load
-from flyball.core.messages import AnyMessage, Ask, HandBack, Rollback
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.domain.messages import AnyMessage, Ask, HandBack, Rollback
 from flyball.domain.settings import Settings
 from flyball.errors import UserError
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
+from flyball.state.run import Run
 from flyball.views.reasons import happened
 from flyball.views.replay import Difference, Replay, replay as decide_again
 from flyball.workspace import Workspace

@@ -26,13 +26,13 @@ from flyball.cli.shared import (
     terminal_width,
 )
 from flyball.config.values import Wrong, host as parse_host
-from flyball.core.messages import Allow, Answer, AnyMessage, Ask, Tell, decode
-from flyball.core.run import Run
 from flyball.core.stops import RAISE, VERBS
+from flyball.domain.messages import Allow, Answer, AnyMessage, Ask, Tell, decode
 from flyball.domain.settings import rough, show_duration
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.runtime.app import App
+from flyball.state.run import Run
 from flyball.views import reasons
 from flyball.views.text import clean, decode_argument, fields, iso, one_line
 

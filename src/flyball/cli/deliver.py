@@ -27,13 +27,13 @@ from flyball.cli.shared import (
     write_new,
 )
 from flyball.cli.shown_diff import asked_about, coloured, diff_of
-from flyball.core.messages import Land
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.domain.messages import Land
 from flyball.errors import FlyballError, UserError, WorkspaceError
 from flyball.evidence.verify import Finding, Said, read, verify_file, verify_run
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
+from flyball.state.run import Run
 from flyball.views.evidence_text import evidence_lines
 from flyball.views.text import clean, one_line
 from flyball.workspace import Repo, inspect_repo

@@ -44,9 +44,9 @@ from flyball.cli.shared import (
     repository_of,
     say,
 )
-from flyball.core.messages import RESUME, Ask, paused
-from flyball.core.run import Run
+from flyball.core.mail import paused
 from flyball.domain import events as e
+from flyball.domain.messages import RESUME, Ask
 from flyball.domain.results import RECOVERY
 from flyball.domain.settings import Settings, dollars, show_duration
 from flyball.errors import (
@@ -62,6 +62,7 @@ from flyball.errors import (
 from flyball.journal.driver import Driver
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch, task_text
+from flyball.state.run import Run
 from flyball.system.retention import prune_daily
 from flyball.views import run_view
 from flyball.views.text import agent_name, decode_argument

@@ -10,9 +10,9 @@ import msgspec
 from flyball.cli.screen import asking, certificate_file, question_lines, summary, why
 from flyball.cli.shared import terminal_width
 from flyball.core import stops
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import dollars, elapsed, rough, show_duration
+from flyball.state.run import Run
 from flyball.views import reasons
 from flyball.views.run_view import cost_usd
 from flyball.views.task_record import record

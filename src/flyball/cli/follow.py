@@ -17,14 +17,14 @@ from flyball.agents.adapter import adapter
 from flyball.cli.keys import answer_keys
 from flyball.cli.screen import Screen, asking, closing, open_screen, question_lines, root_of
 from flyball.cli.shared import examples, is_terminal, open_app, repository_of
-from flyball.core.fold import fold
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
 from flyball.guard.secrets import redact
 from flyball.journal import Entry
 from flyball.journal.records import Records
 from flyball.runtime.app import App
+from flyball.state.fold import fold
+from flyball.state.run import Run
 from flyball.views import reasons, run_view
 from flyball.views.text import clean, fields, first_few, one_line
 

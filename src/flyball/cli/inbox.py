@@ -9,8 +9,8 @@ import click
 from flyball.cli.keys import ROOM, SHOW, change_of, letters, show_change, take_answer
 from flyball.cli.shared import say, terminal_width
 from flyball.cli.shown_diff import coloured
-from flyball.core.run import Run
 from flyball.runtime.app import App
+from flyball.state.run import Run
 from flyball.views.choices import choices
 from flyball.views.text import fields, plural
 

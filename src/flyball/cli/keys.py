@@ -17,10 +17,10 @@ import click
 from flyball.cli.answers import send_answer
 from flyball.cli.screen import Screen, Terminal
 from flyball.cli.shown_diff import coloured, diff_of
-from flyball.core.run import Run
 from flyball.errors import FlyballError
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
+from flyball.state.run import Run
 
 ABOUT_A_CHANGE = ("approval", "evidence", "block", "breakpoint")
 NEEDS_TEXT = ("answer", "redirect")

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from flyball.cli.shared import MARKS, is_fancy, tone_of
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.state.run import Run
 from flyball.views import reasons, run_view
 from flyball.views.choices import choices
 from flyball.views.text import clean, clock, fields, first_few, plural
@@ -61,7 +61,7 @@ def asking(records: Records, run: Run) -> Run | None:
 
 def pending_answer(app: App, run: Run) -> bool:
     """An answer, or a cancel, was sent and the run's process has not read it yet."""
-    from flyball.core.messages import settles
+    from flyball.core.mail import settles
 
     mail = app.journal.mail(run.id)
     return any(settles(run, letter.body) and not app.seals.fault(letter) for letter in mail)

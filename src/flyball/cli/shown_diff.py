@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from flyball.core.run import Run
 from flyball.errors import WorkspaceError
 from flyball.runtime.app import App
+from flyball.state.run import Run
 from flyball.workspace import Workspace, inspect_repo
 
 

@@ -19,9 +19,8 @@ from typing import Protocol, cast
 from msgspec import Struct
 
 from flyball.config.plugins import plugins
-from flyball.core import deadlines
 from flyball.domain.machine import ROLES as PLAYED
-from flyball.domain.settings import DOLLAR, MAX_US, SECOND, parse_duration, show_duration
+from flyball.domain.settings import DOLLAR, MAX_US, SECOND, parse_default, parse_duration, show_duration
 from flyball.errors import ConfigError
 
 Value = int | str | tuple[str, ...] | None
@@ -218,7 +217,7 @@ def phrase(text: str) -> str:
 
 def default_answer(text: str) -> str:
     try:
-        deadlines.parse(text)
+        parse_default(text)
     except ValueError as problem:
         raise Wrong(str(problem)) from None
     return text

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from flyball.core import standing
 from flyball.core.decide import phase_us
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
+from flyball.state.run import Run
 
 
 def child_of(parent: Run, act: e.Act, table: dict[str, Any], now: int) -> e.RunBegan:

@@ -12,12 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import standing, stops, turns
-from flyball.core.deadlines import WHO
-from flyball.core.fold import ENVIRONMENT, Events, most_interventions
-from flyball.core.messages import Answer, answer
-from flyball.core.run import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore, Run
+from flyball.core.mail import answer
 from flyball.core.stops import INTERRUPTIONS, ask, cancel, end, infrastructure, let_go, pause, spent_up, stop
-from flyball.core.tally import SHOWN, shown
 from flyball.core.transition import (
     ask_about_evidence,
     disproved,
@@ -29,8 +25,12 @@ from flyball.core.transition import (
 )
 from flyball.domain import events as e
 from flyball.domain.machine import WORKERS, duration_us
+from flyball.domain.messages import Answer
 from flyball.domain.settings import MINUTE, SECOND, show_duration
 from flyball.errors import FlyballError
+from flyball.state.fold import ENVIRONMENT, Events, most_interventions
+from flyball.state.run import AnyStep, Baseline, Commit, Follow, Halt, Land, Prepare, Prove, Restore, Run
+from flyball.state.tally import SHOWN, shown
 
 ENVIRONMENT_HELP = (
     "Fix this (`flyball init --force` tries the tests and says how), then answer retry to run them again, or "
@@ -145,7 +145,11 @@ def _resting(run: Run, now: int) -> Note | Rest:
     question = run.question
     if question is not None and question.deadline and now >= question.deadline:
         by_default = Answer(
-            question=question.id, verb=question.default, text=question.default_text, who=WHO, how="deadline"
+            question=question.id,
+            verb=question.default,
+            text=question.default_text,
+            who=stops.WHO,
+            how="deadline",
         )
         return Note(answer(run, by_default, now))
     if run.until is None or now < run.until:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flyball.core.fold import Events
-from flyball.core.plans import NOTHINGS, WARN_AT
-from flyball.core.run import Run
 from flyball.core.stops import ask, stop
 from flyball.core.transition import follow
 from flyball.domain import events as e
 from flyball.domain.results import code_of
 from flyball.domain.settings import dollars, show_duration
+from flyball.state.fold import Events
+from flyball.state.plans import NOTHINGS, WARN_AT
+from flyball.state.run import Run
 
 SET_ASIDE = "set-aside"  # what is asked of a run that makes way for something more urgent
 REPAIRS = 1  # so often CI of a run's own branch is repaired before a person is asked

@@ -19,14 +19,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flyball.core.deadlines import due_reminder, next_reminder_at, with_deadline
-from flyball.core.fold import Events
-from flyball.core.run import GUARDED, Run
-from flyball.core.tally import ALARM, FRESH
 from flyball.domain import events as e
 from flyball.domain.machine import OURS
 from flyball.domain.results import code_of
-from flyball.domain.settings import INDICATORS_MIN, SECOND, CallLimits, dollars, rough, show_duration
+from flyball.domain.settings import (
+    DAY,
+    INDICATORS_MIN,
+    SECOND,
+    CallLimits,
+    dollars,
+    parse_default,
+    rough,
+    show_duration,
+)
+from flyball.state.fold import REMINDER, Events
+from flyball.state.run import GUARDED, Run
+from flyball.state.tally import ALARM, FRESH
 
 VERBS: dict[str, tuple[str, ...]] = {
     "approval": ("approve", "reject", "retry", "redirect", "cancel"),
@@ -48,6 +56,7 @@ ALIASES = {  # what people say -> the outcome of a state that asks
     "redirect": "replan",
     "answer": "answered",
 }
+WHO = "flyball"  # who answers by a default
 INTERRUPTIONS = 5  # so many in a row ask
 NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that nobody can answer with
 ANOTHER_TURN = "Another turn would have started."
@@ -84,9 +93,20 @@ def ask(
         tree=run.tree,
         asked_at=events.now,
     )
-    question = with_deadline(run, question, events.now)
+    question = _with_deadline(run, question, events.now)
     status = status or code_of(cause.code).status
     return events.add(e.Stopped(at=events.now, status=status, stop=cause, question=question, until=until))
+
+
+def _with_deadline(run: Run, question: e.Question, now: int) -> e.Question:
+    """HUMAN-1: a default is used once. If the run asks again before a person has answered anything, it waits."""
+    default = next(
+        (one for one in map(parse_default, run.settings.defaults) if one.kind == question.kind), None
+    )
+    if default is None or default.verb not in question.verbs or run.path.answered_by == WHO:
+        return question
+    until = now + default.after_us
+    return replace(question, default=default.verb, default_text=default.text, deadline=until)
 
 
 def verbs_for(run: Run, kind: str, waivable: bool) -> tuple[str, ...]:
@@ -370,7 +390,7 @@ def due_alert(run: Run, now: int) -> list[e.Warned]:
     """The alert that is due: the highest step reached, once; and a reminder of an open question, each day."""
     if run.status == "ended":
         return []
-    allowed, passed, reminder = alert_time_us(run), now - run.entered_at, due_reminder(run, now)
+    allowed, passed, reminder = alert_time_us(run), now - run.entered_at, _due_reminder(run, now)
     step = max((step for step in ALERT_STEPS if allowed and passed * 100 >= allowed * step), default=0)
     if step <= run.path.alerted:
         return reminder
@@ -382,10 +402,25 @@ def next_alert_at(run: Run) -> int | None:
     """When the next alert or reminder is due."""
     if run.status == "ended":
         return None
-    allowed, reminder = alert_time_us(run), next_reminder_at(run)
+    allowed, reminder = alert_time_us(run), _next_reminder_at(run)
     step = next((step for step in ALERT_STEPS if step > run.path.alerted), None)
     at = run.entered_at - (-allowed * step // 100) if allowed and step else None
     return min((one for one in (at, reminder) if one is not None), default=None)
+
+
+def _next_reminder_at(run: Run) -> int | None:
+    """A question that is open for a day is asked again, and again each day (CTO-9)."""
+    question = run.question
+    return question.asked_at + DAY * (question.reminded + 1) if question and question.asked_at else None
+
+
+def _due_reminder(run: Run, now: int) -> list[e.Warned]:
+    at, question = _next_reminder_at(run), run.question
+    if at is None or question is None or now < at:
+        return []
+    days = (now - question.asked_at) // DAY
+    text = f"Question {question.id} has been open for {show_duration(days * DAY)}."
+    return [e.Warned(at=now, code=REMINDER, text=text)]
 
 
 def alert_step(code: str) -> int:

@@ -11,13 +11,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from flyball.core import stops
-from flyball.core.fold import Events
-from flyball.core.run import Run
 from flyball.core.stops import ask, end, let_go, stop
 from flyball.domain import events as e
 from flyball.domain.machine import FAILING, JUDGING_ROLES, WAITING_ACTS, counts_as_failure
 from flyball.domain.results import code_of
 from flyball.errors import FlyballError
+from flyball.state.fold import Events
+from flyball.state.run import Run
 
 UNTESTED = "untested"
 DOUBTS_SHOWN = 20

@@ -12,14 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core import stops
-from flyball.core.fold import Events
-from flyball.core.run import Run
 from flyball.core.stops import ask, cancel, stop
-from flyball.core.tally import CONTEXTS, DISPUTES, FAILED, FREE, UNCLEAR, WAITS, settled, waits_for_answer
 from flyball.core.transition import follow
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.domain.settings import INDICATORS, INDICATORS_MIN, show_duration
+from flyball.state.fold import Events
+from flyball.state.run import Run
+from flyball.state.tally import CONTEXTS, DISPUTES, FAILED, FREE, UNCLEAR, WAITS, settled, waits_for_answer
 
 GIVEN = (  # outcomes that Flyball gives itself: no agent can claim them
     *("untested", "unproven", "approval", "stalled", "progressed", "success", "failure", "third_failure"),

@@ -7,6 +7,7 @@ order of units is read, since a journal may hold a table that was written so; th
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -191,3 +192,41 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def timeout_us(self, machine: str, key: str, default: int) -> int:
         return self.timeouts_us.get(machine, {}).get(key, default)
+
+
+# ---- what an unanswered question comes to ------------------------------------------------------------------
+
+
+TAKES_TEXT = ("answer", "redirect")
+DEFAULTS: dict[str, tuple[str, ...]] = {  # kind of question -> what may be its answer; other kinds wait
+    **dict.fromkeys(("approval", "evidence", "block", "permission"), ("reject",)),
+    "clarification": ("answer", "redirect", "cancel"),
+    "done": ("answer", "redirect", "cancel"),
+    "breakpoint": ("go-on", "reject", "cancel"),
+    "loop": ("go-on", "answer", "redirect", "retry", "cancel"),
+    "infrastructure": ("go-on", "retry", "cancel"),
+    "limit": ("go-on", "retry", "cancel"),
+}
+
+
+class Default(Struct, frozen=True):
+    """One line of `inbox.defaults`. What would let a change, a result or more money through can only be refused."""
+
+    kind: str
+    verb: str
+    after_us: int
+    text: str
+
+
+@lru_cache(maxsize=64)
+def parse_default(line: str) -> Default:
+    """`clarification answer after 4h Decide yourself.`; a ValueError says what is wrong with it."""
+    kind, verb, after, length, *text = [*line.split(None, 4), *[""] * 4][:5]
+    if kind not in DEFAULTS:
+        raise ValueError(f"questions of one of these kinds: {', '.join(DEFAULTS)} (others wait)")
+    if verb not in DEFAULTS[kind]:
+        raise ValueError(f"for {kind} one of: {', '.join(DEFAULTS[kind])}")
+    words, after_us = text[0].strip(), parse_duration(length)
+    if after != "after" or after_us is None or bool(words) != (verb in TAKES_TEXT):
+        raise ValueError(f"'{kind} {verb} after 4h{' TEXT' if verb in TAKES_TEXT else ''}'")
+    return Default(kind, verb, after_us, words)

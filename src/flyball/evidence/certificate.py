@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import UserError
 from flyball.journal import Journal
 from flyball.journal.records import Signer, verify
+from flyball.state.run import Run
 from flyball.state_dir import RunDir, sha256_of, write_whole
 
 STATEMENT = "https://in-toto.io/Statement/v1"

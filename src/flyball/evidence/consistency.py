@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
-from flyball.core.fold import fold, freeze, thaw
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import FlyballError, JournalError
 from flyball.evidence import certificate
@@ -23,6 +21,8 @@ from flyball.journal import Checkpoint, Entry
 from flyball.journal.history import row_of
 from flyball.journal.records import KEY_FILE, Records
 from flyball.journal.types import REGISTRY
+from flyball.state.fold import fold, freeze, thaw
+from flyball.state.run import Run
 from flyball.state_dir import RunDir, changed_files, sha256_of
 
 FIRST = ("RunBegan", "Told")  # what a run's first transaction may hold

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from flyball.core.run import Run
 from flyball.errors import Corrupt, UserError, WorkspaceError
 from flyball.evidence import certificate, consistency
 from flyball.journal.records import Records
+from flyball.state.run import Run
 from flyball.workspace.git import Git, reading_user, text
 from flyball.workspace.repo import user_git
 

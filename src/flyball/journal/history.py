@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from flyball.core.fold import fold, thaw
-from flyball.core.run import Run
 from flyball.core.stops import alert_time_us
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR
 from flyball.errors import NotFound
 from flyball.journal.types import Journal, Row
+from flyball.state.fold import fold, thaw
+from flyball.state.run import Run
 
 DAY_US = 24 * HOUR
 WEEK_US = 7 * DAY_US

@@ -32,7 +32,7 @@ from flyball.views.text import day_and_clock
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from flyball.core.run import Run
+    from flyball.state.run import Run
 
 
 KEY_FILE = "signing.key"

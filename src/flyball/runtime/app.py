@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.authority import person
-from flyball.core.messages import AnyMessage, Start, encode, refusal
-from flyball.core.run import Run
+from flyball.core.mail import refusal
 from flyball.domain import events as e
+from flyball.domain.messages import AnyMessage, Start, encode
 from flyball.domain.results import Trigger
 from flyball.errors import Corrupt, NotFound, UserError
 from flyball.journal import Entry, driver as drivers
@@ -22,6 +22,7 @@ from flyball.machines import from_file, shipped
 from flyball.runtime.backlog import Backlog, backlog, mailbox
 from flyball.runtime.listeners import Artifacts, Notifier
 from flyball.runtime.supervisor import Supervisor
+from flyball.state.run import Run
 from flyball.state_dir import Paths, environment, paths
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core.messages import Start, decode
+from flyball.domain.messages import Start, decode
 from flyball.domain.results import ORDINARY, Trigger
 from flyball.journal import Letter
 

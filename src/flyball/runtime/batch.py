@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from flyball.core import standing
 from flyball.core.decide import Finished, react
-from flyball.core.fold import NOT_FORWARDS, Events, begin, fold, freeze
-from flyball.core.messages import wake
-from flyball.core.run import Run
+from flyball.core.mail import wake
 from flyball.core.stops import cancel
 from flyball.domain import events as e
 from flyball.journal import Draft, Write
 from flyball.journal.history import row_of
+from flyball.state.fold import NOT_FORWARDS, Events, begin, fold, freeze
+from flyball.state.run import Run
 
 SNAPSHOT_EVERY = 64
 

@@ -28,13 +28,13 @@ import msgspec
 from msgspec import Struct
 
 from flyball.config.plugins import NOTIFY, made
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.errors import ConfigError, FlyballError
 from flyball.guard.secrets import redact
 from flyball.journal import Journal, Row
 from flyball.journal.history import load
 from flyball.reading.terminal import plain
+from flyball.state.run import Run
 from flyball.state_dir import StateDir, private_folder, write_whole
 from flyball.views import ledger
 from flyball.views.loop_status import loop_state, loop_status

@@ -16,12 +16,12 @@ from flyball.acts.turn import take_turn
 from flyball.agents import process, sandbox
 from flyball.config.load import load
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.machines import shipped
 from flyball.runtime.trial import first_acts, own_place
+from flyball.state.run import Run
 from flyball.state_dir import paths
 
 QUESTION = "Reply with the single word: ready. Use no tool and change nothing."

@@ -17,16 +17,17 @@ from msgspec.structs import replace
 
 from flyball.core.children import child_of
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
-from flyball.core.fold import BY_A_PERSON, Events
-from flyball.core.messages import contradiction, for_who_works, hear, replaces, resumes, settles, wake
-from flyball.core.run import Run
+from flyball.core.mail import hear, settles, wake
 from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
 from flyball.core.stops import due_alert, next_alert_at
 from flyball.domain import events as e
+from flyball.domain.messages import contradiction, for_who_works, replaces, resumes
 from flyball.errors import AlreadyRunning, JournalError
 from flyball.journal import Entry, Journal, Letter
 from flyball.journal.history import load, windows
 from flyball.runtime.batch import Batch, Driven
+from flyball.state.fold import BY_A_PERSON, Events
+from flyball.state.run import Run
 
 ALIVE = ("running", "waiting", "paused", "blocked")
 SLEEP_MOST_S = 3600.0  # a selector cannot sleep for months

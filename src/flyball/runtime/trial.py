@@ -20,14 +20,14 @@ from flyball.acts.proof import is_own_code, prove
 from flyball.acts.run_files import CALM, RunFiles, log_of
 from flyball.agents import process, sandbox
 from flyball.core.decide import Do, Finished, Interrupted, due, react
-from flyball.core.fold import apply, begin
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.machines import shipped
 from flyball.reading.test_output import Lack, cannot_load, failing, failing_names, lack
 from flyball.reading.test_report import without_numbers
+from flyball.state.fold import apply, begin
+from flyball.state.run import Run
 from flyball.state_dir import remove
 from flyball.workspace import inspect_repo
 

@@ -11,9 +11,8 @@ import contextlib
 from msgspec.structs import replace
 
 from flyball.config import cron
-from flyball.core.messages import Start, encode
-from flyball.core.run import Run
 from flyball.core.standing import listens, makes_way, outranks, works
+from flyball.domain.messages import Start, encode
 from flyball.domain.results import Trigger
 from flyball.errors import AlreadyRunning, JournalError, UserError, WorkspaceError
 from flyball.journal import Letter, driver as drivers
@@ -21,6 +20,7 @@ from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
 from flyball.runtime.start import RunRequest, launch
 from flyball.runtime.supervisor import Supervisor
+from flyball.state.run import Run
 from flyball.system import forge_watch, tasks
 from flyball.system.conditions import met
 from flyball.system.mismatches import Mismatch, mismatches

@@ -14,12 +14,12 @@ from typing import cast
 from msgspec import Struct
 
 from flyball.acts.assess import words_of
-from flyball.core.run import Run
 from flyball.domain.settings import DAY, dollars, show_duration
 from flyball.errors import NotFound, WorkspaceError
 from flyball.guard.policy import Tier, needs_approval, raise_to, tier_of
 from flyball.runtime.app import App
 from flyball.runtime.listeners import drift
+from flyball.state.run import Run
 from flyball.system.conditions import never
 from flyball.system.forge_watch import NOTHING, Proposed, Seen, repair
 from flyball.views.text import first_few, plural

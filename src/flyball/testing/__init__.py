@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from flyball.core.decide import trigger
-from flyball.core.fold import begin
 from flyball.domain.events import RULES, RunBegan
 from flyball.domain.machine import Machine
 from flyball.domain.settings import Settings
+from flyball.state.fold import begin
 
 __all__ = ["rehearse"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core.run import Run
+from flyball.state.run import Run
 from flyball.views.loop_status import circuit, decision
 
 

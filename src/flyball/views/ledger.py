@@ -10,9 +10,9 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 
-from flyball.core.run import Run
 from flyball.core.standing import outline
 from flyball.reading.terminal import plain
+from flyball.state.run import Run
 from flyball.views import reasons
 from flyball.views.text import cost, first_few, iso, one_line, plural
 

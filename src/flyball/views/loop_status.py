@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flyball.core.run import Run
 from flyball.domain.settings import INDICATORS
+from flyball.state.run import Run
 from flyball.views import reasons
 
 

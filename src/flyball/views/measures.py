@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
-from flyball.core.fold import apply, begin
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.state.fold import apply, begin
+from flyball.state.run import Run
 from flyball.views.timeline import WRITERS
 
 SIMPLE = "simple retry"  # TASK-3: the machine's own

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from flyball.core import deadlines, stops
-from flyball.core.run import Run
+from flyball.core import stops
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE, SECOND, rough
+from flyball.state import fold
+from flyball.state.run import Run
 from flyball.views import reasons
 from flyball.views.text import clean, cost, iso, one_line, plural
 
@@ -48,7 +49,7 @@ class Notices(Struct):
             case e.Warned(code=stops.NOTIFY | stops.RAISE):
                 key = f"{event.code} {run.state} {run.entered_at}"
                 return _notice(run, key, "takes long", f"The run is {event.text}. It has not stopped.")
-            case e.Warned(code=deadlines.REMINDER) if run.question is not None and run.stop is not None:
+            case e.Warned(code=fold.REMINDER) if run.question is not None and run.stop is not None:
                 return _asked(run, run.stop, run.question)
             case e.Ended() if run.owner:
                 return _ended(run, event)

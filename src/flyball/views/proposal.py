@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.state.run import Run
 from flyball.views.evidence_text import evidence_lines
 from flyball.views.text import clean
 

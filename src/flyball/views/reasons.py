@@ -9,11 +9,11 @@ import re
 
 from msgspec.structs import replace
 
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.results import CODES, code_of
 from flyball.domain.settings import MINUTE, dollars, elapsed, parse_duration, show_duration
 from flyball.reading.test_output import failing_names
+from flyball.state.run import Run
 from flyball.views.evidence_text import evidence_lines
 from flyball.views.run_view import cost_usd
 from flyball.views.text import clean, clock, first_few, one_line, plural

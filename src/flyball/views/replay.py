@@ -12,12 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Do, Finished, Note, due, react
-from flyball.core.fold import apply, begin, fold
-from flyball.core.messages import Answer, answer
-from flyball.core.run import Run
+from flyball.core.mail import answer
 from flyball.domain import events as e
+from flyball.domain.messages import Answer
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
+from flyball.state.fold import apply, begin, fold
+from flyball.state.run import Run
 
 DECIDED = (e.Moved, e.Stopped, e.Ended, e.Held, e.Skipped, e.FailureCounted)
 FROM_OUTSIDE = (e.Told, e.Asked, e.Resumed, e.ChildStopped, e.ChildWentOn, e.Charged, e.WindowSeen)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flyball.core.run import Run
 from flyball.domain.machine import Machine
 from flyball.domain.results import code_of
 from flyball.errors import FlyballError
+from flyball.state.run import Run
 
 FREE = {"mechanic", "script"}
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flyball.core import stops
-from flyball.core.fold import apply, begin
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import MINUTE
+from flyball.state.fold import apply, begin
+from flyball.state.run import Run
 from flyball.views.measures import measure
 from flyball.views.text import clean, iso, one_line
 

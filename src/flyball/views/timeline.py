@@ -9,11 +9,11 @@ import re
 
 from msgspec import Struct
 
-from flyball.core.run import Run
-from flyball.core.tally import FROM_A_PERSON
 from flyball.domain import events as e
 from flyball.domain.settings import SECOND, dollars, elapsed, rough
 from flyball.reading.test_output import failing_names
+from flyball.state.run import Run
+from flyball.state.tally import FROM_A_PERSON
 from flyball.views.reasons import happened, in_brackets
 from flyball.views.run_view import cost_usd
 from flyball.views.text import UNKNOWN, agent_name, clock, cost, first_few, last_words, one_line

@@ -21,13 +21,13 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from flyball.agents.mcp.protocol import Tool, ToolResult, answer
-from flyball.core.run import Run
 from flyball.core.turns import claimable, misfit
 from flyball.domain.events import Claim, Finding
 from flyball.domain.machine import JUDGING_ROLES
 from flyball.domain.settings import INDICATORS, INDICATORS_MIN
 from flyball.reading.indicators import named
 from flyball.reading.prose import as_object
+from flyball.state.run import Run
 
 FILE, TOKEN = "reports.jsonl", "mcp.token"
 ROWS_MOST, ROW_MOST = 500, 40_000

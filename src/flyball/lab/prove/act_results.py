@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Finished
-from flyball.core.run import Run
 from flyball.core.turns import PLAN_REVIEW, RECOVERIES, REVIEWS, judgement
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES, WRITING_ROLES
 from flyball.lab.prove.premises import SOON, Premise
+from flyball.state.run import Run
 
 FAILING_TESTS = 2  # of the base tree
 FAULT = "error-1"  # the fingerprint of the one error there is

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from flyball.core import decide, messages
-from flyball.core.fold import apply
-from flyball.core.run import Run
-from flyball.domain import events as e
+from flyball.core import decide, mail
+from flyball.domain import events as e, messages
+from flyball.state.fold import apply
+from flyball.state.run import Run
 
 WAYS = ("landed", "conflict", "interrupted")
 
@@ -30,7 +30,7 @@ def may_follow_end(run: Run, event: e.AnyEvent) -> bool:
 def wrong_landing(run: Run) -> str:
     """What breaks the law when an ended run is told to land, as a sentence; "" if nothing does."""
     order = messages.encode(messages.Land(branch="main", who="anna"))
-    ordered = messages.hear(run, order, 1, run.at)
+    ordered = mail.hear(run, order, 1, run.at)
     return next((wrong for way in WAYS if (wrong := _wrong(run, ordered, way))), "")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import attrgetter
 
-from flyball.core.run import Run
 from flyball.core.turns import PLAN_REVIEW
 from flyball.domain import events as e
 from flyball.domain.machine import WORKERS
@@ -13,6 +12,7 @@ from flyball.domain.results import code_of
 from flyball.errors import FlyballError
 from flyball.lab.prove.after_end import may_follow_end
 from flyball.lab.prove.observed import Seen
+from flyball.state.run import Run
 
 UNCHANGED = (  # what an interruption leaves alone
     *("turn", "iteration", "spent", "state", "status", "pending", "path.failures", "path.entries"),

@@ -7,10 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.core import decide, fold as runs, messages
+from flyball.core import decide, mail
 from flyball.core.decide import Rest
-from flyball.core.run import Run
-from flyball.domain import events as e
+from flyball.domain import events as e, messages
 from flyball.errors import UserError
 from flyball.lab.prove import graphs, laws
 from flyball.lab.prove.after_end import wrong_landing
@@ -18,6 +17,8 @@ from flyball.lab.prove.key import key
 from flyball.lab.prove.moves import Move, facts, moves
 from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness, first, saw
+from flyball.state import fold as runs
+from flyball.state.run import Run
 from flyball.views.timeline import Timeline
 
 LARGEST = 200_000  # states; a machine that has more is not small enough to be explored
@@ -168,7 +169,7 @@ def _rests(run: Run) -> None:
     if decide.due(run, run.at + 1) != Rest():
         raise _Breach("HUMAN-3", "something is due in a run that has ended")
     for what in ("pause", "cancel"):
-        said = messages.hear(run, messages.encode(messages.Ask(what=what)), 1, run.at + 1)
+        said = mail.hear(run, messages.encode(messages.Ask(what=what)), 1, run.at + 1)
         if not all(isinstance(fact, e.LetterRefused) for fact in said):
             raise _Breach("HUMAN-3", f"'{what}' does something to a run that has ended")
 

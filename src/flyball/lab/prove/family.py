@@ -13,11 +13,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import messages
+from flyball.core import mail
 from flyball.core.decide import Do, Note, Rest, due, phase_us, react, trigger
-from flyball.core.fold import begin
-from flyball.core.run import Run
-from flyball.domain import events as e
+from flyball.domain import events as e, messages
 from flyball.domain.machine import Machine, State
 from flyball.domain.settings import Settings
 from flyball.errors import UserError
@@ -28,6 +26,8 @@ from flyball.lab.prove.key import key
 from flyball.lab.prove.premises import NO_BUDGET, UNIT, Premise, nested, small_limits
 from flyball.lab.prove.witness import Witness
 from flyball.runtime.batch import Batch, Driven
+from flyball.state.fold import begin
+from flyball.state.run import Run
 
 TOP, BELOW = "top", "below"
 NOBODY = Witness()
@@ -94,7 +94,7 @@ def happenings(family: Family, two: Pair) -> Iterator[Happened]:
             yield from _answered(family, run, run.question, now)
     if family[0].status in ("paused", "waiting"):
         yield from _happened(
-            "`flyball resume`", family, [(r.id, messages.wake(r, now)) for r in reversed(family)]
+            "`flyball resume`", family, [(r.id, mail.wake(r, now)) for r in reversed(family)]
         )
     if not any(run.asked for run in family):
         for what in ASKED:
@@ -201,14 +201,14 @@ def _answered(family: Family, run: Run, question: e.Question, now: int) -> Itera
         said = messages.Answer(
             question=question.id, verb=verb, who="anna", text="so" if verb == "answer" else ""
         )
-        facts = messages.hear(run, messages.encode(said), 1, now)
+        facts = mail.hear(run, messages.encode(said), 1, now)
         yield from _happened(f"a person answers {run.machine.name}: {verb}", family, [(run.id, facts)])
 
 
 def _asked(family: Family, what: str, now: int) -> Iterator[Happened]:
     """What is asked of a run holds for the one below it; a cancel ends the act in flight."""
     facts: list[tuple[str, list[e.AnyEvent]]] = [
-        (run.id, messages.hear(run, messages.encode(messages.Ask(what=what)), 1, now)) for run in family
+        (run.id, mail.hear(run, messages.encode(messages.Ask(what=what)), 1, now)) for run in family
     ]
     last = family[-1]
     if what == "cancel" and last.act is not None and not last.act.child:

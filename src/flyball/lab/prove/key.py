@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec.structs import fields
 
-from flyball.core.run import GUARDED, AnyStep, Follow, Halt, Part, Plan, Restore, Run
 from flyball.core.transition import doubted
 from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness
+from flyball.state.run import GUARDED, AnyStep, Follow, Halt, Part, Plan, Restore, Run
 
 UNREAD = (  # what no decision reads
     *("id", "machine", "settings", "began", "at", "entered_at", "acts", "questions", "child"),

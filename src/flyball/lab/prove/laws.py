@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.machine import Machine
 from flyball.lab.prove import conduct, transitions
 from flyball.lab.prove.moves import STALE, Move
 from flyball.lab.prove.observed import Seen
 from flyball.lab.prove.witness import Witness
+from flyball.state.run import Run
 
 LAWS = {
     "SYS-1": "every state has a way on, and every run a way to an end",

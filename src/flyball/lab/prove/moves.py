@@ -12,12 +12,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core import decide, fold as runs, messages
+from flyball.core import decide, mail
 from flyball.core.decide import Do, Finished, Note, Rest
-from flyball.core.run import Run
-from flyball.domain import events as e
+from flyball.domain import events as e, messages
 from flyball.lab.prove.act_results import results, usage_of
 from flyball.lab.prove.premises import Premise
+from flyball.state import fold as runs
+from flyball.state.run import Run
 
 STALE = "another"  # the hash of something that was not shown
 WORDS = ("answer", "redirect")  # answers that carry text
@@ -162,9 +163,9 @@ def facts(run: Run, move: Move) -> list[e.AnyEvent]:
             return [*move.given, *decide.react(after, move.finished, move.at)]
         case "letter":
             assert move.letter is not None
-            return messages.hear(run, messages.encode(move.letter), 1, move.at)
+            return mail.hear(run, messages.encode(move.letter), 1, move.at)
         case "resume":
-            return messages.wake(run, move.at)
+            return mail.wake(run, move.at)
         case "outcome":
             return decide.trigger(run, move.outcome, move.at)
         case _:

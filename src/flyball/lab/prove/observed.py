@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.machine import OURS
 from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness
+from flyball.state.run import Run
 
 OF_THE_RULES = (*OURS, "stalled", "third_failure", "escalate", "halted", "paused")  # need no turn
 

@@ -12,11 +12,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.machine import FAILING, READ_ONLY_ROLES
 from flyball.lab.prove.act_results import FAILED, FREE
 from flyball.lab.prove.premises import Premise
+from flyball.state.run import Run
 
 RENEWED = (
     "limit.turns",

@@ -23,8 +23,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from flyball.agents import process
-from flyball.core.messages import Answer
-from flyball.core.run import Run
+from flyball.domain.messages import Answer
 from flyball.errors import FlyballError
 from flyball.evidence.consistency import check
 from flyball.evidence.verify import verify_run
@@ -32,6 +31,7 @@ from flyball.lab.selftest.outside_witness import Effects, effects
 from flyball.lab.selftest.place import Place
 from flyball.lab.selftest.scenarios import PLOTS, Plot
 from flyball.runtime.app import App
+from flyball.state.run import Run
 
 LANES = 2
 KILLS_A_RUN = 8  # at most

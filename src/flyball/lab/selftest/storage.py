@@ -17,12 +17,12 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from flyball.core.fold import thaw
 from flyball.errors import JournalError
 from flyball.journal import Entry
 from flyball.journal.sqlite import SqliteJournal
 from flyball.lab.faulty_disk import FAULTS, FaultyDisk, Trouble
 from flyball.lab.selftest.story import RUN, Story, folded, row_at, story
+from flyball.state.fold import thaw
 
 CHECKPOINT_PAGES = 48  # often enough that the file itself is written, too
 ON = 3  # steps that a new driver continues by

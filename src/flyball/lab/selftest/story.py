@@ -12,15 +12,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Do, Finished, Note, due, react
-from flyball.core.fold import fold
-from flyball.core.messages import Tell, encode, hear
-from flyball.core.run import Run
+from flyball.core.mail import hear
 from flyball.domain import events as e
+from flyball.domain.messages import Tell, encode
 from flyball.domain.settings import Settings
 from flyball.journal import Entry, Row, Write
 from flyball.journal.chain import extend
 from flyball.machines import shipped
 from flyball.runtime.batch import Batch, Driven
+from flyball.state.fold import fold
+from flyball.state.run import Run
 
 RUN = "story"
 EVENTS = 200  # at least

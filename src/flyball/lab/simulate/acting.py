@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from flyball.core.decide import Finished
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, SECOND
 from flyball.lab.simulate.cues import Cue
 from flyball.lab.simulate.players import Played, Players
+from flyball.state.run import Run
 
 
 class Acting:

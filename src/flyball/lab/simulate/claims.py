@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from flyball.core.run import Run
 from flyball.core.turns import PLAN_REVIEW, REVIEWS
 from flyball.domain import events as e
+from flyball.state.run import Run
 
 BOTH = ("task complete", "all done")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.state.run import Run
 
 
 class Breach(Exception):

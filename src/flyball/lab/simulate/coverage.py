@@ -9,10 +9,10 @@ from collections import Counter
 
 from msgspec import Struct, field
 
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.lab.simulate.fault_kinds import faults_of, outcome_of
 from flyball.lab.simulate.goals import reach_of
+from flyball.state.run import Run
 
 Pair = tuple[str, str, str]  # machine, state, outcome or fault
 Triple = tuple[str, str, str, str]  # machine, state, outcome, fault

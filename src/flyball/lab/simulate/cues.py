@@ -11,15 +11,15 @@ from itertools import islice
 
 from msgspec import Struct
 
-from flyball.core import fold as runs
-from flyball.core.fold import BY_A_PERSON
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.lab.prove.moves import Move, moves
 from flyball.lab.prove.premises import Premise, premises
 from flyball.lab.simulate.goals import Goal
 from flyball.lab.simulate.reachable import written
 from flyball.machines import SHIPPED, shipped
+from flyball.state import fold as runs
+from flyball.state.fold import BY_A_PERSON
+from flyball.state.run import Run
 
 
 class Cue(Struct, frozen=True):

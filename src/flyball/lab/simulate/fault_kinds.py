@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from flyball.acts.run_files import INTERRUPTIONS
-from flyball.core.fold import BY_A_PERSON
-from flyball.core.run import Run
 from flyball.core.turns import claimable
 from flyball.domain import events as e
 from flyball.domain.machine import WORKERS
 from flyball.domain.settings import INDICATORS_MIN
+from flyball.state.fold import BY_A_PERSON
+from flyball.state.run import Run
 
 ALONE = INTERRUPTIONS["orphaned"]  # why a keeper ends an act for want of a driver
 KEPT = (

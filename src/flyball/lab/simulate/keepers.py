@@ -13,13 +13,13 @@ from typing import Protocol
 from msgspec import Struct
 
 from flyball.core.decide import Finished, Interrupted
-from flyball.core.fold import BY_A_PERSON
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import SECOND
 from flyball.lab.simulate.fault_kinds import ALONE, KEPT
 from flyball.lab.simulate.players import Played, Players
 from flyball.lab.simulate.trees import Trees
+from flyball.state.fold import BY_A_PERSON
+from flyball.state.run import Run
 
 ORPHAN_US = 60 * SECOND
 News = Finished | Interrupted

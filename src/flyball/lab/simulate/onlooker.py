@@ -10,8 +10,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.core.fold import apply, begin
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.journal import Entry
 from flyball.lab.prove import laws
@@ -21,6 +19,8 @@ from flyball.lab.prove.premises import Premise, origins
 from flyball.lab.prove.witness import Witness, first, saw
 from flyball.lab.simulate.counts import Breach, Family
 from flyball.lab.simulate.trees import Trees
+from flyball.state.fold import apply, begin
+from flyball.state.run import Run
 
 TELLER = "berta"  # who tells each thing once
 WAITED = "the wait is over"

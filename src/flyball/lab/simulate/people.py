@@ -7,12 +7,12 @@ import random
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from flyball.core.messages import Answer, AnyMessage, Ask, HandBack, Rollback, Tell, encode
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.domain.messages import Answer, AnyMessage, Ask, HandBack, Rollback, Tell, encode
 from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.lab.simulate.onlooker import TELLER
 from flyball.lab.simulate.trees import Trees
+from flyball.state.run import Run
 
 WHIMS = {
     "tell": 20,

@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.core.decide import Finished
-from flyball.core.run import Run
 from flyball.core.turns import judgement
 from flyball.domain import events as e
 from flyball.domain.machine import READ_ONLY_ROLES
@@ -21,6 +20,7 @@ from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND
 from flyball.lab.prove.act_results import ruling
 from flyball.lab.simulate.claims import lie, truth
 from flyball.lab.simulate.trees import Trees
+from flyball.state.run import Run
 
 CALM = "good"
 MANNERS: dict[str, int] = {  # what an agent may do in a turn, and how often

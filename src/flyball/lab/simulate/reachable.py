@@ -14,10 +14,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from flyball.core import fold as runs, messages
-from flyball.core.fold import BY_A_PERSON
-from flyball.core.run import Run
-from flyball.domain import events as e
+from flyball.domain import events as e, messages
 from flyball.domain.machine import Machine
 from flyball.lab.prove.key import key
 from flyball.lab.prove.moves import Move, facts, moves
@@ -25,6 +22,9 @@ from flyball.lab.prove.premises import Premise, premises
 from flyball.lab.prove.witness import first
 from flyball.lab.simulate.fault_kinds import AGENTS, KEPT, PROOFS, WORLD, faults_of, outcome_of
 from flyball.machines import SHIPPED, shipped
+from flyball.state import fold as runs
+from flyball.state.fold import BY_A_PERSON
+from flyball.state.run import Run
 
 ROOM = {  # what leaves room for faults that only a world knows
     "an append": tuple(WORLD),

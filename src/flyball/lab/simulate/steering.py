@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from flyball.core.messages import Answer, Ask
-from flyball.core.run import Run
 from flyball.domain import events as e
+from flyball.domain.messages import Answer, Ask
 from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.journal import Entry
 from flyball.lab.prove.moves import STALE
@@ -23,6 +22,7 @@ from flyball.lab.simulate.cues import Cue, script_for
 from flyball.lab.simulate.fault_kinds import KEPT, outcome_of
 from flyball.lab.simulate.goals import Goal
 from flyball.lab.simulate.players import Played
+from flyball.state.run import Run
 
 if TYPE_CHECKING:
     from flyball.lab.simulate.world import World

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from flyball.core.decide import trigger
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.journal import Journal
 from flyball.lab.simulate.keepers import Keepers, SimulatedPerformer
 from flyball.machines import shipped
 from flyball.runtime.supervisor import Supervisor
+from flyball.state.run import Run
 
 
 class Around(Protocol):

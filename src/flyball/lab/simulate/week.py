@@ -16,11 +16,11 @@ from typing import cast
 
 from msgspec import Struct, field
 
-from flyball.core.messages import RESUME, Answer, Ask, HandBack, Tell, encode, paused
-from flyball.core.run import Run
+from flyball.core.mail import paused
 from flyball.core.stops import VERBS
 from flyball.domain import events as e
 from flyball.domain.machine import duration_us
+from flyball.domain.messages import RESUME, Answer, Ask, HandBack, Tell, encode
 from flyball.domain.results import KINDS, Trigger
 from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.journal.sqlite import SqliteJournal
@@ -33,6 +33,7 @@ from flyball.lab.simulate.week_tasks import TASKS, WeekTask
 from flyball.lab.simulate.world import DAY, Told, World
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest
+from flyball.state.run import Run
 from flyball.system.lanes import OBJECTIVE, Lanes
 
 MACHINES = ("cto", "task")

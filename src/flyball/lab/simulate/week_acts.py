@@ -10,11 +10,11 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from flyball.core.decide import Finished
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.machine import duration_us
 from flyball.domain.settings import SECOND
 from flyball.lab.simulate.players import MANNERS, Played, Players
+from flyball.state.run import Run
 
 LASTS_US = 30 * SECOND
 DOUBTS = e.Evidence(doubts=("test_login: it was removed",), doubts_key="a removed test")

@@ -14,8 +14,6 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from flyball.core.fold import fold
-from flyball.core.run import Run
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.errors import Conflict, Corrupt, Fenced, JournalError
@@ -34,6 +32,8 @@ from flyball.lab.simulate.players import Players
 from flyball.lab.simulate.steering import Steering
 from flyball.lab.simulate.trees import Trees
 from flyball.lab.simulate.virtual import Virtual
+from flyball.state.fold import fold
+from flyball.state.run import Run
 
 EPOCH = 1_767_225_600_000_000  # 2026
 DAY = 24 * HOUR

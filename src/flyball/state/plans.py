@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flyball.core.run import Plan, Run
 from flyball.domain import events as e
 from flyball.domain.machine import WORKERS
+from flyball.state.run import Plan, Run
 
 WARN_AT = {"limit.actions": (1, 2), "loop.same_action": (2, 3), "wait.check_in": (3, 4)}  # of a threshold
 OUTCOMES_KEPT = 1_000

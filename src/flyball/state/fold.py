@@ -11,8 +11,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from flyball.core import deadlines, plans, tally
-from flyball.core.run import (
+from flyball.domain import events as e
+from flyball.domain.machine import FAILING, parse
+from flyball.domain.old_tables import upgraded
+from flyball.domain.settings import DAY
+from flyball.errors import FlyballError
+from flyball.state import plans, tally
+from flyball.state.run import (
     ASKED,
     GUARDED,
     TO_FOLLOW,
@@ -34,15 +39,12 @@ from flyball.core.run import (
     put,
     without,
 )
-from flyball.core.tally import renewed, renewed_limit, unstalled
-from flyball.domain import events as e
-from flyball.domain.machine import FAILING, parse
-from flyball.domain.old_tables import upgraded
-from flyball.errors import FlyballError
+from flyball.state.tally import renewed, renewed_limit, unstalled
 
 NOT_FORWARDS = (*FAILING, "error", "timeout")  # by these a state's failures are not forgotten
 BY_A_PERSON = "a person stopped it"
 FIRST: dict[str, AnyStep] = {"gate": Prove(), "commit": Commit(), "land": Land()}  # before an outcome
+REMINDER = "wait.escalation"  # the code of the warning that a question is still open
 ENVIRONMENT = "environment"  # the rule of a stop for tests that cannot run
 
 
@@ -389,8 +391,9 @@ def _ruled(run: Run, event: e.Ruled) -> Run:
 def _warned(run: Run, event: e.Warned) -> Run:
     if event.code.startswith("alert."):
         return replace(run, at=event.at, path=replace(run.path, alerted=int(event.code[6:])))
-    if event.code == deadlines.REMINDER and run.question:
-        return replace(run, at=event.at, question=deadlines.reminded(run.question, event.at))
+    if event.code == REMINDER and run.question:
+        days = (event.at - run.question.asked_at) // DAY
+        return replace(run, at=event.at, question=replace(run.question, reminded=days))
     unclear = run.tries.unclear or event.code == tally.UNCLEAR
     tries = replace(run.tries, unclear=True) if unclear else run.tries
     return replace(run, at=event.at, tries=tries, plan=plans.warned(run.plan, event.code))

@@ -12,7 +12,11 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from flyball.core.run import (
+from flyball.domain import events as e
+from flyball.domain.events import Finding
+from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
+from flyball.domain.settings import HOUR
+from flyball.state.run import (
     Baseline,
     Checkout,
     Commit,
@@ -27,10 +31,6 @@ from flyball.core.run import (
     Talk,
     without,
 )
-from flyball.domain import events as e
-from flyball.domain.events import Finding
-from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
-from flyball.domain.settings import HOUR
 
 CLOSED = ("fixed", "accepted")
 DISPUTES = 2  # so many of the same finding go to a person

@@ -1,97 +1,34 @@
-"""Messages that people and other processes send to a run. The process that runs it turns them into events."""
+"""What follows from a message to a run: an answer, a pause, a take-over, a rollback; and why one cannot be used now."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
-from msgspec import Struct
 
 from flyball.core import standing
-from flyball.core.fold import Events
-from flyball.core.run import GUARDED, Follow, Run
 from flyball.core.stops import ALIASES, cancel, let_go, pause
-from flyball.core.tally import FROM_A_PERSON
 from flyball.core.transition import follow, refuse_claim
 from flyball.domain import events as e
+from flyball.domain.messages import (
+    ASKS,
+    RESUME,
+    Allow,
+    Answer,
+    AnyMessage,
+    Ask,
+    HandBack,
+    Land,
+    Rollback,
+    Start,
+    Tell,
+    decode,
+    readable,
+)
+from flyball.state.fold import Events
+from flyball.state.run import GUARDED, Follow, Run
+from flyball.state.tally import FROM_A_PERSON
 
 TEXT_MAX = 20_000
 HOST_MAX = 300
-
-
-class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    question: str
-    verb: str
-    text: str = ""
-    who: str = ""
-    how: str = ""
-    shown: str = ""  # the hash of what the person saw; "" binds to nothing
-    data: dict[str, Any] = {}
-
-
-class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    text: str
-    who: str = ""
-
-
-class Allow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """Agents may reach one more host."""
-
-    host: str
-    who: str = ""
-
-
-class Ask(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """Pause or take over after this turn, stop now, cancel; or continue after a pause."""
-
-    what: str  # pause | stop | cancel | take-over | resume
-    who: str = ""
-
-
-class HandBack(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """A person has worked in the checkout; what they changed is theirs, and the run continues."""
-
-    who: str = ""
-
-
-class Rollback(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """The checkout is to hold the tree of an earlier turn again."""
-
-    turn: int
-    tree: str
-    who: str = ""
-
-
-class Land(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """The result of an ended run is to go to this branch."""
-
-    branch: str
-    who: str = ""
-
-
-class Start(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """There is work for the standing loop."""
-
-    trigger: e.Trigger
-    who: str = ""
-
-
-AnyMessage = Start | Answer | Tell | Allow | Ask | HandBack | Rollback | Land
-RESUME = "resume"
-ASKS = ("pause", "stop", "cancel", "interrupt", "take-over", RESUME)
-_decoder = msgspec.json.Decoder(AnyMessage)
-
-
-def encode(message: AnyMessage) -> bytes:
-    return msgspec.json.encode(message, order="deterministic")
-
-
-def decode(body: bytes) -> AnyMessage:
-    """The message; a MsgspecError if it is none, whatever is wrong with it."""
-    try:
-        return _decoder.decode(body)
-    except RecursionError:
-        raise msgspec.DecodeError("it is nested too deeply") from None
 
 
 def hear(run: Run, body: bytes, number: int, now: int) -> Events:
@@ -123,18 +60,6 @@ def hear(run: Run, body: bytes, number: int, now: int) -> Events:
             return _rollback(events, message)
         case Land():
             return events.add(e.LandOrdered(at=now, branch=message.branch, who=message.who))
-
-
-def _readable(body: bytes) -> AnyMessage | None:
-    try:
-        return decode(body)
-    except msgspec.MsgspecError:
-        return None
-
-
-def for_who_works(body: bytes) -> bool:
-    """What is told or handed back reaches the run that works, not those that wait for it."""
-    return isinstance(_readable(body), Tell | HandBack)
 
 
 def refusal(run: Run, message: AnyMessage) -> str:
@@ -327,30 +252,10 @@ def _state_answer(events: Events, message: Answer) -> Events:
 
 def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:
     """Whether a message that is not taken yet answers the run's open question, or (if that counts) ends the run."""
-    message = _readable(body)
+    message = readable(body)
     if isinstance(message, Ask):
         return cancelling and message.what == "cancel"
     return isinstance(message, Answer) and run.question is not None and message.question == run.question.id
-
-
-def replaces(later: bytes, earlier: bytes) -> bool:
-    """Whether a later answer takes the place of an earlier one that was not taken: same question, same author."""
-    new, old = _readable(later), _readable(earlier)
-    if not (isinstance(new, Answer) and isinstance(old, Answer)):
-        return False
-    return (new.question, new.who) == (old.question, old.who)
-
-
-def contradiction(one: bytes, other: bytes) -> str:
-    """CTO-8: what to say where two people give the same question different answers; "" where they do not."""
-    first, second = _readable(one), _readable(other)
-    if not (isinstance(first, Answer) and isinstance(second, Answer)) or first.question != second.question:
-        return ""
-    same = (first.verb, first.text, first.data) == (second.verb, second.text, second.data)
-    if same or first.who == second.who:
-        return ""
-    said = sorted(f"{one.who} answered {one.verb}" for one in (first, second))
-    return f"{said[0]} and {said[1]}. Neither answer was used; agree on one, then answer again"
 
 
 def paused(run: Run) -> bool:
@@ -361,12 +266,6 @@ def paused(run: Run) -> bool:
 def _taken(run: Run) -> bool:
     """Only the one who took it over gives it back."""
     return run.stop is not None and run.stop.code == "wait.take_over"
-
-
-def resumes(body: bytes) -> bool:
-    """Whether the message says that a run, and those below it, continue."""
-    message = _readable(body)
-    return isinstance(message, Ask) and message.what == RESUME
 
 
 def wake(run: Run, now: int) -> Events:
