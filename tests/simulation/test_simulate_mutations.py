@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import decide, transition as onwards, turns
+from flyball.core import decide, mail, transition as onwards, turns
 from flyball.core.decide import Note
 from flyball.domain import events as e, messages
 from flyball.journal.database import Database
@@ -211,7 +211,7 @@ BREAKS: list[
     ("the guard's question is not heard", lambda: {(turns, "stopped_by"): _asks_nothing}, "ALO-1", 24),
     (
         "an answer is taken twice, or a wrong one",
-        lambda: {(messages, "_unanswerable"): _takes_any_answer},
+        lambda: {(mail, "_unanswerable"): _takes_any_answer},
         "HUMAN-2",
         3,
     ),

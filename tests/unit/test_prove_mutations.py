@@ -295,7 +295,7 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         "loop",
         "every result",
         "HUMAN-2",
-        lambda: instead(messages, "hear", _unbound),
+        lambda: instead(mail, "hear", _unbound),
     ),
     "done without indicators": (
         "loop",
