@@ -99,21 +99,8 @@ def due(run: Run, now: int) -> Do | Note | Rest:
 def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
     """The first step of the agenda."""
     match step:
-        case Halt("cancel"):
-            return Note(cancel(Events(run, now)))
-        case Halt("pause" | "stop") if "paused" in run.here.on:  # CTO-1: a state waits for the person
-            cause = stop(run, "wait.paused", "a person stopped it")
-            events = Events(run, now).add(e.Asked(at=now, what="", who="flyball"))
-            return Note(follow(events, "paused", cause=cause))
-        case Halt(standing.SET_ASIDE) if (
-            run.machine.supervises and run.here.act != "run"
-        ):  # nothing can make way
-            return Note(Events(run, now).add(e.Asked(at=now, what="", who="flyball")))
         case Halt(what):
-            events = (
-                let_go(Events(run, now)) if what == "take-over" else Events(run, now)
-            )  # its act is done again
-            return Note(pause(events, PAUSES.get(what, "wait.paused"), what))
+            return Note(_halt(Events(run, now), what))
         case Restore(tree, why, since):
             return Do(_act(run, "restore", why=why, tree=tree, since=since))
         case Prepare():
@@ -131,6 +118,21 @@ def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
             return Note(let_go(Events(run, now), "the turn had no outcome"))
         case Follow():
             return Note(_go_on(Events(run, now)))
+
+
+def _halt(events: Events, what: str) -> Events:
+    """Somebody wants the run to stop here."""
+    run, over = events.run, e.Asked(at=events.now, what="", who="flyball")
+    if what == "cancel":
+        return cancel(events)
+    if what in ("pause", "stop") and "paused" in run.here.on:  # CTO-1: a state waits for the person
+        cause = stop(run, "wait.paused", "a person stopped it")
+        return follow(events.add(over), "paused", cause=cause)
+    if what == standing.SET_ASIDE and run.machine.supervises and run.here.act != "run":
+        return events.add(over)  # nothing can make way
+    if what == "take-over":
+        let_go(events)  # its act is done again
+    return pause(events, PAUSES.get(what, "wait.paused"), what)
 
 
 def _go_on(events: Events) -> Events:
@@ -156,9 +158,7 @@ def _resting(run: Run, now: int) -> Note | Rest:
         times = [at for at in (run.until, question.deadline if question else None) if at]
         return Rest(min(times, default=None))
     events = Events(run, now).add(e.Resumed(at=now, why="the wait is over"))
-    if (
-        run.here.act == "ask" and "answered" in run.here.on
-    ):  # LOOP-3: the end of a cooldown counts as an answer
+    if run.here.act == "ask" and "answered" in run.here.on:  # LOOP-3: a cooldown is over
         follow(events, "answered", past_breakpoint=True)
     return Note(events)
 
@@ -174,10 +174,9 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
         case "proof":
             if run.settings.proof:
                 return Do(_act(run, "proof", why="test"))
-            skipped = e.Skipped(at=now, what="proof", reason="no proof command is configured")
-            return Note(
-                follow(Events(run, now).add(skipped), "passed", past_breakpoint=True)
-            )  # no act was done
+            events = Events(run, now)
+            events.add(e.Skipped(at=now, what="proof", reason="no proof command is configured"))
+            return Note(follow(events, "passed", past_breakpoint=True))  # no act was done
         case "commit":
             return _commit(run, now)
         case "check":
@@ -217,11 +216,10 @@ def _gate_proof(run: Run) -> e.Act:
 
 def _turn(run: Run, now: int) -> Do | Note:
     role = run.here.of
-    if role == "cto" and run.path.interventions >= most_interventions(run):
-        reason = f"{most_interventions(run)} of {most_interventions(run)} CTO interventions used"
-        return Note(
-            follow(Events(run, now), "escalate", past_breakpoint=True, reason=reason)
-        )  # no act was done
+    most = most_interventions(run)
+    if role == "cto" and run.path.interventions >= most:
+        events, reason = Events(run, now), f"{most} of {most} CTO interventions used"
+        return Note(follow(events, "escalate", past_breakpoint=True, reason=reason))  # no act was done
     stopped = over(run, now)
     if stopped:
         return stopped
@@ -275,9 +273,8 @@ def _question(run: Run, now: int) -> Events:
         cause, text = standing.question(run)
         return ask(events, cause, "escalation", text, status="waiting")
     cause = stop(run, "wait.escalation", f"the state '{run.state}' waits for a person", detail=error)
-    failed = "".join(
-        f" '{state}' failed {count} times." for state, count in run.path.failures.items() if count > 1
-    )
+    failures = [(state, count) for state, count in run.path.failures.items() if count > 1]
+    failed = "".join(f" '{state}' failed {count} times." for state, count in failures)
     about = f" about '{run.path.origin}'" if run.path.origin else f" in '{run.state}'"
     last = f" Last error: {error[-300:]}" if error else ""
     text = f"The run needs your decision{about}.{failed}{last} How should it continue?"
@@ -319,9 +316,7 @@ def react(run: Run, finished: Finished, now: int) -> Events:
     """The events that follow from what came of the act in flight."""
     act = run.act
     if act is None or act.key != finished.key:
-        raise FlyballError(
-            f"Run {run.id} has no running step {finished.key} in flight; its result is ignored."
-        )
+        raise FlyballError(f"Run {run.id} has no step {finished.key} in flight; its result is ignored.")
     result, ruling, events = finished.result, finished.ruling, Events(run, now)
     if not isinstance(result, e.CheckEnded):
         result = turns.fitted(run, act, result)
@@ -331,12 +326,18 @@ def react(run: Run, finished: Finished, now: int) -> Events:
         turns.warn_of(events, result)
     if ruling:
         events.add(e.Ruled(at=now, key=act.key, ruling=ruling))
-    if isinstance(result, e.CommitEnded) and result.outcome == "committed" and result.landed:
-        who = run.landing.who if run.landing else ""
-        events.add(e.Landed(at=now, commit=result.commit, branch=result.landed, who=who))
-    if isinstance(result, e.CommitEnded) and result.outcome == "committed" and act.why == "pr":
-        events.add(e.Proposed(at=now, commit=result.commit, url=result.pull_request))
+    if isinstance(result, e.CommitEnded) and result.outcome == "committed":
+        _delivered(events, act, result)
     return _following(events, act, result, ruling)
+
+
+def _delivered(events: Events, act: e.Act, done: e.CommitEnded) -> None:
+    landing = events.run.landing
+    if done.landed:
+        who = landing.who if landing else ""
+        events.add(e.Landed(at=events.now, commit=done.commit, branch=done.landed, who=who))
+    if act.why == "pr":
+        events.add(e.Proposed(at=events.now, commit=done.commit, url=done.pull_request))
 
 
 def _following(events: Events, act: e.Act, result: e.AnyResult, ruling: e.Ruling | None) -> Events:
@@ -345,9 +346,8 @@ def _following(events: Events, act: e.Act, result: e.AnyResult, ruling: e.Ruling
             again = e.Dropped(at=events.now, why="not landed")  # who wants it to land orders it again
             return events.add(again) if events.run.landing else events
         case e.TurnEnded():
-            return (
-                events if turns.stopped_by(events, act, result, ruling) else _follow_turn(events, act, result)
-            )
+            stopped = turns.stopped_by(events, act, result, ruling)
+            return events if stopped else _follow_turn(events, act, result)
         case _ if events.run.agenda and events.run.asked == "cancel":
             return cancel(events)
         case e.CheckEnded():
@@ -357,9 +357,8 @@ def _following(events: Events, act: e.Act, result: e.AnyResult, ruling: e.Ruling
         case e.CommitEnded():
             return _after_commit(events, result)
         case e.Prepared() if result.error:
-            return end(
-                events, "failure", stop(events.run, result.code or "error.config", detail=result.error)
-            )
+            cause = stop(events.run, result.code or "error.config", detail=result.error)
+            return end(events, "failure", cause)
         case e.ChildEnded():
             return _after_child(events, act, result)
         case _:
@@ -370,8 +369,7 @@ def _follow_turn(events: Events, act: e.Act, turn: e.TurnEnded) -> Events:
     if act.why == turns.PLAN_REVIEW:
         return _after_review(events, act, turn)
     outcome, data, notes = turns.outcome_of(events.run, act, turn)
-    events.add(*(e.Told(at=events.now, text=text, who="flyball") for text in notes))
-    return follow(events, outcome, data)
+    return follow(events.tell(*notes), outcome, data)
 
 
 def _after_review(events: Events, act: e.Act, turn: e.TurnEnded) -> Events:
@@ -381,8 +379,7 @@ def _after_review(events: Events, act: e.Act, turn: e.TurnEnded) -> Events:
         text = f"The {act.do.partition(':')[2]} reviewed the code base for the plan:\n{turn.message}"
         file = events.run.plan_file
         return events.add(e.PlanReviewed(at=events.now, file=file, text=text if turn.message else ""))
-    events.add(*(e.Told(at=events.now, text=text, who="flyball") for text in notes))
-    return follow(events, "failure", reason=f"The plan was rejected: {turn.message[-500:]}")
+    return follow(events.tell(*notes), "failure", reason=f"The plan was rejected: {turn.message[-500:]}")
 
 
 def _after_check(events: Events, check: e.CheckEnded) -> Events:
@@ -404,8 +401,7 @@ def _after_proof(events: Events, act: e.Act, proof: e.ProofEnded) -> Events:
         cause = stop(run, "wait.infrastructure", ENVIRONMENT, detail=proof.lacks)
         return ask(events, cause, "infrastructure", f"{proof.lacks} {ENVIRONMENT_HELP}")
     if act.why == "baseline":
-        warning = e.Warned(at=events.now, code="proof.invalid", text=proof.invalid)
-        return events.add(warning) if proof.invalid else events
+        return events.warn("proof.invalid", proof.invalid) if proof.invalid else events
     if act.why == "probe":
         return stops.after_probe(events, proof)
     if act.why == "test" and act.wall_us and proof.invalid == "phase timeout":
@@ -413,12 +409,8 @@ def _after_proof(events: Events, act: e.Act, proof: e.ProofEnded) -> Events:
         return follow(events, "timeout", cause=late)
     if proof.passed:
         return _go_on(events) if act.why == "gate" else follow(events, "passed")
-    events.add(
-        e.Told(at=events.now, text=f"The proof failed:\n{proof.invalid or proof.summary}", who="proof")
-    )
-    if act.why != "gate":
-        return follow(events, "failed")
-    return refuse_claim(events)
+    events.tell(f"The proof failed:\n{proof.invalid or proof.summary}", who="proof")
+    return refuse_claim(events) if act.why == "gate" else follow(events, "failed")
 
 
 def _after_commit(events: Events, done: e.CommitEnded) -> Events:

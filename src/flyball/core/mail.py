@@ -47,8 +47,7 @@ def hear(run: Run, body: bytes, number: int, now: int) -> Events:
         case Start():
             return standing.hear_trigger(events, message.trigger)
         case Tell():
-            text = f"{FROM_A_PERSON}{message.text[:TEXT_MAX]}"
-            return events.add(e.Told(at=now, text=text, who=message.who))
+            return events.tell(f"{FROM_A_PERSON}{message.text[:TEXT_MAX]}", who=message.who)
         case Allow():
             text = f"You may now reach {message.host}."
             return events.add(e.Told(at=now, text=text, who=message.who, host=message.host))
@@ -159,8 +158,7 @@ def _rollback(events: Events, message: Rollback) -> Events:
     now, turn = events.now, str(message.turn)
     let_go(events, "rolled back")
     events.add(e.RestoreOrdered(at=now, tree=message.tree, why="rollback", since=turn))
-    text = f"A person restored the files as they were after turn {turn}."
-    return events.add(e.Told(at=now, text=text, who=message.who))
+    return events.tell(f"A person restored the files as they were after turn {turn}.", who=message.who)
 
 
 # ---- answers ---------------------------------------------------------------------------------------------
@@ -203,7 +201,7 @@ def _consequences(events: Events, run: Run, message: Answer) -> Events:
     if kind == "evidence":
         return _about_evidence(events, pending, message)
     if kind == "permission" and message.verb in ("approve", "grant", "reject"):
-        return events.add(e.Told(at=events.now, text=_permission(run, message.verb), who=message.who))
+        return events.tell(_permission(run, message.verb), who=message.who)
     if pending is None and run.here.act == "ask" and kind in ("escalation", "loop"):
         return _state_answer(events, message)
     return events  # what was to be followed, or the act of the state, is done again
@@ -215,8 +213,7 @@ def _about_evidence(events: Events, pending: Follow | None, message: Answer) -> 
         return follow(events, pending.outcome, pending.data, past_breakpoint=True) if pending else events
     proof = events.run.evidence.proof
     doubts = "\n".join(proof.evidence.doubts) if proof else ""
-    text = f"Your work was not accepted as done:\n{doubts}"
-    return refuse_claim(events.add(e.Told(at=events.now, text=text, who=message.who)))
+    return refuse_claim(events.tell(f"Your work was not accepted as done:\n{doubts}", who=message.who))
 
 
 def _permission(run: Run, verb: str) -> str:
@@ -235,11 +232,11 @@ def _let_stand(events: Events, pending: Follow) -> Events:
 
 
 def _put_back(events: Events, pending: Follow, message: Answer) -> Events:
-    now, ruling = events.now, events.run.evidence.ruling
+    ruling = events.run.evidence.ruling
     if pending.before:
-        events.add(e.RestoreOrdered(at=now, tree=pending.before, why="putback"))
+        events.put_back(pending.before)
     text = f"Your last change was not accepted and was undone. {ruling.reason if ruling else ''}".strip()
-    return let_go(events.add(e.Told(at=now, text=text, who=message.who)), message.verb)
+    return let_go(events.tell(text, who=message.who), message.verb)
 
 
 def _state_answer(events: Events, message: Answer) -> Events:

@@ -126,8 +126,7 @@ def after_step(events: Events, child: e.ChildEnded) -> Events:
         return _ask(follow(events, "halted", cause=cause), cause)
     title = plan.steps[plan.step].title if plan.step < len(plan.steps) else ""
     text = f"Step {plan.step + 1} of the plan ({title}) failed: {detail} Plan the rest in a different way."
-    events.add(e.Told(at=events.now, text=text, who="flyball"))
-    return follow(events, "replan", reason=f"step {plan.step + 1} failed: {child.stop.code}")
+    return follow(events.tell(text), "replan", reason=f"step {plan.step + 1} failed: {child.stop.code}")
 
 
 # ---- the runs below --------------------------------------------------------------------------------------
@@ -157,43 +156,46 @@ def charged(run: Run, event: e.Charged) -> Events:
     return _halt(events, cause) if cause else _warn(events)
 
 
+def _counts(run: Run) -> list[tuple[str, str, int, int | None, str]]:
+    """The rules of CTO-9: stop code, key, what is counted, how much of it is allowed, and what it is in words."""
+    plan, unwatched_us = run.plan, run.machine.alert_us.get(run.state) or None
+    return [
+        ("wait.check_in", "no milestone", plan.worked_us, unwatched_us, ""),
+        *(
+            (code, key, count, run.most(key), what)
+            for code, key, count, what in (
+                ("limit.actions", "turns", plan.turns, "turns for this plan"),
+                ("loop.same_action", "same_action", plan.said[1], "turns in a row with the same result"),
+                ("loop.same_error", "same_error", plan.error[1], "turns in a row with the same error"),
+                ("loop.no_progress", "no_progress", plan.idle, "turns in a row without progress"),
+            )
+        ),
+    ]
+
+
 def _loops(run: Run, turn: e.Charged) -> e.Stop | None:
-    plan, allowed = run.plan, run.machine.alert_us.get(run.state, 0)
     last = f"Last error, of run {turn.run}: {turn.error_text}" if turn.error_text else ""
-    if allowed and plan.worked_us > allowed:
-        return stop(
-            run, "wait.check_in", "no milestone", show_duration(allowed), show_duration(plan.worked_us)
-        )
-    rules = (
-        ("limit.actions", "turns", plan.turns, "turns for this plan"),
-        ("loop.same_action", "same_action", plan.said[1], "turns in a row with the same result"),
-        ("loop.same_error", "same_error", plan.error[1], "turns in a row with the same error"),
-        ("loop.no_progress", "no_progress", plan.idle, "turns in a row without progress"),
-    )
-    for code, key, count, what in rules:
-        most = run.most(key)
-        if most is not None and count > most:
-            return stop(run, code, key, most, count, detail=f"{count} {what}. {last}".strip())
+    for code, key, count, most, what in _counts(run):
+        if most is None or count <= most:
+            continue
+        if not what:
+            return stop(run, code, key, show_duration(most), show_duration(count))
+        return stop(run, code, key, most, count, detail=f"{count} {what}. {last}".strip())
     return None
 
 
 def _warn(events: Events) -> Events:
-    run = events.run
-    counts = {
-        "limit.actions": ("turns", run.plan.turns),
-        "loop.same_action": ("same_action", run.plan.said[1]),
-    }
-    for code, (key, count) in counts.items():
-        part, whole = WARN_AT[code]
-        most = run.most(key)
-        if most is not None and count > most * part // whole and code not in run.plan.warned:
-            text = f"{count} of {most} ({key.replace('_', ' ')}) in the child runs."
-            events.add(e.Warned(at=events.now, code=code, text=text))
-    part, whole = WARN_AT["wait.check_in"]
-    allowed, worked = run.machine.alert_us.get(run.state, 0), run.plan.worked_us
-    if allowed and worked > allowed * part // whole and "wait.check_in" not in run.plan.warned:
-        text = f"{show_duration(worked)} of work without a milestone; a person is asked after {show_duration(allowed)}."
-        events.add(e.Warned(at=events.now, code="wait.check_in", text=text))
+    """A person is warned of each rule once, before it stops anything."""
+    for code, key, count, most, what in _counts(events.run):
+        part, whole = WARN_AT.get(code, (1, 1))
+        if code not in WARN_AT or most is None or count <= most * part // whole:
+            continue
+        text = f"{count} of {most} ({key.replace('_', ' ')}) in the child runs."
+        if not what:
+            worked, allowed = show_duration(count), show_duration(most)
+            text = f"{worked} of work without a milestone; a person is asked after {allowed}."
+        if code not in events.run.plan.warned:
+            events.warn(code, text)
     return events
 
 
@@ -207,9 +209,7 @@ def _halt(events: Events, cause: e.Stop) -> Events:
 
 def mismatched(run: Run, now: int, texts: tuple[str, ...], grave: bool) -> Events:
     """CTO-13: what was found not to fit is written down; where no rule settles it, a person does."""
-    events = Events(run, now)
-    for text in texts:
-        events.add(e.Warned(at=now, code="wait.mismatch", text=text))
+    events = Events(run, now).warn("wait.mismatch", *texts)
     cause = stop(run, "wait.mismatch", "resume", detail=" ".join(texts)[:500])
     if not grave or run.status != "running" or run.asked:
         return events

@@ -138,7 +138,7 @@ def cancel(events: Events, rule: str = "a person asked for it") -> Events:
             events.add(e.Abandoned(at=events.now, run=plan.act.child))
     pending = events.run.pending
     if pending and pending.waits in GUARDED and pending.before:
-        events.add(e.RestoreOrdered(at=events.now, tree=pending.before, why="putback"))
+        events.put_back(pending.before)
     return end(events, "cancelled", stop(events.run, "cancelled", rule))
 
 
@@ -230,9 +230,8 @@ def spent_up(run: Run) -> e.Stop | None:
         reserve, written = (next_cost, dollars) if money else (next_tokens, str)
         if limit is not None and used + reserve > limit:
             code, verb = ("limit.budget_usd", "spent") if money else ("limit.budget_tokens", "used")
-            observed = (
-                f"{written(before + used)} {verb}{whose}, {written(reserve)} reserved for the next turn"
-            )
+            reserved = f"{written(reserve)} reserved for the next turn"
+            observed = f"{written(before + used)} {verb}{whose}, {reserved}"
             return stop(run, code, f"budget.{key}", written(before + limit), observed)
     return None
 
@@ -267,13 +266,11 @@ def limited(events: Events, act: e.Act, turn: e.TurnEnded) -> Events:
     now, until = events.now, limit_ends_at(events.run, turn, events.now)
     if events.run.settings.fallback:
         events.add(e.Limited(at=now, agent=act.agent, until=until))
-        role = act.role
-        if free_agent(events.run, role, now):
-            return events.add(e.Told(at=now, text=so_far(events.run), who="flyball"))
-        until = min(events.run.tries.limited[agent] for agent in candidates(events.run, role))
-    return wait(
-        events, stop(events.run, "wait.rate_limit", turn.verdict, until, now, detail=turn.error), until
-    )
+        if free_agent(events.run, act.role, now):
+            return events.tell(so_far(events.run))
+        until = min(events.run.tries.limited[agent] for agent in candidates(events.run, act.role))
+    cause = stop(events.run, "wait.rate_limit", turn.verdict, until, now, detail=turn.error)
+    return wait(events, cause, until)
 
 
 def plan_used_up(run: Run, now: int) -> e.Stop | None:
@@ -358,13 +355,12 @@ def _claims(run: Run) -> bool:
 
 def after_probe(events: Events, probe: e.ProofEnded) -> Events:
     """What follows from a probe: the worker is told, or a person is asked."""
-    now = events.now
     if not probe.passed:
-        text = f"Flyball ran the checks on your files as they are now:\n{probe.invalid or probe.summary}"
-        return events.add(e.Told(at=now, text=text, who="proof"))
+        said = probe.invalid or probe.summary
+        return events.tell(f"Flyball ran the checks on your files as they are now:\n{said}", who="proof")
     if events.run.progress.passes < PROBE_PASSES:
-        return events.add(e.Told(at=now, text=ASK_TO_FINISH, who="proof"))
-    events.add(e.Held(at=now, outcome="done", until="done"))
+        return events.tell(ASK_TO_FINISH, who="proof")
+    events.add(e.Held(at=events.now, outcome="done", until="done"))
     cause = stop(events.run, "wait.question", "checks pass", otherwise=ANOTHER_TURN)
     text = "The checks pass and the files no longer change, but the agent has not said that the task is done. Is it done?"
     return ask(events, cause, "done", text)

@@ -280,15 +280,11 @@ def _instead(run: Run, code: str, outcome: str, reason: str, cause: e.Stop | Non
 def _question(events: Events, target: str, outcome: str, reason: str, cause: e.Stop | None) -> Events:
     run = events.run
     text = reason or f"The state '{run.state}' ended with '{outcome}'. How should the run continue?"
-    text = (
-        f"The run cannot continue by itself: {code_of(cause.code).says}. How should it continue?"
-        if cause
-        else text
-    )
+    if cause:
+        text = f"The run cannot continue by itself: {code_of(cause.code).says}. How should it continue?"
     if target == "@blocked":
-        return ask(
-            events, _instead(run, f"blocked.table.{outcome}", outcome, reason, cause), "escalation", text
-        )
+        blocked = _instead(run, f"blocked.table.{outcome}", outcome, reason, cause)
+        return ask(events, blocked, "escalation", text)
     if cause and cause.code.startswith("loop."):
         return ask(events, cause, "loop", stops.solutions(run, cause))
     if cause is None or code_of(cause.code).status == "ended":

@@ -164,9 +164,7 @@ def stopped_by(events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling |
 
 def _put_back(events: Events, act: e.Act) -> Events:
     """Nobody will be asked any more: the change goes, also for a run above."""
-    if events.run.tree == act.tree:
-        return events
-    return events.add(e.RestoreOrdered(at=events.now, tree=act.tree, why="putback"))
+    return events if events.run.tree == act.tree else events.put_back(act.tree)
 
 
 def _asked_about(events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling) -> bool:
@@ -242,7 +240,7 @@ def _process_failure(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
             cause = stop(run, "limit.budget_usd", "the agent's own budget", detail=error)
             ask(events, cause, "budget", "The agent's own budget is used up. Raise it?")
         case "context" if run.tries.contexts < CONTEXTS:
-            events.add(e.Told(at=events.now, text=stops.so_far(run), who="flyball"))
+            events.tell(stops.so_far(run))
         case verdict if verdict in (*FAILED, "context"):
             _failed(events, turn)
         case _:
@@ -263,7 +261,7 @@ def _failed(events: Events, turn: e.TurnEnded) -> None:
     most = run.most("retries")
     most = 3 if most is None else most
     if retries <= most:
-        events.add(e.Warned(at=events.now, code="turn.failed", text=turn.error or turn.verdict))
+        events.warn("turn.failed", turn.error or turn.verdict)
         return
     code = {"hung": "timeout.idle", "cannot_start": "failed.start"}.get(turn.verdict, "failed.agent")
     if code == "failed.start" and run.turn > retries:
@@ -273,11 +271,10 @@ def _failed(events: Events, turn: e.TurnEnded) -> None:
 
 def warn_of(events: Events, turn: e.TurnEnded) -> None:
     """What a person should see of a turn, however it ended: hosts that were refused, and very many tool calls."""
-    events.add(*(e.Warned(at=events.now, code="network.refused", text=text) for text in turn.refused))
+    events.warn("network.refused", *turn.refused)
     warn = stops.call_limits(events.run).warn
     if not turn.halted and turn.calls > warn:
-        text = f"{turn.calls} tool calls in one turn (warning above {warn})."
-        events.add(e.Warned(at=events.now, code="limit.actions", text=text))
+        events.warn("limit.actions", f"{turn.calls} tool calls in one turn (warning above {warn}).")
 
 
 def _halted(events: Events, turn: e.TurnEnded) -> bool:
@@ -318,10 +315,9 @@ def _asked_again(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
         return False
     again = events.run.tries.unclear
     then = f"This counts as '{outcome_of(events.run, act, turn)[0]}'." if again else "Asking again."
-    role = act.role
-    events.add(e.Warned(at=events.now, code=UNCLEAR, text=f"The {role} gave no {missing}. {then}"))
+    events.warn(UNCLEAR, f"The {act.role} gave no {missing}. {then}")
     if not again:
-        events.add(e.Told(at=events.now, text=_reminder(events.run, act, missing), who="flyball"))
+        events.tell(_reminder(events.run, act, missing))
     return not again
 
 

@@ -62,6 +62,18 @@ class Events(list[e.AnyEvent]):
             self.run = _APPLY[type(event)](self.run, event)
         return self
 
+    def tell(self, *texts: str, who: str = "flyball") -> Events:
+        """The next turn is told so."""
+        return self.add(*(e.Told(at=self.now, text=text, who=who) for text in texts))
+
+    def warn(self, code: str, *texts: str) -> Events:
+        """A person is told so, and nothing stops."""
+        return self.add(*(e.Warned(at=self.now, code=code, text=text) for text in texts))
+
+    def put_back(self, tree: str) -> Events:
+        """The checkout must hold this tree again: what was done since goes."""
+        return self.add(e.RestoreOrdered(at=self.now, tree=tree, why="putback"))
+
 
 def begin(event: e.RunBegan) -> Run:
     machine = parse(event.table)

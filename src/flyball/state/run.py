@@ -8,7 +8,7 @@ The parts hold counts, never histories: the journal is the history.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -70,6 +70,7 @@ class Follow(Step, frozen=True, tag=True):
     past_breakpoint: bool = False
 
 
+S = TypeVar("S", bound=Step)
 AnyStep = Halt | Restore | Prepare | Baseline | Prove | Commit | Land | Follow
 ORDER = (Prepare, Baseline, Prove, Commit, Land, Follow)
 TO_FOLLOW = (Prove, Commit, Land, Follow)  # one outcome, and what must happen before its transition
@@ -323,26 +324,30 @@ class Run(Struct, frozen=True, kw_only=True):
     @property
     def asked(self) -> str:
         """What somebody wants at the next boundary: pause, stop, interrupt, take-over, cancel."""
-        return next((step.what for step in self.agenda if isinstance(step, Halt)), "")
+        halt = self._step(Halt)
+        return halt.what if halt else ""
 
     @property
     def restore(self) -> Restore | None:
         """The tree that the checkout must hold before anything else."""
-        return next((step for step in self.agenda if isinstance(step, Restore)), None)
+        return self._step(Restore)
 
     @property
     def pending(self) -> Follow | None:
         """The outcome that is reached, but not followed yet."""
-        return next((step for step in self.agenda if isinstance(step, Follow)), None)
+        return self._step(Follow)
 
     @property
     def landing(self) -> Land | None:
         """What a branch of the user's must take."""
-        return next((step for step in self.agenda if isinstance(step, Land)), None)
+        return self._step(Land)
 
     @property
     def prepared(self) -> bool:
-        return not any(isinstance(step, Prepare) for step in self.agenda)
+        return self._step(Prepare) is None
+
+    def _step(self, kind: type[S]) -> S | None:
+        return next((step for step in self.agenda if isinstance(step, kind)), None)
 
     def most(self, key: str) -> int | None:
         """A limit: from the parent's table, else the configuration, else the machine's own."""
