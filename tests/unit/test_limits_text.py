@@ -187,7 +187,8 @@ OTHERS_NOW = datetime(2026, 11, 18, 21, 20, tzinfo=UTC)
 @pytest.mark.parametrize("row", OTHERS, ids=[f"{n}-{row['agent']}" for n, row in enumerate(OTHERS)])
 def test_a_limit_of_any_provider_is_read(row: dict[str, Any]) -> None:
     """`kinds`: where a wording can mean either, both; `resets` is to the minute, and absent where it is open."""
-    kind, at = read_limit(row["agent"], row["text"], micros(OTHERS_NOW))
+    now = datetime.fromisoformat(row["now"]) if "now" in row else OTHERS_NOW
+    kind, at = read_limit(row["agent"], row["text"], micros(now))
     assert kind in row["kinds"]
     if "resets" in row:
         wanted = row["resets"] and micros(datetime.fromisoformat(row["resets"]))

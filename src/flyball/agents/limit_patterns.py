@@ -8,10 +8,8 @@ from typing import Literal
 
 Kind = Literal["rate_limited", "plan_limit", "overloaded", "billing", "auth", "context", "network"]
 
-_END = (
-    r"(?=\s*(?:$|[.,:;!·∙•|()\[\]{}—–\"'-]|for\b|on\b|or\b|try\b|resets?\b|until\b|and (?:your|will)\b|\\))"
-)
-_YOU = r"you(?:'ve| have)?(?: already)? (?:hit|reached|exceeded|used up|exhausted|run out of)"
+END = r"(?=\s*(?:$|[.,:;!·∙•|()\[\]{}—–\"'-]|for\b|on\b|or\b|try\b|resets?\b|until\b|please\b|because\b|due\b|(?:right )?now\b|at (?:the|this)\b|and (?:your|will)\b|\\))"
+_YOU = r"you(?:'ve| have)?(?: already)? (?:hit|reached|exceeded|used up|used all(?: of)?|maxed out|exhausted|run out of)"
 _WINDOW = r"(?:(?:5|five|\d+)[- ]hour|weekly|session|daily|hourly|monthly|opus|sonnet|haiku|usage|plan|subscription)"
 
 CLASSES: dict[str, Kind] = {
@@ -29,17 +27,18 @@ _OTHERS = "AnthropicException|ClientError|GaxiosError|AI_APICallError|Timeout"
 
 BILLING: tuple[str, ...] = (
     # Claude Code
-    r"(?:your )?credit balance is too low",
+    r"(?:your )?credit balance (?:is )?too low",
     rf"{_YOU} your (?:[\w']+ ){{0,4}}spend(?:ing)? (?:limit|cap)",
     r"you hit your spend cap",
-    rf"{_YOU} your (?:[\w']+ ){{0,3}}(?:shared )?budget{_END}",
+    rf"{_YOU} your (?:[\w']+ ){{0,3}}(?:shared )?budget{END}",
     rf"{_YOU} your individual usage limit",
     r"(?:you've hit )?your (?:org(?:anization)?|team|workspace|channel)(?:'s)? monthly usage limit",
     rf"{_YOU} your (?:org(?:anization)?|team|workspace|channel)'s (?:monthly )?usage limit",
-    rf"(?:monthly |individual |workspace |org(?:anization)? )*spend(?:ing)? (?:limit|cap)(?: of \S+)? (?:reached|exceeded|unavailable){_END}",
-    r"usage credits required",
+    rf"(?:daily |weekly |monthly |individual |workspace |org(?:anization)? |extra |usage )*spend(?:ing)? (?:limit|cap)(?: of \S+)? (?:reached|exceeded|unavailable){END}",
+    r"usage credits required|\S+(?: [\w.-]+){0,3} requires usage credits",
+    rf"(?:usage |extra |api )*credits (?:exhausted|depleted|used up){END}",
     r"extra usage (?:is )?required",
-    r"(?:you've run|you have run|you're|you are|your \w+ is) out of (?:usage |extra |api |purchased )*credits",
+    r"(?:(?:you've run|you have run|you're|you are|your \w+ is) )?out of (?:usage |extra |api |purchased )*credits",
     rf"{_YOU} your specified (?:workspace )?api usage limits?",
     r"add funds to continue",
     # Codex and OpenAI
@@ -48,10 +47,10 @@ BILLING: tuple[str, ...] = (
     r"billing hard limit has been reached",
     r"your account is not active, please check your billing",
     # others
-    rf"insufficient (?:balance|credits?|funds|quota){_END}",
+    rf"insufficient (?:balance|credits?|funds|quota){END}",
     r"this request requires more credits",
     r"free usage exceeded, add credits",
-    rf"payment required{_END}",
+    rf"payment required{END}",
     r"no payment method",
     r"your (?:account|subscription|plan) (?:has been suspended|is past due|has expired|is inactive)",
     r"billing (?:account|is) (?:disabled|not (?:enabled|active))",
@@ -59,24 +58,26 @@ BILLING: tuple[str, ...] = (
 
 AUTH: tuple[str, ...] = (
     # Claude Code
-    rf"not logged in{_END}",
-    r"please run /login",
-    rf"invalid (?:x-)?api[ -]key{_END}",
-    rf"invalid (?:auth(?:entication)? (?:token|credentials)|bearer token|authentication){_END}",
-    rf"failed to authenticate{_END}",
+    rf"not logged in{END}",
+    r"(?:[^\n]{0,120} · )?please run /login",
+    rf"invalid (?:x-)?api[ -]key{END}",
+    rf"invalid (?:auth(?:entication)? (?:token|credentials)|bearer token|authentication){END}",
+    rf"failed to authenticate{END}",
+    r"oauth token does not meet scope requirement",
+    r"access blocked by cloudflare",
     r"oauth (?:token|session) (?:has )?(?:been )?(?:revoked|expired|refresh failed|unavailable)",
-    rf"(?:claude(?:\.ai)? )?login (?:has )?(?:expired|was rejected|not accepted){_END}",
+    rf"(?:claude(?:\.ai)? )?login (?:has )?(?:expired|was rejected|not accepted){END}",
     r"this organization has been disabled",
     r"your (?:organization|account) (?:has (?:disabled|been disabled)|does not have (?:access|permission))",
     r"could not resolve authentication method",
     r"your apikeyhelper script is failing",
     r"signed out of claude",
-    rf"not signed in{_END}",
+    rf"not signed in{END}",
     # Codex and OpenAI
     r"incorrect api key provided",
     r"you didn't provide an api key",
-    r"your (?:access token|refresh token|session|authentication|login|credentials?)(?: \w+){0,2} (?:could not be refreshed|has expired|expired|was revoked|has been (?:revoked|invalidated)|is invalid)",
-    r"(?:please )?(?:log|sign) (?:out and (?:log|sign) )?in again",
+    r"your (?:access token|refresh token|session|authentication|login|credentials?)(?: \w+){0,2} (?:could not be refreshed|been used|has expired|expired|was revoked|has been (?:revoked|invalidated)|is invalid)",
+    r"(?:please )?(?:try )?(?:log|sign)(?:g?ing)? (?:out and (?:log|sign) )?in again",
     r"you(?:'re| are) not (?:logged|signed) in",
     r"you must be (?:logged|signed) in",
     r"missing environment variable: `?\w*(?:key|token)",
@@ -88,18 +89,19 @@ AUTH: tuple[str, ...] = (
     r"please set an auth method",
     r"when using gemini api, you must specify",
     r"failed to (?:log ?in|sign in)",
-    rf"authentication (?:failed|error|required|timed out|expired){_END}",
-    rf"unauthori[sz]ed{_END}",
-    rf"unauthenticated{_END}",
+    rf"authentication (?:failed|error|required|timed out|expired){END}",
+    rf"unauthori[sz]ed{END}",
+    rf"unauthenticated{END}",
     r"permission denied on resource project",
     r"request had (?:invalid|insufficient) authentication",
 )
 
 PLAN: tuple[str, ...] = (
     # Claude Code
-    rf"claude (?:ai |pro |max |code )*usage limit reached{_END}",
-    rf"{_YOU} your (?:(?!rate)[\w'-]+(?: \d[\d.]*)? ){{0,4}}limit{_END}",
-    rf"(?:your )?{_WINDOW}(?: (?:weekly|usage|session|daily))*(?: limit)? (?:has been |was )?(?:limit )?(?:reached|exceeded|hit){_END}",
+    rf"claude (?:ai |pro |max |code )*usage limit reached{END}",
+    rf"{_YOU} (?:your|the) (?:(?!rate)[\w'-]+(?: \d[\d.]*)? ){{0,4}}(?:limit|allowance|usage|requests|messages){END}",
+    rf"your (?:account|plan|subscription|team) has (?:exceeded|reached|used (?:up|all)) (?:of )?(?:its|the) (?:[\w'-]+ ){{0,4}}(?:limit|allowance|usage|requests){END}",
+    rf"(?:your )?{_WINDOW}(?: (?:weekly|usage|session|daily))*(?: limit)? (?:has been |was )?(?:limit )?(?:reached|exceeded|hit){END}",
     r"limit reached\s*[·∙•|-]\s*resets?\b",
     r"your limit (?:will )?resets? (?:at|in|on)\b",
     r"(?:you're|you are) out of (?:extra )?usage",
@@ -121,23 +123,24 @@ QUOTA: tuple[str, ...] = (
     r"you have exhausted your (?:capacity|quota) on this model",
     r"you(?:'ve| have)? exceeded your current quota",
     r"quota exceeded for (?:quota )?metric",
-    rf"(?:model |your )?quota (?:exceeded|exhausted){_END}",
+    rf"you have no (?:[\w'-]+ )?quota (?:remaining|left){END}",
+    rf"(?:model |your |individual |team |daily )?quota (?:exceeded|exhausted|reached){END}",
     r"(?:your )?quota will reset (?:after|in|at)",
-    rf"resource (?:has been )?exhausted{_END}",
-    rf"resource_exhausted{_END}",
+    rf"resource (?:has been )?exhausted{END}",
+    rf"resource_exhausted{END}",
 )
 """A quota may be a minute's or a day's: `limits_text` looks at what else is said."""
 
 CONTEXT: tuple[str, ...] = (
-    rf"(?:the )?(?:prompt|input|conversation|request|message) is too (?:long|large){_END}",
-    rf"(?:conversation|prompt|request|input) too (?:long|large){_END}",
+    rf"(?:the )?(?:prompt|input|conversation|request|message) is too (?:long|large){END}",
+    rf"(?:conversation|prompt|request|input) too (?:long|large){END}",
     r"error during compaction",
     r"(?:your )?input (?:exceeds|length)(?: \S+){0,4} (?:the )?context",
     r"input length and `?max_tokens`? exceed context limit",
     r"codex ran out of room in the model's context window",
     r"(?:the )?input token count \S* ?exceeds the maximum",
     r"this model's maximum context length is",
-    rf"(?:maximum )?context (?:window|length|limit)(?: \w+)? (?:exceeded|reached|is full|overflow){_END}",
+    rf"(?:maximum )?context (?:window|length|limit)(?: \w+)? (?:exceeded|reached|is full|overflow){END}",
     r"(?:the )?(?:model's )?context window (?:is full|was exceeded|has been exceeded)",
     r"auto mode classifier transcript exceeded context window",
     r"(?:total )?tokens? (?:count )?exceeds? (?:the )?(?:model|context|maximum)",
@@ -148,54 +151,54 @@ CONTEXT: tuple[str, ...] = (
 RATE: tuple[str, ...] = (
     r"server is temporarily limiting requests",
     r"request rejected \(429\)",
-    rf"(?:api )?rate[ -]?limit(?:s|ed)?(?: has been| was)? (?:reached|exceeded|hit){_END}",
+    rf"(?:api )?rate[ -]?limit(?:s|ed)?(?: has been| was)? (?:reached|exceeded|hit){END}",
     r"rate[ -]?limit reached for \S+ (?:\S+ )?(?:on|in)\b",
-    rf"rate[ -]?limited{_END}",
+    rf"rate[ -]?limited{END}",
     r"this request would exceed (?:your|the) (?:\S+ )?rate limit",
     r"number of (?:request|input|output|concurrent)\b.*\bexceeded your\b.*rate limit",
-    rf"{_YOU} (?:your|a|the) (?:[\w'-]+ )*rate[ -]limit",
-    rf"sorry, {_YOU} a rate limit",
+    rf"(?:sorry, )?{_YOU} (?:your|a|the) (?:[\w'-]+ )*rate[ -]limit",
+    rf"(?:sorry, )?you(?:'ve| have)? (?:are|been)(?: being)? rate[ -]limited{END}",
     r"(?:your )?requests to .{1,120}? have exceeded (?:the )?(?:\w+ )?rate limit",
     r"your \S+ (?:is|are) being rate limited",
-    rf"too many requests{_END}",
+    rf"too many requests{END}",
     r"(?:exceeded retry limit, )?last status: 429",
     r"you are sending requests too (?:quickly|fast)",
     r"requests? (?:are )?(?:being )?throttled",
     r"throttlingexception",
-    rf"please slow down{_END}",
+    rf"please slow down{END}",
 )
 
 OVERLOADED: tuple[str, ...] = (
-    rf"(?:repeated )?(?:529 )?overloaded(?: errors?)?{_END}",
-    r"(?:selected |the |this )?(?:model|server|service|system|api|engine) (?:is|are) (?:currently |temporarily )*(?:overloaded|at capacity|unavailable|experiencing high)",
-    r"we're (?:currently )?experiencing high demand",
+    rf"(?:repeated )?(?:529 )?overloaded(?: errors?)?{END}",
+    rf"(?:selected |the |this )?(?:model|server|service|system|api|engine) (?:is|are) (?:currently |temporarily )*(?:experiencing high|(?:overloaded|at capacity|unavailable){END})",
+    r"we(?:'re| are) (?:currently )?experiencing high demand",
     r"\S+(?: \d[\d.]*)? is (?:currently )?experiencing high (?:load|demand)",
     r"\S+(?: \d[\d.]*)? is temporarily unavailable",
-    rf"(?:503 )?service (?:temporarily )?unavailable{_END}",
-    rf"internal server error{_END}",
+    rf"(?:503 )?service (?:temporarily )?unavailable{END}",
+    rf"internal server error{END}",
     r"an internal error has occurred",
-    rf"bad gateway{_END}",
-    rf"gateway time-?out{_END}",
+    rf"bad gateway{END}",
+    rf"gateway time-?out{END}",
     r"the server had an error while processing your request",
-    r"(?:the )?server is (?:busy|overloaded)",
-    rf"(?:[\w-]+ )?(?:provider|model|server|api) overloaded{_END}",
+    rf"(?:the )?server is (?:busy|overloaded){END}",
+    rf"(?:[\w-]+ )?(?:provider|model|server|api) overloaded{END}",
     r"agent terminated early due to an api error",
-    rf"high demand{_END}",
+    rf"high demand{END}",
 )
 
 NETWORK: tuple[str, ...] = (
     r"unable to connect to (?:api|anthropic|the api|openai|server)",
-    rf"connection (?:refused|reset|error|failed|closed|timed out|stalled|aborted|lost){_END}",
+    rf"connection (?:refused|reset|error|failed|closed|timed out|stalled|aborted|lost){END}",
     r"connection failed: ",
     r"reconnecting\.* waiting for network",
     r"waiting for network",
     r"stream disconnected before completion",
     r"stream closed before",
     r"idle timeout waiting for sse",
-    rf"(?:the )?request timed out{_END}",
-    rf"(?:typeerror: )?fetch failed(?: sending request)?{_END}",
-    rf"network (?:error|failure|is unreachable|connection (?:lost|error)){_END}",
-    rf"socket hang up{_END}",
+    rf"(?:the )?request timed out{END}",
+    rf"(?:typeerror: )?fetch failed(?: sending request)?{END}",
+    rf"network (?:error|failure|is unreachable|connection (?:lost|error)){END}",
+    rf"socket hang up{END}",
     r"getaddrinfo (?:e[a-z_]+|failed)\b",
     r"(?:read|connect|write) (?:econnrefused|econnreset|etimedout|enotfound|epipe|eai_again)",
     r"(?:econnrefused|econnreset|etimedout|enotfound|eai_again|epipe|enetunreach|ehostunreach)\b",
@@ -301,7 +304,7 @@ STATUSES: dict[int, Kind] = {
 }  # fmt: skip
 
 PREFIXES: tuple[str, ...] = (
-    r"[\s■⎿●⏺❯►▶⚠️✗✘❌🚨⏳🔴\ufe0f│┃*\[\](\"']+",
+    r"[\s\u2000-\u2bff\ufe0f\U0001f300-\U0001faff*\[\](\"']+",
     r"\d{1,2}[.)]\s+",
     r"\[?\d{4}-\d{2}-\d{2}[T ][\d:.,]+(?:Z|[+-]\d{2}:?\d{2})?\]?\s*",
     r"(?:error|fatal|warn|warning|info|critical|panic)\b\s*(?:[:\]]|\s(?=[\w:.]+:\s))\s*",
@@ -315,6 +318,8 @@ PREFIXES: tuple[str, ...] = (
     r"api error \((?=[a-z])",
     r"retrying \S+ in \d+ seconds as it raised\s+",
     r"reconnecting\.{3} \d+/\d+\s*\(?",
+    r"[A-Z]: (?=\[)",
+    r"[45]\d\d\s+(?=[a-z])",
     r"(?:rate limit exceeded|unhandled error during turn|execution error|turn failed|task failed|run failed|agent error): ",
     r"(?:unexpected status|status(?: code)?|http(?:/[\d.]+)?|code|error code|api error)\s*[:=]?\s*\(?(?=\d{3}\b)",
     r"request rejected \(429\)\s*[·:—-]\s*",

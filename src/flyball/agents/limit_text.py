@@ -30,6 +30,7 @@ _LONGEST = 100_000
 _STATEMENT = 2_000
 MESSAGE_LINES = 6
 _BROKEN = re.compile(r"\S.{49,1999}(?<![.:;!?])$")  # a line that a width has broken is long
+_OPENED = re.compile(r"[^{]{0,60}\berror:?[^{\w]{0,4}\{", re.I)
 _GOES_ON = re.compile(r"[a-z']+[,;:.]?(?:\s|$)")
 
 
@@ -40,7 +41,8 @@ def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[K
     """
     text = plain(text[-_LONGEST:]).replace("’", "'").replace("‘", "'")
     rows = [text] if as_object(text) else _unwrapped(lines_of(text))
-    found = [(at, kind) for at, part in _parts(rows) if (kind := _kind(agent, part))]
+    parts = ((at, part, "\n".join(rows[at : at + MESSAGE_LINES])) for at, part in _parts(rows))
+    found = [(at, kind) for at, part, message in parts if (kind := _kind(agent, part, message))]
     kind = _first(kind for kind in KINDS if any(kind == other for _, other in found))
     if kind is None or kind in ("auth", "context"):
         return kind, None
@@ -50,14 +52,21 @@ def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[K
 
 
 def _unwrapped(rows: Iterable[str]) -> list[str]:
-    """Lines that a terminal's width has broken, whole again: one that continues in lower case belongs to the one before."""
+    """Lines that a terminal's width has broken, whole again: one that continues in lower case belongs to the one before.
+    So does the body of an error whose brackets are open."""
     whole = list[str]()
     for row in rows:
-        if whole and _GOES_ON.match(row) and _BROKEN.match(whole[-1]):
+        if whole and _OPENED.match(whole[-1]) and _is_open(whole[-1]):
+            whole[-1] += f" {row.strip()}"
+        elif whole and _GOES_ON.match(row) and _BROKEN.match(whole[-1]):
             whole[-1] = f"{whole[-1].rstrip()} {row}"
         else:
             whole.append(row)
     return whole
+
+
+def _is_open(row: str) -> bool:
+    return len(row) < _STATEMENT and row.count("{") > row.count("}")
 
 
 def _first(kinds: Iterable[Kind | None]) -> Kind | None:
@@ -88,8 +97,8 @@ def _parts(rows: list[str]) -> Iterator[tuple[int, Part]]:
             yield at, (line.strip()[:_STATEMENT] if event is None else event)
 
 
-def _kind(agent: str, part: Part) -> Kind | None:
-    return _worded(agent, part) if isinstance(part, str) else _structured(agent, part)
+def _kind(agent: str, part: Part, message: str) -> Kind | None:
+    return _worded(agent, part, message) if isinstance(part, str) else _structured(agent, part)
 
 
 # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -187,11 +196,15 @@ def _by_body(agent: str, words: str) -> Kind | None:
     return kind or (_status(int(found.group(1))) if found and found.group(1) and body is not None else None)
 
 
+_STATUS_NAME = (
+    r"(?:too many (?:requests|tokens)|unauthorized|forbidden|payment required|service unavailable|bad gateway|overloaded"
+    rf"|internal (?:server )?error|gateway time-?out){limit_patterns.END}"
+)
 _STATUS = re.compile(
     r"\W*(?:(?:fatal|error|api error|\[api error)\W+)*(?:attempt \d+ failed with status|reconnecting\.{3} \d+/\d+ \(|"
     r"unexpected status|exceeded retry limit, last status|http(?:/[\d.]+)?|status(?: code)?|error code|api error|request failed with status code)"
-    r"[\s:=(]*(?:exceeded retry limit, last status: |unexpected status )?(\d{3})(?=\s*(?:$|[:;,.)(\[{·—-]|too many|unauthorized|forbidden|payment|service|bad gateway|overloaded|internal|gateway))"
-    r"|\W*(\d{3}) (?:too many requests|unauthorized|forbidden|payment required|service unavailable|bad gateway|overloaded|internal server error)\b",
+    rf"[\s:=(]*(?:exceeded retry limit, last status: |unexpected status )?(\d{{3}})(?=\s*(?:$|[:;,.)(\[{{·—-]|{_STATUS_NAME}))"
+    rf"|\W*(\d{{3}}) {_STATUS_NAME}",
     re.I,
 )
 

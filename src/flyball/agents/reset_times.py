@@ -28,32 +28,37 @@ _PLACES = re.compile(
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_CLOCK = r"(\d{1,2})(?::(\d{2}))?(?::\d{2})?\s*([ap])\.?m\b\.?|(\d{1,2}):(\d{2})(?::\d{2})?(?!\d)|\b(noon|midnight)\b"
+_HOUR = r"(?<=at )(?=\d{1,2}\s*(?:$|[.,;·()]|(?:UTC|GMT)\b))"  # `tomorrow at 9`
+_CLOCK = rf"(\d{{1,2}})(?::(\d{{2}}))?(?::\d{{2}})?\s*([ap])\.?m\b\.?|(?:{_HOUR}|(?=\d{{1,2}}:))(\d{{1,2}})(?::(\d{{2}}))?(?::\d{{2}})?(?!\d)|\b(noon|midnight)\b"
 _MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
 _DATE = re.compile(
     rf"\b{_MONTH}\s+(\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?"
     rf"|\b(\d{{1,2}})(?:st|nd|rd|th)?\s+{_MONTH}(?:,?\s+(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
     re.I,
 )
-_SLASHED = re.compile(rf"\b(\d{{1,2}})/(\d{{1,2}})/(\d{{4}})(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?", re.I)
+_SLASHED = re.compile(
+    rf"\b(?:(?<=on )(?=[\d/]{{3,5}}(?![\d/]))|(?=\d+/\d+/))(\d{{1,2}})/(\d{{1,2}})(?:/(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
+    re.I,
+)
 _WEEKDAY = re.compile(
     rf"\b(?:resets?|again|until|back|on)(?:\s+(?:at|on|next))?\s+(today|tomorrow|{'|'.join(_DAYS)})[a-z]*\.?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
     re.I,
 )
 _AT = re.compile(
-    rf"\b(?:resets?|again|until|back|resum\w+|available|after|unlocks?|refresh\w*|renews?)(?:\s+(?:at|on|after|by|around))?[\s:@]+(?:{_CLOCK})",
+    rf"\b(?:resets?|again|until|back|resum\w+|available|after|unlocks?|refresh\w*|renews?)(?:\s+(?:at|on|after|by|around)|(?:\s+[\w-]+){{1,4}}\s+at)?[\s:@]+(?:{_CLOCK})",
     re.I,
 )
-_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_AMOUNT = r"(\d+(?:\.\d+)?)\s*(milliseconds?|millis|msecs?|ms|days?|d|hours?|hrs?|hr|h|minutes?|mins?|min|m|seconds?|secs?|sec|s)(?![a-z])"
+_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_AMOUNT = r"(\d+(?:\.\d+)?|an?(?=\s))\s*(milliseconds?|millis|msecs?|ms|weeks?|w|days?|d|hours?|hrs?|hr|h|minutes?|mins?|min|m|seconds?|secs?|sec|s)(?![a-z])"
 _SPAN = re.compile(
     rf"{_AMOUNT}(?:\s*(?:,|and)?\s*{_AMOUNT})?(?:\s*(?:,|and)?\s*{_AMOUNT})?(?:\s*(?:,|and)?\s*{_AMOUNT})?",
     re.I,
 )
 _IN = re.compile(
-    r"(?:\b(?:in|after|within|wait(?:ing)?(?: for)?)\s+(?:about\s+|around\s+|approximately\s+|~\s*)?|retry-?delay[\"']?\s*[:=]\s*[\"']?)(?=\d)",
+    r"(?:\b(?:in|after|within|wait(?:ing)?(?: for)?)\s+(?:about\s+|around\s+|approximately\s+|~\s*)?|retry-?delay[\"']?\s*[:=]\s*[\"']?)(?=\d|an?\s)",
     re.I,
 )
+_STOPWATCH = re.compile(r"(\d{1,3}):(\d{2}):(\d{2})(?!\d)")
 _SECONDS = re.compile(
     r"(?:retry[-_ ]?after(?:[-_ ](ms|seconds|secs?|millis\w*))?|(?:resets?|retry)_in_(seconds|ms)|retry_delay_(ms|seconds)|retryAfter(Ms|Seconds)?)"
     r"[\"']?\s*[:=]?\s*[\"']?(\d+(?:\.\d+)?)(?!\d|\s*[hmd])\s*(ms|s)?",
@@ -113,6 +118,8 @@ def _offset(text: str) -> tzinfo:
 def _dated(text: str, now: datetime, zone: tzinfo) -> datetime | None:
     if found := _SLASHED.search(text):
         month, day, year, *clock = found.groups()
+        if not year:
+            return _nearest(int(month), int(day), clock, zone, now)
         return _moment(int(year), int(month), int(day), clock, zone)
     found = _DATE.search(text)
     if not found:
@@ -156,7 +163,7 @@ def _clock(groups: list[str] | tuple[str, ...]) -> tuple[int, int] | None:
         return int(hour12) % 12 + (12 if half.lower() == "p" else 0), int(minute12 or 0)
     if word:
         return (12, 0) if word.lower() == "noon" else (0, 0)
-    return (int(hour24), int(minute24)) if hour24 else None
+    return (int(hour24), int(minute24 or 0)) if hour24 else None
 
 
 def _by_weekday(text: str, now: datetime, zone: tzinfo) -> datetime | None:
@@ -182,8 +189,11 @@ def _counted(text: str, now: datetime, zone: tzinfo) -> datetime | None:
 
 
 def _spanned(text: str, now: datetime, zone: tzinfo) -> datetime | None:
-    """`in 2 hours 14 minutes`, `after 8h36m13s`, `in 3 days`."""
+    """`in 2 hours 14 minutes`, `after 8h36m13s`, `in 3 days`, `in 02:14:00`."""
     for lead in _IN.finditer(text):
+        if clock := _STOPWATCH.match(text, lead.end()):
+            hours, minutes, seconds = map(int, clock.groups())
+            return now + timedelta(hours=hours, minutes=minutes, seconds=seconds)
         found = _SPAN.match(text, lead.end())
         if found:
             pairs = zip(found.groups()[::2], found.groups()[1::2], strict=True)
@@ -197,7 +207,7 @@ def _micros(unit: str) -> int:
 
 
 def _amount(number: str, micros: int) -> timedelta:
-    whole, _, part = number.partition(".")
+    whole, _, part = ("1" if number[0] in "aA" else number).partition(".")
     part = part[:9]
     return timedelta(
         microseconds=int(whole) * micros + (int(part) * micros // 10 ** len(part) if part else 0)
