@@ -181,6 +181,20 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored
 test src/lib.rs - add (line 12) ... ok
 test result: ok. 1 passed; 0 failed
 """
+CARGO_APART = """
+running 2 tests
+test tests::one ... ok
+test tests::bad ... FAILED
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored
+
+running 1 test
+test src/lib.rs - add (line 12) ... ok
+
+test result: ok. 1 passed; 0 failed
+     Running unittests src/lib.rs (target/debug/deps/x-1)
+   Doc-tests x
+"""
 NEXTEST = """        PASS [   0.004s] x tests::one
         FAIL [   0.005s] x tests::bad
      Summary [   0.010s] 2 tests run: 1 passed, 1 failed, 0 skipped
@@ -197,6 +211,7 @@ CTEST = """1/2 Test #1: good .............................   Passed    0.00 sec
     [
         (GO, {"example.com/x::TestOne": "passed", "example.com/x::TestTwo": "failed", "example.com/x::TestTwo/sub": "passed", "example.com/y::TestOther": "skipped"}),
         (CARGO, {"src/lib.rs::tests::one": "passed", "src/lib.rs::tests::bad": "failed", "doc x::src/lib.rs - add": "passed"}),
+        (CARGO_APART, {"src/lib.rs::tests::one": "passed", "src/lib.rs::tests::bad": "failed", "doc x::src/lib.rs - add": "passed"}),
         (NEXTEST, {"x tests::one": "passed", "x tests::bad": "failed"}),
         (CTEST, {"good": "passed", "bad": "failed"}),
     ],

@@ -262,23 +262,28 @@ def _go_lines(lines: list[str]) -> TestReport | None:
 
 
 _CARGO_BINARY = re.compile(r"\s+Running (?:unittests )?(\S+) \(|\s+Doc-tests (\S+)")
+_CARGO_BEGIN = re.compile(r"running \d+ tests?$")
 _CARGO_TEST = re.compile(r"test (\S.*?)(?: \(line \d+\))?(?: - should panic)? \.\.\. (ok|FAILED|ignored)")
 _CARGO_END = re.compile(r"test result: (ok|FAILED)\. ")
 
 
 def _cargo_lines(lines: list[str]) -> TestReport | None:
+    """Cargo names the binaries on standard error, in the order of their blocks of tests on standard output."""
+    binaries = [match[1] or f"doc {match[2]}" for line in lines if (match := _CARGO_BINARY.match(line))]
     tests: list[TestResult] = []
-    binary, open_binaries, failed = "", 0, False
+    begun, ended, failed = 0, 0, False
     for line in lines:
-        if begins := _CARGO_BINARY.match(line):
-            binary, open_binaries = begins[1] or f"doc {begins[2]}", open_binaries + 1
+        if _CARGO_BEGIN.match(line):
+            begun += 1
         elif test := _CARGO_TEST.match(line):
+            binary = binaries[min(ended, len(binaries) - 1)] if binaries else ""
             tests.append(TestResult(f"{binary}::{test[1]}", _outcome(test[2])))
         elif end := _CARGO_END.match(line):
-            open_binaries, failed = max(0, open_binaries - 1), failed or end[1] == "FAILED"
+            ended, failed = ended + 1, failed or end[1] == "FAILED"
     if not tests:
         return None
-    return TestReport(runners=("cargo test",), tests=tuple(tests), complete=open_binaries == 0, failed=failed)
+    complete = ended >= max(begun, len(binaries))
+    return TestReport(runners=("cargo test",), tests=tuple(tests), complete=complete, failed=failed)
 
 
 _NEXTEST = re.compile(
