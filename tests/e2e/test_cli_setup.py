@@ -252,6 +252,17 @@ def test_init_leaves_out_tests_that_cannot_pass_and_ignores_what_tests_write(
     assert (ran["stop_reason"]["code"], bool(ran["certificate"])) == ("completed", True)
 
 
+def test_init_lets_two_test_files_have_one_name(env: dict[str, str], tmp_path: Path) -> None:
+    files = {
+        "add.py": "def add(a, b):\n    return a + b\n",
+        "one/test_same.py": "from add import add\n\n\ndef test_one():\n    assert add(1, 2) == 3\n",
+        "two/test_same.py": "from add import add\n\n\ndef test_two():\n    assert add(1, 2) == 4\n",
+    }
+    found = facts(flyball(env, "init", "--json", cwd=make_repo(tmp_path / "same", files)))
+    assert found["tests"][0].endswith("--import-mode=importlib")
+    assert found["trials"]["clean"]["failing"] == ["two/test_same.py::test_two"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_an_init_that_is_ended_leaves_no_trial(env: dict[str, str], tmp_path: Path, number: int) -> None:
     """The tests are quick in the folder and slow in the clean checkout, where HOME is another."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from flyball.config import cures
 from flyball.config.detect import Detected, ProofCommand, node_scripts
 from flyball.config.load import REPO_FILE
 from flyball.domain.settings import Settings
-from flyball.reading.test_output import Lack, missing_names
+from flyball.reading.test_output import Lack, missing_names, same_names
 from flyball.reading.test_report import without_numbers
 from flyball.runtime.trial import Trial, in_clean_checkout, in_folder
 from flyball.state_dir import paths
@@ -65,6 +65,8 @@ class Tryout:
         if passed_over and (lack := passed_over.lack) and lack.kind == "start":
             cure = _installing(self.root / detected.folder, first.command, lack, self.env)
             advice = (_passed_over(first, detected.tests[0], lack, cure), *advice)
+        if files := same_names(here.log):
+            advice = (_same_names(files), *advice)
         return self._ignoring(best, last), Tried(here, last, advice)
 
     def _here(self, detected: Detected) -> tuple[Detected, Trial, Trial | None]:
@@ -78,6 +80,8 @@ class Tryout:
         for test in detected.tests[:TRIED]:
             self.show(f"Running the tests in this folder: {test.command}")
             trial = in_folder(self.root, test.command, self.env, timeout_s)
+            if trial.code and same_names(trial.log) and "pytest" in test.command:
+                test, trial = self._apart(test, trial, timeout_s)
             fits = first is None or not first.ran or trial.code
             if trial.ran and trial.loads and fits:
                 others = tuple(other for other in detected.tests if other != test)
@@ -85,6 +89,15 @@ class Tryout:
             first = first or trial
         assert first is not None
         return detected, first, None
+
+    def _apart(self, test: ProofCommand, trial: Trial, timeout_s: float) -> tuple[ProofCommand, Trial]:
+        """With the import mode of pytest in which two test files may have one name, where that loads them."""
+        words = ProofCommand(
+            f"{test.command} --import-mode=importlib", f"{test.why}; for test files of one name"
+        )
+        self.show(f"Two test files have the same name. Trying: {words.command}")
+        apart = in_folder(self.root, words.command, self.env, timeout_s)
+        return (words, apart) if apart.ran and apart.loads else (test, trial)
 
     def _clean(self, wanted: Detected, network: str = "") -> Trial:
         settings = self.write(wanted)
@@ -221,6 +234,14 @@ def _passed_over(first: ProofCommand, used: ProofCommand, lack: Lack, cure: str)
     return (
         f"'{first.command}' does not run: {lack.says}. The proof uses '{used.command}' instead, which may run "
         f"fewer tests. {cure or 'Fix this'}, then run `flyball init --force`."
+    )
+
+
+def _same_names(files: Sequence[str]) -> str:
+    names = ", ".join(dict.fromkeys(Path(file).name for file in files))
+    return (
+        f"pytest loads only one of several test files with the same name ({names}), and then runs no test at all. Rename "
+        "one, or add an __init__.py to each of their folders, then run `flyball init --force`."
     )
 
 

@@ -382,6 +382,9 @@ _UNCOLLECTED = Lazy(
     _UNLOADED + r"|Cannot find (?:module|package) '|^Traceback \(most recent call last\):", re.M
 )
 _LOAD_ERROR = Lazy(_UNLOADED, re.M)
+_SAME_NAME = Lazy(
+    r"^import file mismatch:\n.+\n.+\n.+ not the same as the test file we want to collect:\n +(.+)$", re.M
+)
 _EMPTY = Lazy(r"^(?:=+ )?(?:no tests ran in |collected 0 items\s*$)|^Ran 0 tests in ", re.M)
 _NETWORK = Lazy(
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable|Could not resolve host"
@@ -421,6 +424,11 @@ def _modules(text: str) -> tuple[str, ...]:
     groups = (match.groups() for pattern in _MODULES for match in pattern.finditer(text))
     names = (words[0] if len(words) == 1 else f"{words[1]}.{words[0]}" for words in groups)
     return tuple(dict.fromkeys(names))
+
+
+def same_names(output: str) -> tuple[str, ...]:
+    """Test files that pytest cannot load because it has loaded another of the same name."""
+    return tuple(dict.fromkeys(_SAME_NAME.findall(last_lines(output, _LACK_LONGEST, _WIDEST))))
 
 
 def missing_names(output: str) -> tuple[str, ...]:
