@@ -13,7 +13,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,19 @@ def private_folder(path: Path) -> None:
     """Create a folder, and the folders above it that are missing, readable only by their owner."""
     for folder in (*reversed(path.parents), path):
         folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def at_socket(folder: Path, name: str, use: Callable[[str], object]) -> None:
+    """Bind or connect a socket of that name. Its path is at most 104 bytes: go through an open folder where it is longer."""
+    path = str(folder / name)
+    if len(os.fsencode(path)) < 100:
+        use(path)
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        use(f"/proc/self/fd/{fd}/{name}")
+    finally:
+        os.close(fd)
 
 
 class StateDir(Struct, frozen=True):

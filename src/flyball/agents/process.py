@@ -17,16 +17,16 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from flyball.errors import AgentError
+from flyball.state_dir import at_socket
 
 Look = Literal["unclaimed", "alive", "ended", "lost"]
 Reason = Literal["exit", "wall", "idle", "stopped", "orphaned", "swarm", "cannot_start", "lost"]
@@ -34,7 +34,6 @@ Reason = Literal["exit", "wall", "idle", "stopped", "orphaned", "swarm", "cannot
 KEEPER = Path(__file__).with_name("keeper.py")
 CHUNK = 1 << 16
 TAIL_MOST = 1 << 20
-SOCKET_PATH_MOST = 100  # sun_path has 108 bytes on Linux, 104 on macOS
 CLEAR_ROUNDS = 200
 RETRY_S = 0.01
 PROXY_FD = 201  # through it a sandbox hands out the sockets that lead to the keeper's proxy
@@ -208,8 +207,7 @@ class Line:
     def __init__(self, directory: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with _address(directory) as address:
-                self.socket.connect(address)
+            at_socket(directory, "sock", self.socket.connect)
         except OSError:
             self.socket.close()
             raise
@@ -241,18 +239,6 @@ class Line:
             return not self.socket.recv(CHUNK)
         except ConnectionError:
             return True
-
-
-@contextlib.contextmanager
-def _address(directory: Path) -> Generator[str]:
-    """A name short enough for a socket: the path itself, or one through a link to the directory."""
-    path = str(directory / "sock")
-    if len(os.fsencode(path)) <= SOCKET_PATH_MOST:
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="flyball-") as short:
-        Path(short, "act").symlink_to(directory.resolve())
-        yield f"{short}/act/sock"
 
 
 def end(directory: Path, *, now: bool = False) -> None:

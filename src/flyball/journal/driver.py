@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flyball.state_dir import private_folder
+from flyball.state_dir import at_socket, private_folder
 
 if TYPE_CHECKING:
     import socket
@@ -33,7 +32,7 @@ class Driver:
         os.write(self._lock, namespace().encode())
         self.bell = _bell()
         self.bell.setblocking(False)
-        _at(self.folder, f"{self.name}.bell", self.bell.bind)
+        at_socket(self.folder, f"{self.name}.bell", self.bell.bind)
 
     def hear(self) -> None:
         """Consume every wake-up so far."""
@@ -101,7 +100,7 @@ def ring(state_dir: Path, name: str) -> bool:
     bell = _bell()
     try:
         bell.setblocking(False)
-        _at(state_dir / FOLDER, f"{name}.bell", bell.connect)
+        at_socket(state_dir / FOLDER, f"{name}.bell", bell.connect)
         bell.send(b"!")
     except BlockingIOError:
         return True  # so many wake-ups are pending that it will wake
@@ -110,16 +109,3 @@ def ring(state_dir: Path, name: str) -> bool:
     finally:
         bell.close()
     return True
-
-
-def _at(folder: Path, name: str, use: Callable[[str], object]) -> None:
-    """A socket's path is at most 108 bytes: go through an open folder where it is longer."""
-    path = str(folder / name)
-    if len(path.encode()) < 100:
-        use(path)
-        return
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        use(f"/proc/self/fd/{fd}/{name}")
-    finally:
-        os.close(fd)

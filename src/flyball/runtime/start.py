@@ -21,7 +21,6 @@ import msgspec
 from flyball import __version__
 from flyball.acts.run_files import require, shipped_policies
 from flyball.agents.adapter import adapter
-from flyball.authority import trust
 from flyball.config.load import POLICY_FILE, Loaded, load
 from flyball.domain import events as e
 from flyball.domain.machine import Machine, State
@@ -327,6 +326,10 @@ def tracked_files(root: Path) -> list[str]:
 
 
 def _check_trust(app: App, loaded: Loaded, repo: Repo, machine: str, trusted: bool) -> None:
+    if not loaded.files:  # nothing of the repository's is used
+        return
+    from flyball.authority import trust
+
     store = trust.TrustStore(app.state_dir)
     wanted = trust.needs(loaded, tracked_files(repo.root), machine, policy=loosened)
     wanted = trust.untrusted(wanted, loaded, repo.root, store)

@@ -30,6 +30,7 @@ from flyball.agents.hooks.real_paths import real
 from flyball.agents.hooks.tool_calls import GRANTED, fingerprint, is_critical, judge
 from flyball.agents.hooks.turn_brief import NAME, Brief, parse
 from flyball.guard.change import Verdict
+from flyball.state_dir import at_socket
 
 SOCK = "sock"
 LINES_MOST = 16  # at once; who comes when all are taken judges by itself
@@ -64,7 +65,7 @@ class HookServer:
     def __enter__(self) -> HookServer:
         with contextlib.suppress(FileNotFoundError):
             (self.folder / SOCK).unlink()  # a driver before us left it
-        _bind(self._door, self.folder)
+        at_socket(self.folder, SOCK, self._door.bind)
         self._door.listen(64)
         threading.Thread(target=self._serve, name=f"hooks {self.folder}", daemon=True).start()
         return self
@@ -168,18 +169,6 @@ class HookServer:
     def real(self, path: str) -> str:
         """Where a path of the agent's leads: its workspace is the run's checkout, seen at the repository's path."""
         return real(path, self.brief.workspace, str(self.files))
-
-
-def _bind(door: socket.socket, folder: Path) -> None:
-    path = str(folder / SOCK)
-    if len(os.fsencode(path)) < 100:
-        door.bind(path)
-        return
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        door.bind(f"/proc/self/fd/{fd}/{SOCK}")
-    finally:
-        os.close(fd)
 
 
 def _is_ours(line: socket.socket) -> bool:
