@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -202,3 +203,19 @@ def test_a_branch_survives_the_end_of_its_workspace(done: str, space: Workspace,
     shutil.rmtree(space.dir)
     git(root, "fsck", "--full")
     assert git(root, "show", "flyball/r1:new.txt") == "new"
+
+
+def test_several_that_land_at_once_do_so_one_after_the_other(root: Path, tmp_path: Path) -> None:
+    """Each has the commit that forwards main, or is told that main has moved on; the checkout stays clean."""
+    commits = list[str]()
+    for number in range(12):
+        made = Workspace.create(tmp_path / f"w{number}", inspect_repo(root), f"r{number}")
+        write(made.checkout, {f"{n}/{number}.txt": f"{number}\n" for n in range(40)})
+        commits.append(made.commit(made.tree(), f"{number}"))
+        made.publish(commits[-1])
+    with ThreadPoolExecutor(12) as pool:
+        tries = [pool.submit(land, inspect_repo(root), f"r{n}", one) for n, one in enumerate(commits)]
+        errors = [one.exception() for one in tries]
+    (first,) = (n for n, error in enumerate(errors) if error is None)
+    assert {type(error) for error in errors} == {type(None), LandConflict}
+    assert git(root, "rev-parse", "main") == commits[first] and git(root, "status", "--porcelain") == ""

@@ -71,7 +71,8 @@ def refusal(run: Run, message: AnyMessage) -> str:
         isinstance(message, Ask) and message.what == "take-over"
     )
     if by_hand and run.machine.supervises:
-        return f"Run {run.id} only plans and has no checkout. Name the run of a step{f': {run.child}' if run.child else ''}."
+        step = standing.step_run(run)
+        return f"Run {run.id} only plans and has no checkout. Name the run of a step{f': {step}' if step else ''}."
     match message:
         case Ask():
             if message.what not in ASKS:
@@ -126,6 +127,11 @@ def _misplaced(run: Run, message: Answer) -> str:
     named = str(message.data.get("state") or message.text or run.path.origin)
     choices = run.machine.targets(target)
     return "" if named in choices else f"'{message.verb}' needs a state: one of {', '.join(choices)}."
+
+
+def order(run: Run, what: str, who: str, now: int) -> Events:
+    """What is asked of a run, and of those below it: pause, stop, cancel, interrupt or take-over."""
+    return _ask(Events(run, now), Ask(what=what, who=who))
 
 
 def _ask(events: Events, message: Ask) -> Events:

@@ -102,6 +102,8 @@ def executing(run: Run, now: int) -> Events | None:
     events = Events(run, now)
     if run.plan.act is not None:
         return events.add(e.TakenUp(at=now, what="run", run=run.plan.act.child))
+    if run.plan.halt is not None:  # the run has ended while it was set aside
+        return _ask(follow(events, "halted", cause=run.plan.halt), run.plan.halt)
     if run.plan.trigger is not None and not run.plan.finished:
         return None
     reason = "all steps are done" if run.plan.trigger else "nothing is planned"
@@ -145,6 +147,28 @@ def child_went_on(run: Run, event: e.ChildWentOn) -> Events:
     events = Events(run, event.at).add(event)
     answered = run.machine.supervises and run.here.act == "ask" and run.act is not None
     return follow(events, "proceed", past_breakpoint=True) if answered else events
+
+
+def step_run(run: Run) -> str:
+    """The run of the present step, also where it is set aside; "" if there is none."""
+    return run.child or (run.plan.act.child if run.plan.act is not None else "")
+
+
+def aside(run: Run, child: str) -> bool:
+    """Whether this run below is set aside."""
+    acts = [plan.act for plan in (run.plan, *run.plan.aside)]
+    return any(act is not None and act.child == child for act in acts)
+
+
+def taken_over(run: Run, child: str, now: int) -> Events:
+    """CTO-10: a person works in the checkout of the run that was set aside, which is their answer; after it was handed
+    back, that run continues."""
+    events = Events(run, now)
+    if run.here.act != "ask" or run.plan.act is None or run.plan.act.child != child:
+        return events
+    return events.add(
+        e.Resumed(at=now, why=f"run {child} was taken over"), e.TakenUp(at=now, what="run", run=child)
+    )
 
 
 def charged(run: Run, event: e.Charged) -> Events:
@@ -239,15 +263,14 @@ def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
         return cause, f"{outline(run)}\nIt needs your approval: {' '.join(reasons)}\nExecute this plan?"
     cause = cause or plan.halt or run.path.child_stop
     cause = cause or stop(run, "wait.escalation", "the standing loop asks", detail=run.progress.error_text)
+    why = cause.detail or code_of(cause.code).says
     if code_of(cause.code).status != "waiting":  # why the run below ended is the rule
         cause = replace(cause, code="wait.escalation", rule=cause.code)
     done = f"{plan.step} of {len(plan.steps)} steps are done." if plan.steps else ""
-    why = cause.detail or cause.code
     choices = "proceed continues with the same step, replan makes a new plan, drop gives this task up."
-    return (
-        cause,
-        f"'{task}' stopped: {why} {done}\nWhat next? {choices} With `flyball take-over` you do it yourself.",
-    )
+    below = step_run(run)
+    by_hand = f" With `flyball take-over {below}` you do it yourself." if below else ""
+    return cause, f"'{task}' stopped: {why} {done}\nWhat next? {choices}{by_hand}"
 
 
 def outline(run: Run) -> str:

@@ -291,9 +291,10 @@ class TakenUp(Event, frozen=True, kw_only=True):
 
 
 class Abandoned(Event, frozen=True, kw_only=True):
-    """A run that was set aside is given up."""
+    """A run that was set aside is given up, or has ended meanwhile, as `stop` says."""
 
     run: str
+    stop: Stop | None = None
 
 
 class Ended(Event, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from flyball.core import standing
 from flyball.core.decide import Finished, react
-from flyball.core.mail import wake
+from flyball.core.mail import order, wake
 from flyball.core.stops import cancel
 from flyball.domain import events as e
 from flyball.journal import Draft, Write
@@ -99,10 +99,14 @@ class Batch:
                     at=event.at, run=below, status=event.status, stop=event.stop, until=event.until
                 )
                 self.add(parent.id, standing.child_stopped(parent, stopped))
+            case e.Stopped() | e.ChildStopped() if event.stop.code == "wait.take_over":
+                self.add(parent.id, standing.taken_over(parent, run.id, event.at))
             case e.Resumed() | e.Answered() | e.ChildWentOn() if parent.child == run.id:
                 if parent.status != "running":
                     went_on = e.ChildWentOn(at=event.at, run=run.id)
                     self.add(parent.id, standing.child_went_on(parent, went_on))
+            case e.Resumed() | e.Answered() | e.ChildWentOn() if standing.aside(parent, run.id):
+                self._ask_below(run.id, "pause", event.at)  # its turn comes when the run above takes it up
             case e.Moved() if parent.machine.supervises and event.outcome not in NOT_FORWARDS:
                 what = f"{event.source} → {event.target}"
                 self.add(parent.id, [e.Milestone(at=event.at, run=run.id, what=what)])
@@ -122,13 +126,23 @@ class Batch:
             yield run_id
             run_id = self.run(run_id).child
 
+    def spread(self, run_id: str, now: int) -> None:
+        """What is asked of a run holds for what runs below it."""
+        asked = self.run(run_id).asked
+        for member in list(self._below(run_id))[1:]:
+            run = self.run(member)
+            persons = asked == standing.SET_ASIDE and run.asked  # what a person wants of it comes first
+            if asked and run.asked != asked and run.status != "ended" and not persons:
+                self.add(member, order(run, asked, "parent", now))
+
     def _ask_below(self, run_id: str, what: str, now: int) -> None:
         for member in list(self._below(run_id)):
-            if self.run(member).status != "ended" and self.run(member).asked != "cancel":
+            stays = ("cancel",) if what == "cancel" else ("cancel", "take-over")
+            if self.run(member).status != "ended" and self.run(member).asked not in stays:
                 self.add(member, [e.Asked(at=now, what=what, who="flyball")])
-        deepest = [*self._below(run_id)][-1:]
-        if what == "cancel" and deepest and self.run(deepest[0]).act is None:  # nothing is under way any more
-            self.add(deepest[0], cancel(Events(self.run(deepest[0]), now)))
+        deepest = next((self.run(member) for member in [*self._below(run_id)][-1:]), None)
+        if what == "cancel" and deepest and deepest.act is None and deepest.status != "ended":
+            self.add(deepest.id, cancel(Events(deepest, now)))  # nothing is under way any more
 
     def wake(self, run_id: str, now: int) -> None:
         """The run and those below it continue, the lowest first."""
@@ -184,6 +198,8 @@ class Batch:
         if aside is not None and aside.child == run.id:  # it ended before it could pause
             self.add(parent.id, [e.TakenUp(at=event.at, what="run", run=run.id)])
             parent = self.run(parent.id)
+        elif standing.aside(parent, run.id):
+            self.add(parent.id, [e.Abandoned(at=event.at, run=run.id, stop=event.stop)])
         if parent.act is None or parent.act.child != run.id:
             return
         commit = run.checkout.commit.commit if run.owner and run.checkout.commit else ""

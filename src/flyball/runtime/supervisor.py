@@ -364,6 +364,7 @@ class Supervisor:
                 batch.wake(letter.run, self.clock.now())
             else:
                 batch.add(hearing, facts)
+            batch.spread(letter.run, self.clock.now())
             self._commit(batch)
             if letter.run in self.driven:
                 self._spread_asked(letter.run)
@@ -437,12 +438,13 @@ class Supervisor:
 
     def _spread_asked(self, run_id: str) -> None:
         """What is asked of a run holds for what runs below it; a stop or cancel ends the act in flight."""
-        asked = self.driven[run_id].run.asked
-        while asked and run_id in self.driven:
+        batch = Batch(self.driven)
+        batch.spread(run_id, self.clock.now())
+        self._commit(batch)
+        asked = self.driven[run_id].run.asked if run_id in self.driven else ""
+        while asked in ("stop", "cancel") and run_id in self.driven:
             run = self.driven[run_id].run
-            if run.asked != asked and run.status not in ("ended",):
-                self._note(run_id, [e.Asked(at=self.clock.now(), what=asked, who="parent")])
-            if asked in ("stop", "cancel") and run.act is not None and not run.act.child:
+            if run.act is not None and not run.act.child:
                 self.performer.stop(run.act.key, True)
             run_id = run.child
 

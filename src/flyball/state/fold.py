@@ -287,7 +287,7 @@ def _answered(run: Run, event: e.Answered) -> Run:
         yes = plan.assessment is not None and event.verb in ("proceed", "approve", "go-on")
         turns = 0 if stop and stop.code == "limit.actions" else plan.turns
         plan = replace(plans.renewed(plan), approved=plan.approved or yes, failures=0, turns=turns)
-        plan = replace(plan, replanned=False)
+        plan = replace(plan, replanned=False, halt=plan.halt if plan.act else None)
     if stop and stop.rule == "third_failure":  # TASK-2: that state's count begins anew
         path = replace(path, failures={**path.failures, run.state: 0})
     run = renewed(replace(run, at=event.at, evidence=evidence, path=path, plan=plan))

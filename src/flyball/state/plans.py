@@ -42,14 +42,13 @@ def taken_up(run: Run, event: e.TakenUp) -> Run:
 
 
 def abandoned(run: Run, event: e.Abandoned) -> Run:
-    plan = _without(run.plan, event.run)
-    return replace(
-        run, at=event.at, plan=replace(plan, aside=tuple(_without(p, event.run) for p in plan.aside))
-    )
+    plan = _without(run.plan, event)
+    return replace(run, at=event.at, plan=replace(plan, aside=tuple(_without(p, event) for p in plan.aside)))
 
 
-def _without(plan: Plan, child: str) -> Plan:
-    return replace(plan, act=None, halt=None) if plan.act is not None and plan.act.child == child else plan
+def _without(plan: Plan, event: e.Abandoned) -> Plan:
+    ours = plan.act is not None and plan.act.child == event.run
+    return replace(plan, act=None, halt=event.stop) if ours else plan
 
 
 def milestone(run: Run, event: e.Milestone) -> Run:

@@ -11,9 +11,11 @@ part in it, since it can write to neither.
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -57,7 +59,22 @@ def land(repo: Repo, run: str, commit: str, target: str | None = None) -> Landed
 
     Raises LandConflict if the target has moved on, so that a merge must be made first.
     """
-    git = _landing_git(repo)
+    with _alone(repo):
+        return _land(_landing_git(repo), repo, run, commit, target)
+
+
+@contextlib.contextmanager
+def _alone(repo: Repo) -> Generator[None]:
+    """Two lanes, or a lane and a person, may land in the same checkout: one after the other."""
+    held = os.open(repo.common_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
+def _land(git: Git, repo: Repo, run: str, commit: str, target: str | None) -> Landed:
     branch = target or _current(git)
     if not branch:
         raise WorkspaceError(f"{repo.root} is on no branch; check out the branch that {run} is to land on.")
