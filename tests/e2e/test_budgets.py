@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.e2e.helpers import FIXED, Ran, Yard
+
+from flyball.runtime.app import App
+from flyball.runtime.start import RunRequest, launch
 
 PAID = {"cost_usd": 1.0, "input_tokens": 900, "output_tokens": 100}
 
@@ -59,3 +64,19 @@ def test_the_tier_comes_from_task_and_change_and_is_shown(yard: Yard) -> None:
         yard.flyball(*words, "--agent", yard.script(worker=[{"write": {"calc.py": FIXED}}]), "--json").stdout
     )
     assert told["tier"] == "T1"
+
+
+@pytest.mark.parametrize(
+    ("sets", "day", "week"),
+    [((), 20_000_000, 100_000_000), (("budget.day_tokens=none", "budget.week_tokens=7"), None, 7)],
+)
+def test_where_nobody_watches_a_day_and_a_week_are_bounded(
+    yard: Yard, sets: tuple[str, ...], day: int | None, week: int
+) -> None:
+    """CTO-4: under `up` unless somebody has said otherwise; other runs have no such limit."""
+    with contextlib.closing(App(yard.env)) as app:
+        request = RunRequest(task="x", repo=yard.repo, agents=("mechanic",), sets=sets, machine="cto")
+        budget = launch(app, request, standing=True)[0].settings.budget
+        assert (budget.day_tokens, budget.week_tokens) == (day, week)
+        alone = launch(app, replace(request, machine="build", sets=()))[0].settings.budget
+        assert (alone.day_tokens, alone.week_tokens) == (None, None)

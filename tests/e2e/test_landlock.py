@@ -346,5 +346,8 @@ def test_what_the_sandbox_says_decides_whether_it_began() -> None:
     assert sandbox.never_began(ended(status='{ "exit-code": 1 }'), b"bwrap: no\n") == ""
     assert sandbox.never_began(ended(status=None), b"bwrap: no\n") == ""
     assert sandbox.never_began(ended(code=0), b"") == ""
+    assert not sandbox.vanished("bwrap: no") and sandbox.vanished(
+        "bwrap: Can't create file at /run/a.sock: gone"
+    )
     assert sandbox.never_began(ended(reason="wall", code=None, signal=9), b"") == ""
     assert sandbox.never_began(ended(reason="cannot_start", error="gone"), b"") == "gone"

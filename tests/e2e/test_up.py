@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import resource
 import signal
@@ -228,6 +230,8 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
     assert [one["text"] for one in waiting] == ["Two", "Mend add", "Add double", "One"]
     two, mend, double, _ = (one["task"] for one in waiting)
     yard.flyball("task", "edit", double, "--after", mend, "--priority", "60")
+    yard.flyball("task", "edit", two, "--priority", "50")
+    assert json.loads(yard.flyball("task", "show", two, "--json").stdout)["priority"] == 50
     yard.flyball("task", "cancel", two)
     after = json.loads(yard.flyball("task", "ls", "--json").stdout)["waiting"]
     assert [(one["text"], one["after"]) for one in after][:1] == [("Add double", [mend])]
@@ -274,11 +278,11 @@ def test_the_tick_of_a_check_list_is_part_of_the_commit(yard: Yard) -> None:
 
 def test_the_pages_say_what_goes_on_and_an_edit_is_kept_but_not_believed(yard: Yard) -> None:
     out = yard.repo / ".flyball" / "out"
-    out.mkdir(parents=True)
     risky = add(yard, "Change the dependencies of the project")
     process = up(yard, planner=[plan("Do it")], worker=[MEND])
     wait(process, lambda: any(row.question for row in rows(yard, machine="cto")))
     (asking,) = (row for row in rows(yard, machine="cto") if row.question)
+    wait(process, lambda: "WAITING_FOR_HUMAN" in (out / "LAST_KNOWN_STATE.md").read_text())
     later = add(yard, "Make add() add", "--later")
     ledger = out / "STATUS_LEDGER.md"
     state, page = (out / name for name in ("LAST_KNOWN_STATE.md", "PLAN.md"))
@@ -291,6 +295,7 @@ def test_the_pages_say_what_goes_on_and_an_edit_is_kept_but_not_believed(yard: Y
     assert found.returncode == 1 and "STATUS_LEDGER.md was edited by hand" in found.stdout
     assert yard.flyball("answer", asking.question, "proceed").returncode == 0
     wait(process, lambda: outcomes(yard).get(risky) == "done")
+    assert yard.git("status", "--porcelain") == "", "what is written for people is no change"
     assert later in ledger.read_text() and "All is well" not in ledger.read_text()
     assert "All is well" in (out / "STATUS_LEDGER.edited.md").read_text()
     stop(process)
@@ -315,3 +320,33 @@ def test_what_cannot_be_settled_by_rule_waits_for_a_person(yard: Yard) -> None:
     assert yard.flyball("answer", asking.question, "drop").returncode == 0
     wait(again, lambda: outcomes(yard).get(first) == "done")
     stop(again)
+
+
+def test_a_change_that_is_riskier_than_its_plan_is_asked_about(yard: Yard) -> None:
+    """CTO-3: the tier is computed again from the files of each turn; a person's yes is for that change."""
+    first = add(yard, "Make add() add")
+    more = {"write": {"calc.py": FIXED, "requirements.txt": "six\n"}, **DONE}
+    process = up(yard, planner=[plan("Mend")], worker=[more])
+    wait(process, lambda: any(row.question for row in rows(yard, machine="loop")))
+    (asking,) = (row for row in rows(yard, machine="loop") if row.question)
+    said = yard.flyball("inbox").stdout
+    assert "The plan is T3, and this change is T2." in said and "requirements.txt" in said
+    assert yard.flyball("approve", asking.question).returncode == 0
+    wait(process, lambda: outcomes(yard).get(first) == "done")
+    stop(process)
+
+
+def test_plans_follow_the_governance_files_and_are_held_against_the_guard(yard: Yard) -> None:
+    """CTO-2: the planner is told of the files, their hashes are kept, and what the guard would undo is said at once."""
+    yard.make({"RULES.md": "Change one module at a time.\n"})
+    add(yard, "Make add() add")
+    process = up(yard, "up.governance=RULES.md", planner=[plan("Mend", paths=("calc.py", ".git/config"))])
+    wait(process, lambda: any(row.question for row in rows(yard, machine="cto")))
+    (lane,) = rows(yard, machine="cto")
+    assert "The plan changes .git/config, which the guard denies" in yard.flyball("inbox").stdout
+    stop(process)
+    assert "The plan must follow them: RULES.md" in yard.flyball("show", lane.run, "--prompt", "1").stdout
+    with contextlib.closing(SqliteJournal(yard.state / "journal.db")) as journal:
+        assessment = load(journal, lane.run)[0].plan.assessment
+    digest = hashlib.sha256((yard.repo / "RULES.md").read_bytes()).hexdigest()
+    assert assessment is not None and assessment.governance == {"RULES.md": digest}

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core import standing
+from flyball.core import standing, stops
 from flyball.core.children import child_of
 from flyball.core.decide import Do, Note, Rest, due
 from flyball.core.mail import hear
 from flyball.domain import events as e
 from flyball.domain.messages import Answer, Ask, Start, encode
-from flyball.domain.settings import Settings
+from flyball.domain.settings import Budget, Settings
 from flyball.machines import shipped
-from flyball.state.fold import fold
+from flyball.state.fold import begin, fold
 from flyball.state.run import Run
 from support import Played, Script, begun, ok, start
 
@@ -388,3 +388,16 @@ def test_what_an_answer_does_with_a_run_that_was_set_aside(verb: str, kinds: lis
     step = due(facts.run, run.at)
     names = [type(fact).__name__ for fact in (*facts, *(step.events if isinstance(step, Note) else ()))]
     assert [name for name in names if name in ("TakenUp", "Abandoned")] == kinds
+
+
+# ---- what all runs together may use ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("used", "warned"), [(9_999_999, 0), (10_000_000, 1), (19_000_000, 1)])
+def test_half_of_what_a_day_may_cost_is_warned_about_once(used: int, warned: int) -> None:
+    """CTO-4: 10 of 20 million tokens; dollars alike."""
+    run = begin(begun("cto", Settings(budget=Budget(day_tokens=20_000_000, week_uusd=2 * used))))
+    seen = e.WindowSeen(at=5, day_tokens=used, week_uusd=used)
+    said = stops.half_used(run, seen)
+    assert [one.code for one in said] == ["limit.budget_tokens"] * warned + ["limit.budget_usd"]
+    assert stops.half_used(fold(run, [seen]), replace(seen, at=6)) == []

@@ -9,7 +9,9 @@ from typing import Any, cast
 from flyball.acts.run_files import RunFiles
 from flyball.domain import events as e
 from flyball.domain.settings import dollars
-from flyball.guard.policy import Tier, needs_approval, needs_rollback_note, raise_to, tier_of
+from flyball.guard.change import ORDINARY, Change, Verdict
+from flyball.guard.changes import judge_changes
+from flyball.guard.policy import Policy, Tier, exceeds, needs_approval, needs_rollback_note, raise_to, tier_of
 from flyball.journal import Row
 from flyball.state.run import Run
 from flyball.workspace import Workspace
@@ -18,6 +20,7 @@ LIKE = 200  # so many ended tasks are looked at for an estimate
 ENOUGH = 5  # with fewer, defaults are used
 DEFAULT_UUSD, DEFAULT_TOKENS = 2_000_000, 300_000  # of one step
 STEPS_MOST = 20
+MISSING = "missing"
 TITLE_MOST = 500
 TIERS: tuple[Tier, ...] = ("T0", "T3", "T2", "T1")
 
@@ -35,7 +38,12 @@ def assess(run_files: RunFiles, run: Run, work: Workspace, turn: e.TurnEnded) ->
     approval = [f"It is {tier}: {why}"] if needs_approval(tier) else []
     if over:
         approval.append(f"The estimate of {dollars(cost_uusd)} or {tokens:,} tokens is over the threshold.")
+    governance = _governance(run, work)
     blockers = [str(one)[:TITLE_MOST] for one in _texts(data.get("blockers"))]
+    blockers += _refused(run_files.policy(run), steps, str(work.repo_root))
+    blockers += [
+        f"{name}, which plans must follow, is missing." for name in governance if governance[name] == MISSING
+    ]
     if needs_rollback_note(tier) and not rollback:
         blockers.append("A T1 plan needs a note on how to roll it back, and this one has none.")
     return e.Assessment(
@@ -48,8 +56,19 @@ def assess(run_files: RunFiles, run: Run, work: Workspace, turn: e.TurnEnded) ->
         basis=basis,
         rollback=rollback,
         blockers=tuple(blockers),
-        governance=_governance(run, work),
+        governance=governance,
     )
+
+
+def _refused(policy: Policy, steps: Sequence[e.PlanStep], workspace: str) -> list[str]:
+    """What the guard would undo anyway, whoever approves the plan (CTO-2)."""
+    paths = dict.fromkeys(path for step in steps for path in step.paths)
+    judged = [judge_changes([Change(path=path, op="modify")], policy, workspace=workspace) for path in paths]
+    return [
+        f"The plan changes {path}, which the guard denies: {one.reason}"
+        for path, one in zip(paths, judged, strict=True)
+        if one.verdict == "deny"
+    ]
 
 
 def _steps(data: dict[str, Any], task: str) -> tuple[e.PlanStep, ...]:
@@ -91,6 +110,17 @@ def _tier(
     return tier, why[0]
 
 
+def riskier(run: Run, policy: Policy, paths: Sequence[str]) -> Verdict:
+    """CTO-3: a change below a plan is no riskier than that plan; else a person is asked."""
+    approved = run.began.options.get("tier")
+    tier, why = tier_of(paths, "", policy, workspace=run.began.repo or "/workspace")
+    if not approved or not paths or not exceeds(tier, approved):
+        return ORDINARY
+    return Verdict(
+        "ask", "tier", f"The plan is {approved}, and this change is {tier}. {why[0]}", file=paths[0]
+    )
+
+
 def words_of(run: Run, steps: Sequence[e.PlanStep]) -> str:
     """What a plan says of itself. That a repair of failing checks names them does not make it a change of CI."""
     repairs = run.plan.trigger is not None and run.plan.trigger.head
@@ -118,6 +148,6 @@ def _governance(run: Run, work: Workspace) -> dict[str, str]:
     names = run.settings.governance
     contents = work.read_all([(run.tree, name) for name in names])
     return {
-        name: hashlib.sha256(content).hexdigest() if content is not None else "missing"
+        name: hashlib.sha256(content).hexdigest() if content is not None else MISSING
         for name, content in zip(names, contents, strict=True)
     }

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 from flyball.acts.run_files import RunFiles
 from flyball.agents.adapter import adapter
 from flyball.domain import events as e
-from flyball.guard.policy import Tier, exceeds, tier_of
 from flyball.state.run import Run
 from flyball.workspace import inspect_repo
 
@@ -64,18 +62,6 @@ def _plan(run_files: RunFiles, run: Run) -> str:
     )
 
 
-def _tier(run_files: RunFiles, run: Run) -> str:
-    """CTO-3: what was changed so far is no riskier than what was approved."""
-    approved = run.began.options.get("tier")
-    if not approved or not run.checkout.changed:
-        return ""
-    policy = run_files.policy(run)
-    tier, why = tier_of(run.checkout.changed, "", policy, workspace=run.began.repo or "/workspace")
-    if not exceeds(tier, cast("Tier", approved)):
-        return ""
-    return f"The change is {tier} ({why[0].rstrip('.')}), and only {approved} was approved."
-
-
 def _change(run_files: RunFiles, run: Run) -> str:
     """The whole change, before it is committed: still the one that was judged, with rules that nobody touched."""
     touched = run_files.tampered(run, whole=True)
@@ -88,6 +74,5 @@ CHECKS: dict[str, Callable[[RunFiles, Run], str]] = {
     "dependencies": _dependencies,
     "base": _base,
     "plan": _plan,
-    "tier": _tier,
     "change": _change,
 }

@@ -15,7 +15,7 @@ from flyball.agents import installed, process, sandbox
 from flyball.agents.sandbox import Bind, Sandbox, View
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
-from flyball.errors import Corrupt, FlyballError, Gone, UserError
+from flyball.errors import AgentError, Corrupt, FlyballError, Gone, UserError
 from flyball.evidence.certificate import Story, story
 from flyball.guard import policy as policies
 from flyball.guard.secrets import redact
@@ -193,7 +193,8 @@ class RunFiles(msgspec.Struct, frozen=True):
         """A sandbox that let nothing run is a fault of the place, not of what was to be run."""
         why = sandbox.never_began(ended, process.read_err(folder))
         if why:
-            raise Gone(f"the sandbox does not start: {redact(why)[:300]}")
+            text = f"the sandbox does not start: {redact(why)[:300]}"
+            raise AgentError(text) if sandbox.vanished(why) else Gone(text)
 
     def _same(self, *paths: str) -> tuple[tuple[str, str], ...]:
         return tuple((path, path) for path in paths)

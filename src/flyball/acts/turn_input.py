@@ -94,6 +94,13 @@ TOOLS = (
     "(the whole task is done), `outcome` (how your turn ended), `report_finding`, `report_progress`, `ask_human` and "
     "`request_approval`. After `ask_human` or `request_approval` end your turn; the answer comes with your next one."
 )
+STEPS = (
+    'Give the plan with the tool `outcome`: the name `planned`, and as `data` {"steps": [{"title": …, "paths": [the files '
+    'that it changes], "criteria": [what must hold when it is done]}], "rollback": how to undo it all}. Each step becomes a '
+    "task of its own, for an agent that is told only this step; it starts from the result of the step before. One step is "
+    "enough for a small task. Changes of production, data or security need the rollback. If there is nothing to do, claim "
+    "`nothing` and say why."
+)
 JUDGED = {
     "accepted": "the change can be merged as it is",
     "approved": "the work can start as planned",
@@ -124,13 +131,14 @@ def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: 
         "Task": run.task,
         "Your role": _role(run, role, instructions, act.why),
         "The plan": _plan(run, role),
+        "Rules of this repository": _governance(run, role),
         "What happened before": "\n\n".join(act.told),
         "Failing now": _failing(run, act),
         "Open findings": _findings(run) if role not in JUDGING_ROLES else "",
         "The change": _change(diff) if role in JUDGING_ROLES else "",
         "The proof": _proof(run) if role in JUDGING_ROLES else "",
         "Checks": _checks(run),
-        "How to report": f"{_report(run, act, role)}\n\n{TOOLS}" if tools else _report(run, act, role),
+        "How to report": _how_to_report(run, act, role, tools),
     }
     return "\n\n".join(f"# {title}\n\n{text}" for title, text in parts.items() if text) + "\n"
 
@@ -147,6 +155,12 @@ def _plan(run: Run, role: str) -> str:
     """The plan file that the task carries out, and what a planner made of it."""
     file = f"The task carries out the plan in {run.plan_file}. Read it first." if run.plan_file else ""
     return "\n\n".join(part for part in (file, run.talk.plan if role != "planner" else "") if part)
+
+
+def _governance(run: Run, role: str) -> str:
+    """CTO-2: the files that a plan of `up` must follow."""
+    names = run.settings.governance if role == "planner" and run.machine.supervises else ()
+    return f"Read these files first. The plan must follow them: {', '.join(names)}" if names else ""
 
 
 def _role(run: Run, role: str, instructions: str, why: str = "") -> str:
@@ -204,6 +218,12 @@ def _checks(run: Run) -> str:
         return ""
     commands = "\n".join(f"    {command}" for command in run.settings.proof)
     return f"Flyball runs these commands in a clean checkout of your files. All of them must exit 0:\n\n{commands}"
+
+
+def _how_to_report(run: Run, act: e.Act, role: str, tools: bool) -> str:
+    plans = tools and role == "planner" and run.machine.supervises
+    parts = (_report(run, act, role), STEPS if plans else "", TOOLS if tools else "")
+    return "\n\n".join(part for part in parts if part)
 
 
 def _report(run: Run, act: e.Act, role: str) -> str:

@@ -216,6 +216,11 @@ def never_began(ended: Exit, said: bytes) -> str:
     return lines[-1] if lines else f"exit code {ended.code}"
 
 
+def vanished(why: str) -> bool:
+    """Whether it only could not cover something that had been there a moment before: it is tried again."""
+    return "Can't create file at" in why or "Can't find source path" in why
+
+
 def wrap(argv: Sequence[str], view: View, program: str = "bwrap", *, watch: bool = False) -> list[str]:
     """The command that runs `argv` inside the view. Order counts: what comes later lies on top."""
     at = os.path.realpath(view.at)

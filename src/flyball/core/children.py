@@ -44,11 +44,17 @@ def _within(parent: Run, began: e.RunBegan) -> e.RunBegan:
     """In the parent's checkout."""
     checkout = parent.checkout
     changed = [path for path in checkout.changed if path not in checkout.excused]
+    approved = {"tier": parent.began.options["tier"]} if "tier" in parent.began.options else {}
     return replace(
         began,
         settings=_left(parent),
         owner=False,
-        options={**began.options, "changed": changed, "lines": checkout.lines - checkout.excused_lines},
+        options={
+            **began.options,
+            **approved,
+            "changed": changed,
+            "lines": checkout.lines - checkout.excused_lines,
+        },
         tree=parent.tree,
         base_tree=checkout.base_tree,
         within_us=phase_us(parent),

@@ -236,6 +236,23 @@ def spent_up(run: Run) -> e.Stop | None:
     return None
 
 
+def half_used(run: Run, seen: e.WindowSeen) -> list[e.Warned]:
+    """CTO-4: a warning at half of what all runs together may use in a day or a week."""
+    budget, before, said = run.settings.budget, run.spending.window or NO_WINDOW, list[e.Warned]()
+    for name, period in (("day", "a day"), ("week", "a week")):
+        for unit, code in (("uusd", "limit.budget_usd"), ("tokens", "limit.budget_tokens")):
+            most, used = getattr(budget, f"{name}_{unit}"), getattr(seen, f"{name}_{unit}")
+            if most and 2 * getattr(before, f"{name}_{unit}") < most <= 2 * used:
+                spent = (
+                    f"{used:,} of {most:,} tokens"
+                    if unit == "tokens"
+                    else f"{dollars(used)} of {dollars(most)}"
+                )
+                text = f"All runs together have used {spent} in {period}; at the limit you are asked."
+                said.append(e.Warned(at=seen.at, code=code, text=text))
+    return said
+
+
 def p90(values: tuple[int, ...]) -> int:
     return sorted(values)[(9 * len(values) + 9) // 10 - 1] if values else 0
 

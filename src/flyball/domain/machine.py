@@ -38,15 +38,7 @@ NO_SUCCESS = (*OURS, "unproven", "stalled", "third_failure")  # what can never l
 NEEDED = {"proof": ("passed", "failed"), "commit": ("committed", "refused"), "check": ("ready",)}
 NEEDED_BY_ROLE = {**dict.fromkeys(JUDGING_ROLES, ("rejected",)), "cto": ("escalate",)}
 CIRCUIT = ("closed", "half_open", "open")
-CHECKS = (
-    "agents",
-    "checkout",
-    "dependencies",
-    "base",
-    "plan",
-    "tier",
-    "change",
-)  # `acts` says which it can make
+CHECKS = ("agents", "checkout", "dependencies", "base", "plan", "change")  # `acts` says which it can make
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 COUNT_MAX = 1_000_000
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.domain.messages import Start, decode
-from flyball.domain.results import ORDINARY, Trigger
+from flyball.domain.results import Trigger
 from flyball.journal import Letter
 
 GATE = "gate:"  # how the names of gates begin
@@ -88,15 +88,10 @@ def backlog(letters: Iterable[Letter]) -> Backlog:
 
 
 def _changed(before: Trigger, now: Trigger) -> Trigger:
-    """What an edit says holds; what it leaves out stays."""
+    """An edit says all of it anew."""
     if now.kind == "start":
         return replace(before, later=False)
-    return replace(
-        before,
-        text=now.text or before.text,
-        priority=now.priority if now.priority != ORDINARY else before.priority,
-        after=now.after or before.after,
-    )
+    return replace(before, text=now.text or before.text, priority=now.priority, after=now.after)
 
 
 def missing(ticket: Ticket, outcomes: Mapping[str, str]) -> list[str]:

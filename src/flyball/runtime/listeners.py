@@ -240,6 +240,15 @@ def out_folder(repo: str) -> Path | None:
     return parts[1] if real else None
 
 
+def make_out_folder(repo: str) -> None:
+    """`up` writes its pages in every repository. The folder ignores itself, so git does not see it."""
+    folder = Path(repo, ".flyball", "out")
+    with contextlib.suppress(OSError):  # that they cannot be written stops nothing
+        folder.mkdir(parents=True, exist_ok=True)
+        if out_folder(repo) and not (folder / ".gitignore").exists():
+            _write(folder / ".gitignore", "*\n")
+
+
 def drift(repo: str) -> list[str]:
     """The pages that are not as they were written."""
     folder = out_folder(repo)

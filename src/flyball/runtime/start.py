@@ -184,7 +184,7 @@ def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.Run
         pass_env=request.pass_env,
     )
     machine = loaded.table(loaded.machine)
-    settings = loaded.settings(machine)
+    settings = _bounded(loaded, loaded.settings(machine)) if standing else loaded.settings(machine)
     _check(app, request, loaded, repo, machine, settings)
     if machine.standing and not standing:
         raise UserError(f"'{machine.name}' {STANDING}")
@@ -209,6 +209,15 @@ def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.Run
         environment=pinned_environment(app.state_dir, repo.root, app.env, settings.share),
     )
     return began, repo
+
+
+WINDOWS = {"day_tokens": 20_000_000, "week_tokens": 100_000_000}  # of all runs, under `flyball up`
+
+
+def _bounded(loaded: Loaded, settings: Settings) -> Settings:
+    """CTO-4: what nobody has limited is limited where nobody watches."""
+    unsaid = {name: most for name, most in WINDOWS.items() if loaded.origin(f"budget.{name}") == "default"}
+    return msgspec.structs.replace(settings, budget=msgspec.structs.replace(settings.budget, **unsaid))
 
 
 def _check(

@@ -19,7 +19,7 @@ from flyball.core.children import child_of
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
 from flyball.core.mail import hear, settles, wake
 from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
-from flyball.core.stops import due_alert, next_alert_at
+from flyball.core.stops import due_alert, half_used, next_alert_at
 from flyball.domain import events as e
 from flyball.domain.messages import contradiction, for_who_works, replaces, resumes
 from flyball.errors import AlreadyRunning, JournalError
@@ -237,7 +237,7 @@ class Supervisor:
         seen = windows(self.journal, now, since)
         if run.spending.window is not None and replace(run.spending.window, at=now) == seen:
             return False
-        batch.add(run_id, [seen])
+        batch.add(run_id, [seen, *([] if run.began.parent else half_used(run, seen))])
         return True
 
     def _complete(self, batch: Batch, run_id: str, act: e.Act) -> e.Act:

@@ -18,6 +18,7 @@ from flyball.errors import AlreadyRunning, JournalError, UserError, WorkspaceErr
 from flyball.journal import Letter, driver as drivers
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
+from flyball.runtime.listeners import make_out_folder
 from flyball.runtime.start import RunRequest, launch
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.run import Run
@@ -64,6 +65,7 @@ class Lanes:
         if not self.lanes:
             self._new_lane()
         self._open_sources()
+        make_out_folder(str(self.repo.root))
         return self.lanes
 
     def _open_sources(self) -> None:
