@@ -252,6 +252,19 @@ def test_init_leaves_out_tests_that_cannot_pass_and_ignores_what_tests_write(
     assert (ran["stop_reason"]["code"], bool(ran["certificate"])) == ("completed", True)
 
 
+def test_init_proves_uncommitted_changes_and_says_that_a_run_does_not_see_them(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    test = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+    repo = make_repo(tmp_path / "dirty", {"calc.py": "add = None\n", "test_calc.py": test})
+    (repo / "calc.py").write_text("from made import add\n")
+    (repo / "made.py").write_text("def add(a, b):\n    return a + b\n")
+    found = facts(flyball(env, "init", "--json", cwd=repo))
+    assert found["agree"] and found["trials"]["clean"]["failing"] == []
+    assert "deselect" not in found["tests"][0]
+    assert found["advice"][0].startswith("You have uncommitted changes.")
+
+
 def test_init_lets_two_test_files_have_one_name(env: dict[str, str], tmp_path: Path) -> None:
     files = {
         "add.py": "def add(a, b):\n    return a + b\n",

@@ -178,12 +178,12 @@ NO_PROOF = (
 )
 
 
-def _print_failing(here: Trial, detected: Detected) -> None:
+def _print_failing(here: Trial, detected: Detected, clean: Trial | None) -> None:
     for name in here.names[:LISTED]:
         say(f"            ✗ {name}")
     if here.ran and not here.names:
         say(f"            {last_line(here.log)}")
-    if here.ran and detected.require == "all":
+    if here.ran and detected.require == "all" and (clean is None or clean.code):
         say(
             "          All must pass before a run succeeds. To allow the failures that are there now, run it with "
             "--set proof.require=no-worse."
@@ -198,7 +198,7 @@ def _print(detected: Detected, tried: Tried) -> None:
         if trial:
             say(f"          {where}: {trial.says}")
     if tried.here and tried.here.code:
-        _print_failing(tried.here, detected)
+        _print_failing(tried.here, detected, tried.clean)
     shared = [path for path in detected.share if path not in detected.needed]
     if shared:
         say(f"  share   {', '.join(shared)}, read-only in every checkout")

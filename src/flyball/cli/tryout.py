@@ -17,11 +17,17 @@ from flyball.reading.test_output import Lack, missing_names, same_names
 from flyball.reading.test_report import without_numbers
 from flyball.runtime.trial import Trial, in_clean_checkout, in_folder
 from flyball.state_dir import paths
+from flyball.workspace import inspect_repo
 from flyball.workspace.git import names, reading_user, text
+from flyball.workspace.repo import is_dirty
 
 TRIED = 3  # of the test commands that were detected
 LISTED = 5
 LEFT_OUT_MOST = 40
+UNCOMMITTED = (
+    "You have uncommitted changes. A run starts from the last commit without them: commit them, or include them with "
+    "`flyball run --with-changes`."
+)
 ONLY_TRACKED = (
     "A run starts from the last commit and sees only what git tracks: commit what is missing, or name it in "
     f"[workspace] share or setup in {REPO_FILE}, then run `flyball init --force`."
@@ -47,15 +53,18 @@ class Tryout:
         show: Callable[[str], None],
     ) -> None:
         self.root, self.env, self.write, self.show = root, env, write, show
+        self.with_changes = False
 
     def of(self, detected: Detected) -> tuple[Detected, Tried]:
         """The configuration that is left to use, and how the tests ended with it."""
-        first = detected.tests[0]
+        first, dirty = detected.tests[0], is_dirty(inspect_repo(self.root))
         detected, here, passed_over = self._here(detected)
         if not here.ran:
             return detected, Tried(here, None, (_cannot_run(self.root, detected, here, self.env),))
         self.show(f"Running them in a clean checkout: {detected.tests[0].command}")
         best, last = detected, self._clean(detected)
+        if dirty and not last.agrees(here):
+            last = self._with_changes(detected, here, last)
         if not last.agrees(here):
             best, last = self._cured(best, here, last)
         advice: tuple[str, ...] = ()
@@ -65,6 +74,8 @@ class Tryout:
         if passed_over and (lack := passed_over.lack) and lack.kind == "start":
             cure = _installing(self.root / detected.folder, first.command, lack, self.env)
             advice = (_passed_over(first, detected.tests[0], lack, cure), *advice)
+        if self.with_changes:
+            advice = (UNCOMMITTED, *advice)
         if files := same_names(here.log):
             advice = (_same_names(files), *advice)
         return self._ignoring(best, last), Tried(here, last, advice)
@@ -102,7 +113,19 @@ class Tryout:
     def _clean(self, wanted: Detected, network: str = "") -> Trial:
         settings = self.write(wanted)
         settings = replace(settings, network_proof=network) if network else settings
-        return in_clean_checkout(self.root, settings, self.env, paths(self.env).state_dir)
+        return in_clean_checkout(self.root, settings, self.env, paths(self.env).state_dir, self.with_changes)
+
+    def _with_changes(self, detected: Detected, here: Trial, last: Trial) -> Trial:
+        """What is not committed yet says nothing about the environment: all trials include it, where that is nearer."""
+        self.with_changes = True
+        self.show("The results differ. Trying again with your uncommitted changes")
+        trial = self._clean(detected)
+        if trial.agrees(here) or (
+            trial.ran and (not last.ran or len(_only(trial, here)) < len(_only(last, here)))
+        ):
+            return trial
+        self.with_changes = False
+        return last
 
     def _cured(self, detected: Detected, here: Trial, last: Trial) -> tuple[Detected, Trial]:
         """With what the clean checkout lacks; where nothing makes the two agree, what is nearest."""
@@ -261,6 +284,11 @@ def _without(tests: list[str], network: bool, how: str) -> str:
     return f"{count} {why} ({_listed(tests)}), so the proof {how}. {keep}"
 
 
+def _leaving_out(tests: list[str]) -> str:
+    words = " ".join(f"--deselect {shlex.quote(test)}" for test in tests[:LISTED])
+    return f"`{words}`" if "::" in words else "what leaves them out"
+
+
 def _explanation(here: Trial, clean: Trial, network: bool) -> str:
     only = _only(clean, here)
     which = f" ({_listed(only)})" if only else ""
@@ -275,7 +303,8 @@ def _explanation(here: Trial, clean: Trial, network: bool) -> str:
     if passing and not only:
         count = "1 test fails" if len(passing) == 1 else f"{len(passing)} tests fail"
         return (
-            f"{count} in this folder and not in a clean checkout ({_listed(passing)}). If the result changes each time, "
-            "leave these tests out in [proof] commands: a proof needs tests that always end the same."
+            f"{count} in this folder and not in a clean checkout ({_listed(passing)}), because of something that git ignores, a "
+            "variable of your shell, or chance. Proofs run in a clean checkout. If the result changes each time, leave these "
+            f"tests out: add {_leaving_out(passing)} to the command in [proof] commands."
         )
     return f"In a clean checkout other tests fail than in this folder{which}. {ONLY_TRACKED}"

@@ -108,11 +108,14 @@ def _trial(folder: Path, code: int, log: str, took_s: float, problem: str = "") 
     return Trial(code, log, took_s, problem, missing)
 
 
-def in_clean_checkout(root: Path, settings: Settings, env: dict[str, str], state_dir: Path) -> Trial:
-    """As the first proof of a run: HEAD in a checkout of its own, set up and confined as configured."""
+def in_clean_checkout(
+    root: Path, settings: Settings, env: dict[str, str], state_dir: Path, with_changes: bool = False
+) -> Trial:
+    """As the first proof of a run: HEAD, or the uncommitted changes on it, in a checkout of its own, set up and confined
+    as configured."""
     with own_place(state_dir) as place:
         try:
-            return _proof(RunFiles(place, sandbox.probe(settings.sandbox), env), root, settings)
+            return _proof(RunFiles(place, sandbox.probe(settings.sandbox), env), root, settings, with_changes)
         except FlyballError as problem:
             return Trial(1, problem=str(problem))
 
@@ -143,7 +146,12 @@ Perform = Callable[[RunFiles, Run, e.Act, process.Stop], Finished | Interrupted]
 
 
 def first_acts(
-    run_files: RunFiles, root: Path, machine: str, settings: Settings, perform: Perform
+    run_files: RunFiles,
+    root: Path,
+    machine: str,
+    settings: Settings,
+    perform: Perform,
+    with_changes: bool = False,
 ) -> Iterator[tuple[e.Act, Finished]]:
     """The acts of a new run, one by one, without a journal; it ends when the caller has seen enough."""
     repo, now = inspect_repo(root), time.time_ns() // 1000
@@ -159,6 +167,7 @@ def first_acts(
         repo=str(repo.root),
         commit=repo.head,
         branch=repo.branch,
+        with_changes=with_changes,
     )
     run, stop = begin(began), process.Stop()
     while isinstance(step := due(run, now), Do):
@@ -170,11 +179,11 @@ def first_acts(
         run = react(run, news, now).run
 
 
-def _proof(run_files: RunFiles, root: Path, settings: Settings) -> Trial:
+def _proof(run_files: RunFiles, root: Path, settings: Settings, with_changes: bool) -> Trial:
     def perform(files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
         return (prepare if act.do == "prepare" else prove)(files, run, act, stop)
 
-    for act, news in first_acts(run_files, root, "build", settings, perform):
+    for act, news in first_acts(run_files, root, "build", settings, perform, with_changes):
         result = news.result
         if isinstance(result, e.Prepared) and result.error:
             return Trial(1, problem=result.error)
