@@ -44,7 +44,7 @@ check: setup     ## lint, type check, house rules
 
 agents: setup .agents/.ready  ## drive the real agent CLIs against a scripted model (ONLY=claude)
 	@: >.agents/attempts.txt
-	@$(BIN)/python -m pytest -n 2 --timeout 300 --real-agents $(if $(ONLY),-k "$(ONLY)") tests/agents
+	@$(BIN)/python -m pytest -n 2 --timeout 300 -rs --real-agents $(if $(ONLY),-k "$(ONLY)") tests/agents
 	@echo "Other hosts that the agents wanted to reach: $$(test -s .agents/attempts.txt || echo none)"; sort .agents/attempts.txt | uniq -c
 
 .agents/.ready: tests/agents/package.json

@@ -36,4 +36,5 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Room]:
         room = Room(tmp_path, VENDORS["claude"], model)
         room.add(VENDORS["codex"], other)
         yield room
+        room.note_attempts()
         assert room.empty() == [], "processes were left behind"

@@ -165,7 +165,7 @@ class Room:
         """Keep which other hosts the agent of the last run wanted to reach, for `make agents` to list."""
         texts = [event["text"] for event in self.log() if event.get("code") == "network.refused"]
         with ATTEMPTS.open("a") as file:
-            file.writelines(f"{self.vendor.name}: {text}\n" for text in texts)
+            file.writelines(f"{text}\n" for text in texts)
 
     def left(self) -> list[str]:
         """Processes that are still there and belong to this room."""

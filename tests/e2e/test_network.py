@@ -3,61 +3,17 @@
 import json
 import os
 import shutil
-import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from tests.e2e.helpers import FIXED, Place
+from tests.e2e.sink import Server
 
 from flyball.agents.sandbox import probe
 
 FOUND = probe("bwrap")
 needs_bwrap = pytest.mark.skipif(FOUND.kind != "bwrap", reason=FOUND.why)
-
-
-class Server:
-    """Keeps whatever reaches it, over TCP (as HTTP) and UDP."""
-
-    def __init__(self) -> None:
-        self.taken: list[str] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                server.taken.append(self.rfile.read(int(self.headers["Content-Length"] or 0)).decode())
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(b"thanks")
-
-            do_GET = do_POST  # noqa: N815
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.udp.bind(("127.0.0.1", self.port))
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-        threading.Thread(target=self.listen, daemon=True).start()
-
-    @property
-    def port(self) -> int:
-        return int(self.http.server_address[1])
-
-    def listen(self) -> None:
-        while True:
-            try:
-                self.taken.append(repr(self.udp.recv(2048)))
-            except OSError:
-                return
-
-    def close(self) -> None:
-        self.http.shutdown()
-        self.http.server_close()
-        self.udp.close()
 
 
 @pytest.fixture
@@ -138,7 +94,7 @@ def test_another_host_gets_nothing_and_the_attempt_is_logged(
     env = agent(place, f"{MODEL}\n{line.format(**names)} || true")
     log = run(place, {**env, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model.port}"})
     assert model.taken == ["for the model"]
-    assert other.taken == []
+    assert (other.taken, other.connections) == ([], 0)
     assert told.format(**names) in log and "refused, nothing was sent" in log, log
 
 

@@ -188,7 +188,8 @@ def _quiet_failure(name: str, out: str) -> str:
     """A turn that ended with exit code 0 although the program says that it did not succeed."""
     if name == "aider" and _of_aider(out):
         return "unknown"
-    return "turn_limit" if name == "mini" and _of_mini(out).startswith(TURN_LIMITS) else "ok"
+    ended = (_of_mini(out) or out.strip()) if name == "mini" else ""
+    return "turn_limit" if ended.startswith(TURN_LIMITS) else "ok"
 
 
 def _by_code(exit: Exit) -> str:  # noqa: A002

@@ -67,6 +67,8 @@ VENDORS = {
             files=_gemini,
             gives_up=("usage_limit",),
         ),
-        Vendor(name="opencode", agent="acp:opencode acp", env=_opencode, gives_up=("rate_limit",)),
+        Vendor(
+            name="opencode", agent="acp:opencode acp", env=_opencode, gives_up=("rate_limit", "usage_limit")
+        ),
     )
 }
