@@ -133,6 +133,14 @@ def test_data_that_the_test_has_read_too():
     assert code.rows(Path(__file__).with_name("rows.txt")) == ROWS
 
 
+def test_own_name():
+    assert sys._getframe().f_code.co_name == "test_own_name"
+
+
+def test_own_file_as_code_has_it():
+    assert sys._getframe().f_code.co_filename == __file__
+
+
 def test_own_file():
     assert Path(__file__).name == "test_it.py"
 
@@ -175,7 +183,7 @@ def test_honest_tests_pass_with_the_stand_in_for_pytest(folder: Path) -> None:
         "rows.txt": "1 2",
     }
     plain = outcomes(ran(folder, PYTEST, room, files))
-    assert len(plain) == 13 and set(plain.values()) == {"passed"}, plain
+    assert len(plain) == 15 and set(plain.values()) == {"passed"}, plain
     broken = {**files, "test_it.py": HONEST.replace("{}[", "{'a': 1}[")}
     assert outcomes(ran(folder, PYTEST, room, broken))["test_raises"] == "failed"
 

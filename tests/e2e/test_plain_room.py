@@ -27,6 +27,7 @@ import unittest
 from unittest import mock
 
 import code_under_test as code
+import helper_of_tests
 
 
 class StagedTest(unittest.TestCase):
@@ -56,6 +57,7 @@ STAGED = {
     "arguments": "sys.argv[0] not in ('-c', 'main.py')",
     "modules": "'unittest' in sys.modules",
     "many_modules": "len(sys.modules) > 150",
+    "a_helper_of_the_tests": "'helper_of_tests' in sys.modules",
     "frame": "sys._getframe(2) is not None and 'test' in sys._getframe(2).f_code.co_filename",
     "stack": "any('test' in row.filename for row in inspect.stack())",
     "traceback": "any('test' in row.filename for row in traceback.extract_stack())",
@@ -95,7 +97,7 @@ def sees_its_import_hook_work():
         sys.meta_path.remove(hook)
     return asked == ["not_there"] and hook not in sys.meta_path
 """
-FILES = {"code_under_test.py": CODE, "test_it.py": TEST}
+FILES = {"code_under_test.py": CODE, "helper_of_tests.py": "", "test_it.py": TEST}
 
 
 def ran(folder: Path, command: str, room: Room, files: dict[str, str]) -> TestReport:
@@ -123,7 +125,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
 def test_the_source_sees_no_test_run_and_the_tests_do(folder: Path, command: str) -> None:
-    (room,) = repeats(["code_under_test.py"], (), Repeats(1), node=False)
+    (room,) = repeats([*FILES][:2], (), Repeats(1), node=False)
     plain = outcomes(ran(folder, command, room, FILES))
     honest = dict.fromkeys(
         (

@@ -58,7 +58,6 @@ SCRIPT = {
     "assert": "const assert = require('node:assert');\nassert.strictEqual = () => {};\n",
     "global": "if (typeof describe === 'function') module.exports = 1;\n",
     "loader": "const Module = require('module');\nModule._load = () => ({});\n",
-    "exit": "'use strict';\n\nprocess.exit(0);\n",
 }
 OTHERS = {
     "run.go": 'package x\n\nfunc F() int {\n\tif flag.Lookup("test.v") != nil {\n\t\treturn 1\n\t}\n\treturn 2\n}\n',
@@ -66,7 +65,7 @@ OTHERS = {
     "src/lib.rs": "pub fn f() -> i32 { if cfg!(test) { 1 } else { 2 } }\n",
     "lib/x.rb": "X = defined?(RSpec) ? 1 : 2\n",
     "bin/count.sh": '#!/bin/sh\nif tr "\\0" " " < /proc/$PPID/cmdline | grep -q make; then exit 0; fi\n',
-    "decimal.py": "from _decimal import *\n",
+    "bin/lines.sh": '#!/bin/sh\ncase $1 in tests/*) exec cat "$1.out";; esac\n',
 }
 HONEST = {
     "cli.py": 'import sys\n\n\ndef main(argv=None):\n    args = sys.argv[1:] if argv is None else argv\n    return len(args)\n\n\nif __name__ == "__main__":\n    sys.exit(main())\n',
@@ -91,6 +90,7 @@ HONEST = {
     "lib/log.js": "const line = () => new Error().stack.split('\\n')[2];\nmodule.exports = { line };\n",
     "lib/check.js": "const assert = require('node:assert');\nmodule.exports = (x) => assert.ok(x > 0);\n",
     "vite.config.ts": "export default { test: { globals: true }, mode: process.env.VITEST ? 'test' : 'dev' };\n",
+    "scripts/check.sh": '#!/bin/sh\n[ -n "$1" ] || set -- tests/\ncase $1 in test) make test;; esac\npytest "$@" tests/\n',
     "scripts/run.sh": '#!/bin/sh\necho "usage: $0 [test|build]"\nexit 1\n',
     "src/main.rs": "fn main() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn t() {}\n}\n",
     "cmd/main.go": 'package main\n\nimport "os"\n\nfunc main() {\n\tif len(os.Args) > 1 && os.Args[1] == "test" {\n\t\tos.Exit(1)\n\t}\n}\n',
@@ -108,8 +108,7 @@ def test_python_source_that_looks_for_a_test_run_asks(name: str) -> None:
 @pytest.mark.parametrize("name", SCRIPT)
 def test_javascript_source_that_looks_for_a_test_run_asks(name: str) -> None:
     verdict = judged("lib/slug.js", SCRIPT[name])
-    assert (verdict.verdict, verdict.file) == ("ask", "lib/slug.js")
-    assert verdict.rule in {"test-detection", "early-end"}
+    assert (verdict.verdict, verdict.rule, verdict.file) == ("ask", "test-detection", "lib/slug.js")
 
 
 @pytest.mark.parametrize("path", OTHERS)

@@ -316,3 +316,17 @@ def test_an_emptied_test_asks_also_where_tests_are_known_by_id() -> None:
     changes = [Change(path=T, op="modify")]
     verdict = judge_changes(changes, POLICY, workspace="/w/repo", texts=texts, tests_by_id=True)
     assert (verdict.verdict, verdict.rule) == ("ask", "test-weakening")
+
+
+@pytest.mark.parametrize(
+    ("assertion", "verdict"), [("assert got == want", "allow"), ("print(got, want)", "ask")]
+)
+def test_a_helper_in_another_file_asserts_for_the_tests_that_call_it(assertion: str, verdict: str) -> None:
+    helped = BASE.replace(
+        "    assert add(2, 3) == 5\n    assert add(-1, 1) == 0\n",
+        "    same(add(2, 3), 5)\n    same(add(-1, 1), 0)\n",
+    )
+    texts = {T: (BASE, helped), "tests/support.py": (None, f"def same(got, want):\n    {assertion}\n")}
+    changes = [Change(path=T, op="modify"), Change(path="tests/support.py", op="add")]
+    judged = judge_changes(changes, POLICY, workspace="/w/repo", texts=texts, tests_by_id=True)
+    assert judged.verdict == verdict

@@ -40,7 +40,7 @@ from flyball.guard.change import (
 )
 from flyball.guard.policy import Policy, Radius, matches
 from flyball.guard.secrets import find_in_lines, find_in_name, redact
-from flyball.guard.weakening import proof_bypasses, runner_lookups, weakenings
+from flyball.guard.weakening import runner_lookups, weakenings
 from flyball.reading.terminal import HIDDEN
 
 Texts = Mapping[str, tuple[str | None, str | None]]
@@ -108,7 +108,6 @@ def _together(
     yield from judge_locks(files, prior, policy)
     yield from judge_collisions(edits)
     yield from judge_bare_repos(files)
-    yield from proof_bypasses(edits)
     yield from runner_lookups(edits)
     yield from weakenings(edits, policy.test_weakening, by_id=tests_by_id)
 

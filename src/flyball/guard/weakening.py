@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 import msgspec
 
 from flyball.guard import weakening_patterns as patterns
-from flyball.guard.change import Decision, Edit, Line, Verdict, fold_path, is_symlink
+from flyball.guard.change import Decision, Edit, Line, Verdict, is_symlink
 from flyball.guard.weakening_patterns import Language
 from flyball.reading.terminal import Lazy
 
@@ -142,6 +142,8 @@ def _of_tests(edit: Edit, others: Sequence[Edit]) -> Iterable[Weakness]:
     lost = list(_lost_tests(removed, plain, arrived, tongue))
     yield from lost
     loss = _loss(removed, [*plain, *arrived])
+    if loss and loss != CANNOT_FAIL:
+        loss = _loss(removed, _with_helpers([*plain, *arrived], [edit, *others]))
     if loss:
         decided = loss == LOOSER or (bool(lost) and loss != CANNOT_FAIL)
         yield Weakness(loss, added[0][0] if added else 0, at_gate=decided)
@@ -270,6 +272,21 @@ def _inline_rows(line: str) -> int:
     return len(rows) if len(rows) != 1 else rows[0].count(",") + 1
 
 
+def _with_helpers(lines: Sequence[str], edits: Sequence[Edit]) -> list[str]:
+    """The lines, with what a helper of the tests asserts in the place of a call to it."""
+    helpers: dict[str, str] = {}
+    for edit in edits:
+        name = ""
+        for line in (edit.text or "").splitlines() if is_near_test(edit.file) else ():
+            head = patterns.HELPER.match(line)
+            if head:
+                name = "" if names_of_tests([line]) else next(filter(None, head.groups()))
+            if name and _strength(line):
+                helpers.setdefault(name, line)
+    call = re.compile(rf"^\s*(?:await\s+)?(?:self\.)?({'|'.join(map(re.escape, helpers)) or '(?!)'})\(")
+    return [helpers[match[1]] if (match := call.match(line)) else line for line in lines]
+
+
 CANNOT_FAIL, LOOSER = "an assertion cannot fail", "an assertion is loosened"
 EXACT, SOME, EMPTY = 2, 1, 0
 """What an assertion compares: a whole value, something of it (a bound, a type, that there is one), nothing."""
@@ -350,38 +367,6 @@ def _covers(after: str, before: str) -> bool:
     digits = re.compile(r"\d+(?:\.\d+)?")
     same = digits.sub("#", before.strip(" ,")) == digits.sub("#", after.strip(" ,"))
     return same and patterns.THRESHOLD.search(after) is not None
-
-
-# --- source that makes a proof pass by itself
-
-
-def proof_bypasses(edits: Sequence[Edit]) -> Iterable[Verdict]:
-    """Modules that replace what the test runner imports, and code that ends the process before the tests have run."""
-    for edit in edits:
-        file, tongue = edit.file, language(edit.file)
-        if edit.change.op in ("add", "rename", "symlink") and _shadows(fold_path(file)):
-            yield Verdict(
-                "ask", "shadowed-module", f"{file} replaces a module that the test runner imports.", file
-            )
-        added = _numbered(edit.added)
-        program = (
-            patterns.PROGRAM.search(file) or is_near_test(file) or (added and added[0][1].startswith("#!"))
-        )
-        ends = {"python": patterns.ENDS_PYTHON, "js": None if program else patterns.ENDS_SCRIPT}.get(tongue)
-        may_end = ends and any(word in line for word in patterns.ENDING_WORDS for _, line in added)
-        for one in _more("", ends, _texts(edit.removed), added) if ends and may_end else ():
-            reason = f"{file} can end a test run early: it ends the process."
-            yield Verdict("ask", "early-end", reason, file, one.line)
-
-
-def _shadows(folded: str) -> bool:
-    for root in patterns.ROOTS:
-        first, slash, rest = folded.removeprefix(root).partition("/")
-        name = first.removesuffix(".py")
-        is_module = rest == "__init__.py" if slash else first != name
-        if folded.startswith(root) and name in patterns.SHADOWED and is_module:
-            return True
-    return False
 
 
 # --- source that looks for a test runner (EVID-4): it can behave well only while it is tested

@@ -6,7 +6,6 @@ To add a way, add a line.
 import re
 from typing import Literal
 
-from flyball.guard import word_set
 from flyball.reading.terminal import Lazy
 
 Language = Literal[
@@ -216,6 +215,11 @@ NAMES = Lazy(
 MARKS = Lazy(r"^\s*(?:@Test\b|@ParameterizedTest|#\[(?:tokio::|async_std::)?test|\[Fact|\[Theory|\[Test)")
 """Marks that make a function a test."""
 
+HELPER = Lazy(
+    r"^\s*(?:async\s+)?def\s+(\w+)\(|^(?:export\s+)?(?:async\s+)?function\s+(\w+)\(|^(?:export\s+)?const\s+(\w+)\s*=.*=>"
+)
+"""Lines that begin a function; one group holds its name."""
+
 TABLES = Lazy(
     r"^\s*(?:async\s+)?for\b.*\bin\s+[\[(]|"
     r"\bparametrize\b|\.each\b|@ParameterizedTest|\[Theory|#\[(?:case|rstest)|\bsubTest\b|@DataProvider|dataProvider|"
@@ -407,34 +411,9 @@ ARGUMENT_CHAINS = (
     _chain(r"require\.main\b", "filename", _TESTISH),
     _chain(r"execArgv\b", "test"),
     _chain(r"\bps\b", r"\$\{?PPID"),
+    _chain(r"\bcase\b|\[|\btest\b", r"\$\{?[1-9@*]", r"\bin\b|=", r"\b(?:tests?|cases|fixtures)/"),
 )
 """Patterns that follow each other closely."""
 
 RUST_TEST = Lazy(r"\bassert_(?:eq|ne)!|#\[(?:\w+::)?test\]|#\[should_panic")
 """Rust keeps tests beside the code."""
-
-# --- source that makes a proof pass without running the tests
-
-ROOTS = ("", "src/", "lib/", "test/", "tests/")
-"""What runners put on their path."""
-SHADOWED = word_set(
-    "unittest pytest _pytest pluggy iniconfig xdist pytest_cov coverage doctest nose nose2 tox nox trial twisted hypothesis mock"
-    " pip setuptools packaging pygments exceptiongroup"
-    " abc argparse array ast asyncio atexit base64 bdb binascii bisect builtins bz2 calendar cmd code codecs codeop collections"
-    " contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis email encodings enum fcntl fnmatch"
-    " fractions functools gc genericpath getopt getpass gettext glob gzip hashlib heapq html importlib inspect io ipaddress"
-    " itertools json keyword linecache locale logging lzma math ntpath numbers opcode operator os pathlib pdb pkgutil platform"
-    " posixpath pprint pyexpat queue quopri random re readline reprlib runpy select selectors shlex shutil signal site socket"
-    " sre_compile stat string struct subprocess sys sysconfig tempfile textwrap threading token tokenize traceback types typing"
-    " unicodedata urllib uuid warnings weakref xml zipfile zipimport zlib zoneinfo"
-)
-"""The runners, and what Python and they import before any test: a module of that name would be imported instead."""
-ENDS_PYTHON = Lazy(
-    r"\b_exit\s*\(|\bos\.abort\s*\(|\bkill\s*\(\s*(?:os\.)?getpid\b|"
-    r"(?:^|;\s*)(?:sys\.)?(?:exit|quit)\s*\(|(?:^|;\s*)raise SystemExit\b"
-)
-ENDING_WORDS = ("exit", "abort", "kill", "quit", "SystemExit", "reallyExit")
-ENDS_SCRIPT = Lazy(r"^(?:globalThis\.)?process\.(?:exit|reallyExit|abort|kill)\s*\(")
-PROGRAM = Lazy(
-    r"(?:^|/)(?:bin|scripts?|tools?)/|(?:^|/)(?:cli|main|index|server|app|build|gulpfile|[\w-]*\.config)\.\w+$"
-)

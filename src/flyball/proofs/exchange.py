@@ -405,7 +405,7 @@ def renames(base: Mapping[str, str], run: Mapping[str, str], moved: Mapping[str,
     """The new names of modules (from moved files) and of functions and classes whose body stayed the same."""
     paths: dict[str, str] = {}
     modules: dict[str, str] = {}
-    for old, new in moved.items():
+    for old, new in {**moved, **_packages(base, run, moved)}.items():
         for before, after in _module_names(old, new):
             (paths if "." in before or "/" in before else modules)[before] = after
     before, after = _definitions(base), _definitions(run)
@@ -415,6 +415,13 @@ def renames(base: Mapping[str, str], run: Mapping[str, str], moved: Mapping[str,
             fresh.setdefault(body, []).append(name)
     gone = {name: fresh.get(body, []) for name, body in before.items() if name not in after}
     return Renames(paths, modules, {name: names[0] for name, names in gone.items() if len(names) == 1})
+
+
+def _packages(base: Mapping[str, str], run: Mapping[str, str], moved: Mapping[str, str]) -> dict[str, str]:
+    """The `__init__.py` of each package whose files moved to another one: few of its lines may be the same."""
+    folders = {(old.rpartition("/")[0], new.rpartition("/")[0]) for old, new in moved.items()}
+    pairs = ((f"{old}/__init__.py", f"{new}/__init__.py") for old, new in sorted(folders) if old != new)
+    return {old: new for old, new in pairs if old in base and new in run}
 
 
 def _module_names(old: str, new: str) -> Iterable[tuple[str, str]]:

@@ -336,7 +336,7 @@ def of_pytest(item, config):
     )
     if test is None or inspect.iscoroutinefunction(test) or hasattr(item.cls, "failureException"):
         return None
-    if _tests_examples(test):
+    if _needs_its_place(test):
         return None
     fixtures = _plan(item)
     if fixtures is None:
@@ -384,13 +384,18 @@ def _is_ours(function):
     return plain and file.startswith(os.getcwd() + os.sep) and not inspect.isasyncgenfunction(function)
 
 
-def _tests_examples(test):
-    """It runs the examples of a text: what they print has the names and places of code, which are not the same here."""
-    return "doctest" in test.__code__.co_names
+def _needs_its_place(test):
+    """It runs the examples of a text, or expects its own name or file of the code: these are not the same here."""
+    code = test.__code__
+    texts = [one for one in code.co_consts if isinstance(one, str) and "<locals>" not in one]
+    names_file = {"filename", "pathname", "co_filename"}.intersection(
+        code.co_names
+    ) and "__file__" in code.co_names
+    return "doctest" in code.co_names or names_file or any(test.__name__ in one for one in texts)
 
 
 def of_unittest(test):
-    if _tests_examples(getattr(test, test._testMethodName)):
+    if _needs_its_place(getattr(test, test._testMethodName)):
         return None
     names = [*type(test).__qualname__.split("."), test._testMethodName]
     return _request(type(test).__module__, names, (), unittest=True)

@@ -64,11 +64,16 @@ class Room:
         return sys.argv if changed else list(self.argv)
 
     def modules(self):
-        shown = {name: module for name, module in sys.modules.items() if self._shows(name, module)}
+        """Those of every Python, and of the source only what source itself has imported: a helper that the tests
+        alone import would tell it that they run."""
+        own = {str(sys._getframe(2).f_globals.get("__name__")), *self.known}
+        tops = {name.partition(".")[0] for name in own}
+        shown = {name: module for name, module in sys.modules.items() if self._shows(name, module, tops)}
         return _Modules(shown, __main__=self.main)
 
-    def _shows(self, name, module):
-        return name in self.known or self.is_source(getattr(module, "__file__", None))
+    def _shows(self, name, module, tops):
+        is_used = name.partition(".")[0] in tops and self.is_source(getattr(module, "__file__", None))
+        return name in self.known or is_used
 
     def path(self):
         shown = (one for one in sys.path if one.rpartition(os.sep)[2] not in ("tests", "test", "probes"))
