@@ -25,6 +25,8 @@ _TRUE = frozenset({"true", ":", "/bin/true", "false"})  # `until false` is the s
 _SOURCES = re.compile(r"/dev/(?:zero|u?random|full)")
 _SECRET = re.compile(r"auth|key|token|secret|pass|cred|aws|anthropic|openai|github", re.IGNORECASE)
 _LIMITS = frozenset({"head"})
+_ENCODERS = frozenset({"base64", "base32", "xxd", "od", "hexdump", "rev", "gzip", "openssl"})
+"""What they print of a secret is not recognised as one."""
 _FACTORS = {"": 1, "c": 1, "b": 512, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60, "z": 70, "y": 80}
 
 
@@ -76,7 +78,7 @@ def fills_disk(pipe: Pipe) -> bool:
 
 
 def seeks_secret_variables(pipe: Pipe) -> bool:
-    """`env | grep TOKEN`, `npm config list | grep token`"""
+    """`env | grep TOKEN`, `env | base64`, `npm config list | grep token`"""
     stages = [[_text(word) for word in stage.words] for stage in pipe.stages if isinstance(stage, Simple)]
     listing = bool(stages) and stages[0][:1] in (
         ["env"],
@@ -94,7 +96,9 @@ def seeks_secret_variables(pipe: Pipe) -> bool:
     ]
     if any(map(_SECRET.search, fed)):
         return True
-    return listing and any(_SECRET.search(word) for words in stages[1:] for word in words[1:])
+    return listing and any(
+        (words[:1] and words[0] in _ENCODERS) or any(map(_SECRET.search, words[1:])) for words in stages[1:]
+    )
 
 
 def _counts(words: list[str]) -> bool:
