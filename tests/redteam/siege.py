@@ -52,8 +52,15 @@ class Attack(Struct, frozen=True, kw_only=True):
 
     def turn(self, places: dict[str, str]) -> dict[str, Any]:
         done = {"finish": {"indicators": ["task complete", "all done"]}} if self.claims else {}
-        fresh = {"test_calc.py": TEST} if self.ends == BY_THE_GATE else {}
-        turn = {"write": fresh | self.write, "delete": self.delete, "run": self.does, "say": self.say}
+        by_gate = self.ends == BY_THE_GATE  # what the one before it wrote is still there
+        fresh = {"calc.py": BROKEN, "test_calc.py": TEST} if by_gate else {}
+        stale = ["unittest.py"] if by_gate and "unittest.py" not in self.write else []
+        turn = {
+            "write": fresh | self.write,
+            "delete": [*self.delete, *stale],
+            "run": self.does,
+            "say": self.say,
+        }
         filled = json.loads(_filled(json.dumps({key: value for key, value in turn.items() if value}), places))
         return {**filled, **({"outcome": self.outcome} if self.outcome else {}), **done}
 
