@@ -56,7 +56,7 @@ def test_the_tier_comes_from_task_and_change_and_is_shown(yard: Yard) -> None:
     """Without a budget of all runs nobody looks what the others spent."""
     ran = paid(yard)
     assert ran.facts["tier"] == "T3"
-    assert "risk         low (T3)" in yard.flyball("show", ran.run).stdout
+    assert "risk         low (tier T3)" in yard.flyball("show", ran.run).stdout
     kinds = [json.loads(line)["is"] for line in yard.flyball("log", ran.run, "--json").stdout.splitlines()]
     assert "WindowSeen" not in kinds
     words = ["run", "Rotate the production credentials", "--machine", "loop", "--set", "limits.turns=1"]

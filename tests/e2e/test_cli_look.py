@@ -44,8 +44,8 @@ def test_ls_lists_this_repositorys_runs_newest_first_without_children(seen: Plac
     assert table[0].split() == ["RUN", "STATUS", "MACHINE", "STATE", "TURNS", "COST", "AGE", "TASK"]
     assert len(table) == 3 and table[2].split()[:4] == [rows[1]["run"], "completed", "build", "complete"]
     assert (
-        table[2].split()[5] == "$0.25" and table[1].split()[5] == "–"
-    )  # no cost was reported: unknown, not zero
+        table[2].split()[5] == "$0.25" and table[1].split()[5] == "$0.00"
+    )  # a script is known to cost nothing
     assert len(seen.fb("ls", "--children").out.splitlines()) == 5
 
 
@@ -221,7 +221,7 @@ def test_a_brief_of_nothing_still_says_what_waits(seen: Place, tmp_path: Path) -
     assert "## Waiting for you (1)" in text and "Nothing was completed." in text
     make_repo(tmp_path / "other", {"a": "b\n"})
     empty = seen.fb("brief", cwd=tmp_path / "other").out
-    assert "## Waiting for you\n\nNothing." in empty and "No cost reported, 0 tokens in 0 turns." in empty
+    assert "## Waiting for you\n\nNothing." in empty and "0 turns, $0.00." in empty
     said = seen.fb("brief", "--since", "soon")
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
 
@@ -230,7 +230,7 @@ def test_what_nobody_measured_is_said_at_the_start_and_shown_as_unknown(tmp_path
     place = Place(tmp_path)
     bounds = ("--set", "proof.commands=[]", "--set", "limits.turns=1")
     ran = place.fb("run", "Look", "--machine", "loop", "--agent", "command:echo hello", *bounds)
-    assert "may not be measurable: command:echo hello reports no known usage" in " ".join(ran.out.split())
+    assert "The cost of command:echo hello may not be known to Flyball" in " ".join(ran.out.split())
     shown = place.fb("show", "@last").out
     assert re.search(r"cost +– of \$5.00", shown) and re.search(r"tokens +– of 2,000,000", shown)
     place.clear()

@@ -167,12 +167,12 @@ def test_the_start_says_what_can_be_reached(place: Place, model: Server) -> None
         (
             "my-agent",
             (),
-            "The network of my-agent is not limited: Flyball does not know which hosts it needs",
+            "my-agent can reach any host: Flyball does not know which hosts it needs",
         ),
         (
             "claude",
             ("--set", "guard.sandbox=none"),
-            "The network of claude is not limited: there is no sandbox",
+            "claude can reach any host: there is no sandbox",
         ),
     ],
 )

@@ -157,7 +157,7 @@ def test_why_of_an_unproven_success_says_so() -> None:
 def test_why_of_a_block_names_the_rule_the_place_and_the_answers() -> None:
     _, evidence, next_step = reasons.why(play(Script(write=ruled("deny", "t1"))).run)
     assert "protected path" in evidence and "a.py:3" in evidence
-    assert "`flyball answer r1.1 approve|reject|retry|redirect|cancel`" in next_step
+    assert '`flyball answer r1.1 approve|reject|retry|redirect "TEXT"|cancel`' in next_step
     assert "flyball diff r1" in next_step
 
 
@@ -188,6 +188,9 @@ def test_tests_that_failed_before_the_run_are_said_to(before: tuple[str, ...], o
     _, evidence, next_step = reasons.why(run)
     assert ("failing, as before the run: t::a" in evidence) == offered
     assert ("--set proof.require=no-worse" in next_step) == offered
+    assert "--set limits.fix=6" in next_step
+    stop = e.Stop(code="cancelled")
+    assert "no-worse" not in reasons.why(replace(run, stop=stop, end="cancelled"))[2]
 
 
 @pytest.mark.parametrize(("uusd", "text"), [(0, "–"), (21_000, "$0.021"), (5_000_000, "$5.00")])
@@ -291,7 +294,11 @@ def test_the_summary_has_the_stable_names_and_is_json() -> None:
 )
 def test_a_cost_that_nobody_knows_is_null(agent: str, usage: e.Usage, cost_usd: float | None) -> None:
     run = begin(begun(settings=Settings(agents={"default": agent})))
-    assert run_view.summary(replace(run, spent=usage))["cost_usd"] == cost_usd
+    run = replace(run, spent=usage)
+    shown = {1.25: "$1.25", 0.0: "$0.00", None: "–"}[cost_usd]
+    assert run_view.summary(run)["cost_usd"] == cost_usd
+    assert run_view.cost_text(run) == shown and Live().counters(run, run.at).endswith(shown)
+    assert reasons.effort(run).endswith("cost unknown" if cost_usd is None else shown)
 
 
 def test_the_summary_says_unproven() -> None:

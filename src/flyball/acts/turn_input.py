@@ -319,7 +319,7 @@ def notes(run_files: RunFiles, run: Run) -> list[str]:
 
 def _note(name: str, network: Network) -> str:
     if network.rules is None:
-        return f"The network of {name} is not limited: {network.why}."
+        return f"{name} can reach any host: {network.why}."
     hosts = list(dict.fromkeys([*network.rules["own"], *network.rules["hosts"]]))
     more = f" and {len(hosts) - SHOWN} more" if len(hosts) > SHOWN else ""
     return f"{name} can reach {', '.join(hosts[:SHOWN])}{more}, and no other host."

@@ -45,7 +45,7 @@ def _deliver(app: App, run: Run, letter: AnyMessage) -> Run | None:
 def _sent(app: App, run: Run) -> str:
     if app.driven(run.id):
         return "Sent to the running process."
-    return f"Saved. Run {run.id} is not running; apply it with `flyball resume {run.id}`."
+    return f"Saved. Run {run.id} is not running; continue with `flyball resume {run.id}`."
 
 
 @click.command(name="take-over", epilog=examples("flyball take-over @last"))
@@ -68,7 +68,12 @@ def hand_back(run_name: str) -> None:
     with open_app() as app:
         run = _top_level(app, run_name)
         app.send(run, HandBack(who=getpass.getuser()))
-        say(_sent(app, run))
+        driven = app.driven(run.id)
+        say(
+            "Sent to the running process."
+            if driven
+            else f"Handed back. Continue with `flyball resume {run.id}`."
+        )
 
 
 @click.command(epilog=examples("flyball rollback @last --to 3"))

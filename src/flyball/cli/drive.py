@@ -315,13 +315,14 @@ def _unmeasured(settings: Settings) -> list[str]:
     """A budget that nobody can measure is none: say what bounds the run instead."""
     budget, silent = settings.budget, sorted({a for a in settings.agents.values() if not reports(a)})
     parts = [dollars(budget.uusd)] if budget.uusd is not None else []
-    parts += [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    parts += [f"{budget.tokens:,} tokens"] if budget.tokens is not None else []
     if not parts or not silent:
         return []
-    time = f"{show_duration(budget.wall_us)} of time" if budget.wall_us is not None else "turns"
+    names, wall = ", ".join(map(agent_name, silent)), budget.wall_us
+    time = f" and {show_duration(wall)} of working time" if wall is not None else ""
     line = (
-        f"The budget ({', '.join(parts)}) may not be measurable: {', '.join(map(agent_name, silent))} reports no known "
-        f"usage. The limits on turns and {time} apply in any case."
+        f"The cost of {names} may not be known to Flyball, so the budget of {' and '.join(parts)} may not stop the run. "
+        f"The limits on turns{time} do."
     )
     return [line]
 

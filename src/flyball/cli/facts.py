@@ -14,7 +14,7 @@ from flyball.domain import events as e
 from flyball.domain.settings import dollars, elapsed, rough, show_duration
 from flyball.state.run import Run
 from flyball.views import reasons
-from flyball.views.run_view import cost_usd
+from flyball.views.run_view import cost_text, cost_usd
 from flyball.views.task_record import record
 from flyball.views.text import (
     agent_name,
@@ -25,6 +25,7 @@ from flyball.views.text import (
     first_few,
     one_line,
     plural,
+    tokens,
 )
 
 if TYPE_CHECKING:
@@ -115,24 +116,34 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("sandbox", run.checkout.sandbox or run.settings.sandbox),
         ("answers from", _answers(run)),
         ("policy", run.settings.policy),
-        (
-            "risk",
-            f"{RISKS.get(run.evidence.ruling.tier, '')} ({run.evidence.ruling.tier}): {run.evidence.ruling.tier_why}"
-            if run.evidence.ruling and run.evidence.ruling.tier
-            else "",
-        ),
+        ("risk", _risk(run)),
         ("breakpoints", ", ".join(run.settings.breakpoints)),
-        (
-            "changed",
-            f"{plural(len(run.checkout.changed), 'file')}: {first_few(run.checkout.changed)}"
-            if run.checkout.changed
-            else "nothing",
-        ),
+        ("changed", _changed(run)),
         ("branch", (known["branch"] or "") if run.checkout.changed else ""),
         ("pull request", run.checkout.pull_request),
         ("certificate", known["certificate_file"] or ""),
         ("proof", proof or "none configured; the result will be unproven"),
     ]
+
+
+def _risk(run: Run) -> str:
+    ruling = run.evidence.ruling
+    return (
+        f"{RISKS.get(ruling.tier, '')} (tier {ruling.tier}): {ruling.tier_why}"
+        if ruling and ruling.tier
+        else ""
+    )
+
+
+def _changed(run: Run) -> str:
+    if run.checkout.changed:
+        return f"{plural(len(run.checkout.changed), 'file')}: {first_few(run.checkout.changed)}"
+    asked = run.question is not None and run.question.kind == "approval"
+    return (
+        f"nothing so far; to see the change you are asked about: flyball diff {run.id}"
+        if asked
+        else "nothing"
+    )
 
 
 def _in_state(run: Run, now: int) -> str:
@@ -159,8 +170,8 @@ def _agents(run: Run) -> str:
 def _answers(run: Run) -> str:
     """Who can answer its questions (HUMAN-4)."""
     if is_confined(run):
-        return "you only; in the sandbox agents cannot reach the journal or the keys"
-    return "you; without a sandbox an agent could answer as well"
+        return "you only: the sandbox keeps agents away from the journal and the keys"
+    return "you, but without a sandbox an agent could answer too"
 
 
 def is_confined(run: Run) -> bool:
@@ -177,12 +188,12 @@ def _of_wall(run: Run) -> str:
 
 
 def _tokens(run: Run) -> str:
-    return f"{run.spent.tokens:,}" if run.spent.tokens or cost_usd(run) is not None else "–"
+    return tokens(run.spent.tokens, cost_usd(run) is not None)
 
 
 def _cost(run: Run) -> str:
     limit = run.settings.budget.uusd
-    return cost(run.spent.cost_uusd) + (f" of {dollars(limit)}" if limit is not None else "")
+    return cost_text(run) + (f" of {dollars(limit)}" if limit is not None else "")
 
 
 def _history(known: dict[str, Any]) -> list[tuple[str, str]]:

@@ -181,12 +181,14 @@ NO_PROOF = (
 def _print_failing(here: Trial, detected: Detected, clean: Trial | None) -> None:
     for name in here.names[:LISTED]:
         say(f"            ✗ {name}")
+    if len(here.names) > LISTED:
+        say(f"            and {len(here.names) - LISTED} more")
     if here.ran and not here.names:
         say(f"            {last_line(here.log)}")
     if here.ran and detected.require == "all" and (clean is None or clean.code):
         say(
-            "          All must pass before a run succeeds. To allow the failures that are there now, run it with "
-            "--set proof.require=no-worse."
+            "          All must pass before a run succeeds. To allow the failures that are there now, use "
+            "`flyball run --set proof.require=no-worse`."
         )
 
 

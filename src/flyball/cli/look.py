@@ -30,7 +30,7 @@ from flyball.cli.shared import (
 )
 from flyball.domain.settings import rough
 from flyball.errors import UserError
-from flyball.views.text import clock, columns, cost, day_and_clock, iso, one_line
+from flyball.views.text import clock, columns, cost, day_and_clock, is_free, iso, one_line
 
 if TYPE_CHECKING:
     from flyball.cli.follow import Output
@@ -80,11 +80,22 @@ def ls(everywhere: bool, children: bool, status: str | None, limit: int, as_json
 def _facts(records: Records, row: Row) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(row),
-        "cost_usd": row.cost_uusd / 1_000_000 or None,
+        "cost_usd": row.cost_uusd / 1_000_000 if _is_known(records, row) else None,
         "created": iso(row.created_at),
         "updated": iso(row.updated_at),
         "driven": records.driven(row.run),
     }
+
+
+def _is_known(records: Records, row: Row) -> bool:
+    """Whether its cost is known, even if it is nothing."""
+    if row.cost_uusd or row.tokens:
+        return row.cost_uusd > 0
+    from flyball.domain import events as e  # a list of runs with costs needs none
+
+    first = next(records.journal.read(row.run), None)
+    began = e.decode(first.body) if first else None
+    return isinstance(began, e.RunBegan) and is_free(began.settings.agents.values())
 
 
 def _print_rows(records: Records, rows: list[Row]) -> None:
@@ -116,7 +127,7 @@ def _cells(records: Records, row: Row, now: int) -> dict[str, str]:
         "MACHINE": row.machine,
         "STATE": row.state,
         "TURNS": str(row.turns),
-        "COST": cost(row.cost_uusd),
+        "COST": cost(row.cost_uusd, _is_known(records, row)),
         "AGE": rough(now - row.created_at),
         "TASK": one_line(row.task, 100),
     }

@@ -66,7 +66,8 @@ def refusal(run: Run, message: AnyMessage) -> str:
     if isinstance(message, Land):
         return _unlandable(run)
     if run.status == "ended":
-        return f"Run {run.id} has ended ({run.stop.code if run.stop else run.end})."
+        ended = run.stop.code if run.stop else run.end
+        return f"Run {run.id} has ended ({ended}). `flyball retry {run.id}` starts a new run from its files."
     by_hand = isinstance(message, HandBack | Rollback) or (
         isinstance(message, Ask) and message.what == "take-over"
     )

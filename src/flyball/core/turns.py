@@ -348,7 +348,7 @@ def _stuck(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
     cause = stop(run, "wait.question", "rejected twice", 2, 2, detail=turn.message[-500:])
     text = (
         f"The {role} rejected the same files twice although the proof passes, and nothing was changed in between. "
-        f"It says: {turn.message[-500:] or 'nothing'}\nIs it right? Your answer goes to the {role}."
+        f"Its last message: {turn.message[-500:] or 'none'}\nIs the {role} right? Your answer goes to the {role}."
     )
     return bool(ask(events, cause, "clarification", text))
 

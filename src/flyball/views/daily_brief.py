@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.domain.settings import dollars, elapsed, rough
-from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, sum_of
-from flyball.views.text import day_and_clock, one_line, plural
+from flyball.domain.results import CODES, code_of
+from flyball.domain.settings import elapsed, rough
+from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, free, known_usd, sum_of
+from flyball.views.text import cost, day_and_clock, one_line, plural
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -38,12 +39,12 @@ def facts(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> dic
                 "outcome": job.outcome,
                 "status": job.status,
                 "turns": job.turns,
-                "cost_usd": job.usage.cost_uusd / 1_000_000,
+                "cost_usd": known_usd([job], job.usage.cost_uusd),
                 "landed": job.landed,
             }
             for job in total.jobs
         ],
-        "cost_usd": total.usage.cost_uusd / 1_000_000,
+        "cost_usd": known_usd(total.jobs, total.usage.cost_uusd),
         "tokens": total.usage.tokens,
     }
 
@@ -81,7 +82,9 @@ def _done(job: Job) -> str:
 
 
 def _failed(job: Job) -> str:
-    return f"{_name(job)}: {job.outcome}; {_effort(job)}. `flyball why {job.run}`"
+    code = job.outcome
+    says = f"{code_of(code).says} ({code})" if code in CODES and code != "cancelled" else code
+    return f"{_name(job)}: {says}; {_effort(job)}. `flyball why {job.run}`"
 
 
 def _name(job: Job) -> str:
@@ -89,22 +92,22 @@ def _name(job: Job) -> str:
 
 
 def _effort(job: Job) -> str:
-    return f"{plural(job.turns, 'turn')}, {elapsed(job.work_us)} of work{_priced(job.usage.cost_uusd)}"
+    return f"{plural(job.turns, 'turn')}, {elapsed(job.work_us)} of work, {_spent([job])}"
 
 
 def _cost(total: Stats) -> list[str]:
     rows = [
-        f"{name}: {plural(len(jobs), 'task')}{_priced(sum_of(jobs).cost_uusd)}, {sum_of(jobs).tokens:,} tokens"
+        f"{name}: {plural(len(jobs), 'task')}, {_spent(jobs, with_tokens=True)}"
         for name, jobs in by_outcome(total.jobs).items()
     ]
-    spent = dollars(total.usage.cost_uusd) if total.usage.cost_uusd else "No cost reported"
-    head = f"{spent}, {total.usage.tokens:,} tokens in {plural(sum(total.turns.values()), 'turn')}."
+    head = f"{plural(sum(total.turns.values()), 'turn')}, {_spent(total.jobs, with_tokens=True)}."
     return ["## Cost", "", head, *(["", *(f"- {row}" for row in rows)] if rows else [])]
 
 
-def _priced(uusd: int) -> str:
-    """Agents that report no cost have an unknown one, which is not $0.00."""
-    return f", {dollars(uusd)}" if uusd else ""
+def _spent(jobs: Sequence[Job], with_tokens: bool = False) -> str:
+    usage = sum_of(jobs)
+    money = cost(usage.cost_uusd, free(jobs), unknown="cost unknown")
+    return f"{money}, {usage.tokens:,} tokens" if with_tokens and usage.tokens else money
 
 
 def markdown(text: str) -> str:

@@ -14,7 +14,8 @@ from flyball.core.standing import outline
 from flyball.reading.terminal import plain
 from flyball.state.run import Run
 from flyball.views import reasons
-from flyball.views.text import cost, first_few, iso, one_line, plural
+from flyball.views.run_view import cost_text
+from flyball.views.text import first_few, iso, one_line, plural
 
 SEAL = re.compile(r"<!-- Written by Flyball; an edit is not read\. sha256: ([0-9a-f]{64}) -->\n?")
 TOPS_MOST = 20
@@ -85,9 +86,7 @@ def _tier(run: Run) -> str:
 
 
 def _progress(run: Run) -> str:
-    spent = (
-        f"{plural(run.turns, 'turn')}, {cost(run.spent.cost_uusd) if run.spent.cost_uusd else 'cost unknown'}"
-    )
+    spent = f"{plural(run.turns, 'turn')}, {cost_text(run, unknown='cost unknown')}"
     if run.machine.standing:
         steps = f"step {run.plan.step} of {len(run.plan.steps)} done" if run.plan.steps else "no plan"
         ended = [became for became in run.plan.outcomes.values() if became.startswith("done")]

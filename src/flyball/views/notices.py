@@ -13,7 +13,8 @@ from flyball.domain.settings import HOUR, MINUTE, SECOND, rough
 from flyball.state import fold
 from flyball.state.run import Run
 from flyball.views import reasons
-from flyball.views.text import clean, cost, iso, one_line, plural
+from flyball.views.run_view import cost_text
+from flyball.views.text import clean, iso, one_line, plural
 
 AGAIN_US = HOUR  # the same notice about a run is sent at most once within this time
 MOST, PERIOD_US = 10, 10 * MINUTE  # messages; what exceeds it is told together when the time is over
@@ -72,7 +73,7 @@ def _asked(run: Run, stop: e.Stop, question: e.Question) -> Notice:
 
 def _ended(run: Run, event: e.Ended) -> Notice:
     verb = {"success": "completed", "cancelled": "was cancelled"}.get(event.end, "failed")
-    effort = f"{plural(run.turns, 'turn')}, cost {cost(run.spent.cost_uusd)}"
+    effort = f"{plural(run.turns, 'turn')}, {cost_text(run, unknown='cost unknown')}"
     result = f"{event.stop.code}; {effort}; {plural(len(run.checkout.changed), 'changed file')}."
     return _notice(run, "ended", verb, f"{result}\n\nDetails: flyball show {run.id}")
 

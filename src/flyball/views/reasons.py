@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from flyball.domain import events as e
 from flyball.domain.results import CODES, code_of
-from flyball.domain.settings import MINUTE, dollars, elapsed, parse_duration, show_duration
+from flyball.domain.settings import MINUTE, elapsed, parse_duration, show_duration
 from flyball.reading.test_output import failing_names
 from flyball.state.run import Run
 from flyball.views.evidence_text import evidence_lines
-from flyball.views.run_view import cost_usd
+from flyball.views.run_view import cost_text
 from flyball.views.text import clean, clock, first_few, one_line, plural
 
 QUOTE_WIDTH = 300
@@ -166,15 +166,9 @@ def readable(value: str) -> str:
 
 
 def effort(run: Run, turns: int | None = None) -> str:
-    """Turns, time at work and cost: "5 turns, 12s, $0.06"; agents without a model have no cost."""
-    money = dollars(run.spent.cost_uusd) if run.spent.cost_uusd else ""
-    unknown = "cost unknown" if cost_usd(run) is None else ""
-    spent = (
-        plural(run.turns if turns is None else turns, "turn"),
-        elapsed(run.spending.wall_us),
-        money or unknown,
-    )
-    return ", ".join(part for part in spent if part)
+    """Turns, time at work and cost: "5 turns, 12s, $0.06"."""
+    count = plural(run.turns if turns is None else turns, "turn")
+    return ", ".join((count, elapsed(run.spending.wall_us), cost_text(run, unknown="cost unknown")))
 
 
 def _proved(run: Run) -> str:
@@ -203,16 +197,20 @@ def _evidence(run: Run, stop: e.Stop) -> str:
         parts.append(f"{stop.rule}: {readable(stop.observed)}, limit {readable(stop.threshold)}")
     elif stop.rule and stop.code in ("wait.escalation", "wait.take_over", "wait.conflict"):
         parts.append(one_line(stop.rule, 120))
-    is_error = stop.code.startswith(("limit.", "failed.", "timeout.", "loop."))
-    names = failing_now(run) if is_error else []
+    names = failing_now(run) if is_limited(stop) else []
     if names:
         which = "still failing" if fails_because_of_the_run(run) else "failing, as before the run"
         parts.append(f"{which}: {first_few(names, 3)}")
     quote = key_line(stop.detail)
     if quote and not (names and not _ERROR.search(quote)):
         said = quote.removeprefix(f"{stop.observed.partition(':')[0]}: ")  # the file is named already
-        parts.append(f"{'last error: ' if is_error else ''}“{said}”")
+        parts.append(f"{'last error: ' if is_limited(stop) else ''}“{said}”")
     return f"{'; '.join(parts)}."
+
+
+def is_limited(stop: e.Stop) -> bool:
+    """It did not get there: what fails is part of the reason."""
+    return stop.code.startswith(("limit.", "failed.", "timeout.", "loop."))
 
 
 def used(run: Run) -> str:
@@ -279,7 +277,9 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
 
 
 def how_to_answer(question: e.Question) -> str:
-    return f"flyball answer {question.id} {'|'.join(question.verbs)}"
+    """The command, with what it takes; a text is given in quotes."""
+    forms = {"answer": '"TEXT"', "redirect": 'redirect "TEXT"'}
+    return f"flyball answer {question.id} {'|'.join(forms.get(verb, verb) for verb in question.verbs)}"
 
 
 def _after_failure(run: Run, stop: e.Stop) -> list[tuple[str, str]]:
@@ -288,6 +288,6 @@ def _after_failure(run: Run, stop: e.Stop) -> list[tuple[str, str]]:
     more = str(2 * int(limit)) if limit.isdigit() and int(limit) else "10"
     values = {"id": run.id, "more": more, "rule": stop.rule, "longer": show_duration(2 * length)}
     steps = AFTER_FAILURE.get(stop.code, (LOG, RETRY))
-    if not fails_because_of_the_run(run) and run.settings.proof_require == "all":
-        steps = (LOG, NO_WORSE)
+    if is_limited(stop) and not fails_because_of_the_run(run) and run.settings.proof_require == "all":
+        steps = (*(step for step in steps if step is not RETRY), NO_WORSE)
     return [(command.format(**values), purpose) for command, purpose in steps]

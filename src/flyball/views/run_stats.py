@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, SECOND
 from flyball.views.measures import Measures
+from flyball.views.text import is_free
 
 OPEN = "open"  # the outcome of a job that has not ended
 
@@ -31,6 +32,7 @@ class Job(Struct):
     calls: int = 0
     work_us: int = 0
     usage: e.Usage = e.Usage()
+    agents: set[str] = field(default_factory=set[str])
 
     @property
     def took_us(self) -> int:
@@ -119,6 +121,7 @@ def _jobs(rows: Sequence[Measures]) -> list[Job]:
         job.calls += one.calls
         job.work_us += one.work_us
         job.usage = job.usage.plus(one.usage)
+        job.agents |= one.agents
         job.asks = job.asks or one.asks
     return sorted(jobs.values(), key=lambda job: (-job.began_at, job.run))
 
@@ -169,7 +172,7 @@ def facts(total: Stats) -> dict[str, Any]:
         "guard": dict(sorted(total.verdicts.items())),
         "failures": total.failures,
         "questions": {"asked": total.questions, "open": total.open_questions},
-        "cost_usd": total.usage.cost_uusd / 1_000_000,
+        "cost_usd": known_usd(total.jobs, total.usage.cost_uusd),
         "tokens": total.usage.tokens,
     }
 
@@ -186,10 +189,19 @@ def _cost_facts(name: str, jobs: Sequence[Job]) -> dict[str, Any]:
     return {
         "outcome": name,
         "tasks": len(jobs),
-        "cost_usd": usage.cost_uusd / 1_000_000,
-        "cost_usd_each": round(usage.cost_uusd / len(jobs)) / 1_000_000,
+        "cost_usd": known_usd(jobs, usage.cost_uusd),
+        "cost_usd_each": known_usd(jobs, round(usage.cost_uusd / len(jobs))),
         "tokens": usage.tokens,
     }
+
+
+def free(jobs: Iterable[Job]) -> bool:
+    """Whether nothing reported means that nothing was spent."""
+    return all(not job.turns or is_free(job.agents, job.usage.tokens) for job in jobs)
+
+
+def known_usd(jobs: Iterable[Job], uusd: int) -> float | None:
+    return uusd / 1_000_000 if uusd or free(jobs) else None
 
 
 def sum_of(jobs: Iterable[Job]) -> e.Usage:

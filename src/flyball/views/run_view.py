@@ -8,8 +8,7 @@ from flyball.domain.machine import Machine
 from flyball.domain.results import code_of
 from flyball.errors import FlyballError
 from flyball.state.run import Run
-
-FREE = {"mechanic", "script"}
+from flyball.views.text import UNKNOWN, cost, is_free
 
 
 def exit_code(run: Run) -> int:
@@ -55,9 +54,12 @@ def summary(run: Run) -> dict[str, Any]:
 
 def cost_usd(run: Run) -> float | None:
     """What the run cost; None if nobody knows. Agents without a model cost nothing."""
-    kinds = {agent.partition(":")[0] for agent in run.settings.agents.values()}
-    known = run.spent.cost_uusd > 0 or (not run.spent.tokens and kinds <= FREE)
+    known = run.spent.cost_uusd > 0 or is_free(run.settings.agents.values(), run.spent.tokens)
     return run.spent.cost_uusd / 1_000_000 if known else None
+
+
+def cost_text(run: Run, unknown: str = UNKNOWN) -> str:
+    return cost(run.spent.cost_uusd, cost_usd(run) is not None, unknown)
 
 
 def _reason(run: Run) -> dict[str, Any] | None:

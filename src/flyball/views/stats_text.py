@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flyball.domain.settings import elapsed
-from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, median, sum_of
-from flyball.views.text import columns, cost, plural
+from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, free, median, sum_of
+from flyball.views.text import columns, cost, plural, tokens
 
 BAR = 20
 TRANSITIONS = 15  # the most frequent ones; `--json` has all
@@ -45,7 +45,7 @@ def _job_row(machine: str, jobs: Sequence[Job]) -> list[str]:
         f"{median(job.turns for job in middle):g}",
         f"{median(job.calls for job in middle):g}",
         elapsed(round(median(job.work_us for job in middle))),
-        cost(round(median(job.usage.cost_uusd for job in middle))),
+        cost(round(median(job.usage.cost_uusd for job in middle)), free(middle)),
     ]
 
 
@@ -57,9 +57,9 @@ def _costs(total: Stats) -> list[str]:
         [
             name,
             str(len(jobs)),
-            cost(spent[name].cost_uusd),
-            cost(round(spent[name].cost_uusd / len(jobs))),
-            f"{spent[name].tokens:,}",
+            cost(spent[name].cost_uusd, free(jobs)),
+            cost(round(spent[name].cost_uusd / len(jobs)), free(jobs)),
+            tokens(spent[name].tokens, free(jobs)),
             bar(spent[name].cost_uusd, most),
         ]
         for name, jobs in groups.items()

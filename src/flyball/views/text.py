@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from flyball.domain.settings import SECOND, dollars
@@ -61,15 +61,33 @@ def first_few(names: Sequence[str], limit: int = 5) -> str:
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 
-def cost(uusd: int) -> str:
-    """A cost in dollars. Agents that report no cost have an unknown one, which is not $0.00."""
-    return dollars(uusd) if uusd else UNKNOWN
+FREE = {"mechanic", "script"}  # agents without a model: what they do not report is known to be nothing
+
+
+def is_free(agents: Iterable[str], tokens: int = 0) -> bool:
+    """Whether nothing reported means that nothing was spent."""
+    kinds = {agent.partition(":")[0] for agent in agents}
+    return bool(kinds) and kinds <= FREE and not tokens
+
+
+def cost(uusd: int, free: bool = False, unknown: str = UNKNOWN) -> str:
+    """A cost in dollars: $0.00 only where nothing was spent; what no agent reports is unknown."""
+    return dollars(uusd) if uusd or free else unknown
+
+
+def tokens(count: int, free: bool = False) -> str:
+    return f"{count:,}" if count or free else UNKNOWN
 
 
 def agent_name(agent: str) -> str:
-    """An agent without the folder of its file: `script:agent.yaml`."""
+    """An agent without the folder of its file or program: `script:agent.yaml`, `command:my-agent {prompt}`."""
     kind, colon, rest = agent.partition(":")
-    return one_line(f"{kind}:{rest.rpartition('/')[2]}" if colon and kind == "script" else agent, 40)
+    if colon and kind == "script":
+        rest = rest.rpartition("/")[2]
+    elif colon:
+        program, space, arguments = rest.partition(" ")
+        rest = f"{program.rpartition('/')[2]}{space}{arguments}"
+    return one_line(f"{kind}{colon}{rest}", 40)
 
 
 def fields(rows: Sequence[tuple[str, str]], width: int = 0, indent: str = "  ") -> list[str]:

@@ -15,7 +15,7 @@ from flyball.reading.test_output import failing_names
 from flyball.state.run import Run
 from flyball.state.tally import FROM_A_PERSON
 from flyball.views.reasons import happened, in_brackets
-from flyball.views.run_view import cost_usd
+from flyball.views.run_view import cost_text
 from flyball.views.text import UNKNOWN, agent_name, clock, cost, first_few, last_words, one_line
 
 # What must happen before an outcome counts.
@@ -158,7 +158,7 @@ def _by_flyball(event: e.AnyEvent) -> Words:
         case e.FailureCounted():
             return f"failure {event.count} in {event.state}: {one_line(event.reason)}", 2, "warn"
         case e.Held():
-            return f"'{event.outcome}' waits for {PENDING.get(event.until, event.until)}", 0, "dim"
+            return f"outcome '{event.outcome}'; next is {PENDING.get(event.until, event.until)}", 0, "dim"
         case e.Dropped():
             why = f" ({event.why})" if event.why else ""
             return f"the last outcome was discarded{why}", 0, "dim"
@@ -299,7 +299,7 @@ def _commit(name: str, commit: e.CommitEnded) -> Words:
 def _prepared(prepared: e.Prepared) -> Words:
     if prepared.error:
         return f"cannot prepare the checkout: {one_line(prepared.error)}", 2, "bad"
-    notes = "".join(f"; {one_line(note)}" for note in prepared.notes)
+    notes = "".join(f". {one_line(note).rstrip('.')}" for note in prepared.notes)
     return f"checkout of {prepared.base_commit[:10]} ready, sandbox {prepared.sandbox}{notes}", 2, "dim"
 
 
@@ -363,12 +363,11 @@ class Live:
         limit = run.most("turns")
         number = run.turns + self._in_turn(run)
         turn = [f"turn {number}{f' of {limit}' if limit is not None else ''}"] if number else []
-        money = [dollars(run.spent.cost_uusd)] if run.spent.cost_uusd else []
-        unknown = [f"cost {UNKNOWN}"] if cost_usd(run) is None else []
+        money = cost_text(run, unknown=f"cost {UNKNOWN}")
         iterations = run.most("iterations")
         of = f" of {iterations}" if iterations is not None else ""
         iteration = [f"iteration {run.iteration}{of}"] if run.iteration else []
-        return " · ".join([*turn, *iteration, rough(now - run.began.at), *money, *unknown])
+        return " · ".join([*turn, *iteration, rough(now - run.began.at), money])
 
     def _in_turn(self, run: Run) -> bool:
         """A turn that is under way is not counted by the run yet."""
