@@ -41,6 +41,10 @@ def at_socket(folder: Path, name: str, use: Callable[[str], object]) -> None:
         os.close(fd)
 
 
+RESERVE = "prune.reserve"
+RESERVE_BYTES = 256 << 10  # what SQLite and the first steps of pruning need on a full disk
+
+
 class StateDir(Struct, frozen=True):
     """One user's state directory."""
 
@@ -68,6 +72,29 @@ class StateDir(Struct, frozen=True):
     def runs(self) -> list[RunDir]:
         folder = self.path / "runs"
         return [RunDir(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+
+    @property
+    def last_prune(self) -> Path:
+        """A file that is written whenever old runs were pruned."""
+        return self.path / "prune.last"
+
+    def is_prune_due(self, now: int) -> bool:
+        """A day after the last time, or after the first run."""
+        for file in (self.last_prune, self.path / RESERVE):
+            if file.exists():
+                return now // 1_000_000 - file.stat().st_mtime > 24 * 3600
+        return False
+
+    def keep_reserve(self) -> None:
+        """A little space for `give_reserve`."""
+        with contextlib.suppress(OSError):
+            if not (self.path / RESERVE).exists():
+                write_whole(self.path / RESERVE, os.urandom(RESERVE_BYTES), sync=False)
+
+    def give_reserve(self) -> None:
+        """On a full disk nothing can be pruned: not even the journal can be opened. So a little space is given up."""
+        with contextlib.suppress(OSError):
+            (self.path / RESERVE).unlink(missing_ok=True)
 
 
 class RunDir(Struct, frozen=True):

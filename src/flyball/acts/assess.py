@@ -9,9 +9,9 @@ from typing import Any, cast
 from flyball.acts.run_files import RunFiles
 from flyball.domain import events as e
 from flyball.domain.settings import dollars
-from flyball.guard.change import ORDINARY, Change, Verdict
+from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
-from flyball.guard.policy import Policy, Tier, exceeds, needs_approval, needs_rollback_note, raise_to, tier_of
+from flyball.guard.policy import Policy, Tier, needs_approval, needs_rollback_note, raise_to, tier_of
 from flyball.journal import Row
 from flyball.state.run import Run
 from flyball.workspace import Workspace
@@ -108,17 +108,6 @@ def _tier(
     if said in TIERS and raise_to(tier, said) != tier:
         return said, "The planner says so."
     return tier, why[0]
-
-
-def riskier(run: Run, policy: Policy, paths: Sequence[str]) -> Verdict:
-    """CTO-3: a change below a plan is no riskier than that plan; else a person is asked."""
-    approved = run.began.options.get("tier")
-    tier, why = tier_of(paths, "", policy, workspace=run.began.repo or "/workspace")
-    if not approved or not paths or not exceeds(tier, approved):
-        return ORDINARY
-    return Verdict(
-        "ask", "tier", f"The plan is {approved}, and this change is {tier}. {why[0]}", file=paths[0]
-    )
 
 
 def words_of(run: Run, steps: Sequence[e.PlanStep]) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from flyball.acts import live_turn
-from flyball.acts.assess import assess, riskier
+from flyball.acts.assess import assess
 from flyball.acts.live_turn import Dialogue, Live
 from flyball.acts.proof_tree import tests_are_known
 from flyball.acts.run_files import Reach, RunFiles, interruption, scrub, share_links
@@ -39,7 +39,7 @@ from flyball.core.turns import PLAN_REVIEW, claimable, judgement, misfit
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.guard.change import Change, Verdict, worst
-from flyball.guard.changes import judge_changes, text_of
+from flyball.guard.changes import judge_changes, judge_tier, text_of
 from flyball.guard.policy import Policy, policy_hash, tier_of
 from flyball.guard.secrets import redact
 from flyball.reading import calls as watching, signals
@@ -302,7 +302,8 @@ def judge(
         texts=_texts(work, act.tree, tree, changes),
         tests_by_id=bool(run.settings.proof) and tests_are_known(work),
     )
-    verdict = worst((verdict, riskier(run, policy, _paths(changes))))
+    approved, root = run.began.options.get("tier"), run.began.repo or "/workspace"
+    verdict = worst((verdict, judge_tier(_paths(changes), policy, approved, root)))
     return _tiered(run, policy, changes, _as_fact(verdict, policy, act.tree, tree))
 
 

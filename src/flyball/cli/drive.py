@@ -93,7 +93,8 @@ class Session:
         with contextlib.suppress(FlyballError, OSError):
             self.supervisor.close()
         self.driver.close()
-        prune_daily(self.app)
+        if self.app.dirs.is_prune_due(self.app.clock.now()):
+            prune_daily(self.app)
 
     # ---- runs ----
 

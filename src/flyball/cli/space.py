@@ -32,7 +32,6 @@ from flyball.system.retention import (
     plan,
     prune as carry_out,
     remove_run,
-    use_reserve,
 )
 from flyball.views.text import clean, one_line, plural
 from flyball.workspace.landing import RunBranch
@@ -150,7 +149,7 @@ def prune(repo: Path | None, sets: tuple[str, ...], yes: bool, as_json: bool) ->
     """
     with open_app() as app:
         if yes:
-            use_reserve(app)
+            app.dirs.give_reserve()
         planned = plan(app, sets, _name(repo))
         stray = forgotten(app, planned.usage.unknown)
         if not yes:

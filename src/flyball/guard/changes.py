@@ -15,6 +15,7 @@ from flyball.guard.change import (
     ANY_EXECUTE,
     FLYBALL,
     GIT,
+    ORDINARY,
     OTHERS_WRITE,
     SPECIAL_BITS,
     THE_WORKSPACE,
@@ -38,7 +39,7 @@ from flyball.guard.change import (
     unusual_name,
     worst,
 )
-from flyball.guard.policy import Policy, Radius, matches
+from flyball.guard.policy import Policy, Radius, Tier, exceeds, matches, tier_of
 from flyball.guard.secrets import find_in_lines, find_in_name, redact
 from flyball.guard.weakening import runner_lookups, weakenings
 from flyball.reading.terminal import HIDDEN
@@ -214,6 +215,16 @@ def _big(word: Decision, change: Change, size: int, limit: int) -> Verdict:
 
 ARTIFACTS = ".flyball/out/"
 OWN_FOLDERS = (".local/state/flyball/", ".config/flyball/")
+
+
+def judge_tier(paths: Sequence[str], policy: Policy, approved: Tier | None, workspace: str) -> Verdict:
+    """CTO-3: a change below a plan is no riskier than the tier that was approved; else a person is asked."""
+    tier, why = tier_of(paths, "", policy, workspace=workspace)
+    if not approved or not paths or not exceeds(tier, approved):
+        return ORDINARY
+    return Verdict(
+        "ask", "tier", f"The plan is {approved}, and this change is {tier}. {why[0]}", file=paths[0]
+    )
 
 
 def judge_place(where: Place, *, link: bool = False) -> Iterable[Verdict]:

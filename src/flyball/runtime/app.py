@@ -164,7 +164,7 @@ class App(Records):
 
         performer = Performer(self.run_files(), show)
         performer.sweep(self._is_over)
-        self.seals.sweep(self._takes_no_letters)
+        self.dirs.keep_reserve()
         made = Supervisor(
             self.journal,
             performer,
@@ -215,7 +215,7 @@ class App(Records):
         run = self.read(run_id)
         return run.act is None and run.landing is None
 
-    def _takes_no_letters(self, run_id: str) -> bool:
+    def takes_no_letters(self, run_id: str) -> bool:
         """A run that ended in success still takes the order to land."""
         row = self.journal.row(run_id)
         return row is not None and row.status == "ended" and row.end != "success"

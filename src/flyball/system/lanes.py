@@ -99,7 +99,8 @@ class Lanes:
     def look(self) -> None:
         """CTO-13 and 14: at the start and now and then, say once what does not fit together; a person decides the rest."""
         self.checked = self.app.clock.now()
-        prune_daily(self.app)
+        if self.app.dirs.is_prune_due(self.checked):
+            prune_daily(self.app)
         found = mismatches(self.app, self.repo.root, self.runs, self.seen)
         news = [one for one in found if one not in self.known]
         self.known = set(found)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 import time
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from msgspec import Struct
 
 from flyball.authority import trust
 from flyball.config.load import load
-from flyball.domain.settings import DAY, SECOND, Retention, rough
+from flyball.domain.settings import Retention, rough
 from flyball.errors import AlreadyRunning, FlyballError, UserError
 from flyball.journal import driver as drivers
 from flyball.journal.driver import Driver
@@ -37,8 +36,7 @@ from flyball.workspace import Workspace
 from flyball.workspace.landing import RunBranch, delete_branch
 
 MB = 1_000_000
-LOCK, LAST, RESERVE = "prune.lock", "prune.last", "prune.reserve"
-RESERVE_BYTES = 256 << 10  # what SQLite and the first steps need on a full disk
+LOCK = "prune.lock"
 LOCK_AGE_S = 3600
 FORGOTTEN_S = 24 * 3600  # a folder that no run knows may belong to one that is just starting
 WORKING = ("checkouts", "homes", CHECKPOINTS)
@@ -166,7 +164,9 @@ def prune(app: App, planned: Plan) -> list[Outcome]:
         for lock in dead_locks(app):
             lock.unlink(missing_ok=True)
             lock.with_suffix(".bell").unlink(missing_ok=True)
-        _note(app)
+        app.seals.sweep(app.takes_no_letters)
+        write_whole(app.dirs.last_prune, b"", sync=False)
+        app.dirs.keep_reserve()
         if any("run" in outcome.removal.parts for outcome in outcomes):
             _compact(app)
         return outcomes
@@ -183,27 +183,9 @@ def remove_run(app: App, run: RunUsage, branches: Iterable[RunBranch]) -> None:
 
 
 def prune_daily(app: App) -> None:
-    """At the end of a command that ran runs: prune if a day has passed. A problem here never stops a run."""
-    last = app.state_dir / LAST
+    """At the end of a command that ran runs, where `StateDir.is_prune_due`. A problem here never stops a run."""
     with contextlib.suppress(FlyballError, OSError):
-        if not last.exists():
-            _note(app)
-        elif time.time() - last.stat().st_mtime > DAY // SECOND:
-            prune(app, plan(app, auto=True))
-
-
-def _note(app: App) -> None:
-    """That pruning was done, and the reserve for the next time."""
-    write_whole(app.state_dir / LAST, b"", sync=False)
-    with contextlib.suppress(OSError):
-        if not (app.state_dir / RESERVE).exists():
-            write_whole(app.state_dir / RESERVE, secrets.token_bytes(RESERVE_BYTES), sync=False)
-
-
-def use_reserve(app: App) -> None:
-    """On a full disk nothing can be pruned: not even the journal can be opened. So a little space is given up first."""
-    with contextlib.suppress(OSError):
-        (app.state_dir / RESERVE).unlink(missing_ok=True)
+        prune(app, plan(app, auto=True))
 
 
 @contextlib.contextmanager
