@@ -83,11 +83,14 @@ class Session:
         self.roots: list[str] = []
         self.presses = 0
         self.standing = False  # it stays also where every run waits
+        self._closing = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
+        self._closing.enter_context(self._signals())  # Ctrl+C at the start stops as cleanly as later
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing.close()
         with contextlib.suppress(FlyballError, OSError):
             self.app.heads.flush()  # while the leases are held: a stopped run has a signed head
         with contextlib.suppress(FlyballError, OSError):
@@ -109,8 +112,7 @@ class Session:
     def run_errands(self, run_id: str) -> Run:
         """Apply what a person sent to a run that is not running; the run itself does not continue."""
         self.roots.append(run_id)
-        with self._signals():
-            return self.supervisor.run_errands(run_id)
+        return self.supervisor.run_errands(run_id)
 
     def run(self, root: str) -> Run:
         return self.supervisor.driven[root].run
@@ -120,7 +122,7 @@ class Session:
     ) -> None:
         """Run until every run has ended or waits for a person; `feed` may give more to do meanwhile."""
         try:
-            with self._signals(), self._keys(), self.screen.shown():
+            with self._keys(), self.screen.shown():
                 self.supervisor.drive(self._done, feed, until)
         except (Fenced, AlreadyRunning):
             raise

@@ -44,6 +44,7 @@ class _Acts(NamedTuple):
     begun: dict[str, tuple[str, str]]
     finished: set[str]
     interrupted: set[str]
+    landings: dict[str, str]  # they may prove a merge; with their run
 
 
 def effects(entries: list[Entry], acts: Path, witness: Path) -> Effects:
@@ -51,6 +52,7 @@ def effects(entries: list[Entry], acts: Path, witness: Path) -> Effects:
     runs = {entry.run for entry in entries}
     lines = [line for line in _lines(witness) if line.run in runs]
     keys = _keys(acts, runs)
+    _announce_merges(told, set(keys.values()))
     done = [(line.name, keys.get(line.mark, "")) for line in lines]
     settled = told.finished | told.interrupted
     surplus = (Counter((line.run, line.turn) for line in lines) - Counter(told.begun.values())).total()
@@ -65,11 +67,13 @@ def effects(entries: list[Entry], acts: Path, witness: Path) -> Effects:
 
 
 def _acts(entries: list[Entry]) -> _Acts:
-    told = _Acts({}, set(), set())
+    told = _Acts({}, set(), set(), {})
     for entry in entries:
         match e.decode(entry.body):
             case e.ActStarted(act=act) if act.do == "proof" or act.do.startswith("agent:"):
                 told.begun[act.key] = (entry.run, "-" if act.do == "proof" else str(act.turn))
+            case e.ActStarted(act=act) if act.do == "land":
+                told.landings[act.key] = entry.run
             case e.ActFinished(key=key):
                 told.finished.add(key)
             case e.ActInterrupted(key=key):
@@ -77,6 +81,15 @@ def _acts(entries: list[Entry]) -> _Acts:
             case _:
                 pass
     return told
+
+
+def _announce_merges(told: _Acts, keys: set[str]) -> None:
+    """What lands on a branch that moved is proved once more, in a folder named for the landing and the merge."""
+    for key in keys:
+        act = key.rpartition("-")[0]
+        if act in told.landings:
+            told.begun[key] = (told.landings[act], "-")
+            (told.finished if act in told.finished else told.interrupted).add(key)
 
 
 def _lines(witness: Path) -> list[Line]:
@@ -88,7 +101,7 @@ def _keys(acts: Path, runs: set[str]) -> dict[str, str]:
     """Which act each process was of, by its mark."""
     found: dict[str, str] = {}
     for folder in acts.iterdir() if acts.is_dir() else ():
-        if folder.name.rpartition("-")[0] in runs:
+        if folder.name.partition("-")[0] in runs:
             for claim in folder.rglob("claim"):
                 found[claim.read_text().strip()] = folder.name
     return found
