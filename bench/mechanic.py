@@ -164,7 +164,7 @@ def _outcome(folder: Path, bug: Bug, seconds: float) -> Outcome:
     before = {path.name: path.read_text("utf-8") for path in where.iterdir()}
     result, took = _turn(where, bug, seconds)
     after = {path.name: path.read_text("utf-8") for path in where.iterdir() if path.is_file()}
-    tried = int((re.findall(r"I tried (\d+) edits", result.message) or [0])[0])
+    tried = int((re.findall(r"I tried (\d+) edit", result.message) or [0])[0])
     return Outcome(bug, _verdict(where, bug, result, before, after), took, tried, result.message)
 
 
@@ -180,7 +180,7 @@ def _turn(where: Path, bug: Bug, seconds: float) -> tuple[AgentResult, float]:
         )
         env = {"PATH": os.environ["PATH"], "HOME": home}
         done = subprocess.run(agent.launch(request).argv, cwd=where, env=env, capture_output=True, text=True)
-    took = float((re.findall(r"places in ([\d.]+) s", done.stdout) or [seconds])[0])
+    took = float((re.findall(r"places? in ([\d.]+) s", done.stdout) or [seconds])[0])
     return agent.read(done.stdout, done.stderr, Exit(reason="exit", code=done.returncode)), took
 
 

@@ -30,20 +30,24 @@ exports.inside = function inside() {
   delete Module._cache[__filename];
   for (const key of Object.keys(Module._pathCache)) delete Module._pathCache[key];
   process.execArgv = [];
+  delete process._eval;
+  const ordinary = ['console', 'crypto', 'process']; // the other globals are there only after `node -e`
+  for (const name of Module.builtinModules) if (!ordinary.includes(name)) delete globalThis[name];
 
   const runner = standIn();
   const load = Module._load;
   Module._load = (name, ...rest) => (name === 'node:test' || name === 'test' ? runner.test : load(name, ...rest));
   const compile = Module.prototype._compile;
   const isTest = (name) => name.startsWith(root + path.sep) && !files.has(name) && !name.includes(`${path.sep}node_modules${path.sep}`);
-  const asks = () => {
+  const asking = () => { // the file of the project that called, if any did
     const { prepareStackTrace, stackTraceLimit } = Error;
     Error.prepareStackTrace = (_, frames) => frames.map((frame) => frame.getFileName());
     Error.stackTraceLimit = 8;
     const names = new Error('').stack;
     Object.assign(Error, { prepareStackTrace, stackTraceLimit });
-    return files.has(String(names.find((name) => name && name.startsWith(root))));
+    return String(names.find((name) => name && name.startsWith(root + path.sep)) || '');
   };
+  const asks = () => files.has(asking());
   let looked = false; // the source has read a test file
   for (const name of ['readFileSync', 'openSync', 'readFile', 'open']) {
     const real = fs[name];
@@ -64,6 +68,12 @@ exports.inside = function inside() {
     inner.resolve = (one) => Module._resolveFilename(one, this);
     return Reflect.apply(shown, this.exports, [this.exports, inner, this, name, path.dirname(name)]);
   };
+
+  if (script) { // the test and what it is written with may need its name, as for snapshots
+    const { argv } = process;
+    Object.defineProperty(process, 'argv', { configurable: true, enumerable: true,
+      get: () => (asking() && !asks() ? [argv[0], file] : argv), set: () => {} });
+  }
 
   const settled = (failed) => say([failed]);
   if (script) process.on('exit', (code) => { if (looked && !code) process.exitCode = 97; });
