@@ -264,7 +264,7 @@ def test_modules_of_node_run_alone_too(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "files"),
+    ("command", "files", "passes"),
     [
         (
             f"{sys.executable} check.py",
@@ -272,6 +272,7 @@ def test_modules_of_node_run_alone_too(folder: Path) -> None:
                 "source.py": "import os\nvalue = 'CI' in os.environ\n",
                 "check.py": "import source\nassert source.value\n",
             },
+            False,
         ),
         pytest.param(
             "node check.js",
@@ -279,12 +280,33 @@ def test_modules_of_node_run_alone_too(folder: Path) -> None:
                 "source.js": "exports.value = 'CI' in process.env;\n",
                 "check.js": "require('assert')(require('./source.js').value);\n",
             },
+            False,
+            marks=NODE,
+        ),
+        pytest.param(
+            "node check.js",
+            {
+                "source.js": "exports.value = 1;\n",
+                "check.js": "require('assert')(/check/.test(process.argv[1]) && typeof repl === 'undefined' && !('_eval' in process));\n",
+            },
+            True,
+            marks=NODE,
+        ),
+        pytest.param(
+            "node check.js",
+            {
+                "source.js": "exports.value = process.argv.length > 1;\n",
+                "check.js": "require('assert')(require('./source.js').value);\n",
+            },
+            False,
             marks=NODE,
         ),
     ],
-    ids=["python", "node"],
+    ids=["python", "node", "name", "arguments"],
 )
-def test_a_test_script_runs_alone_too(folder: Path, command: str, files: dict[str, str]) -> None:
+def test_a_test_script_runs_alone_too(
+    folder: Path, command: str, files: dict[str, str], passes: bool
+) -> None:
     for name, text in files.items():
         (folder / name).write_text(text)
 
@@ -298,7 +320,7 @@ def test_a_test_script_runs_alone_too(folder: Path, command: str, files: dict[st
 
     source = next(name for name in files if name.startswith("source"))
     assert ended(Room()) == 0
-    assert ended(Room(source=(source,), argv=("-c",), quiet=True, alone=True)) != 0
+    assert (ended(Room(source=(source,), argv=("-c",), quiet=True, alone=True)) == 0) == passes
 
 
 @pytest.mark.parametrize(

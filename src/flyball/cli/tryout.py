@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.config import cures
-from flyball.config.detect import Detected, ProofCommand, node_scripts
+from flyball.config.detect import Detected, ProofCommand, node_scripts, without_linters
 from flyball.config.load import REPO_FILE
 from flyball.domain.settings import Settings
 from flyball.reading.test_output import Lack, missing_names, same_names
@@ -24,6 +24,7 @@ from flyball.workspace.repo import is_dirty
 TRIED = 3  # of the test commands that were detected
 LISTED = 5
 LEFT_OUT_MOST = 40
+NODE_RUNNERS = ("npm", "pnpm", "yarn")
 UNCOMMITTED = (
     "You have uncommitted changes. A run starts from the last commit without them: commit them, or include them with "
     "`flyball run --with-changes`."
@@ -54,6 +55,7 @@ class Tryout:
     ) -> None:
         self.root, self.env, self.write, self.show = root, env, write, show
         self.with_changes = False
+        self.left_out: tuple[str, ...] = ()
 
     def of(self, detected: Detected) -> tuple[Detected, Tried]:
         """The configuration that is left to use, and how the tests ended with it."""
@@ -74,6 +76,7 @@ class Tryout:
         if passed_over and (lack := passed_over.lack) and lack.kind == "start":
             cure = _installing(self.root / detected.folder, first.command, lack, self.env)
             advice = (_passed_over(first, detected.tests[0], lack, cure), *advice)
+        advice = (*self.left_out, *advice)
         if self.with_changes:
             advice = (UNCOMMITTED, *advice)
         if files := same_names(here.log):
@@ -93,6 +96,8 @@ class Tryout:
             trial = in_folder(self.root, test.command, self.env, timeout_s)
             if trial.code and same_names(trial.log) and "pytest" in test.command:
                 test, trial = self._apart(test, trial, timeout_s)
+            elif trial.code:
+                test, trial = self._without_linters(replace(detected, tests=(test,)), trial, timeout_s)
             fits = first is None or not first.ran or trial.code
             if trial.ran and trial.loads and fits:
                 others = tuple(other for other in detected.tests if other != test)
@@ -109,6 +114,24 @@ class Tryout:
         self.show(f"Two test files have the same name. Trying: {words.command}")
         apart = in_folder(self.root, words.command, self.env, timeout_s)
         return (words, apart) if apart.ran and apart.loads else (test, trial)
+
+    def _without_linters(
+        self, detected: Detected, trial: Trial, timeout_s: float
+    ) -> tuple[ProofCommand, Trial]:
+        """The test script without the linters in it, where these fail by themselves: no test ran behind them."""
+        test, (enter, command) = detected.tests[0], _parts(detected)
+        parts = without_linters(self.root / (detected.folder if enter else ""))
+        if not parts or command.split()[0] not in NODE_RUNNERS:
+            return test, trial
+        lint, words = (enter + part for part in parts)
+        self.show(f"The tests fail. Running the linter by itself: {lint}")
+        if not in_folder(self.root, lint, self.env, timeout_s).code:
+            return test, trial
+        self.show(f"It fails. Running the tests without it: {words}")
+        self.left_out = (_without_lint(lint),)
+        return ProofCommand(words, f"{test.why}; without its linter"), in_folder(
+            self.root, words, self.env, timeout_s
+        )
 
     def _clean(self, wanted: Detected, network: str = "") -> Trial:
         settings = self.write(wanted)
@@ -196,17 +219,24 @@ def _build_step(root: Path, detected: Detected, ignored: list[str]) -> str:
         words = shlex.split(detected.tests[0].command)
         python = next((word for word in words if "python" in word), "python")
         return f"{python} setup.py -q build_ext --inplace"
-    runner = detected.tests[0].command.rpartition(" && ")[2].split()[0]
+    runner = _parts(detected)[1].split()[0]
     named = next((name for name in ("build", "compile") if name in node_scripts(place)), "")
-    return f"{runner} run {named}" if ignored and named and runner in ("npm", "pnpm", "yarn") else ""
+    return f"{runner} run {named}" if ignored and named and runner in NODE_RUNNERS else ""
 
 
 def _building(detected: Detected, step: str) -> Detected:
     """The proof builds what git ignores, so that a change of its source is tested too."""
     first, *others = detected.tests
-    enter, _, command = first.command.rpartition(" && ")
-    built = " && ".join(part for part in (enter, step, command) if part)
-    return replace(detected, tests=(ProofCommand(built, f"{first.why}; builds first"), *others))
+    enter, command = _parts(detected)
+    return replace(
+        detected, tests=(ProofCommand(f"{enter}{step} && {command}", f"{first.why}; builds first"), *others)
+    )
+
+
+def _parts(detected: Detected) -> tuple[str, str]:
+    """The command that enters the folder, and the one that runs there."""
+    command, enter = detected.tests[0].command, f"cd {shlex.quote(detected.folder)} && "
+    return (enter, command.removeprefix(enter)) if command.startswith(enter) else ("", command)
 
 
 def _deselecting(detected: Detected, tests: list[str]) -> Detected:
@@ -257,6 +287,13 @@ def _passed_over(first: ProofCommand, used: ProofCommand, lack: Lack, cure: str)
     return (
         f"'{first.command}' does not run: {lack.says}. The proof uses '{used.command}' instead, which may run "
         f"fewer tests. {cure or 'Fix this'}, then run `flyball init --force`."
+    )
+
+
+def _without_lint(lint: str) -> str:
+    return (
+        f"The linter of the test script fails (`{lint}`), so the proof leaves it out. To include it, correct that, then run "
+        "`flyball init --force`."
     )
 
 

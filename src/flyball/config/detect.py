@@ -234,6 +234,19 @@ def node_scripts(root: Path) -> dict[str, str]:
     return {name: line for name, line in known.items() if isinstance(line, str)}
 
 
+def without_linters(root: Path) -> tuple[str, str] | None:
+    """The linters of the test script and the rest of it, as commands; None where it is not made of both."""
+    scripts = node_scripts(root)
+    parts = [part.strip() for part in scripts.get("test", "").split("&&")]
+    looking = [part for part in parts if part and _only_looks(part, scripts)]
+    rest = [part for part in parts if part not in looking]
+    around = [scripts[name] for name in ("pretest", "posttest") if name in scripts]
+    if not looking or not rest or not all(_only_looks(line, scripts) for line in around):
+        return None
+    lint, tests = (f"npm exec -c {shlex.quote(' && '.join(some))}" for some in (looking, rest))
+    return lint, tests
+
+
 def _only_looks(line: str, scripts: dict[str, str], depth: int = 3) -> bool:
     """It lints, or asks a server about dependencies: nothing that tests need, and no proof reaches a server."""
     parts = [part.split() for part in re.split(r"&&|;", line) if part.strip()]
