@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Struct
 
 from flyball.acts.run_files import RunFiles
@@ -42,7 +41,7 @@ from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
 from flyball.domain.settings import Lent
 from flyball.errors import Gone
 from flyball.guard.secrets import redact
-from flyball.reading.terminal import whole
+from flyball.reading.terminal import as_object, whole
 from flyball.reading.test_output import failing_names
 from flyball.state.run import Run
 from flyball.state.tally import CLOSED
@@ -431,10 +430,9 @@ def _from_helper(account: Account, user: Mapping[str, str], known: Mapping[str, 
 
 def _settings(path: str, user: Mapping[str, str]) -> dict[str, Any]:
     try:
-        value: object = msgspec.json.decode(Path(user.get("HOME", "/nowhere"), path).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return as_object(Path(user.get("HOME", "/nowhere"), path).read_bytes()) or {}
+    except OSError:
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 # ---- files ---------------------------------------------------------------------------------------------------

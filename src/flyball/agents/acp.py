@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from flyball.agents.adapter import Ask, Launch, TurnRequest
 from flyball.agents.stream_agent import StreamAgent
-from flyball.reading.prose import as_object
 from flyball.reading.streams.acp_stream import RESUMES
-from flyball.reading.streams.stream_facts import Event, rows, table, text
+from flyball.reading.streams.stream_facts import Event, rows, text
+from flyball.reading.terminal import as_object, table
 
 CLIENT = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 AUTH_REQUIRED = -32000

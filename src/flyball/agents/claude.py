@@ -12,8 +12,8 @@ from typing import Any
 
 from flyball.agents.adapter import Ask, Launch, TurnRequest
 from flyball.agents.stream_agent import StreamAgent
-from flyball.reading.prose import as_object
-from flyball.reading.streams.stream_facts import table, text
+from flyball.reading.streams.stream_facts import text
+from flyball.reading.terminal import as_object, table
 
 PROTOCOL = (
     *("-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"),

@@ -12,8 +12,8 @@ from flyball.agents import limit_patterns
 from flyball.agents.limit_patterns import Kind
 from flyball.agents.own_wordings import own_wordings
 from flyball.agents.reset_times import reset_at
-from flyball.reading.prose import Event, as_object
-from flyball.reading.terminal import lines_of, plain
+from flyball.reading.streams.stream_facts import Event
+from flyball.reading.terminal import as_object, lines_of, plain, table
 
 KINDS: tuple[Kind, ...] = (
     "billing",
@@ -296,11 +296,11 @@ def _structured(agent: str, event: Event, *, error: bool = False) -> Kind | None
     """The kind that an event reports. What the agent itself says, and what its tools print, reports nothing."""
     kind = event.get("type")
     if kind == "rate_limit_event":
-        return "plan_limit" if _object(event.get("rate_limit_info")).get("status") == "rejected" else None
+        return "plan_limit" if table(event.get("rate_limit_info")).get("status") == "rejected" else None
     if kind in _FOREIGN or (kind == "system" and event.get("subtype") != "api_retry"):
         return None
     if kind == "item.completed":
-        item = _object(event.get("item"))
+        item = table(event.get("item"))
         return _message(agent, item.get("message")) if item.get("type") == "error" else None
     if kind == "assistant" and not (
         event.get("error") or event.get("isApiErrorMessage") or event.get("api_error")
@@ -372,7 +372,7 @@ def _said(level: Event) -> Iterator[object]:
     for name in _WORDS:
         value: Any = level.get(name)
         if isinstance(value, list):
-            yield from (_object(block).get("text") for block in cast("list[object]", value))
+            yield from (table(block).get("text") for block in cast("list[object]", value))
         yield value
     errors: Any = level.get("errors")
     yield from cast("list[object]", errors) if isinstance(errors, list) else ()
@@ -400,7 +400,3 @@ def _codes(level: Event) -> Iterator[str]:
 
 def _code(name: str) -> Kind | None:
     return limit_patterns.CODES.get(name.strip().lower())
-
-
-def _object(value: object) -> Event:
-    return cast("Event", value) if isinstance(value, dict) else {}

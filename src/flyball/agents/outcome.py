@@ -18,8 +18,8 @@ from flyball.agents.adapter import AgentResult, Call, ended_badly
 from flyball.agents.limit_text import read_limit
 from flyball.agents.process import Exit
 from flyball.reading import calls as watching
-from flyball.reading.prose import Event
 from flyball.reading.streams import Facts, read_stream
+from flyball.reading.streams.stream_facts import Event
 
 MESSAGE_MOST = 20_000
 CANNOT_RUN = (126, 127)

@@ -11,6 +11,7 @@ from flyball.agents.adapter import AgentResult, Call, Launch, TurnRequest, ended
 from flyball.agents.process import Exit
 from flyball.domain.events import Claim, Finding, Usage
 from flyball.errors import FlyballError
+from flyball.reading.terminal import as_object
 
 WRITERS = ("write", "edit", "delete", "bash")
 
@@ -43,14 +44,14 @@ class ScriptAgent:
         return Launch(argv=tuple(player.command(copy, request.role, place)), reads=(str(copy),))
 
     def doing(self, line: str) -> Call | None:
-        row = _row(line)
+        row = as_object(line) or {}
         return _call(row) if row.get("type") == "action" else None
 
     def spent(self) -> tuple[Usage, str]:
         return Usage(), ""
 
     def read(self, out: str, err: str, exit: Exit) -> AgentResult:  # noqa: A002
-        rows = [_row(line) for line in out.splitlines()]
+        rows = [as_object(line) or {} for line in out.splitlines()]
         verdict = ended_badly(exit) or _limited(rows) or ("ok" if exit.code == 0 else "unknown")
         wait = _of(rows, "limited").get("reset_in_s")
         return AgentResult(
@@ -68,14 +69,6 @@ class ScriptAgent:
 
 def _us(seconds: Any) -> int | None:
     return int(float(seconds) * 1_000_000) if seconds is not None else None
-
-
-def _row(line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _of(rows: list[dict[str, Any]], kind: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -33,6 +33,7 @@ from msgspec import Struct
 from flyball.domain.messages import decode, encode
 from flyball.errors import ConfigError
 from flyball.journal import Letter, driver as drivers
+from flyball.reading.terminal import as_object
 from flyball.state_dir import StateDir, create_whole
 
 KEY, USED = "person.key", "seals"
@@ -139,7 +140,7 @@ class Seals:
 
     def fault(self, letter: Letter, use: bool = False) -> str:
         """Why this letter does not count, as the end of a sentence; "" if it does. `use` uses its seal up."""
-        row = _row(letter.body)
+        row = as_object(letter.body) or {}
         if row.get("is") == "Tried":
             return complaint(letter.body)
         nonce, seal = str(row.get("nonce", "")), str(row.get("seal", ""))
@@ -192,14 +193,6 @@ class Seals:
             raise ConfigError(f"The key {path} cannot be read or created: {problem.strerror}.") from None
 
 
-def _row(body: bytes) -> dict[str, Any]:
-    try:
-        row = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", row) if isinstance(row, dict) else {}
-
-
 def tried(what: str, agent: Agent) -> bytes:
     """The letter that tells a run's driver of an agent's try."""
     return json.dumps({"is": "Tried", "what": what, "how": agent.how}).encode()
@@ -207,5 +200,5 @@ def tried(what: str, agent: Agent) -> bytes:
 
 def complaint(body: bytes) -> str:
     """What such a letter comes to, as the end of a sentence."""
-    row = _row(body)
+    row = as_object(body) or {}
     return f"an agent tried '{row.get('what')}' for a person: {row.get('how')}"[:500]

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,6 +21,7 @@ from flyball.config.values import Value, parse_agent
 from flyball.domain.settings import MINUTE
 from flyball.errors import ConfigError, Untrusted
 from flyball.machines import SHIPPED
+from flyball.reading.terminal import as_object
 from flyball.state_dir import private_folder, write_whole
 
 PolicyJudge = Callable[[str], Sequence[str]]
@@ -183,10 +184,9 @@ class TrustStore:
 
     def _read(self, file: Path) -> dict[str, Any]:
         try:
-            found: object = json.loads(file.read_bytes())
-        except (OSError, ValueError, RecursionError):
+            return as_object(file.read_bytes()) or {}
+        except OSError:
             return {}
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _answer(repo_root: Path, path: str, sha256: str) -> dict[str, str]:

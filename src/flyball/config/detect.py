@@ -13,13 +13,13 @@ import shutil
 import textwrap
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, cast
 
 from msgspec import Struct
 
 from flyball.config.schema import KEYS, LIMITS, defaults, written
 from flyball.config.values import ROLES
 from flyball.machines import shipped
+from flyball.reading.terminal import as_object, table
 
 AGENTS = {"claude": "claude", "codex": "codex", "gemini": "acp:gemini --acp", "opencode": "acp:opencode acp"}
 ENVIRONMENTS = (".venv", "venv", "env", ".env", "virtualenv", "node_modules")
@@ -225,13 +225,8 @@ def _node_tests(root: Path, path: str) -> ProofCommand | None:
 
 def node_scripts(root: Path) -> dict[str, str]:
     """The scripts of package.json."""
-    try:
-        package: object = json.loads(_text(root / "package.json") or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    scripts: object = cast("dict[str, Any]", package).get("scripts") if isinstance(package, dict) else None
-    known = cast("dict[str, Any]", scripts) if isinstance(scripts, dict) else {}
-    return {name: line for name, line in known.items() if isinstance(line, str)}
+    package = as_object(_text(root / "package.json")) or {}
+    return {name: line for name, line in table(package.get("scripts")).items() if isinstance(line, str)}
 
 
 def without_linters(root: Path) -> tuple[str, str] | None:

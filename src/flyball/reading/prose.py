@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import msgspec
 
-from flyball.reading.terminal import Lazy, lines_of
+from flyball.reading.terminal import Lazy, as_object, lines_of, table
 
 type_names = frozenset({
     "assistant", "user", "system", "result", "rate_limit_event", "message", "init", "tool_use", "tool_result",
@@ -56,18 +56,6 @@ def _events(text: str) -> list[Event] | None:
     return events if is_stream else None
 
 
-def as_object(line: str) -> Event | None:
-    """The JSON object that this line is, if it is one."""
-    line = line.strip()
-    if not (line.startswith("{") and line.endswith("}")):
-        return None
-    try:
-        found: object = msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return cast("Event", found) if isinstance(found, dict) else None
-
-
 def _last_word(events: list[Event]) -> str:
     pieces: list[str] = []  # of a message that came in pieces, last first
     for event in reversed(events):
@@ -89,9 +77,9 @@ _INTERRUPTS = frozenset({"user", "tool_use", "tool_result", "turn.failed", "erro
 def _words(event: Event) -> Iterator[str]:
     """What the agent itself says in this event of Claude's, Codex's, Gemini's or opencode's stream."""
     kind = event.get("type")
-    item, part = _object(event.get("item")), _object(event.get("part"))
+    item, part = table(event.get("item")), table(event.get("part"))
     if kind == "assistant":
-        yield from _texts(_object(event.get("message")).get("content"))
+        yield from _texts(table(event.get("message")).get("content"))
     elif kind == "item.completed" and item.get("type") == "agent_message":
         yield _text(item.get("text"))
     elif kind == "message" and event.get("role") == "assistant" and not event.get("delta"):
@@ -104,7 +92,7 @@ def _texts(content: object) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, list):
-        for block in map(_object, cast("list[object]", content)):
+        for block in map(table, cast("list[object]", content)):
             if block.get("type") == "text":
                 yield _text(block.get("text"))
 
@@ -120,13 +108,9 @@ def _failed(events: list[Event]) -> bool:
 
 def _limited(events: list[Event]) -> bool:
     last = events[-1]
-    refused = any(_object(e.get("rate_limit_info")).get("status") == "rejected" for e in events)
+    refused = any(table(e.get("rate_limit_info")).get("status") == "rejected" for e in events)
     ended_well = last.get("type") == "result" and not last.get("is_error")
     return last.get("api_error_status") == 429 or (refused and not ended_well)
-
-
-def _object(value: object) -> Event:
-    return cast("Event", value) if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str:

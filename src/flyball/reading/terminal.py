@@ -202,3 +202,20 @@ def digest(text: str) -> str:
     """Sixteen hex digits of the text's words; the empty string where there are none."""
     words = " ".join(text.split())
     return sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16] if words else ""
+
+
+# ---- JSON --------------------------------------------------------------------------------------------------
+
+
+def as_object(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object that this text is, if it is one."""
+    try:
+        value: object = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def table(value: object) -> dict[str, Any]:
+    """The value if it is a JSON object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -15,6 +15,8 @@ from xml.parsers import expat
 import msgspec
 from msgspec import Struct
 
+from flyball.reading.terminal import as_object
+
 Outcome = Literal["passed", "failed", "skipped"]
 DETAIL_MOST = 300
 TESTS_MOST = 200_000
@@ -110,7 +112,7 @@ def _distinct(tests: Iterable[TestResult]) -> Iterable[TestResult]:
 
 
 def _probe_lines(data: bytes, root: str) -> TestReport | None:
-    rows = [row for line in data.splitlines() if (row := _row(line))]
+    rows = [row for line in data.splitlines() if (row := as_object(line))]
     if not any(row.get("kind") not in ("open", "close", "helper", "alone") for row in rows):
         kinds = [
             row.get("kind") for row in rows
@@ -131,15 +133,9 @@ def _probe_lines(data: bytes, root: str) -> TestReport | None:
 def _fail_alone(files: Mapping[str, bytes], root: str) -> set[str]:
     """Tests that failed where their runner was not loaded."""
     lines = (line for name, data in files.items() if name.endswith(".jsonl") for line in data.splitlines())
-    return {_from_row(row, root).id for line in lines if (row := _row(line)) and row.get("kind") == "alone"}
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = msgspec.json.decode(line)
-    except msgspec.MsgspecError:
-        return None
-    return cast("dict[str, Any]", row) if isinstance(row, dict) else None
+    return {
+        _from_row(row, root).id for line in lines if (row := as_object(line)) and row.get("kind") == "alone"
+    }
 
 
 def _from_row(row: dict[str, Any], root: str) -> TestResult:

@@ -12,13 +12,13 @@ import stat
 import threading
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from flyball.agents.hooks.payload import INPUT_MOST, NAME_MOST, RESULT_MOST, TOOL_MOST, HookCall
 from flyball.domain.events import Action
 from flyball.guard.change import Verdict
 from flyball.guard.secrets import redact
-from flyball.reading.terminal import plain
+from flyball.reading.terminal import as_object, plain
 
 NAME = "actions.jsonl"
 ACTIONS_MOST = 100
@@ -98,7 +98,7 @@ def _rows(file: Path, most: int) -> Iterable[dict[str, Any]]:
         with open(file, "rb", opener=_opened) as lines:
             while most > 0 and (line := lines.readline(most)):
                 most -= len(line)
-                row = _read(line)
+                row = as_object(line)
                 if row is not None:
                     yield row
     except OSError:
@@ -111,14 +111,6 @@ def _opened(path: str, flags: int) -> int:
         return fd
     os.close(fd)
     raise OSError(f"{path} is not a file")
-
-
-def _read(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", row) if isinstance(row, dict) else None
 
 
 def _paired(rows: list[dict[str, Any]], late: bool) -> list[Pair]:

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from flyball import __version__
-from flyball.reading.prose import as_object
-from flyball.reading.streams.stream_facts import table, text
+from flyball.reading.streams.stream_facts import text
+from flyball.reading.terminal import as_object, table
 
 VERSIONS = (
     "2025-06-18",

@@ -26,7 +26,7 @@ from flyball.domain.events import Claim, Finding
 from flyball.domain.machine import JUDGING_ROLES
 from flyball.domain.settings import INDICATORS, INDICATORS_MIN
 from flyball.reading.indicators import named
-from flyball.reading.prose import as_object
+from flyball.reading.terminal import as_object
 from flyball.state.run import Run
 
 FILE, TOKEN = "reports.jsonl", "mcp.token"

@@ -10,10 +10,9 @@ import json
 from collections.abc import Iterator
 
 from flyball.reading.calls import Call
-from flyball.reading.prose import as_object
 from flyball.reading.streams import acp_stream, claude_stream, codex_stream, gemini_stream, opencode_stream
-from flyball.reading.streams.stream_facts import Event, Facts, rows, table
-from flyball.reading.terminal import lines_of, plain
+from flyball.reading.streams.stream_facts import Event, Facts, rows
+from flyball.reading.terminal import as_object, lines_of, plain, table
 
 __all__ = ["DIALECTS", "Facts", "Transcript", "read_stream"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.streams.stream_facts import Event, Facts, number, rows, summed, table, text, uusd
+from flyball.reading.streams.stream_facts import Event, Facts, number, rows, summed, text, uusd
+from flyball.reading.terminal import table
 
 ENDS = {
     "end_turn": "ok", "max_tokens": "context", "max_turn_requests": "turn_limit", "refusal": "refused",

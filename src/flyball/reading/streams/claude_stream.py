@@ -9,7 +9,8 @@ import re
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.streams.stream_facts import Event, Facts, number, rows, summed, table, text, uusd
+from flyball.reading.streams.stream_facts import Event, Facts, number, rows, summed, text, uusd
+from flyball.reading.terminal import table
 
 TYPES = frozenset({
     "system", "assistant", "user", "result", "rate_limit_event", "stream_event",

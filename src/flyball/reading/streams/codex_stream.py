@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.streams.stream_facts import Event, Facts, number, table, text
+from flyball.reading.streams.stream_facts import Event, Facts, number, text
+from flyball.reading.terminal import table
 
 TYPES = frozenset({
     "thread.started", "turn.started", "turn.completed", "turn.failed", "item.started", "item.updated",

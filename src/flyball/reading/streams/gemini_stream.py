@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.streams.stream_facts import Event, Facts, number, summed, table, text
+from flyball.reading.streams.stream_facts import Event, Facts, number, summed, text
+from flyball.reading.terminal import table
 
 ENDS = {"FatalTurnLimitedError": "turn_limit", "FatalCancellationError": "killed"}
 TYPES = frozenset({"init", "message", "tool_use", "tool_result", "result", "error"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.streams.stream_facts import Event, Facts, number, table, text, uusd
+from flyball.reading.streams.stream_facts import Event, Facts, number, text, uusd
+from flyball.reading.terminal import table
 
 TYPES = frozenset({"step_start", "text", "tool_use", "step_finish", "error", "reasoning"})
 

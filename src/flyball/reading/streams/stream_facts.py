@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
-from flyball.reading.prose import as_object
+from flyball.reading.terminal import as_object, table
 
 Event = dict[str, Any]
 
@@ -85,10 +85,6 @@ def as_words(value: object) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def table(value: object) -> Event:
-    return cast("Event", value) if isinstance(value, dict) else {}
 
 
 def rows(value: object) -> list[Event]:
