@@ -8,7 +8,7 @@ import pytest
 
 from flyball.acts.proof import what_is_missing
 from flyball.config.cures import install_words, needed, patterns, plugins, shareable
-from flyball.reading.test_output import Lack, cannot_load, lack, missing_names, wants_network
+from flyball.reading.test_output import Lack, cannot_load, lack, missing_names
 from flyball.runtime.start import kept_elsewhere, pinned_environment, remember
 
 COLLECTING = "_ ERROR collecting tests/test_a.py _\nE   {}\n1 error in 0.1s\n"
@@ -43,8 +43,6 @@ def test_what_kept_the_tests_from_running(name: str) -> None:
 def test_names_of_what_is_missing_are_found_wherever_they_are() -> None:
     log = "E FileNotFoundError: [Errno 2] No such file or directory: '/w/data/a.json'\nE   ModuleNotFoundError: No module named 'a.b'\n"
     assert missing_names(log) == ("a.b", "/w/data/a.json")
-    assert wants_network("socket.gaierror: [Errno -3] Temporary failure in name resolution")
-    assert not wants_network("AssertionError: no network")
 
 
 IGNORED = ["src/pkg/_version.py", "src/pkg/_fast.cpython-311-x86_64-linux-gnu.so", "gen/", "my_pkg.egg-info/", "dist/",

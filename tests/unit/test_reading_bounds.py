@@ -28,7 +28,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "read_lines": test_output.read_lines,
     "lack": lambda text: test_output.lack(text, 1),
     "missing_names": test_output.missing_names,
-    "wants_network": test_output.wants_network,
     "red_ci": signals.red_ci,
     "named": lambda text: indicators.named([text]),
     "prose": prose.read,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from flyball.acts.run_files import RunFiles
+from flyball.core.stops import p90
 from flyball.domain import events as e
 from flyball.domain.settings import dollars
 from flyball.guard.change import Change
@@ -124,12 +125,8 @@ def estimate(ended: Sequence[Row], steps: int) -> tuple[int, int, str]:
             DEFAULT_TOKENS * steps,
             "a default, because too few tasks have ended here",
         )
-    cost, tokens = _p90([row.cost_uusd for row in ended]), _p90([row.tokens for row in ended])
+    cost, tokens = p90([row.cost_uusd for row in ended]), p90([row.tokens for row in ended])
     return cost * steps, tokens * steps, f"the p90 of the last {len(ended)} tasks here"
-
-
-def _p90(values: Sequence[int]) -> int:
-    return sorted(values)[(9 * len(values) + 9) // 10 - 1]
 
 
 def _governance(run: Run, work: Workspace) -> dict[str, str]:

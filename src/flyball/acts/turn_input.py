@@ -38,7 +38,7 @@ from flyball.agents.sandbox import Bind
 from flyball.core.turns import PLAN_REVIEW, claimable
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
-from flyball.domain.settings import Lent
+from flyball.domain.settings import Lent, without_model
 from flyball.errors import Gone
 from flyball.guard.secrets import redact
 from flyball.reading.terminal import as_object, whole
@@ -311,7 +311,7 @@ def notes(run_files: RunFiles, run: Run) -> list[str]:
     if run.settings.network_agent != "model":
         return []
     agents = sorted({*run.settings.agents.values(), *run.settings.fallback})
-    outside = [agent for agent in agents if agent != "mechanic" and not agent.startswith("script:")]
+    outside = [agent for agent in agents if not without_model(agent)]
     said = (_note(name_of(agent), network_of(run_files, run, agent, {})) for agent in outside)
     return list(dict.fromkeys(said))
 

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from flyball.domain.settings import without_model
+
 FILE_MOST = 1 << 20
 NAMED = ("claude", "codex")  # agents whose name is their program's
 
@@ -251,10 +253,8 @@ KNOWN = (
 def reports(agent: str) -> bool:
     """Whether it tells what it uses, in tokens or money. A script says what it is told to, and mechanic uses nothing."""
     kind, _, command = agent.partition(":")
-    if kind in ("script", "mechanic"):
-        return True
     program = Path((command.split() or [""])[0]).name if command else kind
-    return any(known.program == program for known in KNOWN)
+    return without_model(agent) or any(known.program == program for known in KNOWN)
 
 
 class Status(Struct, frozen=True, kw_only=True):

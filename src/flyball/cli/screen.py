@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rich.live import Live as Region
     from rich.text import Text
 
-    from flyball.journal import Row
     from flyball.journal.records import Records
     from flyball.runtime.app import App
 
@@ -65,12 +64,6 @@ def pending_answer(app: App, run: Run) -> bool:
 
     mail = app.journal.mail(run.id)
     return any(settles(run, letter.body) and not app.seals.fault(letter) for letter in mail)
-
-
-def without_process(records: Records, row: Row | Run) -> bool:
-    """It should be running, but no process runs it."""
-    run_id = row.id if isinstance(row, Run) else row.run
-    return row.status in ("running", "waiting") and not records.driven(run_id)
 
 
 # ---- output ----------------------------------------------------------------------------------------------

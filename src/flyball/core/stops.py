@@ -15,6 +15,7 @@ status. An alert warns and never stops a run.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -253,7 +254,7 @@ def half_used(run: Run, seen: e.WindowSeen) -> list[e.Warned]:
     return said
 
 
-def p90(values: tuple[int, ...]) -> int:
+def p90(values: Sequence[int]) -> int:
     return sorted(values)[(9 * len(values) + 9) // 10 - 1] if values else 0
 
 

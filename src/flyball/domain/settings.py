@@ -230,3 +230,8 @@ def parse_default(line: str) -> Default:
     if after != "after" or after_us is None or bool(words) != (verb in TAKES_TEXT):
         raise ValueError(f"'{kind} {verb} after 4h{' TEXT' if verb in TAKES_TEXT else ''}'")
     return Default(kind, verb, after_us, words)
+
+
+def without_model(agent: str) -> bool:
+    """mechanic and script agents use no model: they cost nothing and need no host."""
+    return agent.partition(":")[0] in ("mechanic", "script")

@@ -386,11 +386,6 @@ _SAME_NAME = Lazy(
     r"^import file mismatch:\n.+\n.+\n.+ not the same as the test file we want to collect:\n +(.+)$", re.M
 )
 _EMPTY = Lazy(r"^(?:=+ )?(?:no tests ran in |collected 0 items\s*$)|^Ran 0 tests in ", re.M)
-_NETWORK = Lazy(
-    r"Temporary failure in name resolution|Name or service not known|Network is unreachable|Could not resolve host"
-    r"|getaddrinfo (?:EAI_AGAIN|ENOTFOUND)|nodename nor servname|Failed to establish a new connection"
-    r"|NameResolutionError|dial tcp: lookup"
-)
 
 
 def lack(output: str, code: int) -> Lack | None:
@@ -436,10 +431,6 @@ def missing_names(output: str) -> tuple[str, ...]:
     text = last_lines(output, _LACK_LONGEST, _WIDEST)
     packages = (name for pattern in _METADATA for name in pattern.findall(text))
     return tuple(dict.fromkeys((*_modules(text), *packages, *_FILES.findall(text))))
-
-
-def wants_network(output: str) -> bool:
-    return _NETWORK.search(last_lines(output, _LACK_LONGEST, _WIDEST)) is not None
 
 
 def _last_line(text: str) -> str:

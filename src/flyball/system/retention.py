@@ -39,7 +39,6 @@ MB = 1_000_000
 LOCK = "prune.lock"
 LOCK_AGE_S = 3600
 FORGOTTEN_S = 24 * 3600  # a folder that no run knows may belong to one that is just starting
-WORKING = ("checkouts", "homes", CHECKPOINTS)
 
 
 class Removal(Struct, frozen=True):

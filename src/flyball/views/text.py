@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from flyball.domain.settings import SECOND, dollars
+from flyball.domain.settings import SECOND, dollars, without_model
 from flyball.reading.terminal import plain, whole
 
 UNKNOWN = "–"
@@ -61,13 +61,10 @@ def first_few(names: Sequence[str], limit: int = 5) -> str:
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 
-FREE = {"mechanic", "script"}  # agents without a model: what they do not report is known to be nothing
-
-
 def is_free(agents: Iterable[str], tokens: int = 0) -> bool:
     """Whether nothing reported means that nothing was spent."""
-    kinds = {agent.partition(":")[0] for agent in agents}
-    return bool(kinds) and kinds <= FREE and not tokens
+    free = [without_model(agent) for agent in agents]
+    return bool(free) and all(free) and not tokens
 
 
 def cost(uusd: int, free: bool = False, unknown: str = UNKNOWN) -> str:

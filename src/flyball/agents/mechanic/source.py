@@ -83,12 +83,6 @@ class Source:
         """Whether it is alone: no operator next to it binds tighter."""
         return isinstance(self.parents.get(node), LOOSE)
 
-    def fit(self, node: ast.expr, text: str) -> str:
-        """The text as it can stand in the node's place."""
-        start, end = self.span(node)
-        enclosed = self.data[start - 1 : start] == b"(" and self.data[end : end + 1] == b")"
-        return text if enclosed or self.loose(node) else f"({text})"
-
     def at_its_place(self, node: ast.expr) -> bool:
         """Older Pythons are wrong about places inside f-strings: believe only what reads back the same."""
         try:

@@ -159,9 +159,6 @@ class Onlooker:
     def unfinished(self) -> list[Run]:
         return [w.run for w in self.runs.values() if w.run.status != "ended"]
 
-    def of_root(self, root: str) -> list[Run]:
-        return [w.run for w in self.runs.values() if (w.run.began.root or w.run.id) == root]
-
 
 def require_same(journaled: Run, live: Run, more: Iterable[str] = ()) -> None:
     for name in (*REST, *more):

@@ -123,7 +123,6 @@ def _result(facts: Facts, event: Event) -> None:
     facts.total_uusd = facts.cost_uusd = uusd(event.get("total_cost_usd", event.get("total_cost")))
     facts.models = {name: _of_model(table(row)) for name, row in table(event.get("modelUsage")).items()}
     facts.total_tokens = summed(facts.models) if facts.models else None
-    facts.deferred = table(event.get("deferred_tool_use")) or None
     words = (event.get("terminal_reason"), event.get("subtype"), event.get("stop_reason"))
     facts.end = next((ENDS[word] for word in words if isinstance(word, str) and word in ENDS), "")
     errors = event.get("errors")

@@ -47,7 +47,6 @@ class Facts:
     plan_reset_s: int | None = None
     refused_until_s: int | None = None  # the plan is used up until then
     lost_session: bool = False  # the session that was to be resumed is gone
-    deferred: Event | None = None  # the call that waits for a permission
     unknown: dict[str, int] = field(default_factory=dict[str, int])  # kinds of event that nobody here knows
 
     def report(self, event: Event, problem: str = "") -> None:
