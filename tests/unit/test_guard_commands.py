@@ -531,7 +531,7 @@ def test_no_subcommand_is_described_twice():
             "echo 'a",
             "Cannot parse the command: a single quote is not closed. Quote it in a simpler way, or put it into a script.",
         ),
-        ("rm *", "'*' may match any file."),
+        ("rm *", "'*' may match any file. Name the files."),
         ("while true; do ls; done", "The loop never ends. Give it a limit."),
     ],
 )

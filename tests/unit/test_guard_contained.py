@@ -44,6 +44,14 @@ def test_no_command_is_decided_by_a_fault_of_the_guard() -> None:
     assert [line for line in lines if judge_command(line, policy).rule == "guard-error"] == []
 
 
+@pytest.mark.parametrize("sandbox", ["none", "bwrap"])
+def test_every_refusal_says_what_to_do_instead(sandbox: str) -> None:
+    policy = replace(BARE, sandbox=sandbox)
+    verdicts = [judge_command(line, policy) for _, line in (*ROWS, *OTHER_ROWS)]
+    silent = {v.rule: v.reason for v in verdicts if v.verdict != "allow" and ". " not in v.reason}
+    assert silent == {}
+
+
 def test_a_sandbox_never_makes_an_ordinary_command_worse() -> None:
     policy = replace(BARE, sandbox="bwrap")
     ordinary = [line for word, line in OTHER_ROWS if word == "allow"]

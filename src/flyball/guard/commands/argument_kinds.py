@@ -89,6 +89,8 @@ def _config(judge: CommandJudge, arg: Arg, context: Context) -> None:
 
 def _loaded(judge: CommandJudge, arg: Arg, context: Context) -> None:
     """Code or settings that a tool loads, in a sandbox: from the checkout, the private home or /tmp."""
+    if arg.pipe:
+        context.deny("opaque-command", "Loads settings that are unknown until the command runs.")
     path = arg.text.rpartition("=")[2]
     if path.startswith(("/", "~", "../")) or path == "..":
         _config(judge, Arg(path), context)
@@ -266,6 +268,15 @@ HERE = Lazy(r"localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\]|::1|", re.IGNORE
 _LOCAL_SCHEME = word_set(
     "file sqlite sqlite3 memory jar unix about data postgresql+unix chrome-extension vscode node"
 )
+
+
+TOP_LEVEL = "com|net|org|io|edu|gov|example|xyz|cloud|dev|co|ru|cn"
+_HOST_NAME = Lazy(rf"(?:[\w{HOLE}-]+\.)+(?:{TOP_LEVEL})", re.IGNORECASE)
+
+
+def is_host_name(text: str) -> bool:
+    """A name of a machine without a scheme or a port: `files.example.com`."""
+    return _HOST_NAME.fullmatch(text) is not None
 
 
 _FILE_ENDING = re.compile(

@@ -48,6 +48,7 @@ _LEAVING = frozenset({"network", "install", "publish"})
 _SENDS = re.compile(
     r"upload|publish|push|deploy|registry|proxy|pastebin|share|send|telemetry|report-url|webhook|exec|plugin"
 )
+_FLYBALL = re.compile(r"(?:/.*/s?bin/)?flyball")
 CALLS_MOST = 300
 PLACES_MOST = 8
 
@@ -114,9 +115,11 @@ class CommandJudge(PathJudge):
         return environment.judge_assignment(name, Arg(""), False, self.policy) is not None
 
     def run_written(self, script: Arg, context: Context, interpreter: str = "") -> None:
-        """In a sandbox a script that this very line has written is judged by its text."""
+        """A script that this very line has written is code on the command line. In a sandbox it is judged by its text."""
         text = self.written.get(posixpath.normpath(script.text), "")
         if not text or not self.policy.contained:
+            if text:
+                context.ask("inline-code", f"Runs '{script.text}', which this command line has just written.")
             return
         first, _, _ = text.partition("\n")
         name = interpreter or next((name for name in _CODE if first.startswith("#!") and name in first), "")
@@ -128,7 +131,7 @@ class CommandJudge(PathJudge):
     def check_paths_in(self, args: list[Arg], context: Context) -> None:
         """Denies protected paths in the arguments of a command without a profile."""
         for arg in args:
-            if arg.text == "flyball":
+            if _FLYBALL.fullmatch(arg.text):
                 context.deny("guard", "Runs Flyball itself.")
             for text in dict.fromkeys((*_LOOSE.split(arg.text), arg.text)):
                 if text and HOLE not in text and ("/" in text or "." in text or "~" in text):
@@ -184,6 +187,9 @@ class CommandJudge(PathJudge):
         elif re.search(r"\s", head.text):
             context.deny("opaque-command", f"'{head.text}' is not a command name.")
         elif not self.by_rule(args, context):
+            stays = self.policy.contained and not context.ends_jobs and containment.outlives(args)
+            if stays:
+                context.ask("background", f"'{head.text} {stays}' keeps running after this command.")
             self.by_name(head.text, args[1:], context)
         return self.output(args, context)
 
@@ -221,6 +227,10 @@ class CommandJudge(PathJudge):
         if profile is None:
             self.check_unknown_arguments(rest, context)
             self.check_destinations(name, rest, context)
+            host = next((arg.text for arg in rest if argument_kinds.is_host_name(arg.text)), "")
+            if host:
+                host = host.replace(HOLE, "?")
+                context.ask("network", f"'{name}' is given another machine ({host}).")
             context.ask("unknown-command", f"Unknown command '{name}'.")
             return
         self.by_profile(profile, rest, context)

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-import tomllib
 from collections.abc import Iterable
 from functools import cache
-from pkgutil import get_data
-from typing import Any
 
 from flyball.guard import word_set
 from flyball.guard.change import Verdict
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.argument_kinds import HERE, is_loopback, other_machine
-from flyball.guard.commands.profiles import Arguments, Option, Profile
+from flyball.guard.commands.profiles import Arguments, Option, Profile, load
 from flyball.reading.terminal import Lazy
 
 _HOST_OPTION = re.compile(r"--(?:host|hostname|server|url|uri|remote|endpoint|registry|proxy)(?:=(.*))?")
@@ -26,7 +23,7 @@ _DATABASES = word_set(
 )
 _HOSTS = word_set("-h -b --host --uri -H --url")
 _CLIENTS = _DATABASES | word_set(
-    "curl wget http https xh httpie nc ncat netcat telnet ping ping6 wscat websocat grpcurl ab wrk hey k6 siege vegeta curlie kcat kafkacat"
+    "curl wget http https xh httpie nc ncat netcat telnet ping ping6 wscat websocat grpcurl ab wrk hey siege vegeta curlie kcat kafkacat"
 )
 _OTHER_WAYS = word_set(
     "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve -K --config --interface"
@@ -45,6 +42,10 @@ _TAKES_VALUE = word_set(
     " --include --workspace --filter --python --upgrade-strategy --only-binary --no-binary --cwd --dir --deployment --jobs -j"
     " --log-level --loglevel --only --with --without --target-dir --root --features --profile -o --package --config-settings --config-setting"
 )
+_SWITCHES = dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("-r -c -e -p -o -j")) | {
+    "pnpm": word_set("-r -c -e -p -o -j -w")
+}
+"""What takes a value elsewhere, but not in these."""
 _MANIFEST = Lazy(
     r"(?:^|/)(?:[\w.-]*requirements[\w.-]*\.(?:txt|in)|package(?:-lock)?\.json|pyproject\.toml|setup\.(?:py|cfg)|Pipfile|Cargo\.toml|go\.mod"
     r"|Gemfile|composer\.json|environment\.ya?ml|constraints\.txt)$"
@@ -53,24 +54,15 @@ _FILES = word_set("-r -c -e --requirement --constraint --editable --path --root"
 
 
 @cache
-def _tables() -> dict[str, Any]:
-    return tomllib.loads((get_data("flyball.guard", "profiles/sandbox.toml") or b"").decode())
-
-
-@cache
-def _rules() -> frozenset[str]:
-    return frozenset(_tables()["rules"].split())
-
-
-@cache
-def _installed() -> frozenset[str]:
-    return frozenset(_tables()["installed"].split())
+def _words(which: str) -> frozenset[str]:
+    """A list of names in sandbox.toml."""
+    return frozenset(load("sandbox")[which].split())
 
 
 @cache
 def _listed_calls(which: str) -> frozenset[str]:
     """`"git pr: list view"` stands for `git pr list` and `git pr view`; `"virtualenv"` for all its calls."""
-    rows = [row.partition(": ") for row in _tables()[which]]
+    rows = [row.partition(": ") for row in load("sandbox")[which]]
     return frozenset(
         f"{name} {word}".rstrip()
         for names, _, words in rows
@@ -81,18 +73,18 @@ def _listed_calls(which: str) -> frozenset[str]:
 
 def remaining(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """The verdicts that the sandbox does not answer for."""
-    return [verdict for verdict in verdicts if verdict.rule not in _rules()]
+    return [verdict for verdict in verdicts if verdict.rule not in _words("rules")]
 
 
 def is_installed(name: str) -> bool:
     """Is it a tool that JavaScript projects declare, so that `npx` need not download it?"""
-    return name in _installed()
+    return name in _words("installed")
 
 
 def stays_here(profile: Profile, args: list[Arg], given: Arguments, writes: Iterable[str] = ()) -> bool:
     """Does this call need no approval in a sandbox, although it would without one? `writes`: files that the line writes."""
     words = [arg.text for arg in args]
-    if profile.name in _tables()["wrappers"].split():
+    if profile.name in _words("wrappers"):
         return True
     if profile.name in _DRY_RUNS and "--dry-run" in words:
         return away(profile.name, args) is None
@@ -102,17 +94,22 @@ def stays_here(profile: Profile, args: list[Arg], given: Arguments, writes: Iter
         return _stops_own(profile.name, args)
     if profile.name in _CLIENTS:
         return _calls_itself(profile.name, given)
+    if profile.name in _FROM_PATH:
+        source = [arg.text for arg in given.operands[_FROM_PATH[profile.name] :]][:1]
+        return any(re.match(r"\.{0,2}/|~/", text) and not other_machine(text) for text in source)
     for called, packages in ((profile.name, args), (" ".join([profile.name, *words[:1]]), args[1:])):
         if called in _listed_calls("installs"):
             given_files = {posixpath.normpath(arg.text) for arg in packages}
             rewritten = [name for name in writes if name in given_files or _MANIFEST.search(name)]
-            return undeclared(packages) is None and not rewritten
+            return undeclared(packages, profile.name) is None and not rewritten
     if not _is_listed(profile.name, _without_files(words)):
         return False
     word = leaving_word(args)
     return away(profile.name, args) is None and (word is None or word == profile.name.partition(" ")[2])
 
 
+_FROM_PATH = {"git clone": 0, "git submodule add": 0, "git remote add": 1}
+"""Which operand says where from: a folder of this machine may be cloned."""
 _DRY_RUNS = frozenset({"cargo publish", "npm publish", "pnpm publish", "poetry publish"})
 
 
@@ -123,16 +120,18 @@ def leaving_word(args: Iterable[Arg]) -> str | None:
     if {"--help", "--version"} & {arg.text for arg in given}:
         return None
     for arg in given:
-        resets = before in _SCHEMAS and arg.text == "reset"
-        if before == "check" and arg.text == "--deploy":
-            continue  # Django only looks at its settings
-        if resets or (_LEAVES.fullmatch(arg.text) and (arg.text != "push" or before not in _SCHEMAS)):
+        pair = f"{before} {arg.text}"
+        destroys = _DESTROYS.fullmatch(pair) or _LEAVES.fullmatch(arg.text)
+        if destroys and not _STAYS.fullmatch(pair):
             return arg.text
         before = arg.text
     return None
 
 
-_SCHEMAS = word_set("db database migrate migration migrations schema drizzle-kit")
+_SCHEMAS = "db|database|migrate|migration|migrations|schema|drizzle-kit"
+_DESTROYS = Lazy(rf"(?:{_SCHEMAS}) reset|downgrade base")
+_STAYS = Lazy(rf"(?:{_SCHEMAS}) push|check --deploy|\S* --release(?:=.*)?|-\S+ release")
+"""A database of this machine, Django's look at its settings, and how something is built."""
 
 
 def secret_call(args: list[Arg]) -> str | None:
@@ -141,6 +140,22 @@ def secret_call(args: list[Arg]) -> str | None:
 
 
 _SECRET_CALL = Lazy(r"(?:user-)?secrets?(?::\w+)?|credentials?(?::\w+)?|print-access-token|auth-token")
+
+
+def outlives(args: list[Arg]) -> str | None:
+    """An option that makes a server run on after its command: `--daemonize yes`, `php-fpm -D`."""
+    words = [arg.text for arg in args]
+    name = words[0].rpartition("/")[2]
+    if name in _words("not_daemons") or words[-1] in {"--help", "--version"}:
+        return None
+    listed = _listed_calls("daemons")
+    for word, value in zip(words[1:], [*words[2:], ""], strict=False):
+        if (_DAEMON.fullmatch(word) and value not in {"no", "off", "false"}) or f"{name} {word}" in listed:
+            return word
+    return None
+
+
+_DAEMON = Lazy(r"--?daemon(?:ize|ized)?(?:=(?:yes|on|true|1))?|--detach(?:ed)?|--fork|--background")
 
 
 def installed_package(args: list[Arg]) -> str | None:
@@ -167,6 +182,7 @@ _OWN_PROCESS = Lazy(
 def _calls_itself(name: str, given: Arguments) -> bool:
     """Does a network tool only connect to this machine?"""
     texts = [arg.text for arg in (*given.operands, *given.values("--url")) if arg.text[:1] != "-"]
+    texts = texts[:1] if name == "grpcurl" else texts  # the rest are services and methods
     if name not in _DATABASES and (given.has(*_OTHER_WAYS) or given.has(*_SHORT_WAYS.get(name, ()))):
         return False
     if away(name, given.operands):
@@ -209,7 +225,7 @@ def _is_listed(name: str, words: list[str]) -> bool:
 
 def is_strict(name: str) -> bool:
     """A tool whose unknown subcommands may be aliases or calls to a remote service, not only plugins of the project."""
-    return name.partition(" ")[0] in _tables()["strict"].split()
+    return name.partition(" ")[0] in _words("strict")
 
 
 def away(name: str, args: Iterable[Arg]) -> str | None:
@@ -234,16 +250,17 @@ def _given_host(name: str, before: str, text: str) -> str:
     return value if value[:1] != "-" and re.search(rf"[.:{HOLE}]", value) else ""
 
 
-def undeclared(args: Iterable[Arg]) -> str | None:
+def undeclared(args: Iterable[Arg], name: str = "") -> str | None:
     """The first package that an install names itself, instead of leaving it to a manifest or lock file."""
     before = ""
+    takes_value = _TAKES_VALUE - _SWITCHES.get(name.partition(" ")[0], frozenset())
     for arg in args:
         text = arg.text
         if HOLE in text or arg.pipe or other_machine(text) or "git+" in text:
             return text.replace(HOLE, "?")
         if before in _FILES and not _is_file(text):
             return text
-        if text[:1] != "-" and before not in _TAKES_VALUE and not _LOCAL_PACKAGE.fullmatch(text):
+        if text[:1] != "-" and before not in takes_value and not _LOCAL_PACKAGE.fullmatch(text):
             return text
         before = text
     return None

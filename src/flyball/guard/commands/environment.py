@@ -35,7 +35,7 @@ _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 _.,:/@%+=*-]*")
 
 def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolicy) -> Verdict | None:
     """The verdict on `name=value`; a variable that only the shell reads is always allowed."""
-    if policy.contained and not _listed(name, "escaping"):
+    if policy.contained and (not _listed(name, "escaping") or _is_made_up(name, value)):
         return _in_sandbox(name, value, policy)
     if _listed(name, "pagers") and value.text in {"", "cat"}:
         return None
@@ -50,6 +50,17 @@ def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolic
     if name in policy.harmless_env or _listed(name, "harmless"):
         return _harmless(name, value)
     return Verdict("ask", "environment", f"Sets '{name}', which is not on the list of harmless variables.")
+
+
+def _is_made_up(name: str, value: Arg) -> bool:
+    """`AWS_ACCESS_KEY_ID=test`: a stand-in for tests, which is no key."""
+    return value.literal and _KEY.fullmatch(name) is not None and _MADE_UP.fullmatch(value.text) is not None
+
+
+_KEY = re.compile(r"\w+_(?:TOKEN|KEY|KEY_ID|SECRET|REGION)")
+_MADE_UP = re.compile(
+    r"(?:test|testing|dummy|fake|mock|local|example|placeholder|x+)?|[a-z]{2}-[a-z]+-\d", re.IGNORECASE
+)
 
 
 def _in_sandbox(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:

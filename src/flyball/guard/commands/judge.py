@@ -19,6 +19,7 @@ from flyball.guard.commands.containment import remaining
 from flyball.guard.commands.context import Context, Report, ShellState
 from flyball.guard.commands.endless import ends_jobs
 from flyball.guard.commands.grammar import read
+from flyball.guard.commands.profiles import load
 from flyball.guard.commands.syntax_tree import Script, Unreadable
 from flyball.guard.commands.walk import Judge
 
@@ -93,44 +94,12 @@ def _is_mild(verdict: Verdict) -> bool:
     return verdict.rule in _MILD or verdict.rule.startswith("path/looks-")
 
 
-_INSTEAD = {
-    "unreadable": "Quote it in a simpler way, or put it into a script.",
-    "hidden-command": "Run that command by itself.",
-    "opaque-": "Write the value out.",
-    "environment": "Leave the variable out.",
-    "install": "Add the package to the project's manifest first.",
-    "unknown-command": "Use a tool of the project instead.",
-    "background": "Run it in the foreground with a time limit.",
-    "path/outside": "Use a path inside the workspace.",
-    "path/system": "Use a path inside the workspace.",
-    "path/home": "Use a path inside the workspace.",
-    "path/temporary": "Use a path inside the workspace.",
-    "path/guard": "Leave Flyball's files alone.",
-    "path/agent-settings": "Leave the settings of agents alone.",
-    "path/git": "Use git's commands instead.",
-    "path/secret": "Work without credentials.",
-    "path/workspace-secret": "Work without it, or with an example file.",
-    "secret": "Work without credentials.",
-    "guard": "Leave Flyball alone; say in your message what you need.",
-    "privilege": "Work without it.",
-    "persistence": "Do it within this run only.",
-    "destruction": "Delete only what you made, by its name.",
-    "exfiltration": "Say in your message what should be sent.",
-    "publish": "Say in your message what should be published.",
-    "force-push": "Commit instead; the result is published from outside.",
-    "review-bypass": "Commit instead; the result is reviewed from outside.",
-    "remote-code": "Use what the project declares instead.",
-    "foreign-code": "Use code of the workspace.",
-    "untrusted-program": "Call the program by its name alone.",
-}
-"""What to do instead, by the rule or how it begins."""
-
-
 def advised(verdict: Verdict) -> str:
     """The reason with what to do instead, unless it says so itself."""
     says = verdict.verdict == "allow" or ". " in verdict.reason
-    keys = [key for key in _INSTEAD if verdict.rule.startswith(key)]
-    return verdict.reason if says or not keys else f"{verdict.reason} {_INSTEAD[max(keys, key=len)]}"
+    instead: dict[str, str] = load("instead")
+    keys = [key for key in instead if verdict.rule.startswith(key)]
+    return verdict.reason if says or not keys else f"{verdict.reason} {instead[max(keys, key=len)]}"
 
 
 # --- characters that make a line look different from what it does

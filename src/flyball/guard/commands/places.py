@@ -251,6 +251,8 @@ def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
     parts = (inside if inside is not None else folded).split("/")
     if FLYBALL in parts and parts[parts.index(FLYBALL) + 1 :][:1] != ["out"]:
         return "guard"
+    if inside is None and re.fullmatch(r"/(?:.*/)?s?bin/flyball", path):
+        return "guard"
     if re.match(r"/dev/(?:tcp|udp)\b", folded):
         return "network-device"
     return _private(folded, parts, inside is not None)
@@ -323,9 +325,11 @@ def _finer_place(place: str, path: str) -> str:
     name = posixpath.basename(path).lower()
     if place == "git-internals" and name == "config":
         return "git-config"
-    return "package-settings" if place == "delicate" and _PACKAGE_SETTINGS.fullmatch(name) else place
+    settings = _PACKAGE_SETTINGS if place == "delicate" else _MANAGER_SETTINGS
+    return "package-settings" if place in {"delicate", "home-cache"} and settings.fullmatch(name) else place
 
 
+_MANAGER_SETTINGS = Lazy(r"config(?:\.toml)?|settings\.xml|init\.gradle(?:\.kts)?|nuget\.config")
 _PACKAGE_SETTINGS = Lazy(r"\.npmrc|\.yarnrc(?:\.yml)?|sitecustomize\.py|usercustomize\.py|.*\.pth|pip\.conf")
 
 

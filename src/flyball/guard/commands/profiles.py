@@ -84,20 +84,21 @@ class Subs(Mapping[str, Profile]):
 
 
 @cache
-def _load(stem: str) -> dict[str, Any]:
+def load(stem: str) -> dict[str, Any]:
+    """A file of tables, by its name."""
     return tomllib.loads((get_data("flyball.guard", f"profiles/{stem}.toml") or b"").decode())
 
 
 @cache
 def _index() -> dict[str, str]:
     """Which file describes a command."""
-    return {name: stem for stem, names in _load("index").items() for name in cast("str", names).split()}
+    return {name: stem for stem, names in load("index").items() for name in cast("str", names).split()}
 
 
 @cache
 def environment() -> dict[str, list[str]]:
     """The lists of environment variables, as in environment.toml."""
-    return {key: cast("str", names).split() for key, names in _load("environment").items()}
+    return {key: cast("str", names).split() for key, names in load("environment").items()}
 
 
 @cache
@@ -117,7 +118,7 @@ def runs_code(name: str) -> bool:
 
 
 def _described(stem: str, name: str) -> Profile | None:
-    tables = _load(stem)
+    tables = load(stem)
     for key, table in tables.items():
         if name in key.split():
             return _compile(name, table, tables.get("_sets", {}), {})
@@ -127,7 +128,7 @@ def _described(stem: str, name: str) -> Profile | None:
 @cache
 def _stops() -> dict[str, Profile]:
     profiles: dict[str, Profile] = {}
-    for word, rules in _load("stops").items():
+    for word, rules in load("stops").items():
         for rule, table in rules.items():
             for name in table["commands"].split():
                 profiles[name] = stop(cast("Decision", word), rule, name, table["why"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING
 
 from flyball.guard import word_set
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.checks.inline_code import judge_contained
 from flyball.guard.commands.checks.node import is_risky
 from flyball.guard.commands.checks.wrappers import run
 from flyball.reading.terminal import Lazy
@@ -30,6 +32,7 @@ _PROGRAMS = Lazy(r"[A-Z]*SHELL|.*FLAGS|CC|CXX|CPP|LD|AR|RM|PYTHON|NODE|NPM|GIT|M
 
 
 def make(call: Call) -> None:
+    _written_recipes(call)
     for arg in call.operands:
         name, equals, value = arg.text.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_.][\w.]*[:+?!]?", name):
@@ -44,6 +47,22 @@ def make(call: Call) -> None:
             call.ask("publish", f"The target '{arg.text}' looks like it publishes or destroys something.")
         elif _INSTALLS.fullmatch(arg.text):
             call.ask("install-here", f"The target '{arg.text}' looks like it installs something.")
+
+
+def _written_recipes(call: Call) -> None:
+    """A makefile that this very line has written: its recipes run now."""
+    given = [arg.text for arg in call.given.values("-f", "--file", "--makefile")]
+    for name in given or _MAKEFILES:
+        text = call.judge.written.get(posixpath.normpath(name), "").replace("\\\n", " ")
+        if text and not call.judge.policy.contained:
+            call.ask("inline-code", f"Runs '{name}', which this command line has just written.")
+            return
+        for recipe in re.findall(r"^\t[@+-]*(.*)", text, re.MULTILINE):
+            plain = re.sub(r"\$[({][\w.]+[)}]|\$[@<^?*+]", "x", recipe).replace("$$", "$")
+            call.judge.try_as_command([Arg(plain + " ")], call.context)
+
+
+_MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 
 
 def _make_variable(call: Call, name: str, value: str) -> None:
@@ -113,6 +132,7 @@ def go(call: Call) -> None:
             if arg is not call.operands[0] and not arg.text.endswith(".go"):
                 break
             argument_kinds.judge_argument(call.judge, "config", arg, call.context)
+        call.judge.run_written(call.operands[0], call.context, "go")
         call.judge.check_destinations(first, call.operands[1:], call.context)
     if any(value.text == "mod" for value in call.given.values("-mod")):
         call.ask("install", "May download modules and change go.mod.")
@@ -158,6 +178,9 @@ def _property(call: Call, value: Arg) -> None:
     own = call.judge.policy.contained and re.fullmatch(
         r"exec\.(?:mainClass|args)=[\w.$ -]*|argLine=-[\w:=.+-]*", value.text
     )
+    host = argument_kinds.other_machine(value.text)
+    if host:
+        call.ask("network", f"'-D{value.text}' names another machine ({host}).")
     if value.text.startswith("artifact="):
         call.ask("install", f"Downloads '{value.text.partition('=')[2]}'.")
     if re.match(r"exec\.|maven\.ext|jvm|argLine|maven\.repo|wagon|altDeploy", value.text) and not own:
@@ -185,6 +208,8 @@ def gradle(call: Call) -> None:
 
 
 def cc(call: Call) -> None:
+    if call.judge.policy.contained and any(arg.text == "-" for arg in call.operands):
+        judge_contained(call, call.context.stdin.text)
     for option in call.given.options:
         text = option.value.text if option.value else ""
         if re.search(r"plugin|^l,.*(?:-dynamic-linker|-rpath)|load", text) and option.name in {"-W", "-f"}:

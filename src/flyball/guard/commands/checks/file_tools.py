@@ -227,7 +227,7 @@ def _exec(call: Call, roots: list[Arg], args: list[Arg], at: int) -> int:
 
 
 def _with_match(arg: Arg) -> Arg:
-    return Arg(arg.text.replace("{}", HOLE), unknown=2, quoted=arg.quoted) if "{}" in arg.text else arg
+    return Arg(arg.text.replace("{}", HOLE), unknown=2, quoted=True, many=True) if "{}" in arg.text else arg
 
 
 def _deletes(call: Call, roots: list[Arg], args: list[Arg]) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from flyball.guard import word_set
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.argument_kinds import other_machine
+from flyball.guard.commands.argument_kinds import HERE, TOP_LEVEL, other_machine
 from flyball.guard.commands.checks.wrappers import in_shell, run
 from flyball.guard.commands.endless import code_never_ends
 from flyball.reading.terminal import Lazy
@@ -130,9 +130,9 @@ def interpreter(call: Call) -> None:
 
 
 def _artisan(call: Call, words: list[str]) -> None:
-    task = words[1] if len(words) > 1 and words[0].endswith("artisan") else ""
-    if re.fullmatch(r"migrate:(?:fresh|reset|refresh)|db:wipe", task):
-        call.deny("destruction", f"'artisan {task}' destroys the data.")
+    task = words[1] if len(words) > 1 and words[0].endswith(("artisan", "console")) else ""
+    if re.fullmatch(r"migrate:(?:fresh|reset|refresh)|db:wipe|doctrine:(?:database|schema):drop", task):
+        call.deny("destruction", f"'{task}' destroys the data.")
     elif re.match(r"(?:tinker|migrate|db|serve|queue|schedule|key|down|vendor|storage)\b", task):
         call.ask("unlisted", f"'artisan {task}' changes data, runs other code or keeps running.")
 
@@ -205,9 +205,12 @@ _POWERSHELL_HARMLESS = word_set(
 # --- inside a sandbox: code may do what a script of the workspace may, but it must not name another machine, a secret or
 # Flyball, nor hide what it runs
 
+_OUTLIVES = Lazy(
+    r"start_new_session\s*=\s*True|\bsetsid\b|\bdetached:\s*true|DaemonContext|\bos\.daemon|Process\.daemon"
+)
 _USES_NETWORK = Lazy(
     r"\bsocket\s*\(|create_connection|open_connection|getaddrinfo|gethostby|urlopen|urlretrieve|requests\.(?:get|post|put|patch|delete|head|request|[sS]ession)"
-    r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|paramiko|xmlrpc|[Ww]eb[Ss]ocket|EventSource|boto3\.|botocore\.|google\.cloud|azure\.storage|slack_sdk|tweepy|twilio|sendgrid|(?<![\w.>])mail\s*\(|\bfetch\s*\(|XMLHttpRequest"
+    r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|imaplib|poplib|nntplib|multiprocessing\.connection|(?:HTTP|SysLog|Datagram|Socket|SMTP)Handler|get_server_certificate|paramiko|xmlrpc|[Ww]eb[Ss]ocket|EventSource|boto3\.|botocore\.|google\.cloud|azure\.storage|slack_sdk|tweepy|twilio|sendgrid|(?<![\w.>])mail\s*\(|\bfetch\s*\(|XMLHttpRequest"
     r"|\bnet\.(?:connect|createConnection|Socket)|\bhttps?\.(?:get|request)|\bdgram\b|\bdns\b.{0,20}(?:resolve|lookup)|\btls\.connect|axios"
     r"|require\s*\(?\s*['\"](?:socket|net|http)|:httpc\b|IO::Socket|LWP::|Net::\w+|HTTP::Tiny|open-uri|URI\.open|\bTCPSocket|\bUDPSocket|fsockopen|stream_socket_client|curl_init|curl_exec"
     r"|install\.packages|install_github|BiocManager|Pkg\.(?:add|clone|develop)|pip\._internal|pip\.main|\bCPAN\b|Gem\.install|Gem::DependencyInstaller"
@@ -218,17 +221,17 @@ _NETWORK_NAMES = Lazy(
     r"\b(?:requests|urllib3?\.request|urllib[23]|httplib2?|pycurl|mechanize|treq|grequests|selenium|puppeteer|superagent|node-fetch|undici|needle|got"
     r"|https?\.(?:get|request|client)|net/http|open-uri|[Ff]araday|HTTParty|RestClient|[Ee]xcon|[Tt]yphoeus|curl|wget|boto3?|botocore|openai|anthropic"
     r"|slack_sdk|sentry_sdk|paramiko|fabric|asyncio\.open_connection|websockets?|grpc|openStream|openConnection|HttpClient|WebClient|EventSource|sendBeacon"
-    r"|importScripts|install\.packages|Pkg\.add|torch\.hub|load_dataset|from_pretrained|snapshot_download|git\.Repo|clone_from)\b"
+    r"|importScripts|fetch|ws|urllib3|install\.packages|Pkg\.add|torch\.hub|load_dataset|from_pretrained|snapshot_download|git\.Repo|clone_from)\b"
     r"|(?:require\s*\(|from|import\s*\(?)\s*['\"](?:node:)?(?:https?|net|dgram|tls|http2)['\"]"
 )
 _FETCHES = Lazy(
     r"[\w.]*(?:get|post|put|patch|fetch|download|request|connect|send|upload|load|read|open|import|include|require|source|from|pull|clone|copy|navigate|goto)"
-    r"[\w.]*\s*[(\s]\s*(?:\w+\s*=\s*)?(?:new\s+)?(?:UR[IL]\s*\(\s*)?[rbfu]{0,2}[\"'`](?!(?:file|sqlite|data|node):)\w+://",
+    r"[\w.]*\s*[(\s]\s*(?:\w+\s*=\s*)?(?:(?<=copy\()[^(),]*,\s*)?(?:new\s+)?(?:UR[IL]\s*\(\s*)?[rbfu]{0,2}[\"'`](?!(?:file|sqlite|data|node):)\w+://",
     re.IGNORECASE,
 )
 """A function that opens an address: the name of the call before the first letter of an URL."""
 _STARTS_PROGRAMS = Lazy(
-    r"\bos\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*[(\"']"
+    r"\b(?:os|posix)\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*[(\"']"
     r"|System\.cmd|:os\.cmd|Port\.open|os\.execute|\.execute\s*\(\s*\)|getRuntime|ProcessBuilder|\brun\s*\(\s*`|Open3|IO\.popen|Kernel\.(?:exec|system|spawn)|\bqx\b|%x[\W]|shell_exec|passthru|proc_open|Deno\.(?:run|Command)|Bun\.(?:spawn|\$)"
     r"|\.(?:system|popen)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\b(?:import|from)\s+(?:sh|plumbum|invoke|fabric)\b|\bfrom\s+(?:os|subprocess|pty|posix)\s+import|open\s*\(?[^)]*[\"'](?:\||-\|)",
 )
@@ -243,38 +246,68 @@ _DECODES = Lazy(
 )
 _RUNS = Lazy(r"\b(?:eval|exec\w*|system|popen|subprocess|spawn\w*|child_process|Function|assert)\b|`")
 _SECRET = Lazy(r"\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL)\w*")
+_SECRET_WORD = Lazy(r"['\"/](?:KEY|TOKEN|SECRET|PASS|PASSWORD|CREDENTIALS?)['\"/]", re.IGNORECASE)
 _OTHERS = Lazy(
     r"\b(?:flyball|bwrap|unshare|setns|ptrace|keyring|keychain|secretstorage|getppid|ppid|killpg)\b|\bkill\s*\(\s*-?[01]\b|/proc/\S*(?:environ|mem|root|fd)\b",
     re.IGNORECASE,
 )
-_SPECIAL_MODE = Lazy(r"chmod\w*\s*\([^)]*\b0?o?[2467][0-7]{3}\b|S_IS[UG]ID")
+_SPECIAL_MODE = Lazy(r"\bset(?:e|re|res)?[ug]id\s*\(|chmod\w*\s*\([^)]*\b0?o?[2467][0-7]{3}\b|S_IS[UG]ID")
+_HOST = Lazy(
+    rf"['\"`]((?:\d{{1,3}}\.){{3}}\d{{1,3}}|(?:[\w-]+\.)+(?:{TOP_LEVEL}))['\"`]",
+    re.IGNORECASE,
+)
+"""A host without a scheme, in quotes."""
+_SERVES_ITSELF = Lazy(r"['\"`/@](?:localhost|127\.0\.0\.1|\[?::1\]?|0\.0\.0\.0)|createServer|\.bind\(")
 HIDDEN = "hides what it runs"
-_STARTERS = frozenset(
-    {"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput", "getstatusoutput"}
+_STARTERS = word_set("run call check_call check_output Popen system popen getoutput getstatusoutput")
+_EVALUATE = _STARTERS | word_set(
+    "eval exec compile runctx runeval timeit repeat Timer push runsource runcode interact"
 )
 
 
 def judge_contained(call: Call, text: str) -> None:
     """Code whose whole text is known."""
-    host = other_machine(text)
-    if host and (_FETCHES.search(text) or _USES_NETWORK.search(text) or _NETWORK_NAMES.search(text)):
+    python = call.name.startswith(("py", "uv"))
+    code = without_data(text) if python and _has_network(text) else text
+    hosts = (match[1] for match in _HOST.finditer(text) if not HERE.fullmatch(match[1]))
+    host = other_machine(text) or next(hosts, None)
+    if host and _has_network(code):
         call.deny("network", f"The code connects to another machine ({host}).")
-    elif _USES_NETWORK.search(text) and not re.search(r"localhost|127\.0\.0\.1|::1", text):
+    elif _USES_NETWORK.search(code) and not _SERVES_ITSELF.search(code):
         call.deny("network", "The code uses the network, and the guard cannot tell what it connects to.")
     if _OTHERS.search(text):
         call.deny("guard", "The code reaches for Flyball, the sandbox or other processes.")
-    if _SECRET.search(re.sub(r"['\"]\s*[:=]\s*['\"]", "", text)) and re.search(
-        r"environ|getenv|process\.env|ENV\b", text
-    ):
+    named = _SECRET.search(re.sub(r"['\"]\s*[:=]\s*['\"]", "", text)) or _SECRET_WORD.search(text)
+    if named and re.search(r"environ|getenv|process\.env|ENV\b", text):
         call.deny("secret", "The code reads a secret from the environment.")
     if hidden_in(text) == HIDDEN or (call.name == "php" and re.search(r"\$\w+\s*\(", text)):
         call.deny("hidden-command", "The code hides what it runs.")
     if _SPECIAL_MODE.search(text):
-        call.deny("privilege", "The code sets a special mode on a file.")
+        call.deny("privilege", "The code changes users or sets a special mode on a file.")
+    if _OUTLIVES.search(text):
+        call.ask("background", "The code starts a process that outlives this command.")
     if code_never_ends(text):
         call.deny("unbounded", "The code runs or grows without a limit.")
     if _STARTS_PROGRAMS.search(text) or (call.name in {"perl", "ruby", "php"} and "`" in text):
         _programs(call, text)
+
+
+def _has_network(text: str) -> bool:
+    return any(pattern.search(text) for pattern in (_FETCHES, _USES_NETWORK, _NETWORK_NAMES))
+
+
+def without_data(text: str) -> str:
+    """Python code without the strings that are not run: `s.replace("requests.get(a)", b)` edits a file."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    run = {id(inner) for call in calls if _name(call.func) in _EVALUATE for inner in ast.walk(call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in run:
+            node.value = "" if re.search(r"[\s(]", node.value) else node.value
+    return ast.unparse(tree)
 
 
 def hidden_in(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.inline_code import from_input, inline, run_script
-from flyball.guard.commands.checks.wrappers import run
+from flyball.guard.commands.checks.wrappers import in_shell, run
 from flyball.guard.commands.containment import is_installed
 from flyball.guard.commands.profiles import profile_of
 from flyball.reading.terminal import Lazy
@@ -142,6 +142,14 @@ def npx(call: Call) -> None:
     else:
         call.judge.check_paths_in(call.operands, call.context)
         call.ask("unlisted", "Runs an unknown program.")
+
+
+def pkg_set(call: Call) -> None:
+    """`npm pkg set scripts.lint="eslint src"`: the command of a script that may run next."""
+    for arg in call.operands:
+        name, _, command = arg.text.partition("=")
+        if name.startswith("scripts.") and arg.literal:
+            in_shell(call, command)
 
 
 def npm_exec(call: Call) -> None:

@@ -113,7 +113,8 @@ def module(call: Call, name: Arg, rest: list[Arg]) -> None:
     elif text not in _INFO:
         call.judge.check_paths_in(rest, call.context)
         call.judge.check_destinations(text, rest, call.context)
-        rule = "network" if text in _CONNECTS else "unlisted"
+        downloads = [arg.text for arg in rest[:1]] == ["download"]  # `-m spacy download en`
+        rule = "network" if text in _CONNECTS or downloads else "unlisted"
         call.ask(rule, f"Unknown module '{text}'.")
 
 

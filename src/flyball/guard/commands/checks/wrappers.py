@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import msgspec
 
 from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE, Arg
+from flyball.guard.commands.argument_kinds import is_loopback
 from flyball.guard.commands.context import NO_INPUT, Value
 from flyball.reading.terminal import Lazy
 
@@ -20,7 +22,7 @@ WORDS_MOST = 32
 _SHELL_OPTIONS = word_set(
     "pipefail errexit nounset xtrace noglob noclobber verbose nullglob globstar failglob"
 )
-_GUARDS = Lazy(r"flyball|claude|codex|gemini|bwrap|opencode|keeper")
+_GUARDS = Lazy(r"\b8765\b|flyball|claude|codex|gemini|bwrap|opencode|keeper")
 _SQL = Lazy(
     r"\bdrop\s+(?:table|database|schema|user|role|index|view)|\btruncate\b|\bdelete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb"
     r"|dropdatabase|\.drop\(|\bcopy\b.*\bprogram\b|\\!|^\s*system\s|\binto\s+(?:out|dump)file|xp_cmdshell|pg_read_file|lo_import"
@@ -90,6 +92,9 @@ def _command_string(call: Call, args: list[Arg]) -> None:
         call.deny("unreadable", "The shell gets no command.")
         return
     text = args[0]
+    if text.many and call.judge.policy.contained:  # the name of a file that `find` or `xargs` fills in
+        in_shell(call, text.text.replace(HOLE, "${9}"), {"9": Arg(HOLE, unknown=1, many=True)})
+        return
     if HOLE in text.text or text.pipe:
         rule = "remote-code" if text.remote else "opaque-command"
         call.deny(rule, "The shell runs a command that is unknown until it runs.")
@@ -209,7 +214,9 @@ def _filled(arg: Arg, mark: str, given: list[Arg]) -> list[Arg]:
         return given
     if mark in arg.text:
         known = given[0].text if len(given) == 1 and given[0].literal else HOLE
-        return [Arg(arg.text.replace(mark, known), unknown=arg.unknown if known != HOLE else 2, quoted=True)]
+        unknown = arg.unknown if known != HOLE else 2
+        fills = known == HOLE and not any(one.remote or one.from_output for one in given)
+        return [Arg(arg.text.replace(mark, known), unknown=unknown, quoted=True, many=fills)]
     return [arg]
 
 
@@ -316,7 +323,9 @@ def database(call: Call) -> None:
 
 def openssl(call: Call) -> None:
     words = {arg.text for arg in call.operands[:1]}
-    if words == {"version"}:
+    texts = [arg.text for arg in call.operands]
+    connects = dict(itertools.pairwise(texts)).get("-connect", "")
+    if words == {"version"} or (words == {"s_client"} and is_loopback(connects)):
         return
     call.ask("unlisted", "This command is not on the list of harmless commands.")
     call.judge.check_paths_in(call.operands, call.context)
