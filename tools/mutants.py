@@ -53,7 +53,7 @@ MACHINES = ("unit/test_machine.py", *CORE)
 OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it, in this order
     "views/loop_status": ("unit/test_status.py", "unit/test_views.py", "unit/test_loop.py"),
     "reading/calls": ("unit/test_calls.py", "unit/test_live.py", "unit/test_loop.py"),
-    "reading/test_output": ("unit/test_failing.py",),
+    "reading/test_output": ("unit/test_failing.py", "unit/test_test_reports.py", "unit/test_environment.py"),
     "domain/settings": ("unit/test_durations.py", *CORE),
     "domain/faults": MACHINES,
     "domain/machine": MACHINES,
