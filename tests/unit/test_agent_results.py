@@ -39,6 +39,7 @@ def test_a_recording_is_read_to_its_kind_tokens_and_cost(agent: str, row: dict[s
         "calls": len(result.calls),
     } == {name: row[name] for name in ("kind", "tokens", "uusd", "calls")}
     assert bool(result.error) == (result.verdict != "ok")
+    assert result.message == row.get("says", result.message)
 
 
 @pytest.mark.parametrize("kind", ["ok", "rate_limited", "plan_limit", "overloaded", "auth", "billing", "context",
@@ -192,6 +193,7 @@ BEFORE: list[dict[str, Any]] = [
         },
     },
 ]
+STEPS = [{"type": "step_finish", "sessionID": "s", "part": {"reason": "stop", "tokens": {}}}]
 LIMIT = {"id": "0", "msg": {"type": "error", "message": "You've hit your usage limit. Try again in 2 hours."}}
 
 
@@ -210,6 +212,9 @@ def rows_of(events: list[dict[str, Any]]) -> str:
         (rows_of(FINE).replace("\n", "\r\n"), "ok", 2560),
         ("".join(f"\x1b[2m{json.dumps(event)}\x1b[0m\n" for event in FINE), "ok", 2560),
         ("".join(f"{json.dumps(event)}\n(node:1) Warning: old\n" for event in FINE), "ok", 2560),
+        ("".join(map(json.dumps, FINE)), "ok", 2560),
+        (rows_of(FINE).replace("\n", "\n\0\0"), "ok", 2560),
+        (rows_of([*STEPS, {"type": "step_start", "sessionID": "s"}]), "killed", 0),
         (rows_of([*FINE, *REFUSED]), "billing", 0),
         (rows_of([*FINE, *FINE[:2]]), "killed", 2402),
         (rows_of([*BEFORE, {"id": "0", "msg": {"type": "task_complete"}}]), "ok", 59),
@@ -226,7 +231,15 @@ def rows_of(events: list[dict[str, Any]]) -> str:
             "a list over lines",
             "a list that failed",
         ),
-        *("line ends of Windows", "in colour", "warnings between", "a second turn that failed"),
+        *(
+            "line ends of Windows",
+            "in colour",
+            "warnings between",
+            "all on one line",
+            "zeros of a crash",
+            "a step that was cut",
+        ),
+        "a second turn that failed",
         *(
             "a second turn that was cut",
             "an older Codex",

@@ -8,13 +8,13 @@ from typing import Literal
 
 Kind = Literal["rate_limited", "plan_limit", "overloaded", "billing", "auth", "context", "network"]
 
-END = r"(?=\s*(?:$|[.,:;!·∙•|()\[\]{}—–\"'-]|for\b|on\b|or\b|try\b|resets?\b|until\b|please\b|because\b|due\b|(?:right )?now\b|at (?:the|this)\b|and (?:your|will)\b|\\))"
+END = r"(?=\s*(?:$|[.,:;!·∙•|()\[\]{}—–\"'-]|for\b|on\b|or\b|try\b|resets?\b|until\b|please\b|because\b|due\b|(?:right )?now\b|today\b|this (?:hour|day|week|month)\b|at (?:the|this)\b|and (?:your|will)\b|\\))"
 _YOU = r"you(?:'ve| have)?(?: already)? (?:hit|reached|exceeded|used up|used all(?: of)?|maxed out|exhausted|run out of)"
 _WINDOW = r"(?:(?:5|five|\d+)[- ]hour|weekly|session|daily|hourly|monthly|opus|sonnet|haiku|usage|plan|subscription)"
 
 CLASSES: dict[str, Kind] = {
     "TerminalQuotaError": "plan_limit", "RetryableQuotaError": "rate_limited", "RateLimitError": "rate_limited",
-    "AuthenticationError": "auth", "ProviderAuthError": "auth", "PermissionDeniedError": "auth",
+    "AuthenticationError": "auth", "FatalAuthenticationError": "auth", "ProviderAuthError": "auth", "PermissionDeniedError": "auth",
     "ContextWindowExceededError": "context", "InternalServerError": "overloaded",
     "ServiceUnavailableError": "overloaded", "OverloadedError": "overloaded", "APIConnectionError": "network",
 }  # fmt: skip
@@ -25,13 +25,15 @@ _CLASSES = "|".join(
 )
 _OTHERS = "AnthropicException|ClientError|GaxiosError|AI_APICallError|Timeout"
 
+_ORG = r"your (?:org(?:anization)?|team|workspace|group|account)"
+
 BILLING: tuple[str, ...] = (
     # Claude Code
     r"(?:your )?credit balance (?:is )?too low",
-    rf"{_YOU} your (?:[\w']+ ){{0,4}}spend(?:ing)? (?:limit|cap)",
+    rf"{_YOU} your (?:[\w']+ ){{0,4}}(?:spend(?:ing)?|workspace credit) (?:limit|cap)",
     r"you hit your spend cap",
     rf"{_YOU} your (?:[\w']+ ){{0,3}}(?:shared )?budget{END}",
-    rf"{_YOU} your individual usage limit",
+    rf"{_YOU} your (?:individual usage limit|(?:[\w'-]+ ){{0,3}}credits?{END})",
     r"(?:you've hit )?your (?:org(?:anization)?|team|workspace|channel)(?:'s)? monthly usage limit",
     rf"{_YOU} your (?:org(?:anization)?|team|workspace|channel)'s (?:monthly )?usage limit",
     rf"(?:daily |weekly |monthly |individual |workspace |org(?:anization)? |extra |usage )*spend(?:ing)? (?:limit|cap)(?: of \S+)? (?:reached|exceeded|unavailable){END}",
@@ -40,6 +42,10 @@ BILLING: tuple[str, ...] = (
     r"extra usage (?:is )?required",
     r"(?:(?:you've run|you have run|you're|you are|your \w+ is) )?out of (?:usage |extra |api |purchased )*credits",
     rf"{_YOU} your specified (?:workspace )?api usage limits?",
+    rf"{_ORG} (?:is|are) out of usage{END}",
+    rf"{_ORG}'s usage (?:credit cap is reached|limit is set to \$?0)|usage is paused for {_ORG}",
+    r"your usage allocation has been disabled",
+    r"your (?:seat(?: type)?|plan|subscription) does(?:n't| not) include (?:\w+ )?usage",
     r"add funds to continue",
     # Codex and OpenAI
     r"quota exceeded\. check your plan and billing",
@@ -59,15 +65,15 @@ BILLING: tuple[str, ...] = (
 AUTH: tuple[str, ...] = (
     # Claude Code
     rf"not logged in{END}",
-    r"(?:[^\n]{0,120} · )?please run /login",
+    r"(?:[^\n]{0,120}(?: ·|\.) )?please run /login",
     rf"invalid (?:x-)?api[ -]key{END}",
     rf"invalid (?:auth(?:entication)? (?:token|credentials)|bearer token|authentication){END}",
     rf"failed to authenticate{END}",
     r"oauth token does not meet scope requirement",
     r"access blocked by cloudflare",
     r"oauth (?:token|session) (?:has )?(?:been )?(?:revoked|expired|refresh failed|unavailable)",
-    rf"(?:claude(?:\.ai)? )?login (?:has )?(?:expired|was rejected|not accepted){END}",
-    r"this organization has been disabled",
+    rf"(?:[\w.]+ ){{0,2}}login (?:has )?(?:expired|was rejected|not accepted|reached its time limit){END}",
+    r"this organization has been disabled|your \w+ belongs to a disabled organization",
     r"your (?:organization|account) (?:has (?:disabled|been disabled)|does not have (?:access|permission))",
     r"could not resolve authentication method",
     r"your apikeyhelper script is failing",
@@ -77,7 +83,7 @@ AUTH: tuple[str, ...] = (
     r"incorrect api key provided",
     r"you didn't provide an api key",
     r"your (?:access token|refresh token|session|authentication|login|credentials?)(?: \w+){0,2} (?:could not be refreshed|been used|has expired|expired|was revoked|has been (?:revoked|invalidated)|is invalid)",
-    r"(?:please )?(?:try )?(?:log|sign)(?:g?ing)? (?:out and (?:log|sign) )?in again",
+    r"(?:(?:your |the )?(?:[\w-]+ ){0,2}(?:session|token|login|credentials?)\b[^\n]{0,100}[.·] )?(?:please )?(?:try )?(?:log|sign)(?:g?ing)? (?:out and (?:log|sign) )?in again",
     r"you(?:'re| are) not (?:logged|signed) in",
     r"you must be (?:logged|signed) in",
     r"missing environment variable: `?\w*(?:key|token)",
@@ -89,7 +95,7 @@ AUTH: tuple[str, ...] = (
     r"please set an auth method",
     r"when using gemini api, you must specify",
     r"failed to (?:log ?in|sign in)",
-    rf"authentication (?:failed|error|required|timed out|expired){END}",
+    rf"authentication (?:failed(?! for ['\"])|error|required|timed out|expired){END}",
     rf"unauthori[sz]ed{END}",
     rf"unauthenticated{END}",
     r"permission denied on resource project",
@@ -112,6 +118,7 @@ PLAN: tuple[str, ...] = (
     # Gemini and others
     r"free usage (?:limit )?exceeded",
     r"you have exhausted your daily quota",
+    rf"your free (?:daily )?(?:tier|plan|quota|allowance|requests) (?:has|have|is|are)(?: been)? (?:reached|run out|used up|exhausted){END}",
     r"you have reached your daily \S+ (?:quota|limit|request)",
     r"you(?:'ve| have) reached (?:your|the) daily",
     r"(?:your )?(?:daily|weekly|monthly|subscription|premium request|free tier) (?:request )?quota (?:has been )?(?:exceeded|exhausted|reached|used up)",
@@ -124,7 +131,7 @@ QUOTA: tuple[str, ...] = (
     r"you(?:'ve| have)? exceeded your current quota",
     r"quota exceeded for (?:quota )?metric",
     rf"you have no (?:[\w'-]+ )?quota (?:remaining|left){END}",
-    rf"(?:model |your |individual |team |daily )?quota (?:exceeded|exhausted|reached){END}",
+    rf"(?:[\w-]+ ){{0,3}}quota (?:exceeded|exhausted|reached){END}",
     r"(?:your )?quota will reset (?:after|in|at)",
     rf"resource (?:has been )?exhausted{END}",
     rf"resource_exhausted{END}",
@@ -132,7 +139,8 @@ QUOTA: tuple[str, ...] = (
 """A quota may be a minute's or a day's: `limits_text` looks at what else is said."""
 
 CONTEXT: tuple[str, ...] = (
-    rf"(?:the )?(?:prompt|input|conversation|request|message) is too (?:long|large){END}",
+    rf"(?:the )?(?:prompt|input|conversation|request|message) is too (?:long|large)(?! for the (?!model|context)){END}",
+    r"request too large \(max \d+ ?[km]b\)",
     rf"(?:conversation|prompt|request|input) too (?:long|large){END}",
     r"error during compaction",
     r"(?:your )?input (?:exceeds|length)(?: \S+){0,4} (?:the )?context",
@@ -175,6 +183,7 @@ OVERLOADED: tuple[str, ...] = (
     r"\S+(?: \d[\d.]*)? is (?:currently )?experiencing high (?:load|demand)",
     r"\S+(?: \d[\d.]*)? is temporarily unavailable",
     rf"(?:503 )?service (?:temporarily )?unavailable{END}",
+    rf"[\w-]+ capacity (?:is )?unavailable{END}",
     rf"internal server error{END}",
     r"an internal error has occurred",
     rf"bad gateway{END}",
@@ -195,13 +204,15 @@ NETWORK: tuple[str, ...] = (
     r"stream disconnected before completion",
     r"stream closed before",
     r"idle timeout waiting for sse",
-    rf"(?:the )?request timed out{END}",
+    rf"(?:the )?request timed out(?:{END}| after \d)",
+    rf"self[- ]signed certificate(?: in certificate chain)?{END}",
     rf"(?:typeerror: )?fetch failed(?: sending request)?{END}",
     rf"network (?:error|failure|is unreachable|connection (?:lost|error)){END}",
     rf"socket hang up{END}",
     r"getaddrinfo (?:e[a-z_]+|failed)\b",
     r"(?:read|connect|write) (?:econnrefused|econnreset|etimedout|enotfound|epipe|eai_again)",
-    r"(?:econnrefused|econnreset|etimedout|enotfound|eai_again|epipe|enetunreach|ehostunreach)\b",
+    rf"(?:econnrefused|econnreset|etimedout|enotfound|eai_again|epipe|eproto|enetunreach|ehostunreach)(?:{END}|(?= \S*\d))",
+    r"(?:the )?tls handshake (?:failed|timed out)",
     r"error sending request",
     r"error while reading the server response",
     r"exception typeerror: fetch failed",
@@ -228,8 +239,9 @@ SUBJECTS: tuple[tuple[Kind | Literal["quota"], tuple[str, ...]], ...] = (
         "auth",
         (
             r"\b(?:invalid|incorrect|missing|wrong|expired|revoked|no|bad)\b(?:\s+[\w-]+){0,3}\s+(?:api[ -]?keys?|subscription key|credentials?|authenti\w+)\b",
-            r"\b(?:api[ -]?key|(?:access|auth|refresh|security|bearer|session|oauth) token|credentials?|login|authentication)\b[^.]{0,60}\b(?:invalid|incorrect|expired|missing|revoked|required|wrong|rejected|invalidated|fail(?:s|ed)|not (?:found|valid))\b",
-            r"\b(?:un(?:authori[sz]ed|authenticated)|not (?:logged|signed) in|access denied|invalid_grant|authentication fail(?:s|ed))\b",
+            r"\b(?:could not|unable to|failed to) (?:load|find|locate|resolve) credentials\b",
+            r"\b(?:api[ -]?key|(?:access|auth|refresh|security|bearer|session|oauth) token|credentials?|login|authentication)\b[^.]{0,60}\b(?:invalid|incorrect|expired|missing|revoked|required|wrong|rejected|invalidated|fail(?:s|ed)(?! for\b)|not (?:found|valid))\b",
+            r"\b(?:un(?:authori[sz]ed|authenticated)|not (?:logged|signed) in|access denied|invalid_grant|authentication fail(?:s|ed)(?! for\b))\b",
         ),
     ),
     (
@@ -278,7 +290,8 @@ SUBJECTS: tuple[tuple[Kind | Literal["quota"], tuple[str, ...]], ...] = (
 CODES: dict[str, Kind] = {
     "rate_limit": "rate_limited", "rate_limit_error": "rate_limited", "rate_limit_exceeded": "rate_limited",
     "ratelimitexceeded": "rate_limited", "too_many_requests": "rate_limited", "resource_exhausted": "rate_limited",
-    "throttlingexception": "rate_limited", "responsetoomanyfailedattempts": "rate_limited",
+    "throttlingexception": "rate_limited", "rate_limit_reached": "rate_limited",
+    "policycapacityunavailable": "overloaded", "flexunavailable": "overloaded",
     "usage_limit_reached": "plan_limit", "usagelimitexceeded": "plan_limit", "usage_limit_exceeded": "plan_limit",
     "usage_limit": "plan_limit", "plan_limit": "plan_limit", "terminalquotaerror": "plan_limit",
     "freeusagelimiterror": "plan_limit", "workspace_member_usage_limit_reached": "billing",
@@ -286,10 +299,10 @@ CODES: dict[str, Kind] = {
     "internal_server_error": "overloaded", "internalservererror": "overloaded", "serveroverloaded": "overloaded",
     "server_is_overloaded": "overloaded", "slow_down": "overloaded", "unavailable": "overloaded", "internal": "overloaded",
     "billing_error": "billing", "insufficient_quota": "billing", "quota_exceeded": "billing", "creditserror": "billing",
-    "billing_hard_limit_reached": "billing", "usage_not_included": "billing", "payment_required": "billing",
+    "billing_hard_limit_reached": "billing", "model_requires_usage_credits": "billing", "long_context_credits_required": "billing", "usage_not_included": "billing", "payment_required": "billing",
     "authentication_error": "auth", "authentication_failed": "auth", "permission_error": "auth", "unauthorized": "auth",
     "invalid_api_key": "auth", "api_key_invalid": "auth", "unauthenticated": "auth", "permission_denied": "auth",
-    "token_expired": "auth", "fatalauthenticationerror": "auth", "providerautherror": "auth", "authrequired": "auth", "auth_required": "auth",
+    "token_expired": "auth", "cloud_credential_error": "auth", "verification_required": "auth", "fatalauthenticationerror": "auth", "providerautherror": "auth", "authrequired": "auth", "auth_required": "auth",
     "context_length_exceeded": "context", "contextwindowexceeded": "context", "prompt_too_long": "context",
     "context_window_exceeded": "context", "request_too_large": "context", "contextoverflowerror": "context",
     "network_error": "network", "timeout": "network", "timeout_error": "network", "connection_error": "network",

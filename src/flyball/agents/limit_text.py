@@ -76,6 +76,7 @@ def _first(kinds: Iterable[Kind | None]) -> Kind | None:
 def _about_the_limit(text: str) -> str:
     """A spend limit may add when another, the session's, resets; an event says when it was written. Neither is when
     this one lifts."""
+    text = re.sub(r'\\+"', '"', text)  # a body within a body
     return re.sub(r'your session limit resets [^\n]*|"(?:date|timestamp)"\s*:\s*(?:"[^"]*"|\d+)', "", text)
 
 
@@ -84,7 +85,7 @@ def _about_the_limit(text: str) -> str:
 Part = Event | str
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _NOT_A_REPORT = re.compile(
-    r"\s*(?:>|//|#|\||\+|--|/\*|<!--|`|assert|E  |def |func |const |let |var |if |case |expect|return |print|echo )"
+    r"\s*(?:>|<\s|//|#|\||\+|--|/\*|<!--|`|assert|E  |def |func |const |let |var |if |case |expect|return |print|echo )"
 )
 
 
@@ -197,8 +198,8 @@ def _by_body(agent: str, words: str) -> Kind | None:
 
 
 _STATUS_NAME = (
-    r"(?:too many (?:requests|tokens)|unauthorized|forbidden|payment required|service unavailable|bad gateway|overloaded"
-    rf"|internal (?:server )?error|gateway time-?out){limit_patterns.END}"
+    r"(?:too many (?:requests|tokens)|unauthorized|forbidden|payment required|service unavailable|bad gateway|overloaded|request time-?out"
+    rf"|(?:payload|content|request(?: entity)?) too large|internal (?:server )?error|gateway time-?out){limit_patterns.END}"
 )
 _STATUS = re.compile(
     r"\W*(?:(?:fatal|error|api error|\[api error)\W+)*(?:attempt \d+ failed with status|reconnecting\.{3} \d+/\d+ \(|"
@@ -217,7 +218,7 @@ def _by_status(statement: str) -> Kind | None:
 _BY_THE_DAY = re.compile(r"\bper[ -](?:day|week|month)\b|\b(?:daily|weekly|monthly)\b", re.I)
 _IN_LABEL = r"(?:\([^()\n]{0,60}\)|::|[^:{(\n])"
 _LABEL = re.compile(
-    rf"\W{{0,6}}({_IN_LABEL}{{0,90}}?(?:error|exception|fail(?:ed|ure)|fatal|timeout){_IN_LABEL}{{0,70}}?)(?::\s+|\s-\s|\s(?=\{{))",
+    rf"\W{{0,6}}({_IN_LABEL}{{0,90}}?(?:error|exception|fail(?:ed|ure)|fatal|timeout)(?!s?\.(?:md|py|js|ts|txt|log|json|html)\b){_IN_LABEL}{{0,70}}?)(?::\s+|\s-\s|\s(?=\{{))",
     re.I,
 )
 _PROSE = re.compile(
@@ -227,7 +228,7 @@ _PROSE = re.compile(
     re.I,
 )
 _OF_OTHERS = re.compile(
-    r"\b(?:expected|assert\w*|to equal|password|for user|server at|database)\b|[!=]=", re.I
+    r"\b(?:expected|assert\w*|to equal|password|for user|server at|database)\b|[!=]=|\bjavax?\.", re.I
 )
 _BARE_STATUS = re.compile(r"\W{0,6}(\d{3})\b[:\s]\s*(?=[A-Z<{])")
 _LABELLED_STATUS = re.compile(r"(?:status(?: code)?|http|code)?[:=\s]*(\d{3})\b", re.I)
@@ -245,7 +246,7 @@ def _by_subject(agent: str, statement: str, *, error: bool = False) -> Kind | No
     known = error or labelled
     if not known and (not _BARE_STATUS.match(words) or _PROSE.search(words[:60])):
         return None
-    if _OF_OTHERS.search(words):
+    if _OF_OTHERS.search(statement[:_SUBJECT_WITHIN]):
         return None
     body = as_object(words[words.find("{") : words.rfind("}") + 1])
     inner = _structured(agent, body, error=True) if body is not None else None
@@ -395,8 +396,10 @@ def _codes(level: Event) -> Iterator[str]:
         if isinstance(value, str) and (name, value) != ("terminal_reason", "api_error"):
             yield value
         elif isinstance(value, dict) and name == "codexErrorInfo":
-            yield from map(str, cast("dict[object, object]", value))
+            for kind, detail in cast("Event", value).items():
+                yield from (kind, str(table(detail).get("httpStatusCode")))
 
 
 def _code(name: str) -> Kind | None:
-    return limit_patterns.CODES.get(name.strip().lower())
+    name = name.strip().lower()
+    return limit_patterns.CODES.get(name) or (_status(int(name)) if name.isdecimal() else None)

@@ -15,17 +15,25 @@ import time
 from msgspec.structs import replace
 
 from flyball.agents.adapter import AgentResult, Call, ended_badly
+from flyball.agents.limit_patterns import STATUSES
 from flyball.agents.limit_text import read_limit
 from flyball.agents.process import Exit
+from flyball.domain.events import Usage
 from flyball.reading import calls as watching
 from flyball.reading.streams import Facts, read_stream
 from flyball.reading.streams.stream_facts import Event
+from flyball.reading.terminal import plain
 
 MESSAGE_MOST = 20_000
 CANNOT_RUN = (126, 127)
 ENDED_BY_SIGNAL = (130, 137, 143)
+CODES: dict[str, dict[int, str]] = {
+    "gemini": {41: "auth", 53: "turn_limit", **{status - 256: kind for status, kind in STATUSES.items()}},
+}
+"""What an exit code says where nothing else does: Gemini's are its own, or an HTTP status modulo 256."""
 LOST_SESSION = ("no conversation found with session id", "no rollout found for thread", "session not found")
 TAIL_LINES = 12
+NO_REASON = re.compile(r"Reading additional input from stdin")  # Codex always writes it
 SPEAKERS = (
     "claude",
     "codex",
@@ -34,7 +42,10 @@ SPEAKERS = (
 )  # they always say something when they have done their work
 TURN_LIMITS = ("LimitsExceeded", "TimeExceeded")
 UNREAD_STREAM = re.compile(r'\s*(?:\[\s*)?\{|.*^\{"(?:type|jsonrpc)"', re.S | re.M)
-AIDER_ANSWERED = re.compile(r"^Tokens: .* sent, .* received\b.*$", re.M)
+AIDER_ANSWERED = re.compile(
+    r"^Tokens: (?P<input>[\d.,]+k?) sent(?:, (?P<write>[\d.,]+k?) cache write)?(?:, (?P<read>[\d.,]+k?) cache hit)?"
+    r", (?P<output>[\d.,]+k?) received\b.*?(?:\s+Cost: .*?, \$(?P<usd>[\d.]+) session)?", re.M
+)  # fmt: skip
 AIDER_FAILED = re.compile(r"^(?:litellm\.|Model \S+ has hit a token limit)", re.M)
 MINI_ENDED = re.compile(r"^Exit:[ \t]*$", re.M)
 
@@ -55,11 +66,24 @@ def read_result(
     """
     now_us = now_us or exit.started_at_us + exit.took_us or int(time.time() * 1_000_000)
     facts = read_stream(out, name)
-    if facts is None:
-        read = _from_text(name, out, err, exit, now_us, zone)
-        if read.verdict == "ok" and _no_answer(name, out, may_be_silent):
-            return replace(read, verdict="unknown", error=_how(exit))
-        return read
+    if facts is None and name == "gemini":  # `-o json` writes its errors there
+        facts = read_stream(err, name)
+    if facts is not None:
+        return _from_stream(facts, err, exit, now_us, zone)
+    read = _from_text(name, plain(out), err, exit, now_us, zone)
+    if read.verdict == "ok" and _no_answer(name, out, may_be_silent):
+        return replace(read, verdict="unknown", error=_how(exit))
+    return read
+
+
+def call_of(call: watching.Call) -> Call:
+    return Call(tool=call.tool, input=call.input, result=call.result, error=call.error, writes=call.writes)
+
+
+# ---- a known stream ------------------------------------------------------------------------------------------
+
+
+def _from_stream(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> AgentResult:  # noqa: A002
     kind, reset = _kind(facts, err, exit, now_us, zone)
     error = "" if kind == "ok" else facts.problem or _why(kind if facts.end else "", err, exit)
     return AgentResult(
@@ -81,13 +105,6 @@ def read_result(
     )
 
 
-def call_of(call: watching.Call) -> Call:
-    return Call(tool=call.tool, input=call.input, result=call.result, error=call.error, writes=call.writes)
-
-
-# ---- a known stream ------------------------------------------------------------------------------------------
-
-
 def _kind(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> tuple[str, int | None]:  # noqa: A002
     forced = ended_badly(exit)
     if forced in ("timeout", "cannot_start") or exit.reason == "swarm":
@@ -97,7 +114,8 @@ def _kind(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> tuple[s
     if facts.end:
         limit, reset = _limit_of(facts, facts.reports, now_us, zone)
         stated = facts.end if facts.end != "error" else ""
-        return (stated or limit or "unknown"), (reset if not stated else None)
+        kind = stated or limit or CODES.get(facts.dialect, {}).get(exit.code or 0, "unknown")
+        return kind, (reset if not stated else None)
     if facts.retry is not None:  # it was waiting for the provider when it ended, or was ended
         limit, reset = _limit_of(facts, [facts.retry], now_us, zone)
         if limit:
@@ -134,12 +152,21 @@ def _from_text(name: str, out: str, err: str, exit: Exit, now_us: int, zone: str
     verdict, reset, said = ended_badly(exit), None, _own_words(name, out, err, exit)
     if verdict in ("", "hung") or (name in OWN_WORDS and verdict == "killed"):
         limit, reset = read_limit(name, said, now_us, zone) if said else (None, None)
-        verdict = limit or verdict or _by_code(exit)
+        verdict = limit or verdict or _by_code(name, exit)
     if verdict == "ok":
         verdict = _quiet_failure(name, out)
     error = "" if verdict == "ok" else exit.error or _last_line(err) or _last_line(out) or _how(exit)
     message = out.strip()[-MESSAGE_MOST:]
-    return AgentResult(verdict=verdict, message=message, error=error, reset_at=reset, lost_session=_lost(err))
+    used, uusd = _used(out) if name == "aider" else (Usage(), None)
+    return AgentResult(
+        verdict=verdict,
+        message=message,
+        error=error,
+        reset_at=reset,
+        lost_session=_lost(err),
+        usage=replace(used, cost_uusd=uusd or 0),
+        priced="" if uusd is None else "reported",
+    )
 
 
 def _no_answer(name: str, out: str, may_be_silent: bool) -> bool:
@@ -164,6 +191,29 @@ def _of_aider(out: str) -> str:
     """It ends with exit code 0 whatever happened. An answer is followed by its tokens, an error is litellm's."""
     failed = list(AIDER_FAILED.finditer(out, _after(AIDER_ANSWERED, out) or 0))
     return out[failed[-1].start() :] if failed else ""
+
+
+def _used(out: str) -> tuple[Usage, int | None]:
+    """Aider names the tokens of each answer, rounded, and the cost of all of them if it knows the model's price."""
+    used, uusd = Usage(), None
+    for said in AIDER_ANSWERED.finditer(out):
+        read, write = _tokens(said["read"]), _tokens(said["write"])
+        used = used.plus(
+            Usage(
+                input_tokens=max(0, _tokens(said["input"]) - read - write),
+                cache_write_tokens=write,
+                cache_read_tokens=read,
+                output_tokens=_tokens(said["output"]),
+            )
+        )
+        uusd = round(float(said["usd"]) * 1_000_000) if said["usd"] else uusd
+    return used, uusd
+
+
+def _tokens(words: str | None) -> int:
+    """`1.2k`, `12,345` as a number."""
+    digits = (words or "0").replace(",", "")
+    return round(float(digits.removesuffix("k")) * (1000 if digits.endswith("k") else 1))
 
 
 def _of_mini(out: str) -> str:
@@ -192,9 +242,11 @@ def _quiet_failure(name: str, out: str) -> str:
     return "turn_limit" if ended.startswith(TURN_LIMITS) else "ok"
 
 
-def _by_code(exit: Exit) -> str:  # noqa: A002
+def _by_code(name: str, exit: Exit) -> str:  # noqa: A002
     if exit.code == 0:
         return "ok"
+    if exit.code in CODES.get(name, {}):
+        return CODES[name][exit.code]
     if exit.code in ENDED_BY_SIGNAL:
         return "killed"
     return "cannot_start" if exit.code in CANNOT_RUN else "unknown"
@@ -203,11 +255,11 @@ def _by_code(exit: Exit) -> str:  # noqa: A002
 def _why(stated: str, err: str, exit: Exit) -> str:  # noqa: A002
     if stated:
         return f"its closing event says: {stated.replace('_', ' ')}"
-    return exit.error or ("" if exit.signal else _last_line(err)) or _how(exit)
+    return exit.error or ("" if exit.signal or not exit.code else _last_line(err)) or _how(exit)
 
 
 def _last_line(text: str) -> str:
-    lines = [line for line in text.strip().splitlines() if line.strip()]
+    lines = [line for line in text.strip().splitlines() if line.strip() and not NO_REASON.match(line)]
     return lines[-1].strip() if lines else ""
 
 

@@ -8,6 +8,7 @@ an unknown one is UTC.
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from email.utils import parsedate_to_datetime
 from zoneinfo import ZoneInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -19,43 +20,51 @@ _STAMP = re.compile(
     rf"(?:\||{_KEY}[\"']?\s*[:=]?\s*[\"']?|\bat\s+|@)(\d{{16}}|\d{{13}}|\d{{10}})(?!\d)", re.I
 )
 _ISO = re.compile(
-    r"\b(\d{4})-(\d{2})-(\d{2})(?:(?:T|\s+at\s+|,?\s+)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2})?)?",
+    r"\b(\d{4})[-/](\d{2})[-/](\d{2})(?:(?:T|\s+at\s+|,?\s+)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2})?)?",
     re.I,
 )
-_LEAD = re.compile(r"(?:reset|again|until|after|access|available|retry|back|lift|renew)[^\n]{0,40}$", re.I)
+_LEAD = re.compile(
+    r"(?:reset|return|again|until|after|access|available|retry|back|lift|renew)[^\n]{0,40}$", re.I
+)
 _PLACES = re.compile(
     r"(?<!\S)(?:/|https?://)\S+|^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?", re.M
 )
+_SENT = re.compile(r"\b[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d (?:GMT|UTC|[+-]\d{4})\b")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOUR = r"(?<=at )(?=\d{1,2}\s*(?:$|[.,;·()]|(?:UTC|GMT)\b))"  # `tomorrow at 9`
-_CLOCK = rf"(\d{{1,2}})(?::(\d{{2}}))?(?::\d{{2}})?\s*([ap])\.?m\b\.?|(?:{_HOUR}|(?=\d{{1,2}}:))(\d{{1,2}})(?::(\d{{2}}))?(?::\d{{2}})?(?!\d)|\b(noon|midnight)\b"
+_CLOCK = rf"(\d{{1,2}})(?:[:.](\d{{2}}))?(?::\d{{2}})?\s*([ap])\.?m\b\.?|(?:{_HOUR}|(?=\d{{1,2}}:|\d\d\.\d\d(?!\d)))(\d{{1,2}})(?:[:.](\d{{2}}))?(?::\d{{2}})?(?!\d)|\b(noon|midnight)\b"
 _MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
 _DATE = re.compile(
     rf"\b{_MONTH}\s+(\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?"
-    rf"|\b(\d{{1,2}})(?:st|nd|rd|th)?\s+{_MONTH}(?:,?\s+(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
+    rf"|\b(\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH}(?:,?\s+(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
     re.I,
 )
 _SLASHED = re.compile(
-    rf"\b(?:(?<=on )(?=[\d/]{{3,5}}(?![\d/]))|(?=\d+/\d+/))(\d{{1,2}})/(\d{{1,2}})(?:/(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
+    rf"\b(?:(?<=on |at |by |ts |il )(?=[\d/]{{3,5}}(?![\d/]))|(?=\d+/\d+/))(\d{{1,2}})/(\d{{1,2}})(?:/(\d{{4}}))?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
     re.I,
+)
+_DOTTED = re.compile(
+    rf"\b(\d{{1,2}})\.(\d{{1,2}})\.(\d{{4}})?(?:,?\s*(?:(?:at|um)\s+)?(?:{_CLOCK}))?(?![\d.])", re.I
 )
 _WEEKDAY = re.compile(
     rf"\b(?:resets?|again|until|back|on)(?:\s+(?:at|on|next))?\s+(today|tomorrow|{'|'.join(_DAYS)})[a-z]*\.?(?:,?\s*(?:at\s+)?(?:{_CLOCK}))?",
     re.I,
 )
 _AT = re.compile(
-    rf"\b(?:resets?|again|until|back|resum\w+|available|after|unlocks?|refresh\w*|renews?)(?:\s+(?:at|on|after|by|around)|(?:\s+[\w-]+){{1,4}}\s+at)?[\s:@]+(?:{_CLOCK})",
+    rf"\b(?:resets?|again|until|back|resum\w+|available|after|unlocks?|refresh\w*|renews?|returns?)(?:\s+(?:at|on|after|by|around)|(?:\s+[\w-]+){{1,4}}\s+at)?[\s:@]+(?:{_CLOCK})",
     re.I,
 )
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_AMOUNT = r"(\d+(?:\.\d+)?|an?(?=\s))\s*(milliseconds?|millis|msecs?|ms|weeks?|w|days?|d|hours?|hrs?|hr|h|minutes?|mins?|min|m|seconds?|secs?|sec|s)(?![a-z])"
+_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBER = re.compile(rf"\bhalf an hour\b|\b({'|'.join(_NUMBERS)})(?= (?:second|minute|hour|day|week))", re.I)
+_AMOUNT = r"(\d+(?:[.,]\d+)?|an?(?=\s))\s*(milliseconds?|millis|msecs?|ms|weeks?|w|days?|d|hours?|hrs?|hr|h|minutes?|mins?|min|m|seconds?|secs?|sec|s)(?![a-z])"
 _SPAN = re.compile(
     rf"{_AMOUNT}(?:\s*(?:,|and)?\s*{_AMOUNT})?(?:\s*(?:,|and)?\s*{_AMOUNT})?(?:\s*(?:,|and)?\s*{_AMOUNT})?",
     re.I,
 )
 _IN = re.compile(
-    r"(?:\b(?:in|after|within|wait(?:ing)?(?: for)?)\s+(?:about\s+|around\s+|approximately\s+|~\s*)?|retry-?delay[\"']?\s*[:=]\s*[\"']?)(?=\d|an?\s)",
+    r"(?:\b(?:in|(?<!timed out )after|within|wait(?:ing)?(?: for)?)\s+(?:about\s+|around\s+|approximately\s+|less\s+than\s+|~\s*)?|(?:retry-?delay|ratelimit-reset[\w-]*)[\"']?\s*[:=]\s*[\"']?)(?=\d|an?\s)",
     re.I,
 )
 _STOPWATCH = re.compile(r"(\d{1,3}):(\d{2}):(\d{2})(?!\d)")
@@ -66,19 +75,24 @@ _SECONDS = re.compile(
 )
 _ZONE = re.compile(
     r"\(\s*([A-Za-z]+(?:/[\w+-]+)*(?:[+-]\d{1,2}(?::?\d{2})?)?)\s*\)|\b((?:UTC|GMT)[+-]\d{1,2}(?::?\d{2})?)\b|\b([A-Z][a-z]+/[A-Z]\w+(?:/\w+)?)\b"
-    r"|\b(UTC|GMT|Z|PST|PDT|MST|MDT|CST|CDT|EST|EDT|CET|CEST|BST|JST|KST|AEST|AEDT)\b"
+    r"|\b(UTC|GMT|Z|[PMCE]T|PST|PDT|MST|MDT|CST|CDT|EST|EDT|CET|CEST|BST|JST|KST|AEST|AEDT)\b"
 )
 _ABBREVIATED = {
     "PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CST": -6, "CDT": -5, "EST": -5, "EDT": -4, "CET": 1, "CEST": 2,
     "BST": 1, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "UTC": 0, "GMT": 0, "Z": 0,
 }  # fmt: skip
 
+_WITH_SUMMER_TIME = {
+    "PT": "America/Los_Angeles", "MT": "America/Denver", "CT": "America/Chicago", "ET": "America/New_York",
+}  # fmt: skip
+
 
 def reset_at(text: str, now_us: int, zone: str = "UTC") -> int | None:
     """The instant, in microseconds since 1970, at which the text says that the limit lifts; None where it does not say."""
     text = _PLACES.sub("", text[:4000]).replace("\u202f", " ").replace("\xa0", " ")
+    text = _NUMBER.sub(_in_digits, text)
     now = _EPOCH + now_us * _US
-    for reader in (_stamp, _iso, _dated, _by_weekday, _counted, _spanned, _clocked):
+    for reader in (_stamp, _sent, _iso, _dated, _by_weekday, _counted, _spanned, _clocked):
         try:
             found = reader(text, now, _zone_in(text) or _zone(zone))
         except (ValueError, OverflowError):
@@ -88,12 +102,23 @@ def reset_at(text: str, now_us: int, zone: str = "UTC") -> int | None:
     return None
 
 
+def _in_digits(number: re.Match[str]) -> str:
+    word = number.group(1)
+    return str(_NUMBERS.index(word.lower()) + 1) if word else "30 minutes"
+
+
 def _stamp(text: str, now: datetime, zone: tzinfo) -> datetime | None:
     found = _STAMP.search(text)
     if not found:
         return None
     digits = found.group(1)
     return _EPOCH + int(digits) * 10 ** (16 - len(digits)) * _US
+
+
+def _sent(text: str, now: datetime, zone: tzinfo) -> datetime | None:
+    """As an HTTP header has it: `Thu, 19 Nov 2026 04:46:40 GMT`."""
+    found = next((match for match in _SENT.finditer(text) if _LEAD.search(text, 0, match.start())), None)
+    return parsedate_to_datetime(found.group()).astimezone(UTC) if found else None
 
 
 def _iso(text: str, now: datetime, zone: tzinfo) -> datetime | None:
@@ -116,19 +141,19 @@ def _offset(text: str) -> tzinfo:
 
 
 def _dated(text: str, now: datetime, zone: tzinfo) -> datetime | None:
+    dotted = (match for match in _DOTTED.finditer(text) if _LEAD.search(text, 0, match.start()))
     if found := _SLASHED.search(text):
         month, day, year, *clock = found.groups()
-        if not year:
-            return _nearest(int(month), int(day), clock, zone, now)
-        return _moment(int(year), int(month), int(day), clock, zone)
-    found = _DATE.search(text)
-    if not found:
+    elif found := next(dotted, None):
+        day, month, year, *clock = found.groups()
+    elif found := _DATE.search(text):
+        month, day, year, *clock = found.groups()[:9] if found.group(1) else _day_first(found.groups()[9:])
+        month = _MONTHS.index(month[:3].lower()) + 1
+    else:
         return None
-    month, day, year, *clock = found.groups()[:9] if found.group(1) else _day_first(found.groups()[9:])
-    number = _MONTHS.index(month[:3].lower()) + 1
     if year:
-        return _moment(int(year), number, int(day), clock, zone)
-    return _nearest(number, int(day), clock, zone, now)
+        return _moment(int(year), int(month), int(day), clock, zone)
+    return _nearest(int(month), int(day), clock, zone, now)
 
 
 def _day_first(groups: tuple[str, ...]) -> tuple[str, ...]:
@@ -207,7 +232,7 @@ def _micros(unit: str) -> int:
 
 
 def _amount(number: str, micros: int) -> timedelta:
-    whole, _, part = ("1" if number[0] in "aA" else number).partition(".")
+    whole, _, part = ("1" if number[0] in "aA" else number.replace(",", ".")).partition(".")
     part = part[:9]
     return timedelta(
         microseconds=int(whole) * micros + (int(part) * micros // 10 ** len(part) if part else 0)
@@ -230,7 +255,11 @@ def _clocked(text: str, now: datetime, zone: tzinfo) -> datetime | None:
 def _zone_in(text: str) -> tzinfo | None:
     for found in _ZONE.finditer(text):
         name = next(group for group in found.groups() if group)
-        if "/" in name or name.upper() in _ABBREVIATED or re.match(r"(?:UTC|GMT)[+-]", name, re.I):
+        if (
+            "/" in name
+            or name.upper() in (*_ABBREVIATED, *_WITH_SUMMER_TIME)
+            or re.match(r"(?:UTC|GMT)[+-]", name, re.I)
+        ):
             return _zone(name)
     return None
 
@@ -242,6 +271,6 @@ def _zone(name: str) -> tzinfo:
         ahead = timedelta(hours=int(found.group(2)), minutes=int(found.group(3) or 0))
         return timezone(ahead if found.group(1) == "+" else -ahead)
     try:
-        return ZoneInfo(name)
+        return ZoneInfo(_WITH_SUMMER_TIME.get(name.upper(), name))
     except (KeyError, ValueError, OSError):
         return UTC

@@ -101,29 +101,40 @@ def read_stream(out: str, name: str = "") -> Facts | None:
 
 
 def _events(out: str) -> Iterator[Event]:
-    """The JSON objects of an output, however they are laid out: one to a line, over several lines, in a list, and with
-    other text before, between and after them."""
-    lines, at = lines_of(plain(out)), 0
+    """The JSON objects of an output, however they are laid out: one to a line, several on one, over several lines, in a
+    list, and with other text before, between and after them."""
+    lines, at = lines_of(plain(out).replace("\0", "")), 0
     tries = SPREAD_MOST
     while at < len(lines):
-        event = as_object(lines[at])
-        if event is not None:
-            yield event
-        elif tries and lines[at].lstrip()[:1] in ("{", "["):
+        line = lines[at].strip()
+        event = as_object(line)
+        found = [event] if event is not None else _values(line)
+        if not found and tries and line[:1] in ("{", "["):
             tries -= 1
-            found, more = _spread(lines[at:])
-            yield from found
-            at += more
+            text = "\n".join(lines[at:])
+            found, end = _value(text)
+            at += text[:end].count("\n")
+        yield from found
         at += 1
 
 
-def _spread(lines: list[str]) -> tuple[list[Event], int]:
-    """The objects of the JSON value that begins on the first line, and how many lines after it belong to it."""
-    text = "\n".join(lines)
+def _values(line: str) -> list[Event]:
+    """The objects that begin this line, one after the other."""
+    found, rest = list[Event](), line
+    while rest[:1] in ("{", "["):
+        fresh, end = _value(rest)
+        if not end:
+            break
+        found, rest = found + fresh, rest[end:].lstrip()
+    return found
+
+
+def _value(text: str) -> tuple[list[Event], int]:
+    """The objects of the JSON value that begins the text, and where it ends."""
     start = len(text) - len(text.lstrip())
     value: object
     try:
         value, end = DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
         return [], 0
-    return [one for one in (rows(value) or [table(value)]) if one], text[:end].count("\n")
+    return [one for one in (rows(value) or [table(value)]) if one], end

@@ -16,6 +16,8 @@ OF_NO_ACCOUNT = (
     *("agent_thought_chunk", "plan", "available_commands_update", "current_mode_update"),
     *("config_option_update", "session_info_update"),
 )
+UNNAMED = "-"  # a message without an id goes on until something else is said
+BETWEEN = ("available_commands_update", "usage_update", "agent_thought_chunk", "plan")
 ENDED = ("completed", "failed", "cancelled")
 
 
@@ -23,7 +25,7 @@ def take(facts: Facts, event: Event) -> Call | None:
     result, params = table(event.get("result")), table(event.get("params"))
     facts.session = text(result.get("sessionId")) or text(params.get("sessionId")) or facts.session
     if event.get("method") == "session/request_permission":
-        facts.part = ""
+        _asked(facts, table(params.get("toolCall")))
     if event.get("method") == "session/update":
         return _update(facts, table(params.get("update")))
     if "stopReason" in result:
@@ -42,10 +44,23 @@ def take(facts: Facts, event: Event) -> Call | None:
     return None
 
 
+def _asked(facts: Facts, call: Event) -> None:
+    """Gemini tells of a call that needs a permission here first."""
+    name = text(call.get("toolCallId"))
+    facts.part = ""
+    if name not in facts.running:
+        given = call.get("rawInput") or text(call.get("title"))
+        facts.begin_call(name, text(call.get("kind")) or text(call.get("title")), given)
+
+
 def _update(facts: Facts, update: Event) -> Call | None:
     kind = update.get("sessionUpdate")
+    if kind in BETWEEN and facts.part == UNNAMED:
+        facts.part = ""
     if kind == "agent_message_chunk":
-        facts.say(text(table(update.get("content")).get("text")), part=f"{update.get('messageId')}")
+        facts.say(
+            text(table(update.get("content")).get("text")), part=text(update.get("messageId")) or UNNAMED
+        )
     elif kind == "user_message_chunk":
         facts.message, facts.part = "", ""
     elif kind in ("tool_call", "tool_call_update"):

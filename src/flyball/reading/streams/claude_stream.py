@@ -24,7 +24,7 @@ ENDS = {
     "stop_hook_prevented": "refused", "blocking_limit": "context", "rapid_refill_breaker": "context",
 }  # fmt: skip
 FAILURE = re.compile(
-    r"error|abort|limit|exceed|exhaust|prevent|block|stopped|fail|cancel|too_|time_?out|denied"
+    r"error|abort|limit|exceed|exhaust|prevent|block|stopped|fail|cancel|too_|time_?out|denied|unavailable|background"
 )
 
 MILLISECONDS = 100_000_000_000  # so many seconds are the year 5138

@@ -14,6 +14,8 @@ def take(facts: Facts, event: Event) -> Call | None:
     part = table(event.get("part"))
     facts.session = facts.session or text(event.get("sessionID"))
     match event.get("type"):
+        case "step_start" if facts.end == "ok":
+            facts.end = ""
         case "text":
             facts.say(text(part.get("text")))
         case "tool_use":

@@ -56,9 +56,9 @@ class Facts:
     def say(self, words: str, part: str = "") -> None:
         """Words of the agent; those with the name of a part continue with what it said before under that name."""
         before = self.message if part and part == self.part else ""
-        self.retry, self.part = None, part
+        self.retry = None
         if words.strip() or before:
-            self.message = (before + words)[-TEXT_MOST:]
+            self.message, self.part = (before + words)[-TEXT_MOST:], part
 
     def begin_call(self, name: str, tool: str, given: object) -> None:
         self.retry, self.part = None, ""
