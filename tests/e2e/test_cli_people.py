@@ -186,6 +186,7 @@ def test_approve_and_reject_answer_what_the_guard_asks(place: Place) -> None:
         refused(place, "answer", one["question"], *words, says=", ".join(one["verbs"]))
     refused(place, "answer", one["question"], "approve", "but hurry", says="'approve' takes no text")
     refused(place, "approve", one["question"], "but hurry", says="'approve' takes no text")
+    refused(place, "answer", one["question"], "redirect", says="The text is missing")
     open_question(place)
     place.fb("reject", one["question"], "no CI, please")
     assert place.fb("resume", "@last").code == 0

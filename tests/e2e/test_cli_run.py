@@ -36,7 +36,7 @@ def test_json_prints_one_summary_object_and_progress_goes_to_stderr(place: Place
     said = place.run(place.script(coder=[FIXES]), "--json")
     assert said.code == 0 and said.json.keys() > SUMMARY
     assert said.json["stop_reason"]["code"] == "completed" and said.json["turns"] == 3
-    assert "plan → write" in said.err and "uncommitted changes" in said.err and "HEAD" in said.err
+    assert "proof passed" in said.err and "uncommitted changes" in said.err and "HEAD" in said.err
     assert "note.txt" not in place.git("ls-tree", "--name-only", said.json["branch"])
     ended, unknown = place.fb("resume", "@last"), place.fb("resume", "zzz")
     assert (ended.code, unknown.code) == (2, 2) and one_sentence(ended.err) and one_sentence(unknown.err)
@@ -186,13 +186,16 @@ def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: P
     ci = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
     agent = place.script(coder=[ASK, ci, FIXES])
     person = AtTerminal(place, "run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
-    person.answer(b"a answer", b"xa", b"your text for the agent", b"plus\n")
-    person.answer(b"r reject", b"dr", b"the reason", b"Leave CI alone\n")
+    person.answer(b"a answer", b"xa", b"Your text for the agent", b"plus\n")
+    person.answer(b"r reject", b"dr", b"Your reason", b"Leave CI alone\n")
     assert person.code() == 0
     screen = person.screen
     assert screen.count(b"+on: push") == 2  # below the question, and again in the pager
     assert visible(screen).count("+    return a + b") == 2  # the live lines erase nothing of it
     assert b"iteration 1 of 10" in screen and b"calc.py" in screen and b"flyball land" in screen
+    rows = "\n".join(visible(screen))
+    assert "completed:" in rows and "ended: completed" not in rows, "the summary says it once"
+    assert "flyball answer" not in rows, "where keys answer, no command is named"
     assert answers_given(place) == [("answer", "plus"), ("reject", "Leave CI alone")]
 
 
@@ -205,7 +208,7 @@ def test_the_inbox_is_worked_through_with_the_keyboard(place: Place) -> None:
     person.wait_for(b"Question 1 of 2")
     person.answer(b"a answer", b"n", b"r reject", b"p")
     person.answer(b"Question 1 of 2", b"n", b"undo the change", b"d")
-    person.answer(b"+on: push", b"r", b"the reason", b"Leave CI alone\n")
+    person.answer(b"+on: push", b"r", b"Your reason", b"Leave CI alone\n")
     assert person.code() == 0 and b"1 question still open." in person.screen
     assert "Answer saved: reject." in person.screen.decode()
     assert len(place.fb("inbox", "--json").json) == 2, "it is not resumed yet"
@@ -218,8 +221,8 @@ def test_watch_takes_answers_as_keys_too(place: Place) -> None:
     place.loop(ASK, {"ask": "Are you sure?"}, FIXES, more=("--detach",))
     eventually(lambda: place.fb("inbox", "--json").json)
     person = AtTerminal(place, "watch", "@last")
-    person.answer(b"a answer", b"xa", b"your text for the agent", b"plus\n")
-    person.answer(b"a answer", b"a", b"your text for the agent", b"yes\n")
+    person.answer(b"a answer", b"xa", b"Your text for the agent", b"plus\n")
+    person.answer(b"a answer", b"a", b"Your text for the agent", b"yes\n")
     assert person.code() == 0
     assert answers_given(place) == [("answer", "plus"), ("answer", "yes")]
 
@@ -233,7 +236,7 @@ def test_a_terminal_that_is_closed_at_a_question_stops_the_run_cleanly(
     person.wait_for(b"Press a key")
     if prompting:
         os.write(person.ours, b"a")
-        eventually(lambda: "your text for the agent" in errors.read_text())
+        eventually(lambda: "Your text for the agent" in errors.read_text())
     person.close()
     assert person.process.wait(30) == 130
     assert "Traceback" not in errors.read_text()

@@ -342,10 +342,35 @@ def test_failing_tests_are_named_in_the_log() -> None:
     assert line.text.endswith(": tests/test_a.py::test_add")
 
 
+def test_the_timeline_says_nothing_twice() -> None:
+    """The tests that fail again, the task of a child run, and the state that a run leaves."""
+    timeline = Timeline()
+    failed = e.ProofEnded(tree="t", passed=False, failing=1, summary="FAILED test_a.py::test_add - no")
+    events = [
+        ("r1", begun()),
+        ("r1", e.ActFinished(at=0, key="k", result=failed)),
+        ("r1", e.ActFinished(at=0, key="k", result=failed)),
+        ("r1", e.Moved(at=0, source="test", target="fix", outcome="failed")),
+        ("r2", replace(begun(), run="r2", parent="r1")),
+        ("r1", e.ActFinished(at=0, key="k", result=e.TurnEnded(verdict="ok", claim=e.Claim(ask="Why?")))),
+    ]
+    lines = [timeline.line(run, event) for run, event in events]
+    assert [line.text.partition(" (")[0] for line in lines[1:]] == [
+        "the step failed: 1 failing",
+        "the step failed: 1 failing",
+        "→ fix",
+        "build run r2 started",
+        "the step: asked a question, 0.0s",
+    ]
+    assert lines[1].text.endswith("test_add") and lines[2].text.endswith("the same tests as before")
+    assert (lines[3].where, lines[3].level) == ("test", 0)
+
+
 @pytest.mark.parametrize("kind", VERBS)
 def test_each_answer_that_a_question_takes_is_explained(kind: str) -> None:
     question = e.Question(id="r.1", kind=kind, text="?", verbs=VERBS[kind], shown="")
     assert [verb for verb, _ in choices(question)] == list(VERBS[kind])
+    assert choices(question, {"x": VERBS[kind][0]})[0][0] == f"x {VERBS[kind][0]}"
 
 
 @pytest.mark.parametrize(

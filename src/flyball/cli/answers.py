@@ -38,6 +38,7 @@ from flyball.views.text import clean, decode_argument, fields, iso, one_line
 
 SPELLINGS = {"go on": "go-on", "raise budget": "raise", "grant once": "grant", "take over": "take-over"}
 KNOWN_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs)
+NEEDS_TEXT = ("answer", "redirect")
 WITHOUT_TEXT = ("approve", "go-on", "grant", "raise", "take-over", "cancel")
 QUESTION = click.argument("question", metavar="Q")
 
@@ -62,7 +63,7 @@ def inbox(as_json: bool) -> None:
         elif questions and is_terminal() and sys.stdin.isatty():
             from flyball.cli.inbox import work_through
 
-            work_through(app, [(facts["run"], _as_text(app, facts)) for facts in questions])
+            work_through(app, [(facts["run"], _as_text(app, facts, keys=True)) for facts in questions])
             say("\n\n".join(_alert_text(facts) for facts in late))
         else:
             texts = (_as_text(app, facts) for facts in questions)
@@ -100,7 +101,8 @@ def _facts(app: App, row: Row) -> dict[str, Any]:
     }
 
 
-def _as_text(app: App, facts: dict[str, Any]) -> str:
+def _as_text(app: App, facts: dict[str, Any], *, keys: bool = False) -> str:
+    """`keys`: the answers are listed below with their keys."""
     age = rough(app.clock.now() - facts["since_us"])
     answered = f"saved; continue with `flyball resume {facts['root']}`" if facts["answered"] else facts["how"]
     rows = [
@@ -109,7 +111,7 @@ def _as_text(app: App, facts: dict[str, Any]) -> str:
         ("task", one_line(facts["task"], 100)),
         ("reason", f"{facts['happened']} ({facts['code']})"),
         ("question", clean(facts["asked"]).strip()),
-        ("answer", answered),
+        *([] if keys and not facts["answered"] else [("answer", answered)]),
         *(
             [("default", f"{facts['default']}, if nobody answers by {facts['deadline']}")]
             if facts["default"]
@@ -227,9 +229,14 @@ def _looks_like_a_verb(words: tuple[str, ...], verbs: tuple[str, ...]) -> bool:
     return len(words) == 1 and (word in KNOWN_VERBS or bool(difflib.get_close_matches(word, verbs, 1, 0.75)))
 
 
-def send_answer(app: App, run: Run, verb: str, text: str, as_json: bool = False) -> None:
+def send_answer(
+    app: App, run: Run, verb: str, text: str, as_json: bool = False, *, quiet: bool = False
+) -> None:
     question, who = run.question, getpass.getuser()
     assert question is not None
+    if verb in NEEDS_TEXT and verb in question.verbs and not text.strip():
+        command = reasons.answer_command(question, verb)
+        raise UserError(f"The text is missing. Use: {command}.")
     if text.strip() and verb in WITHOUT_TEXT:
         raise UserError(
             f"'{verb}' takes no text. Answer with `flyball answer {question.id} {verb}`; to tell the agent "
@@ -242,11 +249,11 @@ def send_answer(app: App, run: Run, verb: str, text: str, as_json: bool = False)
             f"Continue with `flyball resume {root_of(app, run.id)}`."
         )
     letter = Answer(question=question.id, verb=verb, text=text, who=who, how="cli", shown=question.shown)
-    instead = f" instead of {earlier.verb}" if earlier else ""
+    replaced = " It replaces your earlier answer." if earlier else ""
     facts = {"question": question.id, "verb": verb, "text": text, "replaced": earlier and earlier.verb}
     shown = one_line(text, 60) if verb == "answer" else verb
-    sent, saved = f"Answered {question.id} with {shown}{instead}.", f"Answer saved: {shown}{instead}."
-    _send(app, run, letter, (sent, saved), as_json, facts)
+    sent = "" if quiet else f"Answered {question.id} with {shown}.{replaced}"
+    _send(app, run, letter, (sent, f"Answer saved: {shown}.{replaced}"), as_json, facts)
 
 
 def _unread_answer(app: App, run: Run) -> Answer | None:
@@ -368,6 +375,7 @@ def _send(
         command = None if delivered else f"flyball resume {root}"
         print_json({"run": run.id, **facts, "delivered": delivered, "next": command})
     elif delivered:
-        say(texts[0])
+        if texts[0]:
+            say(texts[0])
     else:
         say(f"{texts[1]} Run {root} is not running; apply it with `flyball resume {root}`.")

@@ -140,7 +140,8 @@ def _as_text(finding: Finding) -> Iterator[str]:
     yield f"  task     {one_line(claims.task, 80)}"
     yield f"  commit   {statement.commit[:12]} (tree {statement.tree[:12]})"
     yield from (f"  proof    {line}" for line in _proofs(claims))
-    yield from (f"  tests    {line}" for line in evidence_lines(claims.evidence, claims.evidence.accepted_by))
+    for number, line in enumerate(evidence_lines(claims.evidence, claims.evidence.accepted_by)):
+        yield f"  {'' if number else 'tests':<8} {line}"
     yield f"  guard    {_rulings(claims)}"
     yield f"  review   {claims.review or 'none'}"
     yield f"  sandbox  {claims.sandbox}"

@@ -336,7 +336,7 @@ def _finish(app: App, session: Session, as_json: bool) -> int:
         if as_json:
             print_json(summary(app, run))
         else:
-            session.screen.close(run, closing(app, run))
+            session.screen.finish(run, closing(app, run))
     return session.exit_code()
 
 

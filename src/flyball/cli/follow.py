@@ -15,7 +15,7 @@ import msgspec
 from flyball.agents import process
 from flyball.agents.adapter import adapter
 from flyball.cli.keys import answer_keys
-from flyball.cli.screen import Screen, asking, closing, open_screen, question_lines, root_of
+from flyball.cli.screen import Screen, asking, closing, open_screen, root_of
 from flyball.cli.shared import examples, is_terminal, open_app, repository_of
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
@@ -104,10 +104,11 @@ def watch_screen(app: App, root: str, screen: Screen, stay: bool) -> Run:
         for run in tail.skip():
             runs[run.id] = run
             screen.add(run)
-        screen.close(runs[root], _status_lines(runs[root], app.driven(root)))
+        if runs[root].status != "ended":  # the summary comes next
+            screen.close(runs[root], _status_lines(runs[root], app.driven(root)))
         question = asker()
         if question is not None and stay and app.driven(root):
-            screen.ask([*question_lines(question), *screen.hint(question)])
+            screen.show_question(question)
         stack.enter_context(screen.shown())
         return until_stopped(app, root, step, stay, keys.pause if keys else time.sleep)
 
@@ -229,7 +230,7 @@ def watch(run_name: str, as_json: bool) -> int:
             return run_view.exit_code(watch_json(app, root))
         screen = open_screen()
         run = watch_screen(app, root, screen, stay=is_terminal())
-        screen.close(run, closing(app, run))
+        screen.finish(run, closing(app, run))
         return run_view.exit_code(run)
 
 

@@ -44,23 +44,26 @@ def work_through(app: App, questions: list[tuple[str, str]]) -> None:
 
 def _show(app: App, run: Run, text: str, title: str) -> None:
     say(f"\n{title}\n\n{text}")
+    assert run.question is not None
     lines, fits = change_of(app, run), max(5, shutil.get_terminal_size().lines - ROOM)
     if lines:
         click.echo()
     for line in lines[:fits]:
         click.echo(coloured(line))
-    if len(lines) > fits:
-        say(f"… {len(lines) - fits} more lines of the change")
+    more = f" ({len(lines) - fits} more lines)" if len(lines) > fits else ""
+    show = [(f"{SHOW} diff", f"show the whole change{more}")] if lines else []
+    say("\n".join(("", *fields([*choices(run.question, _letters(run)), *show], terminal_width()))))
+
+
+def _letters(run: Run) -> dict[str, str]:
     assert run.question is not None
-    say("\n".join(("", *fields(choices(run.question), terminal_width()))))
+    return letters(run.question.verbs, SHOW + NEXT + BACK + QUIT)
 
 
 def _choice(app: App, run: Run) -> str:
     """What the person does with the question: answered | next | back | quit."""
-    assert run.question is not None
-    verbs = letters(run.question.verbs, SHOW + NEXT + BACK + QUIT)
-    names = [f"{letter} {verb}" for letter, verb in verbs.items()]
-    say(" · ".join((*names, f"{SHOW} show the change", f"{NEXT} next", f"{BACK} previous", f"{QUIT} quit")))
+    verbs = _letters(run)
+    say(f"  Press a key to answer, or: {NEXT} next · {BACK} previous · {QUIT} quit")
     while True:
         key = click.getchar().lower()
         if key in LEAVES or not key:

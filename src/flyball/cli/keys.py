@@ -14,16 +14,16 @@ from collections.abc import Callable, Generator
 
 import click
 
-from flyball.cli.answers import send_answer
+from flyball.cli.answers import NEEDS_TEXT, send_answer
 from flyball.cli.screen import Screen, Terminal
 from flyball.cli.shown_diff import coloured, diff_of
 from flyball.errors import FlyballError
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
 from flyball.state.run import Run
+from flyball.views.text import fields
 
 ABOUT_A_CHANGE = ("approval", "evidence", "block", "breakpoint")
-NEEDS_TEXT = ("answer", "redirect")
 TAKES_REASON = ("reject",)
 ROOM = 14  # lines that a question itself takes
 SHOW = "d"
@@ -37,6 +37,10 @@ def letters(verbs: tuple[str, ...], taken: str = SHOW) -> dict[str, str]:
         free = next((letter for letter in verb if letter.isalpha() and letter not in chosen), "")
         chosen |= {free: verb} if free else {}
     return {letter: verb for letter, verb in chosen.items() if verb}
+
+
+def letters_of(run: Run) -> dict[str, str]:
+    return letters(run.question.verbs) if run.question else {}
 
 
 def change_of(app: App, run: Run) -> list[str]:
@@ -54,15 +58,18 @@ def show_change(app: App, run: Run) -> None:
     click.echo_via_pager(text, color=True)
 
 
-def take_answer(app: App, run: Run, verb: str) -> bool:
-    """Ask for the text where the verb takes one, and send the answer. False: nothing was sent."""
+def take_answer(app: App, run: Run, verb: str, *, quiet: bool = False) -> bool:
+    """Ask for the text where the verb takes one, and send the answer. False: nothing was sent.
+
+    `quiet`: the run is shown on this terminal, and says that it was answered.
+    """
     text = ""
     try:
         if verb in NEEDS_TEXT:
-            text = click.prompt(f"{verb}, your text for the agent")
+            text = click.prompt("Your text for the agent")
         elif verb in TAKES_REASON:
-            text = click.prompt(f"{verb}, the reason (Enter for none)", default="", show_default=False)
-        send_answer(app, run, verb, text)
+            text = click.prompt("Your reason, for the agent (Enter for none)", default="", show_default=False)
+        send_answer(app, run, verb, text, quiet=quiet)
     except click.Abort:
         click.echo("Not answered.")
         return False
@@ -79,7 +86,7 @@ def answer_keys(app: App, screen: Screen, asker: Callable[[], Run | None]) -> Ge
     if keys is None:
         yield None
         return
-    screen.hint = keys.hint
+    screen.hint, screen.letters = keys.hint, letters_of
     try:
         yield keys
     finally:
@@ -117,7 +124,7 @@ class AnswerKeys:
             self.key()
 
     def hint(self, run: Run) -> list[str]:
-        """The change, as much as fits, and the keys. What was typed before the question is not an answer to it."""
+        """The change, as much as fits. What was typed before the question is not an answer to it."""
         with contextlib.suppress(*CLOSED):
             termios.tcflush(self.source, termios.TCIFLUSH)
         assert run.question is not None
@@ -126,10 +133,9 @@ class AnswerKeys:
         with contextlib.suppress(*CLOSED), self.screen.aside():
             for line in ("", *lines[:fits]) if lines else ():
                 click.echo(coloured(line), color=True)
-        more = [f"… {len(lines) - fits} more lines of the change"] if len(lines) > fits else []
-        keys = [f"{letter} {verb}" for letter, verb in letters(run.question.verbs).items()]
-        show = [f"{SHOW} show the change"] if lines else []
-        return [*more, f"Press a key: {' · '.join((*show, *keys))}"]
+        more = f" ({len(lines) - fits} more lines)" if len(lines) > fits else ""
+        show = fields([(f"{SHOW} diff", f"show the whole change{more}")]) if lines else []
+        return [*show, "  Press a key to answer."]
 
     def key(self) -> None:
         """One key was pressed. Without a question, or without a meaning, it does nothing."""
@@ -139,14 +145,14 @@ class AnswerKeys:
         self.closed = not pressed
         letter = pressed.decode("ascii", "replace").lower()
         run = self.asker()
-        if run is None or run.question is None or letter not in (SHOW, *letters(run.question.verbs)):
+        if run is None or letter not in (SHOW, *letters_of(run)):
             return
         try:
             with self.screen.aside(), self._line_mode():
                 if letter == SHOW:
                     show_change(self.app, run)
                 else:
-                    take_answer(self.app, run, letters(run.question.verbs)[letter])
+                    take_answer(self.app, run, letters_of(run)[letter], quiet=True)
         except CLOSED:
             self.closed = True
 

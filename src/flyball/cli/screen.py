@@ -91,19 +91,16 @@ def why(records: Records, run: Run) -> list[str]:
     return [" ".join(clean(sentence).split()) for sentence in sentences]
 
 
-def question_lines(run: Run) -> list[str]:
-    """The open question of a run: the text and how to answer."""
+def question_lines(run: Run, keys: dict[str, str] | None = None) -> list[str]:
+    """The open question of a run: the text and how to answer, with `keys` (key -> verb) or with a command."""
     question = run.question
     if question is None:
         return []
     text = clean(question.text).strip().splitlines() or [""]
-    return [
-        f"Question {question.id} ({question.kind}):",
-        *(f"  {line}" for line in text),
-        *fields(
-            [*_change(run, question), *choices(question), ("to answer", reasons.how_to_answer(question))]
-        ),
-    ]
+    rows = [*choices(question, keys)]
+    if not keys:
+        rows = [*_change(run, question), *rows, ("to answer", reasons.how_to_answer(question))]
+    return [f"Question {question.id} ({question.kind}):", *(f"  {line}" for line in text), *fields(rows)]
 
 
 def _change(run: Run, question: e.Question) -> list[tuple[str, str]]:
@@ -120,7 +117,7 @@ def closing(records: Records, run: Run) -> list[str]:
     """What is printed when `run` or `watch` is done: why it stopped, the question, where the result is."""
     happened, evidence, next_step = why(records, run)
     asker = asking(records, run)
-    rows = _places(records, run)
+    rows = _places(run)
     if asker:  # the question says why
         return [happened, f"{reasons.used(run)}.", "", *question_lines(asker), "", *fields(rows)]
     steps = reasons.next_steps(run)
@@ -128,8 +125,7 @@ def closing(records: Records, run: Run) -> list[str]:
     return [happened, evidence, *told, "", *fields([*rows, *_steps(steps)])]
 
 
-def _places(records: Records, run: Run) -> list[tuple[str, str]]:
-    certificate = certificate_file(records, run)
+def _places(run: Run) -> list[tuple[str, str]]:
     changed = (
         f"{plural(len(run.checkout.changed), 'file')}: {first_few(run.checkout.changed)}"
         if run.checkout.changed
@@ -138,7 +134,6 @@ def _places(records: Records, run: Run) -> list[tuple[str, str]]:
     rows = [
         ("changed", changed),
         ("branch", f"flyball/{run.id}" if run.owner and run.checkout.changed else ""),
-        ("certificate", str(certificate) if certificate else ""),
         ("details", f"flyball show {run.id}"),
     ]
     return [(name, value) for name, value in rows if value]
@@ -158,8 +153,15 @@ class Screen:
 
     def __init__(self) -> None:
         self.live, self.timeline = Live(), Timeline(above_question=True)
+        self.letters: Callable[[Run], dict[str, str]] = (
+            lambda run: {}
+        )  # the key of each verb, where keys answer
         self.hint: Callable[[Run], list[str]] = lambda run: []  # further lines below a question
+        self.sums_up = False  # the summary of a run takes the place of the line that says how it stopped
         self.stays = False  # questions are printed as they come, since the summary comes much later
+        self._last: tuple[str, Line] | None = (
+            None  # how a run stopped, until it is known that no summary says it
+        )
 
     def add(self, run: Run) -> None:
         """A run that started before this process did."""
@@ -174,9 +176,36 @@ class Screen:
         if isinstance(event, e.ActStarted | e.ActFinished):
             self.live.calls.pop(run.id, None)
             self.live.since[run.id] = event.at
-        self.line(self.timeline.line(run.id, event))
-        if self.stays and isinstance(event, e.Stopped) and event.question and run.question == event.question:
-            self.ask([*question_lines(run), *self.hint(run)])
+        self._flush()
+        line = self.timeline.line(run.id, event)
+        question = event.question if isinstance(event, e.Stopped) and self.stays else None
+        if self.sums_up and not question and self._is_over(run, event):
+            self._last = (run.id, line)
+            return
+        self.line(line)
+        if question and run.question == question:
+            self.show_question(run)
+
+    def _is_over(self, run: Run, event: e.AnyEvent) -> bool:
+        """Whether a top-level run is over with this event, as far as this process goes."""
+        if run.began.parent or (self.stays and self.live.working(run).question):
+            return False
+        return isinstance(event, e.Ended) or (isinstance(event, e.Stopped) and event.until is None)
+
+    def show_question(self, run: Run) -> None:
+        self.ask([*question_lines(run, self.letters(run)), *self.hint(run)])
+
+    def _flush(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            self.line(last[1])
+
+    def finish(self, run: Run, lines: list[str]) -> None:
+        """Print the summary of a run. It says how the run stopped, so the line about that is not printed."""
+        if self._last is not None and self._last[0] == run.id:
+            self._last = None
+        self._flush()
+        self.close(run, lines)
 
     def show_call(self, run_id: str, call: str) -> None:
         """What an agent does now. May be called from any thread."""
@@ -197,7 +226,7 @@ class Screen:
         self.say("\n".join(lines))
 
     def close(self, run: Run, lines: list[str]) -> None:
-        """Print the summary of a run."""
+        """Print lines about a run; the first is a headline."""
         self.say("\n".join(("", *lines)))
 
     @contextlib.contextmanager
@@ -246,14 +275,17 @@ class Terminal(Screen):
 
     def __init__(self, console: Console) -> None:
         super().__init__()
-        self.console, self.warning = console, ""
+        self.console, self.warning, self.place, self.sums_up = console, "", "", True
         self.region: Region | None = None
 
     def line(self, line: Line) -> None:
         if line.level == 2:
             mark, style = MARKS[line.tone]
-            place = f"{line.where:<{PLACE_WIDTH}}"
-            self._print(self._hanging([(mark, style), (place, "cyan"), (line.text, style)]))
+            place = line.where if line.where != self.place else ""  # the same place is not said twice
+            self.place = line.where
+            self._print(
+                self._hanging([(mark, style), (f"{place:<{PLACE_WIDTH}}", "cyan"), (line.text, style)])
+            )
 
     def say(self, text: str) -> None:
         self._print(text)

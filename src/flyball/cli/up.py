@@ -64,6 +64,7 @@ def up(
     if detach:
         return _detach(request)
     with open_app() as app, Session(app, open_screen(False), stay=True) as session:
+        session.screen.sums_up = False
         lanes = Lanes(app, session.supervisor, request)
         session.standing, session.roots = True, lanes.open()
         try:

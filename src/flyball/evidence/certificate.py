@@ -20,6 +20,7 @@ from flyball.journal import Journal
 from flyball.journal.records import Signer, verify
 from flyball.state.run import Run
 from flyball.state_dir import RunDir, sha256_of, write_whole
+from flyball.views.text import agent_name
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://flyball.dev/completion/v1"
@@ -69,8 +70,8 @@ def story(journal: Journal, run: Run, act: e.Act) -> Story:
 
 
 def _verdict(judging: e.Act, turn: e.TurnEnded) -> str:
-    said = turn.claim.signal or turn.claim.outcome
-    return f"{said} by {judging.do.removeprefix('agent:')} {judging.agent}" if said else ""
+    said, role = turn.claim.signal or turn.claim.outcome, judging.do.removeprefix("agent:")
+    return f"{said} by {role} {agent_name(judging.agent)}" if said else ""
 
 
 def statement(

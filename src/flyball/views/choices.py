@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flyball.domain import events as e
 
 RETRY = "the agent tries again"
@@ -50,8 +52,11 @@ DOES_HERE = {
 }
 
 
-def choices(question: e.Question) -> list[tuple[str, str]]:
-    """The verbs that a question takes, each with what it does."""
+def choices(question: e.Question, keys: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """The verbs that a question takes, each with its key (`keys`: key -> verb) and what it does."""
     here = DOES_HERE.get(question.kind, {})
     known = [(verb, here.get(verb) or DOES.get(verb, "")) for verb in question.verbs]
-    return [(verb, does) for verb, does in known if does]
+    if not keys:
+        return [(verb, does) for verb, does in known if does]
+    key_of = {verb: key for key, verb in keys.items()}  # the text is asked for after the key
+    return [(f"{key_of.get(verb, ' ')} {verb}", does.removeprefix("TEXT: ")) for verb, does in known if does]

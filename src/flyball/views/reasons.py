@@ -278,8 +278,12 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
 
 def how_to_answer(question: e.Question) -> str:
     """The command, with what it takes; a text is given in quotes."""
+    return answer_command(question, *question.verbs)
+
+
+def answer_command(question: e.Question, *verbs: str) -> str:
     forms = {"answer": '"TEXT"', "redirect": 'redirect "TEXT"'}
-    return f"flyball answer {question.id} {'|'.join(forms.get(verb, verb) for verb in question.verbs)}"
+    return f"flyball answer {question.id} {'|'.join(forms.get(verb, verb) for verb in verbs)}"
 
 
 def _after_failure(run: Run, stop: e.Stop) -> list[tuple[str, str]]:

@@ -47,6 +47,8 @@ class Place(Struct):
     state: str
     depth: int = 0
     stop: str = ""
+    task: str = ""
+    failing: tuple[str, ...] = ()  # the tests that its last proof named
 
 
 class Timeline:
@@ -70,10 +72,18 @@ class Timeline:
     def line(self, run_id: str, event: e.AnyEvent) -> Line:
         if isinstance(event, e.RunBegan):
             start = event.start or str(event.table.get("start", ""))
-            self._places[run_id] = Place(event.machine, start, self._depth(event.parent))
+            self._places[run_id] = Place(event.machine, start, self._depth(event.parent), task=event.task)
+            if event.parent in self._places and self._places[event.parent].task == event.task:
+                return self._line(
+                    event, self._places[run_id], (f"{event.machine} run {run_id} started", 2, "")
+                )
         place = self._places.setdefault(run_id, Place("", ""))
-        text, level, tone = self._words(place, event)
-        where = f"{'· ' * place.depth}{place.state}"
+        return self._line(event, place, self._words(place, event))
+
+    def _line(self, event: e.AnyEvent, place: Place, words: Words) -> Line:
+        text, level, tone = words
+        left = event.source if isinstance(event, e.Moved) else place.state  # a move is shown where it starts
+        where = f"{'· ' * place.depth}{left}"
         return Line(event.at, where, text, level, tone)
 
     def _words(self, place: Place, event: e.AnyEvent) -> Words:
@@ -82,7 +92,7 @@ class Timeline:
                 self._acts[act.key] = act
                 return _started(act)
             case e.ActFinished():
-                return _finished(self._acts.pop(event.key, None), event)
+                return self._finished(place, event)
             case e.ActInterrupted():
                 name = _subject(self._acts.pop(event.key, None))
                 kept = f"; its changes are kept in {event.kept}" if event.kept else ""
@@ -92,7 +102,7 @@ class Timeline:
             case e.Moved():
                 place.state = event.target
                 reason = f": {one_line(event.reason)}" if event.reason else ""
-                return f"{event.source} → {event.target} ({event.outcome}){reason}", 2 if reason else 1, "dim"
+                return f"→ {event.target} ({event.outcome}){reason}", 2 if reason else 0, "dim"
             case e.Stopped():
                 place.stop = event.stop.code
                 return _stopped(event, place.state)
@@ -101,6 +111,19 @@ class Timeline:
                 return _resumed(event, before)
             case _:
                 return _from_outside(event)
+
+    def _finished(self, place: Place, event: e.ActFinished) -> Words:
+        act, proof = self._acts.pop(event.key, None), event.result
+        if not isinstance(proof, e.ProofEnded):
+            return _finished(act, event)
+        failing = _failing(proof)
+        same = bool(failing) and failing == place.failing
+        place.failing = failing
+        return _proof(act, proof, event.took_us, "the same tests as before" if same else first_few(failing))
+
+
+def _failing(proof: e.ProofEnded) -> tuple[str, ...]:
+    return tuple(one_line(test, 80) for test in proof.failing_tests or failing_names(proof.summary))
 
 
 def _from_outside(event: e.AnyEvent) -> Words:
@@ -234,7 +257,7 @@ def _finished(act: e.Act | None, event: e.ActFinished) -> Words:
         case e.TurnEnded() as turn:
             return _turn(act, turn, event.took_us)
         case e.ProofEnded() as proof:
-            return _proof(_subject(act), proof, event.took_us, act is not None and act.why == "baseline")
+            return _proof(act, proof, event.took_us, first_few(_failing(proof)))
         case e.CommitEnded() as commit:
             return _commit(_subject(act), commit)
         case e.Prepared() as prepared:
@@ -255,7 +278,7 @@ def _turn(act: e.Act | None, turn: e.TurnEnded, took_us: int) -> Words:
     calls = [one_line(f"{a.tool} {a.input}", 60) for a in turn.actions if a.verdict != "allow"]
     refused = f"refused: {first_few(calls)}" if calls else ""
     if turn.verdict in WAITS:
-        return f"{name} stopped early: {turn.verdict.replace('_', ' ')}", 1, "warn"
+        return f"{name} stopped early: {turn.verdict.replace('_', ' ')}", 0, "warn"  # the stop says more
     if turn.verdict != "ok":
         error = f": {one_line(turn.error)}" if turn.error else ""
         kind = f" ({turn.verdict.replace('_', ' ')})" if turn.verdict != "unknown" else ""
@@ -274,17 +297,19 @@ def _turn(act: e.Act | None, turn: e.TurnEnded, took_us: int) -> Words:
     message = f"  “{words}”" if words else ""
     if not any(parts[:4]):
         writes = act is not None and act.do.partition(":")[2] in WRITERS and turn.tree == act.tree
-        parts.insert(0, "no files changed" if writes else "finished")
+        parts.insert(
+            0, "asked a question" if turn.claim.ask else "no files changed" if writes else "finished"
+        )
     return f"{name}: {', '.join(part for part in parts if part)}{message}", 2, ""
 
 
-def _proof(name: str, proof: e.ProofEnded, took_us: int, baseline: bool) -> Words:
+def _proof(act: e.Act | None, proof: e.ProofEnded, took_us: int, names: str) -> Words:
+    name, baseline = _subject(act), act is not None and act.why == "baseline"
     if proof.cannot_start or proof.invalid:
         return f"{name}: {one_line(proof.cannot_start or proof.invalid)}", 2, "bad"
     if proof.passed:
         return f"{name} passed ({elapsed(took_us)})", 2, "" if baseline else "good"
     count = f": {proof.failing} failing" if proof.failing is not None else ""
-    names = first_few([one_line(test, 80) for test in proof.failing_tests or failing_names(proof.summary)])
     return f"{name} failed{count} ({elapsed(took_us)}){names and f': {names}'}", 2, "" if baseline else "bad"
 
 
