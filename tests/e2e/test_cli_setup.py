@@ -279,17 +279,17 @@ def test_init_lets_two_test_files_have_one_name(env: dict[str, str], tmp_path: P
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
 @pytest.mark.parametrize("folder", ["", "packages/a"])
-def test_init_leaves_out_a_linter_that_fails_by_itself(
+def test_init_leaves_out_checks_that_fail_by_themselves(
     env: dict[str, str], tmp_path: Path, folder: str
 ) -> None:
-    package = {"scripts": {"test": "eslint . && node a.js && node b.js", "pretest": "eslint ."}}
+    package = {"scripts": {"test": "eslint . && node a.js && node b.js && tsc && tsd", "pretest": "eslint ."}}
     files = {"package.json": json.dumps(package), "a.js": "", "b.js": "process.exit(1)\n"}
     repo = make_repo(tmp_path / "linted", {str(Path(folder, name)): text for name, text in files.items()})
     found = facts(flyball(env, "init", "--json", cwd=repo / folder))
     enter = f"cd {folder} && " if folder else ""
-    assert found["tests"][0] == f"{enter}npm exec -c 'node a.js && node b.js'"
+    assert found["tests"][0] == f"{enter}npm exec -c 'node a.js && node b.js && tsc'"
     assert found["agree"] and found["trials"]["clean"]["exit"] == 1
-    assert "The linter of the test script fails" in found["advice"][0]
+    assert found["advice"][0].startswith("`eslint .`, `tsd` of the test script fails by itself")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

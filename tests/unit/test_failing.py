@@ -105,7 +105,10 @@ def test_the_runners_summary_is_counted(output: str, count: int | None) -> None:
         ("test a::b ... FAILED\ntest a::c ... ok\n", ("a::b",)),
         ("rspec ./spec/x_spec.rb:3 # does\n", ("./spec/x_spec.rb:3",)),
         ("  ● math › adds\n\n  ● math › adds\n", ("math › adds",)),
-        ("not ok 1 - adds\nok 2 - b\n", ("adds",)),
+        (
+            "not ok 1 - adds\nok 2 - b\nnot ok 3 - test/c.js # time=4.2ms\nnot ok 4 - d # TODO\n",
+            ("adds", "test/c.js"),
+        ),
         ("1) App\\MathTest::testAdds\n", ("App\\MathTest::testAdds",)),
         ("\t  3 - adds (Failed)\n", ("adds",)),
         ("all good", ()),

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 import click
 
-from flyball.acts.run_files import last_line
 from flyball.authority import trust as trusting
 from flyball.cli.shared import JSON, REPO, examples, fitted, headline, is_terminal, paint, print_json, say
 from flyball.cli.tryout import LISTED, Tried, Tryout
@@ -21,10 +20,12 @@ from flyball.config.load import FOLDER, REPO_FILE, load
 from flyball.config.ralph import TASKS_FILE, Ralph, read_ralph
 from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, UserError
+from flyball.guard.secrets import redact
 from flyball.machines import shipped
 from flyball.runtime.start import activated, kept_elsewhere, remember, virtual_env
 from flyball.runtime.trial import Trial
 from flyball.state_dir import environment, paths
+from flyball.views.reasons import key_line
 from flyball.workspace import inspect_repo
 from flyball.workspace.git import reading_user
 
@@ -184,7 +185,7 @@ def _print_failing(here: Trial, detected: Detected, clean: Trial | None) -> None
     if len(here.names) > LISTED:
         say(f"            and {len(here.names) - LISTED} more")
     if here.ran and not here.names:
-        say(f"            {last_line(here.log)}")
+        say(f"            {redact(key_line(here.log))}")
     if here.ran and detected.require == "all" and (clean is None or clean.code):
         say(
             "          All must pass before a run succeeds. To allow the failures that are there now, use "

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.config import cures
-from flyball.config.detect import Detected, ProofCommand, node_scripts, without_linters
+from flyball.config.detect import Detected, ProofCommand, node_scripts, script_parts
 from flyball.config.load import REPO_FILE
 from flyball.domain.settings import Settings
 from flyball.reading.test_output import Lack, missing_names, same_names
@@ -97,7 +97,7 @@ class Tryout:
             if trial.code and same_names(trial.log) and "pytest" in test.command:
                 test, trial = self._apart(test, trial, timeout_s)
             elif trial.code:
-                test, trial = self._without_linters(replace(detected, tests=(test,)), trial, timeout_s)
+                test, trial = self._without_checks(replace(detected, tests=(test,)), trial, timeout_s)
             fits = first is None or not first.ran or trial.code
             if trial.ran and trial.loads and fits:
                 others = tuple(other for other in detected.tests if other != test)
@@ -115,23 +115,27 @@ class Tryout:
         apart = in_folder(self.root, words.command, self.env, timeout_s)
         return (words, apart) if apart.ran and apart.loads else (test, trial)
 
-    def _without_linters(
+    def _without_checks(
         self, detected: Detected, trial: Trial, timeout_s: float
     ) -> tuple[ProofCommand, Trial]:
-        """The test script without the linters in it, where these fail by themselves: no test ran behind them."""
+        """The test script without the linters and type checkers in it that fail by themselves: no test ran behind them."""
         test, (enter, command) = detected.tests[0], _parts(detected)
-        parts = without_linters(self.root / (detected.folder if enter else ""))
-        if not parts or command.split()[0] not in NODE_RUNNERS:
+        parts = script_parts(self.root / (detected.folder if enter else ""))
+        if command.split()[0] not in NODE_RUNNERS or len({checks for _, checks in parts}) < 2:
             return test, trial
-        lint, words = (enter + part for part in parts)
-        self.show(f"The tests fail. Running the linter by itself: {lint}")
-        if not in_folder(self.root, lint, self.env, timeout_s).code:
+        kept, failing = list[str](), list[str]()
+        for part, checks in parts:
+            if checks:
+                self.show(f"The tests fail. Running a check of the test script by itself: {part}")
+            fails = checks and in_folder(self.root, f"{enter}{_npm(part)}", self.env, timeout_s).code
+            (failing if fails else kept).append(part)
+        if not failing:
             return test, trial
-        self.show(f"It fails. Running the tests without it: {words}")
-        self.left_out = (_without_lint(lint),)
-        return ProofCommand(words, f"{test.why}; without its linter"), in_folder(
-            self.root, words, self.env, timeout_s
-        )
+        words = f"{enter}{_npm(' && '.join(kept))}"
+        self.show(f"Running the tests without what fails by itself: {words}")
+        self.left_out = (_without_failing(failing),)
+        why = f"{test.why}; without {', '.join(failing)}"
+        return ProofCommand(words, why), in_folder(self.root, words, self.env, timeout_s)
 
     def _clean(self, wanted: Detected, network: str = "") -> Trial:
         settings = self.write(wanted)
@@ -233,6 +237,10 @@ def _building(detected: Detected, step: str) -> Detected:
     )
 
 
+def _npm(words: str) -> str:
+    return f"npm exec -c {shlex.quote(words)}"
+
+
 def _parts(detected: Detected) -> tuple[str, str]:
     """The command that enters the folder, and the one that runs there."""
     command, enter = detected.tests[0].command, f"cd {shlex.quote(detected.folder)} && "
@@ -279,6 +287,8 @@ def _installing(folder: Path, command: str, missing: Lack, env: dict[str, str]) 
         return f"Install what they need with `{make}{python if own else '.venv/bin/python'} -m pip install {words}`"
     if "npm" in command and missing.kind in ("module", "command") and not (folder / "node_modules").is_dir():
         return "Run `npm install`"
+    if missing.kind == "dependency":
+        return f"Run `{'cargo fetch' if 'cargo' in command else 'go mod tidy'}`"
     return ""
 
 
@@ -290,10 +300,10 @@ def _passed_over(first: ProofCommand, used: ProofCommand, lack: Lack, cure: str)
     )
 
 
-def _without_lint(lint: str) -> str:
+def _without_failing(checks: list[str]) -> str:
     return (
-        f"The linter of the test script fails (`{lint}`), so the proof leaves it out. To include it, correct that, then run "
-        "`flyball init --force`."
+        f"{_listed([f'`{check}`' for check in checks])} of the test script fails by itself, so the proof leaves it out. To "
+        "include it, correct that, then run `flyball init --force`."
     )
 
 

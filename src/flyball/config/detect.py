@@ -51,6 +51,7 @@ LOOKING = (
         "knip",
     ),
 )
+TYPE_CHECKERS = ("tsc", "tsd", "vue-tsc", "dtslint")  # behind the tests; before them it may be a build
 LOOK_AT = 50  # test files that are read for a hint
 READ_AT_MOST = 200_000
 PYTEST_SETTINGS = ("pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini")
@@ -229,17 +230,15 @@ def node_scripts(root: Path) -> dict[str, str]:
     return {name: line for name, line in table(package.get("scripts")).items() if isinstance(line, str)}
 
 
-def without_linters(root: Path) -> tuple[str, str] | None:
-    """The linters of the test script and the rest of it, as commands; None where it is not made of both."""
+def script_parts(root: Path) -> list[tuple[str, bool]]:
+    """The commands of the test script, each with whether it only checks the source; none where more runs around them."""
     scripts = node_scripts(root)
     parts = [part.strip() for part in scripts.get("test", "").split("&&")]
-    looking = [part for part in parts if part and _only_looks(part, scripts)]
-    rest = [part for part in parts if part not in looking]
     around = [scripts[name] for name in ("pretest", "posttest") if name in scripts]
-    if not looking or not rest or not all(_only_looks(line, scripts) for line in around):
-        return None
-    lint, tests = (f"npm exec -c {shlex.quote(' && '.join(some))}" for some in (looking, rest))
-    return lint, tests
+    if not all(parts) or not all(_only_looks(line, scripts) for line in around):
+        return []
+    types = [part for part in parts[1:] if part == parts[-1] and part.split()[0] in TYPE_CHECKERS]
+    return [(part, part in types or _only_looks(part, scripts)) for part in parts]
 
 
 def _only_looks(line: str, scripts: dict[str, str], depth: int = 3) -> bool:

@@ -198,7 +198,7 @@ _NAMES = _compiled((
     r"^rspec (\S+)",
     r"^\s+● ([^\n]+ › [^\n]+)$",  # jest
     r"^ ?(?:FAIL|×)\s{1,2}([^\n]+? > [^\n]+?)(?: \d+ms)?$",  # vitest
-    r"^not ok \d+ (?:- )?([^\n#]+)$",  # TAP
+    r"^not ok \d+ (?:- )?([^\n#]+?)(?: # time=\S+)?$",  # TAP
     r"^\s*✖ ([^\n]+?) \([\d.]+ms\)$",  # node:test
     r"^\d+\) (\w[\w\\]*::\w+)",  # phpunit
     r"^\s+Failed (\S+) \[",  # dotnet
@@ -331,7 +331,8 @@ PLUGIN = " (a plugin of the test runner is not installed)"
 
 
 class Lack(Struct, frozen=True):
-    """What was missing: `kind` is runner, start, command, module, metadata or tests; `names` are those it asked for."""
+    """What was missing: `kind` is runner, start, command, module, metadata, dependency or tests; `names` are those it asked
+    for."""
 
     kind: str
     names: tuple[str, ...]
@@ -345,6 +346,7 @@ class Lack(Struct, frozen=True):
             "command": f"the command cannot start: {listed}",
             "module": f"these modules cannot be imported: {listed}",
             "metadata": f"these packages are not installed: {listed}",
+            "dependency": f"these dependencies cannot be found: {listed}",
             "tests": "no tests were found",
         }[self.kind]
 
@@ -372,6 +374,12 @@ _MODULES = (
 _METADATA = (
     Lazy(r"PackageNotFoundError: No package metadata was found for ([\w.-]+)"),
     Lazy(r"DistributionNotFound: The '([\w.-]+)"),
+)
+_DEPENDENCIES = (  # of cargo and Go
+    Lazy(r"^error: no matching package named `([^`\n]+)` found", re.M),
+    Lazy(r"^error: failed to get `([^`\n]+)` as a dependency of package", re.M),
+    Lazy(r"^\S+\.go:\d+:\d+: no required module provides package ([\w.~/-]+);", re.M),
+    Lazy(r"^\S+\.go:\d+:\d+: missing go.sum entry for module providing package ([\w.~/-]+)", re.M),
 )
 _FILES = Lazy(r"FileNotFoundError: \[Errno 2\] No such file or directory: (?:Posix)?(?:Path\()?'([^'\n]+)'")
 _UNLOADED = (
@@ -401,12 +409,18 @@ def lack(output: str, code: int) -> Lack | None:
         return Lack("command", (_last_line(text)[:SAID] or f"exit code {code}",))
     if reason := next((words for pattern in _NO_START for words in pattern.findall(text)), ""):
         return Lack("start", (f"{reason[:SAID]}{PLUGIN if reason.startswith('unrecognized') else ''}",))
+    if dependencies := _found(_DEPENDENCIES, text):
+        return Lack("dependency", dependencies)
     if not _UNCOLLECTED.search(text):
         return None
     if modules := _modules(text):
         return Lack("module", modules)
-    metadata = tuple(dict.fromkeys(name for pattern in _METADATA for name in pattern.findall(text)))
+    metadata = _found(_METADATA, text)
     return Lack("metadata", metadata) if metadata else None
+
+
+def _found(patterns: Iterable[Lazy], text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for pattern in patterns for name in pattern.findall(text)))
 
 
 def cannot_load(output: str) -> bool:
@@ -429,8 +443,7 @@ def same_names(output: str) -> tuple[str, ...]:
 def missing_names(output: str) -> tuple[str, ...]:
     """Every module, package and file that the output says is missing, wherever in the run."""
     text = last_lines(output, _LACK_LONGEST, _WIDEST)
-    packages = (name for pattern in _METADATA for name in pattern.findall(text))
-    return tuple(dict.fromkeys((*_modules(text), *packages, *_FILES.findall(text))))
+    return tuple(dict.fromkeys((*_modules(text), *_found(_METADATA, text), *_FILES.findall(text))))
 
 
 def _last_line(text: str) -> str:

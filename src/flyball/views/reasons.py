@@ -19,7 +19,9 @@ from flyball.views.run_view import cost_text
 from flyball.views.text import clean, clock, first_few, one_line, plural
 
 QUOTE_WIDTH = 300
-_ERROR = re.compile(r"\b\w*(?:Error|Exception)\b|\bassert\b")
+_ERROR = re.compile(
+    r"\b\w*(?:Error|Exception)\b|\bassert\b|\b(?i:error)(?:\[\w+\]| TS\d+)?:|^[\w./-]+\.\w+:\d+:\d+: "
+)
 VERBS = {"waiting": "is waiting", "paused": "is paused", "blocked": "is blocked", "ended": "failed"}
 
 # "CODE RULE" or CODE -> what happened. {limit} and {value} are the stop's threshold and observed value.
