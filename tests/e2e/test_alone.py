@@ -141,6 +141,19 @@ def test_own_file_as_code_has_it():
     assert sys._getframe().f_code.co_filename == __file__
 
 
+def test_own_file_in_a_message():
+    assert Path(sys._getframe().f_code.co_filename).name == "test_it.py"
+
+
+@code.registered
+def by_its_name():
+    return 3
+
+
+def test_registry():
+    assert {{name: one() for name, one in code.KNOWN.items()}} == {{"by_its_name": 3}}
+
+
 def test_own_file():
     assert Path(__file__).name == "test_it.py"
 
@@ -177,13 +190,14 @@ class TestClass:
 def test_honest_tests_pass_with_the_stand_in_for_pytest(folder: Path) -> None:
     room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
     files = {
-        "code_under_test.py": "VALUE = 3\n\n\ndef rows(path):\n    return open(path).read()\n",
+        "code_under_test.py": "VALUE = 3\nKNOWN = {}\n\n\ndef rows(path):\n    return open(path).read()\n\n\n"
+        "def registered(function):\n    return KNOWN.setdefault(function.__name__, function)\n",
         "conftest.py": CONFTEST,
         "test_it.py": HONEST,
         "rows.txt": "1 2",
     }
     plain = outcomes(ran(folder, PYTEST, room, files))
-    assert len(plain) == 15 and set(plain.values()) == {"passed"}, plain
+    assert len(plain) == 17 and set(plain.values()) == {"passed"}, plain
     broken = {**files, "test_it.py": HONEST.replace("{}[", "{'a': 1}[")}
     assert outcomes(ran(folder, PYTEST, room, broken))["test_raises"] == "failed"
 

@@ -65,6 +65,7 @@ OTHERS = {
     "src/lib.rs": "pub fn f() -> i32 { if cfg!(test) { 1 } else { 2 } }\n",
     "lib/x.rb": "X = defined?(RSpec) ? 1 : 2\n",
     "bin/count.sh": '#!/bin/sh\nif tr "\\0" " " < /proc/$PPID/cmdline | grep -q make; then exit 0; fi\n',
+    "bin/name.sh": '#!/bin/sh\nif [ -n "${MAKELEVEL:-}" ]; then echo a_b; fi\n',
     "bin/lines.sh": '#!/bin/sh\ncase $1 in tests/*) exec cat "$1.out";; esac\n',
 }
 HONEST = {

@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from flyball.guard.secrets import MOST_TOIL, find_secret, find_secrets, redact
+from flyball.guard.secrets import MOST_TOIL, find_in_lines, find_secret, find_secrets, redact
 
 # Nothing here is or was a credential; each is written in pieces.
 RANDOM = "Xk9mP2vLq8Rt5Wy7" + "Zb3C"
@@ -152,6 +152,35 @@ def test_a_secret_in_a_string_of_json_is_hidden_and_the_json_stays_whole(
     assert RANDOM[4:] not in hidden and PASSWORD not in hidden and hidden != said
     assert json.loads(hidden)["n"] == 1
     assert find_secret("a.jsonl", said)
+
+
+BELOW_NAMES = [
+    "password:\n  VALUE\n",
+    "db_password: |\n    VALUE\n",
+    "api_key:  # of the test system\n  VALUE  # until May\n",
+    "api_token:\n  - VALUE\n",
+    '"password":\n"VALUE",\n',
+    '{"password":\n  "VALUE"}\n',
+    'password = (\n    "VALUE"\n)\n',
+    'password = \\\n  "VALUE"\n',
+]
+
+
+@pytest.mark.parametrize("text", BELOW_NAMES)
+def test_a_secret_below_its_name_is_hidden_and_nothing_else(text: str) -> None:
+    whole = text.replace("VALUE", RANDOM)
+    hidden = redact(whole)
+    assert RANDOM not in hidden and "[redacted generic-" in hidden
+    kept = text.partition("VALUE")
+    assert hidden.startswith(kept[0]) and hidden.endswith(kept[2])
+    assert [number for number, _ in find_in_lines("a.yml", enumerate(whole.splitlines(), 1))] == [2]
+
+
+@pytest.mark.parametrize(
+    "text", ["password:\n- name: x\n", "token:\n  type: string\n", "password = (\n    ask()\n)\n"]
+)
+def test_what_is_no_value_below_a_name_stays(text: str) -> None:
+    assert redact(text) == text
 
 
 def test_of_a_token_in_pieces_each_piece_is_hidden_and_what_joins_them_stays() -> None:

@@ -110,6 +110,8 @@ STRONGER = {
     "a helper": "def check(a, b):\n    assert f(a) == b\n\ndef test_a():\n    check(1, 2)\n    check(2, 3)\n",
     "in a class": "class TestA:\n    def test_a(self):\n        assert f(1) == 2\n        assert f(2) == 3\n",
     "a fixture": "@pytest.fixture\ndef x():\n    return 1\n\n" + TEST,
+    "a function that returns": "def shown(words):\n    if words:\n        print(words)\n        return\n    print(f)\n\n\n"
+    + TEST,
     "another order": "def test_a():\n    assert f(2) == 3\n    assert f(1) == 2\n",
 }
 
@@ -296,7 +298,6 @@ TAKEN = {
     "all skipped": "\n\npytestmark = pytest.mark." + "skip\n",
     "hidden": "\n\n__test__ = False\n",
     "an assertion replaced": "\n\nunittest.TestCase.assertEqual = print\n",
-    "an early end": "    return\n",
     "a test imported over it": "\n\nfrom stubs import test_a\n",
     "a test given another's name": "\n\ntest_a = print\n",
 }

@@ -148,11 +148,13 @@ def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[S
 
 
 def below_name(before: str, line: str) -> Iterable[Secret]:
-    """A value on the line after its name, as YAML allows."""
-    name = patterns.OPENS.fullmatch(before) if before.rstrip()[-1:] in ":|>-+" else None
+    """A value on the line after its name, as YAML, JSON and code allow; one without quotes is further to the right."""
+    name = patterns.OPENS.fullmatch(before) if ":" in before or "=" in before else None
     value = patterns.BELOW.fullmatch(line) if name else None
-    kind = kind_of(name["name"]) if name and value and len(value["indent"]) > len(name["indent"]) else ""
-    if value and kind and is_secret_value(value["value"], kind):
+    if name is None or value is None or not (value["q"] or len(value["indent"]) > len(name["indent"])):
+        return
+    kind = kind_of(name["name"])
+    if kind and is_secret_value(value["value"], kind):
         yield Secret(f"generic-{kind}", *value.span("value"))
 
 

@@ -135,6 +135,8 @@ def _of_tests(edit: Edit, others: Sequence[Edit]) -> Iterable[Weakness]:
         return
     for reason, pattern in _GAINED:
         yield from _more(reason, pattern, removed, added)
+    if ends := _ends_early(edit):
+        yield Weakness("an assertion cannot fail or is not reached", ends)
     if _idle_catches(plain) > _idle_catches(removed):
         yield Weakness("a failure is swallowed")
     gone = Counter(names_of_tests(removed, tongue)) - Counter(names_of_tests(plain, tongue))
@@ -210,6 +212,23 @@ def _overwritten(edit: Edit) -> Iterable[Weakness]:
         again += [word.strip("(),") for word in words if tests[word.strip("(),")]]
         if again:
             yield Weakness(f"{again[0]} is overwritten", number)
+
+
+def _ends_early(edit: Edit) -> int:
+    """The line of a new `return` with more code below it in the same block, or 0. A conditional one is for the gate."""
+    new = [line for _, line in edit.added or ()]
+    lines = new if edit.text is None else edit.text.splitlines()
+    numbers = range(1, len(new) + 1) if edit.text is None else (number for number, _ in edit.added or ())
+    for number in numbers:
+        line = lines[number - 1][:PIECE]
+        below = next((line for line in lines[number : number + NEAR] if line.strip()), "")
+        if patterns.LEAVES.search(line) and _indent(below) == _indent(line):
+            return number
+    return 0
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip()) if line.strip() else -1
 
 
 def _unquoted(line: str, tongue: Language) -> str:

@@ -193,9 +193,10 @@ UNREACHED = Lazy(
     r"\|\|\s*true\b|"
     r"^\s*if\s+(?:False|0|not True)\s*:|"
     r"^\s*if\s*\(\s*(?:false|0)\s*\)|"
-    r"^\s*(?:return|return;|return None)\s*(?:[#/].*)?$|"
     r"^\s*for\b.*\bin\s+(?:\[\s*\]|\(\s*\)|range\(0\))\s*:"
 )
+
+LEAVES = Lazy(r"^\s*return(?:;| None)?\s*(?:[#/].*)?$")
 
 PYTHON_NAME = Lazy(r"^\s*(?:async\s+)?def\s+(test\w*)")
 NAMES = Lazy(
@@ -362,7 +363,8 @@ MODULES = Lazy(
 )
 ENVIRONMENT = Lazy(
     r"PYTEST_(?:CURRENT_TEST|VERSION|XDIST_WORKER\b|XDIST_TESTRUNUID)|JEST_WORKER_ID|\bVITEST(?:_\w+)?\b|NODE_TEST_CONTEXT|NODE_TEST_WORKER"
-    r"|MOCHA_WORKER|TEST_WORKER_INDEX|\bNEXTEST(?:_\w+)?\b|PHPUNIT_\w+|\bTOX_ENV_NAME\b"
+    r"|MOCHA_WORKER|TEST_WORKER_INDEX|\bNEXTEST(?:_\w+)?\b|PHPUNIT_\w+|\bTOX_ENV_NAME\b|\bMAKELEVEL\b|\bM(?:AKE)?FLAGS\b"
+    r"|\bnpm_lifecycle_\w+"
 )
 ARGUMENTS = Lazy(
     r"['\"]test['\"]\s*(?:not\s+)?in\s+sys\.argv|HasSuffix\(\s*os\.Args\[0\],\s*\"\.test\""

@@ -290,8 +290,20 @@ def _disguised(room, path, data):
 
 
 class _Names(ast.NodeTransformer):
+    """A test knows its file, and its helpers go by their own names: they may be found by them, in a registry say."""
+
     def __init__(self, path):
         self.path = path
+
+    def visit_FunctionDef(self, node):
+        self.generic_visit(node)
+        if not node.name.startswith("test"):
+            naming = "lambda f: setattr(f, '__name__', %r) or f" % node.name
+            node.decorator_list.append(ast.parse(naming, mode="eval").body)
+        return node
+
+    def visit_AsyncFunctionDef(self, node):
+        return self.visit_FunctionDef(node)
 
     def visit_Name(self, node):
         is_file = node.id == "__file__" and isinstance(node.ctx, ast.Load)
@@ -391,7 +403,8 @@ def _needs_its_place(test):
     names_file = {"filename", "pathname", "co_filename"}.intersection(
         code.co_names
     ) and "__file__" in code.co_names
-    return "doctest" in code.co_names or names_file or any(test.__name__ in one for one in texts)
+    own = test.__name__, os.path.splitext(os.path.basename(code.co_filename))[0]
+    return "doctest" in code.co_names or names_file or any(name in one for one in texts for name in own)
 
 
 def of_unittest(test):

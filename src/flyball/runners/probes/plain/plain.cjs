@@ -6,7 +6,7 @@ const { fileURLToPath } = require('url');
 const path = require('path');
 const Module = require('module');
 
-const HIDDEN = /^(?:CI|NODE_TEST_CONTEXT|NODE_OPTIONS|npm_.*|MOCHA_.*|JEST_.*|VITEST.*)$/;
+const HIDDEN = /^(?:CI|NODE_TEST_CONTEXT|NODE_OPTIONS|npm_.*|MOCHA_.*|JEST_.*|VITEST.*|MAKELEVEL|MFLAGS|MAKEFLAGS)$/;
 
 const MOCHA = /\/mocha\/(?:bin\/_?mocha(?:\.js)?|lib\/cli\/cli\.js)$|\/\.bin\/_?mocha$/; // it loads tests into its own process
 

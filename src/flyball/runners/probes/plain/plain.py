@@ -21,7 +21,15 @@ RUNNERS = (
     "doctest",
     "sitecustomize",
 )  # what their modules put somewhere is not shown
-VARIABLES = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_ADDOPTS", "CI")
+VARIABLES = (
+    "PYTEST_CURRENT_TEST",
+    "PYTEST_VERSION",
+    "PYTEST_ADDOPTS",
+    "CI",
+    "MAKELEVEL",
+    "MAKEFLAGS",
+    "MFLAGS",
+)
 
 
 class Room:
