@@ -11,7 +11,7 @@ from bench.yard import DRIVER, Instant, began, close, finished, supervisor
 from flyball.core.decide import Do, Finished, Interrupted, due, react
 from flyball.domain import events as e
 from flyball.journal.sqlite import SqliteJournal
-from flyball.runtime.batch import SNAPSHOT_EVERY, Batch, Driven
+from flyball.runtime.batch import SNAPSHOT_EVERY, Batch, DrivenRun
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.fold import fold
 from flyball.state.run import Run
@@ -36,7 +36,7 @@ def _figure(folder: Path, size: int, times: int) -> Figure:
 def write_history(folder: Path, size: int) -> None:
     """A run of turns, killed with an act in flight, as long after its last snapshot as can be."""
     journal = SqliteJournal(folder / "journal.db")
-    driven: dict[str, Driven] = {}
+    driven: dict[str, DrivenRun] = {}
     batch = Batch(driven)
     batch.begin(began("r1", "loop"), journal.acquire("r1", "dead", lambda name: False))
     while not _long_enough(_settle(journal, driven, batch), size):
@@ -47,11 +47,11 @@ def write_history(folder: Path, size: int) -> None:
     journal.close()
 
 
-def _settle(journal: SqliteJournal, driven: dict[str, Driven], batch: Batch) -> int:
+def _settle(journal: SqliteJournal, driven: dict[str, DrivenRun], batch: Batch) -> int:
     """Append what is staged, as the supervisor does."""
     journal.append(batch.writes())
     staged = batch.staged["r1"]
-    driven["r1"] = Driven(staged.run, staged.seq + len(staged.events), staged.fence)
+    driven["r1"] = DrivenRun(staged.run, staged.seq + len(staged.events), staged.fence)
     return driven["r1"].seq
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from flyball.journal.sqlite import SqliteJournal
 from flyball.lab.faulty_disk import FAULTS
-from flyball.lab.selftest.storage import Bench, Swept, points, sweep, together
+from flyball.lab.selftest.storage import Bench, SweepResult, points, sweep, together
 from flyball.lab.selftest.story import EVENTS, folded, story
 
 SAMPLE = 120
@@ -72,4 +72,4 @@ def test_shares_of_a_sweep_add_up(tmp_path: Path) -> None:
     whole = sweep(tmp_path, 12, seed=9)
     parts = [sweep(tmp_path, 12, seed=9, share=(n, 2)) for n in range(2)]
     assert together(parts) == whole
-    assert not Swept(points=1).good
+    assert not SweepResult(points=1).good

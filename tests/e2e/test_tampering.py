@@ -25,7 +25,7 @@ from flyball.core.decide import Finished, Interrupted
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import JournalError
-from flyball.evidence.consistency import Checked, check
+from flyball.evidence.consistency import CheckReport, check
 from flyball.journal.driver import Driver
 from flyball.journal.records import Heads
 from flyball.journal.types import REGISTRY
@@ -115,7 +115,7 @@ def copied(made: Made, folder: Path) -> Path:
     return folder
 
 
-def looked_at(made: Made, state: Path) -> Checked:
+def looked_at(made: Made, state: Path) -> CheckReport:
     app = App({**made.yard.env, "FLYBALL_STATE_DIR": str(state)})
     try:
         return check(app)

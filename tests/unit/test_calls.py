@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flyball.reading.calls import Call, CallLimits, CallWatch, Fired, fired, observe
+from flyball.reading.calls import Call, CallLimits, CallWatch, FiredRule, fired, observe
 
 
 def watched(*calls: Call) -> CallWatch:
@@ -124,9 +124,13 @@ def test_the_evidence_is_the_last_call_and_the_limits_are_those_given() -> None:
     few = CallLimits(warn=1, halt=2)
     assert fired(watched(calls[0]), few) is None
     warned = fired(watched(*calls[:2]), few)
-    assert warned == Fired("limit.actions", "warn", "tool calls in one turn", 1, 2, f"Read {calls[1].input}")
+    assert warned == FiredRule(
+        "limit.actions", "warn", "tool calls in one turn", 1, 2, f"Read {calls[1].input}"
+    )
     halted = fired(watched(*calls), few)
-    assert halted == Fired("limit.actions", "halt", "tool calls in one turn", 2, 3, f"Read {calls[2].input}")
+    assert halted == FiredRule(
+        "limit.actions", "halt", "tool calls in one turn", 2, 3, f"Read {calls[2].input}"
+    )
     assert fired(watched(*calls)) is None
 
 

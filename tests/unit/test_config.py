@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from flyball.agents.adapter import adapter
-from flyball.config.detect import Detected, ProofCommand, detect, render_config
-from flyball.config.load import Loaded, load
+from flyball.config.detect import Detection, ProofCommand, detect, render_config
+from flyball.config.load import LoadedConfig, load
 from flyball.config.schema import KEYS, LIMITS, limits_of
 from flyball.config.values import AgentSpec, Money, dollars, parse_agent, parse_role
 from flyball.domain.events import RunBegan, decode
@@ -40,7 +40,7 @@ def repo(home: Path, text: str) -> None:
     (home / "repo/.flyball/flyball.toml").write_text(text)
 
 
-def loaded(home: Path, *sets: str, env: dict[str, str] | None = None, **flags: object) -> Loaded:
+def loaded(home: Path, *sets: str, env: dict[str, str] | None = None, **flags: object) -> LoadedConfig:
     env = {"HOME": str(home / "home"), **(env or {})}
     return load(home / "repo", env, sets, cwd=home, **flags)  # type: ignore[arg-type]
 
@@ -713,7 +713,7 @@ def test_what_init_writes_says_what_was_found_and_changes_nothing_else(home: Pat
         ProofCommand('python -m pytest -q -k "a"', "there is pytest.ini"),
         ProofCommand("make test", "a target"),
     )
-    repo(home, render_config(Detected(tests, (".venv",), ("opencode",))))
+    repo(home, render_config(Detection(tests, (".venv",), ("opencode",))))
     assert loaded(home).settings() == Settings(
         agents={"default": "acp:opencode acp"}, proof=('python -m pytest -q -k "a"',), share=(".venv",)
     )
@@ -722,7 +722,7 @@ def test_what_init_writes_says_what_was_found_and_changes_nothing_else(home: Pat
 def test_every_commented_line_of_init_is_the_true_default(home: Path) -> None:
     lines = [
         line.removeprefix("# ")
-        for line in render_config(Detected()).splitlines()
+        for line in render_config(Detection()).splitlines()
         if " = " in line or line.startswith("[")
     ]
     repo(home, "\n".join(line for line in lines if "my-" not in line))
@@ -736,7 +736,7 @@ def test_every_commented_line_of_init_is_the_true_default(home: Path) -> None:
 
 @pytest.mark.parametrize("command", ["python -m pytest -q", "cargo test"])
 def test_the_agents_that_init_names_can_be_used(command: str) -> None:
-    text = render_config(Detected((ProofCommand(command, "why"),), (), ("claude", "codex")))
+    text = render_config(Detection((ProofCommand(command, "why"),), (), ("claude", "codex")))
     named = re.findall(r'^(?:# )?(?:default|reviewer) = "([^"]+)"', text, re.M)
     assert len(named) == 2
     assert all(adapter(agent) for agent in named)

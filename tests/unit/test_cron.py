@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from flyball.config import cron
-from flyball.config.values import Wrong
+from flyball.config.values import BadValue
 
 NOW = "2026-01-30 12:30"  # a Friday
 NEXT = {
@@ -38,7 +38,7 @@ def test_when_a_line_fires_next(line: str) -> None:
 
 @pytest.mark.parametrize("line", ["0 0 30 2 * x", "0 0 31 4,6,9,11 * x", "0 0 31 2 * x"])
 def test_a_line_that_never_fires_is_refused(line: str) -> None:
-    with pytest.raises(Wrong, match=r"never does"):
+    with pytest.raises(BadValue, match=r"never does"):
         cron.line(line)
 
 
@@ -60,5 +60,5 @@ def test_a_line_that_never_fires_is_refused(line: str) -> None:
     ],
 )
 def test_what_is_no_cron_line_is_refused(line: str) -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(BadValue):
         cron.line(line)

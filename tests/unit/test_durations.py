@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from flyball.config.values import Duration, Wrong
+from flyball.config.values import BadValue, Duration
 from flyball.domain.machine import duration_us
 from flyball.domain.settings import (
     DAY,
@@ -44,7 +44,7 @@ def test_machines_and_configuration_refuse_the_same(text: str) -> None:
     assert parse_duration(text) is None
     with pytest.raises(MachineFault, match="is not a duration"):
         duration_us(text)
-    with pytest.raises(Wrong, match="a duration from 1s to 366d"):
+    with pytest.raises(BadValue, match="a duration from 1s to 366d"):
         Duration().text(text)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyball.reading.calls import Call, CallLimits, CallWatch, Fired, fired, observe
+from flyball.reading.calls import Call, CallLimits, CallWatch, FiredRule, fired, observe
 from flyball.reading.terminal import error_fingerprint, message_fingerprint, normalise
 
 SAME = [
@@ -95,7 +95,7 @@ EDIT = Call(tool="Edit", input="a.py", result="ok", writes=True)
 def test_the_same_call_with_the_same_result_fires_at_the_fourth() -> None:
     assert after(LOOK, LOOK, LOOK) is None
     found = fired(watched(LOOK, LOOK, LOOK, LOOK))
-    assert found == Fired(
+    assert found == FiredRule(
         code="loop.same_action",
         level="halt",
         rule="the same call with the same result in a row",

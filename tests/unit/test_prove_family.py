@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from flyball.domain import events as e
 from flyball.lab.prove import family
-from flyball.lab.prove.explore import Broken, Explored
+from flyball.lab.prove.explore import Broken, Exploration
 from flyball.lab.prove.family import explore, pair
 from flyball.machines import shipped
 from flyball.runtime.batch import Batch
 
 
 @cache
-def together() -> Explored:
+def together() -> Exploration:
     return explore(two())
 
 

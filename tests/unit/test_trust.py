@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flyball.authority.trust import Need, TrustStore, is_tracked, needs, refusal, untrusted
-from flyball.config.detect import Detected, ProofCommand, render_config
-from flyball.config.load import REPO_FILE, Loaded, load
+from flyball.config.detect import Detection, ProofCommand, render_config
+from flyball.config.load import REPO_FILE, LoadedConfig, load
 from flyball.config.loosening import AT_LEAST
 from flyball.errors import ConfigError, Untrusted
 
@@ -23,7 +23,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "repo"
 
 
-def loaded(root: Path, text: str, user: str = "", **flags: object) -> Loaded:
+def loaded(root: Path, text: str, user: str = "", **flags: object) -> LoadedConfig:
     (root / REPO_FILE).write_text(text)
     config = root.parent / "config/flyball/config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +192,7 @@ def test_a_changed_file_is_asked_about_again(root: Path) -> None:
 
 def test_what_init_wrote_can_be_trusted_at_once(root: Path) -> None:
     store = TrustStore(root.parent / "state")
-    found = loaded(root, render_config(Detected((ProofCommand("make test", "a target"),))))
+    found = loaded(root, render_config(Detection((ProofCommand("make test", "a target"),))))
     assert [need.key for need in needs(found, {REPO_FILE})] == ["proof.commands"]
     store.trust(root, REPO_FILE, found.hashes[REPO_FILE])
     assert untrusted(needs(found, {REPO_FILE}), found, root, store) == []

@@ -87,7 +87,7 @@ class Live:
         self.limits = call_limits(run)
         self.dialogue: Dialogue | None = None
         self.rest, self.watch = b"", watching.CallWatch()
-        self.fired: watching.Fired | None = None
+        self.fired: watching.FiredRule | None = None
         self.spent = Usage()
         self.over_budget = ""
         self.size, self.unreadable = 0, ""  # why its protocol cannot be followed any more

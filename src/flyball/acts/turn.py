@@ -435,7 +435,7 @@ def _counted(usage: e.Usage) -> e.Usage:
     return msgspec.convert({name: max(0, n) for name, n in msgspec.structs.asdict(usage).items()}, e.Usage)
 
 
-def _why_halted(fired: watching.Fired) -> str:
+def _why_halted(fired: watching.FiredRule) -> str:
     return f"The turn was halted: {fired.rule}, {fired.observed} times where {fired.threshold} are allowed. {fired.evidence}".strip()
 
 

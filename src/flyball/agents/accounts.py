@@ -230,7 +230,7 @@ def address(url: str) -> Iterator[str]:
 VERSION_S = 15
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class KnownAgent(Struct, frozen=True, kw_only=True):
     """An agent, its program, and what its command line can do."""
 
     agent: str
@@ -239,14 +239,18 @@ class Known(Struct, frozen=True, kw_only=True):
 
 
 KNOWN = (
-    Known(
+    KnownAgent(
         agent="claude",
         program="claude",
         can=("mcp", "hooks", "asks", "defers", "interrupt", "resume", "cost"),
     ),
-    Known(agent="codex", program="codex", can=("mcp", "hooks", "resume", "tokens")),
-    Known(agent="acp:gemini --acp", program="gemini", can=("mcp", "asks", "interrupt", "resume", "tokens")),
-    Known(agent="acp:opencode acp", program="opencode", can=("mcp", "asks", "interrupt", "resume", "cost")),
+    KnownAgent(agent="codex", program="codex", can=("mcp", "hooks", "resume", "tokens")),
+    KnownAgent(
+        agent="acp:gemini --acp", program="gemini", can=("mcp", "asks", "interrupt", "resume", "tokens")
+    ),
+    KnownAgent(
+        agent="acp:opencode acp", program="opencode", can=("mcp", "asks", "interrupt", "resume", "cost")
+    ),
 )
 
 
@@ -271,7 +275,7 @@ class Status(Struct, frozen=True, kw_only=True):
         return "" if self.login else "not logged in"
 
 
-def status(known: Known, environment: Mapping[str, str]) -> Status:
+def status(known: KnownAgent, environment: Mapping[str, str]) -> Status:
     path = shutil.which(known.program, path=environment.get("PATH"))
     if path is None:
         return Status(agent=known.agent, can=known.can)

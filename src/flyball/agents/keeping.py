@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from flyball.agents.login import Login
-    from flyball.agents.streams import CHUNK, OUT_MOST, Copy, Held, sealed
+    from flyball.agents.streams import CHUNK, OUT_MOST, Copy, HeldInput, sealed
     from flyball.agents.tree import descendants
 else:
-    from streams import CHUNK, OUT_MOST, Copy, Held, sealed
+    from streams import CHUNK, OUT_MOST, Copy, HeldInput, sealed
     from tree import descendants
 
 LINE_MOST = 16 << 20  # a driver's line longer than this is not a line
@@ -79,7 +79,7 @@ class Keeper:
     def __init__(self, spec: dict[str, Any], door: socket.socket, mark: str, mask: int) -> None:
         self.spec, self.door, self.mark, self.mask = spec, door, mark, mask
         self.out, self.err = (Copy(name, spec.get("out_limit") or OUT_MOST) for name in ("out", "err"))
-        self.held = Held() if spec.get("stdin_held") else None
+        self.held = HeldInput() if spec.get("stdin_held") else None
         lent = spec.get("login")  # the module is for agents with a login: most acts start faster without it
         self.login: Login | None = __import__("login").Login(lent) if lent else None
         self.ways = socket.socketpair() if spec.get("proxy") else None

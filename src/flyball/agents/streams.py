@@ -70,7 +70,7 @@ class Copy:
             os.fsync(self.file)
 
 
-class Held:
+class HeldInput:
     """A stdin that the driver writes through us, for protocols that speak on it."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from flyball.config.load import FOLDER, POLICY_FILE, REPO_FILE, Layer, Loaded, quoted
+from flyball.config.load import FOLDER, POLICY_FILE, REPO_FILE, Layer, LoadedConfig, quoted
 from flyball.config.loosening import UNKNOWN, added
 from flyball.config.schema import Key, key_of, split_limit
 from flyball.config.values import Value, parse_agent
@@ -36,7 +36,7 @@ class Need(Struct, frozen=True):
 
 
 def needs(
-    loaded: Loaded, tracked: Collection[str], machine: str = "", *, policy: PolicyJudge | None = None
+    loaded: LoadedConfig, tracked: Collection[str], machine: str = "", *, policy: PolicyJudge | None = None
 ) -> list[Need]:
     """What the repository's tracked files ask for, for a run started with `machine`.
 
@@ -81,7 +81,7 @@ def _of_whole(path: str) -> str:
 # ---- settings -------------------------------------------------------------------------------------------
 
 
-def _of_settings(loaded: Loaded, machine: str) -> list[Need]:
+def _of_settings(loaded: LoadedConfig, machine: str) -> list[Need]:
     before = {key: one.value for key, one in loaded.below(Layer.REPOSITORY).held(machine).items()}
     found: list[Need] = []
     for key, one in sorted(loaded.held(machine).items()):
@@ -92,7 +92,7 @@ def _of_settings(loaded: Loaded, machine: str) -> list[Need]:
     return found
 
 
-def _sentence(written: str, old: Value, new: Value, loaded: Loaded) -> str:
+def _sentence(written: str, old: Value, new: Value, loaded: LoadedConfig) -> str:
     """What the value asks for; "" if nothing."""
     row = key_of(written, loaded.machines)
     if row is None:
@@ -117,7 +117,7 @@ def _plain(shown: object) -> str:
 ALWAYS: dict[str, int] = {"retries": 3, "idle_timeout": 10 * MINUTE, "cooldown": 0}  # in every machine
 
 
-def _bound(key: str, loaded: Loaded) -> Value:
+def _bound(key: str, loaded: LoadedConfig) -> Value:
     """What a limit is when nobody sets it: the machine's own."""
     if not key.startswith("limits."):
         return (() if key.count(".") == 2 else None) if key.startswith("agents.") else UNKNOWN
@@ -131,7 +131,7 @@ def _bound(key: str, loaded: Loaded) -> Value:
 # ---- the answers ----------------------------------------------------------------------------------------
 
 
-def untrusted(asked: Iterable[Need], loaded: Loaded, root: Path, store: TrustStore) -> list[Need]:
+def untrusted(asked: Iterable[Need], loaded: LoadedConfig, root: Path, store: TrustStore) -> list[Need]:
     """The needs of files that nobody has agreed to as they are."""
     return [need for need in asked if not store.trusted(root, need.file, loaded.files[need.file].sha256)]
 

@@ -25,7 +25,7 @@ from flyball.cli.shared import (
     say,
     terminal_width,
 )
-from flyball.config.values import Wrong, host as parse_host
+from flyball.config.values import BadValue, host as parse_host
 from flyball.core.stops import RAISE, VERBS
 from flyball.domain.messages import Allow, Answer, AnyMessage, Ask, Tell, decode
 from flyball.domain.settings import rough, show_duration
@@ -296,7 +296,7 @@ def allow(run_name: str, host: str, as_json: bool) -> None:
     with open_app() as app:
         try:
             name = parse_host(host)
-        except Wrong:
+        except BadValue:
             raise UserError(
                 f"'{host}' is not a host. Use for example example.com or example.com:8443."
             ) from None

@@ -12,7 +12,7 @@ from flyball.acts.run_files import shipped_policies
 from flyball.cli.shared import JSON, examples, open_app, print_json, repository_of, say
 from flyball.config.load import POLICY_FILE, load
 from flyball.errors import ConfigError
-from flyball.evidence.consistency import Checked, Finding, check as check_records
+from flyball.evidence.consistency import CheckReport, Finding, check as check_records
 from flyball.guard.policy_faults import faults
 from flyball.runtime.app import App
 from flyball.runtime.start import policies_of
@@ -82,12 +82,12 @@ def _choice_faults(root: Path) -> list[str]:
     return []
 
 
-def _facts(checked: Checked) -> dict[str, Any]:
+def _facts(checked: CheckReport) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(checked)
     return {"clean": not checked.findings, **facts}
 
 
-def _as_text(checked: Checked) -> list[str]:
+def _as_text(checked: CheckReport) -> list[str]:
     size = f"{plural(checked.runs, 'run')}, {plural(checked.events, 'event')}, {plural(checked.heads, 'signed head')}"
     if not checked.findings:
         return [f"No problems found: {size}."]

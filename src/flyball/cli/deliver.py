@@ -30,7 +30,7 @@ from flyball.cli.shown_diff import asked_about, coloured, diff_of
 from flyball.domain import events as e
 from flyball.domain.messages import Land
 from flyball.errors import FlyballError, UserError, WorkspaceError
-from flyball.evidence.verify import Finding, Said, read, verify_file, verify_run
+from flyball.evidence.verify import CertificateText, Finding, read, verify_file, verify_run
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
 from flyball.state.run import Run
@@ -151,14 +151,14 @@ def _as_text(finding: Finding) -> Iterator[str]:
     yield f"  file     {finding.file}"
 
 
-def _proofs(claims: Said) -> Iterator[str]:
+def _proofs(claims: CertificateText) -> Iterator[str]:
     if not claims.proven:
         yield "none: no proof command was configured"
     for proof in claims.proofs if claims.proven else ():
         yield f"{proof.command}: exit code {proof.exit}, log sha256 {proof.log[:16]}…"
 
 
-def _rulings(claims: Said) -> str:
+def _rulings(claims: CertificateText) -> str:
     verdicts = Counter(str(ruling.get("verdict")) for ruling in claims.rulings)
     names = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
     counts = ", ".join(f"{count} {names.get(verdict, verdict)}" for verdict, count in verdicts.items())

@@ -14,8 +14,8 @@ import click
 
 from flyball.authority import trust as trusting
 from flyball.cli.shared import JSON, REPO, examples, fitted, headline, is_terminal, paint, print_json, say
-from flyball.cli.tryout import LISTED, Tried, Tryout
-from flyball.config.detect import Detected, detect, environments, render_config
+from flyball.cli.tryout import LISTED, TrialResult, Tryout
+from flyball.config.detect import Detection, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load
 from flyball.config.ralph import TASKS_FILE, Ralph, read_ralph
 from flyball.domain.settings import Settings
@@ -54,7 +54,7 @@ def init(repo: Path, force: bool, tries: bool, from_ralph: bool, as_json: bool) 
     with _whole_or_nothing(root / REPO_FILE):
         _write(root / FOLDER / "out" / ".gitignore", "*\n")
         write_settings(root, detected, env)
-        tried = Tried()
+        tried = TrialResult()
         if tries and detected.tests:
             tryout = Tryout(root, env, lambda wanted: write_settings(root, wanted, env), _progress)
             detected, tried = tryout.of(detected)
@@ -134,7 +134,7 @@ def _tracked(root: Path, folder: str) -> list[str]:
     ]
 
 
-def write_settings(root: Path, detected: Detected, env: dict[str, str]) -> Settings:
+def write_settings(root: Path, detected: Detection, env: dict[str, str]) -> Settings:
     """Write the file, trust it, and load the settings of a run from it."""
     _write(root / REPO_FILE, render_config(detected))
     loaded = load(root, env)
@@ -155,7 +155,7 @@ def _write(file: Path, words: str) -> None:
 # ---- output --------------------------------------------------------------------------------------
 
 
-def _facts(root: Path, detected: Detected, tried: Tried) -> dict[str, Any]:
+def _facts(root: Path, detected: Detection, tried: TrialResult) -> dict[str, Any]:
     trials = {"folder": tried.here, "clean": tried.clean}
     return {
         "file": str(root / REPO_FILE),
@@ -179,7 +179,7 @@ NO_PROOF = (
 )
 
 
-def _print_failing(here: Trial, detected: Detected, clean: Trial | None) -> None:
+def _print_failing(here: Trial, detected: Detection, clean: Trial | None) -> None:
     for name in here.names[:LISTED]:
         say(f"            ✗ {name}")
     if len(here.names) > LISTED:
@@ -193,7 +193,7 @@ def _print_failing(here: Trial, detected: Detected, clean: Trial | None) -> None
         )
 
 
-def _print(detected: Detected, tried: Tried) -> None:
+def _print(detected: Detection, tried: TrialResult) -> None:
     click.echo(headline("good", f"Wrote {REPO_FILE}."))
     if detected.tests:
         say(f"  proof   {detected.tests[0].command}   ({detected.tests[0].why})")
@@ -214,7 +214,7 @@ def _print(detected: Detected, tried: Tried) -> None:
     say(f'\nReview and commit {FOLDER}/, then run: flyball run "Describe the task"{flag}')
 
 
-def _agent(detected: Detected) -> str:
+def _agent(detected: Detection) -> str:
     installed = (
         f"installed: {', '.join(detected.agents)}" if detected.agents else "no other agent is installed"
     )

@@ -15,7 +15,7 @@ from flyball.cli.shared import JSON, examples, print_json
 from flyball.errors import UserError
 from flyball.lab.selftest.chaos import LANES, Tally, chaos as run_chaos, facts
 from flyball.lab.selftest.searches import QUICK, USUAL, Part, Trial, facts as trial_facts, trial
-from flyball.lab.selftest.storage import Swept, sweep
+from flyball.lab.selftest.storage import SweepResult, sweep
 from flyball.runtime.app import App
 from flyball.views.text import plural
 
@@ -126,7 +126,7 @@ def _counted(say: Callable[[str], None], done: int, of: int) -> None:
         say(f"{done} of {of} faults")
 
 
-def _swept(swept: Swept) -> Iterator[str]:
+def _swept(swept: SweepResult) -> Iterator[str]:
     operations = ", ".join(plural(count, kind) for kind, count in sorted(swept.deeds.items()))
     yield ""
     yield f"A run of {swept.events} events ({operations}), {plural(swept.points, 'fault')}"

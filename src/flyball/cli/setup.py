@@ -20,7 +20,7 @@ from flyball.cli.shared import (
     require_repository,
     say,
 )
-from flyball.config.load import Loaded, Row, load
+from flyball.config.load import LoadedConfig, Row, load
 from flyball.domain.machine import Machine
 from flyball.errors import ConfigError, UserError
 from flyball.runtime.start import loosened, tracked_files
@@ -49,7 +49,7 @@ def config(key: str | None, repo: Path, sets: tuple[str, ...], as_json: bool) ->
         print_table([("key", "value", "from"), *((row.key, as_toml(row.value), row.origin) for row in rows)])
 
 
-def _rows_of(loaded: Loaded, key: str) -> list[Row]:
+def _rows_of(loaded: LoadedConfig, key: str) -> list[Row]:
     """The row of a key, or the rows of a table. A limit that nobody set is the machine's own."""
     from flyball.config.load import settled, unknown
     from flyball.config.schema import is_table, key_of
@@ -64,7 +64,7 @@ def _rows_of(loaded: Loaded, key: str) -> list[Row]:
     return rows
 
 
-def _default(key: str, loaded: Loaded) -> Row:
+def _default(key: str, loaded: LoadedConfig) -> Row:
     """The value of a key that nobody set: the default agent for a role, the machine's own limit."""
     from flyball.config.load import unknown
     from flyball.config.schema import key_of, limits_of, split_limit

@@ -10,9 +10,9 @@ import click
 from flyball.cli.shared import JSON, examples, print_json
 from flyball.domain.settings import elapsed
 from flyball.lab.simulate.campaign import Campaign, aimed, simulate as play, traced
-from flyball.lab.simulate.coverage import Reached, reach
+from flyball.lab.simulate.coverage import CoverageShare, reach
 from flyball.lab.simulate.fault_kinds import FAULTS
-from flyball.lab.simulate.world import Told
+from flyball.lab.simulate.world import SeedResult
 from flyball.machines import SHIPPED
 from flyball.views.text import plural
 
@@ -71,23 +71,23 @@ def _week(trace: bool) -> int:
     return 1 if told.broken or missing(played) else 0
 
 
-def _quiet(world: Told) -> None:
+def _quiet(world: SeedResult) -> None:
     """Print nothing until the end."""
 
 
 def _shown(machine: str) -> Any:
-    def show(world: Told) -> None:
+    def show(world: SeedResult) -> None:
         click.echo(f"seed {world.seed}: {aimed(world.seed, machine)}")
         click.echo("\n".join(traced(world.lines)))
 
     return show
 
 
-def _reached(campaign: Campaign, machine: str) -> list[Reached]:
+def _reached(campaign: Campaign, machine: str) -> list[CoverageShare]:
     return [reach(name, campaign.coverage) for name in ([machine] if machine else SHIPPED)]
 
 
-def _short(reached: list[Reached], least: int) -> list[str]:
+def _short(reached: list[CoverageShare], least: int) -> list[str]:
     return [r.machine for r in reached if r.triples[0] * 100 < r.triples[1] * least]
 
 
@@ -124,7 +124,7 @@ def _of(pair: tuple[int, int]) -> str:
     return f"{pair[0]} of {pair[1]}{share}"
 
 
-def _missing(reached: list[Reached]) -> Iterator[str]:
+def _missing(reached: list[CoverageShare]) -> Iterator[str]:
     """State and outcome that were not covered, or the faults that did not occur there."""
     yield ""
     yield "Not covered:"
@@ -142,7 +142,7 @@ def _missing(reached: list[Reached]) -> Iterator[str]:
         yield f"  and {len(lines) - SHOWN} more (--json lists all)"
 
 
-def _failure(world: Told, machine: str) -> Iterator[str]:
+def _failure(world: SeedResult, machine: str) -> Iterator[str]:
     yield f"seed {world.seed}: {world.law} is broken: {world.broken}"
     yield from traced(world.lines)
     yield from world.detail.splitlines()
@@ -170,7 +170,7 @@ def facts(campaign: Campaign, first: int, machine: str = "") -> dict[str, Any]:
     }
 
 
-def _counted(r: Reached) -> dict[str, Any]:
+def _counted(r: CoverageShare) -> dict[str, Any]:
     return {
         "machine": r.machine,
         **{name: list(getattr(r, name)) for name in ("outcomes", "faults", "triples")},

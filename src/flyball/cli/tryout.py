@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.config import cures
-from flyball.config.detect import Detected, ProofCommand, node_scripts, script_parts
+from flyball.config.detect import Detection, ProofCommand, node_scripts, script_parts
 from flyball.config.load import REPO_FILE
 from flyball.domain.settings import Settings
 from flyball.reading.test_output import Lack, missing_names, same_names
@@ -35,7 +35,7 @@ ONLY_TRACKED = (
 )
 
 
-class Tried(Struct, frozen=True):
+class TrialResult(Struct, frozen=True):
     """How the tests ended here and in a clean checkout, and what is left to say, as sentences."""
 
     here: Trial | None = None
@@ -50,19 +50,19 @@ class Tryout:
         self,
         root: Path,
         env: dict[str, str],
-        write: Callable[[Detected], Settings],
+        write: Callable[[Detection], Settings],
         show: Callable[[str], None],
     ) -> None:
         self.root, self.env, self.write, self.show = root, env, write, show
         self.with_changes = False
         self.left_out: tuple[str, ...] = ()
 
-    def of(self, detected: Detected) -> tuple[Detected, Tried]:
+    def of(self, detected: Detection) -> tuple[Detection, TrialResult]:
         """The configuration that is left to use, and how the tests ended with it."""
         first, dirty = detected.tests[0], is_dirty(inspect_repo(self.root))
         detected, here, passed_over = self._here(detected)
         if not here.ran:
-            return detected, Tried(here, None, (_cannot_run(self.root, detected, here, self.env),))
+            return detected, TrialResult(here, None, (_cannot_run(self.root, detected, here, self.env),))
         self.show(f"Running them in a clean checkout: {detected.tests[0].command}")
         best, last = detected, self._clean(detected)
         if dirty and not last.agrees(here):
@@ -81,9 +81,9 @@ class Tryout:
             advice = (UNCOMMITTED, *advice)
         if files := same_names(here.log):
             advice = (_same_names(files), *advice)
-        return self._ignoring(best, last), Tried(here, last, advice)
+        return self._ignoring(best, last), TrialResult(here, last, advice)
 
-    def _here(self, detected: Detected) -> tuple[Detected, Trial, Trial | None]:
+    def _here(self, detected: Detection) -> tuple[Detection, Trial, Trial | None]:
         """The first of the detected commands that runs tests is the one; if none does, the first. Where it cannot load
         some test files, another that loads its files and shows a failure is better.
 
@@ -116,7 +116,7 @@ class Tryout:
         return (words, apart) if apart.ran and apart.loads else (test, trial)
 
     def _without_checks(
-        self, detected: Detected, trial: Trial, timeout_s: float
+        self, detected: Detection, trial: Trial, timeout_s: float
     ) -> tuple[ProofCommand, Trial]:
         """The test script without the linters and type checkers in it that fail by themselves: no test ran behind them."""
         test, (enter, command) = detected.tests[0], _parts(detected)
@@ -137,12 +137,12 @@ class Tryout:
         why = f"{test.why}; without {', '.join(failing)}"
         return ProofCommand(words, why), in_folder(self.root, words, self.env, timeout_s)
 
-    def _clean(self, wanted: Detected, network: str = "") -> Trial:
+    def _clean(self, wanted: Detection, network: str = "") -> Trial:
         settings = self.write(wanted)
         settings = replace(settings, network_proof=network) if network else settings
         return in_clean_checkout(self.root, settings, self.env, paths(self.env).state_dir, self.with_changes)
 
-    def _with_changes(self, detected: Detected, here: Trial, last: Trial) -> Trial:
+    def _with_changes(self, detected: Detection, here: Trial, last: Trial) -> Trial:
         """What is not committed yet says nothing about the environment: all trials include it, where that is nearer."""
         self.with_changes = True
         self.show("The results differ. Trying again with your uncommitted changes")
@@ -154,7 +154,7 @@ class Tryout:
         self.with_changes = False
         return last
 
-    def _cured(self, detected: Detected, here: Trial, last: Trial) -> tuple[Detected, Trial]:
+    def _cured(self, detected: Detection, here: Trial, last: Trial) -> tuple[Detection, Trial]:
         """With what the clean checkout lacks; where nothing makes the two agree, what is nearest."""
         best = detected
         for wanted in _remedies(self.root, detected, last):
@@ -168,8 +168,8 @@ class Tryout:
         return best, last
 
     def _left_out(
-        self, detected: Detected, here: Trial, last: Trial
-    ) -> tuple[Detected, Trial, tuple[str, ...]]:
+        self, detected: Detection, here: Trial, last: Trial
+    ) -> tuple[Detection, Trial, tuple[str, ...]]:
         """No agent can make a test pass that cannot pass in a clean checkout: the proof does without these tests."""
         network = last.ran and self._clean(detected, "all").agrees(here)
         only = _only(last, here)
@@ -184,7 +184,7 @@ class Tryout:
             return wanted, last, (_without(only, network, 'lets them fail (require = "no-worse")'),)
         return detected, last, (_explanation(here, last, network),)
 
-    def _ignoring(self, detected: Detected, clean: Trial) -> Detected:
+    def _ignoring(self, detected: Detection, clean: Trial) -> Detection:
         """Files that the tests leave in the checkout belong to no change."""
         if not clean.written:
             return detected
@@ -201,7 +201,7 @@ def _only(clean: Trial, here: Trial) -> list[str]:
     return [name for name in clean.names if without_numbers(name) not in known]
 
 
-def _remedies(root: Path, detected: Detected, clean: Trial) -> Iterator[Detected]:
+def _remedies(root: Path, detected: Detection, clean: Trial) -> Iterator[Detection]:
     """What may make the clean checkout like this folder, the likeliest first."""
     listing = reading_user(root, "ls-files", "-oi", "--exclude-standard", "--directory", "-z").out
     ignored = [path for path in map(text, names(listing)) if path.strip("/") not in detected.share]
@@ -216,7 +216,7 @@ def _remedies(root: Path, detected: Detected, clean: Trial) -> Iterator[Detected
             yield replace(detected, share=(*detected.share, *extra), needed=extra)
 
 
-def _build_step(root: Path, detected: Detected, ignored: list[str]) -> str:
+def _build_step(root: Path, detected: Detection, ignored: list[str]) -> str:
     """The command that makes what git ignores: a compiled module, or what a package's build script writes."""
     place = root / detected.folder
     if any(path.endswith(cures.COMPILED) for path in ignored) and (place / "setup.py").is_file():
@@ -228,7 +228,7 @@ def _build_step(root: Path, detected: Detected, ignored: list[str]) -> str:
     return f"{runner} run {named}" if ignored and named and runner in NODE_RUNNERS else ""
 
 
-def _building(detected: Detected, step: str) -> Detected:
+def _building(detected: Detection, step: str) -> Detection:
     """The proof builds what git ignores, so that a change of its source is tested too."""
     first, *others = detected.tests
     enter, command = _parts(detected)
@@ -241,13 +241,13 @@ def _npm(words: str) -> str:
     return f"npm exec -c {shlex.quote(words)}"
 
 
-def _parts(detected: Detected) -> tuple[str, str]:
+def _parts(detected: Detection) -> tuple[str, str]:
     """The command that enters the folder, and the one that runs there."""
     command, enter = detected.tests[0].command, f"cd {shlex.quote(detected.folder)} && "
     return (enter, command.removeprefix(enter)) if command.startswith(enter) else ("", command)
 
 
-def _deselecting(detected: Detected, tests: list[str]) -> Detected:
+def _deselecting(detected: Detection, tests: list[str]) -> Detection:
     """A test by its id; a file that cannot be collected by its path."""
     first, *others = detected.tests
     options = (("--deselect" if "::" in test else "--ignore", test) for test in tests)
@@ -256,7 +256,7 @@ def _deselecting(detected: Detected, tests: list[str]) -> Detected:
     return replace(detected, tests=(ProofCommand(command, why), *others))
 
 
-def _difference(before: Detected, after: Detected) -> str:
+def _difference(before: Detection, after: Detection) -> str:
     if after.tests[0] != before.tests[0]:
         return after.tests[0].command
     return f"share = {', '.join(path for path in after.share if path not in before.share)}"
@@ -265,7 +265,7 @@ def _difference(before: Detected, after: Detected) -> str:
 # ---- explaining -----------------------------------------------------------------------------------------
 
 
-def _cannot_run(root: Path, detected: Detected, here: Trial, env: dict[str, str]) -> str:
+def _cannot_run(root: Path, detected: Detection, here: Trial, env: dict[str, str]) -> str:
     command, missing = detected.tests[0].command, here.lack
     if here.problem or missing is None:
         return f"'{command}' did not finish in this folder: {here.problem}. Correct [proof] commands."

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from flyball.config.values import Wrong
+from flyball.config.values import BadValue
 
 FIELDS = (
     ("minute", 0, 59),
@@ -43,13 +43,13 @@ def parse(line_text: str) -> Line:
     if words and words[0] in SHORTHAND:
         words = [*SHORTHAND[words[0]].split(), *words[1:]]
     if len(words) < 6:
-        raise Wrong("five cron fields and a task, such as '0 3 * * 1 Update the dependencies'")
+        raise BadValue("five cron fields and a task, such as '0 3 * * 1 Update the dependencies'")
     sets = [_field(word, *about) for word, about in zip(words[:5], FIELDS, strict=True)]
     weekdays = frozenset(day % 7 for day in sets[4])
     either = words[2] != "*" and words[4] != "*"
     found = Line(sets[0], sets[1], sets[2], sets[3], weekdays, either, " ".join(words[5:]))
     if following(found, 0) is None:
-        raise Wrong(f"a cron line that matches some date ('{' '.join(words[:5])}' never does)")
+        raise BadValue(f"a cron line that matches some date ('{' '.join(words[:5])}' never does)")
     return found
 
 
@@ -63,9 +63,9 @@ def _field(word: str, name: str, least: int, most: int) -> frozenset[int]:
             high = most if step and not dash and span != "*" else high
             every = int(step) if step else 1
         except ValueError:
-            raise Wrong(f"a cron line ('{part}' is not a {name})") from None
+            raise BadValue(f"a cron line ('{part}' is not a {name})") from None
         if not least <= low <= high <= most or every < 1:
-            raise Wrong(f"a cron line whose {name} is from {least} to {most}, not '{part}'")
+            raise BadValue(f"a cron line whose {name} is from {least} to {most}, not '{part}'")
         chosen |= set(range(low, high + 1, every))
     return frozenset(chosen)
 

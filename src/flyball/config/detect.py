@@ -72,7 +72,7 @@ class ProofCommand(Struct, frozen=True):
     why: str
 
 
-class Detected(Struct, frozen=True):
+class Detection(Struct, frozen=True):
     tests: tuple[ProofCommand, ...] = ()  # the likeliest first
     share: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()  # programs on the PATH
@@ -91,7 +91,7 @@ class Detected(Struct, frozen=True):
         return "mechanic" if any("python" in test.command for test in self.tests) else ""
 
 
-def detect(root: Path, *, folder: str = "", path: str = "", tracked: Collection[str] = ()) -> Detected:
+def detect(root: Path, *, folder: str = "", path: str = "", tracked: Collection[str] = ()) -> Detection:
     """What is there, in the whole repository or in one folder of it.
 
     `path` is the PATH to look for programs on; `tracked` are environments that git tracks, so that they are not shared.
@@ -102,7 +102,7 @@ def detect(root: Path, *, folder: str = "", path: str = "", tracked: Collection[
     if place != root and not tests:  # a folder without tests of its own belongs to the whole
         tests = tuple(test for look in LOOKS if (test := look(root, path)))
     agents = tuple(name for name in AGENTS if shutil.which(name, path=path))
-    return Detected(tests, share, agents, folder=folder)
+    return Detection(tests, share, agents, folder=folder)
 
 
 def _from_top(test: ProofCommand, folder: str) -> ProofCommand:
@@ -329,13 +329,13 @@ DEFAULT
 LIMITS_HELP = "[limits]  # of the machine that a run uses; [limits.loop] sets those of loop"
 
 
-def render_config(detected: Detected) -> str:
+def render_config(detected: Detection) -> str:
     """A flyball.toml with what was detected and, commented out, every other setting with its default."""
     sections = dict.fromkeys(key.split(".")[0] for key in KEYS)
     return "\n".join((HEAD, _agents(detected), *(_section(name, detected) for name in sections), _limits()))
 
 
-def _agents(detected: Detected) -> str:
+def _agents(detected: Detection) -> str:
     default = (
         f"default = {_quoted(detected.agent)}"
         if detected.agent
@@ -345,7 +345,7 @@ def _agents(detected: Detected) -> str:
     return text.replace("ROLES", " ".join(ROLES[:-1]))
 
 
-def _section(section: str, detected: Detected) -> str:
+def _section(section: str, detected: Detection) -> str:
     """The settings of one table, each with its default and what it does."""
     values, lines = defaults(), [f"[{section}]"]
     for key, row in KEYS.items():
@@ -357,7 +357,7 @@ def _section(section: str, detected: Detected) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _detected(key: str, detected: Detected) -> list[str]:
+def _detected(key: str, detected: Detection) -> list[str]:
     if key == "proof.commands" and detected.tests:
         first, *others = detected.tests
         more = [f"# also found: {_quoted(other.command)} ({other.why})" for other in others]

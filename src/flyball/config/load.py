@@ -31,7 +31,7 @@ from flyball.config.schema import (
     limits_of,
     split_limit,
 )
-from flyball.config.values import Duration, Shown, Value, Wrong, nearest, parse_agent, split_role
+from flyball.config.values import BadValue, Duration, Shown, Value, nearest, parse_agent, split_role
 from flyball.domain.machine import Machine
 from flyball.domain.settings import Settings
 from flyball.errors import ConfigError, NotFound
@@ -92,7 +92,7 @@ class Row(Struct, frozen=True):
     doc: str = ""
 
 
-class Loaded(Struct, frozen=True):
+class LoadedConfig(Struct, frozen=True):
     """All layers, weakest first, and the repository's files that they and the run use."""
 
     assigned: tuple[Assigned, ...]
@@ -116,7 +116,7 @@ class Loaded(Struct, frozen=True):
             return fold(self.assigned, str(found["run.machine"].value), self.machines)
         return found
 
-    def below(self, layer: Layer) -> Loaded:
+    def below(self, layer: Layer) -> LoadedConfig:
         """What would be, had this layer and those above it said nothing."""
         return replace(self, assigned=tuple(one for one in self.assigned if one.layer < layer))
 
@@ -206,7 +206,7 @@ def load(
     breakpoints: Sequence[str] = (),
     pass_env: Sequence[str] = (),
     cwd: Path | None = None,
-) -> Loaded:
+) -> LoadedConfig:
     """Everything that is configured here. Relative files in flags and environment are taken from `cwd`."""
     cwd = (cwd or Path.cwd()).absolute()
     files = repository_files(repo_root) if repo_root else {}
@@ -224,7 +224,7 @@ def load(
         if more:
             held = fold(assigned, "", machines)[key]
             assigned.append(with_more(key, flag, more, held, cwd))
-    return Loaded(tuple(assigned), files, machines)
+    return LoadedConfig(tuple(assigned), files, machines)
 
 
 def _machines(files: Mapping[str, RepoFile]) -> tuple[str, ...]:
@@ -449,7 +449,7 @@ def _assigned(key: str, data: object, source: Source, *, as_text: bool) -> Assig
         raise ConfigError(_misplaced(key, source))
     try:
         value = row.kind.text(str(data)) if as_text else row.kind.read(data)
-    except Wrong as wrong:
+    except BadValue as wrong:
         raise ConfigError(_refusal(key, data, source.where, str(wrong))) from None
     except ConfigError as told:
         raise ConfigError(f"{source.where}: {key}: {told}") from None

@@ -56,7 +56,7 @@ def _agent(text: str) -> str:
 
 def _name(text: str) -> str:
     if not NAME.fullmatch(text):
-        raise values.Wrong(f"a list of states {NAMES}")
+        raise values.BadValue(f"a list of states {NAMES}")
     return text
 
 

@@ -32,7 +32,7 @@ WHOLE = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:_[0-9]{3}){1,4}")
 MONEY = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,20})?")
 
 
-class Wrong(ValueError):
+class BadValue(ValueError):
     """The value is not one of its kind; the message says what is allowed."""
 
 
@@ -62,7 +62,7 @@ class Count(Struct, frozen=True):
         if self.none and data == NONE:
             return None
         if isinstance(data, bool) or not isinstance(data, int) or not self.least <= data <= self.most:
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         return data
 
     def text(self, text: str) -> Value:
@@ -83,7 +83,7 @@ class Money(Struct, frozen=True):
         if data == NONE:
             return None
         if isinstance(data, bool) or not isinstance(data, int | Decimal):
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         return self._micro(Decimal(data))
 
     def text(self, text: str) -> Value:
@@ -91,13 +91,13 @@ class Money(Struct, frozen=True):
 
     def _micro(self, dollars: Decimal) -> int:
         if not dollars.is_finite() or not 0 <= dollars <= MOST_DOLLARS:
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         if cast("int", dollars.as_tuple().exponent) < -30:  # bounds the integers that follow
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         top, bottom = dollars.as_integer_ratio()
         micro, rest = divmod(top * DOLLAR, bottom)
         if rest:
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         return micro
 
     def show(self, value: Value) -> Shown:
@@ -124,7 +124,7 @@ class Duration(Struct, frozen=True):
 
     def read(self, data: object) -> Value:
         if not isinstance(data, str):
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         return self.text(data)
 
     def text(self, text: str) -> Value:
@@ -132,7 +132,7 @@ class Duration(Struct, frozen=True):
             return self.never
         length = parse_duration(text)
         if length is None or length < self.least:
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         return length
 
     def show(self, value: Value) -> Shown:
@@ -150,7 +150,7 @@ class Flag(Struct, frozen=True):
 
     def read(self, data: object) -> Value:
         if not isinstance(data, bool):
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         return data
 
     def text(self, text: str) -> Value:
@@ -171,7 +171,7 @@ class Choice(Struct, frozen=True):
 
     def read(self, data: object) -> Value:
         if not isinstance(data, str) or data not in self.words:
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         return data
 
     def text(self, text: str) -> Value:
@@ -192,7 +192,7 @@ class Text(Struct, frozen=True):
 
     def read(self, data: object) -> Value:
         if not isinstance(data, str):
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         return self.check(data)
 
     def text(self, text: str) -> Value:
@@ -204,14 +204,14 @@ class Text(Struct, frozen=True):
 
 def address(text: str) -> str:
     if not text.strip():
-        raise Wrong("a list of addresses, none of them empty")
+        raise BadValue("a list of addresses, none of them empty")
     return text
 
 
 def phrase(text: str) -> str:
     words = text.split()
     if len(words) < 2 or len(text) > 80 or not text.isprintable():
-        raise Wrong("a list of phrases of two words or more, at most 80 characters each")
+        raise BadValue("a list of phrases of two words or more, at most 80 characters each")
     return " ".join(words).lower()
 
 
@@ -219,7 +219,7 @@ def default_answer(text: str) -> str:
     try:
         parse_default(text)
     except ValueError as problem:
-        raise Wrong(str(problem)) from None
+        raise BadValue(str(problem)) from None
     return text
 
 
@@ -236,15 +236,15 @@ class Texts(Struct, frozen=True):
 
     def read(self, data: object) -> Value:
         if not isinstance(data, list):
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         items = [self._item(item) for item in cast("list[object]", data)]
         if len(items) > 100 or len(set(items)) != len(items):
-            raise Wrong(f"{self.allowed}, at most 100 and none of them twice")
+            raise BadValue(f"{self.allowed}, at most 100 and none of them twice")
         return tuple(items)
 
     def _item(self, item: object) -> str:
         if not isinstance(item, str):
-            raise Wrong(self.allowed)
+            raise BadValue(self.allowed)
         return self.check(item)
 
     def text(self, text: str) -> Value:
@@ -257,7 +257,7 @@ class Texts(Struct, frozen=True):
         try:
             return tomllib.loads(f"it = {text}")["it"]
         except (ValueError, RecursionError):
-            raise Wrong(f'{self.allowed}, written ["…", "…"] where it begins with a bracket') from None
+            raise BadValue(f'{self.allowed}, written ["…", "…"] where it begins with a bracket') from None
 
     def show(self, value: Value) -> Shown:
         return list(cast("tuple[str, ...]", value))
@@ -269,7 +269,7 @@ def matching(pattern: str, allowed: str, *, but: tuple[str, ...] = ()) -> Text:
 
     def check(text: str) -> str:
         if not shape.fullmatch(text) or text in but:
-            raise Wrong(allowed)
+            raise BadValue(allowed)
         return text
 
     return Text(check, allowed)
@@ -278,7 +278,7 @@ def matching(pattern: str, allowed: str, *, but: tuple[str, ...] = ()) -> Text:
 def command(text: str) -> str:
     """A shell command: not blank, no NUL."""
     if not text.strip() or "\0" in text or len(text) > 10_000:
-        raise Wrong("a list of commands, none of them blank")
+        raise BadValue("a list of commands, none of them blank")
     return text
 
 
@@ -289,7 +289,7 @@ HOST = re.compile(r"(?:(?:\*\.)?[a-z0-9][a-z0-9._-]{0,252}|\[[0-9a-f:.]{2,45}\])
 def variable(text: str) -> str:
     """The name of an environment variable that an agent may get: not one that Flyball sets itself."""
     if not VARIABLE.fullmatch(text) or text in ("HOME", "PATH", "TMPDIR") or text.startswith("FLYBALL_"):
-        raise Wrong("a list of names of environment variables, without HOME, PATH, TMPDIR and FLYBALL_…")
+        raise BadValue("a list of names of environment variables, without HOME, PATH, TMPDIR and FLYBALL_…")
     return text
 
 
@@ -302,7 +302,7 @@ def place(text: str) -> str:
         or len(parts) < 2
         or any(p in ("", ".", "..") for p in parts[1:])
     ):
-        raise Wrong("a list of absolute paths or paths beginning with ~/, without '..'")
+        raise BadValue("a list of absolute paths or paths beginning with ~/, without '..'")
     return "/".join(parts)
 
 
@@ -311,7 +311,7 @@ def host(text: str) -> str:
     name = text.lower()
     match = HOST.fullmatch(name)
     if match is None or ".." in name or not 1 <= int(match[1] or 1) <= 65535:
-        raise Wrong("a list of hosts such as example.com, *.example.com or example.com:8443")
+        raise BadValue("a list of hosts such as example.com, *.example.com or example.com:8443")
     return name
 
 
@@ -319,7 +319,7 @@ def inside(text: str) -> str:
     """A path that stays in the repository, without a trailing slash."""
     parts = text.rstrip("/").split("/")
     if not text or text.startswith("/") or "\0" in text or any(p in ("", ".", "..", ".git") for p in parts):
-        raise Wrong("a list of paths inside the repository, such as .venv, without '..' and not absolute")
+        raise BadValue("a list of paths inside the repository, such as .venv, without '..' and not absolute")
     return "/".join(parts)
 
 

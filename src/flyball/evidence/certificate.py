@@ -28,7 +28,7 @@ REVIEWING = ("critic", "quality", "reviewer")
 PAYLOAD = "application/vnd.in-toto+json"
 
 
-class Examined(e.Evidence, frozen=True, kw_only=True, omit_defaults=True):
+class GateEvidence(e.Evidence, frozen=True, kw_only=True, omit_defaults=True):
     """What the gate found out about the proof, and who said yes to its doubts."""
 
     accepted_by: str = ""
@@ -39,13 +39,13 @@ class Story(msgspec.Struct, frozen=True):
 
     rulings: tuple[dict[str, Any], ...] = ()
     review: str = ""
-    evidence: Examined = Examined()
+    evidence: GateEvidence = GateEvidence()
 
 
 def story(journal: Journal, run: Run, act: e.Act) -> Story:
     """Up to the act that makes the certificate, so that who is asked again after a crash says the same again."""
     rulings: list[dict[str, Any]] = []
-    review, evidence = "", Examined()
+    review, evidence = "", GateEvidence()
     for run_id in [row.run for row in reversed(journal.rows(root=run.id))]:
         judging: e.Act | None = None
         for entry in journal.read(run_id):
@@ -61,7 +61,7 @@ def story(journal: Journal, run: Run, act: e.Act) -> Story:
                 case e.ActFinished(result=e.ProofEnded(evidence=e.Evidence() as examined)) if (
                     run_id == run.id
                 ):
-                    evidence = Examined(**msgspec.structs.asdict(examined))
+                    evidence = GateEvidence(**msgspec.structs.asdict(examined))
                 case e.Answered(verb="approve") as answer if evidence.doubts and not evidence.accepted_by:
                     evidence = replace(evidence, accepted_by=answer.who or "a person")
                 case _:

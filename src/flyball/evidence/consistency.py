@@ -38,14 +38,14 @@ class Finding(Struct, frozen=True):
     grave: bool = True
 
 
-class Checked(Struct, frozen=True):
+class CheckReport(Struct, frozen=True):
     findings: list[Finding]
     runs: int = 0
     events: int = 0
     heads: int = 0
 
 
-class Told(Struct):
+class RunHistory(Struct):
     """A run as its events tell it; `act_at` is where its act in flight was begun."""
 
     run: Run
@@ -54,12 +54,12 @@ class Told(Struct):
     gone_on: bool = False
 
 
-def check(records: Records, only: str | None = None) -> Checked:
+def check(records: Records, only: str | None = None) -> CheckReport:
     """Everything, or what concerns one run."""
     if not records.dirs.journal.exists():
-        return Checked(_without_journal(records))
+        return CheckReport(_without_journal(records))
     heads, found = _heads(records, only)  # before the journal: a head may be behind it, never ahead
-    runs: list[Told] = []
+    runs: list[RunHistory] = []
     events = 0
     with records.journal.still():
         found += [Finding("journal", f.run, f.seq, f.message) for f in records.journal.faults(heads, only)]
@@ -74,7 +74,7 @@ def check(records: Records, only: str | None = None) -> Checked:
     for told in runs:
         found += [*_certificate(records, told), *_pinned(records, told), *_undriven(records, told)]
     found += _leftovers(records, runs, {*begun, *broken}, only)
-    return Checked(found, len(runs), events, len(heads))
+    return CheckReport(found, len(runs), events, len(heads))
 
 
 def grave(records: Records, run_id: str) -> list[Finding]:
@@ -118,7 +118,7 @@ def _heads(records: Records, only: str | None) -> tuple[list[Checkpoint], list[F
     )
 
 
-def _unsigned(records: Records, runs: list[Told], only: str | None) -> Iterator[Finding]:
+def _unsigned(records: Records, runs: list[RunHistory], only: str | None) -> Iterator[Finding]:
     """Heads are taken away, or behind a journal that nobody writes to."""
     if not records.has_key:
         return
@@ -133,7 +133,7 @@ def _unsigned(records: Records, runs: list[Told], only: str | None) -> Iterator[
         )
 
 
-def _unsigned_run(records: Records, told: Told) -> Iterator[Finding]:
+def _unsigned_run(records: Records, told: RunHistory) -> Iterator[Finding]:
     run_id, driven = told.run.id, records.driven(told.run.id)
     head, (seq, _) = records.heads.of(run_id), records.journal.head(run_id)
     if head is None and told.gone_on:
@@ -151,9 +151,9 @@ def _unsigned_run(records: Records, told: Told) -> Iterator[Finding]:
 # ---- the fold ---------------------------------------------------------------------------------------------
 
 
-def _told(records: Records, run_id: str, found: list[Finding]) -> Told | None:
+def _told(records: Records, run_id: str, found: list[Finding]) -> RunHistory | None:
     """Fold the run from its first event on, and hold its row and its snapshot against that."""
-    told: Told | None = None
+    told: RunHistory | None = None
     seq = 0
     try:
         kept = records.journal.latest_snapshot(run_id)
@@ -185,7 +185,7 @@ def _thawed(body: bytes) -> Run | None:
         return None
 
 
-def _one_more(told: Told | None, entry: Entry, found: list[Finding]) -> Told:
+def _one_more(told: RunHistory | None, entry: Entry, found: list[Finding]) -> RunHistory:
     event = e.decode(entry.body)
     if (entry.kind, entry.at) != (e.kind(event), event.at):
         text = (
@@ -196,7 +196,7 @@ def _one_more(told: Told | None, entry: Entry, found: list[Finding]) -> Told:
     if run.id != entry.run:
         text = f"Run {entry.run}: event {entry.seq} says that it is of run {run.id}."
         found.append(Finding("journal", entry.run, entry.seq, text))
-    return Told(
+    return RunHistory(
         run,
         entry.seq,
         entry.seq if isinstance(event, e.ActStarted) else told.act_at if told else 0,
@@ -204,7 +204,7 @@ def _one_more(told: Told | None, entry: Entry, found: list[Finding]) -> Told:
     )
 
 
-def _row_differs(told: Told, row: dict[str, object], sum_: dict[str, object]) -> Iterator[Finding]:
+def _row_differs(told: RunHistory, row: dict[str, object], sum_: dict[str, object]) -> Iterator[Finding]:
     differ = [name for name in row if row[name] != sum_[name]]
     if differ:
         one = differ[0]
@@ -224,7 +224,7 @@ def _brief(value: object) -> str:
 # ---- files ------------------------------------------------------------------------------------------------
 
 
-def _certificate(records: Records, told: Told) -> Iterator[Finding]:
+def _certificate(records: Records, told: RunHistory) -> Iterator[Finding]:
     """The file that the journal names by its hash. One that is being made anew is not looked at."""
     run = told.run
     busy = run.act is not None and run.act.do == "commit"
@@ -239,7 +239,7 @@ def _certificate(records: Records, told: Told) -> Iterator[Finding]:
     yield Finding("certificate", run.id, told.seq, text)
 
 
-def _pinned(records: Records, told: Told) -> Iterator[Finding]:
+def _pinned(records: Records, told: RunHistory) -> Iterator[Finding]:
     """The copies of the repository's files that a run goes by; its first event has their hashes."""
     if told.run.began.parent:
         return
@@ -260,7 +260,7 @@ def _pinned(records: Records, told: Told) -> Iterator[Finding]:
 # ---- loose ends -------------------------------------------------------------------------------------------
 
 
-def _undriven(records: Records, told: Told) -> Iterator[Finding]:
+def _undriven(records: Records, told: RunHistory) -> Iterator[Finding]:
     run = told.run
     act = run.act
     if act is None or act.child or run.status != "running" or records.driven(run.id):
@@ -276,7 +276,7 @@ def _undriven(records: Records, told: Told) -> Iterator[Finding]:
 
 
 def _leftovers(
-    records: Records, runs: Iterable[Told], begun: set[str], only: str | None
+    records: Records, runs: Iterable[RunHistory], begun: set[str], only: str | None
 ) -> Iterator[Finding]:
     known = {told.run.id: told for told in runs}
     for folder in records.dirs.runs():
@@ -293,7 +293,7 @@ def _leftovers(
             yield Finding("leftover", name, 0, text, grave=False)
 
 
-def _left(folder: RunDir, told: Told) -> Iterator[Finding]:
+def _left(folder: RunDir, told: RunHistory) -> Iterator[Finding]:
     for place in (folder.checkout, folder.proof):
         if place.exists():
             text = (

@@ -26,7 +26,7 @@ from flyball.workspace.repo import user_git
 LARGEST = 16 << 20
 
 
-class Proved(Struct, frozen=True):
+class ProofRecord(Struct, frozen=True):
     """A proof command as the certificate tells it."""
 
     command: str
@@ -39,14 +39,14 @@ class Rules(Struct, frozen=True):
     hash: str = ""
 
 
-class Said(Struct, frozen=True):
+class CertificateText(Struct, frozen=True):
     """What a certificate says beyond its subject."""
 
     run: str
     task: str = ""
     proven: bool = False
-    proofs: tuple[Proved, ...] = ()
-    evidence: certificate.Examined = certificate.Examined()
+    proofs: tuple[ProofRecord, ...] = ()
+    evidence: certificate.GateEvidence = certificate.GateEvidence()
     rulings: tuple[dict[str, Any], ...] = ()
     policy: Rules = Rules()
     waived: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Subject(Struct, frozen=True):
 
 class Statement(Struct, frozen=True):
     subject: tuple[Subject, ...]
-    predicate: Said
+    predicate: CertificateText
     predicate_type: Literal["https://flyball.dev/completion/v1"] = field(name="predicateType")
 
     @property

@@ -16,7 +16,7 @@ from msgspec import Struct
 FAULTS = ("fail", "tear", "lose", "fill")
 
 
-class Trouble(Struct, frozen=True):
+class DiskFault(Struct, frozen=True):
     """What goes wrong at operation `at`. `cut`: the power goes at that one (0: only if the fault is a tear)."""
 
     kind: str = ""  # one of FAULTS, or "refuse": the disk is full, for this once
@@ -39,10 +39,10 @@ class FaultyDisk(apsw.VFS):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.begin(Trouble())
+        self.begin(DiskFault())
         super().__init__(name, "")
 
-    def begin(self, trouble: Trouble) -> None:
+    def begin(self, trouble: DiskFault) -> None:
         self.trouble, self.rng = trouble, random.Random(trouble.seed)
         self.operations: list[str] = []  # what each was
         self.off = self.full = False
@@ -52,7 +52,7 @@ class FaultyDisk(apsw.VFS):
 
     def mend(self) -> None:
         """From here on nothing goes wrong."""
-        self.trouble, self.off, self.full = Trouble(), False, False
+        self.trouble, self.off, self.full = DiskFault(), False, False
 
     def xOpen(self, name: Any, flags: list[int]) -> FaultyFile:  # noqa: N802
         return FaultyFile(self, name, flags)
@@ -75,7 +75,7 @@ class FaultyDisk(apsw.VFS):
             raise apsw.FullError("the disk is full")
         if kind != trouble.on if trouble.on else number != trouble.at:
             return ""
-        self.trouble = Trouble() if trouble.on else trouble
+        self.trouble = DiskFault() if trouble.on else trouble
         return self._go_wrong(trouble.kind, kind)
 
     def _go_wrong(self, how: str, kind: str) -> str:

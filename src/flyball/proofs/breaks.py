@@ -225,25 +225,25 @@ _JS_OTHER = (
 )
 
 
-class Wrong(Struct, frozen=True):
+class WrongAssertions(Struct, frozen=True):
     """Tests whose assertions were made wrong."""
 
     text: str
     tests: frozenset[str] | None = None  # `Class::function` of each; None where they are not known
 
 
-def expectations_wrong(path: str, text: str) -> Wrong:
+def expectations_wrong(path: str, text: str) -> WrongAssertions:
     """What assertions compare with is another value of the same type, so that a result equal to every number or text
     is noticed too; other assertions are negated."""
     if _ending(path) == "py":
         wrong = _python_expectations(text)
         examples = _examples_wrong(wrong.text)
-        return wrong if examples == wrong.text else Wrong(examples, None)
+        return wrong if examples == wrong.text else WrongAssertions(examples, None)
     if _HEAD_OF.get(_ending(path)) == "js":
-        return Wrong(_JS_THROWS.sub(_js_no_throw, _js_wrong(text)))
+        return WrongAssertions(_JS_THROWS.sub(_js_no_throw, _js_wrong(text)))
     if _ending(path) in ("md", "rst", "txt"):
-        return Wrong(_examples_wrong(text))
-    return Wrong(text)
+        return WrongAssertions(_examples_wrong(text))
+    return WrongAssertions(text)
 
 
 _EXAMPLE = re.compile(
@@ -291,7 +291,7 @@ def _arguments(text: str, start: int) -> list[tuple[int, int]]:
     return []
 
 
-def _python_expectations(text: str) -> Wrong:
+def _python_expectations(text: str) -> WrongAssertions:
     return _with_spots(text, _asserted)
 
 
@@ -324,12 +324,12 @@ def _compared(node: ast.AST) -> Iterator[Spot]:
 Spot = tuple[ast.expr, str, str]  # an expression, what is put before and after it; no after: in its place
 
 
-def _with_spots(text: str, spots_of: Callable[[ast.AST], Iterable[Spot]]) -> Wrong:
+def _with_spots(text: str, spots_of: Callable[[ast.AST], Iterable[Spot]]) -> WrongAssertions:
     """The functions of a Python text with some expressions wrapped or replaced."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return Wrong(text)
+        return WrongAssertions(text)
     data = text.encode()
     starts = [0, *(match.end() for match in re.finditer(b"\n", data))]
     spots: set[tuple[int, int, str, str]] = set()
@@ -344,7 +344,7 @@ def _with_spots(text: str, spots_of: Callable[[ast.AST], Iterable[Spot]]) -> Wro
     for begin, end, before, after in sorted(spots, reverse=True):
         kept = data[begin:end] if after else b""
         data = data[:begin] + before.encode() + kept + after.encode() + data[end:]
-    return Wrong(data.decode("utf-8", "replace"), frozenset(tests))
+    return WrongAssertions(data.decode("utf-8", "replace"), frozenset(tests))
 
 
 _SAME_TYPE = (  # another value of the same type where that is simple, else one that equals nothing

@@ -38,7 +38,7 @@ class CallWatch(msgspec.Struct, frozen=True):
     last: str = ""  # tool and input of the last call, for the evidence
 
 
-class Fired(msgspec.Struct, frozen=True):
+class FiredRule(msgspec.Struct, frozen=True):
     """A rule that fired: its code, whether it warns or halts, and its evidence. It is the caller who warns once."""
 
     code: str
@@ -80,7 +80,7 @@ def _with_error(errors: tuple[tuple[str, int], ...], call: Call) -> tuple[tuple[
     return (*others, (key, times))[-_ERRORS_KEPT:]
 
 
-def fired(watch: CallWatch, limits: CallLimits | None = None) -> Fired | None:
+def fired(watch: CallWatch, limits: CallLimits | None = None) -> FiredRule | None:
     """The rule that these calls break, halting rules first; None while all is well."""
     limits = limits or CallLimits()
     errors = watch.errors[-1][1] if watch.errors else 0
@@ -100,7 +100,9 @@ def fired(watch: CallWatch, limits: CallLimits | None = None) -> Fired | None:
     )
     for code, level, rule, threshold, observed in rules:
         if observed > threshold:
-            return Fired(code, "halt" if level == "halt" else "warn", rule, threshold, observed, watch.last)
+            return FiredRule(
+                code, "halt" if level == "halt" else "warn", rule, threshold, observed, watch.last
+            )
     return None
 
 

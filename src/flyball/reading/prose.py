@@ -28,7 +28,7 @@ type_names = frozenset({
 Event = dict[str, Any]
 
 
-class Spoken(msgspec.Struct, frozen=True):
+class FinalMessage(msgspec.Struct, frozen=True):
     """The final message, and what the stream around it stated as facts."""
 
     message: str
@@ -36,12 +36,12 @@ class Spoken(msgspec.Struct, frozen=True):
     limited: bool = False
 
 
-def spoken(text: str) -> Spoken:
+def spoken(text: str) -> FinalMessage:
     """The agent's final message: the text itself, or the last word of the stream that it is."""
     events = _events(text)
     if events is None:
-        return Spoken(message=text)
-    return Spoken(message=_last_word(events), failed=_failed(events), limited=_limited(events))
+        return FinalMessage(message=text)
+    return FinalMessage(message=_last_word(events), failed=_failed(events), limited=_limited(events))
 
 
 def _events(text: str) -> list[Event] | None:

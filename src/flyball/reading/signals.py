@@ -16,7 +16,7 @@ import msgspec
 
 from flyball.reading import prose
 from flyball.reading.indicators import Sentence, affirmed, needs, says_ci_is_red, sentences
-from flyball.reading.prose import CODE, Line, Spoken, spoken
+from flyball.reading.prose import CODE, FinalMessage, Line, spoken
 from flyball.reading.terminal import Lazy, plain
 
 Outcome = Literal["complete", "not_complete", "blocked", "rate_limited", "failed"]
@@ -66,7 +66,7 @@ _LIMITS = Lazy(r"rate|limit|quota|overload|throttl|capacity|429|529|too.?many|ex
 _KILLED = frozenset({124, 130, 137, 143})
 
 
-def _process(runtime: Runtime, said: Spoken) -> Outcome | None:
+def _process(runtime: Runtime, said: FinalMessage) -> Outcome | None:
     """What the process itself says, before any word is read. A limit explains a plain non-zero exit."""
     limited = said.limited or bool(runtime.provider_error and _LIMITS.search(runtime.provider_error))
     killed = runtime.timed_out or runtime.exit_code < 0 or runtime.exit_code in _KILLED

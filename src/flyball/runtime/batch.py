@@ -23,7 +23,7 @@ from flyball.state.run import Run
 SNAPSHOT_EVERY = 64
 
 
-class Driven(Struct):
+class DrivenRun(Struct):
     """A run as its driver holds it: the fold, its place in the journal, and the lease."""
 
     run: Run
@@ -31,7 +31,7 @@ class Driven(Struct):
     fence: int
 
 
-class Staged(Struct):
+class StagedRun(Struct):
     run: Run
     seq: int  # before this transaction
     fence: int
@@ -41,16 +41,16 @@ class Staged(Struct):
 
 
 class Batch:
-    def __init__(self, driven: Mapping[str, Driven]) -> None:
+    def __init__(self, driven: Mapping[str, DrivenRun]) -> None:
         self._driven = driven
-        self.staged: dict[str, Staged] = {}
+        self.staged: dict[str, StagedRun] = {}
 
     def run(self, run_id: str) -> Run:
         staged = self.staged.get(run_id)
         return staged.run if staged else self._driven[run_id].run
 
     def begin(self, event: e.RunBegan, fence: int) -> None:
-        self.staged[event.run] = Staged(begin(event), 0, fence, [event], [])
+        self.staged[event.run] = StagedRun(begin(event), 0, fence, [event], [])
 
     def add(self, run_id: str, facts: Sequence[e.AnyEvent], letter: int | None = None) -> None:
         staged = self._stage(run_id)
@@ -69,10 +69,10 @@ class Batch:
         staged.mailbox = mailbox
         staged.letters.extend(letters)
 
-    def _stage(self, run_id: str) -> Staged:
+    def _stage(self, run_id: str) -> StagedRun:
         if run_id not in self.staged:
             driven = self._driven[run_id]
-            self.staged[run_id] = Staged(driven.run, driven.seq, driven.fence, [], [])
+            self.staged[run_id] = StagedRun(driven.run, driven.seq, driven.fence, [], [])
         return self.staged[run_id]
 
     def _tell_others(self, before: Run, run: Run, event: e.AnyEvent) -> None:
@@ -222,7 +222,7 @@ class Batch:
     def writes(self) -> list[Write]:
         return [self._write(staged) for staged in self.staged.values() if staged.events or staged.letters]
 
-    def _write(self, staged: Staged) -> Write:
+    def _write(self, staged: StagedRun) -> Write:
         drafts = tuple(
             Draft(at=event.at, kind=e.kind(event), body=e.encode(event)) for event in staged.events
         )

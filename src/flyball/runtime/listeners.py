@@ -177,7 +177,7 @@ RUNS_MOST = 50
 TASK_MOST = 200
 
 
-class Seen(Struct, frozen=True):
+class LastEvent(Struct, frozen=True):
     """A run as it was at its last event."""
 
     at: int
@@ -189,13 +189,13 @@ class Artifacts:
 
     def __init__(self, journal: Journal, backlog: Callable[[str], Sequence[str]] = lambda _: ()) -> None:
         self._journal, self._backlog = journal, backlog
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, LastEvent] = {}
         self._milestone = True
 
     def note(self, run: Run, _event: e.AnyEvent) -> None:
         """After each event of a run; the files are written once a commit."""
         before = self._seen.get(run.id)
-        self._seen[run.id] = Seen(run.at, run)
+        self._seen[run.id] = LastEvent(run.at, run)
         if before is None or before.run is not run:
             self._milestone = self._milestone or before is None or _position(before.run) != _position(run)
             with contextlib.suppress(OSError, FlyballError, ValueError):
@@ -219,7 +219,7 @@ class Artifacts:
         """Our own runs as we hold them; what others drive, as far as they have come."""
         kept = self._seen.get(row.run)
         if kept is None or kept.at < row.updated_at:
-            kept = self._seen[row.run] = Seen(row.updated_at, load(self._journal, row.run)[0])
+            kept = self._seen[row.run] = LastEvent(row.updated_at, load(self._journal, row.run)[0])
         return kept.run
 
 

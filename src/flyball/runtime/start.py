@@ -21,7 +21,7 @@ import msgspec
 from flyball import __version__
 from flyball.acts.run_files import require, shipped_policies
 from flyball.agents.adapter import adapter
-from flyball.config.load import POLICY_FILE, Loaded, load
+from flyball.config.load import POLICY_FILE, LoadedConfig, load
 from flyball.domain import events as e
 from flyball.domain.machine import Machine, State
 from flyball.domain.settings import Settings
@@ -214,14 +214,14 @@ def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.Run
 WINDOWS = {"day_tokens": 20_000_000, "week_tokens": 100_000_000}  # of all runs, under `flyball up`
 
 
-def _bounded(loaded: Loaded, settings: Settings) -> Settings:
+def _bounded(loaded: LoadedConfig, settings: Settings) -> Settings:
     """CTO-4: what nobody has limited is limited where nobody watches."""
     unsaid = {name: most for name, most in WINDOWS.items() if loaded.origin(f"budget.{name}") == "default"}
     return msgspec.structs.replace(settings, budget=msgspec.structs.replace(settings.budget, **unsaid))
 
 
 def _check(
-    app: App, request: RunRequest, loaded: Loaded, repo: Repo, machine: Machine, settings: Settings
+    app: App, request: RunRequest, loaded: LoadedConfig, repo: Repo, machine: Machine, settings: Settings
 ) -> None:
     _check_breakpoints(machine, settings)
     _check_nesting(loaded, machine, settings)
@@ -260,7 +260,9 @@ def _check_breakpoints(machine: Machine, settings: Settings) -> None:
             )
 
 
-def _check_nesting(loaded: Loaded, machine: Machine, settings: Settings, above: tuple[str, ...] = ()) -> None:
+def _check_nesting(
+    loaded: LoadedConfig, machine: Machine, settings: Settings, above: tuple[str, ...] = ()
+) -> None:
     """A machine that runs itself, by whatever way, would begin run in run without end."""
     path = (*above, machine.name)
     for state in machine.states.values():
@@ -282,7 +284,7 @@ def _run_in(state: State, settings: Settings) -> str:
     return state.loop.partition(":")[2] if settings.write == "loop" else ""
 
 
-def _check_agents(loaded: Loaded, machine: Machine, settings: Settings) -> None:
+def _check_agents(loaded: LoadedConfig, machine: Machine, settings: Settings) -> None:
     for role in roles_of(loaded, machine, settings, set()):
         agent = settings.agent_for(role)
         if not agent:
@@ -301,7 +303,7 @@ def _check_agent(agent: str) -> None:
         raise AgentMissing(missing)
 
 
-def roles_of(loaded: Loaded, machine: Machine, settings: Settings, seen: set[str]) -> list[str]:
+def roles_of(loaded: LoadedConfig, machine: Machine, settings: Settings, seen: set[str]) -> list[str]:
     """The roles that a machine and the machines below it play."""
     seen.add(machine.name)
     roles: list[str] = []
@@ -315,7 +317,7 @@ def roles_of(loaded: Loaded, machine: Machine, settings: Settings, seen: set[str
     return list(dict.fromkeys(roles))
 
 
-def policies_of(loaded: Loaded) -> policies.Policies:
+def policies_of(loaded: LoadedConfig) -> policies.Policies:
     file = loaded.files.get(POLICY_FILE)
     return policies.parse(file.text, shipped_policies()) if file else shipped_policies()
 
@@ -334,7 +336,7 @@ def tracked_files(root: Path) -> list[str]:
     return [os.fsdecode(name) for name in listing.split(b"\0") if name]
 
 
-def _check_trust(app: App, loaded: Loaded, repo: Repo, machine: str, trusted: bool) -> None:
+def _check_trust(app: App, loaded: LoadedConfig, repo: Repo, machine: str, trusted: bool) -> None:
     if not loaded.files:  # nothing of the repository's is used
         return
     from flyball.authority import trust
@@ -350,7 +352,7 @@ def _check_trust(app: App, loaded: Loaded, repo: Repo, machine: str, trusted: bo
         store.trust(repo.root, path, loaded.files[path].sha256)
 
 
-def _pin(app: App, run_id: str, loaded: Loaded, repo: Repo) -> dict[str, str]:
+def _pin(app: App, run_id: str, loaded: LoadedConfig, repo: Repo) -> dict[str, str]:
     """A run uses copies as they were at its start, the user's git hooks too; its first event has their hashes."""
     folder, hashes = app.dirs.run(run_id).pinned, dict[str, str]()
     copy_hooks(repo, folder / GIT_HOOKS)

@@ -25,7 +25,7 @@ from flyball.domain.messages import contradiction, for_who_works, replaces, resu
 from flyball.errors import AlreadyRunning, JournalError
 from flyball.journal import Entry, Journal, Letter
 from flyball.journal.history import load, windows
-from flyball.runtime.batch import Batch, Driven
+from flyball.runtime.batch import Batch, DrivenRun
 from flyball.state.fold import BY_A_PERSON, Events
 from flyball.state.run import Run
 
@@ -73,7 +73,7 @@ class Supervisor:
         self.machine_table = machine_table
         self.on_event, self.on_commit, self.before_load = on_event, on_commit, before_load
         self.fault_of, self.before_child = fault_of, before_child
-        self.driven: dict[str, Driven] = {}
+        self.driven: dict[str, DrivenRun] = {}
         self.errands_only = False
         self._news: queue.SimpleQueue[tuple[str, Finished | Interrupted]] = queue.SimpleQueue()
         self._ears = selectors.DefaultSelector()
@@ -130,7 +130,7 @@ class Supervisor:
             self.before_load(run_id)
         fence = self.journal.acquire(run_id, self.driver, self.alive)
         run, seq = load(self.journal, run_id)
-        self.driven[run_id] = Driven(run, seq, fence)
+        self.driven[run_id] = DrivenRun(run, seq, fence)
 
     def _load_below(self, run_id: str) -> list[str]:
         """Its children that have not ended: the one that it waits for, those that are set aside, and those that were
@@ -305,7 +305,7 @@ class Supervisor:
             self.on_commit(entries)
         for run_id, staged in batch.staged.items():
             seq = staged.seq + len(staged.events)
-            self.driven[run_id] = Driven(staged.run, seq, staged.fence)
+            self.driven[run_id] = DrivenRun(staged.run, seq, staged.fence)
         for staged in batch.staged.values():
             for event in staged.events:
                 if self.on_event:

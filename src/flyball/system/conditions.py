@@ -6,13 +6,13 @@ import re
 
 from flyball.runtime.app import App
 from flyball.runtime.backlog import GATE, Backlog, Ticket
-from flyball.system.forge_watch import Seen
+from flyball.system.forge_watch import ForgeState
 
 NUMBER = re.compile(r"#[0-9]{1,9}")
 NAMED_GATE = re.compile(GATE + r"[A-Za-z0-9_.-]{1,64}")
 
 
-def met(app: App, found: Backlog, seen: Seen) -> dict[str, str]:
+def met(app: App, found: Backlog, seen: ForgeState) -> dict[str, str]:
     """What has come about, as outcomes of tasks are: name -> "done", with the commit of a run."""
     names = _names(found)
     done = {name: "done" for name in names if name in found.gates}
@@ -44,7 +44,7 @@ def _names(found: Backlog) -> set[str]:
     return {name for one in found.tickets for name in one.trigger.after}
 
 
-def _number_state(name: str, seen: Seen) -> str:
+def _number_state(name: str, seen: ForgeState) -> str:
     return seen.states.get(int(name[1:]), "") if NUMBER.fullmatch(name) else ""
 
 

@@ -30,7 +30,7 @@ PULLS_MOST = 20  # so many are asked for their CI
 TEXT_MOST = 20_000
 
 
-class Wanted(Struct, frozen=True):
+class ForgeQuery(Struct, frozen=True):
     """What to ask for. An empty name: not at all."""
 
     issues: str = ""  # OWNER/NAME of the repository whose issues are tasks …
@@ -39,7 +39,7 @@ class Wanted(Struct, frozen=True):
     numbers: frozenset[int] = frozenset()  # issues and pull requests there that tasks wait for
 
 
-class Proposed(Struct, frozen=True):
+class OpenProposal(Struct, frozen=True):
     """A pull request from the branch of a run, and its CI."""
 
     pull: PullRequest
@@ -50,23 +50,23 @@ class Proposed(Struct, frozen=True):
         return self.pull.head.removeprefix(OWN)
 
 
-class Seen(Struct, frozen=True):
+class ForgeState(Struct, frozen=True):
     tasks: tuple[Trigger, ...] | None = None  # the open issues; None: not asked for, or not read
-    proposed: tuple[Proposed, ...] = ()
+    proposed: tuple[OpenProposal, ...] = ()
     states: dict[int, str] = {}  # number -> open | closed | merged
     problem: str = ""  # why something could not be read
 
 
-NOTHING = Seen()
+NOTHING = ForgeState()
 
 
-def wanted(settings: Settings, repo: Repo, found: Backlog) -> Wanted:
+def wanted(settings: Settings, repo: Repo, found: Backlog) -> ForgeQuery:
     numbers = {int(name[1:]) for one in found.tickets for name in one.trigger.after if name[:1] == "#"}
     asks = bool(settings.github or numbers or settings.commit == "pr")
     slug = settings.forge or slug_of(address(repo, settings.remote)) if asks else ""
     slug = slug or settings.github
     numbers |= {number for one in found.tickets if (number := issue_of(one, slug))}
-    return Wanted(settings.github, settings.github_label, slug, frozenset(numbers))
+    return ForgeQuery(settings.github, settings.github_label, slug, frozenset(numbers))
 
 
 def issue_of(one: Ticket, slug: str) -> int:
@@ -76,23 +76,23 @@ def issue_of(one: Ticket, slug: str) -> int:
     return int(number) if number.isdecimal() and named else 0
 
 
-def look(asked: Wanted, env: Mapping[str, str], before: Seen = NOTHING) -> Seen:
+def look(asked: ForgeQuery, env: Mapping[str, str], before: ForgeState = NOTHING) -> ForgeState:
     """Everything that is wanted. What cannot be read now is as it was, with the reason."""
     try:
         tasks = tuple(open_issues(asked.issues, asked.label, env)) if asked.issues else None
         if not asked.pulls:
-            return Seen(tasks)
+            return ForgeState(tasks)
         forge = forge_for(asked.pulls, env)
         states = {number: forge.state_of(number) for number in sorted(asked.numbers)}
-        return Seen(tasks, tuple(_proposed(forge)), states)
+        return ForgeState(tasks, tuple(_proposed(forge)), states)
     except UserError as problem:
         return replace(before, tasks=None, problem=str(problem))
 
 
-def _proposed(forge: Forge) -> Iterator[Proposed]:
+def _proposed(forge: Forge) -> Iterator[OpenProposal]:
     own = [one for one in forge.pull_requests() if one.head.startswith(OWN)]
     for pull in own[:PULLS_MOST]:
-        yield Proposed(pull, forge.ci(pull.sha or pull.head))
+        yield OpenProposal(pull, forge.ci(pull.sha or pull.head))
 
 
 class ForgeWatch:
@@ -100,11 +100,11 @@ class ForgeWatch:
 
     def __init__(self, app: App, driver: str, every_us: int) -> None:
         self._env, self._ring, self._every_s = app.env, (app.state_dir, driver), every_us / 1_000_000
-        self._wanted, self._seen, self._news = Wanted(), NOTHING, False
+        self._wanted, self._seen, self._news = ForgeQuery(), NOTHING, False
         self._over, self._hurry = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
-    def want(self, what: Wanted) -> None:
+    def want(self, what: ForgeQuery) -> None:
         if what == self._wanted:
             return
         self._wanted = what
@@ -120,7 +120,7 @@ class ForgeWatch:
             drivers.ring(*self._ring)
             self._hurry.wait(self._every_s)
 
-    def news(self) -> Seen | None:
+    def news(self) -> ForgeState | None:
         """What the last look brought, once."""
         if not self._news:
             return None
@@ -135,13 +135,13 @@ class ForgeWatch:
 # ---- what follows ----------------------------------------------------------------------------------------
 
 
-def repairs(root: Path, seen: Seen) -> list[Trigger]:
+def repairs(root: Path, seen: ForgeState) -> list[Trigger]:
     """Work for each pull request of a run whose CI is red, where its commit is known here."""
     made = (_of_pull(root, one) for one in seen.proposed if one.ci.state == "red")
     return [one for one in made if one is not None]
 
 
-def _of_pull(root: Path, one: Proposed) -> Trigger | None:
+def _of_pull(root: Path, one: OpenProposal) -> Trigger | None:
     failing = f"{first_few(list(one.ci.failing))}, {one.pull.url}"
     return repair(root, one.pull.head, one.pull.sha, failing)
 

@@ -21,7 +21,7 @@ from flyball.runtime.app import App
 from flyball.runtime.listeners import drift
 from flyball.state.run import Run
 from flyball.system.conditions import never
-from flyball.system.forge_watch import NOTHING, Proposed, Seen, repair
+from flyball.system.forge_watch import NOTHING, ForgeState, OpenProposal, repair
 from flyball.views.text import first_few, plural
 from flyball.workspace import Repo, damaged_objects, inspect_repo
 
@@ -36,7 +36,7 @@ class Mismatch(Struct, frozen=True):
     grave: bool = False
 
 
-def mismatches(app: App, root: Path, lanes: list[Run], seen: Seen = NOTHING) -> list[Mismatch]:
+def mismatches(app: App, root: Path, lanes: list[Run], seen: ForgeState = NOTHING) -> list[Mismatch]:
     """What does not fit together now, in this repository and on GitHub."""
     try:
         repo = inspect_repo(root)
@@ -59,7 +59,7 @@ def mismatches(app: App, root: Path, lanes: list[Run], seen: Seen = NOTHING) -> 
     return found
 
 
-def _on_github(app: App, root: Path, seen: Seen) -> Iterator[Mismatch]:
+def _on_github(app: App, root: Path, seen: ForgeState) -> Iterator[Mismatch]:
     """Pull requests and CI against the journal; tasks against what they wait for."""
     if seen.problem:
         yield Mismatch("", seen.problem)
@@ -74,7 +74,7 @@ def _on_github(app: App, root: Path, seen: Seen) -> Iterator[Mismatch]:
             yield Mismatch("", text)
 
 
-def _proposed(app: App, root: Path, one: Proposed) -> Iterator[str]:
+def _proposed(app: App, root: Path, one: OpenProposal) -> Iterator[str]:
     pull = one.pull
     if app.journal.row(one.run) is None:
         yield f"{pull.url} comes from {pull.head}, which belongs to no known run. It is left alone."

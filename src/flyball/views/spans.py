@@ -38,7 +38,7 @@ class Span(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Started(Struct, frozen=True):
+class StartedAct(Struct, frozen=True):
     at: int
     act: e.Act
 
@@ -47,7 +47,7 @@ class RunSpans(Struct):
     """Follows one run, event by event."""
 
     began: e.RunBegan | None = None
-    acts: dict[str, Started] = field(default_factory=dict[str, Started])
+    acts: dict[str, StartedAct] = field(default_factory=dict[str, StartedAct])
     events: list[SpanEvent] = field(default_factory=list[SpanEvent])
 
     def of(self, event: e.AnyEvent) -> list[Span]:
@@ -59,7 +59,7 @@ class RunSpans(Struct):
     def _ended(self, began: e.RunBegan, event: e.AnyEvent) -> Iterator[Span]:
         match event:
             case e.ActStarted(act=act):
-                self.acts[act.key] = Started(event.at, act)
+                self.acts[act.key] = StartedAct(event.at, act)
             case e.ActFinished():
                 yield from _finished(began, self.acts.get(event.key), event)
                 if not isinstance(event.result, e.TurnEnded):
@@ -98,7 +98,7 @@ def _run(began: e.RunBegan, event: e.Ended, events: tuple[SpanEvent, ...]) -> Sp
     )
 
 
-def _finished(began: e.RunBegan, started: Started | None, event: e.ActFinished) -> Iterator[Span]:
+def _finished(began: e.RunBegan, started: StartedAct | None, event: e.ActFinished) -> Iterator[Span]:
     if started is None:
         return
     match event.result:
@@ -125,7 +125,7 @@ def _finished(began: e.RunBegan, started: Started | None, event: e.ActFinished) 
             yield _act(began, started, event.at, {}, "")
 
 
-def _act(began: e.RunBegan, started: Started, end: int, facts: dict[str, Value], error: str) -> Span:
+def _act(began: e.RunBegan, started: StartedAct, end: int, facts: dict[str, Value], error: str) -> Span:
     act = started.act
     why: dict[str, Value] = {"flyball.why": act.why} if act.why else {}
     return Span(
@@ -140,7 +140,7 @@ def _act(began: e.RunBegan, started: Started, end: int, facts: dict[str, Value],
     )
 
 
-def _turn(began: e.RunBegan, started: Started, end: int, turn: e.TurnEnded) -> Span:
+def _turn(began: e.RunBegan, started: StartedAct, end: int, turn: e.TurnEnded) -> Span:
     act, usage = started.act, turn.usage
     role, agent = act.role, act.agent.partition(":")[0]
     facts: dict[str, Value] = {
@@ -166,7 +166,7 @@ def _turn(began: e.RunBegan, started: Started, end: int, turn: e.TurnEnded) -> S
     return replace(plain, name=f"invoke_agent {role}")
 
 
-def _tools(began: e.RunBegan, started: Started, end: int, turn: e.TurnEnded) -> Iterator[Span]:
+def _tools(began: e.RunBegan, started: StartedAct, end: int, turn: e.TurnEnded) -> Iterator[Span]:
     """The journal knows the order of tool calls, not their times: they are spread evenly over the turn."""
     step = max(end - started.at, 0) // (len(turn.actions) or 1)
     for number, action in enumerate(turn.actions):
@@ -191,7 +191,7 @@ def _tools(began: e.RunBegan, started: Started, end: int, turn: e.TurnEnded) -> 
         )
 
 
-def _guard(began: e.RunBegan, started: Started, event: e.Ruled) -> Span:
+def _guard(began: e.RunBegan, started: StartedAct, event: e.Ruled) -> Span:
     ruling = event.ruling
     facts: dict[str, Value] = {
         "flyball.span": "guard",
@@ -254,7 +254,7 @@ def _trace(began: e.RunBegan) -> int:
     return int.from_bytes(hashlib.sha256(f"trace {began.root or began.run}".encode()).digest()[:16])
 
 
-def _act_id(started: Started) -> int:
+def _act_id(started: StartedAct) -> int:
     """The act of a child run is found again from the child, which is the parent of the child's span."""
     act = started.act
     return span_id("act", act.child) if act.child else span_id("act", f"{act.key} {started.at}")

@@ -3,11 +3,11 @@
 from flyball.workspace.git import require_git
 from flyball.workspace.landing import Landed, damaged_objects, land
 from flyball.workspace.repo import Repo, inspect_repo, snapshot_changes
-from flyball.workspace.workspace import Merged, Point, Workspace
+from flyball.workspace.workspace import MergeResult, Point, Workspace
 
 __all__ = [
     "Landed",
-    "Merged",
+    "MergeResult",
     "Point",
     "Repo",
     "Workspace",

@@ -54,7 +54,7 @@ LOCK_AGE_S = 10
 PUBLISHED, PUBLISHING = "refs/flyball/published", "refs/flyball/publishing"
 
 
-class Merged(Struct, frozen=True):
+class MergeResult(Struct, frozen=True):
     """A merge's tree; where there are conflicts, it holds their marks."""
 
     tree: str
@@ -445,7 +445,7 @@ class Workspace:
         user = user_git(Path(self.record.git_dir))
         return Branch(self._git, user, Path(self.record.common_dir), self.branch, self.record.head)
 
-    def merge(self, target_commit: str, ours: str | None = None) -> Merged:
+    def merge(self, target_commit: str, ours: str | None = None) -> MergeResult:
         """The run's commit (the one published, unless named) and the target, merged; nothing is written."""
         if require_git() < MERGE_TREE:
             raise WorkspaceError("Merging a target that has moved needs git 2.38 or newer; update git.")
@@ -454,7 +454,7 @@ class Workspace:
         answer = self._git.ask("merge-tree", *options, mine, target_commit, ok=(0, 1))
         tree, *conflicts = answer.out.rstrip(b"\0").split(b"\0")
         found = tuple(dict.fromkeys(text(path) for path in conflicts if path))
-        return Merged(text(tree).strip(), found if answer.code else ())
+        return MergeResult(text(tree).strip(), found if answer.code else ())
 
     def follows(self, commit: str, earlier: str) -> bool:
         """Whether the commit is the earlier one or has it in its history."""

@@ -67,7 +67,7 @@ def _row(word: HookCall) -> dict[str, Any]:
     return {**named, "input": shortened(word.asked, INPUT_MOST), "call": word.call[:NAME_MOST]}
 
 
-class Seen:
+class ActRecord:
     """The record of an act, read back."""
 
     def __init__(self, rows: list[dict[str, Any]], late: list[dict[str, Any]]) -> None:
@@ -88,8 +88,10 @@ class Seen:
         return len(self.actions)
 
 
-def read(folder: Path, late: str = "") -> Seen:
-    return Seen(list(_rows(folder / NAME, RULINGS_MOST)), list(_rows(Path(late), FILE_MOST)) if late else [])
+def read(folder: Path, late: str = "") -> ActRecord:
+    return ActRecord(
+        list(_rows(folder / NAME, RULINGS_MOST)), list(_rows(Path(late), FILE_MOST)) if late else []
+    )
 
 
 def _rows(file: Path, most: int) -> Iterable[dict[str, Any]]:

@@ -320,7 +320,7 @@ def _sets_up_alone(pytest: Any, setup: dict[str, Any], args: list[str]) -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
-class Seat:
+class Reporter:
     """Who reports: nobody as long as this is the parent, then the child."""
 
     def __init__(self, child: Report | None = None) -> None:
@@ -333,11 +333,11 @@ class Seat:
 
 
 def _plugins(pytest: Any, parent: Parent, child: Report | None = None) -> list[Any]:
-    seat = Seat(child)
+    seat = Reporter(child)
     return [_collecting(pytest, parent, seat), _running(pytest, seat)]
 
 
-def _collecting(pytest: Any, parent: Parent, seat: Seat) -> Any:
+def _collecting(pytest: Any, parent: Parent, seat: Reporter) -> Any:
     class Collecting:
         @pytest.hookimpl(tryfirst=True)
         def pytest_collection(self, session: Any) -> None:
@@ -373,7 +373,7 @@ def _collecting(pytest: Any, parent: Parent, seat: Seat) -> Any:
     return Collecting()
 
 
-def _running(pytest: Any, seat: Seat) -> Any:
+def _running(pytest: Any, seat: Reporter) -> Any:
     class Running:
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtestloop(self) -> Generator[None, Any, None]:

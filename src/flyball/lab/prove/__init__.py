@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from flyball.domain.machine import Machine, State
 from flyball.lab.prove import family
-from flyball.lab.prove.explore import Broken, Explored, Step, explore
+from flyball.lab.prove.explore import Broken, Exploration, Step, explore
 from flyball.lab.prove.laws import LAWS, laws_of
 from flyball.lab.prove.premises import Premise, at_own_limits, premises
 from flyball.machines import SHIPPED, shipped
@@ -34,7 +34,7 @@ class Proof(Struct, frozen=True):
 
     machine: str
     laws: tuple[str, ...]
-    explored: tuple[Explored, ...]
+    explored: tuple[Exploration, ...]
     bound: int = 0  # turns between two waits, at the machine's own limits
     below: dict[str, int] = {}  # the bound of a run below, by its machine; it is in `bound` already
     broken: Broken | None = None
@@ -63,7 +63,7 @@ def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> P
     pairs = [two for two in _pairs(machine, find) if not only or two.name in only]
     if not chosen and not pairs:
         raise ValueError(f"no premise of '{machine.name}' is called {', '.join(only)}")
-    explored: list[Explored] = []
+    explored: list[Exploration] = []
     broken: Broken | None = None
     for premise in chosen:
         part = explore(premise, len(broken.steps) - 1 if broken else None)
@@ -95,12 +95,12 @@ def _pairs(machine: Machine, find: Find) -> list[family.Pair]:
 
 def _bound(
     machine: Machine, state: State | None, find: Find, above: tuple[str, ...]
-) -> tuple[dict[str, int], Explored]:
+) -> tuple[dict[str, int], Exploration]:
     """Measured from the start to the first wait, at the machine's own limits; runs below by their own bounds."""
     if machine.name in above:
         circle = " → ".join((*above, machine.name))
         says = f"a run inside itself has no bound: {circle}"
-        return {}, Explored("at its own limits", 0, 0, broken=Broken("BOUND", says, "at its own limits"))
+        return {}, Exploration("at its own limits", 0, 0, broken=Broken("BOUND", says, "at its own limits"))
     below: dict[str, int] = {}
     for runner in _runners(machine, state):
         _, inside = _bound(find(runner.of), runner, find, (*above, machine.name))
@@ -117,4 +117,4 @@ def _runners(machine: Machine, state: State | None) -> list[State]:
     return [s for s in states if s.act == "run"]
 
 
-__all__ = ["LAWS", "Broken", "Explored", "Premise", "Proof", "Step", "explore", "premises", "prove"]
+__all__ = ["LAWS", "Broken", "Exploration", "Premise", "Proof", "Step", "explore", "premises", "prove"]

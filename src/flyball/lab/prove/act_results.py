@@ -32,14 +32,14 @@ FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing"
 FAILED = ("killed", "hung", "unknown", "refused", "cannot_start")
 
 
-class Came(Struct, frozen=True):
+class ActReport(Struct, frozen=True):
     """What came of an act, in words and as the shell reports it."""
 
     says: str
     finished: Finished
 
 
-def results(run: Run, act: e.Act, premise: Premise) -> Iterator[Came]:
+def results(run: Run, act: e.Act, premise: Premise) -> Iterator[ActReport]:
     kind = act.do.partition(":")[0]
     made: Iterable[tuple[str, e.AnyResult | Finished]]
     match kind:
@@ -61,7 +61,7 @@ def results(run: Run, act: e.Act, premise: Premise) -> Iterator[Came]:
             made = _children(run, act, premise)
     for says, result in made:
         finished = result if isinstance(result, Finished) else Finished(key=act.key, result=result)
-        yield Came(says, replace(finished, took_us=premise.took_us) if kind == "agent" else finished)
+        yield ActReport(says, replace(finished, took_us=premise.took_us) if kind == "agent" else finished)
 
 
 # ---- plain acts ----------------------------------------------------------------------------------------------

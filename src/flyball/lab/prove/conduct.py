@@ -11,7 +11,7 @@ from flyball.domain.machine import WORKERS
 from flyball.domain.results import code_of
 from flyball.errors import FlyballError
 from flyball.lab.prove.after_end import may_follow_end
-from flyball.lab.prove.observed import Seen
+from flyball.lab.prove.observed import Observation
 from flyball.state.run import Run
 
 UNCHANGED = (  # what an interruption leaves alone
@@ -32,19 +32,19 @@ def differences(before: Run, after: Run, names: Iterable[str]) -> list[str]:
 # ---- acts ----------------------------------------------------------------------------------------------------------
 
 
-def _act(seen: Seen) -> e.Act:
+def _act(seen: Observation) -> e.Act:
     assert isinstance(seen.event, e.ActStarted)
     return seen.event.act
 
 
-def carries_a_time(seen: Seen) -> str:
+def carries_a_time(seen: Observation) -> str:
     act = _act(seen)
     if act.state not in seen.premise.machine.within_us or act.why == "baseline" or act.wall_us > 0:
         return ""
     return f"'{act.do}' in '{act.state}' has no time limit"
 
 
-def on_its_tree(seen: Seen) -> str:
+def on_its_tree(seen: Observation) -> str:
     act, was = _act(seen), seen.was
     if act.do in ("restore", "prepare"):
         return ""
@@ -53,7 +53,7 @@ def on_its_tree(seen: Seen) -> str:
     return "" if act.tree == was.checkout else f"'{act.do}' takes the checkout for another tree"
 
 
-def put_back_first(seen: Seen) -> str:
+def put_back_first(seen: Observation) -> str:
     act, was = _act(seen), seen.was
     if was.wanted in ("", was.checkout):
         return ""
@@ -64,14 +64,14 @@ def put_back_first(seen: Seen) -> str:
     )
 
 
-def turn_allowed(seen: Seen) -> str:
+def turn_allowed(seen: Observation) -> str:
     most = seen.premise.most("turns")
     if most is None or seen.premise.machine.standing or not _act(seen).do.startswith(("agent:", "run:")):
         return ""
     return "" if seen.was.turns < most else f"a turn begins after {most}, which is the limit"
 
 
-def covered(seen: Seen) -> str:
+def covered(seen: Observation) -> str:
     """GUARD-4: what is spent and another turn like the last stay within the budget."""
     budget, was = seen.premise.settings.budget, seen.was
     if not _act(seen).do.startswith(("agent:", "run:")) or seen.premise.machine.supervises:
@@ -84,18 +84,18 @@ def covered(seen: Seen) -> str:
     return "a turn begins though the time is used up" if late else ""
 
 
-def retry_allowed(seen: Seen) -> str:
+def retry_allowed(seen: Observation) -> str:
     if not _act(seen).do.startswith("agent:") or seen.was.failed <= _retries(seen):
         return ""
     return f"a turn is tried again after {seen.was.failed} failed ones, where {_retries(seen)} retries are allowed"
 
 
-def _retries(seen: Seen) -> int:
+def _retries(seen: Observation) -> int:
     most = seen.premise.most("retries")
     return 3 if most is None else most
 
 
-def circuit_closed(seen: Seen) -> str:
+def circuit_closed(seen: Observation) -> str:
     most, act = seen.premise.most("no_progress"), _act(seen)
     counts = act.role in WORKERS and act.do.startswith("agent:")
     again = seen.was.failed > 0  # a failed process comes before a loop rule: the turn is tried again
@@ -107,7 +107,7 @@ def circuit_closed(seen: Seen) -> str:
     return f"a turn begins after {seen.was.idle} without progress, where {most} open the circuit"
 
 
-def may_intervene(seen: Seen) -> str:
+def may_intervene(seen: Observation) -> str:
     most = seen.premise.most("cto")
     if (
         _act(seen).do != "agent:cto"
@@ -118,7 +118,7 @@ def may_intervene(seen: Seen) -> str:
     return f"the CTO intervenes again after {seen.was.interventions} times"
 
 
-def asks_after_crashes(seen: Seen) -> str:
+def asks_after_crashes(seen: Observation) -> str:
     if _act(seen).why == "rollback":  # a person's own order
         return ""
     if seen.before.tries.gone:
@@ -126,17 +126,17 @@ def asks_after_crashes(seen: Seen) -> str:
     return f"an act begins after {seen.was.cut} interruptions in a row" if seen.was.cut >= 5 else ""
 
 
-def idle_when_ended(seen: Seen) -> str:
+def idle_when_ended(seen: Observation) -> str:
     done = seen.before.status == "ended" and not may_follow_end(seen.before, seen.event)
     return "a fact about a run that has ended" if done else ""
 
 
-def interruption_is_free(seen: Seen) -> str:
+def interruption_is_free(seen: Observation) -> str:
     changed = differences(seen.before, seen.after, UNCHANGED)
     return f"an interruption changes {', '.join(changed)}" if changed else ""
 
 
-def limits_are_free(seen: Seen) -> str:
+def limits_are_free(seen: Observation) -> str:
     event = seen.event
     assert isinstance(event, e.ActFinished)
     free = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing")
@@ -149,12 +149,12 @@ def limits_are_free(seen: Seen) -> str:
 # ---- stops and ends --------------------------------------------------------------------------------------------------
 
 
-def _stop(seen: Seen) -> e.Stop:
+def _stop(seen: Observation) -> e.Stop:
     assert isinstance(seen.event, e.Stopped | e.Ended)
     return seen.event.stop
 
 
-def known_code(seen: Seen) -> str:
+def known_code(seen: Observation) -> str:
     code = _stop(seen).code
     try:
         status = code_of(code).status
@@ -165,19 +165,19 @@ def known_code(seen: Seen) -> str:
     return "" if fits else f"'{code}' makes the run {is_now}, not {status}"
 
 
-def no_same_stop(seen: Seen) -> str:
+def no_same_stop(seen: Observation) -> str:
     stop = _stop(seen)
     here = (seen.after.state, stop.code, stop.rule, seen.was.ran_out)
     return f"the answer leads straight back to {stop.code}" if seen.was.answered == here else ""
 
 
-def _below(seen: Seen) -> bool:
+def _below(seen: Observation) -> bool:
     """It carries the code of the run below: the limit was that one's."""
     below = seen.before.path.child_stop
     return below is not None and below.code in (_stop(seen).code, _stop(seen).rule)
 
 
-def no_fewer_iterations(seen: Seen) -> str:
+def no_fewer_iterations(seen: Observation) -> str:
     """What ends for a limit has used it up."""
     if _below(seen):
         return ""
@@ -189,7 +189,7 @@ def no_fewer_iterations(seen: Seen) -> str:
     return ""
 
 
-def no_fewer_entries(seen: Seen) -> str:
+def no_fewer_entries(seen: Observation) -> str:
     stop, machine = _stop(seen), seen.premise.machine
     name = next((s.name for s in machine.states.values() if s.counts == "fix_attempts"), "")
     most, entries = seen.premise.most(name), seen.was.entries.get(name, 0)
@@ -198,7 +198,7 @@ def no_fewer_entries(seen: Seen) -> str:
     return f"it stops for fix attempts after {entries} of {most}"
 
 
-def no_fewer_turns(seen: Seen) -> str:
+def no_fewer_turns(seen: Observation) -> str:
     stop, most = _stop(seen), seen.premise.most("turns")
     if (
         stop.code != "limit.turns"
@@ -211,13 +211,13 @@ def no_fewer_turns(seen: Seen) -> str:
     return f"it stops for turns after {seen.was.turns} of {most}"
 
 
-def no_fewer_retries(seen: Seen) -> str:
+def no_fewer_retries(seen: Observation) -> str:
     if _stop(seen).rule != "retries" or _below(seen) or seen.was.failed > _retries(seen):
         return ""
     return f"it gives up after {seen.was.failed} failed turns, where {_retries(seen)} retries are allowed"
 
 
-def succeeds_at_an_end(seen: Seen) -> str:
+def succeeds_at_an_end(seen: Observation) -> str:
     event = seen.event
     assert isinstance(event, e.Ended)
     if event.end != "success":
@@ -228,7 +228,7 @@ def succeeds_at_an_end(seen: Seen) -> str:
     return "" if event.stop.code == good else f"it ends '{event.stop.code}', not '{good}'"
 
 
-def stays_unwaivable(seen: Seen) -> str:
+def stays_unwaivable(seen: Observation) -> str:
     event = seen.event
     assert isinstance(event, e.Stopped)
     ruling, question = seen.before.evidence.ruling, event.question
@@ -240,7 +240,7 @@ def stays_unwaivable(seen: Seen) -> str:
 # ---- what is never lost --------------------------------------------------------------------------------------------------------
 
 
-def granted_by_a_person(seen: Seen) -> str:
+def granted_by_a_person(seen: Observation) -> str:
     """GUARD-2: what may be called is what a person's answer to the very question says."""
     before, after, event = seen.before, seen.after, seen.event
     kept = before.evidence.grants
@@ -257,7 +257,7 @@ def granted_by_a_person(seen: Seen) -> str:
     )
 
 
-def files_remembered(seen: Seen) -> str:
+def files_remembered(seen: Observation) -> str:
     """ALO-5: what was changed, and what this fact says was changed, are known after it."""
     if isinstance(seen.event, e.Charged) and seen.premise.machine.supervises:
         return ""  # the run below has a checkout of its own, and remembers
@@ -268,7 +268,7 @@ def files_remembered(seen: Seen) -> str:
     return f"{', '.join(sorted(lost))} was changed and is forgotten" if lost else ""
 
 
-def only_appended(seen: Seen) -> str:
+def only_appended(seen: Observation) -> str:
     """ALO-8: the record of what was done can grow."""
     before, after = seen.before, seen.after
     if not type(seen.event).__struct_config__.frozen:

@@ -42,7 +42,7 @@ class Broken(Struct, frozen=True):
     steps: tuple[Step, ...] = ()
 
 
-class Explored(Struct, frozen=True):
+class Exploration(Struct, frozen=True):
     premise: str
     states: int
     transitions: int
@@ -100,7 +100,7 @@ class Graph:
             found.append(move)
 
 
-def explore(premise: Premise, within: int | None = None, from_start: bool = False) -> Explored:
+def explore(premise: Premise, within: int | None = None, from_start: bool = False) -> Exploration:
     """Everything within so many steps (None: everything), or only what comes before the first wait."""
     graph = Graph(premise)
     run = runs.begin(premise.began())
@@ -129,9 +129,9 @@ def _stays(run: Run) -> bool:
     return waits(run) and (not listens(run) or run.turns > 0)
 
 
-def _explored(graph: Graph, bound: int = 0, broken: Broken | None = None) -> Explored:
+def _explored(graph: Graph, bound: int = 0, broken: Broken | None = None) -> Exploration:
     taken = frozenset(graph.taken)
-    return Explored(graph.premise.name, len(graph.nodes), graph.transitions, bound, taken, broken)
+    return Exploration(graph.premise.name, len(graph.nodes), graph.transitions, bound, taken, broken)
 
 
 def _expand(graph: Graph, node: int) -> Broken | None:
@@ -189,7 +189,7 @@ def take(
         before, was = after, now
         after = runs.apply(before, fact)
         now = saw(was, before, fact, truth, premise)
-        breach = laws.broken(laws.Seen(premise, before, fact, after, was, now))
+        breach = laws.broken(laws.Observation(premise, before, fact, after, was, now))
         if breach:
             raise _Breach(*breach)
     breach = laws.step_breaks(run, move, said, after, now)
@@ -214,7 +214,7 @@ def waits(run: Run) -> bool:
     return run.status != "running" or (run.act is None and run.here.act in ("listen", "wait"))
 
 
-def _measured(graph: Graph, from_start: bool) -> Explored:
+def _measured(graph: Graph, from_start: bool) -> Exploration:
     lost = None if from_start else _no_way_out(graph)
     if lost is not None:
         return _explored(graph, broken=_told(graph, lost, None, "SYS-1", "from here no end can be reached"))

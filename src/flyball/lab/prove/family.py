@@ -21,11 +21,11 @@ from flyball.domain.settings import Settings
 from flyball.errors import UserError
 from flyball.lab.prove import graphs
 from flyball.lab.prove.act_results import results, usage_of
-from flyball.lab.prove.explore import LARGEST, Broken, Explored, Step, brief, listens, waits
+from flyball.lab.prove.explore import LARGEST, Broken, Exploration, Step, brief, listens, waits
 from flyball.lab.prove.key import key
 from flyball.lab.prove.premises import NO_BUDGET, UNIT, Premise, nested, small_limits
 from flyball.lab.prove.witness import Witness
-from flyball.runtime.batch import Batch, Driven
+from flyball.runtime.batch import Batch, DrivenRun
 from flyball.state.fold import begin
 from flyball.state.run import Run
 
@@ -74,7 +74,7 @@ def pair(upper: Machine, state: State, lower: Machine) -> Pair:
 Family = tuple[Run, ...]  # the upper run, then the lower one, if it is there
 
 
-class Happened(Struct, frozen=True):
+class FamilyStep(Struct, frozen=True):
     says: str
     family: Family
     facts: dict[str, list[e.AnyEvent]]
@@ -84,7 +84,7 @@ def first(two: Pair) -> Family:
     return (begin(replace(two.upper.began(), run=TOP)),)
 
 
-def happenings(family: Family, two: Pair) -> Iterator[Happened]:
+def happenings(family: Family, two: Pair) -> Iterator[FamilyStep]:
     now = max(run.at for run in family) + 1
     yield from _of_itself(family, two, now)
     for run in family:
@@ -101,7 +101,7 @@ def happenings(family: Family, two: Pair) -> Iterator[Happened]:
             yield from _asked(family, what, now)
 
 
-def _of_itself(family: Family, two: Pair, now: int) -> Iterator[Happened]:
+def _of_itself(family: Family, two: Pair, now: int) -> Iterator[FamilyStep]:
     """As the supervisor's tick: whatever is due in either, in one transaction."""
     rests = [
         step.until
@@ -154,7 +154,7 @@ def _child(parent: Run, two: Pair, now: int) -> e.RunBegan:
     )
 
 
-def _came_of(family: Family, run: Run, act: e.Act, two: Pair, now: int) -> Iterator[Happened]:
+def _came_of(family: Family, run: Run, act: e.Act, two: Pair, now: int) -> Iterator[FamilyStep]:
     premise = two.of(run)
     for came in results(run, act, premise):
         result = came.finished.result
@@ -186,7 +186,7 @@ def _went_on(
     return [(run.id, [*went, *charged]), *above]
 
 
-def _stops_below(family: Family, run: Run, act: e.Act, now: int) -> Iterator[Happened]:
+def _stops_below(family: Family, run: Run, act: e.Act, now: int) -> Iterator[FamilyStep]:
     if run.status != "running":
         went_on = e.ChildWentOn(at=now, run=act.child)
         yield from _happened("the run below goes on", family, [(run.id, [went_on])])
@@ -196,7 +196,7 @@ def _stops_below(family: Family, run: Run, act: e.Act, now: int) -> Iterator[Hap
         yield from _happened(f"the run below stops: {code}", family, [(run.id, [stop])])
 
 
-def _answered(family: Family, run: Run, question: e.Question, now: int) -> Iterator[Happened]:
+def _answered(family: Family, run: Run, question: e.Question, now: int) -> Iterator[FamilyStep]:
     for verb in question.verbs:
         said = messages.Answer(
             question=question.id, verb=verb, who="anna", text="so" if verb == "answer" else ""
@@ -205,7 +205,7 @@ def _answered(family: Family, run: Run, question: e.Question, now: int) -> Itera
         yield from _happened(f"a person answers {run.machine.name}: {verb}", family, [(run.id, facts)])
 
 
-def _asked(family: Family, what: str, now: int) -> Iterator[Happened]:
+def _asked(family: Family, what: str, now: int) -> Iterator[FamilyStep]:
     """What is asked of a run holds for the one below it; a cancel ends the act in flight."""
     facts: list[tuple[str, list[e.AnyEvent]]] = [
         (run.id, mail.hear(run, messages.encode(messages.Ask(what=what)), 1, now)) for run in family
@@ -220,30 +220,30 @@ def _asked(family: Family, what: str, now: int) -> Iterator[Happened]:
 
 
 def _batch(family: Family) -> Batch:
-    return Batch({run.id: Driven(run, 1, 1) for run in family})
+    return Batch({run.id: DrivenRun(run, 1, 1) for run in family})
 
 
-def _happened(says: str, family: Family, given: list[tuple[str, list[e.AnyEvent]]]) -> Iterator[Happened]:
+def _happened(says: str, family: Family, given: list[tuple[str, list[e.AnyEvent]]]) -> Iterator[FamilyStep]:
     batch = _batch(family)
     for member, facts in given:
         batch.add(member, facts)
     yield from _written(says, family, batch)
 
 
-def _written(says: str, family: Family, batch: Batch) -> Iterator[Happened]:
+def _written(says: str, family: Family, batch: Batch) -> Iterator[FamilyStep]:
     """The family after it; a lower run that has ended is let go."""
     facts = {name: list(staged.events) for name, staged in batch.staged.items() if staged.events}
     if not facts:
         return
     names = [TOP, BELOW] if len(family) == 2 or BELOW in batch.staged else [TOP]
     after = [batch.run(name) for name in names]
-    yield Happened(says, tuple(run for run in after if run.id == TOP or run.status != "ended"), facts)
+    yield FamilyStep(says, tuple(run for run in after if run.id == TOP or run.status != "ended"), facts)
 
 
 # ---- the laws of the two ---------------------------------------------------------------------------------------------------
 
 
-def check(family: Family, step: Happened) -> None:
+def check(family: Family, step: FamilyStep) -> None:
     """What must hold of the two together, whatever each does by itself."""
     top = step.family[0]
     _ends_together(family, step)
@@ -263,7 +263,7 @@ def check(family: Family, step: Happened) -> None:
         raise Breach("SYS-8", "it succeeds without a proof and a commit of this tree")
 
 
-def _ends_together(family: Family, step: Happened) -> None:
+def _ends_together(family: Family, step: FamilyStep) -> None:
     """A lower run's end is the outcome of the upper one's act, in the same transaction; its tree is theirs."""
     over = [fact for fact in step.facts.get(BELOW, []) if isinstance(fact, e.Ended)]
     heard = [
@@ -294,7 +294,7 @@ def _given_up(family: Family) -> bool:
     return len(family) == 2 and family[1].asked == "cancel" and family[0].child != BELOW
 
 
-def _charged(step: Happened) -> None:
+def _charged(step: FamilyStep) -> None:
     """What the lower run spends, the upper one pays in the same transaction."""
     facts = step.facts.get(BELOW, [])
     turns = [f for f in facts if isinstance(f, e.ActFinished) and isinstance(f.result, e.TurnEnded)]
@@ -339,7 +339,7 @@ class Graph:
         self.edges: list[list[int]] = []
         self.transitions = 0
 
-    def join(self, node: int, step: Happened) -> None:
+    def join(self, node: int, step: FamilyStep) -> None:
         self.transitions += 1
         there = self.index.setdefault(_key(step.family, self.two), len(self.nodes))
         if there == len(self.nodes):
@@ -348,7 +348,7 @@ class Graph:
         self.edges[node].append(there)
 
 
-def explore(two: Pair) -> Explored:
+def explore(two: Pair) -> Exploration:
     """Breadth first through everything that may happen to the two."""
     graph = Graph(two)
     broken: Broken | None = None
@@ -359,7 +359,7 @@ def explore(two: Pair) -> Explored:
         broken = _expand(graph, node) if family[0].status != "ended" else None
         if broken:
             break
-    return Explored(two.name, len(graph.nodes), graph.transitions, broken=broken or _never_ends(graph))
+    return Exploration(two.name, len(graph.nodes), graph.transitions, broken=broken or _never_ends(graph))
 
 
 def _expand(graph: Graph, node: int) -> Broken | None:
@@ -401,7 +401,7 @@ def _never_ends(graph: Graph) -> Broken | None:
 # ---- a counterexample ---------------------------------------------------------------------------------------------------------
 
 
-def _told(graph: Graph, node: int, law: str, says: str, last: Happened | None = None) -> Broken:
+def _told(graph: Graph, node: int, law: str, says: str, last: FamilyStep | None = None) -> Broken:
     way: list[int] = []
     while node:
         way.insert(0, node)
@@ -417,7 +417,7 @@ def _replayed(graph: Graph, node: int) -> Step:
     return _step(next(s for s in ways if s.says == says and _key(s.family, graph.two) == wanted))
 
 
-def _step(happened: Happened) -> Step:
+def _step(happened: FamilyStep) -> Step:
     facts = [
         f"{name}: {brief(happened.family[0], fact)}" for name, told in happened.facts.items() for fact in told
     ]

@@ -11,7 +11,7 @@ from flyball.domain import events as e
 from flyball.domain.machine import Machine
 from flyball.lab.prove import conduct, transitions
 from flyball.lab.prove.moves import STALE, Move
-from flyball.lab.prove.observed import Seen
+from flyball.lab.prove.observed import Observation
 from flyball.lab.prove.witness import Witness
 from flyball.state.run import Run
 
@@ -48,7 +48,7 @@ LAWS = {
 }
 ONLY_IN = {"ALO-2": "build", "TASK-9": "task", "CTO-1": "cto", "PAIR-1": "review"}
 
-Law = Callable[[Seen], str]
+Law = Callable[[Observation], str]
 
 
 def laws_of(machine: Machine) -> list[str]:
@@ -56,7 +56,7 @@ def laws_of(machine: Machine) -> list[str]:
     return [law for law in LAWS if ONLY_IN.get(law, machine.name) == machine.name]
 
 
-def broken(seen: Seen) -> tuple[str, str] | None:
+def broken(seen: Observation) -> tuple[str, str] | None:
     """The law that this fact breaks, and how."""
     for law, check in (*ALWAYS, *CHECKS.get(type(seen.event), ())):
         says = check(seen) if ONLY_IN.get(law) in (None, seen.premise.machine.name) else ""

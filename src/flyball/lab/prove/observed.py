@@ -13,7 +13,7 @@ from flyball.state.run import Run
 OF_THE_RULES = (*OURS, "stalled", "third_failure", "escalate", "halted", "paused")  # need no turn
 
 
-class Seen(Struct, frozen=True):
+class Observation(Struct, frozen=True):
     """One fact, with the run and the witness before and after it."""
 
     premise: Premise

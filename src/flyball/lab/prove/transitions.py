@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from flyball.domain import events as e
-from flyball.lab.prove.observed import OF_THE_RULES, Seen
+from flyball.lab.prove.observed import OF_THE_RULES, Observation
 
 # ---- transitions -----------------------------------------------------------------------------------------------
 
 
-def _moved(seen: Seen) -> e.Moved:
+def _moved(seen: Observation) -> e.Moved:
     assert isinstance(seen.event, e.Moved)
     return seen.event
 
 
-def on_the_table(seen: Seen) -> str:
+def on_the_table(seen: Observation) -> str:
     moved = _moved(seen)
     if moved.source != seen.before.state or seen.after.state != moved.target:
         return f"it says {moved.source}→{moved.target}, but the run was in {seen.before.state}"
@@ -25,7 +25,7 @@ def on_the_table(seen: Seen) -> str:
     )
 
 
-def judged_first(seen: Seen) -> str:
+def judged_first(seen: Observation) -> str:
     moved = _moved(seen)
     if seen.premise.machine.states[moved.source].act != "agent":
         return ""
@@ -42,7 +42,7 @@ def judged_first(seen: Seen) -> str:
     return f"'{moved.outcome}' is followed though the guard said '{seen.was.judged or 'nothing'}'"
 
 
-def tested_first(seen: Seen) -> str:
+def tested_first(seen: Observation) -> str:
     moved = _moved(seen)
     if moved.target != "verify":
         return ""
@@ -53,7 +53,7 @@ def tested_first(seen: Seen) -> str:
     return "" if tests or skipped else "the test is left out, and no fact says so"
 
 
-def entries_allowed(seen: Seen) -> str:
+def entries_allowed(seen: Observation) -> str:
     target = _moved(seen).target
     most = seen.premise.most(target) if target in seen.premise.machine.most else None
     if most is None or seen.now.entries.get(target, 0) <= most:
@@ -61,19 +61,19 @@ def entries_allowed(seen: Seen) -> str:
     return f"entry {seen.now.entries[target]} to '{target}', where {most} are allowed"
 
 
-def iterations_allowed(seen: Seen) -> str:
+def iterations_allowed(seen: Observation) -> str:
     most, count = seen.premise.most("iterations"), seen.now.iteration
     if most is None or _moved(seen).target != seen.premise.machine.iteration or count <= most:
         return ""
     return f"iteration {count} begins, where {most} are allowed"
 
 
-def iteration_counted(seen: Seen) -> str:
+def iteration_counted(seen: Observation) -> str:
     begun = int(_moved(seen).target == seen.premise.machine.iteration)
     return "" if seen.after.iteration - seen.before.iteration == begun else "the iteration is not counted"
 
 
-def paused_first(seen: Seen) -> str:
+def paused_first(seen: Observation) -> str:
     moved = _moved(seen)
     act = seen.premise.machine.states[moved.source].act
     acts = act not in ("ask", "listen", "wait") and (act != "proof" or seen.premise.proves)
@@ -84,7 +84,7 @@ def paused_first(seen: Seen) -> str:
     return f"'{moved.source}' is left by '{moved.outcome}' without a pause at its breakpoint"
 
 
-def through_the_gate(seen: Seen) -> str:
+def through_the_gate(seen: Observation) -> str:
     moved, was = _moved(seen), seen.was
     if seen.premise.machine.states[moved.target].end != "success" or not seen.premise.owner:
         return ""
@@ -98,7 +98,7 @@ def through_the_gate(seen: Seen) -> str:
     return f"'{moved.target}' is entered before the commit has landed" if lands else ""
 
 
-def truly_done(seen: Seen) -> str:
+def truly_done(seen: Observation) -> str:
     """LOOP-1, wherever a worker may be done; or a person said so of files that passed two probes."""
     moved, was = _moved(seen), seen.was
     source = seen.premise.machine.states[moved.source]
@@ -111,7 +111,7 @@ def truly_done(seen: Seen) -> str:
 # ---- machines of their own ---------------------------------------------------------------------------------------
 
 
-def task_recovers(seen: Seen) -> str:
+def task_recovers(seen: Observation) -> str:
     moved, was = _moved(seen), seen.was
     if moved.source != "cto_intervention" or not moved.outcome.startswith(("retry", "rollback", "skip")):
         return ""
@@ -123,7 +123,7 @@ def task_recovers(seen: Seen) -> str:
     return "" if good else f"the CTO's {moved.outcome} leads from '{was.origin}' to '{moved.target}'"
 
 
-def failures_counted(seen: Seen) -> str:
+def failures_counted(seen: Observation) -> str:
     event, most = seen.event, seen.premise.most("failures")
     assert isinstance(event, e.FailureCounted)
     count = seen.now.failures[event.state]
@@ -132,7 +132,7 @@ def failures_counted(seen: Seen) -> str:
     return "" if count == event.count else f"failure {count} in '{event.state}' is counted as {event.count}"
 
 
-def cto_gives_reasons(seen: Seen) -> str:
+def cto_gives_reasons(seen: Observation) -> str:
     moved = _moved(seen)
     pair = (moved.source, moved.target)
     if pair in (("PLANNING", "IDLE"), ("EXECUTING", "PLANNING")) and not moved.reason:
@@ -142,7 +142,7 @@ def cto_gives_reasons(seen: Seen) -> str:
     return ""
 
 
-def pair_signals(seen: Seen) -> str:
+def pair_signals(seen: Observation) -> str:
     moved, was = _moved(seen), seen.was
     if not was.turned or moved.outcome in OF_THE_RULES:
         return ""
@@ -153,7 +153,7 @@ def pair_signals(seen: Seen) -> str:
     return _author(seen, moved) if moved.source == "working" else _reviewer(seen, moved)
 
 
-def _author(seen: Seen, moved: e.Moved) -> str:
+def _author(seen: Observation, moved: e.Moved) -> str:
     alone = seen.premise.option("review") != "always" and not seen.premise.settings.consensus
     proves = seen.premise.proves or not seen.premise.owner
     done = seen.was.signal == "DONE" and alone and proves
@@ -163,7 +163,7 @@ def _author(seen: Seen, moved: e.Moved) -> str:
     return "" if excused or moved.target != "reviewing" else "DONE with a passing proof goes to reviewing"
 
 
-def _reviewer(seen: Seen, moved: e.Moved) -> str:
+def _reviewer(seen: Observation, moved: e.Moved) -> str:
     agreed = not seen.premise.settings.consensus or seen.was.done == seen.was.checkout
     passes = seen.was.signal == "PASS" and agreed
     if moved.target == "complete":

@@ -13,22 +13,22 @@ from flyball.journal.sqlite import SqliteJournal
 from flyball.testing.journal_suite import JournalSuite
 
 
-class Conformed(Struct):
+class ConformanceCount(Struct):
     laws: int = 0
     broken: list[str] = field(default_factory=list[str])
 
 
-def conform(folder: Path) -> Conformed:
+def conform(folder: Path) -> ConformanceCount:
     """Every law on SQLite in this folder, and in memory."""
     names = [name for name in dir(JournalSuite) if name.startswith("test_")]
-    found = Conformed(len(names))
+    found = ConformanceCount(len(names))
     for number, name in enumerate(names):
         _check(found, name, MemoryJournal())
         _check(found, name, SqliteJournal(folder / f"law-{number}" / "journal.db"))
     return found
 
 
-def _check(found: Conformed, name: str, journal: Journal) -> None:
+def _check(found: ConformanceCount, name: str, journal: Journal) -> None:
     try:
         getattr(JournalSuite(), name)(journal)
     except Exception as problem:  # whatever it is, the law does not hold here

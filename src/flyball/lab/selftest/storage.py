@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from flyball.errors import JournalError
 from flyball.journal import Entry
 from flyball.journal.sqlite import SqliteJournal
-from flyball.lab.faulty_disk import FAULTS, FaultyDisk, Trouble
+from flyball.lab.faulty_disk import FAULTS, DiskFault, FaultyDisk
 from flyball.lab.selftest.story import RUN, Story, folded, row_at, story
 from flyball.state.fold import thaw
 
@@ -29,7 +29,7 @@ ON = 3  # steps that a new driver continues by
 WHOLE = 16  # at one of so many points it continues to the end
 
 
-class Lived(Struct):
+class FailedDriver(Struct):
     """What a driver knows when its disk has said no: what was acknowledged, and the sentence."""
 
     told: int = 0  # events
@@ -37,7 +37,7 @@ class Lived(Struct):
     said: str = ""
 
 
-class Swept(Struct):
+class SweepResult(Struct):
     """What was tried, and what came of it. A sweep passes if `wrong` is empty."""
 
     events: int = 0
@@ -76,12 +76,12 @@ class Bench:
     def undisturbed(self) -> list[str]:
         """What the disk does when nothing goes wrong: `write`, `sync` or `truncate`, in order."""
         self._clear()
-        self.disk.begin(Trouble())
+        self.disk.begin(DiskFault())
         lived = self._live()
         assert (lived.said, lived.told) == ("", len(self.story.entries)), lived
         return list(self.disk.operations)
 
-    def trial(self, trouble: Trouble, whole: bool = False) -> tuple[str, str]:
+    def trial(self, trouble: DiskFault, whole: bool = False) -> tuple[str, str]:
         """("kept" | "unharmed" | "shorter" | "refused" | "wrong", why)."""
         self._clear()
         self.disk.begin(trouble)
@@ -99,13 +99,13 @@ class Bench:
             good = lies and str(refusal).endswith(".")
             return ("refused", str(refusal)) if good else ("wrong", f"it is refused: {refusal}")
 
-    def _is_a_sentence(self, said: str, trouble: Trouble) -> bool:
+    def _is_a_sentence(self, said: str, trouble: DiskFault) -> bool:
         names = str(self.path) in said and said.endswith(".")
         return names and (trouble.kind != "fill" or "full" in said)
 
-    def _live(self) -> Lived:
+    def _live(self) -> FailedDriver:
         """Write the story until it is told or the disk says no."""
-        lived = Lived()
+        lived = FailedDriver()
         try:
             journal = self._open()
         except JournalError as error:
@@ -122,7 +122,7 @@ class Bench:
     def _open(self) -> SqliteJournal:
         return SqliteJournal(self.path, self.disk.name, CHECKPOINT_PAGES)
 
-    def _write(self, journal: SqliteJournal, lived: Lived, driver: str, steps: int) -> None:
+    def _write(self, journal: SqliteJournal, lived: FailedDriver, driver: str, steps: int) -> None:
         fence = journal.acquire(RUN, driver, lambda _: False)
         coming = [step for step in self.story.steps if step.write.after >= lived.told]
         for step in coming[:steps]:
@@ -136,7 +136,7 @@ class Bench:
 
     # ---- what a new driver finds
 
-    def _judged(self, lived: Lived, lies: bool, whole: bool) -> tuple[str, str]:
+    def _judged(self, lived: FailedDriver, lies: bool, whole: bool) -> tuple[str, str]:
         journal = self._open()
         try:
             if faults := journal.faults():
@@ -169,7 +169,7 @@ class Bench:
             return f"its snapshot at event {kept.seq} is of another state"
         return ""
 
-    def _lost(self, journal: SqliteJournal, entries: list[Entry], lived: Lived) -> str:
+    def _lost(self, journal: SqliteJournal, entries: list[Entry], lived: FailedDriver) -> str:
         if len(entries) < lived.told:
             return f"{lived.told} events were acknowledged, {len(entries)} are there"
         waiting = len(journal.mail(RUN))
@@ -178,7 +178,7 @@ class Bench:
         return ""
 
     def _cannot_go_on(self, journal: SqliteJournal, seq: int, whole: bool) -> str:
-        lived = Lived(told=seq)
+        lived = FailedDriver(told=seq)
         self._write(journal, lived, "second", len(self.story.steps) if whole else ON)
         if tuple(journal.read(RUN)) != self.story.entries[: lived.told] or journal.faults():
             return f"it went on from event {seq} to something else"
@@ -191,13 +191,13 @@ _names = count()
 # ---- many points -----------------------------------------------------------------------------------------------
 
 
-def points(deeds: list[str], seed: int, most: int | None = None) -> list[Trouble]:
+def points(deeds: list[str], seed: int, most: int | None = None) -> list[DiskFault]:
     """Every deed with every fault, or a sample of so many; where a disk lies, the power goes some time later."""
     rng = random.Random(seed)
     every = [(at, kind) for at in range(1, len(deeds) + 1) for kind in FAULTS]
     chosen = every if most is None else sorted(rng.sample(every, min(most, len(every))))
     return [
-        Trouble(kind, at, _cut(rng, at, len(deeds)) if kind == "lose" else 0, rng.randrange(1 << 30))
+        DiskFault(kind, at, _cut(rng, at, len(deeds)) if kind == "lose" else 0, rng.randrange(1 << 30))
         for at, kind in chosen
     ]
 
@@ -213,13 +213,13 @@ def sweep(
     seed: int = 0,
     say: Callable[[int, int], None] = lambda done, of: None,
     share: tuple[int, int] = (0, 1),
-) -> Swept:
+) -> SweepResult:
     """Try every point (or `most` of them) in this folder. `share` (n, of): only each `of`-th point from the n-th."""
     bench = Bench(folder)
     try:
         deeds = bench.undisturbed()
         chosen = points(deeds, seed, most)[share[0] :: share[1]]
-        swept = Swept(events=len(bench.story.entries), deeds=dict(Counter(deeds)))
+        swept = SweepResult(events=len(bench.story.entries), deeds=dict(Counter(deeds)))
         for number, trouble in enumerate(chosen):
             _note(swept, trouble, deeds, *bench.trial(trouble, number % WHOLE == 0))
             say(number + 1, len(chosen))
@@ -228,7 +228,7 @@ def sweep(
         bench.close()
 
 
-def _note(swept: Swept, trouble: Trouble, deeds: list[str], came: str, why: str) -> None:
+def _note(swept: SweepResult, trouble: DiskFault, deeds: list[str], came: str, why: str) -> None:
     swept.points += 1
     swept.by_fault[trouble.kind] = swept.by_fault.get(trouble.kind, 0) + 1
     if came == "wrong":
@@ -242,9 +242,9 @@ def _note(swept: Swept, trouble: Trouble, deeds: list[str], came: str, why: str)
     setattr(swept, counted, getattr(swept, counted) + 1)
 
 
-def together(parts: Iterable[Swept]) -> Swept:
+def together(parts: Iterable[SweepResult]) -> SweepResult:
     """What several shares of one sweep came to."""
-    whole = Swept()
+    whole = SweepResult()
     for part in parts:
         whole.events, whole.deeds = part.events, part.deeds
         whole.by_fault = dict(Counter(whole.by_fault) + Counter(part.by_fault))

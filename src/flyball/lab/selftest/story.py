@@ -19,7 +19,7 @@ from flyball.domain.settings import Settings
 from flyball.journal import Entry, Row, Write
 from flyball.journal.chain import extend
 from flyball.machines import shipped
-from flyball.runtime.batch import Batch, Driven
+from flyball.runtime.batch import Batch, DrivenRun
 from flyball.state.fold import fold
 from flyball.state.run import Run
 
@@ -58,7 +58,7 @@ def story(events: int = EVENTS) -> Story:
 class _Teller:
     def __init__(self, events: int) -> None:
         self.most, self.steps = events, list[Step]()
-        self.driven: dict[str, Driven] = {}
+        self.driven: dict[str, DrivenRun] = {}
         self.now = 1_000_000
 
     @property
@@ -98,7 +98,7 @@ class _Teller:
     def _keep(self, batch: Batch, letter: bytes = b"") -> None:
         (write,) = batch.writes()
         run = batch.run(RUN)
-        self.driven[RUN] = Driven(run, write.after + len(write.drafts), 1)
+        self.driven[RUN] = DrivenRun(run, write.after + len(write.drafts), 1)
         self.steps.append(Step(replace(write, fence=0), letter, run))
 
 

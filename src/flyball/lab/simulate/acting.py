@@ -8,7 +8,7 @@ from flyball.core.decide import Finished
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, SECOND
 from flyball.lab.simulate.cues import Cue
-from flyball.lab.simulate.players import Played, Players
+from flyball.lab.simulate.players import PlannedAct, Players
 from flyball.state.run import Run
 
 
@@ -19,7 +19,7 @@ class Acting:
         self.players, self.trees = players, players.trees
         self.names: dict[str, str] = {}
 
-    def play(self, run: Run, act: e.Act, cue: Cue, lasts_us: int) -> Played:
+    def play(self, run: Run, act: e.Act, cue: Cue, lasts_us: int) -> PlannedAct:
         assert cue.move.finished is not None
         self.names[cue.tree] = act.tree
         model = cue.move.finished
@@ -40,20 +40,20 @@ class Acting:
             case result:
                 return self._made(act, result, lasts_us)
 
-    def _made(self, act: e.Act, result: e.AnyResult, lasts_us: int) -> Played:
-        return Played(Finished(key=act.key, result=result), lasts_us)
+    def _made(self, act: e.Act, result: e.AnyResult, lasts_us: int) -> PlannedAct:
+        return PlannedAct(Finished(key=act.key, result=result), lasts_us)
 
     def _tree(self, name: str) -> str:
         if name not in self.names:
             self.names[name] = self.trees.fresh(good=True)
         return self.names[name]
 
-    def _proof(self, run: Run, act: e.Act, proof: e.ProofEnded, lasts_us: int) -> Played:
+    def _proof(self, run: Run, act: e.Act, proof: e.ProofEnded, lasts_us: int) -> PlannedAct:
         lasts_us = act.wall_us if act.wall_us and proof.invalid == "phase timeout" else lasts_us
         took_us = 0 if _hurried(run) else lasts_us
-        return Played(Finished(key=act.key, result=proof, took_us=took_us), lasts_us)
+        return PlannedAct(Finished(key=act.key, result=proof, took_us=took_us), lasts_us)
 
-    def _turn(self, run: Run, act: e.Act, cue: Cue, turn: e.TurnEnded, lasts_us: int) -> Played:
+    def _turn(self, run: Run, act: e.Act, cue: Cue, turn: e.TurnEnded, lasts_us: int) -> PlannedAct:
         assert cue.move.finished is not None
         ruling, tree = cue.move.finished.ruling, self._tree(turn.tree)
         lasts_us = cue.move.finished.took_us if _hurried(run) else self._lasts(act, turn, lasts_us)
@@ -62,7 +62,7 @@ class Acting:
             turn, tree=tree, reset_at=self._reset(cue, turn), changed=changed, lines=len(changed)
         )
         judged = self._ruling(run, act, cue, ruling) if ruling else None
-        return Played(
+        return PlannedAct(
             Finished(key=act.key, result=result, ruling=judged, took_us=lasts_us), lasts_us, turn.verdict
         )
 

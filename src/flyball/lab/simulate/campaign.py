@@ -12,7 +12,7 @@ from flyball.domain import events as e
 from flyball.lab.simulate.coverage import Coverage
 from flyball.lab.simulate.goals import goals_of
 from flyball.lab.simulate.onlooker import Line
-from flyball.lab.simulate.world import Aim, Told, World
+from flyball.lab.simulate.world import Aim, SeedResult, World
 from flyball.views.timeline import Timeline
 
 HOUR_US = 3_600_000_000
@@ -26,7 +26,7 @@ class Campaign(Struct):
     virtual_us: int = 0
     took_s: float = 0.0
     coverage: Coverage = field(default_factory=Coverage)
-    failed: list[Told] = field(default_factory=list[Told])
+    failed: list[SeedResult] = field(default_factory=list[SeedResult])
 
     @property
     def good(self) -> bool:
@@ -44,7 +44,7 @@ class Campaign(Struct):
     def events_a_second(self) -> int:
         return int(self.events / self.took_s) if self.took_s else 0
 
-    def add(self, told: Told) -> None:
+    def add(self, told: SeedResult) -> None:
         self.seeds += 1
         self.events += told.events
         self.virtual_us += told.virtual_us
@@ -71,7 +71,7 @@ def aimed(seed: int, machine: str = "") -> str:
 def simulate(
     seeds: Iterable[int],
     machine: str = "",
-    watch: Callable[[Told], None] = lambda told: None,
+    watch: Callable[[SeedResult], None] = lambda told: None,
     by_lot: bool = False,
 ) -> Campaign:
     """Play each seed, aimed or all by lot; `watch` sees each one with all its lines."""

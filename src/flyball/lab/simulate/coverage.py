@@ -49,7 +49,7 @@ class Coverage(Struct):
                 self.triples[machine, state, outcome, name] += 1
 
 
-class Reached(Struct, frozen=True):
+class CoverageShare(Struct, frozen=True):
     """How much of a machine was reached, of how much there is; and what was not."""
 
     machine: str
@@ -65,14 +65,14 @@ class Reached(Struct, frozen=True):
         return self.triples[0] / self.triples[1] if self.triples[1] else 1.0
 
 
-def reach(name: str, coverage: Coverage) -> Reached:
+def reach(name: str, coverage: Coverage) -> CoverageShare:
     there = reach_of(name)
     triples = [(name, *triple) for triple in there.triples]
     faults = dict.fromkeys((name, state, fault) for _, state, _, fault in triples)
     no_outcomes = tuple((name, *pair) for pair in there.pairs if (name, *pair) not in coverage.outcomes)
     no_faults = tuple(pair for pair in faults if pair not in coverage.faults)
     no_triples = tuple(triple for triple in triples if triple not in coverage.triples)
-    return Reached(
+    return CoverageShare(
         name,
         (len(there.pairs) - len(no_outcomes), len(there.pairs)),
         (len(faults) - len(no_faults), len(faults)),

@@ -18,7 +18,7 @@ from flyball.errors import JournalError
 from flyball.journal import Entry, Journal, Write
 from flyball.journal.memory import MemoryJournal
 from flyball.journal.sqlite import SqliteJournal
-from flyball.lab.faulty_disk import FaultyDisk, Trouble
+from flyball.lab.faulty_disk import DiskFault, FaultyDisk
 
 SYNC_FROM = 3  # of the operations of one transaction the last ones are syncs
 DIRECTED = {"write fails": "write", "sync fails": "sync", "disk full": "write"}  # in the next one of these
@@ -141,7 +141,7 @@ class SqliteStore:
     def spoil(self, in_operations: int, kind: str) -> None:
         how = "refuse" if kind in ("full", "disk full") else "fail"
         at, on = (0, DIRECTED[kind]) if kind in DIRECTED else (len(self.disk.operations) + in_operations, "")
-        self.disk.trouble = Trouble(how, at, on=on)
+        self.disk.trouble = DiskFault(how, at, on=on)
 
     def mend(self) -> None:
         self.disk.mend()

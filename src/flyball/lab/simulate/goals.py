@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.lab.simulate.fault_kinds import FAULTS
-from flyball.lab.simulate.reachable import KNOWN, ROOM, Reachable, Way, reachable
+from flyball.lab.simulate.reachable import KNOWN, ROOM, Reachable, Route, reachable
 from flyball.machines import SHIPPED, shipped
 
 CRASHING = (  # faults after which another driver continues: a few of them fit into one visit
@@ -38,7 +38,7 @@ class Goal(Struct, frozen=True, array_like=True):
 
     state: str
     outcome: str
-    way: Way
+    way: Route
     faults: tuple[str, ...] = ()
 
 
@@ -104,7 +104,7 @@ def _rooms(found: Reachable, state: str, outcome: str) -> list[str]:
     return [room for room, names in ROOM.items() if {*names} & found.faults[state, outcome]]
 
 
-def _fits(ways: dict[str, Way | None], room: str, way: Way) -> bool:
+def _fits(ways: dict[str, Route | None], room: str, way: Route) -> bool:
     """Whether this way is known to leave that room: the way to the room itself does, and so does a longer one."""
     shortest = ways[room]
     return shortest is not None and (

@@ -16,7 +16,7 @@ from flyball.core.decide import Finished, Interrupted
 from flyball.domain import events as e
 from flyball.domain.settings import SECOND
 from flyball.lab.simulate.fault_kinds import ALONE, KEPT
-from flyball.lab.simulate.players import Played, Players
+from flyball.lab.simulate.players import PlannedAct, Players
 from flyball.lab.simulate.trees import Trees
 from flyball.state.fold import BY_A_PERSON
 from flyball.state.run import Run
@@ -47,12 +47,12 @@ class Stage(Protocol):
     def journaled(self, run: str, key: str) -> bool: ...
 
 
-class Kept(Struct):
+class KeptAct(Struct):
     """One act under its keeper."""
 
     run: Run
     act: e.Act
-    played: Played
+    played: PlannedAct
     ends: int
     post: Post
     alone_since: int | None = None
@@ -67,7 +67,7 @@ class Kept(Struct):
 class Keepers:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, KeptAct] = {}
         self.tidied: set[str] = set()
 
     def attend(self, run: Run, act: e.Act, post: Post, adopted: bool) -> None:
@@ -83,12 +83,12 @@ class Keepers:
             self._taken_up(kept, post)
         self._watch(kept)
 
-    def _begun(self, run: Run, act: e.Act, post: Post) -> Kept:
+    def _begun(self, run: Run, act: e.Act, post: Post) -> KeptAct:
         self._on_its_tree(run, act)
         played = self.stage.players.play(run, act)
         if played.manner:
             self.stage.manner(played.manner)
-        kept = Kept(run, act, played, self.stage.true + played.lasts_us, post)
+        kept = KeptAct(run, act, played, self.stage.true + played.lasts_us, post)
         self.kept[act.key] = kept
         return kept
 
@@ -97,7 +97,7 @@ class Keepers:
         if act.do not in ("restore", "prepare", "check") and there != act.tree:
             self.stage.breach("SYS-10", f"{act.key} ({act.do}) takes {there} in the checkout for {act.tree}")
 
-    def _taken_up(self, kept: Kept, post: Post) -> None:
+    def _taken_up(self, kept: KeptAct, post: Post) -> None:
         kept.post = post
         alone, kept.alone_since = kept.alone_since, None
         if kept.cut or alone is None:
@@ -107,13 +107,13 @@ class Keepers:
             return
         self.stage.fault("act ended alone" if kept.ends <= self.stage.true else "act goes on", kept.run.id)
 
-    def _watch(self, kept: Kept) -> None:
+    def _watch(self, kept: KeptAct) -> None:
         post = kept.post
         self.stage.at(
             self.stage.true if kept.cut else max(kept.ends, self.stage.true), lambda: self._over(kept, post)
         )
 
-    def _over(self, kept: Kept, post: Post) -> None:
+    def _over(self, kept: KeptAct, post: Post) -> None:
         if kept.post is not post or kept.told is post or kept.alone_since is not None:
             return  # its driver is gone, or knows
         kept.told = post
@@ -123,7 +123,7 @@ class Keepers:
         self._settle(kept)
         post(kept.played.finished)
 
-    def _settle(self, kept: Kept) -> None:
+    def _settle(self, kept: KeptAct) -> None:
         """What is now truly so."""
         trees, act, news = self.stage.trees, kept.act, kept.played.finished
         match news.result:
@@ -143,7 +143,7 @@ class Keepers:
             case _:
                 pass
 
-    def _cut(self, kept: Kept, why: str) -> None:
+    def _cut(self, kept: KeptAct, why: str) -> None:
         kept.cut = why
         if kept.act.do.startswith("agent:") and self.stage.rng.random() < 0.7:
             self.stage.trees.spoil(kept.root)

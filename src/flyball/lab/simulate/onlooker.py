@@ -14,7 +14,7 @@ from flyball.domain import events as e
 from flyball.journal import Entry
 from flyball.lab.prove import laws
 from flyball.lab.prove.after_end import may_follow_end
-from flyball.lab.prove.observed import Seen
+from flyball.lab.prove.observed import Observation
 from flyball.lab.prove.premises import Premise, origins
 from flyball.lab.prove.witness import Witness, first, saw
 from flyball.lab.simulate.counts import Breach, Family
@@ -37,7 +37,7 @@ class Line(Struct, frozen=True):
     says: str = ""
 
 
-class Watched(Struct):
+class WatchedRun(Struct):
     """A run as its journal adds up to, and what is known beside it."""
 
     run: Run
@@ -56,7 +56,7 @@ AgentResult = Callable[[Run, e.AnyEvent, Run], None]
 class Onlooker:
     def __init__(self, trees: Trees, now: Callable[[], int], heard: AgentResult) -> None:
         self.trees, self.now, self.heard = trees, now, heard
-        self.runs: dict[str, Watched] = {}
+        self.runs: dict[str, WatchedRun] = {}
         self.lines: list[Line] = []
         self.events = 0
         self.family = Family()
@@ -114,22 +114,22 @@ class Onlooker:
             owner=event.owner,
             origins=origins(run.machine),
         )
-        self.runs[entry.run] = Watched(run, premise, first(run, premise), 1, entry.hash)
+        self.runs[entry.run] = WatchedRun(run, premise, first(run, premise), 1, entry.hash)
         self.family.begins(event)
         self.changed[entry.run] = None
         self.heard(run, event, run)
 
     # ---- after every fact ----
 
-    def _hold_against_the_laws(self, watched: Watched, before: Run, event: e.AnyEvent) -> None:
+    def _hold_against_the_laws(self, watched: WatchedRun, before: Run, event: e.AnyEvent) -> None:
         """The laws that `prove` checks, with its witness."""
         truth = event.result if isinstance(event, e.ActFinished) else None
         was, watched.witness = watched.witness, saw(watched.witness, before, event, truth, watched.premise)
-        breach = laws.broken(Seen(watched.premise, before, event, watched.run, was, watched.witness))
+        breach = laws.broken(Observation(watched.premise, before, event, watched.run, was, watched.witness))
         if breach:
             raise Breach(breach[0], f"{watched.run.id}: {breach[1]}")
 
-    def _always(self, watched: Watched, before: Run, event: e.AnyEvent) -> None:
+    def _always(self, watched: WatchedRun, before: Run, event: e.AnyEvent) -> None:
         run = watched.run
         if before.status == "ended" and not may_follow_end(before, event):
             raise Breach("HUMAN-3", f"{run.id} has ended, then {e.kind(event)}")
@@ -171,7 +171,7 @@ def require_same(journaled: Run, live: Run, more: Iterable[str] = ()) -> None:
 # ---- by kind of fact ---------------------------------------------------------------------------------------------------
 
 
-def _moved(onlooker: Onlooker, watched: Watched, before: Run, event: e.Moved) -> None:
+def _moved(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Moved) -> None:
     end = before.machine.states[event.target].end
     if before.tree in onlooker.unsure and end != "failure" and not before.restore:
         raise Breach(
@@ -195,7 +195,7 @@ def _gate(onlooker: Onlooker, run: Run) -> None:
         raise Breach("SYS-8", f"{run.id} succeeds, but {run.tree} has not landed")
 
 
-def _started(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActStarted) -> None:
+def _started(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.ActStarted) -> None:
     key = event.act.key
     if key in watched.finished or key == watched.started or before.act is not None:
         raise Breach("SYS-5", f"{key} is started again, or over another act")
@@ -204,7 +204,7 @@ def _started(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActStar
         onlooker.family.covered(lambda name: onlooker.runs[name].run, before)
 
 
-def _finished(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActFinished) -> None:
+def _finished(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.ActFinished) -> None:
     if before.act is None or event.key != before.act.key or event.key in watched.finished:
         raise Breach("SYS-5", f"{event.key} is finished twice, or was never started")
     watched.finished |= {event.key}
@@ -222,13 +222,13 @@ def _stood(onlooker: Onlooker, run: Run, back: e.Restored) -> bool:
     return back.tree in onlooker.trees.left.get(run.began.root or run.id, ())
 
 
-def _interrupted(onlooker: Onlooker, watched: Watched, before: Run, event: e.ActInterrupted) -> None:
+def _interrupted(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.ActInterrupted) -> None:
     if before.act is None or event.key != before.act.key:
         raise Breach("SYS-5", f"{event.key} is interrupted, but was not in flight")
     watched.finished |= {event.key}
 
 
-def _ruled(onlooker: Onlooker, watched: Watched, before: Run, event: e.Ruled) -> None:
+def _ruled(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Ruled) -> None:
     ruling = event.ruling
     if ruling.diff in before.evidence.waivers:
         return
@@ -238,7 +238,7 @@ def _ruled(onlooker: Onlooker, watched: Watched, before: Run, event: e.Ruled) ->
         onlooker.unsure |= {ruling.tree}
 
 
-def _answered(onlooker: Onlooker, watched: Watched, before: Run, event: e.Answered) -> None:
+def _answered(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Answered) -> None:
     question = before.question
     if question is None or question.id != event.question or event.question in watched.answered:
         raise Breach("HUMAN-2", f"question {event.question} is answered again, or was not open")
@@ -253,19 +253,19 @@ def _answered(onlooker: Onlooker, watched: Watched, before: Run, event: e.Answer
         onlooker.trees.accepted.add(before.tree)
 
 
-def _stopped(onlooker: Onlooker, watched: Watched, before: Run, event: e.Stopped) -> None:
+def _stopped(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Stopped) -> None:
     asks, waits = event.question is not None, event.until is not None
     if event.status in ("waiting", "blocked") and not asks and not waits:
         raise Breach("SYS-1", f"{before.id} waits for nothing: {event.stop.code}")
 
 
-def _resumed(onlooker: Onlooker, watched: Watched, before: Run, event: e.Resumed) -> None:
+def _resumed(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Resumed) -> None:
     early = event.why == WAITED and before.until is not None and event.at < before.until
     if early:
         raise Breach("LOOP-5", f"{before.id} goes on before its wait is over")
 
 
-def _told(onlooker: Onlooker, watched: Watched, before: Run, event: e.Told) -> None:
+def _told(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Told) -> None:
     if event.who != TELLER:
         return
     if event.text in onlooker.told:
@@ -284,4 +284,4 @@ _CHECKS: dict[type[Any], tuple[Callable[..., None], ...]] = {
     e.Resumed: (_resumed,),
     e.Told: (_told,),
 }
-__all__ = ["Breach", "Line", "Onlooker", "Watched", "require_same"]
+__all__ = ["Breach", "Line", "Onlooker", "WatchedRun", "require_same"]

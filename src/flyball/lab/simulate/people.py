@@ -34,7 +34,7 @@ PATIENCE = 25  # so many answers to one family; then even somebody helpful gives
 LATE = (SECOND, 20 * SECOND, 5 * MINUTE, 3 * HOUR, 40 * HOUR)
 
 
-class Town(Protocol):
+class PeopleWorld(Protocol):
     """What people need of their world."""
 
     rng: random.Random
@@ -64,7 +64,7 @@ class Town(Protocol):
 
 
 class People:
-    def __init__(self, town: Town) -> None:
+    def __init__(self, town: PeopleWorld) -> None:
         self.town, self.rng = town, town.rng
         self.whims = {name: often * self.rng.choice((0, 1, 2)) for name, often in WHIMS.items()}
         self.every_us = self.rng.choice((2 * MINUTE, HOUR, 6 * HOUR))

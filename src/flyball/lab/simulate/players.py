@@ -86,12 +86,12 @@ VERDICTS = {
 
 
 class Script(Protocol):
-    def play(self, run: Run, act: e.Act) -> Played | None:
+    def play(self, run: Run, act: e.Act) -> PlannedAct | None:
         """What comes of an act, if it is said beforehand."""
         ...
 
 
-class Played(Struct, frozen=True):
+class PlannedAct(Struct, frozen=True):
     """What an act will come to, how long it takes, and in which manner it was done."""
 
     finished: Finished
@@ -110,11 +110,11 @@ class Players:
             self.manners[name] = 120
         self.unready, self.unwelcome = rng.choice((0.03, 0.1, 0.5)), rng.choice((0.1, 0.2, 0.7))
 
-    def play(self, run: Run, act: e.Act) -> Played:
+    def play(self, run: Run, act: e.Act) -> PlannedAct:
         said = self.script.play(run, act) if self.script else None
         return said or self._by_lot(run, act)
 
-    def well(self, run: Run, act: e.Act, lasts_us: int) -> Played:
+    def well(self, run: Run, act: e.Act, lasts_us: int) -> PlannedAct:
         """As it should be, and at no cost."""
         calm, self.calm = self.calm, True
         played = self._by_lot(run, act)
@@ -126,7 +126,7 @@ class Players:
             played, finished=replace(finished, took_us=0 if hurried else lasts_us), lasts_us=lasts_us
         )
 
-    def _by_lot(self, run: Run, act: e.Act) -> Played:
+    def _by_lot(self, run: Run, act: e.Act) -> PlannedAct:
         match act.do.partition(":")[0]:
             case "agent":
                 return self.turn(run, act)
@@ -139,16 +139,16 @@ class Players:
             case "prepare":
                 return self._within(act, self.prepared())
             case "restore":
-                return Played(Finished(key=act.key, result=self._restored(run, act)), 0)
+                return PlannedAct(Finished(key=act.key, result=self._restored(run, act)), 0)
             case _:
                 return self._within(act, self._checked())
 
-    def _within(self, act: e.Act, result: e.AnyResult) -> Played:
-        return Played(Finished(key=act.key, result=result), self.rng.randrange(MINUTE))
+    def _within(self, act: e.Act, result: e.AnyResult) -> PlannedAct:
+        return PlannedAct(Finished(key=act.key, result=result), self.rng.randrange(MINUTE))
 
     # ---- turns ----
 
-    def turn(self, run: Run, act: e.Act, manner: str = "") -> Played:
+    def turn(self, run: Run, act: e.Act, manner: str = "") -> PlannedAct:
         names = list(self.manners)
         if not manner:
             manner = CALM if self.calm else self.rng.choices(names, [self.manners[n] for n in names])[0]
@@ -157,7 +157,7 @@ class Players:
         verdict = "timeout" if timed_out else "hung" if manner == "hung" else VERDICTS.get(manner, "ok")
         tree = self._left_tree(run, act, manner)
         made = self._judged(run, act, manner, verdict, tree)
-        return Played(replace(made, took_us=lasts), lasts, "slow" if timed_out else manner)
+        return PlannedAct(replace(made, took_us=lasts), lasts, "slow" if timed_out else manner)
 
     def _lasts(self, act: e.Act, manner: str) -> int:
         most = MINUTE if self.calm else self.rng.choice((2 * MINUTE, 20 * MINUTE))
@@ -250,7 +250,7 @@ class Players:
 
     # ---- plain acts ----
 
-    def proof(self, run: Run, act: e.Act) -> Played:
+    def proof(self, run: Run, act: e.Act) -> PlannedAct:
         rng, known = self.rng, self.trees.truth[act.tree]
         failing = 0 if known.flaky and rng.random() < 0.5 else known.failing or int(known.flaky)
         lasts = rng.randrange(SECOND, MINUTE if self.calm else 10 * MINUTE)
@@ -274,7 +274,9 @@ class Players:
             doubts = e.Evidence(doubts=("test_a: it was removed",), doubts_key=f"doubts of {act.tree}")
             made = replace(made, evidence=doubts)
         lasts = min(lasts, act.wall_us) if act.wall_us else lasts
-        return Played(Finished(key=act.key, result=made, took_us=lasts), lasts, oddly and f"proof_{oddly}")
+        return PlannedAct(
+            Finished(key=act.key, result=made, took_us=lasts), lasts, oddly and f"proof_{oddly}"
+        )
 
     def _commit(self, run: Run, act: e.Act) -> e.CommitEnded:
         done = e.CommitEnded(outcome="committed", tree=act.tree, commit=f"c-{act.key}", certificate="k")

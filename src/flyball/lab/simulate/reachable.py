@@ -40,7 +40,7 @@ NEWS = ("finished", "interrupted", "below")  # what a driver hears, and continue
 Pair = tuple[str, str]  # state, outcome
 
 
-class Way(Struct, frozen=True, array_like=True):
+class Route(Struct, frozen=True, array_like=True):
     """How to get somewhere: a premise, and which of the possible moves is made at each step."""
 
     premise: str
@@ -52,7 +52,9 @@ class Reachable(Struct):
 
     machine: str
     faults: dict[Pair, set[str]] = field(default_factory=dict[Pair, set[str]])
-    ways: dict[tuple[str, str, str], Way] = field(default_factory=dict[tuple[str, str, str], Way])  # "": any
+    ways: dict[tuple[str, str, str], Route] = field(
+        default_factory=dict[tuple[str, str, str], Route]
+    )  # "": any
 
     @property
     def triples(self) -> list[tuple[str, str, str]]:
@@ -163,7 +165,7 @@ class _Explored:
 
     def _way(self, found: Reachable, triple: tuple[str, str, str], steps: tuple[int, ...]) -> None:
         if triple not in found.ways and self.premise.owner:
-            found.ways[triple] = Way(self.premise.name, steps)
+            found.ways[triple] = Route(self.premise.name, steps)
 
     def _path(self, node: int, bit: int = 0) -> tuple[int, ...]:
         steps: list[int] = []

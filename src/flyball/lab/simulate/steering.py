@@ -21,7 +21,7 @@ from flyball.lab.simulate.acting import Acting
 from flyball.lab.simulate.cues import Cue, script_for
 from flyball.lab.simulate.fault_kinds import KEPT, outcome_of
 from flyball.lab.simulate.goals import Goal
-from flyball.lab.simulate.players import Played
+from flyball.lab.simulate.players import PlannedAct
 from flyball.state.run import Run
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Steering:
 
     # ---- acts ----
 
-    def play(self, run: Run, act: e.Act) -> Played | None:
+    def play(self, run: Run, act: e.Act) -> PlannedAct | None:
         """What comes of an act, if the script says so; None: whatever may."""
         if self.over:
             return None
@@ -209,7 +209,7 @@ class Steering:
         result = cue.move.finished.result if cue and cue.move.finished else None
         return result.end if isinstance(result, e.ChildEnded) else "success"
 
-    def _play_below(self, run: Run, act: e.Act) -> Played:
+    def _play_below(self, run: Run, act: e.Act) -> PlannedAct:
         """A run below does what its parent's cue says it came to."""
         players, how = self.world.players, self._below()
         if how == "cancelled":
@@ -224,7 +224,7 @@ class Steering:
         result = cue.move.finished.result if cue and cue.move.finished else None
         return isinstance(result, e.ChildEnded) and result.stop.code.startswith("timeout")
 
-    def _paid(self, act: e.Act, played: Played) -> Played:
+    def _paid(self, act: e.Act, played: PlannedAct) -> PlannedAct:
         """What the model's run below costs, its first turn does."""
         cost, result = self.script.premise.cost_uusd, played.finished.result
         if not cost or not isinstance(result, e.TurnEnded) or act.do not in FIRST:

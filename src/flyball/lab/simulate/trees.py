@@ -9,7 +9,7 @@ from msgspec import Struct
 TESTS = 5
 
 
-class Truth(Struct, frozen=True):
+class TreeFacts(Struct, frozen=True):
     """Of one tree."""
 
     failing: int
@@ -20,7 +20,7 @@ class Truth(Struct, frozen=True):
 class Trees:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.truth: dict[str, Truth] = {}
+        self.truth: dict[str, TreeFacts] = {}
         self.checkout: dict[str, str] = {}  # top-level run -> the tree that is truly there
         self.left: dict[str, list[str]] = {}  # top-level run -> the trees that stood in it
         self.refused: dict[str, str] = {}  # top-level run -> the tree the guard refused last
@@ -32,7 +32,9 @@ class Trees:
 
     def fresh(self, good: bool, flaky: bool = False) -> str:
         name = f"t{len(self.truth)}"
-        self.truth[name] = Truth(0 if good else 1 + self.rng.randrange(TESTS), flaky, self.rng.random() < 0.1)
+        self.truth[name] = TreeFacts(
+            0 if good else 1 + self.rng.randrange(TESTS), flaky, self.rng.random() < 0.1
+        )
         return name
 
     def good(self, tree: str) -> bool:

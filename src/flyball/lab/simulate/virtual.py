@@ -16,7 +16,7 @@ from flyball.runtime.supervisor import Supervisor
 from flyball.state.run import Run
 
 
-class Around(Protocol):
+class DriverWorld(Protocol):
     """What a driver needs of its world."""
 
     rng: random.Random
@@ -33,7 +33,7 @@ class Around(Protocol):
 
 
 class Virtual(Supervisor):
-    def __init__(self, around: Around, journal: Journal, name: str, stays: bool) -> None:
+    def __init__(self, around: DriverWorld, journal: Journal, name: str, stays: bool) -> None:
         self.around, self.stays = around, stays
         self.performer = SimulatedPerformer(around.keepers)
         super().__init__(

@@ -26,11 +26,11 @@ from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.journal.sqlite import SqliteJournal
 from flyball.lab.simulate.coverage import reach
 from flyball.lab.simulate.hazards import Crash
-from flyball.lab.simulate.trees import Truth
+from flyball.lab.simulate.trees import TreeFacts
 from flyball.lab.simulate.virtual import Virtual
 from flyball.lab.simulate.week_acts import WeekActs
 from flyball.lab.simulate.week_tasks import TASKS, WeekTask
-from flyball.lab.simulate.world import DAY, Told, World
+from flyball.lab.simulate.world import DAY, SeedResult, World
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest
 from flyball.state.run import Run
@@ -71,7 +71,7 @@ class WeekApp(App):
         return cast("SqliteJournal", self.week.journal)
 
 
-class Taken(Struct):
+class WeekCount(Struct):
     """What happened in the week."""
 
     triggers: Counter[str] = field(default_factory=Counter[str])
@@ -88,7 +88,7 @@ class Week(World):
         self.planned, self.most_events = [], 1 << 30
         self.players.calm = True
         self.players.script = WeekActs(self.players, self._word)
-        self.taken = Taken()
+        self.taken = WeekCount()
         self.tasks = {f"W{number}": task for number, task in enumerate(tasks, 1)}
         self.used: Counter[tuple[str, str]] = Counter()  # ticket and what was said or done of it
         self.folder = Path(tempfile.mkdtemp(prefix="flyball-week-"))
@@ -227,7 +227,7 @@ class Week(World):
         match event:
             case e.Triggered():
                 self.taken.triggers[event.trigger.kind] += 1
-                self.trees.truth.setdefault(event.trigger.tree, Truth(failing=1))
+                self.trees.truth.setdefault(event.trigger.tree, TreeFacts(failing=1))
             case e.Moved() | e.RunBegan():
                 self._does(run)
             case _:
@@ -308,7 +308,7 @@ def missing(week: Week) -> list[str]:
     return found
 
 
-def page(week: Week, told: Told) -> list[str]:
+def page(week: Week, told: SeedResult) -> list[str]:
     """The report: what was taken and how often; what was not, and what broke."""
     days, became = told.virtual_us / DAY, Counter(week.taken.became.values())
     lines = [

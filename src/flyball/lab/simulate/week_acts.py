@@ -13,7 +13,7 @@ from flyball.core.decide import Finished
 from flyball.domain import events as e
 from flyball.domain.machine import duration_us
 from flyball.domain.settings import SECOND
-from flyball.lab.simulate.players import MANNERS, Played, Players
+from flyball.lab.simulate.players import MANNERS, PlannedAct, Players
 from flyball.state.run import Run
 
 LASTS_US = 30 * SECOND
@@ -33,7 +33,7 @@ class WeekActs:
     def __init__(self, players: Players, word_for: Callable[[Run, str], str]) -> None:
         self.players, self.word_for = players, word_for
 
-    def play(self, run: Run, act: e.Act) -> Played:
+    def play(self, run: Run, act: e.Act) -> PlannedAct:
         word, _, lasts = self.word_for(run, key_of(run, act)).partition("@")
         lasts_us = duration_us(lasts) if lasts else LASTS_US
         if act.do.startswith("agent:") and word in MANNERS:
@@ -41,7 +41,7 @@ class WeekActs:
         played = self.players.well(run, act, lasts_us)
         result = self._result(run, act, word, played.finished.result)
         finished = Finished(key=act.key, result=result, took_us=lasts_us, ruling=played.finished.ruling)
-        return Played(finished, lasts_us, word)
+        return PlannedAct(finished, lasts_us, word)
 
     def _result(self, run: Run, act: e.Act, word: str, well: e.AnyResult) -> e.AnyResult:
         match well:

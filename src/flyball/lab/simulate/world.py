@@ -44,7 +44,7 @@ AFTERWARDS = (10, 40, 120)  # so many events by lot after a goal is reached
 Aim = tuple[str, Goal]  # machine, goal
 
 
-class Told(Struct):
+class SeedResult(Struct):
     """What came of one seed."""
 
     seed: int
@@ -127,8 +127,8 @@ class World:
 
     # ---- the story ----
 
-    def play(self) -> Told:
-        told = Told(self.seed, 0, 0, self.coverage, self.onlooker.lines)
+    def play(self) -> SeedResult:
+        told = SeedResult(self.seed, 0, 0, self.coverage, self.onlooker.lines)
         try:
             self._play()
         except Breach as breach:
