@@ -294,6 +294,8 @@ def _after_failure(run: Run, stop: e.Stop) -> list[tuple[str, str]]:
     more = str(2 * int(limit)) if limit.isdigit() and int(limit) else "10"
     values = {"id": run.id, "more": more, "rule": stop.rule, "longer": show_duration(2 * length)}
     steps = AFTER_FAILURE.get(stop.code, (LOG, RETRY))
-    if is_limited(stop) and not fails_because_of_the_run(run) and run.settings.proof_require == "all":
+    proof, require = run.evidence.proof, run.settings.proof_require
+    by_id = proof is not None and bool(proof.failing_tests)
+    if is_limited(stop) and by_id and not fails_because_of_the_run(run) and require == "all":
         steps = (*(step for step in steps if step is not RETRY), NO_WORSE)
     return [(command.format(**values), purpose) for command, purpose in steps]

@@ -305,8 +305,8 @@ def _turn(act: e.Act | None, turn: e.TurnEnded, took_us: int) -> Words:
 
 def _proof(act: e.Act | None, proof: e.ProofEnded, took_us: int, names: str) -> Words:
     name, baseline = _subject(act), act is not None and act.why == "baseline"
-    if proof.cannot_start or proof.invalid:
-        return f"{name}: {one_line(proof.cannot_start or proof.invalid)}", 2, "bad"
+    if cause := proof.cannot_start or proof.lacks or proof.invalid:
+        return f"{name}: {one_line(cause)}", 2, "bad"
     if proof.passed:
         return f"{name} passed ({elapsed(took_us)})", 2, "" if baseline else "good"
     count = f": {proof.failing} failing" if proof.failing is not None else ""
