@@ -228,6 +228,39 @@ def test_a_test_that_has_to_pass_twice_is_reported_once_with_the_worse_result(
     assert list(ended.values()).count("failed") == 1
 
 
+SUBTESTS = """import unittest
+
+
+class SubTest(unittest.TestCase):
+    def test_one_part_is_skipped(self):
+        for part in ("a", "b", "c"):
+            with self.subTest(part):
+                if part == "b":
+                    self.skipTest("not today")
+
+    def test_one_part_fails(self):
+        for part in ("a", "b"):
+            with self.subTest(part):
+                self.skipTest("not today") if part == "b" else self.fail()
+
+    def test_all_is_skipped(self):
+        with self.subTest("a"):
+            pass
+        self.skipTest("not today")
+"""
+
+
+@pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
+def test_a_skipped_subtest_does_not_make_its_test_a_skipped_one(folder: Path, command: str) -> None:
+    whole = ran(folder, command, Room(), {"test_it.py": SUBTESTS})
+    found = {test.id.split(".")[-1].split("::")[-1]: (test.outcome, test.skips) for test in whole.tests}
+    assert found == {
+        "test_one_part_is_skipped": ("passed", 1),
+        "test_one_part_fails": ("failed", 1),
+        "test_all_is_skipped": ("skipped", 0),
+    }
+
+
 NESTED = """import subprocess
 import sys
 import unittest

@@ -223,6 +223,16 @@ def test_two_sides_say_what_a_change_does_to_the_tests(
     assert [(doubt.test, doubt.kind) for doubt in result.doubts] == doubts
 
 
+@pytest.mark.parametrize(("before", "after", "kinds"), [(1, 1, []), (2, 1, []), (0, 1, ["skipped"])])
+def test_more_skipped_subtests_are_asked_about(before: int, after: int, kinds: list[str]) -> None:
+    baseline, now = (
+        TestReport(tests=(TestResult("t", outcome, skips=skips),))
+        for outcome, skips in (("failed", before), ("passed", after))
+    )
+    result = compare(baseline, now)
+    assert (result.fail_to_pass, [doubt.kind for doubt in result.doubts]) == (("t",), kinds)
+
+
 NUMBERED = [  # (a report, the tests as they are now, the report with their ids)
     ({"a::t[1-x7]": "f", "a::t[2-x0]": "p"}, {"a::t[1-x3]": "p", "a::t[2-x9]": "p"}, {"a::t[1-x3]": "f", "a::t[2-x9]": "p"}),
     ({"a::t[1-x7]": "p", "a::t[1-x8]": "f"}, {"a::t[1-x3]": "p", "a::t[1-x4]": "p"}, {"a::t[1-x4]": "p", "a::t[1-x3]": "f"}),

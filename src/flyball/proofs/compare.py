@@ -26,7 +26,7 @@ MANY: dict[Kind, str] = {
     "fails": "{count} tests, as they were before the change, fail on the changed code",
     "not run": "{count} tests, as they were before the change, no longer run",
     "removed": "{count} tests were removed",
-    "skipped": "{count} tests are skipped now",
+    "skipped": "{count} tests are skipped now, as a whole or in part",
 }
 NONE = TestReport()
 
@@ -44,7 +44,7 @@ class Doubt(Struct, frozen=True):
             "fails": "its version before the change fails on the changed code",
             "not run": "its version before the change no longer runs",
             "removed": "it was removed",
-            "skipped": "it is skipped now",
+            "skipped": "it is skipped now, as a whole or in part",
         }
         return f"{self.test}: {words[self.kind]}{f' ({self.detail})' if self.detail else ''}"
 
@@ -89,7 +89,7 @@ def compare(
     judged, without = base_side or now, run_side or baseline
     ran = (baseline.ids("passed") | baseline.ids("failed")) - _loaded(baseline, judged)
     gone = ran - {test.id for test in now.tests} - set(followed)
-    skipped = ran & now.ids("skipped")
+    skipped = ran & (now.ids("skipped") | _skipping_more(baseline, now))
     passed = now.ids("passed")
     return Comparison(
         fail_to_pass=_sorted(passed - without.ids("passed")),
@@ -100,6 +100,12 @@ def compare(
         still_failing=_sorted(now.ids("failed")),
         doubts=tuple(_doubts(ran, gone, skipped, judged if base_side else NONE, bool(base_side))),
     )
+
+
+def _skipping_more(baseline: TestReport, now: TestReport) -> frozenset[str]:
+    """Tests of which more subtests are skipped than before."""
+    before = {test.id: test.skips for test in baseline.tests}
+    return frozenset(test.id for test in now.tests if test.skips > before.get(test.id, 0))
 
 
 def same_numbers(report: TestReport | None, now: TestReport | None) -> TestReport | None:

@@ -33,6 +33,7 @@ class TestResult(Struct, frozen=True, omit_defaults=True):
     file: str = ""
     detail: str = ""
     took_ms: int = 0
+    skips: int = 0  # subtests of it that were skipped, where its runner tells
     opened: tuple[str, ...] = ()  # files of the project that it read, besides code; where its runner tells
 
 
@@ -153,18 +154,20 @@ def _from_row(row: dict[str, Any], root: str) -> TestResult:
         file=file,
         detail=str(row.get("detail", ""))[:DETAIL_MOST],
         took_ms=int(took * 1000) if isinstance(took, int | float) else 0,
+        skips=skips if isinstance(skips := row.get("skips"), int) else 0,
         opened=tuple(_relative(str(path), root) for path in row.get("opened") or ()),
     )
 
 
 def _merged(tests: list[TestResult]) -> list[TestResult]:
-    """unittest reports each failed subtest under its test's id: the worst of them is the test's."""
+    """unittest reports failed and skipped subtests under their test's id: the worst of them is the test's."""
     order = {"passed": 0, "skipped": 1, "failed": 2}
     worst: dict[str, TestResult] = {}
     for test in tests:
-        before = worst.get(test.id)
-        if before is None or order[test.outcome] > order[before.outcome]:
-            worst[test.id] = test
+        before = worst.get(test.id, test)
+        skips = test.skips + before.skips if test.id in worst else test.skips
+        worse = test if order[test.outcome] > order[before.outcome] else before
+        worst[test.id] = msgspec.structs.replace(worse, skips=skips)
     return list(worst.values())
 
 

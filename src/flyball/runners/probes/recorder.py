@@ -80,9 +80,9 @@ class Recorder:
         except Exception:
             return False
 
-    def test(self, name, outcome, file="", took=0.0, detail=""):
+    def test(self, name, outcome, file="", took=0.0, detail="", skips=0):
         row = {"kind": "test", "id": name, "outcome": outcome, "file": file, "took": round(took, 4)}
-        row["detail"] = str(detail)[:500]
+        row["detail"], row["skips"] = str(detail)[:500], skips
         row["opened"], self.opened = sorted(self.opened)[:20], set()
         if self.times == 1:
             self.write(**row)

@@ -62,12 +62,16 @@ class _Pytest:
     def pytest_runtest_logreport(self, report):
         if not self.reports:
             return
-        phases = self.phases.setdefault(report.nodeid, {"outcome": "passed", "took": 0.0, "detail": ""})
+        phases = self.phases.setdefault(
+            report.nodeid, {"outcome": "passed", "took": 0.0, "detail": "", "skips": 0}
+        )
         phases["took"] += getattr(report, "duration", 0.0)
         if report.failed:
             if _room.get("one_failure"):
                 self.session.shouldfail = "one failure is enough"
             phases["outcome"], phases["detail"] = "failed", _first(getattr(report, "longreprtext", ""))
+        elif getattr(report, "context", None) is not None:  # a subtest, which is a part of its test
+            phases["skips"] += bool(report.skipped)
         elif report.skipped and phases["outcome"] != "failed":
             expected = getattr(report, "wasxfail", None)
             phases["outcome"] = "skipped"
@@ -77,10 +81,7 @@ class _Pytest:
                 report.nodeid, report.location[0], lambda alone: self.requests.get(report.nodeid)
             )
         if report.when == "teardown":
-            _recorder.test(
-                report.nodeid, phases["outcome"], report.location[0], phases["took"], phases["detail"]
-            )
-            self.phases.pop(report.nodeid, None)
+            _recorder.test(report.nodeid, file=report.location[0], **self.phases.pop(report.nodeid))
 
     def request_of(self, item):
         """Made before the test runs: a test may change the values it is given."""
@@ -261,6 +262,9 @@ def _recorded(method, outcome):
             detail = (
                 rest[0][1] if rest and isinstance(rest[0], tuple) and len(rest[0]) > 1 else (rest or ("",))[0]
             )
+            if outcome == "skipped" and hasattr(test, "test_case"):  # a subtest, which is a part of its test
+                _recorder.test(_id_of(test.test_case), "passed", _file_of(test.test_case), skips=1)
+                return method(self, test, *rest)
             name = _id_of(test)
             if outcome == "passed":
                 _recorder.run_alone(name, _file_of(test), lambda alone: alone.of_unittest(test))
