@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Literal
 
 import msgspec
@@ -266,13 +267,24 @@ _MARKUP = Lazy(r"[*`]+|(?<!\w)_+|_+(?!\w)")
 _LABEL = Lazy(r"(?:my |the )?(?:final )?(?:outcome|verdict|decision) ?: ?(.*)", re.I)
 _HEDGE = Lazy(
     r"\b(?:not|never|cannot|no longer|nor|neither|if|when|once|unless|until|provided|would|could|should|must|may"
-    r"|might|or|either|whether|pending|almost|nearly|can be|to be)\b|n['’]t\b|\?",
+    r"|might|or|either|whether|pending|almost|nearly|can be|to be|(?:previous|earlier|last) \w+)\b|n['’]t\b|\?",
     re.I,
 )
 _NAME = Lazy(r"[a-z][\w-]*")
 _CONDITIONS = ("if", "once", "when", "unless", "until", "only", "after", "provided", "or", "pending")
 _SENTENCE = Lazy(r"(?<=[.!?;])\s+")
+_CLAUSE = Lazy(r"(?:,|;|\s[–—-])\s+(?:but|so|hence|therefore|thus)\s+|;\s+", re.I)
 _OF_TESTS = ("passed", "failed", "done", "fixed")  # at the end of a sentence these are said of tests
+_OF_MANY = Lazy(r"(?!.*\b(?:changes|edits|they|these)\b).*\bare\b", re.I)  # "invalid inputs are rejected"
+_VERDICT = Lazy(r"\b(?:verdict|outcome|decision|conclusion|answer)\b", re.I)
+_WORK = r"(?:(?:the|this|that|your) )?(?:[\w-]+ )?(?:change|diff|patch|work|implementation|result|solution|plan|pull request|pr|one|it|this)"
+_SAID = Lazy(
+    rf"(?:(?:so|hence|thus|therefore|overall),? )?{_WORK} is (?:\w+ly |now )?([a-z][\w-]*)(?: (\w+))?", re.I
+)
+_DEED = Lazy(
+    rf"(?:(?:so|hence|thus|therefore|overall),? )?I(?:['’]m| am)? (?:\w+ly )?([a-z]+?)(?:e|ing)? {_WORK}\b(?: (\w+))?",
+    re.I,
+)
 
 
 def read_outcome(text: str, names: Sequence[str]) -> str | None:
@@ -291,7 +303,10 @@ def read_verdict(text: str, names: Sequence[str]) -> str | None:
     lines = _own_words(text)
     if any(_LABEL.fullmatch(line) for line in lines):
         return _labelled(lines, (*names, "pass", "fail"))
-    parts = (part for line in lines[-LAST_LINES:] for part in _SENTENCE.split(line))
+    first = [
+        line for line in lines[:1] if line.strip(" .!:").lower() in names
+    ]  # alone there, its reasons follow
+    parts = (part for line in (*first, *lines[-LAST_LINES:]) for part in _SENTENCE.split(line))
     return _one(name for part in parts for name in _stated(part, names)) or _last_signal(lines)
 
 
@@ -304,8 +319,10 @@ def _own_words(text: str) -> list[str]:
 
 
 def _labelled(lines: list[str], names: Sequence[str]) -> str | None:
-    labels = (label for line in lines if (label := _LABEL.fullmatch(line)))
-    return _one(name for label in labels for name in _first_name(label.group(1), names))
+    """After a label, on the line or, where that ends with it, on the next."""
+    found = ((label.group(1), after) for line, after in zip_longest(lines, lines[1:], fillvalue="")
+             if (label := _LABEL.fullmatch(line)))  # fmt: skip
+    return _one(name for words, after in found for name in _first_name(words or after, names))
 
 
 def _last_signal(lines: list[str]) -> str | None:
@@ -323,20 +340,36 @@ def _one(names: Iterator[str]) -> str | None:
 
 def _first_name(words: str, names: Sequence[str]) -> list[str]:
     """The name that the words begin with, unless a condition or another name follows at once."""
-    said = _NAME.findall(words.lower())
-    if not said or not words.lower().startswith(said[0]) or said[0] not in names:
+    words = re.sub(r"^\W+", "", words.lower())
+    said = _NAME.findall(words)
+    if not said or not words.startswith(said[0]) or said[0] not in names:
         return []
     return [] if said[1:2] and (said[1] in names or said[1] in _CONDITIONS) else [said[0]]
 
 
 def _stated(sentence: str, names: Sequence[str]) -> list[str]:
-    """The names that a sentence begins or ends with; where it hedges, none."""
-    bare = sentence.rstrip(" .!:;,)")
-    begins = re.match(r"([A-Za-z][\w-]*)(?:$|\s*[.:;,!–—(]|\s+[-–—])", bare)
+    """The names that a sentence begins or ends with, or says of the work; where it hedges, none."""
+    return [name for clause in _CLAUSE.split(sentence) for name in _in_clause(clause, names)]
+
+
+def _in_clause(clause: str, names: Sequence[str]) -> list[str]:
+    bare = clause.rstrip(" .!:;,)")
+    begins = re.match(r"\W*([A-Za-z][\w-]*)(?:$|\s*[.:;,!–—(]+|\s+[-–—])\s*(\w*)", bare)
+    if begins and begins.group(1).lower() in names:  # what follows is the reason
+        return [] if begins.group(2).lower() in _CONDITIONS else [begins.group(1).lower()]
+    if _HEDGE.search(clause):
+        return []
+    if deed := _DEED.match(bare):
+        stem = deed.group(1).lower()
+        return [
+            name for name in names if name in (f"{stem}ed", f"{stem}d") and deed.group(2) not in _CONDITIONS
+        ]
+    said = _SAID.match(bare)
     ends = re.search(r"(?:^|[\s:\"'“‘(])([A-Za-z][\w-]*)[\"'”’]?$", bare)
-    last = ends.group(1).lower() if ends else ""
-    stated = {begins.group(1).lower() if begins else "", "" if last in _OF_TESTS else last} & set(names)
-    return [] if stated and _HEDGE.search(sentence) else sorted(stated)
+    named = ends and (bare[-1].isalpha() or _VERDICT.search(bare))  # a name in quotes is mostly a value
+    last = ends.group(1).lower() if ends and named and not _OF_MANY.match(bare) else ""
+    stated = {said.group(1).lower() if said else "", last} & set(names)
+    return sorted(stated.difference(_OF_TESTS if last else ()))
 
 
 # ---- questions and errors in the agent's own words ---------------------------------------------------------
@@ -344,24 +377,55 @@ def _stated(sentence: str, names: Sequence[str]) -> list[str]:
 
 QUESTION_LONGEST = 1_000
 _OFFER = Lazy(
-    r"\b(?:would you like|do you want|shall i|should i (?:go ahead|proceed|continue|start|begin)|want me to|let me know"
-    r"|anything else|any questions|sound good|does that (?:help|work)|ready to)\b",
+    r"\b(?:would you like|(?<![a-z] )do you want|shall i|should i (?:also|go ahead|proceed|continue|start|begin)|want (?:me )?to"
+    r"|let me know if|anything else|any questions|sound good|(?:how )?does (?:that|this) (?:help|work|look|sound|seem)"
+    r"|would (?:that|this) (?:work|be)|ready (?:to|for))\b",
     re.I,
 )
 
 
 def final_question(text: str) -> str:
-    """The last paragraph, if it ends with a question that is no mere offer to continue; "" if it does not."""
+    """The last paragraph, if it asks the reader something and is no mere offer to continue; "" if it does not.
+
+    The choices that it lists, or thanks, may follow.
+    """
     lines = [line for line in prose.read(spoken(plain(text)).message) if line.raw.strip()]
-    if not lines or not lines[-1].own or lines[-1].kind not in ("text", "item"):
-        return ""
-    last = lines[-1].text.rstrip(" *_\"'”)")
-    if not last.endswith("?") or _OFFER.search(_QUESTION_END.split(last)[-1]):
-        return ""
-    return "\n".join(line.text for line in lines if line.block == lines[-1].block)[-QUESTION_LONGEST:]
+    end = len(lines)
+    while end > 1 and (lines[end - 1].kind == "item" or _THANKS.fullmatch(lines[end - 1].text)):
+        end -= 1
+    for at in dict.fromkeys((len(lines) - 1, end - 1)):
+        if at < 0 or not lines[at].own or lines[at].kind not in ("text", "item"):
+            continue
+        asked = [line.text for line in lines if line.block == lines[at].block]
+        if _asks(_QUESTION_END.split(" ".join(asked)), last=at == len(lines) - 1):
+            rest = (line.text for line in lines[at + 1 :] if line.block != lines[at].block)
+            return "\n".join((*asked, *rest))[-QUESTION_LONGEST:]
+    return ""
 
 
 _QUESTION_END = Lazy(r"(?<=[.!?])\s+")
+_THANKS = Lazy(r"\W*(?:many )?(?:thanks|thank you)\b.{0,40}", re.I)
+_TO_READER = Lazy(r"\b(?:you|your|(?:should|may|can|could|must|am) i)\b|^\W*(?:which|should|do we)\b", re.I)
+_REQUEST = Lazy(
+    r"\W*(?:(?:please|kindly) (?:tell me|clarify|confirm|specify|choose|decide|advise|let me know (?:which|whether|what|how|where|when))"
+    r"|i need (?:a decision|to know|you to|your (?:input|decision|answer|help|guidance|approval)))\b",
+    re.I,
+)
+
+
+def _asks(said: list[str], *, last: bool) -> bool:
+    """Its last sentence is a question or a request; one before it, or before a list, must be put to the reader."""
+    asked = [sentence for sentence in said if _ends_asking(sentence) and not _OFFER.search(sentence)]
+    if _REQUEST.match(said[-1]) or (last and said[-1] in asked):
+        return True
+    return any(_TO_READER.search(sentence) for sentence in asked)
+
+
+def _ends_asking(sentence: str) -> bool:
+    """A question that is quoted within a sentence is not asked."""
+    bare = sentence.rstrip(" *_)")
+    return bare.endswith("?") or (bare[:1] in "\"'“" and bare.rstrip("\"'”").endswith("?"))
+
 
 _ERROR = Lazy(
     r"\b(?:\w+(?:Error|Exception)|error|failure|failed|fails)\b\W{0,3}:(?!\W{0,5}(?:0|none)\b)", re.I
