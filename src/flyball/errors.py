@@ -24,6 +24,15 @@ A message has one or two sentences: what is wrong, and what to do about it.
 """
 
 
+def reason(problem: OSError | UnicodeDecodeError) -> str:
+    """Why a file could not be read, for a message that names the file itself."""
+    return (
+        "it is not UTF-8 text"
+        if isinstance(problem, UnicodeDecodeError)
+        else problem.strerror or str(problem)
+    )
+
+
 class FlyballError(Exception):
     """Something went wrong."""
 

@@ -206,6 +206,33 @@ def test_an_unknown_shell_or_command_is_one_sentence(env: dict[str, str], tmp_pa
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run x --agent mechanic --machine buid", "There is no machine 'buid'. Did you mean 'build'?"),
+        ("run x --agent mechanic --pass-env NOT_THERE", "NOT_THERE is not set"),
+        ("run x --agent script:gone.yaml", "gone.yaml: No such file or directory. Check the path."),
+        ("run @gone.md --agent mechanic", "Cannot read the task file gone.md: No such file or directory."),
+        ("run x --agent command:git_{promt}", "{promt}. Did you mean {prompt}?"),
+        ("machines check gone.toml", "Cannot read gone.toml: No such file or directory."),
+        ("config nosuch.key", "flyball: There is no setting 'nosuch.key'"),
+        ("task show T9", "No task 'T9' is waiting."),
+        ("trigger nosuch", "Invalid value for 'KIND': 'nosuch' is not one of 'task', 'ci',"),
+        ("trigger", "Missing argument 'KIND'. Choose from: task, ci,"),
+        ("simulate --seeds x", "'x' is not a whole number"),
+        ("agents nosuch", "There is no command 'nosuch'. See `flyball agents --help`."),
+    ],
+)
+def test_a_mistake_is_answered_in_one_plain_sentence(
+    env: dict[str, str], repo: Path, words: str, said: str
+) -> None:
+    done = flyball(
+        env, *(word.replace("_", " ") if "{" in word else word for word in words.split()), cwd=repo
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert said in done.stderr and "Errno" not in done.stderr
+
+
 def test_init_finds_the_ignored_files_that_the_tests_need(env: dict[str, str], tmp_path: Path) -> None:
     files = {
         "test_a.py": "import unittest\nfrom made import VERSION\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        assert VERSION\n",

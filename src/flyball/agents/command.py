@@ -11,6 +11,8 @@ has failed.
 
 from __future__ import annotations
 
+import difflib
+import re
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -41,6 +43,9 @@ def _filled(command: str, names: Sequence[str]) -> str:
     return "".join(out)
 
 
+PLACEHOLDERS = ("prompt", "prompt_file", "hooks")
+
+
 class CommandAgent(StreamAgent):
     may_be_silent = True
 
@@ -60,6 +65,15 @@ class CommandAgent(StreamAgent):
             return f"The agent 'command:{self.command}' names no program. Write for example command:'aider --message {{prompt}}'."
         if shutil.which(words[0]) is None:
             return f"The program '{words[0]}' of the agent 'command:{self.command}' is not installed. Install it or name another."
+        return self._misspelt()
+
+    def _misspelt(self) -> str:
+        """A word in braces that is nearly one that Flyball fills in. Any other may be the program's own."""
+        words: list[str] = re.findall(r"{(\w+)}", self.command)
+        for word in words:
+            close = difflib.get_close_matches(word, PLACEHOLDERS, 1, 0.75)
+            if close and word not in PLACEHOLDERS:
+                return f"The agent 'command:{self.command}' has {{{word}}}. Did you mean {{{close[0]}}}?"
         return ""
 
     def _words(self) -> list[str]:
@@ -74,7 +88,7 @@ class CommandAgent(StreamAgent):
             "prompt_file": str(request.prompt_file),
             "hooks": str(request.hooks) if request.hooks else "",
         }
-        named = [name for name in ("prompt", "prompt_file", "hooks") if f"{{{name}}}" in self.command]
+        named = [name for name in PLACEHOLDERS if f"{{{name}}}" in self.command]
         values = [f"flyball_{name}={shlex.quote(given[name])}" for name in named if name in given]
         if "prompt" in named:
             values.append(f"flyball_prompt=$(cat {shlex.quote(str(request.prompt_file))})")

@@ -10,7 +10,7 @@ from flyball.agents import player
 from flyball.agents.adapter import AgentResult, Call, Launch, TurnRequest, ended_badly
 from flyball.agents.process import Exit
 from flyball.domain.events import Claim, Finding, Usage
-from flyball.errors import FlyballError
+from flyball.errors import FlyballError, reason
 from flyball.reading.terminal import as_object
 
 WRITERS = ("write", "edit", "delete", "bash")
@@ -26,7 +26,7 @@ class ScriptAgent:
         try:
             self._script()
         except (OSError, UnicodeDecodeError) as problem:
-            return f"The script {self.file} cannot be read: {problem}. Check the path."
+            return f"Cannot read the script {self.file}: {reason(problem)}. Check the path."
         except FlyballError as problem:
             return str(problem)
         return ""

@@ -216,7 +216,11 @@ def _system_problem(error: OSError) -> str:
 
 def _usage_problem(error: click.ClickException) -> str:
     """What click complains about, and where the command is explained."""
-    message = f"{error.format_message().replace(chr(10), ' ').rstrip('. ')}."
+    message = f"{' '.join(error.format_message().split()).rstrip('. ')}."
+    message = message.replace(" , ", ", ").replace("a valid integer range", "a whole number")
+    message = message.replace("a valid integer", "a whole number").replace(
+        "No such command", "There is no command"
+    )
     message = message.replace("?.", "?").replace("?).", "?)")
     if message.startswith("Got unexpected extra argument"):
         message = f"Unexpected {message[15:].rstrip('.')}. Put text with spaces in quotes."

@@ -223,6 +223,8 @@ def _refuse_bad(finding: Finding) -> None:
 def _land(app: App, run_id: str, into: str) -> Landing:
     """Order the landing and perform it here, unless another process drives the run. One cut off before is completed."""
     run = app.read(run_id)
+    if run.status != "ended":
+        raise UserError(f"Run {run_id} has not ended ({run.status}), so there is no result to merge yet.")
     repo = inspect_repo(Path(run.began.repo))
     branch = into or repo.branch
     if not branch:
@@ -261,7 +263,7 @@ def _is_in(run: Run, repo: Repo, branch: str) -> bool:
 def _run_errands(app: App, run_id: str) -> None:
     if app.driven(run_id):
         raise UserError(
-            f"Run {run_id} is running in another process, which merges it. See `flyball log {run_id}`."
+            f"Another process is working on run {run_id}. Wait until it is done: `flyball watch {run_id}`."
         )
     with Session(app, Screen(), stay=False) as session:
         session.run_errands(run_id)

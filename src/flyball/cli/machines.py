@@ -20,8 +20,8 @@ from flyball.cli.shared import (
     terminal_width,
 )
 from flyball.domain.machine import NAME, Machine
-from flyball.errors import MachineFault, NotFound
-from flyball.machines import SHIPPED, find, from_file, names
+from flyball.errors import MachineFault
+from flyball.machines import SHIPPED, find, from_file, names, unknown
 from flyball.views import diagram
 
 FOLDER = Path(".flyball/machines")
@@ -86,7 +86,7 @@ def show(name: str, form: str | None, repo: Path) -> None:
 
 def _find(name: str, folder: Path | None) -> Machine:
     if not NAME.fullmatch(name):
-        raise NotFound(f"There is no machine '{name}'. Machines: {', '.join(names(folder))}.")
+        raise unknown(name, names(folder))
     return find(name, folder)
 
 
@@ -108,7 +108,7 @@ def check(file: Path, proves: bool, as_json: bool) -> None:
         say(_no_fault(file, machine))
     else:
         for fault in faults:
-            say(f"{file}: {fault}", err=True)
+            say(fault if str(file) in fault else f"{file}: {fault}", err=True)
     sys.exit(2 if faults else int(not _holds(proof)))
 
 

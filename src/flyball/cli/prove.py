@@ -13,10 +13,9 @@ import click
 from flyball.cli.machines import machine_folder
 from flyball.cli.shared import JSON, REPO, examples, print_json, say
 from flyball.domain.machine import NAME, Machine, edges
-from flyball.errors import NotFound
 from flyball.lab.prove import LAWS, Broken, Find, Proof
 from flyball.lab.prove.many import proofs
-from flyball.machines import SHIPPED, find, from_file, shipped
+from flyball.machines import SHIPPED, find, from_file, names, shipped, unknown
 from flyball.views.text import columns, plural
 
 
@@ -56,7 +55,7 @@ def _chosen(name: str | None, repo: Path) -> Iterator[tuple[Machine, Find]]:
         return
     by_name = partial(find, folder=machine_folder(repo))
     if not NAME.fullmatch(name):
-        raise NotFound(f"There is no machine '{name}'. Give a name, or a file that ends in .toml.")
+        raise unknown(name, names(machine_folder(repo)))
     yield by_name(name), by_name
 
 

@@ -60,7 +60,7 @@ def _rows_of(loaded: LoadedConfig, key: str) -> list[Row]:
     if not rows and key_of(key, loaded.machines) and not is_table(key, loaded.machines):
         return [_default(full, loaded)]
     if not rows and not is_table(key, loaded.machines):
-        raise ConfigError(unknown(key, "flyball config", loaded.machines))
+        raise ConfigError(unknown(key, "", loaded.machines))
     return rows
 
 
@@ -78,7 +78,7 @@ def _default(key: str, loaded: LoadedConfig) -> Row:
     name, limit = split_limit(key, loaded.machines)
     machine = loaded.table(name)
     if limit not in limits_of(machine):
-        raise ConfigError(unknown(key, "flyball config", loaded.machines))
+        raise ConfigError(unknown(key, "", loaded.machines))
     return Row(key, _own(machine, limit), f"machine {machine.name}", doc)
 
 
@@ -156,7 +156,7 @@ SHELLS = {
 
 
 @click.command(epilog=examples(*SHELLS.values()))
-@click.argument("shell", type=click.Choice(list(SHELLS)))
+@click.argument("shell", type=click.Choice(list(SHELLS)), metavar="SHELL")
 def completion(shell: str) -> None:
     """Print a completion script for your shell."""
     from click.shell_completion import get_completion_class

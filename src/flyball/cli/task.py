@@ -65,10 +65,7 @@ def task() -> None:
 def _require(found: Backlog, name: str) -> Ticket:
     ticket = found.get(name)
     if ticket is None:
-        known = ", ".join(one.id for one in found.tickets[:20]) or "there are none"
-        raise UserError(
-            f"There is no waiting task {name} (waiting: {known}). `flyball task ls` lists all tasks."
-        )
+        raise UserError(f"No task '{name}' is waiting. `flyball task ls` lists all tasks.")
     return ticket
 
 
@@ -357,7 +354,7 @@ def _about(name: str, repo: Path, kind: str, says: str) -> None:
 
 
 @click.command(epilog=examples('flyball trigger ci --text "The nightly build fails in test_login"'))
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 @click.option("--text", required=True, help="What happened, and what to do.")
 @PRIORITY
 @REPO

@@ -34,8 +34,8 @@ from flyball.config.schema import (
 from flyball.config.values import BadValue, Duration, Shown, Value, nearest, parse_agent, split_role
 from flyball.domain.machine import Machine
 from flyball.domain.settings import Settings
-from flyball.errors import ConfigError, NotFound
-from flyball.machines import SHIPPED, from_text, shipped
+from flyball.errors import ConfigError
+from flyball.machines import SHIPPED, from_text, shipped, unknown as no_machine
 from flyball.state_dir import paths
 
 FOLDER = ".flyball"
@@ -133,7 +133,7 @@ class LoadedConfig(Struct, frozen=True):
             return from_text(own.text, own.path)
         if name in SHIPPED:
             return shipped(name)
-        raise NotFound(f"There is no machine called '{name}'. Known: {', '.join(self.machines)}.")
+        raise no_machine(name, tuple(self.machines))
 
     def rows(self) -> list[Row]:
         """Every key with a value, by name."""
@@ -470,7 +470,8 @@ def unknown(key: str, where: str, machines: Collection[str]) -> str:
     if section == "limits" and "." not in rest and nearest(rest, list(machines)):
         return f"{where}: there is no machine '{rest}'{nearest(rest, list(machines))}; known are {', '.join(machines)}."
     close = (not rest and nearest(key, SECTIONS)) or nearest(key, known(machines))
-    return f"{where}: there is no setting '{key}'{close}; `flyball config` lists them all."
+    sentence = f"there is no setting '{key}'{close}; `flyball config` lists them all."
+    return f"{where}: {sentence}" if where else sentence.capitalize()
 
 
 def _refusal(key: str, data: object, where: str, allowed: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from flyball.domain.faults import faults
 from flyball.domain.machine import Machine, parse
-from flyball.errors import MachineFault, NotFound
+from flyball.errors import MachineFault, NotFound, reason
 
 SHIPPED = ("build", "loop", "review", "task", "cto")
 
@@ -39,7 +40,7 @@ def from_file(path: Path) -> Machine:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise MachineFault(f"The machine file {path} cannot be read: {problem}. Check the path.") from None
+        raise MachineFault(f"Cannot read {path}: {reason(problem)}. Check the path.") from None
     return from_text(text, str(path))
 
 
@@ -50,8 +51,15 @@ def find(name: str, folder: Path | None) -> Machine:
         return from_file(own)
     if name in SHIPPED:
         return shipped(name)
-    known = ", ".join(names(folder))
-    raise NotFound(f"There is no machine called '{name}'. Known: {known}.")
+    raise unknown(name, names(folder))
+
+
+def unknown(name: str, known: Sequence[str]) -> NotFound:
+    from difflib import get_close_matches  # only a mistake needs it
+
+    close = get_close_matches(name, known, 1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return NotFound(f"There is no machine '{name}'.{hint} Machines: {', '.join(known)}.")
 
 
 def names(folder: Path | None) -> list[str]:

@@ -25,7 +25,7 @@ from flyball.config.load import POLICY_FILE, LoadedConfig, load
 from flyball.domain import events as e
 from flyball.domain.machine import Machine, State
 from flyball.domain.settings import Settings
-from flyball.errors import AgentMissing, ConfigError, UserError
+from flyball.errors import AgentMissing, ConfigError, UserError, reason
 from flyball.guard import policy as policies
 from flyball.guard.policy_faults import looser
 from flyball.reading.terminal import whole
@@ -159,7 +159,9 @@ def task_text(given: str, cwd: Path) -> str:
         try:
             text = (cwd / given[1:]).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as problem:
-            raise UserError(f"The task file {given[1:]} cannot be read: {problem}. Check the path.") from None
+            raise UserError(
+                f"Cannot read the task file {given[1:]}: {reason(problem)}. Check the path."
+            ) from None
     text = whole(text.strip().replace("\0", ""))
     if not text:
         raise UserError('The task is empty. Describe it: flyball run "Fix the failing test".')
@@ -231,7 +233,16 @@ def _check(
     policies_of(loaded).get(settings.policy)
     listeners.check(loaded.addresses)
     _check_trust(app, loaded, repo, machine.name, request.trusted)
+    _check_variables(app, request.pass_env)
     require(settings)
+
+
+def _check_variables(app: App, names: tuple[str, ...]) -> None:
+    missing = [name for name in names if name not in app.env]
+    if missing:
+        raise UserError(
+            f"--pass-env: the environment variable {missing[0]} is not set. Set it, or correct the name."
+        )
 
 
 def require_plan_file(repo: Repo, name: str) -> None:
