@@ -268,6 +268,8 @@ class CommandJudge(PathJudge):
         """The program that a command word names, or '' if it is not allowed: a path must lead to a trusted directory."""
         if "/" not in word or word in _WRAPPER_SCRIPTS:
             return word
+        if "://" in word:
+            context.deny("remote-code", f"'{word}' is code from the network.")
         folder, name = posixpath.split(word)
         if folder in self.policy.trusted_dirs:
             return name

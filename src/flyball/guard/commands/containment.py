@@ -26,10 +26,14 @@ _CLIENTS = _DATABASES | word_set(
     "curl wget http https xh httpie nc ncat netcat telnet ping ping6 wscat websocat grpcurl ab wrk hey siege vegeta curlie kcat kafkacat"
 )
 _OTHER_WAYS = word_set(
-    "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve -K --config --interface"
+    "--proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve --config --interface"
     " --unix-socket --abstract-unix-socket --execute --input-file --netrc"
 )
-_SHORT_WAYS = {"wget": ("-e", "-i"), "curl": ("-n",)}
+_SHORT_WAYS = {
+    "wget": ("-e", "-i"),
+    "curl": ("-n", "-x", "-K"),
+    **dict.fromkeys(("curlie", "nc", "ncat", "netcat"), ("-x", "-K")),
+}
 _METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS")
 _PLAIN = Lazy(r"(?!.*://)[\w@.,:/=+~%*-]*")
 _LEAVES = Lazy(
@@ -161,7 +165,13 @@ _DAEMON = Lazy(r"--?daemon(?:ize|ized)?(?:=(?:yes|on|true|1))?|--detach(?:ed)?|-
 def installed_package(args: list[Arg]) -> str | None:
     """The package that an unknown tool is told to install: `tool install x`, `tool plugin install x`."""
     words = [arg.text for arg in args[:3]]
+    given = [arg.text for arg in args if _DEPENDENCY.match(arg.text)]
+    if given:
+        return given[0]
     return undeclared(args[words.index("install") + 1 :]) if "install" in words[:2] else None
+
+
+_DEPENDENCY = Lazy(r"-Sdeps|--dep(?:endency)?(?:=|$)")
 
 
 def _stops_own(name: str, args: list[Arg]) -> bool:

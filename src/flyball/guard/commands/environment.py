@@ -25,7 +25,7 @@ _LOADS = re.compile(
     r"|linker=|^-p\b| -p |^-[rcI]\s|\$\(|`|;|\|"
 )
 _SERVICE_URL = re.compile(
-    r"(?!.*(?:PROXY|REGISTRY|INDEX|MIRROR|REPO|WEBHOOK|DATABASE|DB|TELEMETRY|UPLOAD))\w*(?:URL|URI|API|ENDPOINT|ORIGIN|BASE|HOST)"
+    r"(?:NEXT_PUBLIC|NUXT_PUBLIC|EXPO_PUBLIC|VITE|REACT_APP|GATSBY|PUBLIC)_\w+|(?!.*(?:PROXY|REGISTRY|INDEX|MIRROR|REPO|WEBHOOK|DATABASE|DB|TELEMETRY|UPLOAD))\w*(?:URL|URI|API|ENDPOINT|ORIGIN|BASE|HOST)"
 )
 """What a build or a test is told of a service. The sandbox decides whether it can be reached."""
 _LINTS = re.compile(r"(?:(?:^| )-[ADFW] ?[a-z][\w:-]*)+")

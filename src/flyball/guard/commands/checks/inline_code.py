@@ -233,7 +233,7 @@ _FETCHES = Lazy(
 _STARTS_PROGRAMS = Lazy(
     r"\b(?:os|posix)\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*[(\"']"
     r"|System\.cmd|:os\.cmd|Port\.open|os\.execute|\.execute\s*\(\s*\)|getRuntime|ProcessBuilder|\brun\s*\(\s*`|Open3|IO\.popen|Kernel\.(?:exec|system|spawn)|\bqx\b|%x[\W]|shell_exec|passthru|proc_open|Deno\.(?:run|Command)|Bun\.(?:spawn|\$)"
-    r"|\.(?:system|popen)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\b(?:import|from)\s+(?:sh|plumbum|invoke|fabric)\b|\bfrom\s+(?:os|subprocess|pty|posix)\s+import|open\s*\(?[^)]*[\"'](?:\||-\|)",
+    r"|\.(?:system|popen|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\b(?:import|from)\s+(?:sh|plumbum|invoke|fabric)\b|\bfrom\s+(?:os|subprocess|pty|posix)\s+import|open\s*\(?[^)]*[\"'](?:\||-\|)",
 )
 _HIDES = Lazy(
     r"(?<![\w.])(?:eval|exec|compile)\s*\(|builtins(?:__)?\.(?:eval|exec|compile|__dict__)|__import__(?!\s*\(\s*['\"][\w.]+['\"]\s*\))|import_module\s*\((?!\s*['\"][\w.]+['\"])"
@@ -261,7 +261,7 @@ _SERVES_ITSELF = Lazy(r"['\"`/@](?:localhost|127\.0\.0\.1|\[?::1\]?|0\.0\.0\.0)|
 HIDDEN = "hides what it runs"
 _STARTERS = word_set("run call check_call check_output Popen system popen getoutput getstatusoutput")
 _EVALUATE = _STARTERS | word_set(
-    "eval exec compile runctx runeval timeit repeat Timer push runsource runcode interact"
+    "eval exec compile runctx runeval timeit repeat Timer push runsource runcode interact __import__ import_module getattr"
 )
 
 
@@ -296,6 +296,9 @@ def _has_network(text: str) -> bool:
     return any(pattern.search(text) for pattern in (_FETCHES, _USES_NETWORK, _NETWORK_NAMES))
 
 
+_NAMES_PLACE = Lazy(rf"[^\s(]*://[^\s(]*|{HERE.pattern}", re.IGNORECASE)
+
+
 def without_data(text: str) -> str:
     """Python code without the strings that are not run: `s.replace("requests.get(a)", b)` edits a file."""
     try:
@@ -306,7 +309,7 @@ def without_data(text: str) -> str:
     run = {id(inner) for call in calls if _name(call.func) in _EVALUATE for inner in ast.walk(call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in run:
-            node.value = "" if re.search(r"[\s(]", node.value) else node.value
+            node.value = node.value if _NAMES_PLACE.fullmatch(node.value) else ""
     return ast.unparse(tree)
 
 
@@ -331,7 +334,7 @@ def _programs(call: Call, text: str) -> None:
         if isinstance(command, str):
             in_shell(call, command)
         elif command:
-            run(call, [Arg(word) for word in command])
+            run(call, command)
 
 
 _JAVASCRIPT = frozenset({"node", "nodejs", "tsx", "ts-node", "bun", "deno eval"})
@@ -341,7 +344,7 @@ _LITERAL_CALL = Lazy(
 )
 
 
-def _script_commands(text: str) -> Iterator[str | list[str] | None]:
+def _script_commands(text: str) -> Iterator[str | list[Arg] | None]:
     """Each command of `execSync('…')` and `spawnSync('…', […])`; None if a call cannot be read."""
     literal = list(_LITERAL_CALL.finditer(text))
     if len(literal) != len(list(_CALLS.finditer(text))):
@@ -349,10 +352,10 @@ def _script_commands(text: str) -> Iterator[str | list[str] | None]:
     for match in literal:
         words = [match[1] or match[2] or ""]
         words += [one or other for one, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", match[3] or "")]
-        yield words if match[3] else words[0]
+        yield [Arg(word) for word in words] if match[3] else words[0]
 
 
-def _literal_commands(text: str) -> Iterator[str | list[str] | None]:
+def _literal_commands(text: str) -> Iterator[str | list[Arg] | None]:
     """Each command line or argument list of `subprocess.run` and its kin; None for one that is not literal."""
     try:
         tree = ast.parse(text)
@@ -376,21 +379,24 @@ def _name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _command(node: ast.Call) -> str | list[str] | None:
+def _command(node: ast.Call) -> str | list[Arg] | None:
     try:
         given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "args")
         if isinstance(given, ast.List):
-            return [_word(item) for item in given.elts]
+            words = [_word(item) for item in given.elts]
+            return words if words[:1] and words[0].literal else None
         value = ast.literal_eval(given)
     except (ValueError, StopIteration, TypeError):
         return None
     return value if isinstance(value, str) else None
 
 
-def _word(node: ast.expr) -> str:
+def _word(node: ast.expr) -> Arg:
+    """An element of an argument list. What is not literal is one unknown argument."""
     if isinstance(node, ast.Attribute) and node.attr == "executable":
-        return "python"
-    value = ast.literal_eval(node)
-    if not isinstance(value, str):
-        raise ValueError
-    return value
+        return Arg("python")
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return Arg(node.value)
+    if isinstance(node, ast.Starred):
+        raise TypeError
+    return Arg(HOLE, unknown=2, quoted=True)

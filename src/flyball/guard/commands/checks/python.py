@@ -24,7 +24,7 @@ _X_VALUES = Lazy(
 _ATTACHED = Lazy(r"-W(?:error|ignore|default|always|once|module)|-X(?:dev|utf8|faulthandler|importtime)")
 _COMMANDS = word_set(
     "pytest mypy black ruff flake8 pylint isort coverage tox nox pip bandit pyflakes pycodestyle pydocstyle autopep8 yapf "
-    "vulture mkdocs pyright basedpyright twine codespell pre_commit virtualenv uv poetry build-x pipx"
+    "vulture mkdocs pyright basedpyright twine codespell pre_commit virtualenv keyring uv poetry build-x pipx"
 )
 _PLUGINS = Lazy(
     r"no:[\w.-]+|xdist|cov|randomly|asyncio|mock|timeout|benchmark|django|pytest_cov|pytest_mock|pytest_asyncio|pytester"
