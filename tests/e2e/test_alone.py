@@ -153,6 +153,13 @@ def by_its_name():
 def test_registry():
     assert {{name: one() for name, one in code.KNOWN.items()}} == {{"by_its_name": 3}}
 
+    class Inner:
+        def method(self):
+            return 1
+
+    assert by_its_name.__qualname__ == by_its_name.__name__
+    assert Inner.method.__qualname__.endswith("<locals>.Inner.method")
+
 
 def test_own_file():
     assert Path(__file__).name == "test_it.py"

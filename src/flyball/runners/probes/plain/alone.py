@@ -293,17 +293,27 @@ class _Names(ast.NodeTransformer):
     """A test knows its file, and its helpers go by their own names: they may be found by them, in a registry say."""
 
     def __init__(self, path):
-        self.path = path
+        self.path, self.within = path, []
+
+    def visit_ClassDef(self, node):
+        return self._below(node, node.name)
 
     def visit_FunctionDef(self, node):
-        self.generic_visit(node)
+        names = node.name, ".".join([*self.within, node.name])
+        self._below(node, node.name, "<locals>")
         if not node.name.startswith("test"):
-            naming = "lambda f: setattr(f, '__name__', %r) or f" % node.name
+            naming = "lambda f: [f, setattr(f, '__name__', %r), setattr(f, '__qualname__', %r)][0]" % names
             node.decorator_list.append(ast.parse(naming, mode="eval").body)
         return node
 
     def visit_AsyncFunctionDef(self, node):
         return self.visit_FunctionDef(node)
+
+    def _below(self, node, *names):
+        self.within += names
+        self.generic_visit(node)
+        del self.within[-len(names) :]
+        return node
 
     def visit_Name(self, node):
         is_file = node.id == "__file__" and isinstance(node.ctx, ast.Load)
