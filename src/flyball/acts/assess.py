@@ -1,4 +1,4 @@
-"""What Flyball itself finds out about a plan before it is executed (CTO-2 to CTO-4): steps, tier, estimate, approval."""
+"""Flyball's own assessment of a plan before it is executed (CTO-2 to CTO-4): steps, tier, estimate, approval."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def assess(run_files: RunFiles, run: Run, work: Workspace, turn: e.TurnEnded) ->
 
 
 def _refused(policy: Policy, steps: Sequence[e.PlanStep], workspace: str) -> list[str]:
-    """What the guard would undo anyway, whoever approves the plan (CTO-2)."""
+    """Planned files that the guard would refuse even if a person approved the plan (CTO-2)."""
     paths = dict.fromkeys(path for step in steps for path in step.paths)
     judged = [judge_changes([Change(path=path, op="modify")], policy, workspace=workspace) for path in paths]
     return [
@@ -112,7 +112,7 @@ def _tier(
 
 
 def words_of(run: Run, steps: Sequence[e.PlanStep]) -> str:
-    """What a plan says of itself. That a repair of failing checks names them does not make it a change of CI."""
+    """The text that decides the tier of a plan. A repair of failing checks may name them; that does not make it a change of CI."""
     repairs = run.plan.trigger is not None and run.plan.trigger.head
     return "\n".join((*([] if repairs else [run.task]), *(step.title for step in steps)))
 

@@ -1,4 +1,4 @@
-"""`do = "check"`: Flyball's own act. The table names what is looked at; each look is a sentence, or nothing."""
+"""`do = "check"`: Flyball's own act. The table names the checks; each returns a problem as a sentence, or ""."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _dependencies(_: RunFiles, run: Run) -> str:
 
 
 def _base(_: RunFiles, run: Run) -> str:
-    """The branch that is to take the result."""
+    """The branch that the result will be merged into."""
     if not run.began.branch or run.settings.commit != "merge":
         return ""
     repo = inspect_repo(Path(run.began.repo))
@@ -63,7 +63,7 @@ def _plan(run_files: RunFiles, run: Run) -> str:
 
 
 def _change(run_files: RunFiles, run: Run) -> str:
-    """The whole change, before it is committed: still the one that was judged, with rules that nobody touched."""
+    """Whether the whole change, before it is committed, is still the one that was checked, under unchanged rules."""
     touched = run_files.tampered(run, whole=True)
     return f"{touched} was changed during the run." if touched else _checkout(run_files, run)
 

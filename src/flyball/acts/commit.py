@@ -60,7 +60,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def land(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
-    """The branch takes the commit; what is in the way is a conflict for a person."""
+    """Move the branch to the commit; any obstacle is a conflict for a person."""
     done, ruling = run.checkout.commit, None
     assert done is not None
     done = replace(done, landed="", reason="")
@@ -142,7 +142,7 @@ def _judge(run_files: RunFiles, run: Run, target: Target, merge: Merge) -> e.Rul
 
 
 def _require_allowed(run_files: RunFiles, run: Run, target: Target, certified: str, ruling: e.Ruling) -> None:
-    """What would land may hold nothing that the guard has not let pass in the run itself."""
+    """The result of the merge may hold no change that the guard did not allow in the run."""
     before = _ruling(run_files, run, target.work, target.work.base_tree, certified)
     new = [finding for finding in ruling.others if finding not in before.others]
     if (ruling.verdict != "allow" and new) or _severity(ruling) > _severity(before):

@@ -42,14 +42,14 @@ class Performer:
                 stop.set(now)
 
     def tidy(self, run: Run) -> None:
-        """A run has ended: its checkout goes, unless something in it would be lost."""
+        """A run has ended: its checkout is removed, unless something in it would be lost."""
         folder = self.run_files.run_dir(run)
         with contextlib.suppress(OSError):
             certificate.settle(folder, run.checkout.certificate)
         self._tidy(folder)
 
     def sweep(self, ended: Callable[[str], bool]) -> None:
-        """What a kill between an end and its tidying has left; a checkout that was kept once is left alone."""
+        """Remove what a kill between a run's end and its cleanup left; a checkout that was kept once is left alone."""
         for folder in self.run_files.dirs.runs():
             left = folder.checkout.exists() and not folder.why_kept.exists()
             if (left or folder.proof.exists()) and ended(folder.path.name):

@@ -68,7 +68,7 @@ def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> 
 
 
 def _setup_stays_apart(run: Run, work: Workspace) -> str:
-    """What setup made is not taken for the agent's work; what it changed would be."""
+    """Files that setup created do not count as the agent's work; files that it changed would."""
     if not run.settings.setup:
         return ""
     work.hide_additions()
@@ -135,7 +135,7 @@ def _refuse_leaks(run_files: RunFiles, run: Run, work: Workspace) -> None:
 
 
 def restore(run_files: RunFiles, run: Run, act: e.Act) -> Finished:
-    """The checkout holds that tree again. A change that a person let stand or made goes to the user's branch."""
+    """Restore that tree in the checkout. A change that a person approved or made is published."""
     work = run_files.workspace(run)
     if act.why == "hand-back":
         return Finished(key=act.key, result=_handed_back(run, act, work))
@@ -160,7 +160,7 @@ def _rolled_back(run: Run, act: e.Act, work: Workspace, folder: Path) -> e.Resto
 
 
 def _handed_back(run: Run, act: e.Act, work: Workspace) -> e.Restored:
-    """What a person changed is journaled as theirs and not judged."""
+    """Changes by a person are journaled as theirs and not checked."""
     tree = work.tree()
     if tree == act.tree:
         return e.Restored(tree=tree)

@@ -1,4 +1,4 @@
-"""Where a run's files are, what its processes may see, and running one command of an act under its keeper."""
+"""A run's files, what its processes can see, and how one command of an act runs under its keeper."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def shipped_policies() -> policies.Policies:
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process of a run may reach besides the system's own folders. `lent_…`: what the user lends an agent."""
+    """What a process of a run can see besides the system's own folders. `lent_…`: the user's own files that an agent may use."""
 
     files: Path
     home: Path
@@ -172,7 +172,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         return (*above, *run.checkout.hosts)
 
     def sandbox_of(self, run: Run) -> Sandbox:
-        """The sandbox that the run has had from its start. Where that is gone, nothing is done without it."""
+        """The sandbox that the run has had from its start. If it no longer works, nothing runs without it."""
         wanted = (
             "none" if run.checkout.sandbox == UNSANDBOXED else run.checkout.sandbox or run.settings.sandbox
         )
@@ -190,7 +190,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         return self.sandbox_of(run).mounts
 
     def never_began(self, folder: Path, ended: process.Exit) -> None:
-        """A sandbox that let nothing run is a fault of the place, not of what was to be run."""
+        """If the sandbox cannot start anything, the fault is the machine's, not the command's."""
         why = sandbox.never_began(ended, process.read_err(folder))
         if why:
             text = f"the sandbox does not start: {redact(why)[:300]}"
@@ -289,7 +289,7 @@ INTERRUPTIONS = {
 
 
 def interruption(ended: process.Exit) -> str:
-    """Why a process did not come to its own end; "" if it did, or was ended for what it did."""
+    """Why a process did not end by itself; "" if it did, or if Flyball ended it because of what it did."""
     return INTERRUPTIONS.get(ended.reason, "")
 
 

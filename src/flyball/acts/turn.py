@@ -88,7 +88,7 @@ def take_turn(
 
 
 def _attended(live: Live, folder: Path, request: TurnRequest, begins: bool, ask: Ask | None) -> process.Exit:
-    """A conversation that another driver began cannot be taken up: its agent is ended, and its session resumed."""
+    """A conversation that another driver started cannot be continued: its agent is ended, and its session resumed."""
     agent = live.agent
     if isinstance(agent, Talks):
         if not begins:
@@ -181,7 +181,7 @@ def _spec(
 
 
 def _heard(agent: Adapter, folder: Path, ended: process.Exit) -> AgentResult:
-    """What no adapter can make sense of is the agent's failed turn, not an accident of ours."""
+    """Output that no adapter can read makes a failed turn of the agent, not an error of Flyball."""
     try:
         return agent.read(_text(process.read_out(folder)), _text(process.read_err(folder)), ended)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as odd:
@@ -211,7 +211,7 @@ def left_tree(work: Workspace, folder: Path) -> str:
 
 
 def _ended_early(heard: AgentResult, live: Live) -> AgentResult:
-    """Ended by us: what it did counts, and what it did not come to say is no failure of its own."""
+    """Flyball ended the agent: what it did counts, and a missing final message is not its failure."""
     if heard.verdict not in ("killed", "unknown", "ok"):
         return heard
     if live.unreadable:
@@ -361,7 +361,7 @@ def _as_fact(verdict: Verdict, policy: Policy, old: str, new: str) -> e.Ruling:
 
 
 def _tampering(run: Run, name: str, old: str, new: str) -> e.Ruling:
-    """The rules themselves are not what they were: nothing can be judged by them."""
+    """The rules themselves were changed, so nothing can be checked by them."""
     return e.Ruling(
         verdict="deny",
         rule="tampering",
@@ -376,7 +376,7 @@ def _tampering(run: Run, name: str, old: str, new: str) -> e.Ruling:
 
 
 def plain(text: str) -> str:
-    """Names of files may be any bytes; what is journaled is text."""
+    """File names may be any bytes; the journal holds text."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -431,7 +431,7 @@ def _with_help(act: e.Act, heard: AgentResult) -> str:
 
 
 def _counted(usage: e.Usage) -> e.Usage:
-    """No turn gives back what was spent: who reports less than nothing has reported nothing."""
+    """A turn never gives money back: a negative report counts as no report."""
     return msgspec.convert({name: max(0, n) for name, n in msgspec.structs.asdict(usage).items()}, e.Usage)
 
 
@@ -440,7 +440,7 @@ def _why_halted(fired: watching.FiredRule) -> str:
 
 
 def _redacted(said: e.Claim) -> e.Claim:
-    """What is claimed is journaled, asked and shown: no word of it may hold a secret."""
+    """Claims are journaled and shown, so secrets are removed from them."""
     return msgspec.convert(_without_secrets(msgspec.to_builtins(said)), e.Claim)
 
 

@@ -1,7 +1,7 @@
 """What an agent gets for one turn: its prompt, its login, its variables, its program, and the hosts that it can reach.
 
 The instructions of a role are in `prompts/ROLE.md`. A repository replaces them with `.flyball/prompts/ROLE.md`, in which
-`{shipped}` is replaced by the text that ships. Nothing of the user's home is to be seen but what `[agents.NAME]` lends. A
+`{shipped}` is replaced by the text that ships. Of the user's home only what `[agents.NAME]` names is visible. A
 login is lent as a copy (`agents/login.py`).
 """
 

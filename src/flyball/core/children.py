@@ -1,7 +1,7 @@
 """The first event of a run that another run starts.
 
-Most runs below work in the checkout of the run above. Those of the standing loop have a checkout, a budget and a root
-of their own: each is one step of a plan, and starts from what the step before has made.
+Most child runs work in their parent's checkout. Those of the standing loop have a checkout, a budget and a root
+of their own: each is one step of a plan, and starts from the result of the step before.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _within(parent: Run, began: e.RunBegan) -> e.RunBegan:
 
 
 def _left(parent: Run) -> Settings:
-    """A child may use up what its parent has left."""
+    """A child may use what is left of its parent's budget."""
     budget, spent, spending = parent.settings.budget, parent.spent, parent.spending
     used = spent.cost_uusd - spending.base.cost_uusd
     tokens, wall_us = spent.tokens - spending.base.tokens, spending.wall_us - spending.wall_base
@@ -101,7 +101,7 @@ def _of_a_plan(parent: Run, began: e.RunBegan) -> e.RunBegan:
 
 
 def _text(parent: Run, step: e.PlanStep | None) -> str:
-    """What the task is told: the whole, and which part of it is its own."""
+    """What the task is told: the whole plan, and which part of it is its own."""
     if step is None:
         return parent.task
     alone = len(parent.plan.steps) == 1

@@ -1,7 +1,7 @@
-"""Every rule that says what comes next. Pure: the same run and the same news give the same events.
+"""All rules about what comes next. Pure: the same run and the same result always give the same events.
 
 `due` says what to do now: the first step of the run's agenda, else the act of its state. `react` says which events
-follow from what came of it. Where an outcome leads is decided in `transition.follow`.
+follow from its result. Where an outcome leads is decided in `transition.follow`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PAUSES = {"interrupt": "interrupted", "take-over": "wait.take_over"}
 
 
 class Do(Struct, frozen=True):
-    """Begin this act (after its ActStarted is durable)."""
+    """Start this act (after its ActStarted is durable)."""
 
     act: e.Act
 
@@ -52,13 +52,13 @@ class Note(Struct, frozen=True):
 
 
 class Rest(Struct, frozen=True):
-    """Nothing to do before this instant; None: until somebody writes or an act finishes."""
+    """Nothing to do before this time; None: until a message arrives or an act finishes."""
 
     until: int | None = None
 
 
 class Finished(Struct, frozen=True, kw_only=True):
-    """What came of an act, as the shell saw it."""
+    """The result of an act, as the shell reports it."""
 
     key: str
     result: e.AnyResult
@@ -67,7 +67,7 @@ class Finished(Struct, frozen=True, kw_only=True):
 
 
 class Interrupted(Struct, frozen=True):
-    """An act came to nothing; it costs nothing. `gone`: no act can be done until somebody has fixed that."""
+    """An act was interrupted; it costs nothing. `gone`: something is missing, and no act can be done until a person fixes it."""
 
     key: str
     reason: str
@@ -121,7 +121,7 @@ def _first(run: Run, step: AnyStep, now: int) -> Do | Note:
 
 
 def _halt(events: Events, what: str) -> Events:
-    """Somebody wants the run to stop here."""
+    """Stop the run here, as requested."""
     run, over = events.run, e.Asked(at=events.now, what="", who="flyball")
     if what == "cancel":
         return cancel(events)
@@ -240,7 +240,7 @@ def _agents_turn(run: Run, do: str, now: int, why: str = "") -> Do:
 
 
 def over(run: Run, now: int) -> Note | None:
-    """What another turn would break: money and tokens, then turns and time, then the loop rules."""
+    """The first limit that another turn would exceed: money and tokens, then turns and time, then the loop rules."""
     budget = spent_up(run)
     if budget:
         text = f"The budget does not cover another turn: {budget.observed}. Allow the same amount once more?"
@@ -257,7 +257,7 @@ def over(run: Run, now: int) -> Note | None:
 
 
 def _counts_for_the_circuit(run: Run) -> bool:
-    """A state that places `stalled` itself reads it from its turns; one that probes has a turn of its own."""
+    """Not in a state that handles `stalled` itself, nor in the state of the probing turn."""
     on = run.here.on
     return run.here.of in WORKERS and ("stalled" not in on or not (run.tries.retries or "progressed" in on))
 

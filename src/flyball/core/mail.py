@@ -1,4 +1,4 @@
-"""What follows from a message to a run: an answer, a pause, a take-over, a rollback; and why one cannot be used now."""
+"""The events that follow from a message to a run (an answer, a pause, a take-over, a rollback), or why it cannot be used now."""
 
 from __future__ import annotations
 
@@ -131,13 +131,13 @@ def _misplaced(run: Run, message: Answer) -> str:
 
 
 def order(run: Run, what: str, who: str, now: int) -> Events:
-    """What is asked of a run, and of those below it: pause, stop, cancel, interrupt or take-over."""
+    """A request to a run and its child runs: pause, stop, cancel, interrupt or take-over."""
     return _ask(Events(run, now), Ask(what=what, who=who))
 
 
 def _ask(events: Events, message: Ask) -> Events:
-    """A run that waits is taken over at once, without what it asked or would have followed; first its tree is put
-    right."""
+    """A waiting run is taken over at once. Its question or pending outcome is dropped, and its tree is
+    restored first."""
     run, now, asked = events.run, events.now, e.Asked(at=events.now, what=message.what, who=message.who)
     if message.what == RESUME:
         return wake(run, now)
@@ -150,7 +150,7 @@ def _ask(events: Events, message: Ask) -> Events:
 
 
 def _hand_back(events: Events, message: HandBack) -> Events:
-    """Where there is no checkout yet, nobody can have changed it; a rollback ordered just before goes first."""
+    """Without a checkout there are no changes by a person; a rollback that was just ordered comes first."""
     run, now = events.run, events.now
     rolls_back = run.restore is not None and run.restore.why == "rollback"
     events.add(e.Resumed(at=now, why=f"handed back by {message.who}"))
@@ -195,7 +195,7 @@ def _answer(events: Events, message: Answer) -> Events:
 
 
 def _consequences(events: Events, run: Run, message: Answer) -> Events:
-    """`run` is as it was when it asked."""
+    """`run` is the run as it was when it asked."""
     pending, yes = run.pending, message.verb in ("approve", "go-on", "grant")
     kind = run.question.kind if run.question else ""
     if pending and pending.waits == kind and kind in ("breakpoint", "done"):
@@ -215,7 +215,7 @@ def _consequences(events: Events, run: Run, message: Answer) -> Events:
 
 
 def _about_evidence(events: Events, pending: Follow | None, message: Answer) -> Events:
-    """Approved: the outcome is followed. Otherwise the agent is told what was doubted and works on."""
+    """If approved, the outcome is followed. Otherwise the agent is told the doubts and continues."""
     if message.verb == "approve":
         return follow(events, pending.outcome, pending.data, past_breakpoint=True) if pending else events
     proof = events.run.evidence.proof
@@ -255,7 +255,7 @@ def _state_answer(events: Events, message: Answer) -> Events:
 
 
 def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:
-    """Whether a message that is not taken yet answers the run's open question, or (if that counts) ends the run."""
+    """Whether an unread message answers the run's open question, or ends the run (a cancel)."""
     message = readable(body)
     if isinstance(message, Ask):
         return cancelling and message.what == "cancel"
@@ -263,12 +263,12 @@ def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:
 
 
 def paused(run: Run) -> bool:
-    """A person paused or stopped it, and it continues when they say so."""
+    """Whether a person paused or stopped it; it continues when they say so."""
     return run.status == "paused" and run.question is None and not _taken(run)
 
 
 def _taken(run: Run) -> bool:
-    """Only the one who took it over gives it back."""
+    """Only the person who took it over can hand it back."""
     return run.stop is not None and run.stop.code == "wait.take_over"
 
 

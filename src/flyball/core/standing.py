@@ -1,7 +1,7 @@
 """The rules of the standing loop (`cto`): what starts work, what a plan needs, and when the runs below are stopped.
 
-A run below has a checkout of its own. It is never lost: it is set aside, with the act that waits for it, and taken up
-again by the rules or by a person's answer.
+A child run here has its own checkout. It is never lost: it is interrupted, together with the act that waits for it, and continued
+later by the rules or by a person's answer.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ REPAIRS = 1  # so often CI of a run's own branch is repaired before a person is 
 
 
 def listens(run: Run) -> bool:
-    """It has nothing to do and takes triggers."""
+    """Whether it has nothing to do and takes triggers."""
     idle = run.status == "running" and run.act is None and not run.agenda
     return run.here.act == "listen" and idle and not run.plan.aside
 
 
 def outranks(run: Run, trigger: e.Trigger) -> bool:
-    """Whether this trigger is more urgent than what the run works on: a run below would make way for it."""
+    """Whether this trigger is more urgent than the current work, so that a child run would be interrupted for it."""
     works = run.here.act == "run" and run.plan.trigger is not None
     return works and not trigger.tried and trigger.priority > _priority(run)
 
@@ -41,12 +41,12 @@ def _priority(run: Run) -> int:
 
 
 def works(run: Run) -> bool:
-    """It plans or executes; waiting for a person, or for work, is none."""
+    """Whether it plans or executes; waiting for a person or for work is neither."""
     return run.here.act in ("agent", "run") and run.status == "running"
 
 
 def makes_way(run: Run) -> bool:
-    """The run below has stopped at the end of its turn, to be set aside."""
+    """The child run has stopped at the end of its turn, because it is being interrupted."""
     return run.status == "paused" and run.stop is not None and run.stop.rule == SET_ASIDE
 
 
@@ -85,7 +85,7 @@ def _begin(events: Events, trigger: e.Trigger, interrupts: bool) -> None:
 
 
 def listening(run: Run, now: int) -> Events | None:
-    """CTO-5: what was interrupted continues when nothing else is to be done; its plan still holds, so no turn is taken."""
+    """CTO-5: interrupted work continues when there is nothing else to do; its plan is still valid, so no turn is needed."""
     if not run.plan.aside:
         return None
     events = Events(run, now)
@@ -98,7 +98,7 @@ def listening(run: Run, now: int) -> Events | None:
 
 
 def executing(run: Run, now: int) -> Events | None:
-    """What comes before the next step: the run that was set aside; nothing, if all steps are done."""
+    """The interrupted run that continues before the next step, if there is one; nothing if all steps are done."""
     events = Events(run, now)
     if run.plan.act is not None:
         return events.add(e.TakenUp(at=now, what="run", run=run.plan.act.child))
@@ -135,7 +135,7 @@ def after_step(events: Events, child: e.ChildEnded) -> Events:
 
 
 def child_stopped(run: Run, event: e.ChildStopped) -> Events:
-    """CTO-8: a question or block of a run below is the standing loop's; a limit that clears by itself is not."""
+    """CTO-8: a question or block of a child run stops the standing loop too; a limit that clears by itself does not."""
     events, cause = Events(run, event.at).add(event), event.stop
     passing = event.until is not None or cause.rule == SET_ASIDE or cause.code == "interrupted"
     if not run.machine.supervises or run.here.act != "run" or passing:
@@ -150,18 +150,18 @@ def child_went_on(run: Run, event: e.ChildWentOn) -> Events:
 
 
 def step_run(run: Run) -> str:
-    """The run of the present step, also where it is set aside; "" if there is none."""
+    """The run of the current step, even if it is interrupted; "" if there is none."""
     return run.child or (run.plan.act.child if run.plan.act is not None else "")
 
 
 def aside(run: Run, child: str) -> bool:
-    """Whether this run below is set aside."""
+    """Whether this child run is interrupted."""
     acts = [plan.act for plan in (run.plan, *run.plan.aside)]
     return any(act is not None and act.child == child for act in acts)
 
 
 def taken_over(run: Run, child: str, now: int) -> Events:
-    """CTO-10: a person works in the checkout of the run that was set aside, which is their answer; after it was handed
+    """CTO-10: a person works in the checkout of the interrupted run; taking it over was their answer. After it is handed
     back, that run continues."""
     events = Events(run, now)
     if run.here.act != "ask" or run.plan.act is None or run.plan.act.child != child:
@@ -172,7 +172,7 @@ def taken_over(run: Run, child: str, now: int) -> Events:
 
 
 def charged(run: Run, event: e.Charged) -> Events:
-    """CTO-9 and 10: each turn of a run below is counted, and a rule that fires stops that run at once."""
+    """CTO-9 and 10: each turn of a child run is counted, and a rule that fires stops that run at once."""
     events = Events(run, event.at).add(event)
     if not run.machine.supervises or run.here.act != "run" or run.act is None:
         return events
@@ -181,7 +181,7 @@ def charged(run: Run, event: e.Charged) -> Events:
 
 
 def _counts(run: Run) -> list[tuple[str, str, int, int | None, str]]:
-    """The rules of CTO-9: stop code, key, what is counted, how much of it is allowed, and what it is in words."""
+    """The rules of CTO-9: stop code, key, the count, how much is allowed, and its name in words."""
     plan, unwatched_us = run.plan, run.machine.alert_us.get(run.state) or None
     return [
         ("wait.check_in", "no milestone", plan.worked_us, unwatched_us, ""),
@@ -232,7 +232,7 @@ def _halt(events: Events, cause: e.Stop) -> Events:
 
 
 def mismatched(run: Run, now: int, texts: tuple[str, ...], grave: bool) -> Events:
-    """CTO-13: what was found not to fit is written down; where no rule settles it, a person does."""
+    """CTO-13: mismatches are recorded; if no rule resolves one, a person is asked."""
     events = Events(run, now).warn("wait.mismatch", *texts)
     cause = stop(run, "wait.mismatch", "resume", detail=" ".join(texts)[:500])
     if not grave or run.status != "running" or run.asked:
@@ -246,7 +246,7 @@ def mismatched(run: Run, now: int, texts: tuple[str, ...], grave: bool) -> Event
 
 
 def _ask(events: Events, cause: e.Stop) -> Events:
-    """At once, while the cause is known; where a breakpoint comes first, the state asks."""
+    """Ask at once, while the cause is known; if a breakpoint comes first, the state asks."""
     if events.run.here.act != "ask" or events.run.status != "running":
         return events
     cause, text = question(events.run, cause)

@@ -133,7 +133,7 @@ def end(events: Events, how: str, cause: e.Stop) -> Events:
 
 
 def cancel(events: Events, rule: str = "a person asked for it") -> Events:
-    """A change that somebody was asked about goes, also for a run above or after it."""
+    """A change that a person was asked about is undone, also for the parent run and the runs after it."""
     for plan in (events.run.plan, *events.run.plan.aside):
         if plan.act is not None:
             events.add(e.Abandoned(at=events.now, run=plan.act.child))
@@ -144,7 +144,7 @@ def cancel(events: Events, rule: str = "a person asked for it") -> Events:
 
 
 def let_go(events: Events, why: str = "") -> Events:
-    """An outcome that was to be followed is not: the act of the state will be done again."""
+    """A pending outcome is dropped: the act of the state will be done again."""
     return events.add(e.Dropped(at=events.now, why=why)) if events.run.pending else events
 
 
@@ -152,7 +152,7 @@ def let_go(events: Events, why: str = "") -> Events:
 
 
 def infrastructure(events: Events) -> Events:
-    """Something that acts need is missing, or they are interrupted again and again."""
+    """Something that acts need is missing, or acts were interrupted several times in a row."""
     run, tries = events.run, events.run.tries
     if tries.gone:
         cause = stop(run, "wait.infrastructure", "gone", detail=tries.reason)
@@ -196,7 +196,7 @@ def stalled(run: Run) -> e.Stop | None:
 
 
 def solutions(run: Run, cause: e.Stop) -> str:
-    """What a person is asked when the circuit has opened."""
+    """The question to a person when the circuit has opened."""
     what = {
         "loop.no_progress": f"{cause.observed} turns without progress",
         "loop.oscillation": f"{cause.observed} turns that only went back to earlier versions of the files",
@@ -212,7 +212,7 @@ def solutions(run: Run, cause: e.Stop) -> str:
 
 
 def spent_up(run: Run) -> e.Stop | None:
-    """The budget does not cover another turn: what is spent, and the p90 of a turn reserved on top (GUARD-4)."""
+    """The stop if the budget does not cover another turn: what is spent, plus the p90 of a turn (GUARD-4)."""
     budget, spending = run.settings.budget, run.spending
     next_cost, next_tokens = p90(spending.turn_costs), p90(spending.turn_tokens)
     cost, tokens = run.spent.cost_uusd - spending.base.cost_uusd, run.spent.tokens - spending.base.tokens
@@ -300,7 +300,7 @@ def plan_used_up(run: Run, now: int) -> e.Stop | None:
 
 
 def limit_ends_at(run: Run, turn: e.TurnEnded, now: int) -> int:
-    """When to try again. A reset that is past is tried at once, but not again and again without a pause."""
+    """When to try again: at once if the reset is past, but never twice without a pause."""
     reset = turn.reset_at
     if reset is None or (reset <= now and run.tries.limits > 1):
         return now + run.settings.retry_every_us
@@ -309,7 +309,7 @@ def limit_ends_at(run: Run, turn: e.TurnEnded, now: int) -> int:
 
 
 def _jitter_us(run: Run, wait_us: int) -> int:
-    """So that many runs do not come back in the same instant; the same run at the same turn always waits the same."""
+    """A jitter, so that many runs do not continue in the same instant. The same run at the same turn always gets the same one."""
     if wait_us < SHORT_US:
         return 0
     drawn = hashlib.sha256(f"{run.id}:{run.turns}".encode()).digest()
@@ -320,14 +320,14 @@ def _jitter_us(run: Run, wait_us: int) -> int:
 
 
 def candidates(run: Run, role: str) -> list[str]:
-    """The agent of the role, then those that stand in for it."""
+    """The agent of the role, then its fallbacks."""
     if run.settings.consensus and run.iteration % 2 == 0:  # PAIR-3: they change places each iteration
         role = {"author": "reviewer", "reviewer": "author"}.get(role, role)
     return list(dict.fromkeys((run.settings.agent_for(role), *run.settings.fallback)))
 
 
 def free_agent(run: Run, role: str, now: int) -> str:
-    """The first of them that no limit holds now; "" if there is none."""
+    """The first of them that is not rate-limited now; "" if there is none."""
     return next((agent for agent in candidates(run, role) if run.tries.limited.get(agent, 0) <= now), "")
 
 
@@ -336,7 +336,7 @@ def agent_for(run: Run, role: str, now: int) -> str:
 
 
 def so_far(run: Run) -> str:
-    """What an agent in a fresh session must know; from the journal, since nobody else remembers."""
+    """What an agent in a fresh session must know, from the journal."""
     lines = "\n".join(f"- {line}" for line in run.talk.recent)
     work = f"Done so far:\n{lines}" if lines else "Nothing was done before this turn."
     files = run.checkout.changed[:50]
@@ -356,7 +356,7 @@ ASK_TO_FINISH = (
 
 
 def probe_due(run: Run) -> bool:
-    """Whether the files are to be proved before the worker's next turn."""
+    """Whether the files must be proved before the worker's next turn."""
     most, on, progress = run.most("probe"), run.here.on, run.progress
     works = run.here.of == "worker" and "done" in on and "progressed" not in on
     if not (most and works and run.owner and run.settings.proof) or run.tries.retries:

@@ -1,7 +1,7 @@
 """All movement between states: every outcome is followed here, and only this module decides a `Moved` event.
 
 In this order: a breakpoint pauses; a failure is counted; the table names the target; a success end needs the gate;
-an entry needs an allowance. Where a limit says no, the outcome is `exhausted`, through the same door.
+entering a state needs an allowance. If a limit is used up, the outcome `exhausted` goes through the same function.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _target(run: Run, outcome: str, data: dict[str, Any], cause: e.Stop | None) 
 
 
 def _gate(events: Events, outcome: str, data: dict[str, Any]) -> bool:
-    """SYS-8: a success end needs a proof of exactly this tree, a commit of it, and its landing. True: it is not open yet."""
+    """SYS-8: a success end needs a proof of exactly this tree, its commit, and its landing. True: something is still missing."""
     run, commit = events.run, events.run.checkout.commit
     if unproved(run):
         until = "gate"
@@ -115,7 +115,7 @@ def _gate(events: Events, outcome: str, data: dict[str, Any]) -> bool:
 
 
 def unproved(run: Run) -> bool:
-    """The tree was not proved, or its proof was not examined yet (EVID-3)."""
+    """Whether the tree was not proved yet, or its proof was not examined yet (EVID-3)."""
     proof = run.evidence.proof
     if not run.owner or not run.settings.proof:
         return False
@@ -159,7 +159,7 @@ def refuse_claim(events: Events) -> Events:
 
 
 def _tell_again(events: Events) -> None:
-    """The next turn is told how the proof that is known of this tree failed."""
+    """The next turn is told how the last proof of this tree failed."""
     known = events.run.evidence.proof
     assert known is not None
     text = f"The proof failed:\n{known.summary}"
@@ -238,7 +238,7 @@ def _failure(run: Run, outcome: str, reason: str, cause: e.Stop | None) -> e.Sto
 
 
 def _failed_by(cause: e.Stop) -> e.Stop:
-    """A rule that only stops a run ends it where the table says so: the rule's own code is then the evidence."""
+    """A rule that normally only stops a run ends it if the table says so; the rule's code is then kept as evidence."""
     ends = code_of(cause.code).status == "ended" or cause.code.startswith("error.")
     return cause if ends else replace(cause, code="failed.agent", rule=cause.code)
 

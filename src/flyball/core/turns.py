@@ -1,6 +1,6 @@
-"""How an agent's turn is read: what stops it, and which outcome its words amount to. DONE is a claim.
+"""How an agent's turn is read: what stops the run, and which outcome its message means. DONE is a claim.
 
-`judgement` says what happens to the change that it left: it is kept, it is kept while a person is asked, or it is undone.
+`judgement` says what happens to its change: it is kept, kept while a person is asked, or undone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def claimable(run: Run, act: e.Act | None = None) -> list[str]:
 
 
 def first_outcome(run: Run) -> str:
-    """What a writing turn that ended well comes to; without a test phase it is `untested`."""
+    """The outcome of a writing turn that ended well; without a test phase it is `untested`."""
     tested = bool(run.settings.proof) and run.settings.require_test_pass
     return "untested" if "untested" in run.here.on and not tested else next(iter(run.here.on))
 
@@ -66,7 +66,7 @@ def fitted(run: Run, act: e.Act, result: e.AnyResult) -> e.AnyResult:
 
 
 def _holds(run: Run, act: e.Act, done: e.CommitEnded) -> bool:
-    """The commit is of the tree that was to be committed, or of its merge, if that was proved too."""
+    """The commit holds the tree that had to be committed, or its merge if that was proved too."""
     if done.work != act.tree or not done.of:
         return done.work == act.tree
     proof = done.proof
@@ -87,7 +87,7 @@ def _fitted_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> e.TurnEnded:
 
 
 def unjudged(act: e.Act, result: e.AnyResult) -> e.Ruling | None:
-    """ALO-1: a change that the guard has not judged is refused; there is no way round it."""
+    """ALO-1: a change that the guard has not checked is refused, always."""
     if not isinstance(result, e.TurnEnded) or result.tree in ("", act.tree):
         return None
     reason = "The change was not checked."
@@ -163,12 +163,12 @@ def stopped_by(events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling |
 
 
 def _put_back(events: Events, act: e.Act) -> Events:
-    """Nobody will be asked any more: the change goes, also for a run above."""
+    """The question is dropped: the change is undone, also for the parent run."""
     return events if events.run.tree == act.tree else events.put_back(act.tree)
 
 
 def _asked_about(events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling) -> bool:
-    """The guard asks about the change. A failed turn comes first where nothing stands, or where the run ends."""
+    """The guard asks about the change. A failed turn comes first if no change is left, or if it ends the run."""
     trial = Events(events.run, events.now)
     failed = _process_failure(trial, act, turn)
     if failed and (events.run.tree == act.tree or trial.run.status == "ended"):
@@ -203,7 +203,7 @@ def _with_place(ruling: e.Ruling) -> str:
 
 
 def _pend(events: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling, until: str) -> None:
-    """The outcome to follow once the change may stand; a turn that failed, was halted or asks has none."""
+    """The outcome to follow once the change is accepted; a turn that failed, was halted or asks has none."""
     run = events.run
     asks = waits_for_answer(turn) or _disputed(run) or run.talk.alarms or _says_nothing(run, act, turn)
     outcome, data = "", dict[str, Any]()
@@ -249,7 +249,7 @@ def _process_failure(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
 
 
 def _timed_out(events: Events, act: e.Act, turn: e.TurnEnded) -> None:
-    """The clock that ran out is the phase's, unless the run's own has."""
+    """The exceeded time limit is the phase's, unless the run's own budget is used up."""
     late = stops.out_of_time(events.run)
     limit = show_duration(act.wall_us) if act.wall_us else ""
     phase = stop(events.run, "timeout.phase", "phase_timeout", limit, "exceeded", detail=turn.error)
@@ -309,7 +309,7 @@ def _asks(events: Events, turn: e.TurnEnded) -> bool:
 
 
 def _asked_again(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
-    """AGENT-8: a judge without a verdict, or a planner without a plan, is told so and asked again once."""
+    """AGENT-8: a judging role without a verdict, or a planner without a plan, is told so and asked again once."""
     missing = _says_nothing(events.run, act, turn)
     if not missing:
         return False
@@ -339,7 +339,7 @@ def _reminder(run: Run, act: e.Act, missing: str) -> str:
 
 
 def _stuck(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
-    """AGENT-8: who rejects the same proved tree again, with nothing new against it, would do so forever."""
+    """AGENT-8: a role that rejects the same proved tree twice without a new finding would do so forever."""
     run, role = events.run, act.role
     if not run.tree or run.evidence.rejected != run.tree or turn.claim.findings:
         return False
@@ -505,7 +505,7 @@ def judgement(
 
 
 def _refused(ruling: e.Ruling, alarm: e.Action) -> e.Ruling:
-    """CTO-7: the call was refused and did not run; what the agent did besides is for a person to judge."""
+    """CTO-7: the call was refused and did not run; a person decides about the agent's other changes."""
     call = f"{alarm.tool}: {alarm.input[:200]}"
     bound = f"{ruling.diff}:{alarm.tool}:{alarm.input}".encode("utf-8", "replace")
     also = f" Also about its changes: {ruling.reason} ({ruling.file})" if ruling.verdict == "ask" else ""

@@ -41,7 +41,7 @@ RULES = "4"  # the version of the deciding rules; a snapshot of another version 
 
 
 class Act(Fact, frozen=True, kw_only=True):
-    """Something to do, with a key by which nothing is done twice."""
+    """One thing to do. Its key makes sure that it is not done twice."""
 
     key: str
     do: str  # agent:ROLE, run:MACHINE, proof, check, commit, land, prepare, restore
@@ -64,7 +64,7 @@ class Act(Fact, frozen=True, kw_only=True):
 
     @property
     def role(self) -> str:
-        """Of an agent's turn; of a child run, its machine."""
+        """The role of an agent's turn, or the machine of a child run."""
         return self.do.partition(":")[2]
 
 
@@ -113,7 +113,7 @@ class ActFinished(Event, frozen=True, kw_only=True):
 
 
 class ActInterrupted(Event, frozen=True, kw_only=True):
-    """It was in doubt and is settled as never having happened: it costs nothing and is begun anew."""
+    """A crash left the act's result unknown. It counts as not done: it costs nothing and is started again."""
 
     key: str
     reason: str
@@ -128,7 +128,7 @@ class Ruled(Event, frozen=True, kw_only=True):
 
 
 class Held(Event, frozen=True, kw_only=True):
-    """An outcome is reached, but something must happen before its transition."""
+    """An outcome was reached, but something must happen before the run follows it."""
 
     outcome: str
     until: str  # gate | commit | land | breakpoint | approval | block
@@ -160,7 +160,7 @@ class Warned(Event, frozen=True, kw_only=True):
 
 
 class Limited(Event, frozen=True, kw_only=True):
-    """An agent is held by a limit until then; another one stands in for it meanwhile, if there is one."""
+    """An agent is rate-limited until then. If a fallback is configured, it works meanwhile."""
 
     agent: str
     until: int
@@ -187,13 +187,13 @@ class Answered(Event, frozen=True, kw_only=True):
 
 
 class Dropped(Event, frozen=True, kw_only=True):
-    """A held outcome is not followed: the act of the state is done again."""
+    """A held outcome is discarded: the act of the state is done again."""
 
     why: str = ""
 
 
 class RestoreOrdered(Event, frozen=True, kw_only=True):
-    """The checkout is to hold this tree before anything else is done."""
+    """The checkout must be restored to this tree before anything else is done."""
 
     tree: str
     why: str
@@ -220,7 +220,7 @@ class Asked(Event, frozen=True, kw_only=True):
 
 
 class WindowSeen(Event, frozen=True, kw_only=True):
-    """What all runs together had spent in the last day and week when this one was about to take a turn."""
+    """What all runs together spent in the last day and week, noted before a turn of this run."""
 
     day_uusd: int = 0
     day_tokens: int = 0
@@ -229,7 +229,7 @@ class WindowSeen(Event, frozen=True, kw_only=True):
 
 
 class Charged(Event, frozen=True, kw_only=True):
-    """What a descendant used up."""
+    """The cost of a descendant run."""
 
     run: str
     usage: Usage
@@ -256,7 +256,7 @@ class ChildWentOn(Event, frozen=True, kw_only=True):
 
 
 class Milestone(Event, frozen=True, kw_only=True):
-    """A run below left one of its states forwards."""
+    """A child run moved forward from one of its states."""
 
     run: str
     what: str
@@ -270,28 +270,28 @@ class PlanReviewed(Event, frozen=True, kw_only=True):
 
 
 class Triggered(Event, frozen=True, kw_only=True):
-    """There is work for the standing loop. `interrupts`: what was being done is kept for later."""
+    """New work for the standing loop. `interrupts`: the current work is kept for later."""
 
     trigger: Trigger
     interrupts: bool = False
 
 
 class SetAside(Event, frozen=True, kw_only=True):
-    """The run below pauses and is kept, for a more urgent trigger or because a rule stopped it."""
+    """The child run is paused and kept, because of a more urgent trigger or because a rule stopped it."""
 
     run: str
     stop: Stop | None = None  # the rule
 
 
 class TakenUp(Event, frozen=True, kw_only=True):
-    """What was set aside continues: a plan, or the run below."""
+    """Interrupted work continues: a plan, or the child run."""
 
     what: str  # plan | run
     run: str = ""
 
 
 class Abandoned(Event, frozen=True, kw_only=True):
-    """A run that was set aside is given up, or has ended meanwhile, as `stop` says."""
+    """An interrupted child run was given up, or has ended in the meantime; `stop` says which."""
 
     run: str
     stop: Stop | None = None
@@ -304,14 +304,14 @@ class Ended(Event, frozen=True, kw_only=True):
 
 
 class LandOrdered(Event, frozen=True, kw_only=True):
-    """A person wants the result of an ended run on this branch of theirs."""
+    """A person ordered the result of an ended run to be merged into this branch."""
 
     branch: str
     who: str = ""
 
 
 class Proposed(Event, frozen=True, kw_only=True):
-    """A pull request has the commit."""
+    """A pull request was opened or updated with the commit."""
 
     commit: str
     url: str
@@ -364,7 +364,7 @@ _decoder = msgspec.json.Decoder(AnyEvent)
 
 
 def encode(event: AnyEvent) -> bytes:
-    """The same event gives the same bytes, on any machine."""
+    """Encode an event: the same bytes on every machine."""
     return _encoder.encode(event)
 
 

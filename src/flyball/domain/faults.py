@@ -30,7 +30,7 @@ from flyball.errors import MachineFault
 
 
 def faults(machine: Machine) -> list[str]:
-    """Every fault of a machine, each a sentence; none means that it may run."""
+    """Every fault of a machine as a sentence. An empty list means that it may run."""
     found = [*_line_faults(machine)]
     if found:
         return found  # the graph cannot be walked while its lines are wrong
@@ -137,7 +137,7 @@ def _escalates(machine: Machine, target: str) -> bool:
 
 
 def _succeeds(machine: Machine, target: str) -> bool:
-    """A success end is among the states that this target may stand for."""
+    """Whether this target can be a success end."""
     return any(n in machine.states and machine.states[n].end == "success" for n in machine.targets(target))
 
 
@@ -196,9 +196,9 @@ def _closure(start: set[str], following: Mapping[str, set[str]]) -> set[str]:
 
 
 def _bound_faults(machine: Machine) -> Iterable[str]:
-    """Every cycle must wait for somebody or count against a limit; else it could run forever.
+    """Every cycle must wait for a person or a trigger, or count against a limit; else it could run forever.
 
-    A limit on entries to a state begins anew with each iteration, so it bounds no cycle through that one.
+    A limit on entries to a state is reset in each iteration, so it does not bound a cycle through the iteration state.
     """
     back = next((s for s in machine.states.values() if _goes_back(machine, s)), None)
     if back:
@@ -213,13 +213,13 @@ def _bound_faults(machine: Machine) -> Iterable[str]:
 
 
 def _goes_back(machine: Machine, state: State) -> bool:
-    """`@back` enters and leaves nothing: only turns, failures or somebody who waits can bound it."""
+    """`@back` enters and leaves no state: only a limit on turns or failures, or a wait, can bound it."""
     led = {} if state.end or _uses_up(machine, state) else {**machine.anywhere, **state.on}
     return any(t == "@back" and not _fails(machine, state, o) for o, t in led.items())
 
 
 def _uses_up(machine: Machine, state: State) -> bool:
-    """Nobody passes this state forever: it waits for somebody, or takes a turn of a limited number."""
+    """Whether this state bounds a cycle: it waits for a person or a trigger, or takes one of a limited number of turns."""
     return state.act in HEARING_ACTS or ("turns" in machine.most and state.act in ("agent", "run"))
 
 
@@ -230,7 +230,7 @@ def _bounded(machine: Machine) -> set[str]:
 
 
 def _walks(machine: Machine) -> list[tuple[str, str]]:
-    """The transitions that no count of failures or of interventions bounds."""
+    """The transitions that neither a limit on failures nor one on interventions bounds."""
     found: list[tuple[str, str]] = []
     for state in machine.states.values():
         led = {} if state.end else {**machine.anywhere, **state.on}
@@ -241,7 +241,7 @@ def _walks(machine: Machine) -> list[tuple[str, str]]:
 
 
 def _counts(machine: Machine, state: State, outcome: str) -> bool:
-    """The outcome uses something up: a failure of its state, or one of the CTO's attempts."""
+    """Whether the outcome uses up a failure of its state, or one of the CTO's attempts."""
     return outcome != "escalate" if state.do == "agent:cto" else _fails(machine, state, outcome)
 
 

@@ -88,7 +88,7 @@ class Machine(Struct, frozen=True):
         return self.states[state].on.get(outcome) or self.anywhere.get(outcome, "")
 
     def targets(self, target: str) -> tuple[str, ...]:
-        """The states that a target may stand for."""
+        """The states that a target can lead to."""
         if target.startswith("any:"):
             return self.groups.get(target[4:], ())
         return () if target.startswith("@") else (target,)
@@ -104,7 +104,7 @@ class Machine(Struct, frozen=True):
 
 
 def counts_as_failure(machine: Machine, state: State, outcome: str) -> bool:
-    """TASK-2: of an act that failed, where the table places the last failure; what a person answers is none."""
+    """TASK-2: the outcome of a failed act, if the table says where a third failure leads. A person's answer is none."""
     failing = outcome in FAILING and state.act not in WAITING_ACTS
     return failing and bool(machine.place(state.name, "third_failure"))
 
@@ -135,7 +135,7 @@ STATE_KEYS = ("do", "on", "end", "with", "loop", "counts", "circuit", "checks", 
 
 
 def parse(table: Mapping[str, Any]) -> Machine:
-    """A machine from its table. What cannot even be read is refused here; `faults` judges the rest."""
+    """A machine from its table. A table that cannot be read is refused here; `faults` checks everything else."""
     for key in table:
         if key not in KEYS:
             raise MachineFault(f"A machine has no '{key}'. It may have: {', '.join(KEYS)}.")
@@ -164,7 +164,7 @@ def parse(table: Mapping[str, Any]) -> Machine:
 
 
 def _readable(table: Mapping[str, Any]) -> None:
-    """A run pins its table: what no journal or snapshot can hold is refused here."""
+    """A run pins its table, so values that a journal or snapshot cannot hold are refused here."""
     try:
         msgspec.msgpack.encode(table)
     except (OverflowError, TypeError, ValueError, RecursionError) as problem:

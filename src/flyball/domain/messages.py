@@ -46,7 +46,7 @@ class HandBack(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 
 
 class Rollback(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """The checkout is to hold the tree of an earlier turn again."""
+    """Restore the checkout to the tree of an earlier turn."""
 
     turn: int
     tree: str
@@ -54,7 +54,7 @@ class Rollback(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 
 
 class Land(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag=True):
-    """The result of an ended run is to go to this branch."""
+    """Merge the result of an ended run into this branch."""
 
     branch: str
     who: str = ""
@@ -78,7 +78,7 @@ def encode(message: AnyMessage) -> bytes:
 
 
 def decode(body: bytes) -> AnyMessage:
-    """The message; a MsgspecError if it is none, whatever is wrong with it."""
+    """The message; a MsgspecError if it cannot be decoded, whatever the reason."""
     try:
         return _decoder.decode(body)
     except RecursionError:
@@ -86,7 +86,7 @@ def decode(body: bytes) -> AnyMessage:
 
 
 def readable(body: bytes) -> AnyMessage | None:
-    """The message; None if it is none."""
+    """The message, or None if it cannot be decoded."""
     try:
         return decode(body)
     except msgspec.MsgspecError:
@@ -94,12 +94,12 @@ def readable(body: bytes) -> AnyMessage | None:
 
 
 def for_who_works(body: bytes) -> bool:
-    """What is told or handed back reaches the run that works, not those that wait for it."""
+    """A message or a hand-back goes to the run that is working, not to the runs that wait for it."""
     return isinstance(readable(body), Tell | HandBack)
 
 
 def replaces(later: bytes, earlier: bytes) -> bool:
-    """Whether a later answer takes the place of an earlier one that was not taken: same question, same author."""
+    """Whether a later answer replaces an earlier unused one: same question, same author."""
     new, old = readable(later), readable(earlier)
     if not (isinstance(new, Answer) and isinstance(old, Answer)):
         return False
@@ -107,7 +107,7 @@ def replaces(later: bytes, earlier: bytes) -> bool:
 
 
 def contradiction(one: bytes, other: bytes) -> str:
-    """CTO-8: what to say where two people give the same question different answers; "" where they do not."""
+    """CTO-8: a message if two people answered the same question differently, else ""."""
     first, second = readable(one), readable(other)
     if not (isinstance(first, Answer) and isinstance(second, Answer)) or first.question != second.question:
         return ""

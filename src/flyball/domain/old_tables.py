@@ -1,6 +1,6 @@
-"""Tables that journals of rules "1" hold: what code then knew by name is now said in the table.
+"""Tables in journals of rules "1". The code knew some machines and states by name then; now the table says it.
 
-The only place that knows a machine or a state by name. It adds what such a table could not say yet.
+The only place that knows a machine or a state by name. It adds the attributes that such a table did not have yet.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATES = {
 
 
 def upgraded(machine: Machine) -> Machine:
-    """The machine with the attributes that its name once stood for."""
+    """The machine with the attributes that its name used to imply."""
     states = dict(machine.states)
     for name, attributes in STATES.get(machine.name, {}).items():
         if name in states:

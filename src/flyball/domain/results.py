@@ -38,7 +38,7 @@ class Usage(Fact, frozen=True, kw_only=True):
 
 
 class Finding(Fact, frozen=True, kw_only=True):
-    """What a reviewer found, or its new status."""
+    """A finding of a reviewer, or its new status."""
 
     id: str = ""
     file: str = ""
@@ -51,7 +51,7 @@ class Finding(Fact, frozen=True, kw_only=True):
 
 
 class Claim(Fact, frozen=True, kw_only=True):
-    """What the agent says came of its turn. It is only a claim."""
+    """What the agent says it achieved in its turn. It is only a claim."""
 
     outcome: str = ""
     data: dict[str, Any] = {}
@@ -65,7 +65,7 @@ class Claim(Fact, frozen=True, kw_only=True):
 
 
 class Ruling(Fact, frozen=True, kw_only=True):
-    """The guard's word on one change."""
+    """The guard's verdict on one change."""
 
     verdict: str  # allow | ask | deny
     rule: str = ""
@@ -85,7 +85,7 @@ class Ruling(Fact, frozen=True, kw_only=True):
 
 
 class Stop(Fact, frozen=True, kw_only=True):
-    """Why a run stopped: the code, the rule and what was seen."""
+    """Why a run stopped: the code, the rule and the observed value."""
 
     code: str
     rule: str = ""
@@ -97,14 +97,14 @@ class Stop(Fact, frozen=True, kw_only=True):
     call: str = ""  # the fingerprint of the call for which a permission is asked
 
     def grants(self, verb: str) -> tuple[str, ...]:
-        """What an answer lets the agent do: the call that it asked about, for good or once."""
+        """The tool call that an answer allows, always or once."""
         if self.code != "wait.permission" or not self.call:
             return ()
         return {"approve": (self.call,), "grant": (f"once:{self.call}",)}.get(verb, ())
 
 
 class Question(Fact, frozen=True, kw_only=True):
-    """What a person is asked. `shown` is the hash of what the answer will be bound to."""
+    """A question to a person. `shown` is the hash of what the person sees; the answer is only valid for that."""
 
     id: str
     kind: (
@@ -122,7 +122,7 @@ class Question(Fact, frozen=True, kw_only=True):
 
 
 class Action(Fact, frozen=True, kw_only=True):
-    """One tool call that the guard was asked about: what it ruled, and what came of it."""
+    """One tool call that the guard was asked about, with its verdict and its result."""
 
     tool: str
     input: str = ""
@@ -164,7 +164,7 @@ class Trigger(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One step: it becomes a task."""
+    """One step of a plan; it becomes a task."""
 
     title: str
     paths: tuple[str, ...] = ()
@@ -187,7 +187,7 @@ class Assessment(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why a person must say yes before it is executed (CTO-3, CTO-4); nothing: no need."""
+        """Why a person must approve the plan before it is executed (CTO-3, CTO-4); empty if nobody must."""
         return (*self.blockers, *self.approval)
 
 
@@ -221,7 +221,7 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """What came of an act; one class a kind of act."""
+    """The result of an act; one class for each kind of act."""
 
 
 class TurnEnded(Result, frozen=True, kw_only=True, tag="turn"):
@@ -286,7 +286,7 @@ class CheckEnded(Result, frozen=True, kw_only=True, tag="check"):
 
 
 class CommitEnded(Result, frozen=True, kw_only=True, tag="commit"):
-    """`of` and `proof` are there where the target had moved: `tree` is then the merge of it and `of`, proved anew."""
+    """`of` and `proof` are set if the target had new commits: `tree` is then the merge of them and `of`, proved again."""
 
     outcome: str  # committed | refused | conflict | unreachable
     tree: str

@@ -64,7 +64,7 @@ DOLLAR = 1_000_000
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a top-level run may use up. Zero means: none at all is allowed; None means: no such limit."""
+    """What a top-level run may use. Zero allows nothing at all; None means no limit."""
 
     uusd: int | None = 5 * DOLLAR
     tokens: int | None = 2_000_000
@@ -77,13 +77,13 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def windows(self) -> bool:
-        """Whether what other runs spend matters to this one."""
+        """Whether the spending of other runs limits this one."""
         limits = (self.day_uusd, self.day_tokens, self.week_uusd, self.week_tokens)
         return any(limit is not None for limit in limits)
 
 
 class Retention(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How long the files of ended runs stay. It is read when runs are pruned, and no run depends on it."""
+    """How long the files of ended runs are kept. Only pruning reads it; no run depends on it."""
 
     auto: bool = True  # prune by itself, at most once a day
     age_us: int = 7 * DAY
@@ -120,7 +120,7 @@ INDICATORS = (  # what an agent may say to claim that it is done (LOOP-1); `read
 
 
 class Lent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one agent gets of the user's beyond what Flyball knows of it."""
+    """What one agent gets from the user's environment and files, besides what Flyball gives it by default."""
 
     env: tuple[str, ...] = ()  # names of variables, never their values
     reads: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ DEFAULTS: dict[str, tuple[str, ...]] = {  # kind of question -> what may be its 
 
 
 class Default(Struct, frozen=True):
-    """One line of `inbox.defaults`. What would let a change, a result or more money through can only be refused."""
+    """One line of `inbox.defaults`. A default can refuse a change, a result or more money, but never allow it."""
 
     kind: str
     verb: str

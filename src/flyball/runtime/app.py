@@ -41,7 +41,7 @@ class WallClock:
 
 
 def new_id() -> str:
-    """Eight characters that nobody misreads; short enough to type, long enough not to meet again."""
+    """Eight characters without lookalikes: short enough to type, long enough not to repeat."""
     return "".join(secrets.choice(ALPHABET) for _ in range(8))
 
 
@@ -63,7 +63,7 @@ class App(Records):
         super().close()
 
     def question(self, name: str) -> Run:
-        """The run whose question is meant: by the question's id, or the run's (its own, or that of a run below)."""
+        """The run with this question: by the question's id, or by the id of the run or of its parent."""
         run_id, _, number = name.rpartition(".")
         run = self.read(self.find(run_id if run_id and number.isdigit() else name))
         while run.question is None and run.child:
@@ -77,7 +77,7 @@ class App(Records):
     # ---- letters ----
 
     def send(self, run: Run, letter: AnyMessage) -> bool:
-        """Leave a letter and wake the driver. False: no process runs it now."""
+        """Leave a message and wake the driver. False: no process is running the run."""
         self.require_person(type(letter).__name__.lower())
         reason = refusal(run, letter)
         if reason:

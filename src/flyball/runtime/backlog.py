@@ -47,7 +47,7 @@ def mailbox(repo: Path | str) -> str:
 
 
 def backlog(letters: Iterable[Letter]) -> Backlog:
-    """What the letters come to, in the order in which they were left."""
+    """The tasks that the messages add up to, in the order in which they were left."""
     tickets, marks, spent = dict[str, Ticket](), dict[str, list[int]](), list[int]()
     for letter in letters:
         try:
@@ -88,26 +88,26 @@ def backlog(letters: Iterable[Letter]) -> Backlog:
 
 
 def _changed(before: Trigger, now: Trigger) -> Trigger:
-    """An edit says all of it anew."""
+    """An edit replaces the whole task."""
     if now.kind == "start":
         return replace(before, later=False)
     return replace(before, text=now.text or before.text, priority=now.priority, after=now.after)
 
 
 def missing(ticket: Ticket, outcomes: Mapping[str, str]) -> list[str]:
-    """The tickets that must be done first and are not."""
+    """The tickets that must be done first and are not done yet."""
     return [name for name in ticket.trigger.after if not outcomes.get(name, "").startswith("done")]
 
 
 def ready(found: Backlog, outcomes: Mapping[str, str]) -> list[Ticket]:
-    """What may be started now, the most urgent first."""
+    """The tickets that can be started now, the most urgent first."""
     if found.held:
         return []
     return [one for one in found.tickets if not one.trigger.later and not missing(one, outcomes)]
 
 
 def circle(found: Backlog, ticket: str, after: Iterable[str]) -> list[str]:
-    """The way by which a ticket would wait for itself; nothing: it would not."""
+    """The cycle in which a ticket would wait for itself; empty if there is none."""
     waits = {one.id: one.trigger.after for one in found.tickets} | {ticket: tuple(after)}
     way, seen = [ticket], set[str]()
 

@@ -24,7 +24,7 @@ SNAPSHOT_EVERY = 64
 
 
 class DrivenRun(Struct):
-    """A run as its driver holds it: the fold, its place in the journal, and the lease."""
+    """A run in its driver's memory: the fold, its position in the journal, and the lease."""
 
     run: Run
     seq: int
@@ -64,7 +64,7 @@ class Batch:
             self._tell_others(before, self.run(run_id), event)
 
     def take(self, run_id: str, mailbox: str, letters: Sequence[int]) -> None:
-        """The run takes letters that were left for whoever has time."""
+        """The run takes messages from a shared mailbox."""
         staged = self._stage(run_id)
         staged.mailbox = mailbox
         staged.letters.extend(letters)
@@ -127,7 +127,7 @@ class Batch:
             run_id = self.run(run_id).child
 
     def spread(self, run_id: str, now: int) -> None:
-        """What is asked of a run holds for what runs below it."""
+        """A request to a run also applies to its child runs."""
         asked = self.run(run_id).asked
         for member in list(self._below(run_id))[1:]:
             run = self.run(member)
@@ -150,7 +150,7 @@ class Batch:
             self.add(member, wake(self.run(member), now))
 
     def _wake_below(self, run_id: str, now: int) -> None:
-        """Those below continue; one that waits for a person still does, and so does the run above it then."""
+        """The child runs continue. One that waits for a person keeps waiting, and its parent with it."""
         self.wake(run_id, now)
         child = self.run(run_id) if self._known(run_id) else None
         if child is None or child.stop is None or child.status in ("running", "ended"):
@@ -187,7 +187,7 @@ class Batch:
             ancestor = self.run(ancestor).began.parent
 
     def _owe(self, parent: str, run: Run, now: int) -> None:
-        """What a run that ends still had to restore is restored by its parent."""
+        """If a run ends before it restored a tree, its parent restores it."""
         step = run.restore
         if step is not None:
             self.add(parent, [e.RestoreOrdered(at=now, tree=step.tree, why=step.why, since=step.since)])

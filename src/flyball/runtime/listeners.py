@@ -1,4 +1,4 @@
-"""Who hears of every event of the runs that are driven here: people, and the pages in `.flyball/out/`.
+"""Listeners to the events of the runs driven here: notifications to people, and the pages in `.flyball/out/`.
 
 Notices go through Apprise (mail, Slack, Telegram, desktop …), which needs the extra `flyball[notify]`. Its addresses hold
 passwords: they are kept in a file of the run that only its owner may read, never in the journal. A notice that cannot be
@@ -108,7 +108,7 @@ class Notifier:
         self.failed = 0
 
     def note(self, run: Run, event: e.AnyEvent) -> None:
-        """After each event. Nothing that goes wrong here may reach the run."""
+        """Called after each event. No error here may reach the run."""
         try:
             self._note(run, event)
         except Exception:
@@ -263,7 +263,7 @@ def _edited(file: Path) -> bool:
 
 
 def _write_page(file: Path, text: str) -> None:
-    """What somebody wrote into a page is kept in a copy and has no effect."""
+    """Edits in a page are kept in a copy and have no effect."""
     if _edited(file) and not file.is_symlink():
         file.replace(file.with_suffix(".edited.md"))
     _write(file, text)

@@ -112,7 +112,7 @@ class LiveTraces:
         self._thread.start()
 
     def note(self, entries: Iterable[Entry]) -> None:
-        """After each commit, on the thread that owns the journal. Nothing that goes wrong here may reach the run."""
+        """Called after each commit, on the thread that owns the journal. No error here may reach the run."""
         for entry in entries:
             try:
                 self._note(entry)

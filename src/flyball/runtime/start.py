@@ -217,7 +217,7 @@ WINDOWS = {"day_tokens": 20_000_000, "week_tokens": 100_000_000}  # of all runs,
 
 
 def _bounded(loaded: LoadedConfig, settings: Settings) -> Settings:
-    """CTO-4: what nobody has limited is limited where nobody watches."""
+    """CTO-4: under `flyball up` every budget without a setting gets a default."""
     unsaid = {name: most for name, most in WINDOWS.items() if loaded.origin(f"budget.{name}") == "default"}
     return msgspec.structs.replace(settings, budget=msgspec.structs.replace(settings.budget, **unsaid))
 
@@ -246,7 +246,7 @@ def _check_variables(app: App, names: tuple[str, ...]) -> None:
 
 
 def require_plan_file(repo: Repo, name: str) -> None:
-    """A run sees what is committed."""
+    """A run sees only committed files."""
     if repo.git.ask("cat-file", "-e", f"{repo.head}:{name}", ok=(0, 1, 128)).code:
         raise UserError(
             f"There is no plan file {name} in the last commit of {repo.root}. Commit it, or name another file."
@@ -254,7 +254,7 @@ def require_plan_file(repo: Repo, name: str) -> None:
 
 
 def _check_place(app: App, repo: Repo) -> None:
-    """What is in the repository would be in the agent's reach, and every act would leave marks in its checkout."""
+    """Inside the repository, agents could reach the state directory, and every act would change the checkout."""
     if app.state_dir.resolve().is_relative_to(repo.root):
         raise UserError(
             f"The state directory {app.state_dir} is inside the repository {repo.root}, where agents can write. "
@@ -274,7 +274,7 @@ def _check_breakpoints(machine: Machine, settings: Settings) -> None:
 def _check_nesting(
     loaded: LoadedConfig, machine: Machine, settings: Settings, above: tuple[str, ...] = ()
 ) -> None:
-    """A machine that runs itself, by whatever way, would begin run in run without end."""
+    """A machine that runs itself, directly or not, would start child runs forever."""
     path = (*above, machine.name)
     for state in machine.states.values():
         below = msgspec.structs.replace(settings, write=str(state.options.get("write", settings.write)))

@@ -1,4 +1,4 @@
-"""One loop drives many runs: ask what is due, write that it begins, do it, write the result. Only the loop appends.
+"""One loop drives many runs: ask what is due, record that it starts, do it, record the result. Only the loop appends.
 
 An act starts only after its ActStarted event is durable, so after a crash `adopt` continues from the journal.
 The loop sleeps until an act finishes, a letter arrives or a time is reached.
@@ -40,7 +40,7 @@ class Clock(Protocol):
 
 
 class Performer(Protocol):
-    """Does acts. `start` returns at once; what came of the act is posted later, from any thread."""
+    """Performs acts. `start` returns at once; the result of the act is posted later, from any thread."""
 
     def start(self, run: Run, act: e.Act, post: Callable[[Finished | Interrupted], None]) -> None: ...
 
@@ -120,7 +120,7 @@ class Supervisor:
         return any(d.run.asked == "cancel" and d.run.status != "ended" for d in self.driven.values())
 
     def _answered_by_mail(self, run: Run) -> bool:
-        """What a person has answered comes before what a mere resume would mean."""
+        """An answer that is already in the mailbox comes before the resume itself."""
         return run.question is not None and any(
             settles(run, letter.body, cancelling=False) for letter in self.journal.mail(run.id)
         )
@@ -133,7 +133,7 @@ class Supervisor:
         self.driven[run_id] = DrivenRun(run, seq, fence)
 
     def _load_below(self, run_id: str) -> list[str]:
-        """Its children that have not ended: the one that it waits for, those that are set aside, and those that were
+        """Its child runs that have not ended: the one that it waits for, the interrupted ones, and those that were
         given up and not yet cancelled; each with its own."""
         below = list[str]()
         for status in ALIVE:
@@ -158,7 +158,7 @@ class Supervisor:
         self._ears.register(source, selectors.EVENT_READ, heard)
 
     def forget(self, source: Any) -> None:
-        """Listen to it no more, if it was listened to."""
+        """Stop listening to it."""
         with contextlib.suppress(KeyError):
             self._ears.unregister(source)
 
@@ -175,7 +175,7 @@ class Supervisor:
         feed: Callable[[], bool] | None = None,
         until: Callable[[], int | None] | None = None,
     ) -> None:
-        """Until `done` says so; it is asked whenever nothing is due at once. `feed` may then give work (True: it
+        """Drive until `done` returns true; it is called whenever nothing is due. `feed` may then add work (True: it
         did), and is asked again at the instant that `until` names."""
         while True:
             self.take_mail()
@@ -189,7 +189,7 @@ class Supervisor:
             self._sleep(until() if until else None)
 
     def tick(self) -> bool:
-        """Write down and begin everything that is due now, in one transaction. False: nothing was."""
+        """Record and start everything that is due now, in one transaction. False: nothing was due."""
         batch = Batch(self.driven)
         self._take_news(batch)
         acts: list[tuple[str, e.Act]] = []
@@ -229,7 +229,7 @@ class Supervisor:
         return None
 
     def _see_windows(self, batch: Batch, run_id: str, now: int) -> bool:
-        """Note what all runs together have spent, if this one has a budget for it and it is news."""
+        """Record what all runs together have spent, if this run has a budget for it and the amount has changed."""
         run = batch.run(run_id)
         if not run.settings.budget.windows:
             return False
@@ -403,7 +403,7 @@ class Supervisor:
         return run_id
 
     def ask(self, what: str) -> None:
-        """The terminal says: pause, stop or interrupt, for every run driven here."""
+        """A request from the terminal, for every run driven here: pause, stop or interrupt."""
         roots = [d.run for d in self.driven.values() if not d.run.began.parent and _goes_on(d.run)]
         for run_id in [run.id for run in roots if run.asked != what]:
             self._note(run_id, [e.Asked(at=self.clock.now(), what=what, who="terminal")])
@@ -417,18 +417,18 @@ class Supervisor:
         self._commit(batch)
 
     def set_aside(self, run_id: str) -> None:
-        """What runs below this one stops at the end of its turn, to make way."""
+        """The child runs stop at the end of their turn, for more urgent work."""
         self._note(run_id, [e.Asked(at=self.clock.now(), what=SET_ASIDE, who="flyball")])
         self._spread_asked(run_id)
 
     def wake(self, run_id: str) -> None:
-        """A run that was to make way continues, and so do those below it."""
+        """A run that should have been interrupted continues, and so do its child runs."""
         batch = Batch(self.driven)
         batch.wake(run_id, self.clock.now())
         self._commit(batch)
 
     def report(self, run_id: str, texts: tuple[str, ...], grave: bool) -> None:
-        """What was found not to fit together, for a standing run."""
+        """Mismatches that were found, for a standing run."""
         self._note(run_id, mismatched(self.driven[run_id].run, self.clock.now(), texts, grave))
 
     def stop_now(self) -> None:
@@ -437,7 +437,7 @@ class Supervisor:
                 self.performer.stop(driven.run.act.key, True)
 
     def _spread_asked(self, run_id: str) -> None:
-        """What is asked of a run holds for what runs below it; a stop or cancel ends the act in flight."""
+        """A request to a run also applies to its child runs; a stop or cancel ends the act in flight."""
         batch = Batch(self.driven)
         batch.spread(run_id, self.clock.now())
         self._commit(batch)
@@ -480,7 +480,7 @@ def _by_window(events: Sequence[e.AnyEvent]) -> bool:
 
 
 def _goes_on(run: Run) -> bool:
-    """By itself, at once or when its wait is over: what stands already need not be stopped."""
+    """Whether it continues by itself, at once or after its wait; a run that is already stopped need not be stopped."""
     return run.status == "running" or (run.status == "waiting" and run.until is not None)
 
 

@@ -1,6 +1,6 @@
 """What each event does to a run. A run is what its events add up to; nothing else holds state.
 
-An answer is a new allowance: what had run out begins again at zero, else the same stop would follow at once.
+An answer is a new allowance: the counters that had reached a limit start again at zero, else the run would stop again at once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ENVIRONMENT = "environment"  # the rule of a stop for tests that cannot run
 
 
 class Events(list[e.AnyEvent]):
-    """The events of one decision, in order, and the run as they leave it: each is folded once. Rules read `run`; the
+    """The events of one decision, in order, and the run after them. Each event is folded once. Rules read `run`; the
     driver takes it over."""
 
     def __init__(self, run: Run, now: int) -> None:
@@ -71,7 +71,7 @@ class Events(list[e.AnyEvent]):
         return self.add(*(e.Warned(at=self.now, code=code, text=text) for text in texts))
 
     def put_back(self, tree: str) -> Events:
-        """The checkout must hold this tree again: what was done since goes."""
+        """Restore the checkout to this tree: everything done since is undone."""
         return self.add(e.RestoreOrdered(at=self.now, tree=tree, why="putback"))
 
 
@@ -207,12 +207,12 @@ def _moved(run: Run, event: e.Moved) -> Run:
 
 
 def _new_tries(tries: Tries) -> Tries:
-    """Each state has retries of its own, and its own second asking."""
+    """Each state has its own retries, and its own second request for a verdict."""
     return replace(tries, retries=0, unclear=False) if tries.retries or tries.unclear else tries
 
 
 def _interventions(run: Run) -> int:
-    """One is used when the CTO's state is left; passing on because none is left uses none."""
+    """An attempt is used when the CTO's state is left; not when the run moves on because none is left."""
     return min(run.path.interventions + 1, most_interventions(run))
 
 
@@ -237,7 +237,7 @@ def _held(run: Run, event: e.Held) -> Run:
 
 
 def _dropped(run: Run, event: e.Dropped) -> Run:
-    """`@back` begins the act anew: its retries too, and after a stall the turns without progress."""
+    """`@back` starts the act again: the retries are reset, and after a stall the turns without progress too."""
     run = replace(run, at=event.at, agenda=without(run.agenda, *TO_FOLLOW))
     run = unstalled(run) if event.why == "@back stalled" else run
     return replace(run, tries=_new_tries(run.tries)) if event.why.startswith("@back") else run
@@ -260,7 +260,7 @@ def _stopped(run: Run, event: e.Stopped) -> Run:
 
 
 def _unhalted(run: Run) -> tuple[AnyStep, ...]:
-    """A stop, an answer or a resume settles a pause; it never takes back a cancel."""
+    """A stop, an answer or a resume ends a requested pause, but never a requested cancel."""
     return run.agenda if run.asked == "cancel" else without(run.agenda, Halt)
 
 
@@ -299,7 +299,7 @@ def _answered(run: Run, event: e.Answered) -> Run:
 
 
 def _proved_anew(run: Run, verb: str) -> bool:
-    """Where a person says "again", the same proof of the same tree would lead straight back to the same stop."""
+    """When a person says "again", the last proof of the same tree is not reused: it would stop the run again at once."""
     return run.here.act in ("commit", "wait") or (run.here.act == "ask" and verb == "retry")
 
 

@@ -1,4 +1,4 @@
-"""What the events of the standing loop add up to: its plan, what was set aside, and how the runs below it fare."""
+"""The state of the standing loop, computed from its events: its plan, interrupted work, and the progress of its child runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def milestone(run: Run, event: e.Milestone) -> Run:
 
 
 def renewed(plan: Plan) -> Plan:
-    """After an answer, or a time set aside: what is counted in a row begins anew; the turns of the plan do not."""
+    """After an answer or an interruption, counts of turns in a row start again; the turns of the plan do not."""
     return replace(plan, idle=0, said=("", 0), error=("", 0), worked_us=0, warned=())
 
 
@@ -86,8 +86,8 @@ def _again(last: tuple[str, int], now: str) -> tuple[str, int]:
 
 
 def moved(run: Run, event: e.Moved) -> Plan:
-    """Back to listening, the work is over: what became of it is remembered, and nothing else. A plan that is to be
-    made again keeps what its steps have reached."""
+    """Back to listening: the work is over, and only its result is kept. A plan that will be
+    made again keeps the results of its steps."""
     plan, to = run.plan, run.machine.states[event.target]
     if to.act == "agent" and run.here.act == "run":
         return replace(plan, replanned=event.outcome == "replan" or plan.replanned, advanced=False)

@@ -1,7 +1,7 @@
-"""What a run is: its agenda, its parts, and the run itself. All of it is what the run's events add up to (`fold`).
+"""What a run is: its agenda, its parts, and the run itself. All of it is computed from the run's events (`fold`).
 
-The agenda is what is due before the act of the state: `due` returns the act of its first step, and events only put steps
-in and take them out. There is at most one step of a kind, and they are in the order in which they are done.
+The agenda lists what is due before the act of the state: `due` returns the act of its first step, and events only add
+and remove steps. There is at most one step of each kind, and they are in the order in which they are done.
 
 The parts hold counts, never histories: the journal is the history.
 """
@@ -24,7 +24,7 @@ class Step(Struct, frozen=True, tag=True):
 
 
 class Halt(Step, frozen=True, tag=True):
-    """Somebody wants the run to stop at the next boundary."""
+    """A request to stop the run at the next boundary."""
 
     what: str  # pause | stop | interrupt | take-over | cancel
 
@@ -54,14 +54,14 @@ class Commit(Step, frozen=True, tag=True):
 
 
 class Land(Step, frozen=True, tag=True):
-    """A branch of the user's must take the commit; "" is the one that the run began from."""
+    """The commit must be merged into a branch of the user; "" is the one that the run started from."""
 
     branch: str = ""
     who: str = ""  # the person who ordered it, after the end
 
 
 class Follow(Step, frozen=True, tag=True):
-    """An outcome is reached and will be followed; "" is that of a turn that came to nothing."""
+    """An outcome was reached and will be followed; "" is the outcome of a turn without a result."""
 
     outcome: str
     data: dict[str, Any] = {}
@@ -79,7 +79,7 @@ GUARDED = ("approval", "block")  # what a Follow waits for where the guard asked
 
 
 def put(agenda: tuple[AnyStep, ...], *steps: AnyStep) -> tuple[AnyStep, ...]:
-    """The agenda with these steps, each in its place and instead of the last of its kind."""
+    """The agenda with these steps, each at its place; a step replaces the earlier one of its kind."""
     kinds = tuple(type(step) for step in steps)
     return tuple(sorted((*without(agenda, *kinds), *steps), key=_place))
 
@@ -89,8 +89,8 @@ def without(agenda: tuple[AnyStep, ...], *kinds: type[Step]) -> tuple[AnyStep, .
 
 
 def _place(step: AnyStep) -> int:
-    """A cancel comes first, then what a person wants undone. A pause does not wait for a tree to be put right; who
-    takes the checkout over gets it put right."""
+    """A cancel comes first, then what a person wants undone. A pause does not wait until a tree is restored; a person
+    who takes the checkout over gets the restored one."""
     match step:
         case Halt(what):
             return {"cancel": 0, "take-over": 4}.get(what, 2)
@@ -121,7 +121,7 @@ class Path(Part, frozen=True, kw_only=True):
 
 
 class Spending(Part, frozen=True, kw_only=True):
-    """What was used up, and from where it counts since a limit was last renewed."""
+    """What the run used, and the counts at which its limits were last renewed."""
 
     base: e.Usage = e.Usage()
     window: e.WindowSeen | None = None  # what all runs spent in the last day and week
@@ -170,7 +170,7 @@ class Proof(Struct, frozen=True):
 
 
 class Evidence(Part, frozen=True, kw_only=True):
-    """What is known of the tree, and who said yes to what."""
+    """What is known about the tree, and what people approved."""
 
     baseline: int | None = None  # failing tests of the base tree …
     before: tuple[str, ...] = ()  # … and their names
@@ -186,7 +186,7 @@ class Evidence(Part, frozen=True, kw_only=True):
 
 
 class Progress(Part, frozen=True, kw_only=True):
-    """Whether the work moves (LOOP-3)."""
+    """Whether the work makes progress (LOOP-3)."""
 
     trees: tuple[str, ...] = ()  # all that there were, as far as 512
     idle: int = 0  # turns in a row without progress
@@ -204,7 +204,7 @@ class Progress(Part, frozen=True, kw_only=True):
 
 
 class Tries(Part, frozen=True, kw_only=True):
-    """What came to nothing and is tried again."""
+    """Failed attempts that are tried again."""
 
     retries: int = 0  # failed turns in a row
     contexts: int = 0  # overflows in a row
@@ -217,7 +217,7 @@ class Tries(Part, frozen=True, kw_only=True):
 
 
 class Talk(Part, frozen=True, kw_only=True):
-    """What agents said, and what the next one is told."""
+    """What agents said, and what the next agent is told."""
 
     notes: tuple[str, ...] = ()  # for the next turn
     message: str = ""  # the last turn's final message
@@ -313,7 +313,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def task(self) -> str:
-        """What it works on: what it was begun for; in the standing loop, the trigger."""
+        """The task that the run works on; in the standing loop, the current trigger."""
         return self.plan.trigger.text if self.plan.trigger else self.began.task
 
     @property
@@ -323,7 +323,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> str:
-        """What somebody wants at the next boundary: pause, stop, interrupt, take-over, cancel."""
+        """The request for the next boundary: pause, stop, interrupt, take-over or cancel."""
         halt = self._step(Halt)
         return halt.what if halt else ""
 
@@ -339,7 +339,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def landing(self) -> Land | None:
-        """What a branch of the user's must take."""
+        """The merge into a branch of the user that is still to be done."""
         return self._step(Land)
 
     @property

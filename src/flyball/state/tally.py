@@ -1,4 +1,4 @@
-"""What the end of an act adds to a run: turns, errors, progress, findings, what is known of a tree; and new allowances.
+"""What the end of an act changes in a run: turns, errors, progress, findings, the known facts about a tree; and new allowances.
 
 A limit costs nothing. A tree never seen before is progress, and so are fewer failing tests; words are not. In the
 ledger of findings (PAIR-6) only a judge or evidence closes one.
@@ -65,7 +65,7 @@ def _new_finding(ledger: tuple[Finding, ...], finding: Finding) -> Finding:
 
 
 def _may(role: str, finding: Finding) -> bool:
-    """A judge may say anything of a finding; others may dispute it, or close it with evidence."""
+    """A judging role may change a finding in any way; others may only dispute it, or close it with evidence."""
     if role in JUDGING_ROLES:
         return finding.status in ("open", "disputed", *CLOSED)
     return finding.status == "disputed" or (finding.status == "fixed" and bool(finding.evidence))
@@ -74,7 +74,7 @@ def _may(role: str, finding: Finding) -> bool:
 def disputed(
     counts: dict[str, int], ledger: tuple[Finding, ...], role: str, said: Iterable[Finding]
 ) -> dict[str, int]:
-    """How often each finding was disputed by those it was made to."""
+    """How often each finding was disputed by the role that it was addressed to."""
     meant = [_known_finding(ledger, f) for f in said if f.status == "disputed" and role not in JUDGING_ROLES]
     names = [f.id for f in meant if f is not None]
     return {**counts, **{name: counts.get(name, 0) + 1 for name in names}} if names else counts
@@ -87,7 +87,7 @@ def alarming(before: tuple[Finding, ...], after: tuple[Finding, ...]) -> tuple[s
 
 
 def answered(talk: Talk, cause: e.Stop | None) -> Talk:
-    """What a person was asked about is settled; another alarm still is to be asked about."""
+    """A person has decided about this; another alarm still has to be asked about."""
     alarms = () if cause and cause.rule == ALARM else talk.alarms
     return replace(talk, disputes={}, alarms=alarms) if talk.disputes or talk.alarms else talk
 
@@ -116,7 +116,7 @@ ENTRIES = ("limit.turns", "limit.fix_attempts", "limit.iterations", "failed.test
 
 
 def renewed(run: Run) -> Run:
-    """What had run out begins again at zero."""
+    """The counters that had reached their limit start again at zero."""
     rule, code = (run.stop.rule, run.stop.code) if run.stop else ("", "")
     if rule.startswith(("budget.day", "budget.week")):
         fresh = replace(run.spending, window=None, window_from=run.at, turn_costs=(), turn_tokens=())
@@ -167,7 +167,7 @@ def after_prepare(run: Run, made: e.Prepared) -> Run:
 
 
 def with_changes(checkout: Checkout, changed: tuple[str, ...], lines: int = 0, deleted: int = 0) -> Checkout:
-    """With these files changed too."""
+    """The run with these files added to its changes."""
     if not (changed or lines or deleted):
         return checkout
     files = tuple(dict.fromkeys((*checkout.changed, *changed)))
@@ -260,7 +260,7 @@ def after_turn(run: Run, act: e.Act | None, turn: e.TurnEnded) -> Run:
 
 
 def _told_by(run: Run, act: e.Act | None, turn: e.TurnEnded, role: str, key: str) -> dict[str, Any]:
-    """What any turn leaves, also one that costs nothing: words, sessions, limits."""
+    """What every turn leaves, even one that costs nothing: messages, sessions, limits."""
     talk, tries, progress, spending = run.talk, run.tries, run.progress, run.spending
     undelivered = act.told if act and turn.verdict in (*FREE, *FAILED) else ()
     sessions = {**talk.sessions, key: turn.session} if turn.session else talk.sessions
@@ -332,7 +332,7 @@ def costs_nothing(run: Run, turn: e.TurnEnded) -> bool:
 
 
 def waits_for_answer(turn: e.TurnEnded) -> bool:
-    """It ended with an open question or permission: it counts for nothing (CTO-11)."""
+    """It ended with an open question or permission request, so it does not count (CTO-11)."""
     return bool(turn.claim.ask) or turn.verdict == "needs_approval" or turn.claim.reading == "blocked"
 
 
@@ -358,12 +358,12 @@ def _progress(run: Run, role: str, turn: e.TurnEnded) -> Run:
 
 
 def played_key(act: e.Act) -> str:
-    """Under which an agent's sessions and finished turns are kept."""
+    """The key under which an agent's sessions and finished turns are kept."""
     return f"{act.agent}|{act.do.partition(':')[2]}"
 
 
 def in_session(talk: Talk, act: e.Act, session: str) -> Talk:
-    """The session, if it is known, is the one that this agent and role continue in."""
+    """Keep the session, if it is known, for the next turn of this agent and role."""
     return replace(talk, sessions={**talk.sessions, played_key(act): session}) if session else talk
 
 
@@ -415,7 +415,7 @@ def _probed(progress: Progress, proof: e.ProofEnded, probe: bool, fewer: bool) -
 
 
 def rejected(run: Run, outcome: str) -> Evidence:
-    """A validator judges an approach, not the files; and where nothing was done there is nothing to accept."""
+    """A validator judges an approach, not the files; and where nothing was changed there is nothing to accept."""
     evidence, proof = run.evidence, run.evidence.proof
     if outcome != "rejected" or run.here.of not in JUDGING_ROLES or run.here.of == "validator":
         return evidence
@@ -448,7 +448,7 @@ def plan_reviewed(run: Run, event: e.PlanReviewed) -> Run:
 
 
 def disproved(run: Run, fingerprint: str, summary: str) -> Run:
-    """The failing proof after a turn is its error, also where the tree was known to fail."""
+    """The failing proof after a turn is the turn's error, even if the tree was known to fail."""
     progress = run.progress
     counted = _counted_error(*progress.error_before, fingerprint)
     return replace(run, progress=replace(progress, error_text=summary or progress.error_text, **counted))

@@ -1,1 +1,1 @@
-"""What people see of a run or a machine. Pure: reads runs and events, decides nothing."""
+"""What people see of runs and machines. Pure: reads runs and events, decides nothing."""

@@ -211,12 +211,12 @@ def _evidence(run: Run, stop: e.Stop) -> str:
 
 
 def is_limited(stop: e.Stop) -> bool:
-    """It did not get there: what fails is part of the reason."""
+    """Whether the run missed its goal, so that failing tests are part of the reason."""
     return stop.code.startswith(("limit.", "failed.", "timeout.", "loop."))
 
 
 def used(run: Run) -> str:
-    """What it took until the run stopped."""
+    """What the run used until it stopped."""
     return f"Used {effort(run, run.stop.turn if run.stop else None)}"
 
 
@@ -229,7 +229,7 @@ def failing_now(run: Run) -> list[str]:
 
 
 def fails_because_of_the_run(run: Run) -> bool:
-    """Some test fails now that did not fail before the run, as far as the names tell."""
+    """Whether a test fails now that did not fail before the run, as far as the names tell."""
     names, proof = failing_now(run), run.evidence.proof
     before = [one_line(name, 100) for name in run.evidence.before]
     whole = proof is not None and proof.failing == len(names)

@@ -212,7 +212,7 @@ def sum_of(jobs: Iterable[Job]) -> e.Usage:
 
 
 def median(values: Iterable[float]) -> float:
-    """The middle one, or the mean of the two in the middle."""
+    """The median."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

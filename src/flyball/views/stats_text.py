@@ -18,7 +18,7 @@ def lines(total: Stats) -> list[str]:
 
 
 def bar(value: float, most: float) -> str:
-    """At least a sliver for anything that is not nothing."""
+    """At least a thin bar for anything above zero."""
     return "█" * max(round(BAR * value / most), int(value > 0)) if most else ""
 
 
