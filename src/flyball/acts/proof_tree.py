@@ -29,7 +29,7 @@ from flyball.agents import process
 from flyball.domain import events as e
 from flyball.errors import FlyballError
 from flyball.proofs.compare import Side, disagreement
-from flyball.proofs.exchange import SELECTING, Room
+from flyball.proofs.exchange import Room
 from flyball.reading.test_output import failing
 from flyball.reading.test_report import TestReport
 from flyball.runners import observe
@@ -73,16 +73,11 @@ class TreeProof(Struct, frozen=True):
 
     @property
     def side(self) -> Side:
-        return Side(self.report, self.passed)
+        return Side(self.report, self.passed, self.took_us, self.executed)
 
     @property
     def took_us(self) -> int:
         return sum(ended.took_us for ended in self.exits)
-
-    @property
-    def selects(self) -> bool:
-        """Whether its runners can run some of their tests alone."""
-        return self.report is not None and SELECTING.issuperset(self.report.runners)
 
     @property
     def report(self) -> TestReport | None:
@@ -133,6 +128,9 @@ class Prover:
         proof = self._read(tree, place, exits)
         self.used_us += proof.took_us
         return proof
+
+    def side(self, tree: str, name: str, room: Room) -> Side:
+        return self.prove(tree, name, room=room).side
 
     def _make_ready(self, tree: str, place: Path) -> None:
         """The clean checkout with what setup made; one in which setup has begun is not cleared again."""

@@ -200,6 +200,8 @@ class Side(Struct, frozen=True):
 
     report: TestReport | None
     passed: bool
+    took_us: int = 0
+    executed: bool = False  # Python or Node executed code of the project
 
     def passing(self, known: bool) -> frozenset[str]:
         """The tests that pass. Where they are known by id and this time were not reported, none did."""
