@@ -158,6 +158,15 @@ def test_a_target_that_moved_on_asks_for_a_merge(done: str, space: Workspace, ro
     assert git(root, "status", "--porcelain") == ""
 
 
+def test_work_that_was_merged_is_not_lost_with_the_checkout(done: str, space: Workspace, root: Path) -> None:
+    write(root, {"README.md": "moved on\n"})
+    git(root, "commit", "-qam", "theirs")
+    theirs = git(root, "rev-parse", "HEAD")
+    space.publish(space.commit(space.merge(theirs).tree, "merged", [theirs, done]))
+    assert space.close(remove_checkout=True) == ""
+    assert not space.checkout.exists()
+
+
 def test_conflicts_are_named(done: str, space: Workspace, root: Path) -> None:
     write(root, {"src/sum.py": "def add(*all):\n    return sum(all)\n", "new.txt": "theirs\n"})
     git(root, "add", "-A")

@@ -475,9 +475,12 @@ class Workspace:
         return ""
 
     def _safe_trees(self) -> set[str]:
-        published = self.published()
-        given = {self._git.line("rev-parse", f"{published}^{{tree}}")} if published else set[str]()
-        return given | {self._latest().tree}
+        """Of the last checkpoint, and of what was published; a merge has the run's own work as a parent."""
+        published, safe = self.published(), {self._latest().tree}
+        if published:
+            shown = self._git("log", "--no-walk", "--format=%T", published, f"{published}^@")
+            safe |= set(text(shown).split())
+        return safe
 
 
 def _commit(git: Git, tree: str, message: str, parents: Sequence[str]) -> str:
