@@ -49,7 +49,7 @@ def test_a_commit_is_a_full_sync(path: Path) -> None:
     journal = SqliteJournal(path)
     asked = ("journal_mode", "synchronous", "foreign_keys", "application_id", "user_version")
     settings = [journal._database.ask(f"PRAGMA {name}")[0][0] for name in asked]
-    assert settings == ["wal", 2, 0, APPLICATION, 3]
+    assert settings == ["wal", 2, 0, APPLICATION, 4]
     journal.close()
 
 
@@ -190,6 +190,8 @@ ASKED = [
     RowFilter(root="r"),
     RowFilter(parent="r"),
     RowFilter(parent=""),
+    RowFilter(ticket="T1"),
+    RowFilter(ticket="T1", repo="/r"),
     RowFilter(repo="/r", status="waiting"),
     RowFilter(repo="/r", state="testing", machine="task"),
     RowFilter(machine="task", state="cto_intervention"),
@@ -431,6 +433,8 @@ def as_of_version_2(path: Path, old: Path) -> Path:
         f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 2; ATTACH '{path}' AS new"
     )
     for table in ("registry", "run", "event", "lease", "letter", "snapshot"):
-        connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+        names = [row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")]
+        columns = ", ".join(f'"{name}"' for name in names)
+        connection.execute(f"INSERT INTO main.{table} SELECT {columns} FROM new.{table}")
     connection.close()
     return old

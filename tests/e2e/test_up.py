@@ -118,9 +118,14 @@ def test_tasks_go_from_the_backlog_to_the_users_branch(yard: Yard) -> None:
 
 def test_a_risky_plan_waits_for_a_person_and_other_work_goes_on(yard: Yard) -> None:
     risky = add(yard, "Change the dependencies of the project", "--priority", "80")
-    process = up(yard, planner=[plan("Do it")], worker=[MEND])
+    slow = {"planner": [plan("Do it")], "worker": [{"sleep_s": 2, **MEND}]}
+    process = up(yard, **slow)
     wait(process, lambda: any(row.question for row in rows(yard, machine="cto")))
     plain = add(yard, "Make add() add")
+    wait(process, lambda: rows(yard, machine="loop"))
+    stop(process)
+    assert rows(yard, machine="cto")[-1].status == "paused", "the turn of the second lane ended first"
+    process = up(yard, **slow)
     wait(process, lambda: outcomes(yard).get(plain) == "done")
     (asking,) = (row for row in rows(yard, machine="cto") if row.question)
     inbox = yard.flyball("inbox").stdout
@@ -174,7 +179,12 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_done_twice(yard: Yard) -
     second = yard.flyball("up", "--agent", "mechanic")
     assert second.returncode == 2 and "already running" in second.stderr
     stop(again)
-    assert len(rows(yard, machine="task")) == 1 and len(rows(yard, machine="cto")) == 1
+    (task,), (lane,) = rows(yard, machine="task"), rows(yard, machine="cto")
+    shown = json.loads(yard.flyball("task", "show", first, "--json").stdout)
+    assert (shown["state"], [run["run"] for run in shown["runs"]]) == ("done", [task.run])
+    assert f"has started as run {task.run}" in yard.flyball("task", "cancel", first).stderr
+    assert "Nothing to resume" in yard.flyball("resume").stdout, "a lane is continued by `up`"
+    assert "Continue with `flyball up`" in yard.flyball("resume", lane.run).stderr
 
 
 def test_a_disk_that_fills_is_one_sentence_and_nothing_is_lost_or_done_twice(yard: Yard) -> None:
@@ -236,7 +246,7 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
     after = json.loads(yard.flyball("task", "ls", "--json").stdout)["waiting"]
     assert [(one["text"], one["after"]) for one in after][:1] == [("Add double", [mend])]
     (yard.folder / "bad.json").write_text('[\n"One",\n}')
-    (yard.folder / "odd.json").write_text('[{"txt": "One"}]')
+    (yard.folder / "odd.json").write_text('["One", {"text": "Two", "priority": 200}]')
     (yard.folder / "none.md").write_text("Nothing to tick here.\n")
     (yard.folder / "near.md").write_text("- [ ] One\n- [] Two\n")
     (yard.folder / "latin.md").write_bytes(b"- [ ] One\n- [ ] caf\xe9\n")
@@ -248,7 +258,7 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
         (("add", "x", "--plan", "PLAN.txt"), "no plan file"),
         (("cancel", two), "no waiting task"),
         (("import", str(yard.folder / "bad.json")), "line 3"),
-        (("import", str(yard.folder / "odd.json")), "odd.json"),
+        (("import", str(yard.folder / "odd.json")), "odd.json: item 2, priority: expected int <= 100."),
         (("import", str(yard.folder / "none.md")), "no check-list items"),
         (("import", str(yard.folder / "near.md")), "near.md, line 2: this is not a check-list item"),
         (("import", str(yard.folder / "latin.md")), "latin.md, line 2: this is not UTF-8"),

@@ -80,7 +80,6 @@ class Session:
         screen.stays = stay
         self.driver = Driver(app.state_dir)
         self.supervisor = app.supervisor(self.driver, screen.event, screen.show_call)
-        self.roots: list[str] = []
         self.presses = 0
         self.standing = False  # it stays also where every run waits
         self._closing = contextlib.ExitStack()
@@ -102,20 +101,19 @@ class Session:
     # ---- runs ----
 
     def begin(self, event: e.RunBegan) -> Run:
-        self.roots.append(event.run)
         return self.supervisor.begin(event)
 
     def adopt(self, run_id: str) -> None:
         self.supervisor.adopt(run_id)
-        self.roots.append(run_id)
 
     def run_errands(self, run_id: str) -> Run:
         """Apply what a person sent to a run that is not running; the run itself does not continue."""
-        self.roots.append(run_id)
         return self.supervisor.run_errands(run_id)
 
-    def run(self, root: str) -> Run:
-        return self.supervisor.driven[root].run
+    @property
+    def roots(self) -> list[Run]:
+        """The top-level runs that are driven here, also lanes of `up` that began meanwhile."""
+        return [one.run for one in self.supervisor.driven.values() if not one.run.began.parent]
 
     def drive(
         self, feed: Callable[[], bool] | None = None, until: Callable[[], int | None] | None = None
@@ -127,11 +125,11 @@ class Session:
         except (Fenced, AlreadyRunning):
             raise
         except JournalError as problem:
-            words = "up" if self.standing else f"resume {' '.join(self.roots)}"
+            words = "up" if self.standing else f"resume {' '.join(run.id for run in self.roots)}"
             raise JournalError(f"{problem} Then continue with `flyball {words}`.") from problem
 
     def exit_code(self) -> int:
-        return max((self._code(self.run(root)) for root in self.roots), default=0)
+        return max(map(self._code, self.roots), default=0)
 
     def _code(self, run: Run) -> int:
         return INTERRUPTED if self.presses and run.status != "ended" else run_view.exit_code(run)
@@ -141,7 +139,7 @@ class Session:
     def _done(self) -> bool:
         if self.standing and not self.presses:
             return False
-        return all(self._rests(self.run(root)) for root in self.roots) and not self.supervisor.ending
+        return all(map(self._rests, self.roots)) and not self.supervisor.ending
 
     def _rests(self, run: Run) -> bool:
         """A rate limit ends by itself, so wait for it; wait for a person only if one may be there."""
@@ -182,8 +180,7 @@ class Session:
             self.supervisor.forget(keys.source)
 
     def _asker(self) -> Run | None:
-        askers = (self.asker(self.run(root)) for root in self.roots)
-        return next((run for run in askers if run is not None), None)
+        return next((run for run in map(self.asker, self.roots) if run is not None), None)
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:
@@ -331,8 +328,7 @@ def _unmeasured(settings: Settings) -> list[str]:
 
 
 def _finish(app: App, session: Session, as_json: bool) -> int:
-    for root in session.roots:
-        run = session.run(root)
+    for run in session.roots:
         if as_json:
             print_json(summary(app, run))
         else:
@@ -430,6 +426,8 @@ def resumable(app: App, name: str) -> Run:
     if app.driven(root):
         message = f"Run {root} is already running in another process"
         raise _with_code(AlreadyRunning, message, "ALO_LOOP_ALREADY_RUNNING", root)
+    if run.machine.standing or run.began.parent:
+        raise UserError(f"Run {root} belongs to `flyball up`. Continue with `flyball up`.")
     return run
 
 
@@ -474,9 +472,10 @@ def idle_runs(app: App, repo: str) -> list[str]:
 
 
 def _needs_nobody(app: App, run_id: str) -> bool:
+    """Lanes are continued by `up`."""
     run = app.read(run_id)
     asker = asking(app, run)
-    return asker is None or _is_settled(app, run, asker)
+    return not run.machine.standing and (asker is None or _is_settled(app, run, asker))
 
 
 def _continue(app: App, run_ids: list[str], as_json: bool, wait: bool | None) -> int:

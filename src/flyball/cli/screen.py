@@ -83,12 +83,20 @@ def why(records: Records, run: Run) -> list[str]:
     sentences = reasons.why(run)
     asker = asking(records, run)
     if run.stop is None and not records.driven(run.id):
-        root = run.began.root or run.id
+        words = (
+            "up" if run.machine.standing or _is_step(records, run) else f"resume {run.began.root or run.id}"
+        )
         sentences[0] = f"Run {run.id} is in '{run.state}', but no process is running it."
-        sentences[-1] = f"Continue with `flyball resume {root}`."
+        sentences[-1] = f"Continue with `flyball {words}`."
     elif asker is not None and asker is not run:
         sentences[-1] = reasons.next_step(asker)
     return [" ".join(clean(sentence).split()) for sentence in sentences]
+
+
+def _is_step(records: Records, run: Run) -> bool:
+    """Whether it is a step of a plan of `up`, or below one."""
+    top = records.journal.row(run.began.root or run.id)
+    return top is not None and bool(top.parent)
 
 
 def question_lines(run: Run, keys: dict[str, str] | None = None) -> list[str]:

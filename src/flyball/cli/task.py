@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import click
 import msgspec
@@ -21,6 +22,7 @@ from flyball.cli.shared import (
     print_table,
     require_repository,
     say,
+    terminal_width,
 )
 from flyball.config.plugins import SOURCES, made
 from flyball.domain.results import KINDS, ORDINARY, URGENT, Trigger
@@ -29,11 +31,11 @@ from flyball.errors import UserError
 from flyball.journal import Row, driver as drivers
 from flyball.reading.checklist import items, unreadable
 from flyball.runtime.app import App
-from flyball.runtime.backlog import Backlog, Ticket, circle, mailbox
+from flyball.runtime.backlog import Ticket, circle, mailbox
 from flyball.runtime.start import require_plan_file, task_text
 from flyball.system import conditions, tasks
 from flyball.system.task_sources import open_issues
-from flyball.views.text import clean, decode_argument, fields, one_line
+from flyball.views.text import clean, decode_argument, fields, one_line, plural
 from flyball.workspace import inspect_repo
 
 PRIORITY = click.option(
@@ -62,9 +64,16 @@ def task() -> None:
     """Add, list, change and cancel the tasks of `flyball up`."""
 
 
-def _require(found: Backlog, name: str) -> Ticket:
+def _require(app: App, root: Path, name: str) -> Ticket:
+    """A task that waits."""
+    found = app.backlog(root)
     ticket = found.get(name)
     if ticket is None:
+        runs = tasks.runs_of(app, root, name)
+        if runs:
+            raise UserError(
+                f"{name} has started as run {runs[-1].run}. `flyball cancel {runs[-1].run}` ends it."
+            )
         raise UserError(f"No task '{name}' is waiting. `flyball task ls` lists all tasks.")
     return ticket
 
@@ -152,8 +161,9 @@ def import_(source: str, label: str, repo: Path, as_json: bool) -> None:
         known = {one.trigger.text for one in app.backlog(root).tickets} | {*tasks.started(app, root)}
         new = [trigger for trigger in triggers if not {trigger.text, trigger.ticket} & known]
         names = [app.leave(root, trigger, getpass.getuser()) for trigger in new]
-        again = f" {len(triggers) - len(new)} were there already." if len(new) < len(triggers) else ""
-        _say(app, root, {"tasks": names}, f"{len(names)} tasks added.{again}", as_json)
+        old = len(triggers) - len(new)
+        again = f" {old} {'was' if old == 1 else 'were'} there already." if old else ""
+        _say(app, root, {"tasks": names}, f"{plural(len(names), 'task')} added.{again}", as_json)
 
 
 def _tasks_of(app: App, root: Path, source: str, label: str) -> list[Trigger]:
@@ -197,6 +207,13 @@ def _read_tasks(root: Path, file: Path) -> Iterator[Trigger]:
             yield Trigger(kind="task", text=words, tick=where)
 
 
+def _in_words(problem: str) -> str:
+    """What is wrong, with the item by its number instead of a path such as `$[0].priority`."""
+    said, _, path = problem.replace("`", "").partition(" - at ")
+    place = re.fullmatch(r"\$\[(\d+)\]\.?(.*)", path)
+    return f"item {int(place[1]) + 1}, {place[2] or 'text'}: {said.lower()}" if place else said.lower()
+
+
 class _Item(Struct, forbid_unknown_fields=True):
     text: str
     priority: Annotated[int, Meta(ge=0, le=100)] = ORDINARY
@@ -212,7 +229,7 @@ def _from_json(file: Path, text: str) -> Iterator[Trigger]:
         ) from None
     except (msgspec.ValidationError, RecursionError) as problem:
         raise UserError(
-            f"{file}: {problem}. Write a list of texts, or of objects with text, priority (0 to 100) and later."
+            f"{file}: {_in_words(str(problem))}. Write a list of texts, or of objects with text, priority (0 to 100) and later."
         ) from None
     for number, row in enumerate(rows, 1):
         item = _Item(row) if isinstance(row, str) else row
@@ -225,7 +242,7 @@ def _from_json(file: Path, text: str) -> Iterator[Trigger]:
 @click.option("--state", metavar="STATE", help="Only tasks in this state, such as pending or in_progress.")
 @click.option("--stuck", is_flag=True, help="Only tasks that exceed the alert time of their state.")
 @click.option("--escalated", is_flag=True, help="Only tasks that need a person's decision.")
-@click.option("--failing", is_flag=True, help="Only tasks that have failed in their current state.")
+@click.option("--failing", is_flag=True, help="Only tasks that failed twice or more in their current state.")
 @click.option("--cto", is_flag=True, help="Only tasks that the cto role is working on.")
 @REPO
 @JSON
@@ -254,7 +271,7 @@ def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: in
     if not waits and not rows:
         say('No tasks. Add one with `flyball task add "Describe the task"`.')
         return
-    lines = [("TASK", "STATE", "SINCE", "WHAT")]
+    lines = [("TASK", "RUN", "STATE", "SINCE", "WHAT")]
     for one in waits:
         note = (
             "later"
@@ -264,10 +281,10 @@ def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: in
             else ""
         )
         what = one_line(one.trigger.text, 80) + (f" ({note})" if note else "")
-        lines.append((one.id, "waiting", rough(now - one.at), what))
+        lines.append((one.id, "", "waiting", rough(now - one.at), what))
     for row in rows:
         state = row.state if row.status != "ended" else row.end
-        lines.append((row.run, state, rough(now - row.entered_at), one_line(row.task, 80)))
+        lines.append((row.ticket, row.run, state, rough(now - row.entered_at), one_line(row.task, 80)))
     print_table(lines)
 
 
@@ -276,27 +293,33 @@ def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: in
 @REPO
 @JSON
 def show(name: str, repo: Path, as_json: bool) -> None:
-    """Show a waiting task.
-
-    `flyball show RUN` shows one that was started.
-    """
+    """Show a task and, once it has started, its runs: one for each step of its plan."""
     root = require_repository(repo)
     with open_app() as app:
-        became = tasks.started(app, root).get(name)
-        if became:
-            facts = {"task": name, "state": became}
-            print_json(facts) if as_json else say(
-                f"{name} was started: {became}. `flyball ls` shows its runs."
-            )
-            return
-        facts = tasks.facts_of_ticket(_require(app.backlog(root), name))
+        became, rows = tasks.started(app, root).get(name), tasks.runs_of(app, root, name)
+        if became or rows:
+            runs = [tasks.facts_of_task(row) for row in rows]
+            facts = {"task": name, "state": became or "active", "runs": runs}
+        else:
+            facts = tasks.facts_of_ticket(_require(app, root, name))
         if as_json:
             print_json(facts)
             return
-        for line in fields(
-            [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in facts.items()]
-        ):
+        for line in fields(_shown(facts), terminal_width()):
             click.echo(line)
+
+
+def _shown(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    runs = cast("list[dict[str, Any]]", facts.pop("runs", []))
+    rows = [(key, _plain(value)) for key, value in facts.items() if value not in ([], False)]
+    for number, one in enumerate(runs):
+        text = f"{one['run']}  {one['state']}, {one['end'] or one['status']}: {one_line(one['text'], 80)}"
+        rows.append(("" if number else "runs", text))
+    return [*rows, *(("details", f"flyball show {one['run']}") for one in runs[-1:])]
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
 
 
 @task.command(epilog=examples("flyball task edit T1 --priority 90"))
@@ -312,8 +335,7 @@ def edit(name: str, text: str | None, priority: int | None, after: tuple[str, ..
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("task edit")
-        found = app.backlog(root)
-        before = _require(found, name).trigger
+        before = _require(app, root, name).trigger
         _check_after(app, root, name, after)
         words = task_text(decode_argument(text), Path.cwd()) if text is not None else before.text
         level = before.priority if priority is None else priority
@@ -345,9 +367,9 @@ def _about(name: str, repo: Path, kind: str, says: str) -> None:
     root = require_repository(repo)
     with open_app() as app:
         app.require_person(f"task {kind}")
-        ticket = _require(app.backlog(root), name)
+        ticket = _require(app, root, name)
         app.leave(root, Trigger(kind=kind, ticket=name, text=ticket.trigger.text), getpass.getuser())
-        _say(app, root, {}, f"{name} {says}.", False)
+        say(f"{name} {says}.")
 
 
 # ---- triggers --------------------------------------------------------------------------------------------

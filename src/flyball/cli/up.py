@@ -66,7 +66,10 @@ def up(
     with open_app() as app, Session(app, open_screen(False), stay=True) as session:
         session.screen.sums_up = False
         lanes = Lanes(app, session.supervisor, request)
-        session.standing, session.roots = True, lanes.open()
+        session.standing = True
+        lanes.open()
+        for driven in session.supervisor.driven.values():
+            session.screen.add(driven.run)
         try:
             session.drive(lanes.feed, lanes.until)
         finally:

@@ -477,6 +477,7 @@ def _index(wanted: RowFilter, equal: frozenset[str]) -> str:
 
 _BY_COLUMNS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"root"}), "run_root"),
+    (frozenset({"ticket"}), "run_ticket"),
     (frozenset({"state"}), "run_state"),
     (frozenset({"repo", "status"}), "run_repo_status"),
     (frozenset({"status"}), "run_status"),

@@ -58,6 +58,7 @@ class Row(Struct, frozen=True):
     updated_at: int = 0
     entered_at: int = 0
     alert_at: int = 0
+    ticket: str = ""  # of the backlog, on a task run and on the lane that works on it
 
 
 class RowFilter(TypedDict, total=False):
@@ -72,6 +73,7 @@ class RowFilter(TypedDict, total=False):
     machine: str | None
     root: str | None
     parent: str | None
+    ticket: str | None
     open_question: bool
     late_at: int | None
     failures: int | None
@@ -84,6 +86,7 @@ EXACTLY = (
     "machine",
     "root",
     "parent",
+    "ticket",
 )  # what a filter asks of columns of that name
 
 

@@ -47,7 +47,7 @@ class Lanes:
 
     # ---- coming and going ----
 
-    def open(self) -> list[str]:
+    def open(self) -> None:
         """Take the lease of this repository's loop, and take up or begin its lanes."""
         try:
             self.app.journal.acquire(
@@ -66,7 +66,6 @@ class Lanes:
             self._new_lane()
         self._open_sources()
         make_out_folder(str(self.repo.root))
-        return self.lanes
 
     def _open_sources(self) -> None:
         settings = self.runs[0].settings

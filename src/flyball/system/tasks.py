@@ -14,6 +14,7 @@ from flyball.views.text import iso
 
 MACHINE = "task"
 SHOWN = 200
+FAILING = 2  # so often in one state
 
 
 def tasks_by_state(app: App, repo: Path, state: str | None = None, limit: int = SHOWN) -> list[Row]:
@@ -30,9 +31,14 @@ def tasks_under_cto_review(app: App, repo: Path, limit: int = SHOWN) -> list[Row
     return tasks_by_state(app, repo, "cto_intervention", limit)
 
 
-def tasks_with_multiple_failures(app: App, repo: Path, least: int = 2, limit: int = SHOWN) -> list[Row]:
+def tasks_with_multiple_failures(app: App, repo: Path, least: int = FAILING, limit: int = SHOWN) -> list[Row]:
     """Those that failed so often, at least, in their present state."""
     return app.journal.rows(repo=str(repo), machine=MACHINE, failures=least, limit=limit)
+
+
+def runs_of(app: App, repo: Path, ticket: str) -> list[Row]:
+    """The runs that carry out a task of the backlog, oldest first: one for each step of its plan."""
+    return app.journal.rows(repo=str(repo), machine=MACHINE, ticket=ticket)[::-1]
 
 
 def task_history(app: App, run: str) -> list[dict[str, Any]]:
@@ -61,7 +67,7 @@ def listing(
         machine=MACHINE,
         state=state,
         late_at=late,
-        failures=1 if failing else None,
+        failures=FAILING if failing else None,
         limit=SHOWN,
     )
     waits = app.backlog(repo).tickets if state in (None, "pending") and not (stuck or failing) else ()
@@ -84,6 +90,7 @@ def facts_of_ticket(one: Ticket) -> dict[str, Any]:
 def facts_of_task(row: Row) -> dict[str, Any]:
     return {
         "run": row.run,
+        "task": row.ticket,
         "state": row.state,
         "status": row.status,
         "end": row.end,

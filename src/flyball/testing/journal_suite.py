@@ -290,6 +290,7 @@ class JournalSuite:
         assert names(journal.rows(parent="a")) == ["c", "b"]
         assert names(journal.rows(parent="")) == ["e", "d", "a"]
         assert names(journal.rows(parent="a", repo="/one", machine="build", limit=1)) == ["b"]
+        assert names(journal.rows(ticket="T1")) == names(journal.rows(ticket="T1", repo="/one")) == ["a"]
         assert names(journal.rows(repo="/none")) == []
 
     def test_tasks_are_found_by_what_is_wrong_with_them(self, journal: Journal) -> None:
@@ -392,7 +393,7 @@ class JournalSuite:
 
 SHARED = {"root": "a", "parent": "a", "state": "testing", "status": "waiting"}
 MANY: dict[str, dict[str, Any]] = {  # runs that differ in every column that is asked for
-    "a": {"root": "a", "repo": "/one", "machine": "task", "state": "done", "status": "ended"},
+    "a": {"root": "a", "repo": "/one", "machine": "task", "state": "done", "status": "ended", "ticket": "T1"},
     "b": {**SHARED, "repo": "/one", "machine": "build", "question": "q1", "failures": 1, "alert_at": 50},
     "c": {**SHARED, "repo": "/two", "machine": "task", "failures": 2, "alert_at": 70},
     "d": {
