@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from flyball.core.stops import call_limits
+from flyball.domain.settings import Settings
 from flyball.reading.calls import Call, CallLimits, CallWatch, FiredRule, fired, observe
+from flyball.state.fold import begin
+from support import begun
 
 
 def watched(*calls: Call) -> CallWatch:
@@ -132,6 +136,13 @@ def test_the_evidence_is_the_last_call_and_the_limits_are_those_given() -> None:
         "limit.actions", "halt", "tool calls in one turn", 2, 3, f"Read {calls[2].input}"
     )
     assert fired(watched(*calls)) is None
+
+
+def test_each_limit_of_calls_can_be_set() -> None:
+    given = {"calls": 10, "call_errors": 2, "same_action": 7}
+    run = begin(begun("loop", Settings(limits={"loop": given})))
+    assert call_limits(run) == CallLimits(same_call=7, same_error=2, halt=10, warn=5)
+    assert call_limits(begin(begun("loop"))) == CallLimits(same_call=3, same_error=5, halt=600, warn=300)
 
 
 @pytest.mark.parametrize(("count", "level"), [(300, None), (301, "warn"), (600, "warn"), (601, "halt")])

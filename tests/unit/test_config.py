@@ -217,7 +217,7 @@ def test_every_field_of_settings_has_a_key() -> None:
     ],
 )
 def test_a_machine_has_the_limits_that_do_something_in_it(machine: str, only_here: set[str]) -> None:
-    everywhere = {"turns", "calls", "same_action", "retries", "phase_timeout", "idle_timeout"}
+    everywhere = {"turns", "calls", "call_errors", "same_action", "retries", "phase_timeout", "idle_timeout"}
     known = {name for name in limits_of(shipped(machine)) if "." not in name}
     assert known == everywhere | only_here
     assert known <= set(LIMITS)

@@ -90,6 +90,14 @@ def test_an_open_question_is_asked_again_each_day_and_louder() -> None:
         run = fold(run, [warning])
         told = notices.of(run, warning)
         assert told is not None and "STILL asks you" in told.title
-        assert f"STILL WAITING after {day} day" in told.body and "What now?" in told.body
+        assert f"STILL WAITING after {day}d:" in told.body and "What now?" in told.body
         assert due_alert(run, 10 * HOUR + (day + 1) * DAY - 1) == []
     assert run.status == "waiting" and run.question is not None, "it stays open"
+
+
+def test_how_often_it_is_asked_again_can_be_set() -> None:
+    run = start(Script(), begun("loop", Settings(remind_us=2 * HOUR))).run
+    run = fold(run, ask(Events(run, HOUR), stop(run, "wait.question"), "clarification", "What now?"))
+    assert next_alert_at(run) == 3 * HOUR and due_alert(run, 3 * HOUR - 1) == []
+    run = fold(run, due_alert(run, 3 * HOUR))
+    assert next_alert_at(run) == 5 * HOUR

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from statistics import median_low
 from typing import Any, cast
+
+from msgspec import Struct
 
 from flyball.acts.run_files import RunFiles
 from flyball.core.stops import p90
@@ -13,38 +16,66 @@ from flyball.domain.settings import dollars
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.policy import Policy, Tier, needs_approval, needs_rollback_note, raise_to, tier_of
-from flyball.journal import Row
 from flyball.state.run import Run
 from flyball.workspace import Workspace
 
 LIKE = 200  # so many ended tasks are looked at for an estimate
 ENOUGH = 5  # with fewer, defaults are used
 DEFAULT_UUSD, DEFAULT_TOKENS = 2_000_000, 300_000  # of one step
+SIZES = (1, 5)  # files: one, a few, many
+WORKER = "worker"  # the role that does most of a task
 STEPS_MOST = 20
 MISSING = "missing"
 TITLE_MOST = 500
 TIERS: tuple[Tier, ...] = ("T0", "T3", "T2", "T1")
 
 
+class EndedTask(Struct, frozen=True, kw_only=True):
+    """A task that ended in success: what it cost, who worked, how many files its step named."""
+
+    cost_uusd: int
+    tokens: int
+    agent: str = ""
+    files: int = 0
+
+
 def assess(run_files: RunFiles, run: Run, work: Workspace, turn: e.TurnEnded) -> e.Assessment:
-    data = turn.claim.data
+    ended = [
+        EndedTask(
+            cost_uusd=row.cost_uusd,
+            tokens=row.tokens,
+            agent=began.settings.agent_for(WORKER),
+            files=int(began.options.get("files", 0)),
+        )
+        for row, began in run_files.ended_tasks(run, LIKE)
+    ]
+    root = str(work.repo_root)
+    return assessed(run, turn.claim.data, run_files.policy(run), ended, _governance(run, work), root)
+
+
+def assessed(
+    run: Run,
+    data: dict[str, Any],
+    policy: Policy,
+    ended: Sequence[EndedTask],
+    governance: dict[str, str],
+    workspace: str,
+) -> e.Assessment:
+    """The plan that a planner gave as data; in words alone it is one step."""
     steps = _steps(data, run.task)
-    cost_uusd, tokens, basis = estimate(run_files.ended_tasks(run, LIKE), len(steps))
+    files = max(len(step.paths) for step in steps)
+    found = estimate(ended, run.settings.agent_for(WORKER), files, len(steps))
     limit_uusd, limit_tokens = run.settings.approve_uusd, run.settings.approve_tokens
-    over = (limit_uusd is not None and cost_uusd > limit_uusd) or (
-        limit_tokens is not None and tokens > limit_tokens
+    over = (limit_uusd is not None and found.cost_uusd > limit_uusd) or (
+        limit_tokens is not None and found.tokens > limit_tokens
     )
-    tier, why = _tier(run_files, run, work, steps, data, over)
+    tier, why = _tier(run, steps, data, policy, over, workspace)
     rollback = str(data.get("rollback") or "")[:TITLE_MOST]
     approval = [f"It is {tier}: {why}"] if needs_approval(tier) else []
     if over:
-        approval.append(f"The estimate of {dollars(cost_uusd)} or {tokens:,} tokens is over the threshold.")
-    governance = _governance(run, work)
-    blockers = [str(one)[:TITLE_MOST] for one in _texts(data.get("blockers"))]
-    blockers += _refused(run_files.policy(run), steps, str(work.repo_root))
-    blockers += [
-        f"{name}, which plans must follow, is missing." for name in governance if governance[name] == MISSING
-    ]
+        cost, tokens = dollars(found.cost_uusd), f"{found.tokens:,}"
+        approval.append(f"The estimate of {cost} or {tokens} tokens is over the threshold.")
+    blockers = _blockers(data, policy, steps, governance, workspace)
     if needs_rollback_note(tier) and not rollback:
         blockers.append("A T1 plan needs a note on how to roll it back, and this one has none.")
     return e.Assessment(
@@ -52,13 +83,28 @@ def assess(run_files: RunFiles, run: Run, work: Workspace, turn: e.TurnEnded) ->
         tier=tier,
         tier_why=why,
         approval=tuple(approval),
-        cost_uusd=cost_uusd,
-        tokens=tokens,
-        basis=basis,
+        cost_uusd=found.cost_uusd,
+        tokens=found.tokens,
+        median_uusd=found.median_uusd,
+        median_tokens=found.median_tokens,
+        basis=found.basis,
         rollback=rollback,
         blockers=tuple(blockers),
         governance=governance,
     )
+
+
+def _blockers(
+    data: dict[str, Any],
+    policy: Policy,
+    steps: Sequence[e.PlanStep],
+    governance: dict[str, str],
+    workspace: str,
+) -> list[str]:
+    said = [str(one)[:TITLE_MOST] for one in _texts(data.get("blockers"))]
+    missing = [name for name, digest in governance.items() if digest == MISSING]
+    lacks = [f"{name}, which plans must follow, is missing." for name in missing]
+    return [*said, *_refused(policy, steps, workspace), *lacks]
 
 
 def _refused(policy: Policy, steps: Sequence[e.PlanStep], workspace: str) -> list[str]:
@@ -93,18 +139,11 @@ def _texts(value: Any) -> list[str]:
 
 
 def _tier(
-    run_files: RunFiles,
-    run: Run,
-    work: Workspace,
-    steps: Sequence[e.PlanStep],
-    data: dict[str, Any],
-    over: bool,
+    run: Run, steps: Sequence[e.PlanStep], data: dict[str, Any], policy: Policy, over: bool, workspace: str
 ) -> tuple[Tier, str]:
     """By rules from paths and words; the planner may raise it."""
     paths = [path for step in steps for path in step.paths]
-    text = words_of(run, steps)
-    policy, root = run_files.policy(run), str(work.repo_root)
-    tier, why = tier_of(paths, text, policy, over_cost=over, workspace=root)
+    tier, why = tier_of(paths, words_of(run, steps), policy, over_cost=over, workspace=workspace)
     said = data.get("tier")
     if said in TIERS and raise_to(tier, said) != tier:
         return said, "The planner says so."
@@ -117,16 +156,42 @@ def words_of(run: Run, steps: Sequence[e.PlanStep]) -> str:
     return "\n".join((*([] if repairs else [run.task]), *(step.title for step in steps)))
 
 
-def estimate(ended: Sequence[Row], steps: int) -> tuple[int, int, str]:
-    """Cost, tokens and basis: the p90 of this repository's own tasks, else a default, for each step."""
-    if len(ended) < ENOUGH:
-        return (
-            DEFAULT_UUSD * steps,
-            DEFAULT_TOKENS * steps,
-            "a default, because too few tasks have ended here",
-        )
-    cost, tokens = p90([row.cost_uusd for row in ended]), p90([row.tokens for row in ended])
-    return cost * steps, tokens * steps, f"the p90 of the last {len(ended)} tasks here"
+class Estimate(Struct, frozen=True, kw_only=True):
+    """What a plan will cost in nine of ten cases, and in the middle one."""
+
+    cost_uusd: int
+    tokens: int
+    median_uusd: int
+    median_tokens: int
+    basis: str
+
+
+def estimate(ended: Sequence[EndedTask], agent: str, files: int, steps: int) -> Estimate:
+    """From the tasks that ended here and are most like its steps, else a default for each step."""
+    like, basis = _like(ended, agent, files)
+    like = like or [EndedTask(cost_uusd=DEFAULT_UUSD, tokens=DEFAULT_TOKENS)]
+    cost, tokens = tuple(one.cost_uusd for one in like), tuple(one.tokens for one in like)
+    return Estimate(
+        cost_uusd=p90(cost) * steps,
+        tokens=p90(tokens) * steps,
+        median_uusd=median_low(cost) * steps,
+        median_tokens=median_low(tokens) * steps,
+        basis=basis,
+    )
+
+
+def _like(ended: Sequence[EndedTask], agent: str, files: int) -> tuple[Sequence[EndedTask], str]:
+    same_agent = [one for one in ended if one.agent == agent]
+    same_size = [one for one in same_agent if _size(one.files) == _size(files)]
+    for rows, what in ((same_size, " of this size and agent"), (same_agent, " of this agent"), (ended, "")):
+        if len(rows) >= ENOUGH:
+            return rows, f"the p90 of the last {len(rows)} tasks{what} here"
+    return (), "a default, because too few tasks have ended here"
+
+
+def _size(files: int) -> int:
+    """One file, a few, or many."""
+    return sum(files > most for most in SIZES)
 
 
 def _governance(run: Run, work: Workspace) -> dict[str, str]:

@@ -113,11 +113,14 @@ class RunFiles(msgspec.Struct, frozen=True):
     def _journal(self) -> closing[SqliteJournal]:
         return closing(SqliteJournal(self.dirs.journal))
 
-    def ended_tasks(self, run: Run, most: int) -> list[Row]:
-        """The last tasks of this repository that ended in success."""
+    def ended_tasks(self, run: Run, most: int) -> list[tuple[Row, e.RunBegan]]:
+        """The last tasks of this repository that ended in success, with their first events."""
         with self._journal() as journal:
             rows = journal.rows(repo=run.began.repo, status="ended", machine="task", limit=most)
-        return [row for row in rows if row.end == "success"]
+            first = [next(iter(journal.read(row.run))) for row in rows if row.end == "success"]
+        known = {entry.run: e.decode(entry.body) for entry in first}
+        began = ((row, known.get(row.run)) for row in rows)
+        return [(row, event) for row, event in began if isinstance(event, e.RunBegan)]
 
     def user_hooks(self, run: Run) -> Path:
         """The user's git hooks as they were when the run began."""

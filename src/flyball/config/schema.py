@@ -347,6 +347,9 @@ KEYS: dict[str, Key] = {
         "What agents and proofs may read. strict: only the checkout, the system's programs, toolchains and the login.",
         loosening.later(VIEWS),
     ),
+    "inbox.remind": Key(
+        "remind_us", Duration(), "An open question is asked again, louder, each time this much has passed."
+    ),
     "inbox.defaults": Key(
         "defaults",
         Texts(values.default_answer, "lines such as 'loop go-on after 8h'"),
@@ -384,6 +387,7 @@ LIMITS: dict[str, Key] = {  # over the machine's own table; `limits_of` says whi
     ),
     "same_action": Key("", SOME, "Identical tool calls in a row with the same result.", loosening.more),
     "calls": Key("", SOME, "Tool calls in one turn.", loosening.more),
+    "call_errors": Key("", SOME, "The same error from tool calls of one turn.", loosening.more),
     "retries": Key("", Count(most=100), "Failed turns in a row that are tried again.", loosening.more),
     "failures": Key(
         "", Count(least=1, most=3), "Failures in one state before it is escalated.", loosening.more
@@ -435,7 +439,7 @@ def limits_of(machine: Machine) -> list[str]:
     roles = {state.of for state in states if state.act == "agent"}
     known = [
         "phase_timeout",
-        *(["turns", "calls", "same_action", "retries", "idle_timeout"] if roles else []),
+        *(["turns", "calls", "call_errors", "same_action", "retries", "idle_timeout"] if roles else []),
     ]
     known += ["iterations"] if machine.iteration else []
     stalls = [s for s in states if s.of in WORKERS and machine.place(s.name, "stalled")]

@@ -84,6 +84,8 @@ def _of_a_plan(parent: Run, began: e.RunBegan) -> e.RunBegan:
     options = {**began.options, "ticket": ticket, "step": plan.step + 1, "steps": len(plan.steps) or 1}
     if found and found.tier:
         options["tier"] = found.tier
+    if step is not None and step.paths:
+        options["files"] = len(step.paths)  # later estimates look at tasks of this size
     if plan.trigger and plan.trigger.plan:
         options["plan_file"] = plan.trigger.plan
     if plan.trigger and last:

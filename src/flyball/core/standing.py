@@ -182,7 +182,8 @@ def charged(run: Run, event: e.Charged) -> Events:
 
 def _counts(run: Run) -> list[tuple[str, str, int, int | None, str]]:
     """The rules of CTO-9: stop code, key, the count, how much is allowed, and its name in words."""
-    plan, unwatched_us = run.plan, run.machine.alert_us.get(run.state) or None
+    usual, plan = run.machine.alert_us.get(run.state, 0), run.plan
+    unwatched_us = run.settings.timeout_us(run.machine.name, f"alert.{run.state}", usual) or None
     return [
         ("wait.check_in", "no milestone", plan.worked_us, unwatched_us, ""),
         *(
@@ -210,11 +211,11 @@ def _loops(run: Run, turn: e.Charged) -> e.Stop | None:
 
 def _warn(events: Events) -> Events:
     """A person is warned of each rule once, before it stops anything."""
-    for code, key, count, most, what in _counts(events.run):
+    for code, _, count, most, what in _counts(events.run):
         part, whole = WARN_AT.get(code, (1, 1))
         if code not in WARN_AT or most is None or count <= most * part // whole:
             continue
-        text = f"{count} of {most} ({key.replace('_', ' ')}) in the child runs."
+        text = f"{count} {what}; a person is asked after more than {most}."
         if not what:
             worked, allowed = show_duration(count), show_duration(most)
             text = f"{worked} of work without a milestone; a person is asked after {allowed}."
@@ -280,7 +281,12 @@ def outline(run: Run) -> str:
     if found is None:
         return f"Task: {task}"
     lines = [f"Task: {task}", f"Tier: {found.tier} ({found.tier_why.rstrip('.')})"]
-    lines.append(f"Estimate: {dollars(found.cost_uusd)}, {found.tokens:,} tokens ({found.basis})")
+    usual = (
+        f"; median {dollars(found.median_uusd)}, {found.median_tokens:,} tokens"
+        if found.median_tokens
+        else ""
+    )
+    lines.append(f"Estimate: {dollars(found.cost_uusd)}, {found.tokens:,} tokens ({found.basis}{usual})")
     for number, one in enumerate(found.steps, 1):
         where = f" ({', '.join(one.paths)})" if one.paths else ""
         lines.append(f"{number}. {one.title}{where}")

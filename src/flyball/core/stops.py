@@ -24,7 +24,6 @@ from flyball.domain import events as e
 from flyball.domain.machine import OURS
 from flyball.domain.results import code_of
 from flyball.domain.settings import (
-    DAY,
     INDICATORS_MIN,
     SECOND,
     CallLimits,
@@ -424,16 +423,16 @@ def next_alert_at(run: Run) -> int | None:
 
 def _next_reminder_at(run: Run) -> int | None:
     """A question that is open for a day is asked again, and again each day (CTO-9)."""
-    question = run.question
-    return question.asked_at + DAY * (question.reminded + 1) if question and question.asked_at else None
+    question, every_us = run.question, run.settings.remind_us
+    return question.asked_at + every_us * (question.reminded + 1) if question and question.asked_at else None
 
 
 def _due_reminder(run: Run, now: int) -> list[e.Warned]:
     at, question = _next_reminder_at(run), run.question
     if at is None or question is None or now < at:
         return []
-    days = (now - question.asked_at) // DAY
-    text = f"Question {question.id} has been open for {show_duration(days * DAY)}."
+    times, every_us = (now - question.asked_at) // run.settings.remind_us, run.settings.remind_us
+    text = f"Question {question.id} has been open for {show_duration(times * every_us)}."
     return [e.Warned(at=now, code=REMINDER, text=text)]
 
 
@@ -446,4 +445,5 @@ def call_limits(run: Run) -> CallLimits:
     """How many tool calls a turn may have (CTO-9), as configured."""
     usual = CallLimits()
     calls, same = run.most("calls") or usual.halt, run.most("same_action") or usual.same_call
-    return replace(usual, same_call=same, halt=calls, warn=min(usual.warn, calls // 2))
+    errors, warn = run.most("call_errors") or usual.same_error, min(usual.warn, calls // 2)
+    return replace(usual, same_call=same, same_error=errors, halt=calls, warn=warn)

@@ -134,6 +134,7 @@ class Action(Fact, frozen=True, kw_only=True):
     late: bool = False  # ruled while no driver was there to see it
 
 
+ALIVE = ("running", "waiting", "paused", "blocked")  # statuses of a run that has not ended
 KINDS = ("task", "ci", "performance", "security", "cost", "health", "schedule")  # of triggers
 ORDINARY = 50  # the priority of a task, of 0 to 100
 URGENT = {"security": 90, "ci": 80, "cost": 70, "performance": 60}
@@ -180,6 +181,8 @@ class Assessment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval: tuple[str, ...] = ()  # why a person must say yes first; nothing: no need
     cost_uusd: int = 0  # the estimate, with the basis that it stands on
     tokens: int = 0
+    median_uusd: int = 0
+    median_tokens: int = 0
     basis: str = ""
     rollback: str = ""
     blockers: tuple[str, ...] = ()
@@ -369,9 +372,9 @@ CODES: dict[str, Code] = {
     "limit.time": Code("ended", 5, "the time budget is used up"),
     "limit.budget_usd": Code("waiting", 5, "the money budget does not cover another turn"),
     "limit.budget_tokens": Code("waiting", 5, "the token budget does not cover another turn"),
-    "limit.actions": Code("waiting", 3, "too many tool calls in one turn"),
+    "limit.actions": Code("waiting", 3, "too many tool calls in one turn, or turns for one plan"),
     "loop.no_progress": Code("waiting", 3, "several turns without progress"),
-    "loop.same_action": Code("waiting", 3, "the same tool call with the same result, several times in a row"),
+    "loop.same_action": Code("waiting", 3, "the same action with the same result, several times in a row"),
     "loop.same_error": Code("waiting", 3, "the same error, several times in a row"),
     "loop.state_cycle": Code("waiting", 3, "the states repeat without progress"),
     "loop.oscillation": Code("waiting", 3, "the files go back and forth between earlier versions"),

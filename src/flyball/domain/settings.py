@@ -172,6 +172,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     approve_uusd: int | None = 50 * DOLLAR  # a plan with a higher estimate needs a person's yes
     approve_tokens: int | None = 1_000_000
     governance: tuple[str, ...] = ()  # files that planners must heed; their hashes are recorded
+    remind_us: int = DAY  # an open question is asked again each time this much has passed
     defaults: tuple[str, ...] = ()  # "KIND VERB after DURATION TEXT": what an unanswered question comes to
     plan_file: str = ""  # the plan file that a `task` run carries out
     parallel: int = 1  # plans that `flyball up` works on at once

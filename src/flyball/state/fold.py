@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from flyball.domain import events as e
 from flyball.domain.machine import FAILING, parse
 from flyball.domain.old_tables import upgraded
-from flyball.domain.settings import DAY
 from flyball.errors import FlyballError
 from flyball.state import plans, tally
 from flyball.state.run import (
@@ -404,8 +403,8 @@ def _warned(run: Run, event: e.Warned) -> Run:
     if event.code.startswith("alert."):
         return replace(run, at=event.at, path=replace(run.path, alerted=int(event.code[6:])))
     if event.code == REMINDER and run.question:
-        days = (event.at - run.question.asked_at) // DAY
-        return replace(run, at=event.at, question=replace(run.question, reminded=days))
+        times = (event.at - run.question.asked_at) // run.settings.remind_us
+        return replace(run, at=event.at, question=replace(run.question, reminded=times))
     unclear = run.tries.unclear or event.code == tally.UNCLEAR
     tries = replace(run.tries, unclear=True) if unclear else run.tries
     return replace(run, at=event.at, tries=tries, plan=plans.warned(run.plan, event.code))

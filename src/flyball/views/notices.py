@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from flyball.core import stops
 from flyball.domain import events as e
-from flyball.domain.settings import HOUR, MINUTE, SECOND, rough
+from flyball.domain.settings import HOUR, MINUTE, SECOND, rough, show_duration
 from flyball.state import fold
 from flyball.state.run import Run
 from flyball.views import reasons
@@ -63,7 +63,8 @@ def _asked(run: Run, stop: e.Stop, question: e.Question) -> Notice:
     happened = reasons.happened(stop, run.state)
     text = clean(question.text).strip()[:TEXT_MOST]
     how = reasons.how_to_answer(question)
-    late = f"STILL WAITING after {plural(question.reminded, 'day')}: " if question.reminded else ""
+    waited = show_duration(question.reminded * run.settings.remind_us)
+    late = f"STILL WAITING after {waited}: " if question.reminded else ""
     by_itself = (
         f"\nWithout an answer by {iso(question.deadline)}: {question.default}." if question.default else ""
     )
@@ -80,7 +81,7 @@ def _ended(run: Run, event: e.Ended) -> Notice:
 
 def _notice(run: Run, key: str, verb: str, body: str) -> Notice:
     repo = run.began.repo.rpartition("/")[2]
-    head = f"{one_line(run.began.task, 200)}\n{repo}, {run.machine.name}, in '{run.state}'"
+    head = f"{one_line(run.task, 200)}\n{repo}, {run.machine.name}, in '{run.state}'"
     return Notice(f"{run.id} {key}", f"flyball: run {run.id} {verb}", f"{head}\n\n{body}")
 
 
