@@ -17,6 +17,8 @@ from flyball.domain.settings import Budget, Settings
 from flyball.machines import shipped
 from flyball.state.fold import begin, fold
 from flyball.state.run import Run
+from flyball.views.choices import choices
+from flyball.views.reasons import happened, how_to_answer
 from support import Played, Script, begun, ok, start
 
 MINUTE = 60_000_000
@@ -107,7 +109,7 @@ def test_a_step_has_a_checkout_of_its_own_and_only_the_last_one_lands() -> None:
         "branch",
     )
     assert first.task == "one\n\nIt is done when:\n- it works\n\nThis is step 1 of 2 of: work"
-    assert first.options == {"ticket": "T1", "step": 1, "steps": 2, "tier": "T3"}
+    assert first.options == {"ticket": "T1", "step": 1, "steps": 2, "tier": "T3", "files": 1}
     after = fold(run, [e.ActFinished(at=2, key=run.act.key, result=ended(commit="c9")(run, run.act))])
     second = child_of(after, replace(run.act, child="other"), shipped("task").table, 3)
     assert (second.commit, second.settings.commit, second.options["step"]) == ("c9", "merge", 2)
@@ -152,6 +154,8 @@ def test_a_step_has_a_checkout_of_its_own_and_only_the_last_one_lands() -> None:
 def test_what_a_failed_step_leads_to(children: list[Any], path: str, code: str) -> None:
     played = triggered(lane(children=children))
     assert way(played) == path.split()
+    again = [move.reason for move in played.of(e.Moved) if move.outcome == "replan"]
+    assert all(" failed: failed.tests" in reason for reason in again), "CTO-1: planned again for a reason"
     assert (played.run.stop.code if played.run.stop else "") == code
 
 
@@ -175,6 +179,20 @@ def test_a_risky_plan_waits_for_a_yes(verb: str, path: str) -> None:
     said(played, verb)
     assert way(played) == ["PLANNING", "WAITING_FOR_HUMAN", *path.split()]
     assert played.run.plan.outcomes["T1"] == ("dropped" if path == "IDLE" else "done c1")
+
+
+def test_the_answers_to_a_plan_are_offered_once_each() -> None:
+    """`approve`, `go-on` and `reject` are other words for the same, and are taken too."""
+    question = triggered(lane(plans=(RISKY, PLAIN))).run.question
+    assert question is not None and {"approve", "go-on", "reject"} < {*question.verbs}
+    assert dict(choices(question)) == {
+        "proceed": "continue with the plan",
+        "replan": "make a new plan",
+        "drop": "give this task up",
+        "redirect": "TEXT: make a new plan with your text",
+        "cancel": "end the run; its branch stays",
+    }
+    assert how_to_answer(question).endswith('proceed|replan|drop|redirect "TEXT"|cancel')
 
 
 def test_the_same_trigger_that_finds_nothing_again_and_again_asks() -> None:
@@ -243,6 +261,9 @@ def test_an_urgent_trigger_sets_the_run_below_aside_and_it_is_taken_up_again() -
         played.note(step.events) if isinstance(step, Note) else played.perform(step.act)
     assert way(played) == ["EXECUTING", "IDLE", "PLANNING", "EXECUTING"]
     assert played.run.act is not None and played.run.act.child == below and played.run.task == "work"
+    assert [act.do for act in played.acts].count("agent:planner") == 1, "the old plan still holds"
+    reasons = [move.reason for move in played.of(e.Moved)]
+    assert reasons[-2:] == ["continuing the interrupted work", "the plan is still valid"]
     assert played.run.plan.outcomes["T2"] == "done c7"
 
 
@@ -307,6 +328,9 @@ def test_a_rule_fires_above_its_threshold_and_not_at_it(name: str) -> None:
     run = charged(run, **{"said": "s-last", **turn})
     assert (run.state, run.act) == ("WAITING_FOR_HUMAN", None)
     assert run.plan.halt is not None and run.plan.halt.code == code and run.plan.act is not None
+    assert happened(run.plan.halt, run.state).startswith(
+        f"{most + 1} turns" if code != "loop.same_error" else "the same"
+    )
 
 
 def test_the_question_names_the_error_and_the_run_that_had_it() -> None:
@@ -355,15 +379,15 @@ def test_progress_and_judges_do_not_count() -> None:
 
 
 def test_an_hour_of_work_without_a_milestone_warns_first_and_then_asks() -> None:
-    run, codes = executing(), list[str]()
-    for number, minutes in enumerate((44, 2, 13, 1)):
+    run, codes = executing(), list[tuple[int, str]]()
+    for number, minutes in enumerate((45, 1, 13, 1)):
         turn = e.Charged(
             at=number, run="b", usage=e.Usage(), role="critic", turns=1, took_us=minutes * MINUTE
         )
         facts = standing.charged(run, turn)
-        codes += [fact.code for fact in facts if isinstance(fact, e.Warned)]
+        codes += [(number, fact.code) for fact in facts if isinstance(fact, e.Warned)]
         run = facts.run
-    assert codes == ["wait.check_in"] and run.state == "EXECUTING", "at the threshold"
+    assert codes == [(1, "wait.check_in")] and run.state == "EXECUTING", "at the threshold"
     anew = fold(run, [e.Milestone(at=9, run="below", what="planning → validated")])
     assert charged(anew, role="critic", took_us=59 * MINUTE).state == "EXECUTING", (
         "a milestone begins it anew"
@@ -371,6 +395,29 @@ def test_an_hour_of_work_without_a_milestone_warns_first_and_then_asks() -> None
     late = charged(run, role="critic", took_us=1)
     assert late.state == "WAITING_FOR_HUMAN" and late.plan.halt is not None
     assert late.plan.halt.code == "wait.check_in"
+    shorter = executing(settings=Settings(timeouts_us={"cto": {"alert.EXECUTING": 20 * MINUTE}}))
+    assert charged(shorter, role="critic", took_us=20 * MINUTE).state == "EXECUTING"
+    assert charged(shorter, role="critic", took_us=20 * MINUTE + 1).state == "WAITING_FOR_HUMAN"
+
+
+ALLOWANCES = {**RULES, "turns for a plan": ("limit.actions", 100, {"advanced": True})}
+
+
+@pytest.mark.parametrize("verb", ["proceed", "replan"])
+@pytest.mark.parametrize("name", ALLOWANCES)
+def test_an_answer_is_a_new_allowance_also_for_another_plan(name: str, verb: str) -> None:
+    """Else the same stop would follow at once."""
+    code, most, turn = ALLOWANCES[name]
+    run = executing()
+    for number in range(most + 1):
+        run = charged(run, **{"said": f"s{number}", **turn})
+    assert run.plan.halt is not None and run.plan.halt.code == code
+    question = due(run, run.at)
+    assert isinstance(question, Note) and question.events.run.question is not None
+    answer = Answer(question=question.events.run.question.id, verb=verb, who="anna")
+    plan = hear(question.events.run, encode(answer), 1, run.at).run.plan
+    assert (plan.idle, plan.said, plan.error, plan.worked_us) == (0, ("", 0), ("", 0), 0)
+    assert plan.turns == (0 if code == "limit.actions" else most + 1)
 
 
 @pytest.mark.parametrize(

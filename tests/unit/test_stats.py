@@ -246,4 +246,4 @@ def test_runs_of_earlier_versions_are_counted_recorded_and_traced() -> None:
             assert all(run.id in notice.title for notice in notices)
     total = stats(rows)
     assert total.moves.total() == sum(row.moves.total() for row in rows)
-    assert lines(total) and facts(total)["tasks"] == len(total.jobs)
+    assert lines(total) and facts(total)["tasks"] == len(total.tasks)

@@ -82,7 +82,7 @@ def _facts(app: App, row: Row) -> dict[str, Any]:
         "repo": run.began.repo,
         "machine": run.machine.name,
         "state": run.state,
-        "task": run.began.task,
+        "task": run.task,
         "kind": question.kind,
         "code": stop.code,
         "happened": reasons.happened(stop, run.state),

@@ -65,7 +65,7 @@ def _waiting(records: Records, everywhere: bool) -> list[Waiting]:
         Waiting(
             run=run.began.root or run.id,
             question=run.question.id,
-            task=run.began.task,
+            task=run.task,
             what=reasons.happened(run.stop, run.state),
             how=reasons.how_to_answer(run.question),
             since=run.at,

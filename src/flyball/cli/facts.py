@@ -11,7 +11,7 @@ from flyball.cli.screen import asking, certificate_file, question_lines, summary
 from flyball.cli.shared import terminal_width
 from flyball.core import stops
 from flyball.domain import events as e
-from flyball.domain.settings import dollars, elapsed, rough, show_duration
+from flyball.domain.settings import Budget, dollars, elapsed, rough, show_duration
 from flyball.state.run import Run
 from flyball.views import reasons
 from flyball.views.run_view import cost_text, cost_usd
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flyball.journal.records import Records
 
 LIST_LIMIT = 12
+NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
 RISKS = {"T0": "none", "T3": "low", "T2": "medium", "T1": "high"}
 
 
@@ -96,9 +97,10 @@ def lines(records: Records, run: Run) -> list[str]:
 
 def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
     now, proof = time.time_ns() // 1000, "; ".join(clean(command) for command in run.settings.proof)
+    budget = NO_BUDGET if run.machine.supervises else run.settings.budget  # there each step has one
     process = "" if run.status == "ended" else "running" if known["driven"] else "not running"
     return [
-        ("task", one_line(run.began.task, 200)),
+        ("task", one_line(run.task, 200)),
         ("repository", run.began.repo),
         ("machine", f"{run.machine.name}, in '{run.state}'"),
         ("process", process),
@@ -106,11 +108,11 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("parent", run.began.parent),
         ("children", first_few(known["children"])),
         ("started", f"{day_and_clock(run.began.at)}, {rough(now - run.began.at)} ago"),
-        ("time", f"{elapsed(run.spending.wall_us)}{_of_wall(run)}"),
-        ("turns", f"{run.turns}{_of(run.most('turns'))}"),
+        ("time", f"{elapsed(run.spending.wall_us)}{_of_wall(budget)}"),
+        ("turns", f"{run.turns}{_of(None if run.machine.supervises else run.most('turns'))}"),
         ("iteration", f"{run.iteration}{_of(run.most('iterations'))}" if run.iteration else ""),
-        ("cost", _cost(run)),
-        ("tokens", f"{_tokens(run)}{_of(run.settings.budget.tokens)}"),
+        ("cost", _cost(run, budget)),
+        ("tokens", f"{_tokens(run)}{_of(budget.tokens)}"),
         ("models", "; ".join(_model(name, used) for name, used in known["models"].items())),
         ("agents", _agents(run)),
         ("sandbox", run.checkout.sandbox or run.settings.sandbox),
@@ -127,11 +129,10 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _risk(run: Run) -> str:
-    ruling = run.evidence.ruling
+    """Of the plan, in the standing loop; else of what was changed."""
+    found = run.plan.assessment if run.machine.supervises else run.evidence.ruling
     return (
-        f"{RISKS.get(ruling.tier, '')} (tier {ruling.tier}): {ruling.tier_why}"
-        if ruling and ruling.tier
-        else ""
+        f"{RISKS.get(found.tier, '')} (tier {found.tier}): {found.tier_why}" if found and found.tier else ""
     )
 
 
@@ -182,18 +183,16 @@ def _of(limit: int | None) -> str:
     return f" of {limit:,}" if limit is not None else ""
 
 
-def _of_wall(run: Run) -> str:
-    wall = run.settings.budget.wall_us
-    return f" of {show_duration(wall)}" if wall is not None else ""
+def _of_wall(budget: Budget) -> str:
+    return f" of {show_duration(budget.wall_us)}" if budget.wall_us is not None else ""
 
 
 def _tokens(run: Run) -> str:
     return tokens(run.spent.tokens, cost_usd(run) is not None)
 
 
-def _cost(run: Run) -> str:
-    limit = run.settings.budget.uusd
-    return cost_text(run) + (f" of {dollars(limit)}" if limit is not None else "")
+def _cost(run: Run, budget: Budget) -> str:
+    return cost_text(run) + (f" of {dollars(budget.uusd)}" if budget.uusd is not None else "")
 
 
 def _history(known: dict[str, Any]) -> list[tuple[str, str]]:

@@ -118,7 +118,7 @@ def _status_lines(run: Run, driven: bool) -> list[str]:
     failing = reasons.failing_now(run)
     status = "not running" if run.status == "running" and not driven else run.status
     rows = [
-        ("task", one_line(run.began.task, 100)),
+        ("task", one_line(run.task, 100)),
         ("state", f"{run.machine.name} · {run.state}, {status}, {reasons.effort(run)}"),
         *(("last turns" if number == 0 else "", line) for number, line in enumerate(run.talk.recent[-3:])),
         ("failing", first_few(failing) if failing else ""),

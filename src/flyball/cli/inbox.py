@@ -11,7 +11,7 @@ from flyball.cli.shared import say, terminal_width
 from flyball.cli.shown_diff import coloured
 from flyball.runtime.app import App
 from flyball.state.run import Run
-from flyball.views.choices import choices
+from flyball.views.choices import choices, offered
 from flyball.views.text import fields, plural
 
 NEXT, BACK, QUIT = "n", "p", "q"
@@ -57,7 +57,7 @@ def _show(app: App, run: Run, text: str, title: str) -> None:
 
 def _letters(run: Run) -> dict[str, str]:
     assert run.question is not None
-    return letters(run.question.verbs, SHOW + NEXT + BACK + QUIT)
+    return letters(offered(run.question), SHOW + NEXT + BACK + QUIT)
 
 
 def _choice(app: App, run: Run) -> str:

@@ -21,6 +21,7 @@ from flyball.errors import FlyballError
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
 from flyball.state.run import Run
+from flyball.views.choices import offered
 from flyball.views.text import fields
 
 ABOUT_A_CHANGE = ("approval", "evidence", "block", "breakpoint")
@@ -40,7 +41,7 @@ def letters(verbs: tuple[str, ...], taken: str = SHOW) -> dict[str, str]:
 
 
 def letters_of(run: Run) -> dict[str, str]:
-    return letters(run.question.verbs) if run.question else {}
+    return letters(offered(run.question)) if run.question else {}
 
 
 def change_of(app: App, run: Run) -> list[str]:

@@ -29,6 +29,7 @@ from msgspec import Struct
 
 from flyball.config.plugins import NOTIFY, made
 from flyball.domain import events as e
+from flyball.domain.results import ALIVE
 from flyball.errors import ConfigError, FlyballError
 from flyball.guard.secrets import redact
 from flyball.journal import Journal, Row
@@ -173,7 +174,7 @@ class Notifier:
 
 
 PAGES = ("STATUS_LEDGER.md", "LAST_KNOWN_STATE.md", "PLAN.md")
-RUNS_MOST = 50
+RUNS_MOST, GOING_MOST = 50, 200
 TASK_MOST = 200
 
 
@@ -205,8 +206,8 @@ class Artifacts:
         folder = out_folder(repo)
         if folder is None:
             return
-        runs = [self._run(row) for row in self._journal.rows(repo=repo, limit=RUNS_MOST)]
-        going = [run for run in runs if run.status != "ended"] or runs[:1]
+        runs = [self._run(row) for row in self._rows(repo)]
+        going = [run for run in runs if run.status != "ended" and not run.child] or runs[:1]
         _write(folder / "agents.json", json.dumps([loop_state(run) for run in runs], indent=2) + "\n")
         _write(folder / "LOOP_STATUS.md", "\n".join(_block(run) for run in going))
         _write_page(folder / PAGES[0], ledger.ledger(runs, self._backlog(repo)))
@@ -214,6 +215,13 @@ class Artifacts:
             _write_page(folder / PAGES[1], ledger.last_known_state(runs))
             self._milestone = False
         _write_page(folder / PAGES[2], ledger.plan_page(runs))
+
+    def _rows(self, repo: str) -> list[Row]:
+        """The newest runs, and those that have not ended, however long ago they began."""
+        newest = self._journal.rows(repo=repo, limit=RUNS_MOST)
+        going = (self._journal.rows(repo=repo, status=status, limit=GOING_MOST) for status in ALIVE)
+        known = {row.run: row for row in (*newest, *(row for rows in going for row in rows))}
+        return sorted(known.values(), key=lambda row: row.created_at, reverse=True)
 
     def _run(self, row: Row) -> Run:
         """Our own runs as we hold them; what others drive, as far as they have come."""
@@ -229,7 +237,7 @@ def _position(run: Run) -> tuple[str, str, str, int, str]:
 
 
 def _block(run: Run) -> str:
-    title = " ".join(plain(run.began.task).split())[:TASK_MOST]
+    title = " ".join(plain(run.task).partition("\n")[0].split())[:TASK_MOST]
     return plain(f"# {title}\n\n{loop_status(run)}")
 
 

@@ -22,6 +22,7 @@ from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
 from flyball.core.stops import due_alert, half_used, next_alert_at
 from flyball.domain import events as e
 from flyball.domain.messages import contradiction, for_who_works, replaces, resumes
+from flyball.domain.results import ALIVE
 from flyball.errors import AlreadyRunning, JournalError
 from flyball.journal import Entry, Journal, Letter
 from flyball.journal.history import load, windows
@@ -29,7 +30,6 @@ from flyball.runtime.batch import Batch, DrivenRun
 from flyball.state.fold import BY_A_PERSON, Events
 from flyball.state.run import Run
 
-ALIVE = ("running", "waiting", "paused", "blocked")
 SLEEP_MOST_S = 3600.0  # a selector cannot sleep for months
 
 

@@ -50,7 +50,7 @@ def _assignment(run: Run, driven: bool) -> Assignment:
         agent=run.act.agent if run.act and run.act.agent else run.settings.agent_for(role),
         role=role,
         run=run.id,
-        task=run.began.task,
+        task=run.task,
         machine=run.machine.name,
         state=run.state,
         status="asks" if run.question else "working" if driven else "next",

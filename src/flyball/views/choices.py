@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flyball.core.stops import ALIASES
 from flyball.domain import events as e
+from flyball.domain.settings import TAKES_TEXT
 
 RETRY = "the agent tries again"
 TEXT = "TEXT: the agent continues with your text as its instruction"
@@ -18,7 +20,7 @@ DOES = {
     "retry": RETRY,
     "raise": "allow the same amount once more and continue",
     "cancel": "end the run; its branch stays",
-    "proceed": "continue with the same step",
+    "proceed": "continue with the plan",
     "replan": "make a new plan",
     "drop": "give this task up",
     "complete": "end the run as completed",
@@ -49,13 +51,22 @@ DOES_HERE = {
         "redirect": "TEXT: repeat this state with your text as its instruction",
     },
     "loop": {"go-on": "allow one more turn"},
+    "escalation": {"redirect": "TEXT: make a new plan with your text"},
 }
+
+
+def offered(question: e.Question) -> tuple[str, ...]:
+    """The verbs that a question takes, without other words for the same answer."""
+    same = (ALIASES.get(verb) if verb not in TAKES_TEXT else None for verb in question.verbs)
+    return tuple(
+        verb for verb, other in zip(question.verbs, same, strict=True) if other not in question.verbs
+    )
 
 
 def choices(question: e.Question, keys: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
     """The verbs that a question takes, each with its key (`keys`: key -> verb) and what it does."""
     here = DOES_HERE.get(question.kind, {})
-    known = [(verb, here.get(verb) or DOES.get(verb, "")) for verb in question.verbs]
+    known = [(verb, here.get(verb) or DOES.get(verb, "")) for verb in offered(question)]
     if not keys:
         return [(verb, does) for verb, does in known if does]
     key_of = {verb: key for key, verb in keys.items()}  # the text is asked for after the key

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from flyball.domain.results import CODES, code_of
 from flyball.domain.settings import elapsed, rough
-from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, free, known_usd, sum_of
+from flyball.views.run_stats import LANE, OPEN, Job, Stats, by_outcome, free, known_usd, sum_of
 from flyball.views.text import cost, day_and_clock, one_line, plural
 
 
@@ -42,7 +42,7 @@ def facts(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> dic
                 "cost_usd": known_usd([job], job.usage.cost_uusd),
                 "landed": job.landed,
             }
-            for job in total.jobs
+            for job in total.tasks
         ],
         "cost_usd": known_usd(total.jobs, total.usage.cost_uusd),
         "tokens": total.usage.tokens,
@@ -50,10 +50,10 @@ def facts(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> dic
 
 
 def lines(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> list[str]:
-    completed = [job for job in total.jobs if job.outcome.startswith("completed")]
-    failed = [job for job in total.jobs if job.outcome != OPEN and job not in completed]
+    completed = [job for job in total.tasks if job.outcome.startswith("completed")]
+    failed = [job for job in total.tasks if job.outcome != OPEN and job not in completed]
     asking = {one.run for one in waiting}
-    going = [job for job in total.jobs if job.outcome == OPEN and not job.asks and job.run not in asking]
+    going = [job for job in total.tasks if job.outcome == OPEN and not job.asks and job.run not in asking]
     return [
         f"# {day_and_clock(since)[:16]} to {day_and_clock(now)[:16]}",
         "",
@@ -97,7 +97,7 @@ def _effort(job: Job) -> str:
 
 def _cost(total: Stats) -> list[str]:
     rows = [
-        f"{name}: {plural(len(jobs), 'task')}, {_spent(jobs, with_tokens=True)}"
+        f"{name}: {plural(len(jobs), 'lane' if name == LANE else 'task')}, {_spent(jobs, with_tokens=True)}"
         for name, jobs in by_outcome(total.jobs).items()
     ]
     head = f"{plural(sum(total.turns.values()), 'turn')}, {_spent(total.jobs, with_tokens=True)}."

@@ -64,12 +64,19 @@ def _entry(run: Run, runs: Sequence[Run]) -> list[str]:
         ("Tier", _tier(run)),
         ("Progress", _progress(run)),
         ("Where", " > ".join(f"{one.machine.name} {one.state} ({one.id})" for one in chain)),
-        ("Waits for", " ".join(reasons.why(stopped)[:2]) if stopped else "nothing"),
+        ("Waits for", _waits_for(run, stopped, asks)),
         ("Request", asks.question.text if asks and asks.question else "none"),
         ("Next", _next(run, working, asks)),
     ]
     title = f"## {run.id}: {run.machine.name}, {run.state}, {run.status}"
     return [title, "", *(f"- **{name}**: {one_line(text, 500)}" for name, text in rows)]
+
+
+def _waits_for(run: Run, stopped: Run | None, asks: Run | None) -> str:
+    """Why it does not go on; a question is quoted below."""
+    if run.machine.standing and run.status == "paused" and run.stop and run.stop.code == "interrupted":
+        return "`flyball up`, which is not running"
+    return " ".join(reasons.why(stopped)[: 1 if asks else 2]) if stopped else "nothing"
 
 
 def _find(runs: Sequence[Run], name: str) -> Run | None:
@@ -98,7 +105,7 @@ def _next(run: Run, working: Run, asks: Run | None) -> str:
     if asks is not None and asks.question is not None:
         return reasons.how_to_answer(asks.question)
     if run.machine.standing and run.status == "paused":
-        return "nothing, until `flyball up` runs again"
+        return "`flyball up` continues"
     if run.machine.standing and run.here.act == "listen":
         return "take the next task of the backlog"
     if working.status == "running":
@@ -112,23 +119,22 @@ def last_known_state(runs: Sequence[Run]) -> str:
     """LAST_KNOWN_STATE.md: the position of each machine, and where its files are."""
     lines = ["# Last known state", ""]
     for run in _tops(runs) or runs[:1]:
-        lines += [
-            f"## {run.id}",
-            "",
-            f"- **Machine**: {run.machine.name}",
-            f"- **State**: {run.state} ({run.status}), since {iso(run.entered_at)}",
-            f"- **Before that**: {run.path.previous or 'nothing'}",
-            f"- **Task**: {one_line(run.task, 500)}",
-            f"- **Steps done**: {run.plan.step} of {len(run.plan.steps)}" if run.plan.steps else "",
-            f"- **Result so far**: {run.plan.commit or run.tree or 'nothing yet'}",
-            f"- **Run below**: {run.child or 'none'}",
-            *(f"- **Set aside**: {one_line(one, 200)}" for one in _aside(run)),
-            f"- **Stopped by**: {run.stop.code} {run.stop.rule}".rstrip() if run.stop else "",
-            "",
-        ]
-    return sealed(
-        "\n".join(line for line, after in zip(lines, [*lines[1:], "x"], strict=True) if line or after)
-    )
+        lines += [f"## {run.id}", "", *(f"- **{name}**: {text}" for name, text in _position(run) if text), ""]
+    return sealed("\n".join(lines))
+
+
+def _position(run: Run) -> list[tuple[str, str]]:
+    return [
+        ("Machine", run.machine.name),
+        ("State", f"{run.state} ({run.status}), since {iso(run.entered_at)}"),
+        ("Before that", run.path.previous or "nothing"),
+        ("Task", one_line(run.task, 500)),
+        ("Steps done", f"{run.plan.step} of {len(run.plan.steps)}" if run.plan.steps else ""),
+        ("Result so far", run.plan.commit or run.tree or "nothing yet"),
+        ("Run below", run.child or "none"),
+        *(("Set aside", one_line(one, 200)) for one in _aside(run)),
+        ("Stopped by", f"{run.stop.code} {run.stop.rule}".rstrip() if run.stop else ""),
+    ]
 
 
 def _aside(run: Run) -> Iterable[str]:

@@ -30,6 +30,7 @@ class Measures(Struct):
     machine: str
     task: str
     began_at: int
+    standing: bool = False  # a lane of `up`
     agents: set[str] = field(default_factory=set[str])
     updated_at: int = 0
     state: str = ""
@@ -83,6 +84,7 @@ class _Meter:
             machine=self.run.machine.name,
             task=began.task,
             began_at=began.at,
+            standing=self.run.machine.standing,
         )
         self.entered_at = began.at
         self.result: tuple[str, str, str] | None = None  # of the last turn of a writing role

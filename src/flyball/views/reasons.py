@@ -14,6 +14,7 @@ from flyball.domain.results import CODES, code_of
 from flyball.domain.settings import MINUTE, elapsed, parse_duration, show_duration
 from flyball.reading.test_output import failing_names
 from flyball.state.run import Run
+from flyball.views.choices import offered
 from flyball.views.evidence_text import evidence_lines
 from flyball.views.run_view import cost_text
 from flyball.views.text import clean, clock, first_few, one_line, plural
@@ -46,10 +47,12 @@ HAPPENED = {
     "limit.budget_usd the agent's own budget": "the agent's own budget is used up",
     "limit.budget_tokens": "the budget of {limit} tokens does not cover another turn: {value}",
     "limit.actions": "the agent made too many tool calls in one turn",
+    "limit.actions turns": "{value} turns for this plan, {limit} allowed",
     "loop.no_progress": "{value} turns without progress",
     "loop.no_progress probe": "{value} checks in a row with no fewer failing tests",
     "loop.same_error": "the same error {value} times in a row",
     "loop.same_action": "the agent repeated the same tool call with the same result",
+    "loop.same_action same_action": "{value} turns in a row with the same result",
     "loop.state_cycle": "the agent repeated the same steps without progress",
     "loop.oscillation": "{value} turns without progress: the files alternate between earlier versions",
     "loop.replan": "{value} plans without progress",
@@ -76,8 +79,9 @@ HAPPENED = {
     "wait.rate_limit budget.plan_percent": "{value} of the agent's plan used, {limit} allowed",
     "wait.trigger": "it waits for a trigger",
     "wait.breakpoint": "breakpoint after '{state}'",
-    "wait.paused": "you paused it",
-    "wait.paused stop": "you stopped it",
+    "wait.paused": "on request",
+    "wait.paused stop": "stopped on request",
+    "wait.paused set-aside": "it makes way for something more urgent",
     "wait.take_over": "you took it over",
     "blocked.tampering": "Flyball's own files were modified during the run",
     "blocked.guard": "the guard refused a change",
@@ -280,7 +284,7 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
 
 def how_to_answer(question: e.Question) -> str:
     """The command, with what it takes; a text is given in quotes."""
-    return answer_command(question, *question.verbs)
+    return answer_command(question, *offered(question))
 
 
 def answer_command(question: e.Question, *verbs: str) -> str:

@@ -14,6 +14,7 @@ from flyball.views.measures import Measures
 from flyball.views.text import is_free
 
 OPEN = "open"  # the outcome of a job that has not ended
+LANE = "planning"  # … of a lane of `up`, which is no task: what its plans cost
 
 
 class Job(Struct):
@@ -69,6 +70,10 @@ class Stats(Struct):
     open_questions: int = 0
 
     @property
+    def tasks(self) -> list[Job]:
+        return [job for job in self.jobs if job.outcome != LANE]
+
+    @property
     def milestones_per_hour(self) -> float:
         work = self.work_us.total()
         return round(self.milestones * HOUR / work, 2) if work else 0.0
@@ -106,6 +111,8 @@ def _add(total: Stats, one: Measures) -> None:
 
 def outcome(one: Measures) -> str:
     """The code that it ended with; a run that waits may still succeed, so its code is not its outcome."""
+    if one.standing:
+        return LANE
     return (one.code or one.end) if one.status == "ended" else OPEN
 
 
@@ -144,9 +151,9 @@ def _job(owner: Measures) -> Job:
 
 def facts(total: Stats) -> dict[str, Any]:
     """The object that `--json` prints."""
-    ended = [job for job in total.jobs if job.outcome != OPEN]
+    ended = [job for job in total.tasks if job.outcome != OPEN]
     return {
-        "tasks": len(total.jobs),
+        "tasks": len(total.tasks),
         "runs": [{"machine": m, "outcome": o, "count": n} for (m, o), n in sorted(total.runs.items())],
         "actions_per_task": {
             "turns": _spread([job.turns for job in ended]),

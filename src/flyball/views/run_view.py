@@ -46,7 +46,7 @@ def summary(run: Run) -> dict[str, Any]:
         "unproven": run.end == "success" and not run.settings.proof,
         "sandbox": run.checkout.sandbox,
         "tier": (run.evidence.ruling.tier if run.evidence.ruling else "") or None,
-        "task": run.began.task,
+        "task": run.task,
         "changed": list(run.checkout.changed),
         **({"run_state": run_state(run.machine, run.state)} if run.machine.run_states else {}),
     }

@@ -23,8 +23,8 @@ def bar(value: float, most: float) -> str:
 
 
 def _jobs(total: Stats) -> list[str]:
-    machines = sorted({job.machine for job in total.jobs})
-    rows = [_job_row(name, [job for job in total.jobs if job.machine == name]) for name in machines]
+    machines = sorted({job.machine for job in total.tasks})
+    rows = [_job_row(name, [job for job in total.tasks if job.machine == name]) for name in machines]
     headers = ("MACHINE", "TASKS", "COMPLETED", "FAILED", "OPEN", "TURNS", "CALLS", "WORK", "COST")
     return [
         "Tasks (turns, tool calls, working time and cost are medians of those that ended)",

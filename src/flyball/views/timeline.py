@@ -191,7 +191,8 @@ def _by_flyball(event: e.AnyEvent) -> Words:
             return f"{cost(event.usage.cost_uusd)} charged for run {event.run}", 0, "dim"
         case e.WindowSeen():
             day, week = dollars(event.day_uusd), dollars(event.week_uusd)
-            return f"all runs spent {day} in the last day, {week} in the last week", 1, "dim"
+            spent = event.week_uusd or event.week_tokens
+            return f"all runs spent {day} in the last day, {week} in the last week", int(bool(spent)), "dim"
         case _:
             return _of_the_loop(event)
 
