@@ -256,7 +256,7 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
         (("add", "x", "--after", "T999"), "no task or run T999"),
         (("add", " "), "empty"),
         (("add", "x", "--plan", "PLAN.txt"), "no plan file"),
-        (("cancel", two), "no waiting task"),
+        (("cancel", two), f"No task '{two}' is waiting"),
         (("import", str(yard.folder / "bad.json")), "line 3"),
         (("import", str(yard.folder / "odd.json")), "odd.json: item 2, priority: expected int <= 100."),
         (("import", str(yard.folder / "none.md")), "no check-list items"),
