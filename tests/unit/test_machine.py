@@ -447,7 +447,7 @@ def test_what_is_no_toml_is_refused_with_its_place() -> None:
 
 
 def test_an_unknown_machine_is_named_with_those_there_are() -> None:
-    with pytest.raises(NotFound, match=r"'nope'\. Known: build, loop, review, task, cto"):
+    with pytest.raises(NotFound, match=r"'nope'\. Machines: build, loop, review, task, cto"):
         find("nope", None)
     assert names(None) == list(SHIPPED)
 

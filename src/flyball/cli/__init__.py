@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from copy import copy
 from importlib import import_module
@@ -222,6 +223,7 @@ def _usage_problem(error: click.ClickException) -> str:
         "No such command", "There is no command"
     )
     message = message.replace("?.", "?").replace("?).", "?)")
+    message = re.sub(r"Invalid value for '{.*?}': |(?<=Missing argument) '{.*?}'", "", message)
     if message.startswith("Got unexpected extra argument"):
         message = f"Unexpected {message[15:].rstrip('.')}. Put text with spaces in quotes."
     context = error.ctx if isinstance(error, click.UsageError) else None

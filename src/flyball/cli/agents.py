@@ -64,7 +64,7 @@ def _state(row: Status) -> tuple[str, str]:
 
 
 @click.command(epilog=examples("flyball agents probe claude", "flyball agents probe codex --json"))
-@click.argument("name", type=click.Choice(["claude", "codex", "gemini", "opencode"]), metavar="AGENT")
+@click.argument("name", type=click.Choice(["claude", "codex", "gemini", "opencode"]))
 @JSON
 def probe(name: str, as_json: bool) -> None:
     """Run one turn of an installed agent against a scripted model on this machine.

@@ -156,7 +156,7 @@ SHELLS = {
 
 
 @click.command(epilog=examples(*SHELLS.values()))
-@click.argument("shell", type=click.Choice(list(SHELLS)), metavar="SHELL")
+@click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion(shell: str) -> None:
     """Print a completion script for your shell."""
     from click.shell_completion import get_completion_class

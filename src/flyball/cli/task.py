@@ -376,7 +376,7 @@ def _about(name: str, repo: Path, kind: str, says: str) -> None:
 
 
 @click.command(epilog=examples('flyball trigger ci --text "The nightly build fails in test_login"'))
-@click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
+@click.argument("kind", type=click.Choice(KINDS))
 @click.option("--text", required=True, help="What happened, and what to do.")
 @PRIORITY
 @REPO
