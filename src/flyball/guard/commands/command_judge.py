@@ -464,7 +464,7 @@ class CommandJudge(PathJudge):
 
 
 DECLARING = word_set("export declare typeset local readonly")
-_TAKES_ANYTHING = word_set("echo printf test [ : true false exit return")
+_TAKES_ANYTHING = word_set("echo printf test [ : true false exit return basename dirname")
 _DESTROYS = re.compile(r"(?:[\w-]+[:-])?(?:destroy|delete|terminate|purge)(?:-[\w-]+)?")
 _RUNNABLE = word_set(
     "rm unlink shred dd mv tee chmod chown find git curl wget nc sh bash dash zsh ksh python python3 perl"

@@ -48,7 +48,7 @@ _CODE_WITHOUT_BOUND = Lazy(
     r"\bfork\s*\(|\bfork\b.*\bwhile\b|\bwhile\s*\(?\s*(?:True|true|1)(?=\s*(?:[:{;})]|do\b|$))|for\s*\([^;()]*;\s*;|\bloop\s*(?:\{|do\b)"
     r"|10\s*\*\*\s*1[0-9]|\b1e1[0-9]\b|<<\s*[34]\d\b|\bitertools\.(?:count|repeat|cycle)"
 )
-_LEAVES = Lazy(r"\b(?:break|return|exit|last)\b")
+_LEAVES = Lazy(r"\b(?:break|return|exit|last|islice|takewhile)\b")
 
 
 def ends_jobs(script: Script) -> bool:

@@ -130,6 +130,8 @@ def file_listing(texts: list[str], cwds: tuple[str, ...], policy: CommandPolicy)
 def _lists(texts: list[str]) -> bool:
     if texts[0] in {"find", "fd", "fdfind"}:
         return _only_names(texts)
+    if texts[:2] == ["git", "grep"]:
+        return _lists(texts[1:])
     profile = profile_of(texts[0])
     if profile and texts[0] in {"rg", "grep", "ag", "egrep", "ls"}:
         given = {

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 _HARMLESS_KEYS = Lazy(
     r"(?:color|advice|column|log|status|stash)\.[\w.]+|core\.(?:quotepath|abbrev|autocrlf|eol|safecrlf|filemode|ignorecase|precomposeunicode)"
     r"|diff\.(?:renames|noprefix|algorithm|context|mnemonicprefix|colormoved|renamelimit|wordregex|indentheuristic)|merge\.(?:conflictstyle|renamelimit|ff)"
-    r"|user\.(?:name|email)|(?:commit|tag)\.gpgsign|init\.defaultbranch|gc\.auto|rerere\.enabled|pull\.(?:rebase|ff)|push\.default|grep\.\w+|blame\.\w+",
+    r"|user\.(?:name|email)|(?:commit|tag)\.gpgsign|init\.defaultbranch|gc\.auto|rerere\.enabled|pull\.(?:rebase|ff)|rebase\.\w+|push\.default|grep\.\w+|blame\.\w+",
     re.IGNORECASE,
 )
+_NO_PROGRAM = Lazy(r"core\.pager=(?:cat)?|(?:core|sequence)\.editor=(?:true|:)", re.IGNORECASE)
 _BRANCH = Lazy(
     r"(?:feature|feat|fix|bugfix|hotfix|release|chore|docs|test|tests|refactor|dev|topic|wip|user|users|experiment)/[\w./-]+"
     r"|main|master|develop|dev|trunk|staging|-|@|HEAD(?:[~^]\d*)*|origin/[\w./-]+|[0-9a-f]{7,40}|v?\d+(?:\.\d+)+"
@@ -29,8 +30,8 @@ def git(call: Call) -> None:
     """`git -c key=value`: only keys that change how output looks."""
     for value in call.given.values("-c"):
         key, _, setting = value.text.partition("=")
-        if key.lower() == "core.pager" and setting in {"cat", ""}:
-            call.ask("git-setting", "Sets git's pager.")
+        if _NO_PROGRAM.fullmatch(value.text):
+            call.ask("git-setting", f"Sets git's '{key}'.")
         elif not _HARMLESS_KEYS.fullmatch(key) or HOLE in value.text or "!" in setting:
             call.deny("hidden-command", f"'git -c {key}' can run a command or change what git trusts.")
 

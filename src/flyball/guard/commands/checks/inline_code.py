@@ -268,7 +268,9 @@ _EVALUATE = _STARTERS | word_set(
 def judge_contained(call: Call, text: str) -> None:
     """Code whose whole text is known."""
     python = call.name.startswith(("py", "uv"))
-    code = without_data(text) if python and _has_network(text) else text
+    code, data = without_data(text) if python and _is_suspicious(text) else (text, "")
+    if data and _CHANGES.search(code):
+        call.judge.written.update((match[1], data) for match in _SCRIPT_NAME.finditer(text))
     hosts = (match[1] for match in _HOST.finditer(text) if not HERE.fullmatch(match[1]))
     host = other_machine(text) or next(hosts, None)
     if host and _has_network(code):
@@ -280,15 +282,15 @@ def judge_contained(call: Call, text: str) -> None:
     named = _SECRET.search(re.sub(r"['\"]\s*[:=]\s*['\"]", "", text)) or _SECRET_WORD.search(text)
     if named and re.search(r"environ|getenv|process\.env|ENV\b", text):
         call.deny("secret", "The code reads a secret from the environment.")
-    if hidden_in(text) == HIDDEN or (call.name == "php" and re.search(r"\$\w+\s*\(", text)):
+    if hidden_in(code) == HIDDEN or (call.name == "php" and re.search(r"\$\w+\s*\(", text)):
         call.deny("hidden-command", "The code hides what it runs.")
-    if _SPECIAL_MODE.search(text):
+    if _SPECIAL_MODE.search(code):
         call.deny("privilege", "The code changes users or sets a special mode on a file.")
-    if _OUTLIVES.search(text):
+    if _OUTLIVES.search(code):
         call.ask("background", "The code starts a process that outlives this command.")
-    if code_never_ends(text):
+    if code_never_ends(code):
         call.deny("unbounded", "The code runs or grows without a limit.")
-    if _STARTS_PROGRAMS.search(text) or (call.name in {"perl", "ruby", "php"} and "`" in text):
+    if _STARTS_PROGRAMS.search(code) or (call.name in {"perl", "ruby", "php"} and "`" in text):
         _programs(call, text)
 
 
@@ -296,21 +298,33 @@ def _has_network(text: str) -> bool:
     return any(pattern.search(text) for pattern in (_FETCHES, _USES_NETWORK, _NETWORK_NAMES))
 
 
-_NAMES_PLACE = Lazy(rf"[^\s(]*://[^\s(]*|{HERE.pattern}", re.IGNORECASE)
+def _is_suspicious(text: str) -> bool:
+    patterns = (_STARTS_PROGRAMS, _HIDES, _DECODES, _SPECIAL_MODE, _OUTLIVES)
+    return _has_network(text) or code_never_ends(text) or any(pattern.search(text) for pattern in patterns)
 
 
-def without_data(text: str) -> str:
-    """Python code without the strings that are not run: `s.replace("requests.get(a)", b)` edits a file."""
+_NAMES_PLACE = Lazy(rf"\w+|[^\s(]*://[^\s(]*|{HERE.pattern}", re.IGNORECASE)
+
+
+_SCRIPT_NAME = Lazy(r"['\"](?:\./)?([\w./-]+\.(?:sh|bash|py|[cm]?[jt]s|rb|pl|php|go)|Makefile)['\"]")
+
+
+def without_data(text: str) -> tuple[str, str]:
+    """Python code without the strings that are not run, and those: `s.replace("requests.get(a)", b)` edits a file."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return text
+        return text, ""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     run = {id(inner) for call in calls if _name(call.func) in _EVALUATE for inner in ast.walk(call)}
+    data: list[str] = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in run:
-            node.value = node.value if _NAMES_PLACE.fullmatch(node.value) else ""
-    return ast.unparse(tree)
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in run:
+            continue
+        if not _NAMES_PLACE.fullmatch(node.value):
+            data.append(node.value)
+            node.value = ""
+    return ast.unparse(tree), "\n".join(data)
 
 
 def hidden_in(text: str) -> str:
