@@ -274,6 +274,13 @@ def test_what_code_can_notice_of_node_test_is_not_there(folder: Path) -> None:
 
 
 @NODE
+def test_a_folder_of_tests_is_no_test_script(folder: Path) -> None:
+    files = {"code.js": "exports.one = 1;\n", "test/it.test.js": "require('node:test')('it', () => {});\n"}
+    plain = ran(folder, "node --test test/", Room(source=("code.js",), argv=("-c",), alone=True), files)
+    assert outcomes(plain) == {"it": "passed"}
+
+
+@NODE
 def test_modules_of_node_run_alone_too(folder: Path) -> None:
     code = "export const seen = () => process.eventNames().includes('uncaughtException');\nexport const ok = () => true;\n"
     test = "import { test } from 'node:test';\nimport assert from 'node:assert';\nimport * as code from './code.mjs';\nfor (const name of Object.keys(code)) test(name, () => assert.ok(code[name]()));\n"

@@ -102,6 +102,7 @@ FILES = {"code_under_test.py": CODE, "helper_of_tests.py": "", "test_it.py": TES
 
 def ran(folder: Path, command: str, room: Room, files: dict[str, str]) -> TestReport:
     for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     home = folder.with_name("home")
     observer = Observer(room, str(folder), folder.with_name("tools"), KEY)

@@ -42,6 +42,7 @@ function failingAlone(file) {
 function scriptAlone() {
   const file = script && path.resolve(script);
   const isTest = file && file.startsWith(room.root + path.sep) && !room.source.some((one) => path.join(room.root, one) === file);
+  if (has('--test', process.execArgv)) return; // what follows are files or folders of tests
   if (!room.alone || !room.source.length || !isTest || file.includes(`${path.sep}node_modules${path.sep}`) || process.env.NODE_TEST_CONTEXT) return;
   const { status } = require('./plain/alone.cjs').outside(room, file, true);
   if (!status) return;
