@@ -140,6 +140,10 @@ INSTALLS = {
     "a list": ({"setup.py": "", "requirements-dev.txt": "x", "requirements.txt": "y"}, [], "-e . -r requirements-dev.txt pytest"),
     "its own module": ({"pyproject.toml": "", "src/calc/__init__.py": ""}, ["calc.core", "hypothesis"], "-e . pytest hypothesis"),
     "an extra that has what is missing": ({"pyproject.toml": "[project]\noptional-dependencies = {test = ['x'], draw = ['railroad-diagrams >= 3', 'jinja2']}\n"}, ["railroad"], "-e '.[test,draw]' pytest railroad-diagrams"),
+    "a group": ({"pyproject.toml": "[dependency-groups]\ntests = ['pytest>=6', {include-group = 'more'}]\nmore = ['time-machine']\n"}, ["time_machine", "yaml"], "-e . 'pytest>=6' time-machine pyyaml"),
+    "a group that includes itself": ({"pyproject.toml": "[dependency-groups]\ndev = [{include-group = 'dev'}]\n"}, [], "-e . pytest"),
+    "a group of poetry": ({"pyproject.toml": "[tool.poetry.group.dev.dependencies]\npytest-mock = '^3'\n"}, [], "-e . pytest-mock pytest"),
+    "a group of uv": ({"pyproject.toml": "[tool.uv]\ndev-dependencies = ['sh']\n"}, [], "-e . sh pytest"),
     "files that cannot be read": ({"pyproject.toml": "[", "setup.cfg": "x"}, [], "-e . pytest"),
 }  # fmt: skip
 

@@ -92,6 +92,7 @@ def _new_top(path: str, folders: Collection[str]) -> str:
 # ---- what to install ------------------------------------------------------------------------------------
 
 TEST_EXTRAS = ("test", "tests", "testing", "dev", "develop", "all")
+DEEP_MOST = 5  # groups that include groups
 TEST_REQUIREMENTS = (
     *("requirements-test*.txt", "requirements-dev*.txt", "requirements_test*.txt", "requirements_dev*.txt"),
     *("test-requirements.txt", "test_requirements.txt", "dev-requirements.txt", "dev_requirements.txt"),
@@ -174,7 +175,35 @@ def install_words(folder: Path, modules: Iterable[str], runner: str = "pytest") 
     required = ["-r", str(lists[0].relative_to(folder))] if lists else []
     own = {path.name.removesuffix(".py") for up in ("", "src/") for path in folder.glob(f"{up}*")}
     packages = [package for name, package in zip(tops, packages, strict=True) if name not in own]
-    return shlex.join(dict.fromkeys((*project, *required, *([runner] if runner else []), *packages)))
+    listed = [] if required or set(extras) & set(TEST_EXTRAS) else _group(folder)
+    named = {_name(requirement) for requirement in listed}
+    more = [package for package in (*([runner] if runner else []), *packages) if _name(package) not in named]
+    return shlex.join(dict.fromkeys((*project, *required, *listed, *more)))
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0].lower().replace("_", "-")
+
+
+def _group(folder: Path) -> list[str]:
+    """The requirements of the first group for tests: of pyproject.toml itself, or of pdm, uv or poetry."""
+    read = _pyproject(folder)
+    tool = read.get("tool", {})
+    poetry = tool.get("poetry", {})
+    groups = read.get("dependency-groups") or tool.get("pdm", {}).get("dev-dependencies", {})
+    groups = groups or {"dev": tool.get("uv", {}).get("dev-dependencies") or []}
+    groups |= {name: list(group.get("dependencies", {})) for name, group in poetry.get("group", {}).items()}
+    groups |= {"dev": list(old)} if (old := poetry.get("dev-dependencies")) else {}
+    first = next((name for name in TEST_EXTRAS if groups.get(name)), "")
+    return [one for one in _flat(groups, first, DEEP_MOST) if ";" not in one]  # not those for other Pythons
+
+
+def _flat(groups: dict[str, Any], name: str, depth: int) -> list[str]:
+    listed: list[str] = []
+    for one in groups.get(name, ()) if depth else ():
+        inner = one.get("include-group", "") if isinstance(one, dict) else ""
+        listed += [one] if isinstance(one, str) else _flat(groups, inner, depth - 1)
+    return listed
 
 
 def _needs(requirements: str, packages: list[str]) -> bool:
@@ -182,15 +211,17 @@ def _needs(requirements: str, packages: list[str]) -> bool:
     return bool({word.lower() for word in words} & {package.lower() for package in packages})
 
 
+def _pyproject(folder: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+    return {}
+
+
 def _extras(folder: Path) -> dict[str, str]:
     """By name, with a requirement on each line."""
     known: dict[str, str] = {}
-    with suppress(OSError, ValueError):
-        project: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get(
-            "project", {}
-        )
-        listed = project.get("optional-dependencies", {})
-        known |= {name: "\n".join(map(str, lines)) for name, lines in listed.items()}
+    listed = _pyproject(folder).get("project", {}).get("optional-dependencies", {})
+    known |= {name: "\n".join(map(str, lines)) for name, lines in listed.items()}
     with suppress(OSError, UnicodeDecodeError, configparser.Error):
         config = configparser.ConfigParser(interpolation=None)
         config.read_string((folder / "setup.cfg").read_text("utf-8"))
