@@ -321,6 +321,15 @@ def test_modules_of_node_run_alone_too(folder: Path) -> None:
             marks=NODE,
         ),
         pytest.param(
+            "node checks",
+            {
+                "source.js": "exports.value = 1;\n",
+                "checks/index.js": "require('assert')(require('../source.js').value);\n",
+            },
+            True,
+            marks=NODE,
+        ),
+        pytest.param(
             "node check.js",
             {
                 "source.js": "exports.value = process.argv.length > 1;\n",
@@ -330,12 +339,13 @@ def test_modules_of_node_run_alone_too(folder: Path) -> None:
             marks=NODE,
         ),
     ],
-    ids=["python", "node", "name", "arguments"],
+    ids=["python", "node", "name", "folder", "arguments"],
 )
 def test_a_test_script_runs_alone_too(
     folder: Path, command: str, files: dict[str, str], passes: bool
 ) -> None:
     for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
 
     def ended(room: Room) -> int:

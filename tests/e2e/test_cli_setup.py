@@ -249,6 +249,23 @@ def test_init_finds_the_ignored_files_that_the_tests_need(env: dict[str, str], t
     assert "baseline proof passed" in flyball(env, "log", "@last", cwd=repo).stdout, ran.stdout
 
 
+def test_init_shares_a_compiled_file_whose_build_fails_and_says_both(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    test = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        open('native.so').close()\n"
+    files = {
+        "test_a.py": test,
+        "setup.py": "raise SystemExit('error: no compiler')\n",
+        ".gitignore": "*.so\n",
+    }
+    repo = make_repo(tmp_path / "compiled", files)
+    (repo / "native.so").write_text("")
+    found = facts(flyball(env, "init", "--json", cwd=repo))
+    assert (found["agree"], found["share"], "setup.py" in found["tests"][0]) == (True, ["native.so"], False)
+    assert found["advice"][0].endswith("in a clean checkout: error: no compiler.")
+    assert found["advice"][1].startswith("The proof uses native.so as built in your folder")
+
+
 def test_init_says_what_to_do_where_the_tests_cannot_run(env: dict[str, str], tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "bare", {"test_a.py": "import unittest\nimport nosuchpackage\n"})
     done = flyball(env, "init", cwd=repo)

@@ -13,10 +13,12 @@ from flyball.config import cures
 from flyball.config.detect import Detection, ProofCommand, node_scripts, script_parts
 from flyball.config.load import REPO_FILE
 from flyball.domain.settings import Settings
+from flyball.guard.secrets import redact
 from flyball.reading.test_output import Lack, missing_names, same_names
 from flyball.reading.test_report import without_numbers
 from flyball.runtime.trial import Trial, in_clean_checkout, in_folder
 from flyball.state_dir import paths
+from flyball.views.reasons import key_line
 from flyball.workspace import inspect_repo
 from flyball.workspace.git import names, reading_user, text
 from flyball.workspace.repo import is_dirty
@@ -55,7 +57,7 @@ class Tryout:
     ) -> None:
         self.root, self.env, self.write, self.show = root, env, write, show
         self.with_changes = False
-        self.left_out: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()
 
     def of(self, detected: Detection) -> tuple[Detection, TrialResult]:
         """The configuration that is left to use, and how the tests ended with it."""
@@ -76,7 +78,9 @@ class Tryout:
         if passed_over and (lack := passed_over.lack) and lack.kind == "start":
             cure = _installing(self.root / detected.folder, first.command, lack, self.env)
             advice = (_passed_over(first, detected.tests[0], lack, cure), *advice)
-        advice = (*self.left_out, *advice)
+        if compiled := [path for path in best.needed if path.endswith(cures.COMPILED)]:
+            advice = (*advice, _as_built(compiled))
+        advice = (*self.notes, *advice)
         if self.with_changes:
             advice = (UNCOMMITTED, *advice)
         if files := same_names(here.log):
@@ -133,7 +137,7 @@ class Tryout:
             return test, trial
         words = f"{enter}{_npm(' && '.join(kept))}"
         self.show(f"Running the tests without what fails by itself: {words}")
-        self.left_out = (_without_failing(failing),)
+        self.notes = (_without_failing(failing),)
         why = f"{test.why}; without {', '.join(failing)}"
         return ProofCommand(words, why), in_folder(self.root, words, self.env, timeout_s)
 
@@ -161,6 +165,9 @@ class Tryout:
             self.show(f"The results differ. Trying again with: {_difference(detected, wanted)}")
             trial = self._clean(wanted)
             builds = wanted.tests[0] != detected.tests[0]  # what was built here may be older than its source
+            if builds and trial.code and not trial.reported:
+                self.notes = (*self.notes, _build_fails(wanted, trial))
+                continue
             if trial.agrees(here) or (builds and trial.ran):
                 return wanted, trial
             if trial.ran and (not last.ran or len(_only(trial, here)) < len(_only(last, here))):
@@ -304,6 +311,20 @@ def _without_failing(checks: list[str]) -> str:
     return (
         f"{_listed([f'`{check}`' for check in checks])} of the test script fails by itself, so the proof leaves it out. To "
         "include it, correct that, then run `flyball init --force`."
+    )
+
+
+def _build_fails(building: Detection, trial: Trial) -> str:
+    why = redact(key_line(trial.log)) or trial.says
+    return (
+        f"The tests do not come to run after `{_parts(building)[1]}` in a clean checkout: {why.rstrip('.:')}."
+    )
+
+
+def _as_built(files: Sequence[str]) -> str:
+    return (
+        f"The proof uses {', '.join(files[:LISTED])} as built in your folder, so it does not test changes of the source of that. "
+        "To build it each time, put the build command before the tests in [proof] commands."
     )
 
 

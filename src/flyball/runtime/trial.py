@@ -57,6 +57,11 @@ class Trial(Struct, frozen=True):
         return not self.problem and self.lack is None
 
     @property
+    def reported(self) -> bool:
+        """A test runner said how many tests failed, or which."""
+        return self.by_id or failing(self.log) is not None
+
+    @property
     def loads(self) -> bool:
         """Every test file could be imported, as far as the runner tells."""
         return not self.code or not cannot_load(self.log)

@@ -38,9 +38,14 @@ function failingAlone(file) {
   return titles.filter((title) => known.get(title) === 'failed' || (lost && !known.has(title)));
 }
 
+// `node test` runs test/index.js; after -e the first argument is no script.
+function scriptFile() {
+  try { return script && require.resolve(path.resolve(script)); } catch { return ''; }
+}
+
 // A test script is a program too: it has to end well where nothing tells the code that it is tested.
 function scriptAlone() {
-  const file = script && path.resolve(script);
+  const file = scriptFile();
   const isTest = file && file.startsWith(room.root + path.sep) && !room.source.some((one) => path.join(room.root, one) === file);
   if (has('--test', process.execArgv)) return; // what follows are files or folders of tests
   if (!room.alone || !room.source.length || !isTest || file.includes(`${path.sep}node_modules${path.sep}`) || process.env.NODE_TEST_CONTEXT) return;
