@@ -321,6 +321,26 @@ def test_modules_of_node_run_alone_too(folder: Path) -> None:
             marks=NODE,
         ),
         pytest.param(
+            "node -r ./loader.js check.js",
+            {
+                "source.js": "exports.value = 1;\n",
+                "loader.js": "require('module').prototype._compile = ((real) => function (text, ...rest) { return real.call(this, text.replace('???', ''), ...rest); })(require('module').prototype._compile);\n",
+                "check.js": "??? require('assert')(require('./source.js').value);\n",
+            },
+            True,
+            marks=NODE,
+        ),
+        pytest.param(
+            "node -r ./before.js check.js",
+            {
+                "source.js": "exports.value = 1;\n",
+                "before.js": "global.before = 1;\n",
+                "check.js": "require('assert')(require('./source.js').value === before);\n",
+            },
+            True,
+            marks=NODE,
+        ),
+        pytest.param(
             "node checks",
             {
                 "source.js": "exports.value = 1;\n",
@@ -339,7 +359,7 @@ def test_modules_of_node_run_alone_too(folder: Path) -> None:
             marks=NODE,
         ),
     ],
-    ids=["python", "node", "name", "folder", "arguments"],
+    ids=["python", "node", "name", "loader", "flag", "folder", "arguments"],
 )
 def test_a_test_script_runs_alone_too(
     folder: Path, command: str, files: dict[str, str], passes: bool

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 MOST = 20  # paths that are shared on a guess
 CACHES = (
@@ -188,20 +188,20 @@ def _name(requirement: str) -> str:
 def _group(folder: Path) -> list[str]:
     """The requirements of the first group for tests: of pyproject.toml itself, or of pdm, uv or poetry."""
     read = _pyproject(folder)
-    tool = read.get("tool", {})
-    poetry = tool.get("poetry", {})
-    groups = read.get("dependency-groups") or tool.get("pdm", {}).get("dev-dependencies", {})
-    groups = groups or {"dev": tool.get("uv", {}).get("dev-dependencies") or []}
+    tool: dict[str, Any] = read.get("tool", {})
+    poetry: dict[str, Any] = tool.get("poetry", {})
+    groups: dict[str, list[Any]] = {"dev": list(poetry.get("dev-dependencies", {}))}
     groups |= {name: list(group.get("dependencies", {})) for name, group in poetry.get("group", {}).items()}
-    groups |= {"dev": list(old)} if (old := poetry.get("dev-dependencies")) else {}
+    groups |= {"dev": dev} if (dev := tool.get("uv", {}).get("dev-dependencies")) else {}
+    groups |= read.get("dependency-groups") or tool.get("pdm", {}).get("dev-dependencies", {})
     first = next((name for name in TEST_EXTRAS if groups.get(name)), "")
     return [one for one in _flat(groups, first, DEEP_MOST) if ";" not in one]  # not those for other Pythons
 
 
-def _flat(groups: dict[str, Any], name: str, depth: int) -> list[str]:
+def _flat(groups: dict[str, list[Any]], name: str, depth: int) -> list[str]:
     listed: list[str] = []
     for one in groups.get(name, ()) if depth else ():
-        inner = one.get("include-group", "") if isinstance(one, dict) else ""
+        inner = cast("dict[str, str]", one).get("include-group", "") if isinstance(one, dict) else ""
         listed += [one] if isinstance(one, str) else _flat(groups, inner, depth - 1)
     return listed
 

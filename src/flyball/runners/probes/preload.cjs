@@ -49,8 +49,8 @@ function scriptAlone() {
   const isTest = file && file.startsWith(room.root + path.sep) && !room.source.some((one) => path.join(room.root, one) === file);
   if (has('--test', process.execArgv)) return; // what follows are files or folders of tests
   if (!room.alone || !room.source.length || !isTest || file.includes(`${path.sep}node_modules${path.sep}`) || process.env.NODE_TEST_CONTEXT) return;
-  const { status } = require('./plain/alone.cjs').outside(room, file, true);
-  if (!status) return;
+  const alone = require('./plain/alone.cjs');
+  if (!alone.canRead(file) || !alone.outside(room, file, true).status) return;
   process.stderr.write('The test script fails where nothing tells the code that it is tested.\n');
   process.exit(97);
 }

@@ -13,11 +13,21 @@ const LIMIT_MS = 20000;
 exports.outside = function outside(room, file, script) {
   const env = Object.fromEntries(SHOWN.filter((name) => name in process.env).map((name) => [name, process.env[name]]));
   const { spawnSync } = require('child_process');
-  const ended = spawnSync(process.execPath, ['-e', `require(${JSON.stringify(__filename)}).inside()`], {
+  const flags = script ? process.execArgv : []; // modules that the test is started with
+  const ended = spawnSync(process.execPath, [...flags, '-e', `require(${JSON.stringify(__filename)}).inside()`], {
     env, cwd: process.cwd(), timeout: LIMIT_MS, stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
     input: JSON.stringify({ root: room.root, source: room.source, file, script }) });
   const rows = String(ended.output[3] || '').split('\n').filter(Boolean).map((line) => JSON.parse(line));
   return { outcomes: rows.filter((row) => row.length), ended: rows.some((row) => !row.length), status: ended.status };
+};
+
+// Whether Node reads the file as it is: what a loader translates first cannot be shown without it.
+exports.canRead = function canRead(file) {
+  if (/\.[mc]?tsx?$/.test(file)) return false;
+  if (file.endsWith('.mjs') || isModule(file, fs.readFileSync)) return true;
+  try {
+    return Boolean(new (require('vm').Script)(Module.wrap(fs.readFileSync(file, 'utf8').replace(/^#!.*/, ''))));
+  } catch { return false; }
 };
 
 exports.inside = function inside() {
