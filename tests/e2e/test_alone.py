@@ -340,6 +340,25 @@ def test_modules_of_node_run_alone_too(folder: Path) -> None:
             True,
             marks=NODE,
         ),
+        (
+            f"{sys.executable} check.py all",
+            {
+                "source.py": "value = 1\n",
+                "check.py": "import sys, source\nassert sys.argv[1:] == ['all'] and source.value\n",
+            },
+            True,
+        ),
+        (
+            f"{sys.executable} setup.py build",
+            {"source.py": "", "setup.py": "import os\nassert 'CI' in os.environ\n"},
+            True,
+        ),
+        pytest.param(
+            "node check.js all",
+            {"source.js": "", "check.js": "require('assert')(process.argv[2] === 'all');\n"},
+            True,
+            marks=NODE,
+        ),
         pytest.param(
             "node checks",
             {
@@ -359,7 +378,18 @@ def test_modules_of_node_run_alone_too(folder: Path) -> None:
             marks=NODE,
         ),
     ],
-    ids=["python", "node", "name", "loader", "flag", "folder", "arguments"],
+    ids=[
+        "python",
+        "node",
+        "name",
+        "loader",
+        "flag",
+        "words",
+        "build",
+        "words of node",
+        "folder",
+        "arguments",
+    ],
 )
 def test_a_test_script_runs_alone_too(
     folder: Path, command: str, files: dict[str, str], passes: bool

@@ -427,7 +427,7 @@ def _start_alone(alone, made, words):
     script = alone.script_of(words, made)
     if alone.wanted(words):
         _recorder.helpers, _recorder.alone = alone.Helpers(HERE), alone
-    elif script and alone.Helpers(HERE).run(script, script, alone.of_script(script)):
+    elif script and alone.Helpers(HERE).run(script, script, alone.of_script(script, words[2:])):
         os.write(2, b"The test script fails where nothing tells the code that it is tested.\n")
         os._exit(97)
 

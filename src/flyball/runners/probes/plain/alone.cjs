@@ -16,7 +16,7 @@ exports.outside = function outside(room, file, script) {
   const flags = script ? process.execArgv : []; // modules that the test is started with
   const ended = spawnSync(process.execPath, [...flags, '-e', `require(${JSON.stringify(__filename)}).inside()`], {
     env, cwd: process.cwd(), timeout: LIMIT_MS, stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
-    input: JSON.stringify({ root: room.root, source: room.source, file, script }) });
+    input: JSON.stringify({ root: room.root, source: room.source, file, script, words: process.argv.slice(2) }) });
   const rows = String(ended.output[3] || '').split('\n').filter(Boolean).map((line) => JSON.parse(line));
   return { outcomes: rows.filter((row) => row.length), ended: rows.some((row) => !row.length), status: ended.status };
 };
@@ -31,7 +31,7 @@ exports.canRead = function canRead(file) {
 };
 
 exports.inside = function inside() {
-  const { root, source, file, script } = JSON.parse(fs.readFileSync(0, 'utf8'));
+  const { root, source, file, script, words } = JSON.parse(fs.readFileSync(0, 'utf8'));
   const files = new Set(source.map((one) => path.join(root, one)));
   const { writeSync, readFileSync } = fs;
   const say = (row) => writeSync(3, `${JSON.stringify(row)}\n`);
@@ -79,10 +79,10 @@ exports.inside = function inside() {
     return Reflect.apply(shown, this.exports, [this.exports, inner, this, name, path.dirname(name)]);
   };
 
-  if (script) { // the test and what it is written with may need its name, as for snapshots
+  if (script) { // the test and what it is written with may need its name and arguments
     const { argv } = process;
     Object.defineProperty(process, 'argv', { configurable: true, enumerable: true,
-      get: () => (asking() && !asks() ? [argv[0], file] : argv), set: () => {} });
+      get: () => (asking() && !asks() ? [argv[0], file, ...words] : argv), set: () => {} });
   }
 
   const settled = (failed) => say([failed]);

@@ -76,8 +76,10 @@ def wanted(words):
 
 
 def script_of(words, room):
-    """The test script that a command line starts; "" where it starts something else."""
+    """The test script that a command line starts; "" where it starts something else, or builds."""
     path = os.path.abspath(words[1]) if len(words) > 1 and words[1].endswith(".py") else ""
+    if os.path.basename(path) == "setup.py":
+        return ""
     return path if path.startswith(room.root) and not room.is_source(path) else ""
 
 
@@ -140,6 +142,7 @@ def _outcome(room, request):
         os.dup2(null, number)
     room.alone = True
     sys.path[:], sys.argv = request["path"], list(room.argv)
+    sys.argv[1:] = request.get("arguments") or sys.argv[1:]
     os.chdir(request["folder"])
     try:
         if request.get("script"):
@@ -424,8 +427,9 @@ def of_unittest(test):
     return _request(type(test).__module__, names, (), unittest=True)
 
 
-def of_script(path):
-    return {"script": path, "path": [os.path.dirname(path), *sys.path], "folder": os.getcwd()}
+def of_script(path, words):
+    facts = {"path": [os.path.dirname(path), *sys.path], "folder": os.getcwd()}
+    return {**facts, "script": path, "arguments": list(words)}
 
 
 def _request(module, names, before, unittest=False, **more):
