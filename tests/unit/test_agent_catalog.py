@@ -30,6 +30,8 @@ def env(tmp_path: Path) -> dict[str, str]:
         ({"ANTHROPIC_API_KEY": "k"}, {}, "ANTHROPIC_API_KEY"),
         ({}, {".claude/.credentials.json": "{}"}, "~/.claude/.credentials.json"),
         ({}, {".claude/settings.json": '{"apiKeyHelper": "pass"}'}, "apiKeyHelper"),
+        ({}, {".claude.json": '{"primaryApiKey": "k"}'}, "~/.claude.json"),
+        ({}, {".claude.json": "{}"}, None),
     ],
 )
 def test_it_is_said_how_an_agent_is_logged_in(

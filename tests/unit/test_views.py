@@ -331,6 +331,14 @@ def test_the_summary_shows_the_open_question() -> None:
         ("OUTCOME: accepted", ""),
         ("Two steps:\n- src/a.py:3 add a check", "src/a.py:3 add a check"),
         ("Fixed.\n---\n", "Fixed."),
+        (
+            "Fixed add().\n\n## Loop Status\n\n- [x] Task complete\n\n### Exit Decision\nEXIT_SIGNAL: true",
+            "Fixed add().",
+        ),
+        (
+            "## Loop Status\n\n**Reason**: add() is fixed\n\n### Exit Decision\nEXIT_SIGNAL: true",
+            "Reason: add() is fixed",
+        ),
         ("", ""),
     ],
 )

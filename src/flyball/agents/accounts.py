@@ -13,6 +13,8 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path, PurePath
 from urllib.parse import urlsplit
 
@@ -28,12 +30,14 @@ class LoginFile(Struct, frozen=True, kw_only=True):
     """A file in the user's home that is lent to the agent as a copy in its private home.
 
     `rotates`: what the agent writes to it goes back to the user's file. A folder named by the variable `moved`
-    takes the place of the path's first part. Of a JSON file with `only`, nothing but these keys is lent.
+    takes the place of the path's first part. Of a JSON file with `only`, nothing but these keys is lent. A file that
+    does not rotate is a login where it holds the words `key`.
     """
 
     path: str
     rotates: bool = False
     moved: str = ""
+    key: str = ""
     only: tuple[str, ...] = ()
 
     @property
@@ -85,6 +89,7 @@ CLAUDE = Account(
         LoginFile(
             path=".claude.json",
             moved="CLAUDE_CONFIG_DIR",
+            key='"primaryApiKey"',
             only=(
                 *("oauthAccount", "userID", "primaryApiKey", "customApiKeyResponses"),
                 *("hasCompletedOnboarding", "hasAvailableSubscription"),
@@ -113,7 +118,7 @@ GEMINI = Account(
     files=(
         LoginFile(path=".gemini/oauth_creds.json", rotates=True),
         LoginFile(path=".gemini/google_accounts.json", rotates=True),
-        LoginFile(path=".gemini/.env"),
+        LoginFile(path=".gemini/.env", key="_API_KEY="),
         LoginFile(path=".gemini/installation_id"),
         LoginFile(path=".gemini/settings.json", only=("security", "selectedAuthType", "model", "privacy")),
     ),
@@ -126,8 +131,8 @@ OPENCODE = Account(
     urls=BASES,
     files=(
         LoginFile(path=".local/share/opencode/auth.json", rotates=True, moved="XDG_DATA_HOME"),
-        LoginFile(path=".config/opencode/opencode.json", moved="XDG_CONFIG_HOME"),
-        LoginFile(path=".config/opencode/opencode.jsonc", moved="XDG_CONFIG_HOME"),
+        LoginFile(path=".config/opencode/opencode.json", moved="XDG_CONFIG_HOME", key='"apiKey"'),
+        LoginFile(path=".config/opencode/opencode.jsonc", moved="XDG_CONFIG_HOME", key='"apiKey"'),
     ),
     hosts=(*ANY_PROVIDER, *ANTHROPIC, *OPENAI, "opencode.ai", "models.dev"),
     log_in="run `opencode auth login`, or set your provider's API key",
@@ -275,6 +280,12 @@ class Status(Struct, frozen=True, kw_only=True):
         return "" if self.login else "not logged in"
 
 
+def statuses(environment: Mapping[str, str]) -> list[Status]:
+    """Of all known agents; asked at the same time, since some take seconds to tell their version."""
+    with ThreadPoolExecutor(len(KNOWN)) as pool:
+        return list(pool.map(status, KNOWN, repeat(environment)))
+
+
 def status(known: KnownAgent, environment: Mapping[str, str]) -> Status:
     path = shutil.which(known.program, path=environment.get("PATH"))
     if path is None:
@@ -312,12 +323,13 @@ def _login(account: Account, environment: Mapping[str, str]) -> str | None:
     for file in account.files:
         moved = environment.get(file.moved, "") if file.moved else ""
         path = Path(moved) / file.rest if moved else home / file.path
-        if file.rotates and path.is_file():
+        if path.is_file() if file.rotates else (file.key and _holds(path, file.key)):
             return str(path).replace(f"{home}/", "~/")
-    return "apiKeyHelper" if account.helper and _has_helper(home, account.helper) else None
+    helper = account.helper
+    return "apiKeyHelper" if helper and _holds(home / helper[0], f'"{helper[1]}"') else None
 
 
-def _has_helper(home: Path, helper: tuple[str, str, str]) -> bool:
+def _holds(file: Path, words: str) -> bool:
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return f'"{helper[1]}"' in (home / helper[0]).read_text("utf-8")
+        return words in file.read_text("utf-8")
     return False

@@ -85,7 +85,7 @@ def call_of(call: watching.Call) -> Call:
 
 def _from_stream(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> AgentResult:  # noqa: A002
     kind, reset = _kind(facts, err, exit, now_us, zone)
-    error = "" if kind == "ok" else facts.problem or _why(kind if facts.end else "", err, exit)
+    error = "" if kind == "ok" else facts.problem or _why(kind, facts.end, err, exit)
     return AgentResult(
         verdict=kind,
         message=facts.message,
@@ -252,10 +252,11 @@ def _by_code(name: str, exit: Exit) -> str:  # noqa: A002
     return "cannot_start" if exit.code in CANNOT_RUN else "unknown"
 
 
-def _why(stated: str, err: str, exit: Exit) -> str:  # noqa: A002
-    if stated:
-        return f"its closing event says: {stated.replace('_', ' ')}"
-    return exit.error or ("" if exit.signal or not exit.code else _last_line(err)) or _how(exit)
+def _why(kind: str, end: str, err: str, exit: Exit) -> str:  # noqa: A002
+    if end:
+        return f"its closing event says: {kind.replace('_', ' ')}"
+    silent = exit.signal or (kind == "killed" and not exit.code)  # what stands on standard error is no reason
+    return exit.error or ("" if silent else _last_line(err)) or _how(exit)
 
 
 def _last_line(text: str) -> str:

@@ -39,10 +39,10 @@ RUNS_LIMIT = 200
 @JSON
 def ls(as_json: bool = False) -> None:
     """List the agents: installed or not, version, login, and what each can do."""
-    from flyball.agents.accounts import KNOWN, status
+    from flyball.agents.accounts import statuses
     from flyball.state_dir import environment
 
-    rows = [status(known, environment()) for known in KNOWN]
+    rows = statuses(environment())
     if as_json:
         print_json(
             [
@@ -107,7 +107,7 @@ def try_(agents: tuple[str, ...], as_json: bool) -> None:
     AGENT is a name from `flyball agents ls` or any --agent value; without one, all that are installed and logged in are
     tried. Each costs one small request. The exit code is 0 if every login works.
     """
-    from flyball.agents.accounts import KNOWN, status
+    from flyball.agents.accounts import KNOWN, statuses
     from flyball.agents.adapter import adapter
     from flyball.runtime.login_trial import try_login
     from flyball.state_dir import environment
@@ -115,7 +115,7 @@ def try_(agents: tuple[str, ...], as_json: bool) -> None:
     env = environment()
     known = {row.program: row.agent for row in KNOWN}
     wanted = [known.get(name, name) for name in agents]
-    wanted = wanted or [row.agent for row in (status(one, env) for one in KNOWN) if not row.problem]
+    wanted = wanted or [row.agent for row in statuses(env) if not row.problem]
     if not wanted:
         raise UserError("No agent is installed and logged in. `flyball agents ls` says what each one lacks.")
     if missing := next((lack for agent in wanted if (lack := adapter(agent).missing())), ""):

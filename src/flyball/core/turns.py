@@ -393,9 +393,9 @@ def _worker(run: Run, turn: e.TurnEnded) -> Reading:
 def missing_for_exit(run: Run, claim: e.Claim) -> list[str]:
     """LOOP-1 without the proof, which is the gate's: what the claim lacks, as sentences."""
     missing, given = list(claim.missing), len(set(claim.indicators))
-    if not claim.finished:
+    if not claim.finished and not missing:
         missing.append("The exit signal is not set.")
-    if given < INDICATORS_MIN:
+    if given < INDICATORS_MIN and not claim.missing:  # else it is among what was missing in the words
         names = ", ".join(INDICATORS)
         count = f"{given} of {INDICATORS_MIN} distinct completion indicators"
         missing.append(f"{count} were given; they are: {names}.")

@@ -127,7 +127,10 @@ def _lacks(signal: bool | None, found: tuple[str, ...]) -> tuple[str, ...]:
         )
     if len(found) < 2:
         have = f"only “{found[0]}” is" if found else "none is"
-        lacks.append(f"Two different completion indicators must be stated as true; {have}.")
+        lacks.append(
+            f"Two different completion indicators must be stated as true; {have}. "
+            "Tick both in the Loop Status block, as in `- [x] All tests passing`: that one counts only when it is ticked."
+        )
     return tuple(lacks)
 
 

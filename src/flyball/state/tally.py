@@ -6,6 +6,7 @@ ledger of findings (PAIR-6) only a judge or evidence closes one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import count
 from typing import Any, cast
@@ -321,9 +322,23 @@ def _line(run: Run, role: str, turn: e.TurnEnded) -> str:
     files = ", ".join(paths[:3]) + (" …" if len(paths) > 3 else "")
     changed = "" if role in READ_ONLY_ROLES else f" changed {files or 'no files'}"
     failure = "" if turn.verdict == "ok" else f", ended as {turn.verdict}"
-    words = next((line.strip() for line in reversed(turn.message.splitlines()) if line.strip()), "")
+    words = closing_line(turn.message)
     quote = f": “{words[:120]}”" if words else ""
     return f"turn {run.turn + 1} ({role}){changed}{failure}{quote}"
+
+
+_NO_SUMMARY = re.compile(r"\s*#|\W*(?:OUTCOME|EXIT_SIGNAL)\b|(?:DONE|PASS|FAIL)$")
+_STATUS_BLOCK = re.compile(r"^\W*Loop Status\W*$", re.M | re.I)
+
+
+def closing_line(message: str) -> str:
+    """The last line of a message that says something: no heading, claim or signal; above the status block if it can be."""
+    above = _STATUS_BLOCK.split(message, maxsplit=1)[0]
+    for part in (above, message):
+        said = [line.strip() for line in part.splitlines() if any(map(str.isalpha, line))]
+        if told := [line for line in said if not _NO_SUMMARY.match(line)]:
+            return told[-1]
+    return ""
 
 
 def costs_nothing(run: Run, turn: e.TurnEnded) -> bool:

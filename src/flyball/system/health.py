@@ -15,7 +15,7 @@ from msgspec import Struct
 
 import flyball
 from flyball.agents import sandbox
-from flyball.agents.accounts import KNOWN, status
+from flyball.agents.accounts import statuses
 from flyball.authority import trust
 from flyball.config.load import load
 from flyball.config.plugins import AGENTS, NOTIFY, SOURCES, plugins
@@ -93,7 +93,7 @@ def _sandbox() -> Iterator[Line]:
 
 
 def _agents(app: App) -> Iterator[Line]:
-    known = [status(one, app.env) for one in KNOWN]
+    known = statuses(app.env)
     installed = [row for row in known if row.program]
     for row in installed:
         version = row.version or "installed"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from flyball.domain.settings import SECOND, dollars, without_model
 from flyball.reading.terminal import plain, whole
+from flyball.state.tally import closing_line
 
 UNKNOWN = "–"
 NAME_WIDTH = 18  # of the names in front of values, at most
@@ -128,9 +129,5 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def last_words(text: str, most: int) -> str:
-    """How a message ends: its last line with words in it; a claim or a signal alone is not a summary."""
-    lines = [line for line in map(one_line, clean(text).splitlines()) if any(map(str.isalpha, line))]
-    summaries = [
-        line for line in lines if not re.match(r"\W*(?:OUTCOME|EXIT_SIGNAL)\b|(?:DONE|PASS|FAIL)$", line)
-    ]
-    return one_line((summaries or [""])[-1].lstrip("-*#> "), most)
+    """How a message ends."""
+    return one_line(closing_line(clean(text)).replace("**", "").lstrip("-*> "), most)
