@@ -59,6 +59,9 @@ def test_a_role_is_told_how_to_report(yard: Yard, machine: str, role: str, words
     more = ("--set", "run.done_word=READY", "--set", "limits.turns=2")
     told = prompts(yard, *more, machine=machine, turns={"author": "touch x", "worker": "touch x"})
     assert all(word in told[role][0] for word in words)
+    if role == "worker":
+        assert "# Failing now" in told[role][0]
+        assert "# Failing before the latest change" in told[role][1] and "AssertionError" in told[role][1]
 
 
 def test_the_repository_replaces_the_words_for_a_role(yard: Yard) -> None:

@@ -89,10 +89,11 @@ ASK = (
     "question. The run then waits for the answer, and the next turn gets it. Do not ask for permission to begin."
 )
 TOOLS = (
-    "You can also report with the tools of the MCP server `flyball`; they take precedence over your message: `finish` "
-    "(the whole task is done), `outcome` (how your turn ended), `report_finding`, `report_progress`, `ask_human` and "
-    "`request_approval`. After `ask_human` or `request_approval` end your turn; the answer comes with your next one."
+    "You can also report with the tools of the MCP server `flyball`; they take precedence over your message: {claim}, "
+    "`report_finding`, `report_progress`, `ask_human` and `request_approval`. After `ask_human` or `request_approval` end your turn; the answer comes with your next one."
 )
+CLAIM = "`outcome` (how your turn ended)"
+CLAIMS = dict.fromkeys(("worker", "author"), "`finish` (the whole task is done)")
 STEPS = (
     'Give the plan with the tool `outcome`: the name `planned`, and as `data` {"steps": [{"title": …, "paths": [the files '
     'that it changes], "criteria": [what must hold when it is done]}], "rollback": how to undo it all}. Each step becomes a '
@@ -133,6 +134,7 @@ def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: 
         "Rules of this repository": _governance(run, role),
         "What happened before": "\n\n".join(act.told),
         "Failing now": _failing(run, act),
+        "Failing before the latest change": _failed_before(run, role),
         "Open findings": _findings(run) if role not in JUDGING_ROLES else "",
         "The change": _change(diff) if role in JUDGING_ROLES else "",
         "The proof": _proof(run) if role in JUDGING_ROLES else "",
@@ -182,6 +184,14 @@ def _failing(run: Run, act: e.Act) -> str:
     return listed if given else "\n\n".join(part for part in (listed, proof.summary) if part)
 
 
+def _failed_before(run: Run, role: str) -> str:
+    """What failed when the checks ran last, where the files have changed since; a judge looks at the change itself."""
+    proof = run.evidence.proof
+    if proof is None or proof.passed or proof.tree == run.tree or role in JUDGING_ROLES:
+        return ""
+    return f"The checks have not run since. Run them to see what fails now.\n\n{proof.summary}"
+
+
 def _findings(run: Run) -> str:
     left = [f for f in run.findings if f.status not in CLOSED]
     return "\n".join(f"- {f.id} ({f.severity}) {f.file}:{f.line} {f.text}".strip() for f in left)
@@ -221,7 +231,11 @@ def _checks(run: Run) -> str:
 
 def _how_to_report(run: Run, act: e.Act, role: str, tools: bool) -> str:
     plans = tools and role == "planner" and run.machine.supervises
-    parts = (_report(run, act, role), STEPS if plans else "", TOOLS if tools else "")
+    parts = (
+        _report(run, act, role),
+        STEPS if plans else "",
+        TOOLS.format(claim=CLAIMS.get(role, CLAIM)) if tools else "",
+    )
     return "\n\n".join(part for part in parts if part)
 
 
