@@ -80,10 +80,10 @@ class Played(Struct):
             self.run = apply(self.run, fact)
             self.events.append(fact)
 
-    def write(self, letter: AnyMessage) -> Played:
-        """A letter arrives."""
+    def write(self, message: AnyMessage) -> Played:
+        """A message arrives."""
         self.now += 1
-        self.note(hear(self.run, encode(letter), 1, self.now))
+        self.note(hear(self.run, encode(message), 1, self.now))
         return self
 
     def answer(self, verb: str, text: str = "", **more: Any) -> Played:

@@ -57,7 +57,7 @@ def test_a_reopened_journal_holds_everything(path: Path) -> None:
     journal = SqliteJournal(path)
     fence = begin(journal, "r", "a", "b", state="s")
     journal.append([Write("r", 2, drafts("c"), Row(run="r", state="t"), fence, snapshot=b"x")])
-    letter = journal.post("r", 1, b"hello")
+    message = journal.post("r", 1, b"hello")
     entries, snapshot = list(journal.read("r")), journal.latest_snapshot("r")
     journal.close()
     again = SqliteJournal(path)
@@ -66,7 +66,7 @@ def test_a_reopened_journal_holds_everything(path: Path) -> None:
         snapshot,
         Row(run="r", state="t"),
     )
-    assert (again.acquire("r", "d1", bool), [m.id for m in again.mail("r")]) == (fence, [letter])
+    assert (again.acquire("r", "d1", bool), [m.id for m in again.mail("r")]) == (fence, [message])
     again.append([write("r", 3, fence, "d")])
     assert again.faults() == []
     again.close()

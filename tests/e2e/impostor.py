@@ -75,7 +75,7 @@ def answer(**more: str) -> str:
     return json.dumps({**row, **more})
 
 
-def by_letter() -> str:
+def by_message() -> str:
     return post(answer())
 
 
@@ -84,7 +84,7 @@ def by_forged_seal() -> str:
 
 
 def by_replay() -> str:
-    """A letter that a person did send, once more."""
+    """A message that a person did send, once more."""
     code = (
         "from pathlib import Path; from flyball.journal.sqlite import SqliteJournal;"
         f"j = SqliteJournal(Path({STATE!r}) / 'journal.db'); m = j.mail({RUN!r})[0]; print(j.post(m.run, 1, m.body))"
@@ -99,7 +99,7 @@ def by_namespace() -> str:
 
 WAYS: tuple[Callable[[], str], ...] = (
     *(by_cli, by_clean_environment, by_daemon, by_import),
-    *(by_letter, by_forged_seal, by_replay, by_namespace),
+    *(by_message, by_forged_seal, by_replay, by_namespace),
 )
 for way in [way for way in WAYS if way.__name__ in sys.argv[4:] or not sys.argv[4:]]:
     try:

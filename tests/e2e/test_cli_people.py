@@ -1,4 +1,4 @@
-"""What people say to runs: it is left as a letter, bound to what they saw, and no agent says it for them."""
+"""What people say to runs: it is left as a message, bound to what they saw, and no agent says it for them."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def test_two_people_who_contradict_each_other_are_both_asked_again(place: Place)
     app = App({**place.env})
 
     def leave(who: str, text: str) -> None:
-        letter = Answer(question=one["question"], verb="answer", text=text, who=who, how="cli")
-        app.journal.post(one["run"], 1, app.seals.sealed(one["run"], encode(letter)))
+        message = Answer(question=one["question"], verb="answer", text=text, who=who, how="cli")
+        app.journal.post(one["run"], 1, app.seals.sealed(one["run"], encode(message)))
 
     leave("ada", "plus")
     leave("bob", "minus")
@@ -230,7 +230,7 @@ def test_cancel_ends_a_driven_run_at_once(place: Place) -> None:
     assert place.fb("cancel", "@last").code == 2
 
 
-def test_a_letter_to_a_run_that_nobody_drives_says_how_to_go_on(place: Place) -> None:
+def test_a_message_to_a_run_that_nobody_drives_says_how_to_go_on(place: Place) -> None:
     started = place.start_loop({"hang": True})
     started.kill()
     started.communicate()

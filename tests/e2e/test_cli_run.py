@@ -162,10 +162,10 @@ def visible(screen: bytes) -> list[str]:
     """The rows as a terminal shows them: what was erased is gone."""
     rows, at, anew = [""], 0, False
     pattern = rb"\x1b\[\??([\d;]*)([A-Za-z])|(\n)|(\r)|([^\x1b\n\r]+)"
-    for count, letter, newline, start, text in re.findall(pattern, screen):
-        if letter == b"A":
+    for count, message, newline, start, text in re.findall(pattern, screen):
+        if message == b"A":
             at = max(0, at - int(count or 1))
-        elif letter == b"K":
+        elif message == b"K":
             rows[at] = ""
         elif newline:
             at += 1

@@ -19,7 +19,7 @@ from flyball.authority import person
 from flyball.cli import COMMANDS, PERSONAL, cli
 from flyball.domain.messages import Answer, Tell, decode, encode, for_who_works
 from flyball.errors import ConfigError
-from flyball.journal import Letter, driver as drivers
+from flyball.journal import Message, driver as drivers
 from flyball.journal.sqlite import SqliteJournal
 
 IMPOSTOR = Path(__file__).with_name("impostor.py")
@@ -86,7 +86,7 @@ def test_in_a_sandbox_every_way_ends_at_a_wall(place: Place, box: str) -> None:
     if sandbox.probe(box).kind != box:
         pytest.skip(f"{box} does not work here")
     one = asking(place)
-    fates = impostor(place, one, box, "by_cli", "by_daemon", "by_import", "by_letter")
+    fates = impostor(place, one, box, "by_cli", "by_daemon", "by_import", "by_message")
     assert len(fates) == 4
     assert [way for way in ("by_cli", "by_daemon", "by_import") if fates[way].startswith("0 ")] == []
     assert place.fb("inbox", "--json").json[0]["answered"] is False
@@ -197,59 +197,59 @@ def seals(tmp_path: Path) -> person.Seals:
     return person.Seals(tmp_path)
 
 
-def letter(body: bytes, number: int = 1, run: str = "r1") -> Letter:
-    return Letter(id=number, run=run, at=0, body=body, taken=False)
+def message(body: bytes, number: int = 1, run: str = "r1") -> Message:
+    return Message(id=number, run=run, at=0, body=body, taken=False)
 
 
-def test_a_seal_is_for_one_run_these_words_and_one_letter(seals: person.Seals) -> None:
+def test_a_seal_is_for_one_run_these_words_and_one_message(seals: person.Seals) -> None:
     body = seals.sealed("r1", encode(Answer(question="r1.1", verb="approve", data={"b": 1, "a": 2})))
     changed = body.replace(b'"approve"', b'"reject"')
     assert changed != body
-    assert seals.fault(letter(body)) == ""
-    assert seals.fault(letter(body, run="r2")).startswith("its signature is wrong")
-    assert seals.fault(letter(changed)).startswith("its signature is wrong")
-    assert seals.fault(letter(body), use=True) == ""
-    assert seals.fault(letter(body), use=True) == "", "after a crash the same letter is taken again"
-    assert seals.fault(letter(body, 2), use=True).startswith("it was used before")
+    assert seals.fault(message(body)) == ""
+    assert seals.fault(message(body, run="r2")).startswith("its signature is wrong")
+    assert seals.fault(message(changed)).startswith("its signature is wrong")
+    assert seals.fault(message(body), use=True) == ""
+    assert seals.fault(message(body), use=True) == "", "after a crash the same message is taken again"
+    assert seals.fault(message(body, 2), use=True).startswith("it was used before")
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff{", b"[]", b'{"is": "Tell", "text": "x"}', b'{"nonce": "../x"}'])
-def test_a_letter_without_a_seal_does_not_count(seals: person.Seals, body: bytes) -> None:
-    assert seals.fault(letter(body), use=True).startswith("it is not signed")
+def test_a_message_without_a_seal_does_not_count(seals: person.Seals, body: bytes) -> None:
+    assert seals.fault(message(body), use=True).startswith("it is not signed")
 
 
 @pytest.mark.parametrize("deep", [900, 100_000])
-def test_a_letter_nested_too_deeply_is_refused_whoever_sealed_it(seals: person.Seals, deep: int) -> None:
+def test_a_message_nested_too_deeply_is_refused_whoever_sealed_it(seals: person.Seals, deep: int) -> None:
     body = b'{"is":"Answer","question":"q","verb":"v","data":{"a":%s}}' % (b"[" * deep + b"]" * deep)
     marked = body[:-1] + b',"nonce":"%s","seal":"x"}' % (b"0" * 32)
     assert for_who_works(body) is False
-    assert seals.fault(letter(body), use=True).startswith("it is not signed")
-    assert seals.fault(letter(marked), use=True)
+    assert seals.fault(message(body), use=True).startswith("it is not signed")
+    assert seals.fault(message(marked), use=True)
     with pytest.raises(msgspec.MsgspecError):
         decode(b'{"is":"Tell","text":"x","more":%s}' % (b"[" * 100_000 + b"]" * 100_000))
 
 
-def test_a_seal_that_cannot_be_marked_as_used_refuses_the_letter_in_a_sentence(seals: person.Seals) -> None:
+def test_a_seal_that_cannot_be_marked_as_used_refuses_the_message_in_a_sentence(seals: person.Seals) -> None:
     body = seals.sealed("r1", encode(Tell(text="x")))
     (seals.state_dir / person.USED).write_text("in the way")
-    assert seals.fault(letter(body), use=True).startswith("it cannot be marked as used: ")
+    assert seals.fault(message(body), use=True).startswith("it cannot be marked as used: ")
     (seals.state_dir / person.USED).unlink()
-    assert seals.fault(letter(body), use=True) == ""
+    assert seals.fault(message(body), use=True) == ""
 
 
-def test_a_mark_that_was_never_finished_belongs_to_no_letter(seals: person.Seals) -> None:
+def test_a_mark_that_was_never_finished_belongs_to_no_message(seals: person.Seals) -> None:
     """What a full disk leaves lets nobody use a seal twice."""
     body = seals.sealed("r1", encode(Tell(text="x")))
     place = seals.state_dir / person.USED / "r1" / json.loads(body)["nonce"]
     place.parent.mkdir(parents=True)
     place.touch()
-    assert [seals.fault(letter(body, n), use=True)[:18] for n in (1, 2)] == ["it was used before"] * 2
+    assert [seals.fault(message(body, n), use=True)[:18] for n in (1, 2)] == ["it was used before"] * 2
 
 
 def test_the_seals_of_a_run_that_is_over_are_forgotten(seals: person.Seals) -> None:
     for run in ("r1", "r2"):
         body = seals.sealed(run, encode(Tell(text="x")))
-        assert seals.fault(letter(body, run=run), use=True) == ""
+        assert seals.fault(message(body, run=run), use=True) == ""
     seals.sweep(lambda run: run == "r1")
     assert [folder.name for folder in (seals.state_dir / person.USED).iterdir()] == ["r2"]
 
@@ -274,7 +274,7 @@ def test_two_who_make_the_key_at_once_have_the_same(tmp_path: Path) -> None:
     several = [subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=dict(os.environ)) for _ in range(3)]
     bodies = [one.communicate(b"go")[0] for one in several]
     seals = person.Seals(tmp_path)
-    assert [seals.fault(letter(body, n, "r")) for n, body in enumerate(bodies)] == ["", "", ""]
+    assert [seals.fault(message(body, n, "r")) for n, body in enumerate(bodies)] == ["", "", ""]
 
 
 def test_of_every_command_it_is_known_whether_it_speaks_for_a_person() -> None:

@@ -268,8 +268,8 @@ def _succeeded_only_through_the_gate(played: Played) -> None:
 
 def _stays_ended(run: Run) -> None:
     assert due(run, run.at + 10**12) == Rest()
-    for letter in (Ask(what="cancel"), Tell(text="x"), Answer(question="r1.1", verb="go-on")):
-        assert [type(fact) for fact in hear(run, encode(letter), 1, run.at + 1)] == [e.LetterRefused]
+    for message in (Ask(what="cancel"), Tell(text="x"), Answer(question="r1.1", verb="go-on")):
+        assert [type(fact) for fact in hear(run, encode(message), 1, run.at + 1)] == [e.LetterRefused]
     assert wake(run, run.at + 1) == []
 
 

@@ -1,6 +1,6 @@
 """Two processes on one SQLite journal are, call by call, the in-memory journal: results, refusals and sentences.
 
-Runs are begun, leased, taken over and fenced, appended to rightly and wrongly, written letters, snapshotted, asked
+Runs are begun, leased, taken over and fenced, appended to rightly and wrongly, written messages, snapshotted, asked
 for, pruned, and the file is closed and opened in between.
 """
 
@@ -53,8 +53,8 @@ class Planned:
         self.off = draw(st.sampled_from([0] * 8 + [-1, 1]))
         self.fence = draw(st.sampled_from([0] * 8 + [-1, 1]))
         self.bodies = draw(st.lists(st.binary(max_size=6), max_size=3))
-        self.letters = draw(st.lists(st.integers(1, 6), max_size=2)) if draw(st.booleans()) else []
-        self.mine = draw(st.booleans())  # letters of this run that wait, rather than those drawn
+        self.messages = draw(st.lists(st.integers(1, 6), max_size=2)) if draw(st.booleans()) else []
+        self.mine = draw(st.booleans())  # messages of this run that wait, rather than those drawn
         self.row = draw(rows(self.run if draw(st.integers(0, 15)) else "b"))
         self.snapshot = draw(st.sampled_from([b"", b"", b"one", b"two"]))
 
@@ -63,11 +63,11 @@ class Planned:
 
     def write(self, model: MemoryJournal, fence: int, gone: int) -> Write:
         seq = model.head(self.run)[0] + gone
-        waiting = [letter.id for letter in model.mail(self.run)][:1]
+        waiting = [message.id for message in model.mail(self.run)][:1]
         drafts = tuple(Draft(seq + n, f"k{len(body)}", body) for n, body in enumerate(self.bodies))
-        letters = tuple(waiting if self.mine else self.letters)
+        messages = tuple(waiting if self.mine else self.messages)
         return Write(
-            self.run, seq + self.off, drafts, self.row, fence + self.fence, letters, self.snapshot, "r1"
+            self.run, seq + self.off, drafts, self.row, fence + self.fence, messages, self.snapshot, "r1"
         )
 
 

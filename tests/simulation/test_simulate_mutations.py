@@ -106,7 +106,7 @@ def _fences_nobody(self: MemoryJournal, write: Any, heads: Any, gone: Any) -> No
 
 
 def _keeps_the_mail(self: MemoryJournal, write: Any, entries: Any) -> None:
-    journal_apply(self, replace(write, letters=()), entries)
+    journal_apply(self, replace(write, messages=()), entries)
 
 
 def _anybody_drives(self: MemoryJournal, run: str, driver: str, alive: Any) -> int:
@@ -159,7 +159,7 @@ def _asks_nothing(facts: Events, act: e.Act, turn: e.TurnEnded, ruling: e.Ruling
     return stopped_by(facts, act, turn, None if ruling and ruling.verdict == "ask" else ruling)
 
 
-def _takes_any_answer(run: Run, letter: messages.Answer) -> str:
+def _takes_any_answer(run: Run, message: messages.Answer) -> str:
     return ""
 
 
@@ -199,7 +199,7 @@ BREAKS: list[
     ("an acknowledged append is not synced", lambda: {(Database, "ask"): _syncs_nothing}, "PROOF-4", 24),
     ("a lease is not fenced", lambda: {(MemoryJournal, "_check"): _fences_nobody}, "SYS-15", 76),
     ("two drivers may drive a run", lambda: {(MemoryJournal, "acquire"): _anybody_drives}, "SYS-15", 5),
-    ("a letter is delivered twice", lambda: {(MemoryJournal, "_apply"): _keeps_the_mail}, "PAIR-4", 3),
+    ("a message is delivered twice", lambda: {(MemoryJournal, "_apply"): _keeps_the_mail}, "PAIR-4", 3),
     ("a cost is not charged to the run above", lambda: {(Batch, "_charge"): _nothing}, "GUARD-4", 4),
     ("a child's end is not its parent's news", lambda: {(Batch, "_end"): _nothing}, "SYS-1", 4),
     ("a limit burns a turn", lambda: {(tally, "costs_nothing"): _burns_a_turn}, "LOOP-5", 8),

@@ -22,7 +22,7 @@ ON_DISK = tuple(range(0, 10 * SQLITE_EVERY, SQLITE_EVERY))
 ONCE_FAILED = [  # machine, seed: what it found
     ("", 8),  # a run taken over below another stayed taken over after the hand-back
     ("", 73),  # a hand-back before there was a checkout restored one that was not there
-    ("cto", 1009),  # a letter to a run that the letter before had ended broke the driver
+    ("cto", 1009),  # a message to a run that the message before had ended broke the driver
     ("cto", 1066),
     ("task", 1054),  # a cancelled child left a half-made turn in its parent's checkout
     ("cto", 1064),  # a child that ended while the guard asked about its change handed the change up

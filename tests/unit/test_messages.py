@@ -310,7 +310,7 @@ def says_(verb: str = "answer", question: str = "r1.1", **more: Any) -> Answer:
 
 REFUSED: dict[
     str, tuple[Made, AnyMessage, str]
-] = {  # run, letter, a word of the reason; "" where it is taken
+] = {  # run, message, a word of the reason; "" where it is taken
     "an answer": (asked, says_(), ""),
     "another question": (asked, says_(question="r1.9"), "r1.9"),
     "nothing is asked": (running, says_(), "r1.1"),
@@ -338,15 +338,15 @@ REFUSED: dict[
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_message_that_cannot_be_used_is_refused_with_its_reason_and_changes_nothing(name: str) -> None:
-    made, letter, word = REFUSED[name]
+    made, message, word = REFUSED[name]
     run = made().run
-    facts = hear(run, encode(letter), 5, 99)
-    assert (refusal(run, letter) != "") is bool(word)
+    facts = hear(run, encode(message), 5, 99)
+    assert (refusal(run, message) != "") is bool(word)
     if word:
         assert [type(fact) for fact in facts] == [e.LetterRefused]
         refused = facts[0]
         assert isinstance(refused, e.LetterRefused) and (refused.letter, refused.at) == (5, 99)
-        assert word in refused.reason == refusal(run, letter)
+        assert word in refused.reason == refusal(run, message)
     else:
         assert not any(isinstance(fact, e.LetterRefused) for fact in facts)
 
@@ -375,7 +375,7 @@ def test_an_answer_bound_to_what_is_shown_is_taken_with_who_and_how_and_once() -
     assert again.run.question and again.run.question.id == "r1.2"
 
 
-LETTERS: dict[str, tuple[AnyMessage, bool, bool]] = {  # letter, for who works, settles the open question
+MESSAGES: dict[str, tuple[AnyMessage, bool, bool]] = {  # message, for who works, settles the open question
     "tell": (Tell(text="é"), True, False),
     "hand back": (HandBack(who="anna"), True, False),
     "pause": (Ask(what="pause"), False, False),
@@ -386,20 +386,20 @@ LETTERS: dict[str, tuple[AnyMessage, bool, bool]] = {  # letter, for who works, 
 }
 
 
-@pytest.mark.parametrize("name", LETTERS)
-def test_a_letter_survives_its_record_and_is_known_for_what_it_will_do(name: str) -> None:
-    letter, works, settling = LETTERS[name]
-    body = encode(letter)
-    assert (decode(body), for_who_works(body), settles(asked().run, body)) == (letter, works, settling)
-    if isinstance(letter, Ask):
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_survives_its_record_and_is_known_for_what_it_will_do(name: str) -> None:
+    message, works, settling = MESSAGES[name]
+    body = encode(message)
+    assert (decode(body), for_who_works(body), settles(asked().run, body)) == (message, works, settling)
+    if isinstance(message, Ask):
         assert not settles(asked().run, body, cancelling=False)
-    if isinstance(letter, Answer):
+    if isinstance(message, Answer):
         assert not settles(running().run, body)
     with pytest.raises(AttributeError):
-        letter.who = "mallory"  # type: ignore[misc,union-attr]
+        message.who = "mallory"  # type: ignore[misc,union-attr]
 
 
-REPLACES: dict[str, tuple[AnyMessage, AnyMessage, bool]] = {  # a later letter, an earlier one
+REPLACES: dict[str, tuple[AnyMessage, AnyMessage, bool]] = {  # a later message, an earlier one
     "another answer of the same person": (says_("cancel", who="ann"), says_("answer", who="ann"), True),
     "an answer of another person": (says_(who="bob"), says_(who="ann"), False),
     "an answer to another question": (says_(question="r1.2"), says_(), False),

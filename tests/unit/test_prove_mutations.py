@@ -104,9 +104,9 @@ def _goes_on_after_the_end(run: Run, now: int) -> Any:
 
 
 def _unbound(run: Run, body: bytes, number: int, now: int) -> Any:
-    letter = messages.decode(body)
-    if isinstance(letter, messages.Answer):
-        body = messages.encode(replace(letter, shown=""))
+    message = messages.decode(body)
+    if isinstance(message, messages.Answer):
+        body = messages.encode(replace(message, shown=""))
     return hear(run, body, number, now)
 
 

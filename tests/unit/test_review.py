@@ -19,7 +19,7 @@ def pair(path: str, codes: str, author: Any, reviewer: Any = OK, gate: Any = pas
     names = {"w": "working", "r": "reviewing", "c": "complete", "f": "failed", "i": "init"}
     plays = {"agent:author": author, "agent:reviewer": reviewer, "proof:gate": gate}
     given = {"agents": AGENTS, **more.pop("given", {})}
-    return Case(" ".join(names[letter] for letter in path), codes, plays, "review", given=given, **more)
+    return Case(" ".join(names[message] for message in path), codes, plays, "review", given=given, **more)
 
 
 W, D = writes(), writes(signal="DONE")

@@ -5,7 +5,7 @@ Two locks on one door, and every verb that speaks for a person goes through it:
 - Whose process is it? One whose ancestors include the keeper of an act, that carries a run's mark, or that lives in
   another PID namespace than the drivers, is an agent's. A keeper is the subreaper of its act, so a process that
   forks twice, leaves its session or wipes its environment stays below it.
-- Whose letter is it? Each carries a seal made with a key of the state directory, which a sandbox hides. A letter
+- Whose message is it? Each carries a seal made with a key of the state directory, which a sandbox hides. A message
   without a right and fresh seal is refused by the driver, as a fact.
 
 Without a sandbox an agent has the user's own rights: it can read the key, end its keeper or call on another process.
@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from flyball.domain.messages import decode, encode
 from flyball.errors import ConfigError
-from flyball.journal import Letter, driver as drivers
+from flyball.journal import Message, driver as drivers
 from flyball.reading.terminal import as_object
 from flyball.state_dir import StateDir, create_whole
 
@@ -119,17 +119,17 @@ def _words(pid: int, name: str) -> list[str]:
         return []
 
 
-# ---- whose letter ------------------------------------------------------------------------------------------
+# ---- whose message ------------------------------------------------------------------------------------------
 
 
 class Seals:
-    """Makes and checks the seals of letters, with the key of one state directory."""
+    """Makes and checks the seals of messages, with the key of one state directory."""
 
     def __init__(self, state_dir: Path) -> None:
         self.state_dir = state_dir
 
     def sealed(self, run: str, body: bytes) -> bytes:
-        """The letter with a seal on it: only for this run, only these words, only once."""
+        """The message with a seal on it: only for this run, only these words, only once."""
         nonce = secrets.token_hex(16)
         row: dict[str, Any] = json.loads(body)
         return json.dumps({**row, "nonce": nonce, "seal": self._seal(run, nonce, body)}).encode()
@@ -138,33 +138,33 @@ class Seals:
         said = b"\0".join((run.encode(), nonce.encode(), encode(decode(body))))
         return hmac.new(self._key(), said, hashlib.sha256).hexdigest()
 
-    def fault(self, letter: Letter, use: bool = False) -> str:
-        """Why this letter does not count, as the end of a sentence; "" if it does. `use` uses its seal up."""
-        row = as_object(letter.body) or {}
+    def fault(self, message: Message, use: bool = False) -> str:
+        """Why this message does not count, as the end of a sentence; "" if it does. `use` uses its seal up."""
+        row = as_object(message.body) or {}
         if row.get("is") == "Tried":
-            return complaint(letter.body)
+            return complaint(message.body)
         nonce, seal = str(row.get("nonce", "")), str(row.get("seal", ""))
         if not re.fullmatch(r"[0-9a-f]{32}", nonce) or not seal:
             return "it is not signed: only your own commands can send messages"
         try:
-            right = self._seal(letter.run, nonce, letter.body)
+            right = self._seal(message.run, nonce, message.body)
         except msgspec.MsgspecError:
             return "it cannot be read"
         except ConfigError as problem:
             return f"its signature cannot be checked: {problem}"
         if not hmac.compare_digest(right.encode(), seal.encode("utf-8", "replace")):
             return "its signature is wrong: it was forged, changed, or meant for another run"
-        return self._spent(letter, nonce, use)
+        return self._spent(message, nonce, use)
 
-    def _spent(self, letter: Letter, nonce: str, use: bool) -> str:
+    def _spent(self, message: Message, nonce: str, use: bool) -> str:
         try:
-            fresh = self._fresh(self.state_dir / USED / letter.run / nonce, str(letter.id), use)
+            fresh = self._fresh(self.state_dir / USED / message.run / nonce, str(message.id), use)
         except OSError as problem:
             return f"it cannot be marked as used: {problem.strerror}. Fix this, then send it again"
         return "" if fresh else "it was used before: a message counts once"
 
     def _fresh(self, place: Path, number: str, use: bool) -> bool:
-        """A seal belongs to the first letter that used it; that one may be taken again after a crash."""
+        """A seal belongs to the first message that used it; that one may be taken again after a crash."""
         if use:
             for folder in (place.parents[1], place.parent):
                 folder.mkdir(mode=0o700, exist_ok=True)
@@ -175,7 +175,7 @@ class Seals:
             return True
 
     def sweep(self, over: Callable[[str], bool]) -> None:
-        """Forget the seals of runs that take no letters any more."""
+        """Forget the seals of runs that take no messages any more."""
         for folder in sorted((self.state_dir / USED).glob("*")):
             if over(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -194,11 +194,11 @@ class Seals:
 
 
 def tried(what: str, agent: Agent) -> bytes:
-    """The letter that tells a run's driver of an agent's try."""
+    """The message that tells a run's driver of an agent's try."""
     return json.dumps({"is": "Tried", "what": what, "how": agent.how}).encode()
 
 
 def complaint(body: bytes) -> str:
-    """What such a letter comes to, as the end of a sentence."""
+    """What such a message comes to, as the end of a sentence."""
     row = as_object(body) or {}
     return f"an agent tried '{row.get('what')}' for a person: {row.get('how')}"[:500]

@@ -31,12 +31,12 @@ def _top_level(app: App, name: str) -> Run:
     return app.read(root_of(app, app.find(name)))
 
 
-def _deliver(app: App, run: Run, letter: AnyMessage) -> Run | None:
+def _deliver(app: App, run: Run, message: AnyMessage) -> Run | None:
     """Send a message, and apply it here if no process runs the run. None: it is left for the one that does.
 
     A run that was killed in the middle of an act is left to `flyball resume`: taking it up would continue it.
     """
-    if app.send(run, letter) or app.driven(run.id) or run.act is not None:
+    if app.send(run, message) or app.driven(run.id) or run.act is not None:
         return None
     with Session(app, Screen(), stay=False) as session:
         return session.run_errands(run.id)

@@ -248,18 +248,18 @@ def send_answer(
             f"{earlier.who} has already answered question {question.id} with {earlier.verb}. "
             f"Continue with `flyball resume {root_of(app, run.id)}`."
         )
-    letter = Answer(question=question.id, verb=verb, text=text, who=who, how="cli", shown=question.shown)
+    message = Answer(question=question.id, verb=verb, text=text, who=who, how="cli", shown=question.shown)
     replaced = " It replaces your earlier answer." if earlier else ""
     facts = {"question": question.id, "verb": verb, "text": text, "replaced": earlier and earlier.verb}
     shown = one_line(text, 60) if verb == "answer" else verb
     sent = "" if quiet else f"Answered {question.id} with {shown}.{replaced}"
-    _send(app, run, letter, (sent, f"Answer saved: {shown}.{replaced}"), as_json, facts)
+    _send(app, run, message, (sent, f"Answer saved: {shown}.{replaced}"), as_json, facts)
 
 
 def _unread_answer(app: App, run: Run) -> Answer | None:
     """The last answer to the open question that the run's process has not read yet."""
-    letters = [decode(mail.body) for mail in app.journal.mail(run.id) if not app.seals.fault(mail)]
-    answers = [letter for letter in letters if isinstance(letter, Answer)]
+    messages = [decode(mail.body) for mail in app.journal.mail(run.id) if not app.seals.fault(mail)]
+    answers = [message for message in messages if isinstance(message, Answer)]
     return next((a for a in reversed(answers) if run.question and a.question == run.question.id), None)
 
 
@@ -277,9 +277,9 @@ def tell(run_name: str, words: tuple[str, ...], as_json: bool) -> None:
         if not text:
             raise UserError('The message is empty. Use: flyball tell RUN "text".')
         run = family(app, app.read(app.find(run_name)))[-1]
-        letter = Tell(text=text, who=getpass.getuser())
+        message = Tell(text=text, who=getpass.getuser())
         sent = f"The agent of run {run.id} gets your message with its next turn."
-        _send(app, run, letter, (sent, "Message saved."), as_json, {"text": text})
+        _send(app, run, message, (sent, "Message saved."), as_json, {"text": text})
 
 
 @click.command(
@@ -361,15 +361,15 @@ def _request(app: App, run: Run, what: str, as_json: bool) -> None:
         reason = reasons.happened(run.stop, run.state)
         raise UserError(f"Run {run.id} is already stopped: {reason}. {reasons.next_step(run)}".strip())
     effect = {"pause": "pauses after this turn", "stop": "is stopping", "cancel": "is being cancelled"}[what]
-    letter = Ask(what=what, who=getpass.getuser())
-    _send(app, run, letter, (f"Run {run.id} {effect}.", "Request saved."), as_json, {"asked": what})
+    message = Ask(what=what, who=getpass.getuser())
+    _send(app, run, message, (f"Run {run.id} {effect}.", "Request saved."), as_json, {"asked": what})
 
 
 def _send(
-    app: App, run: Run, letter: AnyMessage, texts: tuple[str, str], as_json: bool, facts: dict[str, Any]
+    app: App, run: Run, message: AnyMessage, texts: tuple[str, str], as_json: bool, facts: dict[str, Any]
 ) -> None:
     """Leave the message. `texts` say so for a run that is running, and for one that is not."""
-    delivered = app.send(run, letter)
+    delivered = app.send(run, message)
     root = root_of(app, run.id)
     if as_json:
         command = None if delivered else f"flyball resume {root}"

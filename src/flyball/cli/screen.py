@@ -63,7 +63,7 @@ def pending_answer(app: App, run: Run) -> bool:
     from flyball.core.mail import settles
 
     mail = app.journal.mail(run.id)
-    return any(settles(run, letter.body) and not app.seals.fault(letter) for letter in mail)
+    return any(settles(run, message.body) and not app.seals.fault(message) for message in mail)
 
 
 # ---- output ----------------------------------------------------------------------------------------------

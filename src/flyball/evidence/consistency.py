@@ -4,7 +4,7 @@ A finding is grave if something is not as it was written: no crash leaves that b
 that a killed driver may leave: an act that nobody attends, a checkout that nobody needs, a head not signed in time.
 
 What cannot be found: who has the signing key can sign another history. Who puts the whole state directory back to
-an older copy, journal and signed heads alike, has a state that once was true. Letters and leases are no history.
+an older copy, journal and signed heads alike, has a state that once was true. Messages and leases are no history.
 """
 
 from __future__ import annotations

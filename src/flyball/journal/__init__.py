@@ -1,7 +1,7 @@
 """The journal: all events in order, kept for good. The state of a run is computed from them.
 
 A journal only grows: `append` adds to the end of a run or adds nothing, and what it returned is on the disk.
-Only the driver that holds a run's lease may append to it; everyone else leaves letters.
+Only the driver that holds a run's lease may append to it; everyone else leaves messages.
 The journal never looks inside an event: `body` is bytes to it.
 
 `flyball.journal.sqlite.SqliteJournal` keeps it in one file a user; `flyball.journal.memory.MemoryJournal`
@@ -14,7 +14,7 @@ from flyball.journal.types import (
     Entry,
     Fault,
     Journal,
-    Letter,
+    Message,
     Registered,
     Row,
     Snapshot,
@@ -27,7 +27,7 @@ __all__ = [
     "Entry",
     "Fault",
     "Journal",
-    "Letter",
+    "Message",
     "Registered",
     "Row",
     "Snapshot",

@@ -335,9 +335,9 @@ def fenced(write: Write, now: int) -> Fenced:
     )
 
 
-def taken(run: str, letter: int) -> Conflict:
-    """A letter can be taken once, by its own run."""
-    return Conflict(f"Letter {letter} is no longer waiting for run {run} ; nothing was written.")
+def taken(run: str, message: int) -> Conflict:
+    """A message can be taken once, by its own run."""
+    return Conflict(f"Message {message} is no longer waiting for run {run}; nothing was written.")
 
 
 def pruned_before(run: str) -> Conflict:

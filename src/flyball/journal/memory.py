@@ -28,7 +28,7 @@ from flyball.journal.types import (
     Checkpoint,
     Entry,
     Fault,
-    Letter,
+    Message,
     Registered,
     Row,
     RowFilter,
@@ -52,7 +52,7 @@ class MemoryJournal:
         self._ended: set[str] = set()
         self._pruned: set[str] = set()
         self._leases: dict[str, _Lease] = {}
-        self._letters: list[Letter] = []
+        self._messages: list[Message] = []
         self._snapshots: dict[str, tuple[Snapshot, bytes]] = {}
 
     # Appending: first everything that can be refused, then everything that changes.
@@ -83,15 +83,15 @@ class MemoryJournal:
             raise elsewhere(write, seq)
         if write.run in self._pruned:
             raise pruned_before(write.run)
-        for letter in write.letters:
-            if letter in gone or not self._waits(letter, write.mailbox or write.run):
-                raise taken(write.run, letter)
-            gone.add(letter)
+        for message in write.messages:
+            if message in gone or not self._waits(message, write.mailbox or write.run):
+                raise taken(write.run, message)
+            gone.add(message)
 
-    def _waits(self, letter: int, run: str) -> bool:
-        if not 0 < letter <= len(self._letters):
+    def _waits(self, message: int, run: str) -> bool:
+        if not 0 < message <= len(self._messages):
             return False
-        found = self._letters[letter - 1]
+        found = self._messages[message - 1]
         return found.run == run and not found.taken
 
     def _apply(self, write: Write, entries: list[Entry]) -> None:
@@ -104,8 +104,8 @@ class MemoryJournal:
             self._ended.add(run)
             at = entries[-1].at if entries else write.row.updated_at
             self._register("ended", run, self._events[run][-1].hash, at)
-        for letter in write.letters:
-            self._letters[letter - 1] = replace(self._letters[letter - 1], taken=True)
+        for message in write.messages:
+            self._messages[message - 1] = replace(self._messages[message - 1], taken=True)
         if write.snapshot:
             self._keep_snapshot(write)
 
@@ -200,18 +200,18 @@ class MemoryJournal:
         return self._leases.get(run, _Lease()).driver
 
     def post(self, run: str, at: int, body: bytes) -> int:
-        """Leave a letter."""
-        self._letters.append(Letter(len(self._letters) + 1, run, at, body, taken=False))
-        return len(self._letters)
+        """Leave a message."""
+        self._messages.append(Message(len(self._messages) + 1, run, at, body, taken=False))
+        return len(self._messages)
 
-    def mail(self, run: str) -> list[Letter]:
-        """The run's letters that are not taken."""
+    def mail(self, run: str) -> list[Message]:
+        """The run's messages that are not taken."""
         return self.mail_all((run,))
 
-    def mail_all(self, runs: Iterable[str]) -> list[Letter]:
-        """The letters of these runs that are not taken."""
+    def mail_all(self, runs: Iterable[str]) -> list[Message]:
+        """The messages of these runs that are not taken."""
         wanted = frozenset(runs)
-        return [letter for letter in self._letters if letter.run in wanted and not letter.taken]
+        return [message for message in self._messages if message.run in wanted and not message.taken]
 
     # Pruning and auditing.
 
@@ -223,7 +223,9 @@ class MemoryJournal:
             raise not_ended(run)
         self._register("pruned", run, self.head(run)[1], at)
         self._pruned.add(run)
-        self._letters = [replace(letter, taken=letter.taken or letter.run == run) for letter in self._letters]
+        self._messages = [
+            replace(message, taken=message.taken or message.run == run) for message in self._messages
+        ]
         for kept in (self._events, self._rows, self._snapshots, self._leases):
             kept.pop(run, None)
 

@@ -1,6 +1,6 @@
 """The journal in one SQLite file that all of a user's processes share.
 
-One transaction holds a write's events, its row, its letters, its snapshot and its lines of the registry.
+One transaction holds a write's events, its row, its messages, its snapshot and its lines of the registry.
 `append` takes the writes of many runs: that is the group commit, one sync for all of them.
 An instance is used by the thread that made it; other processes (and threads) open their own.
 """
@@ -37,7 +37,7 @@ from flyball.journal.types import (
     Checkpoint,
     Entry,
     Fault,
-    Letter,
+    Message,
     Registered,
     Row,
     RowFilter,
@@ -49,7 +49,7 @@ TYPES: tuple[type, ...] = tuple(str if default == "" else int for default in ast
 COLUMNS = ", ".join(f'"{name}"' for name in Row.__struct_fields__)
 _REMEMBERED = 4_096
 _TRIES = 100
-_LETTER = (int, str, int, bytes)
+_MESSAGE = (int, str, int, bytes)
 _FIELDS = Row.__struct_fields__
 _Event = tuple[int, int, str, bytes, bytes]
 _Updates = dict[tuple[bool, ...], list[tuple[Value, ...]]]
@@ -139,7 +139,7 @@ class SqliteJournal:
         for entry, digest in chained:
             pending.entries.append(entry)
             pending.events.append((base + entry.seq, entry.at, entry.kind, entry.body, digest))
-        if write.letters:
+        if write.messages:
             self._take(write)
         if write.snapshot:
             self._keep_snapshot(place, write)
@@ -228,9 +228,9 @@ class SqliteJournal:
 
     def _take(self, write: Write) -> None:
         sql = "UPDATE letter SET taken = 1 WHERE id = ? AND run = ? AND taken = 0"
-        for letter in write.letters:
-            if not self._database.tell(sql, (letter, write.mailbox or write.run)):
-                raise taken(write.run, letter)
+        for message in write.messages:
+            if not self._database.tell(sql, (message, write.mailbox or write.run)):
+                raise taken(write.run, message)
 
     def _keep_snapshot(self, place: _Place, write: Write) -> None:
         digest = snapshot_digest(write.run, place.seq, place.head, write.rules, write.snapshot)
@@ -342,21 +342,21 @@ class SqliteJournal:
     # Mail.
 
     def post(self, run: str, at: int, body: bytes) -> int:
-        """Leave a letter; it is on the disk on return."""
+        """Leave a message; it is on the disk on return."""
         sql = "INSERT INTO letter (run, at, body) VALUES (?, ?, ?) RETURNING id"
         return self._database.number(sql, (run, at, body))
 
-    def mail(self, run: str) -> list[Letter]:
-        """The run's letters that are not taken."""
+    def mail(self, run: str) -> list[Message]:
+        """The run's messages that are not taken."""
         sql = "SELECT id, run, at, body FROM letter INDEXED BY letter_waiting WHERE taken = 0 AND run = ? ORDER BY id"
-        return [Letter(*values, taken=False) for values in self._database.ask(sql, (run,), _LETTER)]
+        return [Message(*values, taken=False) for values in self._database.ask(sql, (run,), _MESSAGE)]
 
-    def mail_all(self, runs: Iterable[str]) -> list[Letter]:
-        """The letters of these runs that are not taken: one look at all that wait, which are few."""
+    def mail_all(self, runs: Iterable[str]) -> list[Message]:
+        """The messages of these runs that are not taken: one look at all that wait, which are few."""
         wanted = frozenset(runs)
         sql = "SELECT id, run, at, body FROM letter INDEXED BY letter_waiting WHERE taken = 0 ORDER BY id"
-        found = self._database.ask(sql, (), _LETTER)
-        return [Letter(*values, taken=False) for values in found if values[1] in wanted]
+        found = self._database.ask(sql, (), _MESSAGE)
+        return [Message(*values, taken=False) for values in found if values[1] in wanted]
 
     # Pruning, auditing, closing.
 

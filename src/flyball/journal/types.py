@@ -1,4 +1,4 @@
-"""The types of the journal: drafts, entries, rows and letters. A write is all or nothing."""
+"""The types of the journal: drafts, entries, rows and messages. A write is all or nothing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ EXACTLY = (
 )  # what a filter asks of columns of that name
 
 
-class Letter(Struct, frozen=True):
+class Message(Struct, frozen=True):
     """What someone who does not drive a run wants its driver to know."""
 
     id: int
@@ -113,7 +113,7 @@ class Write(Struct, frozen=True):
     """What one run adds in a transaction.
 
     `after` is the sequence number the run must be at (0: it is new); `fence` the number of the lease that
-    the writer holds; `letters` are taken, and `snapshot` (if any) is kept, together with the drafts.
+    the writer holds; `messages` are taken, and `snapshot` (if any) is kept, together with the drafts.
     """
 
     run: str
@@ -121,10 +121,10 @@ class Write(Struct, frozen=True):
     drafts: tuple[Draft, ...]
     row: Row
     fence: int
-    letters: tuple[int, ...] = ()
+    messages: tuple[int, ...] = ()
     snapshot: bytes = b""
     rules: str = ""
-    mailbox: str = ""  # to whom the letters are, if not to the run
+    mailbox: str = ""  # to whom the messages are, if not to the run
 
 
 class Registered(Struct, frozen=True):
@@ -161,7 +161,7 @@ class Journal(Protocol):
     def append(self, writes: Sequence[Write]) -> list[Entry]:
         """Write all of it in one transaction, durable on return, or raise and write none of it.
 
-        Conflict: a run is not at `after`, or a letter is already taken. Fenced: `fence` is not the number of
+        Conflict: a run is not at `after`, or a message is already taken. Fenced: `fence` is not the number of
         the lease held on the run now. A run's first write registers that it began; the first whose row has
         the status `ended` registers that it ended, with its head.
         """
@@ -223,15 +223,15 @@ class Journal(Protocol):
         ...
 
     def post(self, run: str, at: int, body: bytes) -> int:
-        """Leave a letter for the run's driver; return its id. The run need not exist yet."""
+        """Leave a message for the run's driver; return its id. The run need not exist yet."""
         ...
 
-    def mail(self, run: str) -> list[Letter]:
-        """The run's letters that are not taken, oldest first."""
+    def mail(self, run: str) -> list[Message]:
+        """The run's messages that are not taken, oldest first."""
         ...
 
-    def mail_all(self, runs: Iterable[str]) -> list[Letter]:
-        """The letters of all these runs that are not taken, oldest first."""
+    def mail_all(self, runs: Iterable[str]) -> list[Message]:
+        """The messages of all these runs that are not taken, oldest first."""
         ...
 
     def prune(self, run: str, at: int) -> None:

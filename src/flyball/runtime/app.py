@@ -74,15 +74,15 @@ class App(Records):
             raise NotFound(f"{_closed(name, run)} `flyball inbox` lists the open questions.")
         return run
 
-    # ---- letters ----
+    # ---- messages ----
 
-    def send(self, run: Run, letter: AnyMessage) -> bool:
+    def send(self, run: Run, message: AnyMessage) -> bool:
         """Leave a message and wake the driver. False: no process is running the run."""
-        self.require_person(type(letter).__name__.lower())
-        reason = refusal(run, letter)
+        self.require_person(type(message).__name__.lower())
+        reason = refusal(run, message)
         if reason:
             raise UserError(reason)
-        self.journal.post(run.id, self.clock.now(), self.seals.sealed(run.id, encode(letter)))
+        self.journal.post(run.id, self.clock.now(), self.seals.sealed(run.id, encode(message)))
         holder = self.journal.holder(run.id)
         return drivers.alive(self.state_dir, holder) and drivers.ring(self.state_dir, holder)
 
@@ -91,9 +91,9 @@ class App(Records):
         found = person.agent_above(self.state_dir, self.env, self._is_run)
         if found is None:
             return
-        letter = person.tried(what, found)
-        if found.run and self._is_run(found.run) and not self._has_heard(found.run, letter):
-            self.journal.post(found.run, self.clock.now(), letter)
+        message = person.tried(what, found)
+        if found.run and self._is_run(found.run) and not self._has_heard(found.run, message):
+            self.journal.post(found.run, self.clock.now(), message)
             drivers.ring(self.state_dir, self.journal.holder(found.run))
         raise UserError(
             f"This is an agent's process ({found.how}), and only a person may do that. "
@@ -102,7 +102,7 @@ class App(Records):
 
     def _has_heard(self, run_id: str, tried: bytes) -> bool:
         """Whether this attempt is recorded already: repeated attempts must not fill the journal."""
-        if any(letter.body == tried for letter in self.journal.mail(run_id)):
+        if any(message.body == tried for message in self.journal.mail(run_id)):
             return True
         refused = (e.decode(entry.body) for entry in self.journal.read(run_id) if entry.kind == REFUSED)
         said = person.complaint(tried)
@@ -177,7 +177,7 @@ class App(Records):
             on_commit=committed,
             before_load=self.require_whole,
             before_child=self._pin_again,
-            fault_of=lambda letter: self.seals.fault(letter, use=True),
+            fault_of=lambda message: self.seals.fault(message, use=True),
         )
         made.listen_to(driver.bell, driver.hear)
         return made
@@ -215,7 +215,7 @@ class App(Records):
         run = self.read(run_id)
         return run.act is None and run.landing is None
 
-    def takes_no_letters(self, run_id: str) -> bool:
+    def takes_no_messages(self, run_id: str) -> bool:
         """A run that ended in success still takes the order to land."""
         row = self.journal.row(run_id)
         return row is not None and row.status == "ended" and row.end != "success"

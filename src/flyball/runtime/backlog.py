@@ -1,7 +1,7 @@
 """The backlog of a repository: work that waits for `flyball up`.
 
-It is the mail of one mailbox. A letter is a task, a trigger, or a change of one of them; a lane of `up` takes the
-letters of a task together with its first event, so nothing is lost or done twice.
+It is the mail of one mailbox. A message is a task, a trigger, or a change of one of them; a lane of `up` takes the
+messages of a task together with its first event, so nothing is lost or done twice.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from flyball.domain.messages import Start, decode
 from flyball.domain.results import Trigger
-from flyball.journal import Letter
+from flyball.journal import Message
 
 GATE = "gate:"  # how the names of gates begin
-SAYS = ("hold", "release", "cancel", "edit", "start")  # kinds that are about other letters
+SAYS = ("hold", "release", "cancel", "edit", "start")  # kinds that are about other messages
 
 
 class Ticket(Struct, frozen=True, kw_only=True):
@@ -28,14 +28,14 @@ class Ticket(Struct, frozen=True, kw_only=True):
     id: str
     trigger: Trigger
     at: int
-    letters: tuple[int, ...]  # what it was made from
+    messages: tuple[int, ...]  # what it was made from
 
 
 class Backlog(Struct, frozen=True, kw_only=True):
     tickets: tuple[Ticket, ...] = ()
     held: bool = False  # nothing is started until it is released
     gates: frozenset[str] = frozenset()  # that a person has opened
-    spent: tuple[int, ...] = ()  # letters that mean nothing any more
+    spent: tuple[int, ...] = ()  # messages that mean nothing any more
 
     def get(self, ticket: str) -> Ticket | None:
         return next((one for one in self.tickets if one.id == ticket), None)
@@ -46,17 +46,17 @@ def mailbox(repo: Path | str) -> str:
     return f"up-{hashlib.sha256(str(repo).encode()).hexdigest()[:12]}"
 
 
-def backlog(letters: Iterable[Letter]) -> Backlog:
+def backlog(messages: Iterable[Message]) -> Backlog:
     """The tasks that the messages add up to, in the order in which they were left."""
     tickets, marks, spent = dict[str, Ticket](), dict[str, list[int]](), list[int]()
-    for letter in letters:
+    for message in messages:
         try:
-            said = decode(letter.body)
+            said = decode(message.body)
         except msgspec.MsgspecError:
-            spent.append(letter.id)
+            spent.append(message.id)
             continue
         if not isinstance(said, Start):
-            spent.append(letter.id)
+            spent.append(message.id)
             continue
         trigger, known = said.trigger, tickets.get(said.trigger.ticket)
         match trigger.kind:
@@ -65,24 +65,24 @@ def backlog(letters: Iterable[Letter]) -> Backlog:
             ):  # everything is open until it is held, a gate closed until it is released
                 spent += marks.pop(trigger.ticket, [])
                 stays = (trigger.kind == "hold") == (trigger.ticket == "")
-                (marks.setdefault(trigger.ticket, []) if stays else spent).append(letter.id)
+                (marks.setdefault(trigger.ticket, []) if stays else spent).append(message.id)
             case "cancel" if known:
-                spent += [*known.letters, letter.id]
+                spent += [*known.messages, message.id]
                 del tickets[known.id]
             case "edit" | "start" if known:
                 tickets[known.id] = replace(
-                    known, trigger=_changed(known.trigger, trigger), letters=(*known.letters, letter.id)
+                    known, trigger=_changed(known.trigger, trigger), messages=(*known.messages, message.id)
                 )
             case kind if kind in SAYS and trigger.ticket:
-                spent.append(letter.id)
+                spent.append(message.id)
             case _ if known:  # it waits already
-                spent.append(letter.id)
+                spent.append(message.id)
             case _:
-                name = trigger.ticket or f"T{letter.id}"
+                name = trigger.ticket or f"T{message.id}"
                 tickets[name] = Ticket(
-                    id=name, trigger=replace(trigger, ticket=name), at=letter.at, letters=(letter.id,)
+                    id=name, trigger=replace(trigger, ticket=name), at=message.at, messages=(message.id,)
                 )
-    ordered = sorted(tickets.values(), key=lambda one: (-one.trigger.priority, one.letters[0]))
+    ordered = sorted(tickets.values(), key=lambda one: (-one.trigger.priority, one.messages[0]))
     gates = frozenset(marks) - {""}
     return Backlog(tickets=tuple(ordered), held="" in marks, gates=gates, spent=tuple(spent))
 

@@ -36,7 +36,7 @@ class StagedRun(Struct):
     seq: int  # before this transaction
     fence: int
     events: list[e.AnyEvent]
-    letters: list[int]
+    messages: list[int]
     mailbox: str = ""  # to whom they are, if not to the run
 
 
@@ -52,10 +52,10 @@ class Batch:
     def begin(self, event: e.RunBegan, fence: int) -> None:
         self.staged[event.run] = StagedRun(begin(event), 0, fence, [event], [])
 
-    def add(self, run_id: str, facts: Sequence[e.AnyEvent], letter: int | None = None) -> None:
+    def add(self, run_id: str, facts: Sequence[e.AnyEvent], message: int | None = None) -> None:
         staged = self._stage(run_id)
-        if letter is not None:
-            staged.letters.append(letter)
+        if message is not None:
+            staged.messages.append(message)
         before = staged.run
         known = isinstance(facts, Events) and facts.before is before  # the rules have folded them already
         staged.run = facts.run if isinstance(facts, Events) and known else fold(before, facts)
@@ -63,11 +63,11 @@ class Batch:
         for event in facts:
             self._tell_others(before, self.run(run_id), event)
 
-    def take(self, run_id: str, mailbox: str, letters: Sequence[int]) -> None:
+    def take(self, run_id: str, mailbox: str, messages: Sequence[int]) -> None:
         """The run takes messages from a shared mailbox."""
         staged = self._stage(run_id)
         staged.mailbox = mailbox
-        staged.letters.extend(letters)
+        staged.messages.extend(messages)
 
     def _stage(self, run_id: str) -> StagedRun:
         if run_id not in self.staged:
@@ -220,7 +220,7 @@ class Batch:
         self.add(parent.id, react(parent, Finished(key=key, result=result), event.at))
 
     def writes(self) -> list[Write]:
-        return [self._write(staged) for staged in self.staged.values() if staged.events or staged.letters]
+        return [self._write(staged) for staged in self.staged.values() if staged.events or staged.messages]
 
     def _write(self, staged: StagedRun) -> Write:
         drafts = tuple(
@@ -234,7 +234,7 @@ class Batch:
             drafts=drafts,
             row=row_of(staged.run),
             fence=staged.fence,
-            letters=tuple(staged.letters),
+            messages=tuple(staged.messages),
             mailbox=staged.mailbox,
             snapshot=freeze(staged.run) if due else b"",
             rules=e.RULES if due else "",

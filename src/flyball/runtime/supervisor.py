@@ -1,7 +1,7 @@
 """One loop drives many runs: ask what is due, record that it starts, do it, record the result. Only the loop appends.
 
 An act starts only after its ActStarted event is durable, so after a crash `adopt` continues from the journal.
-The loop sleeps until an act finishes, a letter arrives or a time is reached.
+The loop sleeps until an act finishes, a message arrives or a time is reached.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flyball.domain import events as e
 from flyball.domain.messages import contradiction, for_who_works, replaces, resumes
 from flyball.domain.results import ALIVE
 from flyball.errors import AlreadyRunning, JournalError
-from flyball.journal import Entry, Journal, Letter
+from flyball.journal import Entry, Journal, Message
 from flyball.journal.history import load, windows
 from flyball.runtime.batch import Batch, DrivenRun
 from flyball.state.fold import BY_A_PERSON, Events
@@ -66,7 +66,7 @@ class Supervisor:
         on_commit: Callable[[Sequence[Entry]], None] | None = None,
         before_load: Callable[[str], None] | None = None,
         before_child: Callable[[str, str], None] | None = None,
-        fault_of: Callable[[Letter], str] | None = None,
+        fault_of: Callable[[Message], str] | None = None,
     ) -> None:
         self.journal, self.performer, self.clock = journal, performer, clock
         self.driver, self.alive, self.new_id = driver, alive, new_id
@@ -122,7 +122,7 @@ class Supervisor:
     def _answered_by_mail(self, run: Run) -> bool:
         """An answer that is already in the mailbox comes before the resume itself."""
         return run.question is not None and any(
-            settles(run, letter.body, cancelling=False) for letter in self.journal.mail(run.id)
+            settles(run, message.body, cancelling=False) for message in self.journal.mail(run.id)
         )
 
     def _load(self, run_id: str) -> None:
@@ -352,50 +352,50 @@ class Supervisor:
     # ---- people ----
 
     def take_mail(self) -> None:
-        letters = self.journal.mail_all(list(self.driven))
-        for number, letter in enumerate(letters, 1):
-            if letter.run not in self.driven:  # an earlier letter ended it
+        messages = self.journal.mail_all(list(self.driven))
+        for number, message in enumerate(messages, 1):
+            if message.run not in self.driven:  # an earlier message ended it
                 continue
             batch = Batch(self.driven)
-            hearing = self._at_work(letter.run) if for_who_works(letter.body) else letter.run
-            batch.add(letter.run, (), letter.id)
-            facts = self._hear(batch.run(hearing), letter, letters[number:], letters[: number - 1])
-            if resumes(letter.body) and not any(isinstance(fact, e.LetterRefused) for fact in facts):
-                batch.wake(letter.run, self.clock.now())
+            hearing = self._at_work(message.run) if for_who_works(message.body) else message.run
+            batch.add(message.run, (), message.id)
+            facts = self._hear(batch.run(hearing), message, messages[number:], messages[: number - 1])
+            if resumes(message.body) and not any(isinstance(fact, e.LetterRefused) for fact in facts):
+                batch.wake(message.run, self.clock.now())
             else:
                 batch.add(hearing, facts)
-            batch.spread(letter.run, self.clock.now())
+            batch.spread(message.run, self.clock.now())
             self._commit(batch)
-            if letter.run in self.driven:
-                self._spread_asked(letter.run)
+            if message.run in self.driven:
+                self._spread_asked(message.run)
 
     def _hear(
-        self, run: Run, letter: Letter, later: Sequence[Letter], earlier: Sequence[Letter]
+        self, run: Run, message: Message, later: Sequence[Message], earlier: Sequence[Message]
     ) -> list[e.AnyEvent]:
-        """A letter that is not a person's own is refused, as a fact (HUMAN-4), and so is an answer that its author
+        """A message that is not a person's own is refused, as a fact (HUMAN-4), and so is an answer that its author
         has replaced since, and answers of two people that contradict each other (CTO-8)."""
-        fault = self._fault(letter)
-        newer = [other for other in later if other.run == letter.run and replaces(other.body, letter.body)]
+        fault = self._fault(message)
+        newer = [other for other in later if other.run == message.run and replaces(other.body, message.body)]
         if not fault and any(not self._fault(other) for other in newer):
             fault = "a later answer replaced it"
-        fault = fault or self._contradicted(letter, [*earlier, *later])
+        fault = fault or self._contradicted(message, [*earlier, *later])
         above = self.driven.get(run.began.parent)
-        if not fault and resumes(letter.body) and above and above.run.child != run.id:
+        if not fault and resumes(message.body) and above and above.run.child != run.id:
             fault = f"it is set aside; answer the question of run {run.began.parent}"
         if fault:
-            return [e.LetterRefused(at=self.clock.now(), letter=letter.id, reason=fault)]
-        return hear(run, letter.body, letter.id, self.clock.now())
+            return [e.LetterRefused(at=self.clock.now(), letter=message.id, reason=fault)]
+        return hear(run, message.body, message.id, self.clock.now())
 
-    def _contradicted(self, letter: Letter, others: Sequence[Letter]) -> str:
+    def _contradicted(self, message: Message, others: Sequence[Message]) -> str:
         for at, other in enumerate(others):
-            said = contradiction(letter.body, other.body)
+            said = contradiction(message.body, other.body)
             replaced = said and any(replaces(newer.body, other.body) for newer in others[at + 1 :])
             if said and not replaced and not self._fault(other):
                 return said
         return ""
 
-    def _fault(self, letter: Letter) -> str:
-        return self.fault_of(letter) if self.fault_of else ""
+    def _fault(self, message: Message) -> str:
+        return self.fault_of(message) if self.fault_of else ""
 
     def _at_work(self, run_id: str) -> str:
         while self.driven[run_id].run.child in self.driven:
@@ -410,7 +410,7 @@ class Supervisor:
             self._spread_asked(run_id)
 
     def give(self, run_id: str, trigger: e.Trigger, mailbox: str, taken: Sequence[int]) -> None:
-        """A standing run takes a trigger, with the letters that it comes from."""
+        """A standing run takes a trigger, with the messages that it comes from."""
         batch = Batch(self.driven)
         batch.add(run_id, hear_trigger(Events(batch.run(run_id), self.clock.now()), trigger))
         batch.take(run_id, mailbox, taken)

@@ -15,7 +15,7 @@ from flyball.core.standing import listens, makes_way, outranks, works
 from flyball.domain.messages import Start, encode
 from flyball.domain.results import Trigger
 from flyball.errors import AlreadyRunning, JournalError, UserError, WorkspaceError
-from flyball.journal import Letter, driver as drivers
+from flyball.journal import Message, driver as drivers
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
 from flyball.runtime.listeners import make_out_folder
@@ -153,8 +153,8 @@ class Lanes:
             self.supervisor.wake(run.id)
         return bool(stranded)
 
-    def _honest(self) -> list[Letter]:
-        return [letter for letter in self.app.journal.mail(self.box) if not self.app.seals.fault(letter)]
+    def _honest(self) -> list[Message]:
+        return [message for message in self.app.journal.mail(self.box) if not self.app.seals.fault(message)]
 
     def _give(self, found: Backlog, ticket: Ticket) -> bool:
         runs = self.runs
@@ -164,7 +164,7 @@ class Lanes:
         lane = way or (free if len(busy) < self.parallel else None)
         if lane is not None:
             trigger = self._placed(ticket.trigger)
-            self.supervisor.give(lane.id, trigger, self.box, (*ticket.letters, *found.spent))
+            self.supervisor.give(lane.id, trigger, self.box, (*ticket.messages, *found.spent))
             return True
         less = [run for run in busy if outranks(run, ticket.trigger) and not run.asked]
         if less and len(busy) >= self.parallel:

@@ -163,7 +163,7 @@ def prune(app: App, planned: Plan) -> list[Outcome]:
         for lock in dead_locks(app):
             lock.unlink(missing_ok=True)
             lock.with_suffix(".bell").unlink(missing_ok=True)
-        app.seals.sweep(app.takes_no_letters)
+        app.seals.sweep(app.takes_no_messages)
         write_whole(app.dirs.last_prune, b"", sync=False)
         app.dirs.keep_reserve()
         if any("run" in outcome.removal.parts for outcome in outcomes):

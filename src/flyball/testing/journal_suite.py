@@ -128,11 +128,11 @@ class JournalSuite:
     def test_one_bad_write_refuses_all(self, journal: Journal) -> None:
         r, s = begin(journal, "r"), begin(journal, "s")
         before = journal.head("r"), journal.head("s"), journal.registry_head()
-        letter = journal.post("r", 1, b"x")
-        good = Write("r", 1, drafts("a"), Row(run="r", status="ended"), r, letters=(letter,), snapshot=b"s")
+        message = journal.post("r", 1, b"x")
+        good = Write("r", 1, drafts("a"), Row(run="r", status="ended"), r, messages=(message,), snapshot=b"s")
         refused(Conflict, lambda: journal.append([good, write("s", 7, s, "b")]))
         assert (journal.head("r"), journal.head("s"), journal.registry_head()) == before
-        assert ([m.id for m in journal.mail("r")], journal.latest_snapshot("r")) == ([letter], None)
+        assert ([m.id for m in journal.mail("r")], journal.latest_snapshot("r")) == ([message], None)
         assert journal.row("r") == Row(run="r")
         journal.append([good, write("s", 1, s, "b")])
         assert (journal.head("r")[0], journal.head("s")[0]) == (2, 2)
@@ -197,7 +197,7 @@ class JournalSuite:
 
     # Mail.
 
-    def test_a_letter_waits_until_it_is_taken_with_an_event(self, journal: Journal) -> None:
+    def test_a_message_waits_until_it_is_taken_with_an_event(self, journal: Journal) -> None:
         fence = begin(journal, "r")
         one, two, three = journal.post("r", 5, b"1"), journal.post("s", 6, b"2"), journal.post("r", 7, b"3")
         assert [(m.id, m.run, m.at, m.body, m.taken) for m in journal.mail("r")] == [
@@ -206,18 +206,18 @@ class JournalSuite:
         ]
         assert [m.id for m in journal.mail_all(["s", "r", "t"])] == [one, two, three]
         assert [m.id for m in journal.mail_all(["s"])] == [two]
-        journal.append([Write("r", 1, drafts("got"), Row(run="r"), fence, letters=(one,))])
+        journal.append([Write("r", 1, drafts("got"), Row(run="r"), fence, messages=(one,))])
         assert [m.id for m in journal.mail("r")] == [three]
 
-    def test_a_letter_is_taken_once_and_by_its_own_run(self, journal: Journal) -> None:
+    def test_a_message_is_taken_once_and_by_its_own_run(self, journal: Journal) -> None:
         fence = begin(journal, "r")
         mine, other = journal.post("r", 1, b"x"), journal.post("s", 1, b"y")
-        taking = Write("r", 1, drafts("a"), Row(run="r"), fence, letters=(mine,))
-        for letters in ((mine, mine), (other,), (999,)):
-            bad = Write("r", 1, drafts("a"), Row(run="r"), fence, letters=letters)
+        taking = Write("r", 1, drafts("a"), Row(run="r"), fence, messages=(mine,))
+        for messages in ((mine, mine), (other,), (999,)):
+            bad = Write("r", 1, drafts("a"), Row(run="r"), fence, messages=messages)
             refused(Conflict, lambda bad=bad: journal.append([bad]))
         journal.append([taking])
-        again = Write("r", 2, drafts("a"), Row(run="r"), fence, letters=(mine,))
+        again = Write("r", 2, drafts("a"), Row(run="r"), fence, messages=(mine,))
         refused(Conflict, lambda: journal.append([again]))
         assert (journal.head("r")[0], [m.id for m in journal.mail("s")]) == (2, [other])
 

@@ -111,7 +111,7 @@ def _decisions(run: Run, events: Sequence[e.AnyEvent]) -> Iterator[tuple[list[e.
             case e.Answered():
                 if run.question is None or event.verb not in run.question.verbs:
                     return
-                facts = answer(run, _letter(run.question.id, event), event.at)
+                facts = answer(run, _message(run.question.id, event), event.at)
                 run = fold(run, facts)
                 yield [x for x in facts if isinstance(x, DECIDED)], run
             case _ if isinstance(event, FROM_OUTSIDE):
@@ -120,7 +120,7 @@ def _decisions(run: Run, events: Sequence[e.AnyEvent]) -> Iterator[tuple[list[e.
                 pass
 
 
-def _letter(question: str, event: e.Answered) -> Answer:
+def _message(question: str, event: e.Answered) -> Answer:
     return Answer(
         question=question, verb=event.verb, text=event.text, who=event.who, how=event.how, data=event.data
     )

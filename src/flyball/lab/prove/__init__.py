@@ -1,7 +1,7 @@
 """`prove(machine)`: every reachable state of a machine, with the real rules, under everything that may happen.
 
 The rules that run in production (`due`, `react`, `hear`, `wake`, `apply`) are run here on every result of every act,
-every answer to every question, a crash at every act, a letter at every point. Limits are small (two shows what ten
+every answer to every question, a crash at every act, a message at every point. Limits are small (two shows what ten
 would), trees are symbols, and runs that no rule tells apart are one (see `key`). A run below is taken for an act that
 ends, stops and continues in every way: its own machine is proved by itself (`run:M` counts as many turns as M's bound).
 Then each machine is proved once more together with each that it runs, both real (see `family`).

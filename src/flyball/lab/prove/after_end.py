@@ -15,7 +15,7 @@ WAYS = ("landed", "conflict", "interrupted")
 
 
 def may_follow_end(run: Run, event: e.AnyEvent) -> bool:
-    """HUMAN-3: after its end a run takes letters only to refuse them or to land, and does nothing but land."""
+    """HUMAN-3: after its end a run takes messages only to refuse them or to land, and does nothing but land."""
     match event:
         case e.LetterRefused() | e.LandOrdered():
             return True

@@ -148,7 +148,7 @@ def _expand(graph: Graph, node: int) -> Broken | None:
             step = take(graph.premise, run, witness, move)
             if step is not None:
                 graph.join(node, move, *step, _turns(graph.premise, run, move))
-                ways += int(not isinstance(move.letter, messages.Ask))
+                ways += int(not isinstance(move.message, messages.Ask))
         if not ways:
             raise _Breach("SYS-1", f"nothing leads on from '{run.state}' ({run.status})")
         return None

@@ -139,8 +139,8 @@ def step_breaks(
         return _ruling_breaks(before, finished.ruling, after, now)
     if finished is not None and isinstance(finished.result, e.TurnEnded) and e.Ruled not in kinds:
         return "ALO-1", "a turn ends without a ruling"
-    letter = move.letter
-    if letter is not None and getattr(letter, "shown", "") == STALE and kinds != {e.LetterRefused}:
+    message = move.message
+    if message is not None and getattr(message, "shown", "") == STALE and kinds != {e.LetterRefused}:
         return "HUMAN-2", "an answer to something else is taken"
     return None
 

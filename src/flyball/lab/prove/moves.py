@@ -1,7 +1,7 @@
 """Every next move of a run, and the facts that the real rules make of it.
 
 What the shell would do is done here by hand: a child gets its id, a run below charges and stops its parent, a
-letter is taken at any point. What follows is the core's own `due`, `react`, `hear` and `wake`.
+message is taken at any point. What follows is the core's own `due`, `react`, `hear` and `wake`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Move(Struct, frozen=True, kw_only=True):
     """One thing that may happen next."""
 
     says: str
-    kind: str  # due | finished | interrupted | letter | resume | outcome | below
+    kind: str  # due | finished | interrupted | message | resume | outcome | below
     at: int = 0
     finished: Finished | None = None
-    letter: messages.AnyMessage | None = None
+    message: messages.AnyMessage | None = None
     given: tuple[e.AnyEvent, ...] = ()
     outcome: str = ""
 
@@ -53,10 +53,12 @@ def moves(run: Run, premise: Premise) -> Iterator[Move]:
     if run.status in ("paused", "waiting"):
         yield Move(says="`flyball resume`", kind="resume", at=now)
     if run.stop is not None and run.stop.code == "wait.take_over":
-        yield Move(says="a person hands it back", kind="letter", at=now, letter=messages.HandBack(who="anna"))
+        yield Move(
+            says="a person hands it back", kind="message", at=now, message=messages.HandBack(who="anna")
+        )
     if not run.asked:
-        for what in premise.letters:
-            yield Move(says=f"a person says {what}", kind="letter", at=now, letter=messages.Ask(what=what))
+        for what in premise.messages:
+            yield Move(says=f"a person says {what}", kind="message", at=now, message=messages.Ask(what=what))
 
 
 def _of_its_own(run: Run, now: int) -> Iterator[Move]:
@@ -132,10 +134,10 @@ def _answers(run: Run, question: e.Question, premise: Premise, now: int) -> Iter
         plain = messages.Answer(question=question.id, verb=verb, who="anna", shown=question.shown)
         for said in _said(run, plain, premise):
             where = f" {said.data['state']}" if said.data else ""
-            yield Move(says=f"a person answers: {verb}{where}", kind="letter", at=now, letter=said)
+            yield Move(says=f"a person answers: {verb}{where}", kind="message", at=now, message=said)
     if premise.results == "all":
         stale = messages.Answer(question=question.id, verb=question.verbs[0], shown=STALE)
-        yield Move(says="a person answers what was shown before", kind="letter", at=now, letter=stale)
+        yield Move(says="a person answers what was shown before", kind="message", at=now, message=stale)
 
 
 def _said(run: Run, plain: messages.Answer, premise: Premise) -> Iterator[messages.Answer]:
@@ -161,9 +163,9 @@ def facts(run: Run, move: Move) -> list[e.AnyEvent]:
             assert move.finished is not None
             after = runs.fold(run, move.given)
             return [*move.given, *decide.react(after, move.finished, move.at)]
-        case "letter":
-            assert move.letter is not None
-            return mail.hear(run, messages.encode(move.letter), 1, move.at)
+        case "message":
+            assert move.message is not None
+            return mail.hear(run, messages.encode(move.message), 1, move.at)
         case "resume":
             return mail.wake(run, move.at)
         case "outcome":

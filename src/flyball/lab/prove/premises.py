@@ -1,6 +1,6 @@
 """Under which premises a machine is explored: its settings, small limits, and what may happen.
 
-The dimensions that do not touch each other are not crossed. Each premise opens one of them (crashes and letters,
+The dimensions that do not touch each other are not crossed. Each premise opens one of them (crashes and messages,
 breakpoints, money, no proof, a run inside another's checkout …) and keeps the others still.
 """
 
@@ -41,7 +41,7 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
     owner: bool = True
     results: str = "few"  # all | few | onward: how much may come of an act
     crashes: int = 0  # interruptions in a row that may happen
-    letters: tuple[str, ...] = ()  # what people may ask for at any point
+    messages: tuple[str, ...] = ()  # what people may ask for at any point
     plans: bool = False  # planners give steps, which may need approval
     findings: bool = False  # judges find things, authors dispute them
     counts: bool = False  # failing tests are counted, and an error may come again
@@ -116,12 +116,12 @@ def premises(
     return [
         replace(plain, name="every result", results="all"),
         replace(plain, name="crashes", crashes=9, results="onward"),
-        replace(plain, name="pause and cancel", letters=("pause", "cancel")),
-        replace(plain, name="stop and interrupt", letters=("stop", "interrupt"), results="onward"),
+        replace(plain, name="pause and cancel", messages=("pause", "cancel")),
+        replace(plain, name="stop and interrupt", messages=("stop", "interrupt"), results="onward"),
         replace(plain, name="breakpoints", settings=_with(plain, breakpoints=_phases(machine))),
         replace(plain, name="money", settings=_with(plain, budget=MONEY), cost_uusd=UNIT, results="onward"),
         replace(plain, name="tokens", settings=_with(plain, budget=TOKENS), tokens=UNIT, results="onward"),
-        *([] if machine.supervises else [replace(plain, name="take-over", letters=("take-over",))]),
+        *([] if machine.supervises else [replace(plain, name="take-over", messages=("take-over",))]),
         replace(plain, name="time", settings=_with(plain, budget=TIME), took_us=SECOND, results="onward"),
         replace(plain, name="no proof", settings=_with(plain, proof=())),
         replace(
@@ -131,7 +131,7 @@ def premises(
             results="onward",
         ),
         replace(
-            plain, name="merge", settings=_with(plain, commit="merge"), letters=("cancel",), results="onward"
+            plain, name="merge", settings=_with(plain, commit="merge"), messages=("cancel",), results="onward"
         ),
         replace(plain, name="pr", settings=_with(plain, commit="pr"), results="onward"),
         *_by_table(plain),
@@ -181,7 +181,7 @@ def _by_table(plain: Premise) -> Iterable[Premise]:
     if not any(
         state.act == "run" for state in machine.states.values()
     ):  # runs below take part of the crossing
-        crossed = replace(plain, letters=("take-over",), crashes=5, results="onward")
+        crossed = replace(plain, messages=("take-over",), crashes=5, results="onward")
         yield replace(crossed, name="take-over and crashes")
     if machine.supervises:
         yield replace(plain, name="plans", results="onward", plans=True)
@@ -206,7 +206,7 @@ def _by_table(plain: Premise) -> Iterable[Premise]:
         yield replace(plain, name="failures", settings=_with(plain, limits=more), results="onward")
     if any(state.plan_review for state in machine.states.values()):
         settings = _with(plain, plan_file="plan.md")
-        yield replace(plain, name="a plan file", settings=settings, letters=("cancel",))
+        yield replace(plain, name="a plan file", settings=settings, messages=("cancel",))
     for key in machine.most:
         if key in machine.states:
             none = {machine.name: {**limits, key: 0}}

@@ -33,7 +33,7 @@ class FailedDriver(Struct):
     """What a driver knows when its disk has said no: what was acknowledged, and the sentence."""
 
     told: int = 0  # events
-    posted: int = 0  # letters
+    posted: int = 0  # messages
     said: str = ""
 
 
@@ -127,12 +127,12 @@ class Bench:
         coming = [step for step in self.story.steps if step.write.after >= lived.told]
         for step in coming[:steps]:
             waiting = journal.mail(RUN)
-            if step.letter and not waiting:
-                journal.post(RUN, 1, step.letter)
+            if step.message and not waiting:
+                journal.post(RUN, 1, step.message)
                 lived.posted += 1
                 waiting = journal.mail(RUN)
-            letters = tuple(letter.id for letter in waiting[:1]) if step.letter else ()
-            lived.told += len(journal.append([replace(step.write, fence=fence, letters=letters)]))
+            messages = tuple(message.id for message in waiting[:1]) if step.message else ()
+            lived.told += len(journal.append([replace(step.write, fence=fence, messages=messages)]))
 
     # ---- what a new driver finds
 
@@ -174,7 +174,7 @@ class Bench:
             return f"{lived.told} events were acknowledged, {len(entries)} are there"
         waiting = len(journal.mail(RUN))
         if waiting < lived.posted - self.story.taken(len(entries)):
-            return f"{lived.posted} letters were acknowledged, {waiting} wait at event {len(entries)}"
+            return f"{lived.posted} messages were acknowledged, {waiting} wait at event {len(entries)}"
         return ""
 
     def _cannot_go_on(self, journal: SqliteJournal, seq: int, whole: bool) -> str:

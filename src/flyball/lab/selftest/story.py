@@ -30,10 +30,10 @@ WORDS = "The change is made as asked and the reasons are written down beside it.
 
 
 class Step(Struct, frozen=True):
-    """One transaction; before it, somebody leaves this letter. `run` is the fold after it."""
+    """One transaction; before it, somebody leaves this message. `run` is the fold after it."""
 
     write: Write
-    letter: bytes
+    message: bytes
     run: Run
 
 
@@ -42,8 +42,8 @@ class Story(Struct, frozen=True):
     entries: tuple[Entry, ...]
 
     def taken(self, seq: int) -> int:
-        """How many letters a run at this event has taken."""
-        return sum(bool(step.letter) for step in self.steps if step.write.after < seq)
+        """How many messages a run at this event has taken."""
+        return sum(bool(step.message) for step in self.steps if step.write.after < seq)
 
 
 @cache
@@ -90,16 +90,16 @@ class _Teller:
             body = encode(Tell(text=f"A word after turn {act.turn}.", who="anna"))
             self._add(hear(self.run, body, 1, self.now), body)
 
-    def _add(self, facts: list[e.AnyEvent] | tuple[e.AnyEvent, ...], letter: bytes = b"") -> None:
+    def _add(self, facts: list[e.AnyEvent] | tuple[e.AnyEvent, ...], message: bytes = b"") -> None:
         batch = Batch(self.driven)
         batch.add(RUN, facts)
-        self._keep(batch, letter)
+        self._keep(batch, message)
 
-    def _keep(self, batch: Batch, letter: bytes = b"") -> None:
+    def _keep(self, batch: Batch, message: bytes = b"") -> None:
         (write,) = batch.writes()
         run = batch.run(RUN)
         self.driven[RUN] = DrivenRun(run, write.after + len(write.drafts), 1)
-        self.steps.append(Step(replace(write, fence=0), letter, run))
+        self.steps.append(Step(replace(write, fence=0), message, run))
 
 
 def _began(now: int) -> e.RunBegan:

@@ -25,7 +25,7 @@ from flyball.state.run import Run
 class Cue(Struct, frozen=True):
     """One thing that must happen next."""
 
-    kind: str  # finished | letter | outcome | lost
+    kind: str  # finished | message | outcome | lost
     move: Move
     at: int  # the model's clock
     do: str = ""  # of the act in flight
@@ -68,7 +68,7 @@ def _cue(run: Run, move: Move) -> Cue | None:
             return Cue("finished", move, run.at, act.do, act.why, act.tree)
         case "interrupted" if act is not None and not _by_a_person(move):
             return Cue("lost", move, run.at, act.do, act.why, act.tree)
-        case "letter" | "outcome":
+        case "message" | "outcome":
             return Cue(move.kind, move, run.at)
         case _:
             return None

@@ -73,8 +73,8 @@ class People:
         self.asked_at: dict[str, int] = {}
         self.answered: set[str] = set()
 
-    def write(self, run: str, letter: AnyMessage) -> None:
-        self.town.post(run, encode(letter))
+    def write(self, run: str, message: AnyMessage) -> None:
+        self.town.post(run, encode(message))
 
     # ---- questions ----
 

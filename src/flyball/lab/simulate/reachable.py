@@ -1,6 +1,6 @@
 """What can be reached: every (state, outcome, fault) that `prove`'s exploration finds, and the shortest way to each.
 
-The exploration is prove's own (the real rules, every result, answer, crash and letter), without its witness. A fault
+The exploration is prove's own (the real rules, every result, answer, crash and message), without its witness. A fault
 that `prove` knows (what agents, proofs and people do, a lost act) is found in its paths. One that only a world knows is
 reachable wherever a path leaves room for it: a disk, a driver or a clock wherever something is written between a
 state's entry and its outcome; an act in doubt wherever one with a process ends; an answer wherever one is given.
@@ -203,7 +203,7 @@ def _room(run: Run, move: Move) -> int:
         room |= BITS["an act"]
     if run.question is not None:
         room |= BITS["a question"]
-        room |= BITS["an answer"] if isinstance(move.letter, messages.Answer) else 0
+        room |= BITS["an answer"] if isinstance(move.message, messages.Answer) else 0
     return room
 
 

@@ -1,6 +1,6 @@
 """A world with a goal: agents, people, drivers and the disk play the way there, then do as they please.
 
-Nothing is changed in the code under test: acts come to what the script says, letters are written, drivers die. What
+Nothing is changed in the code under test: acts come to what the script says, messages are written, drivers die. What
 happens beside the script (a tree put back, an act begun anew) is played well. Where the script no longer fits, the
 world continues by lot.
 """
@@ -43,7 +43,7 @@ class Steering:
         self.todo = list(goal.faults)
         self.place, self.over, self.idle_us = 0, False, SOON_US
         self.pending = ("", 0)  # the key of the act that a cue is played by, and which cue
-        self.arranged: set[int] = set()  # the cues for which letters or triggers are under way
+        self.arranged: set[int] = set()  # the cues for which messages or triggers are under way
         self.answered = ""
         self.acting = Acting(world.players)
         self.quiet = 0  # facts since the last cue
@@ -86,12 +86,14 @@ class Steering:
             case e.ActInterrupted():
                 return cue is not None and cue.kind == "lost"
             case e.Answered():
-                return cue is not None and isinstance(cue.move.letter, Answer)
+                return cue is not None and isinstance(cue.move.message, Answer)
             case e.Asked():
-                return cue is not None and isinstance(cue.move.letter, Ask)
+                return cue is not None and isinstance(cue.move.message, Ask)
             case e.LetterRefused():
                 return (
-                    cue is not None and isinstance(cue.move.letter, Answer) and cue.move.letter.shown == STALE
+                    cue is not None
+                    and isinstance(cue.move.message, Answer)
+                    and cue.move.message.shown == STALE
                 )
             case e.Moved():
                 return cue is not None and cue.kind == "outcome"
@@ -110,11 +112,11 @@ class Steering:
         if cue is None or self.place in self.arranged:
             return
         world = self.world
-        letter = cue.move.letter
-        if isinstance(letter, Answer) and run.question is not None:
-            self._answer(run, run.question, letter)
-        elif isinstance(letter, Ask) and not self._too_late(self.place):
-            self._say(letter.what, SECOND)
+        message = cue.move.message
+        if isinstance(message, Answer) and run.question is not None:
+            self._answer(run, run.question, message)
+        elif isinstance(message, Ask) and not self._too_late(self.place):
+            self._say(message.what, SECOND)
         elif cue.kind == "outcome" and run.here.act == "listen" and run.prepared and run.act is None:
             world.later(SECOND, lambda: world.trigger(TOP, cue.move.outcome))
         else:
@@ -126,13 +128,13 @@ class Steering:
 
     def _too_late(self, place: int) -> bool:
         """Whether this is to be said when the act in flight has just ended: else it would be stopped."""
-        letter, after = self.script.cues[place].move.letter, self.script.cues[place + 1 : place + 2]
-        stops = isinstance(letter, Ask) and letter.what in ("stop", "cancel")
+        message, after = self.script.cues[place].move.message, self.script.cues[place + 1 : place + 2]
+        stops = isinstance(message, Ask) and message.what in ("stop", "cancel")
         return stops and any(cue.kind == "finished" and not cue.do.startswith("run:") for cue in after)
 
-    def _answer(self, run: Run, question: e.Question, letter: Answer) -> None:
-        world, shown = self.world, STALE if letter.shown == STALE else question.shown
-        right = replace(letter, question=question.id, shown=shown, who="anna", how="cli")
+    def _answer(self, run: Run, question: e.Question, message: Answer) -> None:
+        world, shown = self.world, STALE if message.shown == STALE else question.shown
+        right = replace(message, question=question.id, shown=shown, who="anna", how="cli")
         if self.arrived and self._due("wrong answer"):
             wrong = replace(right, verb="dance")
             world.later(SECOND, lambda: world.people.reply(run, question, wrong))
@@ -150,7 +152,7 @@ class Steering:
         if self.over:
             return False
         cue = self.cue
-        if run.id == TOP and cue is not None and isinstance(cue.move.letter, Answer):
+        if run.id == TOP and cue is not None and isinstance(cue.move.message, Answer):
             return True  # see `_arrange`
         if self.answered != question.id:
             self.answered = question.id
@@ -185,10 +187,10 @@ class Steering:
         self._die_in(act)
         played = self.acting.play(run, act, cue, lasts)
         for said in range(self.place, place):
-            letter = self.script.cues[said].move.letter
-            if isinstance(letter, Ask) and self._too_late(said) and said not in self.arranged:
+            message = self.script.cues[said].move.message
+            if isinstance(message, Ask) and self._too_late(said) and said not in self.arranged:
                 self.arranged.add(said)
-                self._say(letter.what, played.lasts_us)
+                self._say(message.what, played.lasts_us)
         return played
 
     def _cue_for(self, act: e.Act) -> int | None:

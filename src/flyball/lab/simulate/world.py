@@ -175,7 +175,7 @@ class World:
             self.most_events = self.onlooker.events + self.rng.choice(AFTERWARDS)
 
     def _worth_it(self) -> bool:
-        """As `resume` sees it: nothing continues while each run has a question open and no letter waits."""
+        """As `resume` sees it: nothing continues while each run has a question open and no message waits."""
         runs = self.onlooker.unfinished()
         return not runs or bool(self.journal.mail_all([r.id for r in runs])) or not all(map(self._asks, runs))
 
