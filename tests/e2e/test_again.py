@@ -36,6 +36,8 @@ def test_what_a_person_changes_is_theirs_and_the_act_is_done_again(yard: Yard) -
     (checkout / "calc.py").write_text(FIXED)
     (checkout / ".env").write_text("MINE=1\n")  # a person is not judged
     assert yard.flyball("hand-back", ran.run).returncode == 0
+    said = yard.flyball("why", ran.run).stdout
+    assert f"saved. Apply it with `flyball resume {ran.run}`" in said and "hand-back" not in said
     ran = yard.resume()
     assert ran.code == "wait.breakpoint", "the state's act was done again"
     ran = yard.resume()

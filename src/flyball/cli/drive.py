@@ -486,6 +486,9 @@ def _continue(app: App, run_ids: list[str], as_json: bool, wait: bool | None) ->
             _check_repository(app.read(run_id))
             for row in reversed(app.journal.rows(root=run_id)):
                 screen.add(app.read(row.run))
+            run = app.read(run_id)
+            if run.status == "running":  # a run that was paused says itself that it continues
+                screen.say(f"Run {run_id} continues in '{run.state}'.")
             session.adopt(run_id)
         session.drive()
         return _finish(app, session, as_json)

@@ -188,7 +188,9 @@ def _print_failing(here: Trial, detected: Detection, clean: Trial | None) -> Non
         say(f"            {redact(key_line(here.log))}")
     if here.ran and detected.require == "all" and (clean is None or clean.code):
         red = " To allow the failures that are there now, use `flyball run --set proof.require=no-worse`."
-        say(f"          All must pass before a run succeeds.{red if clean is None or clean.by_id else ''}")
+        say(
+            f"          All tests must pass before a run succeeds.{red if clean is None or clean.by_id else ''}"
+        )
 
 
 def _print(detected: Detection, tried: TrialResult) -> None:

@@ -88,6 +88,10 @@ def why(records: Records, run: Run) -> list[str]:
         )
         sentences[0] = f"Run {run.id} is in '{run.state}', but no process is running it."
         sentences[-1] = f"Continue with `flyball {words}`."
+    elif _has_unread(records, run):
+        sentences[-1] = (
+            f"Your last message is saved. Apply it with `flyball resume {run.began.root or run.id}`."
+        )
     elif asker is not None and asker is not run:
         sentences[-1] = reasons.next_step(asker)
     return [" ".join(clean(sentence).split()) for sentence in sentences]
@@ -97,6 +101,11 @@ def _is_step(records: Records, run: Run) -> bool:
     """Whether it is a step of a plan of `up`, or below one."""
     top = records.journal.row(run.began.root or run.id)
     return top is not None and bool(top.parent)
+
+
+def _has_unread(records: Records, run: Run) -> bool:
+    """A person sent something, such as an answer or a hand-back, and no process is there to read it."""
+    return run.status != "ended" and not records.driven(run.id) and bool(records.journal.mail(run.id))
 
 
 def question_lines(run: Run, keys: dict[str, str] | None = None) -> list[str]:

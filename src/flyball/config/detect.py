@@ -314,16 +314,19 @@ def _text(file: Path) -> str:
 # ---- the file -------------------------------------------------------------------------------------------
 
 HEAD = """\
-# Flyball settings for this repository. Defaults are commented out; remove the # to change one.
-# `flyball config` prints every setting, its value and where the value comes from.
+# Flyball settings for this repository. Defaults are commented out; remove the
+# "# " to change one.
+# `flyball config` prints each setting, its value and where the value is from.
 """
-LINE_WIDTH = 100
+LINE_WIDTH = 80
 AGENTS_HELP = """\
 [agents]
-# "claude", "codex", "acp:gemini --acp", "acp:opencode acp", or any command line: "command:PROGRAM {prompt}".
-# "mechanic" is built in and repairs small Python bugs without a model. Installed here: INSTALLED.
+# "claude", "codex", "acp:gemini --acp", "acp:opencode acp", or any program:
+# "command:PROGRAM {prompt}". "mechanic" is built in and repairs small Python
+# bugs without a model. Installed here: INSTALLED.
 DEFAULT
-# Another agent for one role. Roles: ROLES
+# Another agent for one role. Roles:
+# ROLES
 # reviewer = "command:my-other-agent {prompt}"
 """
 LIMITS_HELP = "[limits]  # of the machine that a run uses; [limits.loop] sets those of loop"

@@ -353,7 +353,7 @@ KEYS: dict[str, Key] = {
     "inbox.defaults": Key(
         "defaults",
         Texts(values.default_answer, "lines such as 'loop go-on after 8h'"),
-        "What a question comes to that nobody answers in time: KIND VERB after DURATION, and TEXT for answer and redirect.",
+        "Answers that Flyball gives if nobody answers in time, as KIND VERB after DURATION, and TEXT for answer and redirect.",
         loosening.extended,
     ),
     "notify.urls": Key(

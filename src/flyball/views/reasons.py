@@ -108,7 +108,8 @@ AFTER_FAILURE = {
 def why(run: Run) -> list[str]:
     """Three sentences: what happened, the evidence, what to do next."""
     if run.stop is None:
-        return [_now(run), f"{used(run)} so far.", "It continues by itself."]
+        follow = f"Follow it with `flyball watch {run.began.root or run.id}`."
+        return [_now(run), f"{used(run)} so far.", follow]
     evidence = _proved(run) if run.end == "success" else _evidence(run, run.stop)
     return [headline(run), evidence, _next(run)]
 
@@ -201,7 +202,7 @@ def _evidence(run: Run, stop: e.Stop) -> str:
         parts.append(f"rule '{stop.rule}' of policy '{policy}'{where}")
     elif stop.threshold and "{" not in _clause(stop):
         parts.append(f"{stop.rule}: {readable(stop.observed)}, limit {readable(stop.threshold)}")
-    elif stop.rule and stop.code in ("wait.escalation", "wait.take_over", "wait.conflict"):
+    elif stop.rule and stop.code in ("wait.escalation", "wait.conflict"):
         parts.append(one_line(stop.rule, 120))
     names = failing_now(run) if is_limited(stop) else []
     if names:

@@ -21,6 +21,7 @@ from flyball.views.text import UNKNOWN, agent_name, clock, cost, first_few, last
 # What must happen before an outcome counts.
 PENDING = {
     "gate": "the final proof",
+    "commit": "the commit",
     "land": "the merge",
     "taken": "the approved change",
     **dict.fromkeys(("evidence", "done", "approval", "block", "breakpoint"), "your answer"),
