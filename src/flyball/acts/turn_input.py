@@ -93,7 +93,7 @@ TOOLS = (
     "`report_finding`, `report_progress`, `ask_human` and `request_approval`. After `ask_human` or `request_approval` end your turn; the answer comes with your next one."
 )
 CLAIM = "`outcome` (how your turn ended)"
-CLAIMS = dict.fromkeys(("worker", "author"), "`finish` (the whole task is done)")
+CLAIMS: dict[str, str] = dict.fromkeys(("worker", "author"), "`finish` (the whole task is done)")
 STEPS = (
     'Give the plan with the tool `outcome`: the name `planned`, and as `data` {"steps": [{"title": …, "paths": [the files '
     'that it changes], "criteria": [what must hold when it is done]}], "rollback": how to undo it all}. Each step becomes a '
