@@ -227,6 +227,10 @@ PROJECTS = (
     Project("webcolors", "pdm and nox, unittest, a venv that ignores itself", "pypi:webcolors==24.11.1",
             ("src/webcolors/_conversion.py", "return hex_to_rgb(name_to_hex(name, spec=spec))", "return name_to_hex(name, spec=spec)"),
             ignoring_itself()),
+    Project("pathspec", "subtests, some of them skipped", "pypi:pathspec==1.1.1",
+            ("pathspec/util.py", "if __sep and __sep != posixpath.sep", "if __sep or __sep != posixpath.sep"), editable()),
+    Project("tinydb", "poetry's kind of environment, coverage in pytest's options", "pypi:tinydb==4.9.0",
+            ("tinydb/queries.py", "query._path = self._path + (fn,)", "query._path = self._path"), outside("pytest-cov", "pyyaml")),
 )  # fmt: skip
 
 
