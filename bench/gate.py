@@ -21,7 +21,13 @@ FLYBALL = Path(sys.executable).with_name("flyball")
 TESTS = ("durations", "failing", "fingerprint", "guard_changes", "guard_readings", "test_reports", "tiers")
 PROOF = "python -m pytest -q -n 0 -p no:cacheprovider tests"
 BUG = ("src/flyball/domain/settings.py", "us = max(us, 0)\n", "us = max(us, 0) + MINUTE\n")
-MORE = '\n\ndef test_a_negative_age():\n    assert durations.rough(-60) == "0s"\n'
+MORE = """
+
+def test_a_negative_age():
+    from flyball.domain.settings import rough
+
+    assert rough(-60) == "0s"
+"""
 CASES = (  # machine; what changes; how many proofs it may cost besides the one; what they are
     ("loop", "tests unchanged", 1.0, "broken on purpose, and what was repaired passes again"),
     ("build", "tests unchanged", 1.0, "broken on purpose, and what was repaired passes again"),

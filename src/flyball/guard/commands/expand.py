@@ -412,6 +412,15 @@ def evaluate(value: Arg, context: Context, host: Host) -> list[str]:
     return [one or other for one, other in _COUNTERS.findall(value.text)]
 
 
+def name_again(value: Arg, context: Context, host: Host) -> None:
+    """A text that bash takes for the name of a variable: a subscript in it is arithmetic."""
+    host.hidden(value.text, context)
+    if _may_run(value):
+        context.ask(
+            "opaque-arithmetic", "Takes an unknown value for a variable's name, which can run a command."
+        )
+
+
 def _may_run(value: Value) -> bool:
     """Is the value unknown, and not sure to be a number?"""
     if isinstance(value, Arg):

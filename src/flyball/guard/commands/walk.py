@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import msgspec
 
@@ -15,7 +16,15 @@ from flyball.guard.commands.args import HOLE, VALUE_MOST, Arg
 from flyball.guard.commands.checks.wrappers import positional
 from flyball.guard.commands.command_judge import DECLARING, CommandJudge
 from flyball.guard.commands.context import NO_INPUT, POSITIONS, Chain, Context, Stream, leaver, shared
-from flyball.guard.commands.expand import UNKNOWN, bounded, evaluate, expand, expand_one, expand_words
+from flyball.guard.commands.expand import (
+    UNKNOWN,
+    bounded,
+    evaluate,
+    expand,
+    expand_one,
+    expand_words,
+    name_again,
+)
 from flyball.guard.commands.grammar import read
 from flyball.guard.commands.known_output import result_of
 from flyball.guard.commands.profiles import profile_of
@@ -232,6 +241,9 @@ class Judge(CommandJudge):
         args = self.comparison_words(test.words, context)
         for arg in args:
             self.hidden(arg.text, context)
+        for option, name in pairwise(args):
+            if option.text == "-v":
+                name_again(name, context, self)
         for left, operator, right in zip(args, args[1:], args[2:], strict=False):
             if operator.text in _COMPARES_NUMBERS:
                 evaluate(left, context, self)

@@ -13,7 +13,7 @@ from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.wrappers import positional
 from flyball.guard.commands.context import NO_INPUT, POSITIONS, Stream, Value
 from flyball.guard.commands.environment import harmless, looks_secret
-from flyball.guard.commands.expand import evaluate
+from flyball.guard.commands.expand import evaluate, name_again
 from flyball.guard.commands.places import UNKNOWN
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ def declare(call: Call) -> None:
     for arg in call.operands:
         name, equals, _ = arg.text.partition("=")
         call.judge.hidden(arg.text, call.context)
+        if HOLE in name:
+            name_again(arg, call.context, call.judge)
+        if equals and call.given.has("-i"):
+            evaluate(arg.tail(len(name) + 1), call.context, call.judge)
         if call.given.has("-p") and not harmless(name):
             call.deny("secret" if looks_secret(name) else "environment-listing", f"Prints '{name}'.")
         if equals or exported:

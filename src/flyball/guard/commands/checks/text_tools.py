@@ -10,6 +10,7 @@ from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.shell_builtins import joined
 from flyball.guard.commands.endless import code_never_ends
 from flyball.guard.commands.environment import harmless, looks_secret
+from flyball.guard.commands.expand import name_again
 from flyball.guard.commands.known_output import printed_text
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def printf(call: Call) -> None:
     if words and re.match(r"-v.", words[0].text):
         words[:1] = [Arg("-v"), words[0].tail(2)]
     if len(words) > 1 and words[0].text == "-v":
-        call.judge.hidden(words[1].text, call.context)
+        name_again(words[1], call.context, call.judge)
         call.judge.variable(words[1].text.partition("[")[0], Arg(HOLE, unknown=2), False, call.context)
         texts = [arg.text for arg in words[2:]]
         known = all(arg.literal for arg in words[2:]) and texts[:1] != ["-v"]
@@ -35,7 +36,9 @@ def test(call: Call) -> None:
     """`test -f path` looks at a file; `-v` and subscripts are evaluated again."""
     before = ""
     for arg in call.operands:
-        if before == "-v" or re.search(r"\[.*[$`]", arg.text):
+        if before == "-v":
+            name_again(arg, call.context, call.judge)
+        elif re.search(r"\[.*[$`]", arg.text):
             call.judge.hidden(arg.text, call.context)
         if before in _FILE_TESTS and arg.text not in {"]", "-o", "-a"} and HOLE not in arg.text:
             call.path("look", arg)
