@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from flyball.errors import Conflict, Corrupt, Fenced, JournalError
-from flyball.journal import Row, Write, database
+from flyball.journal import Draft, Row, Write, database
 from flyball.journal.database import APPLICATION
 from flyball.journal.sqlite import SqliteJournal, rows_query
 from flyball.journal.types import RowFilter
@@ -376,17 +376,25 @@ def test_a_journal_of_an_earlier_version_is_taken_over_whole(path: Path, tmp_pat
     fence = begin(new, "r", "a", "b")
     begin(new, "s", "a", status="ended")
     new.append([Write("r", 2, drafts("c"), Row(run="r", state="t"), fence, snapshot=b"x")])
+    first = Draft(9, "began", b'{"options": {"ticket": "T7"}}')
+    new.append(
+        [Write("t", 0, (first,), Row(run="t", ticket="T7"), new.acquire("t", "d1", lambda name: True))]
+    )
+    new.append(
+        [Write("u", 0, (Draft(9, "x", b"\xff"),), Row(run="u"), new.acquire("u", "d1", lambda name: True))]
+    )
     entries = {run: list(new.read(run)) for run in ("r", "s")}
     new.close()
     old = as_of_version_2(path, tmp_path / "old.db")
     journal = SqliteJournal(old)
+    assert [row.run for row in journal.rows(ticket="T7")] == ["t"], "filled in from its first event"
     assert {run: list(journal.read(run)) for run in ("r", "s")} == entries
     assert journal.latest_snapshot("r") is not None and journal.faults() == []
     journal.append([write("r", 3, fence, "d")])
     assert [entry.kind for entry in journal.read("r", 2)] == ["c", "d"] and journal.faults() == []
     journal.close()
     copy = tmp_path / "backups" / "old-version-2.db"
-    assert stat.S_IMODE(copy.stat().st_mode) == 0o600 and version_of(copy) == (2, 4)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600 and version_of(copy) == (2, 6)
     restored = SqliteJournal(Path(shutil.copy(copy, tmp_path / "restored.db")))
     assert {run: list(restored.read(run)) for run in ("r", "s")} == entries
     restored.close()

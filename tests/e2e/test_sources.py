@@ -141,7 +141,13 @@ def test_tasks_are_listed_over_http_for_who_has_the_secret(yard: Yard, hook: Web
         200,
         {"waiting": [], "tasks": []},
     )
-    assert send(url, None, Authorization="Bearer x")[0] == 401
+    assert send(url, None, Authorization="Bearer x")[0] == send(f"{url}/T1", None)[0] == 401
+    agent = yard.script(validator=[{"say": "OUTCOME: approved"}], repeat="none")
+    yard.flyball("run", "Mend", "--machine", "task", "--agent", agent, "--set", "proof.commands=[]")
+    (run,) = send(f"{url}", None, Authorization=f"Bearer {WORD}")[1]["tasks"]
+    code, facts = send(f"{url}/{run['run']}", None, Authorization=f"Bearer {WORD}")
+    assert code == 200 and facts["runs"][0]["stateHistory"][0]["toState"] == "assigned"
+    assert send(f"{url}/T99", None, Authorization=f"Bearer {WORD}")[0] == 404
     assert send(f"{url}?order=1", None, Authorization=f"Bearer {WORD}")[0] == 400
     assert send(f"http://{hook.address}/", None)[0] == 404
 

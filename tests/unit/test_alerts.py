@@ -49,6 +49,8 @@ def warned(run: Run, passed: int) -> list[str]:
 def test_the_highest_step_reached_is_due(percent: int, codes: list[str]) -> None:
     run = planning().run
     assert warned(run, ALLOWED * percent // 100) == codes
+    step = stops.alert_reached(ALLOWED * percent // 100, ALLOWED)
+    assert [f"alert.{step}"] * bool(step) == codes
     assert warned(run, ALLOWED * percent // 100 - 1) == codes or percent in stops.ALERT_STEPS
 
 

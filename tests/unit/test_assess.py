@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import flyball.guard
 from flyball.acts.assess import (
@@ -22,6 +23,7 @@ from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.guard.policy import parse
 from flyball.state.fold import begin
+from flyball.state.run import Plan
 from support import begun
 
 POLICY = parse((Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")).get()
@@ -114,6 +116,15 @@ TIERS = [
 def test_a_planner_may_raise_the_tier_and_never_lowers_it(tier: str, data: dict[str, Any]) -> None:
     plan_found = found(data)
     assert plan_found.tier == tier and bool(plan_found.approval) == (tier in ("T1", "T2"))
+
+
+def test_that_ci_fails_does_not_make_a_repair_a_change_of_ci() -> None:
+    for kind, tier in (("ci", "T3"), ("task", "T2")):
+        run = begin(begun("cto", Settings()))
+        run = replace(run, plan=Plan(trigger=e.Trigger(kind=kind, text="CI fails: mend add()")))
+        assert assessed(run, {}, POLICY, (), {}, "/workspace").tier == tier
+    run = replace(run, plan=Plan(trigger=e.Trigger(kind="ci", text="CI fails: bump the dependencies")))
+    assert assessed(run, {}, POLICY, (), {}, "/workspace").tier == "T2"
 
 
 RISKY = "src/auth/login.py"

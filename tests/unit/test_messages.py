@@ -451,6 +451,14 @@ def test_a_plan_is_approved_replanned_or_dropped(verb: str) -> None:
     assert played.run.state == PLANS[verb]
 
 
+def test_a_planner_that_finds_nothing_to_do_says_why() -> None:
+    script = Script(PLANNING=[says("", "", outcome="nothing"), says("", "It is done.", outcome="nothing")])
+    played = start(script, begun("cto", settings(proof=()), start="PLANNING", owner=False))
+    played.go_on(lambda run: run.state != "PLANNING")
+    assert [move.reason for move in played.of(e.Moved)] == ["It is done."]
+    assert "needs a message that says why" in played.told("agent:planner", 1)
+
+
 def test_a_plan_is_dropped_for_a_reason() -> None:
     for claim, reason in ((says("", "x" + "y" * 500, outcome="nothing"), "y" * 500), (says("", "z"), "")):
         played = start(

@@ -226,6 +226,8 @@ def test_a_permission_is_granted_for_the_call_that_asked(verb: str, grants: tupl
     assert "rm x" in question.text and played.answer(verb, "please").code == "completed"
     told = played.told("agent:worker")
     assert "please" in told and ("rm x" in told) is (verb != "answer")
+    kept = tuple(name for name in grants if not name.startswith("once:"))
+    assert played.run.evidence.grants == kept, "what was allowed once is over after the turn"
     assert replace(stop, call="").grants("approve") == () == replace(stop, code="x").grants("approve")
 
 

@@ -149,6 +149,7 @@ STATES = {
     **{f"the cto's turn: {verdict}": Case(f"{THRICE} {CTO} {HUMAN}", "wait.escalation", {**STUCK, CTO: bad(verdict)}) for verdict in ("killed", "timeout")},
     **{f"an agent's turn: {verdict}": Case(f"{TO_PLANNING} {CTO} {HUMAN}", "wait.escalation", {"planning": bad(verdict), CTO: recovery("escalate")}) for verdict in ("killed", "hung", "timeout")},
     "the cto has its own retries": Case(f"{TO_PLANNING} {CTO} planning {LATER}", "completed", {"planning": [*[bad("hung")] * 4, PASS], CTO: [KILLED, KILLED, recovery("retry")]}),
+    "entering the cto begins the count anew": Case(f"{TO_PLANNING}*3 {CTO} planning*3 {LATER}", "completed", {"planning": [FAIL, FAIL, *[KILLED] * 4, FAIL, FAIL, PASS], CTO: recovery("retry")}),
     "errors count no failure": Case(f"{TO_PLANNING}*3 {CTO} planning {LATER}", "completed", {"planning": [FAIL, FAIL, *[KILLED] * 4, PASS], CTO: recovery("retry")}),
     "no proof command": Case(WAY, "completed_unproven", given={"proof": ()}),
     "committing proves": Case(f"{TO_PLANNING} validated ({TESTED} quality_review approved committing)*2 completed", "completed", {"proof__gate": [failing(), passing]}),

@@ -83,6 +83,11 @@ def test_the_record_says_where_a_task_is_and_how_it_came_there() -> None:
     assert sum(known["timeByState"].values()) == pytest.approx(known["totalTaskTime"], abs=0.01)
 
 
+def test_the_record_counts_the_help_of_the_cto() -> None:
+    known = record(task(planning=[FAIL] * 3 + [PASS], cto_intervention=GUIDED).events, 0)
+    assert (known["ctoAttempts"], known["failureCount"]) == (1, 0)
+
+
 def test_the_clocks_of_a_task_that_has_ended_stand_still() -> None:
     played = task()
     early, late = (record(played.events, played.now + more) for more in (0, 90 * MINUTE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from statistics import median_low
 from typing import Any, cast
@@ -24,6 +25,7 @@ ENOUGH = 5  # with fewer, defaults are used
 DEFAULT_UUSD, DEFAULT_TOKENS = 2_000_000, 300_000  # of one step
 SIZES = (1, 5)  # files: one, a few, many
 WORKER = "worker"  # the role that does most of a task
+NAMES_CI = re.compile(r"\bCI\b", re.IGNORECASE)  # each failure of CI does
 STEPS_MOST = 20
 MISSING = "missing"
 TITLE_MOST = 500
@@ -152,8 +154,9 @@ def _tier(
 
 def words_of(run: Run, steps: Sequence[e.PlanStep]) -> str:
     """The text that decides the tier of a plan. A repair of failing checks may name them; that does not make it a change of CI."""
-    repairs = run.plan.trigger is not None and run.plan.trigger.head
-    return "\n".join((*([] if repairs else [run.task]), *(step.title for step in steps)))
+    trigger = run.plan.trigger
+    text = "\n".join((*([] if trigger and trigger.head else [run.task]), *(step.title for step in steps)))
+    return NAMES_CI.sub("", text) if trigger and trigger.kind == "ci" else text
 
 
 class Estimate(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from flyball.cli.screen import family, pending_answer, root_of
+from flyball.cli.screen import continues_with, family, pending_answer, root_of
 from flyball.cli.shared import (
     JSON,
     RUN,
@@ -26,7 +26,7 @@ from flyball.cli.shared import (
     terminal_width,
 )
 from flyball.config.values import BadValue, host as parse_host
-from flyball.core.stops import RAISE, VERBS
+from flyball.core.stops import ALERT_STEPS, RAISE, VERBS, alert_reached
 from flyball.domain.messages import Allow, Answer, AnyMessage, Ask, Tell, decode
 from flyball.domain.settings import rough, show_duration
 from flyball.errors import UserError
@@ -143,7 +143,8 @@ def _late(rows: Sequence[Row], now: int) -> list[dict[str, Any]]:
             "how": f"flyball show {row.run}, flyball tell {row.root} TEXT or flyball stop {row.root}",
         }
         for row in reversed(rows)
-        if not row.question and 2 * (now - row.entered_at) >= 3 * (row.alert_at - row.entered_at)
+        if not row.question
+        and alert_reached(now - row.entered_at, row.alert_at - row.entered_at) == ALERT_STEPS[-1]
     ]
 
 
@@ -246,7 +247,7 @@ def send_answer(
     if earlier is not None and earlier.who != who:
         raise UserError(
             f"{earlier.who} has already answered question {question.id} with {earlier.verb}. "
-            f"Continue with `flyball resume {root_of(app, run.id)}`."
+            f"Continue with `{continues_with(app, run)}`."
         )
     message = Answer(question=question.id, verb=verb, text=text, who=who, how="cli", shown=question.shown)
     replaced = " It replaces your earlier answer." if earlier else ""
@@ -372,10 +373,10 @@ def _send(
     delivered = app.send(run, message)
     root = root_of(app, run.id)
     if as_json:
-        command = None if delivered else f"flyball resume {root}"
+        command = None if delivered else continues_with(app, run)
         print_json({"run": run.id, **facts, "delivered": delivered, "next": command})
     elif delivered:
         if texts[0]:
             say(texts[0])
     else:
-        say(f"{texts[1]} Run {root} is not running; apply it with `flyball resume {root}`.")
+        say(f"{texts[1]} Run {root} is not running; apply it with `{continues_with(app, run)}`.")

@@ -129,8 +129,13 @@ def _cells(records: Records, row: Row, now: int) -> dict[str, str]:
         "TURNS": str(row.turns),
         "COST": cost(row.cost_uusd, _is_known(records, row)),
         "AGE": rough(now - row.created_at),
-        "TASK": one_line(row.task, 100),
+        "TASK": one_line(_task(records, row), 100),
     }
+
+
+def _task(records: Records, row: Row) -> str:
+    """What it works on; a lane of `up` on a task after the other."""
+    return records.read(row.run).task if row.machine == "cto" and row.status != "ended" else row.task
 
 
 def _tone(row: Row) -> str:

@@ -83,24 +83,20 @@ def why(records: Records, run: Run) -> list[str]:
     sentences = reasons.why(run)
     asker = asking(records, run)
     if run.stop is None and not records.driven(run.id):
-        words = (
-            "up" if run.machine.standing or _is_step(records, run) else f"resume {run.began.root or run.id}"
-        )
         sentences[0] = f"Run {run.id} is in '{run.state}', but no process is running it."
-        sentences[-1] = f"Continue with `flyball {words}`."
+        sentences[-1] = f"Continue with `{continues_with(records, run)}`."
     elif _has_unread(records, run):
-        sentences[-1] = (
-            f"Your last message is saved. Apply it with `flyball resume {run.began.root or run.id}`."
-        )
+        sentences[-1] = f"Your last message is saved. Apply it with `{continues_with(records, run)}`."
     elif asker is not None and asker is not run:
         sentences[-1] = reasons.next_step(asker)
     return [" ".join(clean(sentence).split()) for sentence in sentences]
 
 
-def _is_step(records: Records, run: Run) -> bool:
-    """Whether it is a step of a plan of `up`, or below one."""
+def continues_with(records: Records, run: Run) -> str:
+    """The command that continues a run that is not running; lanes and the steps of their plans belong to `up`."""
     top = records.journal.row(run.began.root or run.id)
-    return top is not None and bool(top.parent)
+    of_lane = run.machine.standing or (top is not None and bool(top.parent))
+    return "flyball up" if of_lane else f"flyball resume {run.began.root or run.id}"
 
 
 def _has_unread(records: Records, run: Run) -> bool:

@@ -242,6 +242,10 @@ def _family(app: App, run_id: str) -> list[RunUsage]:
     """The run, then those below it that have files of their own; or the reason why it cannot be removed."""
     row = app.journal.row(run_id)
     assert row is not None
+    if row.parent and row.root == run_id:
+        raise UserError(
+            f"Run {run_id} is a step of lane {row.parent} of `flyball up`, and goes with it: flyball rm {row.parent}."
+        )
     if row.parent:
         raise UserError(f"Run {run_id} is part of run {row.root}, and goes with it: flyball rm {row.root}.")
     if row.status != "ended":

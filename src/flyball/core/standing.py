@@ -283,7 +283,7 @@ def outline(run: Run) -> str:
     lines = [f"Task: {task}", f"Tier: {found.tier} ({found.tier_why.rstrip('.')})"]
     usual = (
         f"; median {dollars(found.median_uusd)}, {found.median_tokens:,} tokens"
-        if found.median_tokens
+        if found.median_tokens not in (0, found.tokens)
         else ""
     )
     lines.append(f"Estimate: {dollars(found.cost_uusd)}, {found.tokens:,} tokens ({found.basis}{usual})")

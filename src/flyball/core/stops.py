@@ -404,11 +404,16 @@ def due_alert(run: Run, now: int) -> list[e.Warned]:
     if run.status == "ended":
         return []
     allowed, passed, reminder = alert_time_us(run), now - run.entered_at, _due_reminder(run, now)
-    step = max((step for step in ALERT_STEPS if allowed and passed * 100 >= allowed * step), default=0)
+    step = alert_reached(passed, allowed)
     if step <= run.path.alerted:
         return reminder
     text = f"in '{run.state}' for {rough(passed)}, {step}% of its alert time ({show_duration(allowed)})"
     return [e.Warned(at=now, code=f"{ALERT_CODE}{step}", text=text), *reminder]
+
+
+def alert_reached(passed: int, allowed: int) -> int:
+    """The highest of the steps that this time in a state has reached; 0: none."""
+    return max((step for step in ALERT_STEPS if allowed and passed * 100 >= allowed * step), default=0)
 
 
 def next_alert_at(run: Run) -> int | None:

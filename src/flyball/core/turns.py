@@ -80,6 +80,8 @@ def _fitted_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> e.TurnEnded:
     if turn.verdict == "turn_limit":  # an ended turn without a claim
         return replace(turn, claim=e.Claim())
     problem = misfit(run, act.role, turn.claim) if turn.verdict == "ok" else ""
+    if turn.verdict == "ok" and turn.claim.outcome == "nothing" and not turn.message.strip():
+        problem = "'nothing' needs a message that says why."  # CTO-1
     if not problem:
         return turn
     note = f"Your report could not be used: {problem}"

@@ -37,7 +37,7 @@ def row_of(run: Run) -> Row:
         parent=began.parent,
         repo=began.repo,
         machine=run.machine.name,
-        task=run.task[:200],
+        task=began.task[:200],
         state=run.state,
         status=run.status,
         code=run.stop.code if run.stop else "",
@@ -54,7 +54,7 @@ def row_of(run: Run) -> Row:
         updated_at=run.at,
         entered_at=run.entered_at,
         alert_at=run.entered_at + alert if alert else 0,
-        ticket=run.ticket,
+        ticket=str(began.options.get("ticket", "")),
     )
 
 

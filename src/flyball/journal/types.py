@@ -58,7 +58,7 @@ class Row(Struct, frozen=True):
     updated_at: int = 0
     entered_at: int = 0
     alert_at: int = 0
-    ticket: str = ""  # of the backlog, on a task run and on the lane that works on it
+    ticket: str = ""  # of the backlog, on a task run
 
 
 class RowFilter(TypedDict, total=False):

@@ -317,11 +317,6 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.plan.trigger.text if self.plan.trigger else self.began.task
 
     @property
-    def ticket(self) -> str:
-        """The task of the backlog that it is for; "" if there is none."""
-        return self.plan.trigger.ticket if self.plan.trigger else str(self.began.options.get("ticket", ""))
-
-    @property
     def turns(self) -> int:
         """Agent turns of the run and its descendants."""
         return self.turn + self.spending.child_turns

@@ -10,6 +10,7 @@ from flyball.domain import events as e
 from flyball.journal import Row
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Ticket
+from flyball.views.task_record import record
 from flyball.views.text import iso
 
 MACHINE = "task"
@@ -39,6 +40,13 @@ def tasks_with_multiple_failures(app: App, repo: Path, least: int = FAILING, lim
 def runs_of(app: App, repo: Path, ticket: str) -> list[Row]:
     """The runs that carry out a task of the backlog, oldest first: one for each step of its plan."""
     return app.journal.rows(repo=str(repo), machine=MACHINE, ticket=ticket)[::-1]
+
+
+def records_of(app: App, repo: Path, name: str) -> list[dict[str, Any]]:
+    """The records (TASK-7) of the runs of a task, or of one run."""
+    runs = [row.run for row in runs_of(app, repo, name)] or [app.find(name)]
+    histories = [[e.decode(entry.body) for entry in app.journal.read(run)] for run in runs]
+    return [record(history, app.clock.now()) for history in histories]
 
 
 def task_history(app: App, run: str) -> list[dict[str, Any]]:

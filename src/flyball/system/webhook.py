@@ -2,7 +2,8 @@
 
 `POST /trigger` takes `{"kind": "ci", "text": "…", "priority": 80, "at": 1767225600}` or GitHub's `workflow_run`; the
 body is signed as GitHub does it, `X-Hub-Signature-256: sha256=HMAC`. A body counts once, and only while it is fresh.
-`GET /tasks` answers with the tasks, to whoever has the secret as a bearer token.
+`GET /tasks` answers with the tasks, and `GET /tasks/T1` with the history of one, to whoever has the secret as a bearer
+token.
 """
 
 from __future__ import annotations
@@ -106,11 +107,14 @@ class Webhook:
                 app.close()
         return {"task": name, "priority": trigger.priority}
 
-    def tasks(self, query: str, token: str) -> dict[str, Any]:
+    def tasks(self, name: str, query: str, token: str) -> dict[str, Any]:
+        """Those that are asked for, or the records of one task or run, with their history."""
         if not hmac.compare_digest(
             f"Bearer {self.secret.decode()}".encode(), token.encode("utf-8", "replace")
         ):
             raise Refused(401, "The token is missing or wrong.")
+        if name:
+            return self._task(name)
         asked = {key: values[-1] for key, values in parse_qs(query).items()}
         if set(asked) - {"state", "stuck", "failing"}:
             raise Refused(400, "Use state=NAME, stuck=1 or failing=1.")
@@ -122,6 +126,15 @@ class Webhook:
         finally:
             app.close()
         return {"waiting": [*map(tasks.facts_of_ticket, waits)], "tasks": [*map(tasks.facts_of_task, rows)]}
+
+    def _task(self, name: str) -> dict[str, Any]:
+        app = App(self.env)
+        try:
+            return {"task": name, "runs": tasks.records_of(app, self.repo, name)}
+        except FlyballError as problem:
+            raise Refused(404, str(problem)) from None
+        finally:
+            app.close()
 
 
 def _own(body: bytes) -> Trigger:
@@ -195,9 +208,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self) -> dict[str, Any]:
         path = urlsplit(self.path)
-        if path.path != "/tasks":
+        place, _, name = path.path.removeprefix("/").partition("/")
+        if place != "tasks":
             raise Refused(404, "Use POST /trigger or GET /tasks.")
-        return self.hook.tasks(path.query, self.headers.get("Authorization", ""))
+        return self.hook.tasks(name, path.query, self.headers.get("Authorization", ""))
 
     def _answer(self, code: int, take: Callable[[], dict[str, Any]]) -> None:
         try:

@@ -112,5 +112,5 @@ def _spent(jobs: Sequence[Job], with_tokens: bool = False) -> str:
 
 def markdown(text: str) -> str:
     """A person's or an agent's text on one line, so that it cannot change the page around it."""
-    line = one_line(text, 120)
+    line = one_line(text.strip().partition("\n")[0], 120)
     return "".join(f"\\{char}" if char in "\\`*_[]<>#|!" else char for char in line)

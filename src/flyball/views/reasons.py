@@ -57,6 +57,7 @@ HAPPENED = {
     "loop.oscillation": "{value} turns without progress: the files alternate between earlier versions",
     "loop.replan": "{value} plans without progress",
     "wait.approval": "a change needs your approval",
+    "wait.approval plan": "a plan needs your approval",
     "wait.question": "the agent asked a question",
     "wait.question checks pass": "the checks pass, and the agent does not say whether it is done",
     "wait.question rejected twice": "the same files were rejected twice, though the proof passes",
