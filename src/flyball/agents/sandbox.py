@@ -7,7 +7,7 @@ Laws:
 - All capabilities are dropped, also for root: with them a process could unmount what hides things.
 - Whether it began is told apart from how the act ended: a sandbox that fails is nobody's failed turn.
 
-Two kinds: bubblewrap, and where that is not to be had Landlock, which mounts nothing (the checkout stays where
+Two kinds: bubblewrap, and where that is missing Landlock, which mounts nothing (the checkout stays where
 it is, /tmp is closed) and confines files only.
 """
 
@@ -81,7 +81,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     shares: tuple[Bind, ...] = ()  # read-only folders inside the checkout, such as .venv
     network: Network = "all"
     bridges: tuple[str, ...] = ()  # with network model: servers on this machine that it may reach, HOST:PORT
-    read_only: bool = False  # the checkout too: who judges or plans writes nothing
+    read_only: bool = False  # the checkout too: judging and planning roles may not write
     strict: bool = False  # only the system's programs, the toolchains and what is lent can be read
     env: dict[str, str] = {}  # set on the command line: no secrets here
 

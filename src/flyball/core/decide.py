@@ -288,7 +288,7 @@ def _act(run: Run, do: str, *, why: str = "", tree: str = "", **more: Any) -> e.
     if do.startswith("agent:"):
         more["idle_us"] = run.settings.timeout_us(run.machine.name, "idle_timeout", 10 * MINUTE)
         budget, spending = run.settings.budget.wall_us, run.spending
-        if budget is not None and not run.machine.supervises:  # there it is that of each run below
+        if budget is not None and not run.machine.supervises:  # there each child run has its own
             left = max(SECOND, budget - (spending.wall_us - spending.wall_base))
             wall_us = min(wall_us or left, left)
     key, turn, tree = f"{run.id}-{run.acts + 1}", run.turn + 1, tree or run.tree

@@ -1,4 +1,4 @@
-"""The rules of the standing loop (`cto`): what starts work, what a plan needs, and when the runs below are stopped.
+"""The rules of the standing loop (`cto`): what starts work, what a plan needs, and when child runs are stopped.
 
 A child run here has its own checkout. It is never lost: it is interrupted, together with the act that waits for it, and continued
 later by the rules or by a person's answer.
@@ -102,7 +102,7 @@ def executing(run: Run, now: int) -> Events | None:
     events = Events(run, now)
     if run.plan.act is not None:
         return events.add(e.TakenUp(at=now, what="run", run=run.plan.act.child))
-    if run.plan.halt is not None:  # the run has ended while it was set aside
+    if run.plan.halt is not None:  # the run has ended while it was paused
         return _ask(follow(events, "halted", cause=run.plan.halt), run.plan.halt)
     if run.plan.trigger is not None and not run.plan.finished:
         return None
@@ -131,7 +131,7 @@ def after_step(events: Events, child: e.ChildEnded) -> Events:
     return follow(events.tell(text), "replan", reason=f"step {plan.step + 1} failed: {child.stop.code}")
 
 
-# ---- the runs below --------------------------------------------------------------------------------------
+# ---- child runs -------------------------------------------------------------------------------------------
 
 
 def child_stopped(run: Run, event: e.ChildStopped) -> Events:
@@ -265,7 +265,7 @@ def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
     cause = cause or plan.halt or run.path.child_stop
     cause = cause or stop(run, "wait.escalation", "the standing loop asks", detail=run.progress.error_text)
     why = cause.detail or code_of(cause.code).says
-    if code_of(cause.code).status != "waiting":  # why the run below ended is the rule
+    if code_of(cause.code).status != "waiting":  # the rule is why the child run ended
         cause = replace(cause, code="wait.escalation", rule=cause.code)
     done = f"{plan.step} of {len(plan.steps)} steps are done." if plan.steps else ""
     choices = "proceed continues with the same step, replan makes a new plan, drop gives this task up."

@@ -217,7 +217,7 @@ def spent_up(run: Run) -> e.Stop | None:
     cost, tokens = run.spent.cost_uusd - spending.base.cost_uusd, run.spent.tokens - spending.base.tokens
     window = spending.window or NO_WINDOW
     in_day, in_week = " by all runs in a day", " by all runs in a week"
-    own = not run.machine.supervises  # there each run below has the budget
+    own = not run.machine.supervises  # there each child run has the budget
     for key, limit, used, before, whose in (  # `before`: spent until a person raised the budget
         ("usd", budget.uusd if own else None, cost, spending.base.cost_uusd, ""),
         ("tokens", budget.tokens if own else None, tokens, spending.base.tokens, ""),

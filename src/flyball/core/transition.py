@@ -200,7 +200,7 @@ def _enter(events: Events, target: str, outcome: str, reason: str, cause: e.Stop
     if not reason and outcome == "replan" and run.path.child_stop:  # … and made again for one
         reason = f"a step failed: {run.path.child_stop.code}"
     given_up = run.plan.act if run.machine.states[target].act != "run" else None
-    if given_up is not None and run.here.act == "ask":  # a person wants no more of the run that was set aside
+    if given_up is not None and run.here.act == "ask":  # a person gave up the paused run
         events.add(e.Abandoned(at=events.now, run=given_up.child))
     if outcome == UNTESTED and not how:  # ALO-2: a test phase left out is journaled with its reason
         why = "require_test_pass is off" if run.settings.proof else "no proof command is configured"

@@ -21,7 +21,7 @@ FOLDER = "drivers"
 
 
 class Driver:
-    """This process as a driver. Close it, or die, to let go."""
+    """This process as a driver. Its leases end when it is closed, or with the process."""
 
     def __init__(self, state_dir: Path, name: str | None = None) -> None:
         self.folder = state_dir / FOLDER

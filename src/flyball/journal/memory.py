@@ -256,7 +256,7 @@ class MemoryJournal:
         return chain.faults(self, checkpoints, only)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
 def _fits(wanted: RowFilter, row: Row) -> bool:

@@ -76,7 +76,7 @@ class Batch:
         return self.staged[run_id]
 
     def _tell_others(self, before: Run, run: Run, event: e.AnyEvent) -> None:
-        """What an event means for the run above and the runs below."""
+        """The effects of an event on the parent run and the child runs."""
         match event:
             case e.SetAside() | e.Abandoned():
                 self._ask_below(event.run, "pause" if isinstance(event, e.SetAside) else "cancel", event.at)

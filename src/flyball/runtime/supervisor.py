@@ -381,7 +381,7 @@ class Supervisor:
         fault = fault or self._contradicted(message, [*earlier, *later])
         above = self.driven.get(run.began.parent)
         if not fault and resumes(message.body) and above and above.run.child != run.id:
-            fault = f"it is set aside; answer the question of run {run.began.parent}"
+            fault = f"it is paused for other work; answer the question of run {run.began.parent}"
         if fault:
             return [e.LetterRefused(at=self.clock.now(), letter=message.id, reason=fault)]
         return hear(run, message.body, message.id, self.clock.now())

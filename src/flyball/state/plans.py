@@ -67,7 +67,7 @@ def warned(plan: Plan, code: str) -> Plan:
 
 
 def charged(plan: Plan, event: e.Charged) -> Plan:
-    """One more turn of a run below. Only those who write count (CTO-9)."""
+    """One more turn of a child run. Only turns of writing roles count (CTO-9)."""
     plan = replace(plan, worked_us=plan.worked_us + event.took_us)
     if event.role not in WORKERS or not event.turns:
         return plan

@@ -239,11 +239,11 @@ class Plan(Part, frozen=True, kw_only=True):
     approved: bool = False  # a person said yes to it
     step: int = 0  # so many steps are done
     commit: str = ""  # the result of the last one
-    act: e.Act | None = None  # the act of the run below, while that is set aside
+    act: e.Act | None = None  # the act of the child run, while that is paused
     halt: e.Stop | None = None  # the rule by which it was
-    failures: int = 0  # of runs below
+    failures: int = 0  # of child runs
     replanned: bool = False  # made again after a failure
-    turns: int = 0  # of the runs below, by those who write
+    turns: int = 0  # of the child runs, by writing roles
     idle: int = 0  # … in a row without progress
     said: tuple[str, int] = ("", 0)  # the last result of a turn, and how often it came in a row
     error: tuple[str, int] = ("", 0)  # the last error, too

@@ -106,7 +106,7 @@ def _in_git(repo: Repo, run: Run) -> Iterator[Mismatch]:
 
 
 def _below(app: App, run: Run) -> Iterator[Mismatch]:
-    """The run below: it must be known, and have ended only if that was written down here too."""
+    """Check the child run: it must be known, and its end must be recorded here too."""
     if not run.child:
         return
     try:

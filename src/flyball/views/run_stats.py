@@ -18,7 +18,7 @@ LANE = "planning"  # … of a lane of `up`, which is no task: what its plans cos
 
 
 class Job(Struct):
-    """A run with a checkout of its own and the runs below it: what a person asked for as one thing."""
+    """One task as a person sees it: a run with its own checkout, and its child runs."""
 
     run: str
     machine: str

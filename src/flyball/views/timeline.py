@@ -206,7 +206,7 @@ def _of_the_loop(event: e.AnyEvent) -> Words:
             return f"{name}starts ({event.trigger.kind}, priority {event.trigger.priority})", 2, ""
         case e.SetAside():
             why = f": {event.stop.code}" if event.stop else " for something more urgent"
-            return f"run {event.run} is set aside{why}", 2, "warn"
+            return f"run {event.run} is paused{why}", 2, "warn"
         case e.TakenUp():
             return (
                 f"continuing the interrupted {'plan' if event.what == 'plan' else f'run {event.run}'}",

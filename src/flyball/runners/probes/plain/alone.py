@@ -378,7 +378,7 @@ def of_pytest(item, config):
 
 
 def _plan(item):
-    """The fixtures of a test, those that others need first; None where one of them is not to be had."""
+    """The fixtures of a test, in the order in which they need each other; None if one is missing."""
     known, plan = item._fixtureinfo.name2fixturedefs, {}
 
     def add(name):
