@@ -266,6 +266,13 @@ def test_init_shares_a_compiled_file_whose_build_fails_and_says_both(
     assert found["advice"][1].startswith("The proof uses native.so as built in your folder")
 
 
+def test_init_says_that_the_tests_change_a_tracked_file(env: dict[str, str], tmp_path: Path) -> None:
+    test = "import os, unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        open('coverage.dat', 'w').write(str(os.getpid()))\n"
+    repo = make_repo(tmp_path / "tracked", {"test_a.py": test, "coverage.dat": "0"})
+    found = facts(flyball(env, "init", "--json", cwd=repo))
+    assert found["advice"][-1].startswith("The tests change files that git tracks (coverage.dat)")
+
+
 def test_init_says_what_to_do_where_the_tests_cannot_run(env: dict[str, str], tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "bare", {"test_a.py": "import unittest\nimport nosuchpackage\n"})
     done = flyball(env, "init", cwd=repo)

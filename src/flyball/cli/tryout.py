@@ -85,7 +85,8 @@ class Tryout:
             advice = (UNCOMMITTED, *advice)
         if files := same_names(here.log):
             advice = (_same_names(files), *advice)
-        return self._ignoring(best, last), TrialResult(here, last, advice)
+        best, more = self._ignoring(best, last)
+        return best, TrialResult(here, last, (*advice, *more))
 
     def _here(self, detected: Detection) -> tuple[Detection, Trial, Trial | None]:
         """The first of the detected commands that runs tests is the one; if none does, the first. Where it cannot load
@@ -191,15 +192,16 @@ class Tryout:
             return wanted, last, (_without(only, network, 'lets them fail (require = "no-worse")'),)
         return detected, last, (_explanation(here, last, network),)
 
-    def _ignoring(self, detected: Detection, clean: Trial) -> Detection:
-        """Files that the tests leave in the checkout belong to no change."""
+    def _ignoring(self, detected: Detection, clean: Trial) -> tuple[Detection, tuple[str, ...]]:
+        """Files that the tests leave in the checkout belong to no change; what is said of those that git tracks."""
         if not clean.written:
-            return detected
+            return detected, ()
         tracked = set(map(text, names(reading_user(self.root, "ls-files", "-z").out)))
         new = [path for path in clean.written if path not in tracked]
-        return replace(
-            detected, ignore=cures.patterns(new, {str(up) for path in tracked for up in Path(path).parents})
-        )
+        folders = {str(up) for path in tracked for up in Path(path).parents}
+        changed = [path for path in clean.written if path in tracked]
+        advice = (_changes_tracked(changed),) if changed else ()
+        return replace(detected, ignore=cures.patterns(new, folders)), advice
 
 
 def _only(clean: Trial, here: Trial) -> list[str]:
@@ -311,6 +313,15 @@ def _without_failing(checks: list[str]) -> str:
     return (
         f"{_listed([f'`{check}`' for check in checks])} of the test script fails by itself, so the proof leaves it out. To "
         "include it, correct that, then run `flyball init --force`."
+    )
+
+
+def _changes_tracked(files: Sequence[str]) -> str:
+    listed = ", ".join(files[:LISTED])
+    return (
+        f"The tests change files that git tracks ({listed}), and a proof must not: every run would fail. Remove them from git "
+        f"with `git rm --cached {shlex.join(files[:LISTED])}` and add them to .gitignore, or let the tests write elsewhere; "
+        "commit that, then run `flyball init --force`."
     )
 
 
