@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from flyball.agents.adapter import adapter
-from flyball.config.detect import Detection, ProofCommand, detect, render_config
+from flyball.config.detect import USUAL, Detection, ProofCommand, detect, render_config
 from flyball.config.load import LoadedConfig, load
 from flyball.config.schema import KEYS, LIMITS, limits_of
 from flyball.config.values import AgentSpec, Money, dollars, parse_agent, parse_role
@@ -727,7 +727,7 @@ def test_every_commented_line_of_init_is_the_true_default(home: Path) -> None:
     ]
     repo(home, "\n".join(line for line in lines if "my-" not in line))
     found = loaded(home)
-    assert {row.key for row in found.rows() if row.origin != "default"} >= set(KEYS)
+    assert {row.key for row in found.rows() if row.origin != "default"} >= set(USUAL)
     assert found.settings() == Settings(
         limits={"build": dict(shipped("build").most)},
         timeouts_us={"build": {"phase_timeout": 30 * MINUTE, "idle_timeout": 10 * MINUTE}},

@@ -315,9 +315,21 @@ def _text(file: Path) -> str:
 
 HEAD = """\
 # Flyball settings for this repository. Defaults are commented out; remove the
-# "# " to change one.
-# `flyball config` prints each setting, its value and where the value is from.
+# "# " to change one. These are the usual ones; `flyball config` prints all
+# settings, their values and where each value is from.
 """
+USUAL = (  # to change; the others are written only where something was detected
+    *(
+        "proof.commands",
+        "proof.timeout",
+        "proof.require",
+        "workspace.setup",
+        "workspace.share",
+        "workspace.ignore",
+    ),
+    *("run.machine", "run.commit", "budget.usd", "budget.tokens", "budget.wall"),
+    *("guard.sandbox", "guard.network.agent", "guard.hosts", "notify.urls"),
+)
 LINE_WIDTH = 80
 AGENTS_HELP = """\
 [agents]
@@ -333,8 +345,8 @@ LIMITS_HELP = "[limits]  # of the machine that a run uses; [limits.loop] sets th
 
 
 def render_config(detected: Detection) -> str:
-    """A flyball.toml with what was detected and, commented out, every other setting with its default."""
-    sections = dict.fromkeys(key.split(".")[0] for key in KEYS)
+    """A flyball.toml with what was detected and, commented out, the usual settings with their defaults."""
+    sections = dict.fromkeys(key.split(".")[0] for key in USUAL)
     return "\n".join((HEAD, _agents(detected), *(_section(name, detected) for name in sections), _limits()))
 
 
@@ -351,8 +363,8 @@ def _agents(detected: Detection) -> str:
 def _section(section: str, detected: Detection) -> str:
     """The settings of one table, each with its default and what it does."""
     values, lines = defaults(), [f"[{section}]"]
-    for key, row in KEYS.items():
-        name = key.removeprefix(f"{section}.")
+    for key in USUAL:
+        name, row = key.removeprefix(f"{section}."), KEYS[key]
         if name != key:
             lines += _detected(key, detected) or [
                 _line(f"# {name} = {written(row.kind, values[key])}", row.doc)
