@@ -161,6 +161,11 @@ def words_of(agent: str) -> list[str]:
         return rest.split()
 
 
+def program_of(agent: str) -> str:
+    """The program that its command line starts; "" if it names none."""
+    return next((word for word in words_of(agent) if not ASSIGNMENT.match(word)), "")
+
+
 def name_of(agent: str) -> str:
     """The name by which `[agents.NAME]` means this agent: its program's, or its kind."""
     for word in words_of(agent):
@@ -261,9 +266,7 @@ KNOWN = (
 
 def reports(agent: str) -> bool:
     """Whether it tells what it uses, in tokens or money. A script says what it is told to, and mechanic uses nothing."""
-    kind, _, command = agent.partition(":")
-    program = Path((command.split() or [""])[0]).name if command else kind
-    return without_model(agent) or any(known.program == program for known in KNOWN)
+    return without_model(agent) or any(known.program == name_of(agent) for known in KNOWN)
 
 
 class Status(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ approval is refused for now; the person is asked after the turn, and the agent m
 from __future__ import annotations
 
 import shlex
-import shutil
 from typing import Any
 
 from msgspec.structs import replace
@@ -29,18 +28,8 @@ class AcpAgent(StreamAgent):
     hooked = True
 
     def __init__(self, command: str) -> None:
-        super().__init__()
+        super().__init__(f"acp:{command}")
         self.command = command
-
-    def missing(self) -> str:
-        try:
-            words = shlex.split(self.command)
-        except ValueError:
-            words = []
-        program = next((word for word in words if "=" not in word), "")
-        if program and shutil.which(program):
-            return ""
-        return f"The program '{program}' of the agent 'acp:{self.command}' is not installed. Install it or name another."
 
     def launch(self, request: TurnRequest) -> Launch:
         return Launch(argv=("/bin/sh", "-c", f"exec {self.command}"), env=_quiet(self.command), talks=True)

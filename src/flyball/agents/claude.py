@@ -6,7 +6,6 @@ A call that needs a person's approval is deferred: the process ends, and the res
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from typing import Any
 
@@ -32,11 +31,6 @@ SESSIONS = uuid.UUID("5f0c1f3e-8c1a-4f0e-9a53-6c1d3f1b7a11")
 class ClaudeAgent(StreamAgent):
     name = "claude"
     hooked = True
-
-    def missing(self) -> str:
-        if shutil.which("claude"):
-            return ""
-        return "Claude Code is not installed: there is no program 'claude'. Install it, or use another agent."
 
     def launch(self, request: TurnRequest) -> Launch:
         session = (

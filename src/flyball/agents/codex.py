@@ -5,8 +5,6 @@ Inside Flyball's sandbox Codex's own is off (one would not start within the othe
 
 from __future__ import annotations
 
-import shutil
-
 from flyball.agents.adapter import Launch, TurnRequest
 from flyball.agents.stream_agent import StreamAgent
 
@@ -26,11 +24,6 @@ OPTIONS = (
 class CodexAgent(StreamAgent):
     name = "codex"
     hooked = True
-
-    def missing(self) -> str:
-        if shutil.which("codex"):
-            return ""
-        return "Codex is not installed: there is no program 'codex'. Install it, or use another agent."
 
     def launch(self, request: TurnRequest) -> Launch:
         own = ("-s", "read-only" if request.read_only else "workspace-write")

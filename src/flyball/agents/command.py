@@ -14,10 +14,10 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from flyball.agents.accounts import program_of
 from flyball.agents.adapter import Launch, TurnRequest
 from flyball.agents.stream_agent import StreamAgent
 
@@ -50,22 +50,16 @@ class CommandAgent(StreamAgent):
     may_be_silent = True
 
     def __init__(self, command: str) -> None:
-        super().__init__()
+        super().__init__(f"command:{command}")
         self.command = command
-        words = self._words()
-        self.name = Path(words[0]).name if words else ""
+        self.name = Path(program_of(self.agent)).name
 
     @property
     def hooked(self) -> bool:
         return "{hooks}" in self.command
 
     def missing(self) -> str:
-        words = self._words()
-        if not words:
-            return f"The agent 'command:{self.command}' names no program. Write for example command:'aider --message {{prompt}}'."
-        if shutil.which(words[0]) is None:
-            return f"The program '{words[0]}' of the agent 'command:{self.command}' is not installed. Install it or name another."
-        return self._misspelt()
+        return super().missing() or self._misspelt()
 
     def _misspelt(self) -> str:
         """A word in braces that is nearly one that Flyball fills in. Any other may be the program's own."""
@@ -75,13 +69,6 @@ class CommandAgent(StreamAgent):
             if close and word not in PLACEHOLDERS:
                 return f"The agent 'command:{self.command}' has {{{word}}}. Did you mean {{{close[0]}}}?"
         return ""
-
-    def _words(self) -> list[str]:
-        try:
-            words = shlex.split(self.command)
-        except ValueError:
-            return []
-        return [w for w in words if "=" not in w.split("/")[0]] if words and "=" in words[0] else words
 
     def launch(self, request: TurnRequest) -> Launch:
         given = {

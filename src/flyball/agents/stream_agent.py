@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 
+from flyball.agents.accounts import program_of
 from flyball.agents.adapter import AgentResult, Call
 from flyball.agents.outcome import call_of, read_result
 from flyball.agents.process import Exit
@@ -22,13 +24,22 @@ def local_zone() -> str:
 
 
 class StreamAgent:
-    """`name` is the program's, for words that only it uses."""
+    """`name` is the program's, for words that only it uses; `agent` is what `--agent` was given."""
 
     name = ""
     may_be_silent = False
 
-    def __init__(self) -> None:
+    def __init__(self, agent: str = "") -> None:
+        self.agent = agent or self.name
         self.transcript = Transcript()
+
+    def missing(self) -> str:
+        program = program_of(self.agent)
+        if not program:
+            return f"The agent '{self.agent}' names no program. Write for example command:'aider --message {{prompt}}'."
+        if shutil.which(program):
+            return ""
+        return f"The program '{program}' of the agent '{self.agent}' is not installed. Install it, or use another agent."
 
     def doing(self, line: str) -> Call | None:
         call = self.transcript.take(line)
