@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -207,12 +208,23 @@ def digest(text: str) -> str:
 # ---- JSON --------------------------------------------------------------------------------------------------
 
 
+HALVES = Lazy(  # of surrogate pairs, as JSON writes them; whole pairs and backslashes are group 1
+    r"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+
+
 def as_object(text: str | bytes) -> dict[str, Any] | None:
-    """The JSON object that this text is, if it is one."""
+    """The JSON object that this text is, if it is one. Half of a surrogate pair becomes a question mark."""
+    value: object = None
     try:
-        value: object = msgspec.json.decode(text)
-    except (ValueError, RecursionError):
+        value = msgspec.json.decode(text)
+    except RecursionError:
         return None
+    except ValueError:
+        words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        whole = HALVES.sub(lambda found: found[1] or "?", words)
+        with contextlib.suppress(ValueError, RecursionError):
+            value = msgspec.json.decode(whole) if whole != words else None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
