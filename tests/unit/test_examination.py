@@ -9,7 +9,7 @@ import pytest
 
 from flyball.guard.change import Change
 from flyball.proofs.compare import Side
-from flyball.proofs.examination import Examination, Wishes
+from flyball.proofs.examination import Examination, GateSettings
 from flyball.proofs.exchange import Edits, Files, Room
 from flyball.proofs.sides import Sides
 from flyball.reading.test_report import TestReport, TestResult
@@ -122,10 +122,10 @@ def test_what_is_proved_and_what_is_asked(
     trees = Trees(base=base, run={**base, **after})
     changes = [Change(path, "modify", lines_added=1, lines_deleted=1) for path in after]
     files = Files("base", "run", changes, Sides(["pytest -q"]), trees.read, list(base))
-    wishes = Wishes(("pytest -q",), "all", 3, "auto", "Repair add.")
+    settings = GateSettings(("pytest -q",), "all", 3, "auto", "Repair add.")
     baseline, proof = trees.side("base"), trees.side("run")
     assert proof.passed
-    found = Examination(wishes, files, baseline, proof, trees.edited, trees.prove).evidence()
+    found = Examination(settings, files, baseline, proof, trees.edited, trees.prove).evidence()
     assert trees.proved == proofs
     assert found.bite == bite
     assert [words for words in asked if not any(words in doubt for doubt in found.doubts)] == []

@@ -22,7 +22,7 @@ from flyball.core.decide import Finished, Interrupted
 from flyball.domain import events as e
 from flyball.guard.secrets import redact
 from flyball.proofs.compare import Side
-from flyball.proofs.examination import Examination, Wishes
+from flyball.proofs.examination import Examination, GateSettings
 from flyball.proofs.exchange import Files
 from flyball.proofs.sides import Sides
 from flyball.reading.terminal import error_fingerprint
@@ -215,14 +215,14 @@ def _examined(prover: Prover, proof: TreeProof) -> e.Evidence:
     sides = Sides(settings.proof, (*settings.proof_tests, *_documents(baseline.report)))
     sides = sides.with_shadows(added, sys.stdlib_module_names)
     files = Files(work.base_tree, proof.tree, changes, sides, work.read_all, work.paths(proof.tree))
-    wishes = Wishes(
+    gate = GateSettings(
         settings.proof,
         settings.proof_require,
         settings.proof_repeat,
         settings.proof_bite,
         prover.run.began.task,
     )
-    return Examination(wishes, files, baseline, proof.side, work.edited, prover.side).evidence()
+    return Examination(gate, files, baseline, proof.side, work.edited, prover.side).evidence()
 
 
 def _documents(report: TestReport | None) -> set[str]:

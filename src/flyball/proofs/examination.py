@@ -58,7 +58,7 @@ RUNS_CODE = re.compile(
 ORDINARY = Room()
 
 
-class Wishes(Struct, frozen=True):
+class GateSettings(Struct, frozen=True):
     """What the user has set, and asked for."""
 
     commands: tuple[str, ...]
@@ -74,14 +74,14 @@ class Examination:
 
     def __init__(
         self,
-        wishes: Wishes,
+        settings: GateSettings,
         files: Files,
         baseline: Side,
         proof: Side,
         edited: Callable[[str, Edits], str],
         prove: Callable[[str, str, Room], Side],
     ) -> None:
-        self.wishes, self.files, self.base, self.tree = wishes, files, files.base, files.tree
+        self.settings, self.files, self.base, self.tree = settings, files, files.base, files.tree
         self.baseline = replace(baseline, report=same_numbers(baseline.report, proof.report))
         self.proof, self._edited, self._prove = proof, edited, prove
         self.doubts: list[str] = []
@@ -104,9 +104,9 @@ class Examination:
         bite, places = self._bite(comparison, known)
         if bite == "not noticed" and not known and needs_change and not self._runs_the_code():
             bite, self.doubts = "only the change itself is noticed", self.doubts[:-1]
-        diff = versions(comparison, self.files, self.wishes.task) if self.doubts else ()
+        diff = versions(comparison, self.files, self.settings.task) if self.doubts else ()
         findings = Findings(comparison, known, flaky, bite, places, tuple(self.doubts), diff)
-        return evidence(self.tree, self.wishes.require, now, findings)
+        return evidence(self.tree, self.settings.require, now, findings)
 
     # ---- both sides ----
 
@@ -161,7 +161,7 @@ class Examination:
         changed = [change.path for change in (*self.files.changes, *self.files.others)]
         unwatched = [path for path in changed if breaks.can_break(path) and not breaks.is_watched(path)]
         executed = self.proof.executed or self.baseline.executed
-        return executed or bool(unwatched) or any(map(RUNS_CODE.search, self.wishes.commands))
+        return executed or bool(unwatched) or any(map(RUNS_CODE.search, self.settings.commands))
 
     # ---- repeated ----
 
@@ -173,7 +173,7 @@ class Examination:
         lines, proof = self.files.changed_lines(), self.proof
         tests_us = time_of(proof.report, wanted) if known and _selects(proof.report) else None
         runners = proof.report.runners if known and proof.report else ()
-        count = repeat_count(self.wishes.repeat, 2 if again else 1, proof.took_us, lines, tests_us, runners)
+        count = repeat_count(self.settings.repeat, 2 if again else 1, proof.took_us, lines, tests_us, runners)
         node = "package.json" in self.files.paths
         tests = set(files_of(proof.report, wanted).values()) if known else self.files.named(folders=True)
         plain = self.files.plain_values(tests)
@@ -212,7 +212,7 @@ class Examination:
 
     def _bite(self, comparison: Comparison, known: bool) -> tuple[str, tuple[str, ...]]:
         must = not comparison.fail_to_pass or not known
-        wanted = self.wishes.bite
+        wanted = self.settings.bite
         if wanted == "never" or (wanted == "auto" and self.proof.took_us > QUICK_US and not must):
             return "not tried", ()
         if not known and (early := self._ends_early()):
