@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import signal
 import sys
 from collections.abc import Generator
@@ -26,6 +25,7 @@ from flyball.runtime.start import activated, kept_elsewhere, remember, virtual_e
 from flyball.runtime.trial import Trial
 from flyball.state_dir import environment, paths
 from flyball.views.reasons import key_line
+from flyball.views.text import plural
 from flyball.workspace import inspect_repo
 from flyball.workspace.git import reading_user
 
@@ -93,15 +93,10 @@ def _print_ralph(ralph: Ralph | None) -> None:
         return
     say(f"\nImported from {', '.join(ralph.files)}: {', '.join(ralph.written()) or 'nothing to do'}.")
     if ralph.tasks:
-        say(f"{len(ralph.tasks)} open tasks are in {TASKS_FILE}. {_first_task(ralph)}")
-
-
-def _first_task(ralph: Ralph) -> str:
-    from flyball.cli import COMMANDS  # at the top it would import itself
-
-    if "task" in COMMANDS:
-        return f"Add them with `flyball task import {TASKS_FILE}`, then `flyball up` works through them."
-    return f"Begin with: flyball run {shlex.quote(ralph.tasks[0])}"
+        say(
+            f"{TASKS_FILE} has {plural(len(ralph.tasks), 'open task')}. Add them with `flyball task import {TASKS_FILE}`, "
+            "then `flyball up` works through them."
+        )
 
 
 @contextlib.contextmanager
