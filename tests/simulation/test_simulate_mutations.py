@@ -215,7 +215,7 @@ BREAKS: list[
         "HUMAN-2",
         3,
     ),
-    ("an answer renews nothing", lambda: {(runs, e.Answered): _renews_nothing}, "HUMAN-2", 174),
+    ("an answer renews nothing", lambda: {(runs, e.Answered): _renews_nothing}, "HUMAN-2", 321),
     ("a grant for once stays", lambda: {(runs, e.ActFinished): _keeps_every_grant}, "GUARD-2", 277),
     ("no budget stops a turn", lambda: {(decide, "spent_up"): lambda run: None}, "GUARD-4", 24),
     (

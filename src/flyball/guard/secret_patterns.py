@@ -95,11 +95,11 @@ SLASHED_URL = Lazy(
 LINE = Lazy(r"[^\n]{5,}")
 """A line that is long enough for a secret."""
 OPENS = Lazy(
-    r"(?P<indent>[\s+{(,-]*)[\"']?(?P<name>[\w.-]{2,80})[\"']?\s*[:=]\s*(?:[|>][+-]?\d?[+-]?|\(|\\)?\s*(?:#[^\n]*)?",
+    r"(?P<indent>[\s+{(,-]*)[\"']?(?P<name>[\w.-]{2,80})[\"']?\s*+[:=]\s*+(?:[|>][+-]?\d?[+-]?|\(|\\)?\s*+(?:#[^\n]*)?",
     re.ASCII,
 )
 BELOW = Lazy(
-    r"(?P<indent>[\s+]*(?:-\s+)?)(?P<q>[\"']?)(?P<value>[^\s\"'#:,{}\[\]-][^\s\"']{5,4000})(?P=q)[\s,;)}\]]*(?:#[^\n]*)?"
+    r"(?P<indent>[\s+]*(?:-\s+)?)(?P<q>[\"']?)(?P<value>[^\s\"'#:,{}\[\]-][^\s\"']{5,4000}+)(?P=q)[\s,;)}\]]*+(?:#[^\n]*)?"
 )
 """A name that ends its line but for a comment, and a value alone on the next one."""
 TOKEN_URL = Lazy(r"https?://(?P<value>[A-Za-z0-9_-]{20,200})(?::x-oauth-basic)?@(?P<host>[\w.-]+)/")

@@ -153,9 +153,11 @@ def below_name(before: str, line: str) -> Iterable[Secret]:
     value = patterns.BELOW.fullmatch(line) if name else None
     if name is None or value is None or not (value["q"] or len(value["indent"]) > len(name["indent"])):
         return
-    kind = kind_of(name["name"])
-    if kind and is_secret_value(value["value"], kind):
-        yield Secret(f"generic-{kind}", *value.span("value"))
+    kind, text = kind_of(name["name"]), value["value"]
+    text = text if value["q"] else text.rstrip(",;)}]")
+    if kind and is_secret_value(text, kind):
+        start = value.start("value")
+        yield Secret(f"generic-{kind}", start, start + len(text))
 
 
 def _hastily(text: str, start: int) -> Iterable[Secret]:

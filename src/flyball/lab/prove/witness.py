@@ -127,8 +127,7 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
             count = _to_limit(seen.failures.get(event.state, 0) + 1, premise, "failures")
             return replace(seen, failures={**seen.failures, event.state: count})
         case e.Charged():
-            seen = _spent(seen, event.usage, event.took_us, premise)
-            return replace(seen, turns=_to_limit(seen.turns + event.turns, premise, "turns"))
+            return _charged(seen, run, event, premise)
         case e.ChildWentOn():
             return _raised(seen, run)
         case e.Dropped() if event.why.startswith("@back"):
@@ -146,6 +145,13 @@ def _began(seen: Witness, act: e.Act) -> Witness:
     return replace(
         seen, answered=None, wanted=wanted, settled=seen.settled and not act.do.startswith("agent:")
     )
+
+
+def _charged(seen: Witness, run: Run, event: e.Charged, premise: Premise) -> Witness:
+    seen = _spent(seen, event.usage, event.took_us, premise)
+    if run.machine.supervises and run.plan.turns + event.turns <= (run.most("turns") or 0):
+        seen = replace(seen, answered=None)  # the answer allowed a turn of a child run
+    return replace(seen, turns=_to_limit(seen.turns + event.turns, premise, "turns"))
 
 
 def _spent(seen: Witness, usage: e.Usage, took_us: int, premise: Premise) -> Witness:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from flyball.core.decide import Finished
 from flyball.domain import events as e
 from flyball.domain.messages import Answer, Ask
 from flyball.domain.settings import HOUR, MINUTE, SECOND
@@ -205,11 +206,15 @@ class Steering:
         """How long an act takes, so that what is to happen in it can."""
         return 5 * MINUTE if self.todo and "act orphaned" in self.todo and self.arrived else 20 * SECOND
 
-    def _below(self) -> str:
-        """How the run below is to end."""
+    def _child_end(self) -> e.ChildEnded | None:
+        """How the child run is to end, as far as the script says."""
         cue = self.cue
         result = cue.move.finished.result if cue and cue.move.finished else None
-        return result.end if isinstance(result, e.ChildEnded) else "success"
+        return result if isinstance(result, e.ChildEnded) else None
+
+    def _below(self) -> str:
+        result = self._child_end()
+        return result.end if result else "success"
 
     def _play_below(self, run: Run, act: e.Act) -> PlannedAct:
         """A run below does what its parent's cue says it came to."""
@@ -217,14 +222,21 @@ class Steering:
         if how == "cancelled":
             child = self.world.run(TOP).child or run.id
             self.world.later(SECOND, lambda: self.world.people.write(child, Ask(what="cancel", who="anna")))
+        elif how == "failure" and act.do == "prepare" and self._fails_at_once():
+            unmade = e.Prepared(error="it is no repository", code="error.git")
+            return PlannedAct(Finished(key=act.key, result=unmade), 10 * SECOND)
         elif how == "failure" and act.do.startswith("agent:") and act.do not in PLANNING:
             return players.turn(run, act, "slow" if self._late_below() else "killed")
         return self._paid(act, players.well(run, act, 10 * SECOND))
 
     def _late_below(self) -> bool:
-        cue = self.cue
-        result = cue.move.finished.result if cue and cue.move.finished else None
-        return isinstance(result, e.ChildEnded) and result.stop.code.startswith("timeout")
+        result = self._child_end()
+        return result is not None and result.stop.code.startswith("timeout")
+
+    def _fails_at_once(self) -> bool:
+        """Failed turns would come to a limit of the run above first."""
+        result = self._child_end()
+        return result is not None and result.stop.code == "failed.agent"
 
     def _paid(self, act: e.Act, played: PlannedAct) -> PlannedAct:
         """What the model's run below costs, its first turn does."""
