@@ -51,7 +51,7 @@ def what_is_missing(repo: Path, files: Path, log: str, code: int) -> str:
         return ""
     if missing.kind == "module" and not all(_is_foreign(repo, files, name) for name in missing.names):
         return ""
-    return f"The tests cannot run in a clean checkout: {missing.says.rstrip('.')}."
+    return f"The tests cannot run in a clean checkout: {missing.says}."
 
 
 def is_own_code(folder: Path, missing: Lack) -> bool:

@@ -342,7 +342,7 @@ class Lack(Struct, frozen=True):
         listed = ", ".join(self.names[:5])
         return {
             "runner": f"the test runner '{listed}' is not installed for this Python",
-            "start": f"the test runner does not start: {listed}",
+            "start": f"the test runner does not start: {listed.rstrip('.')}",
             "command": f"the command cannot start: {listed}",
             "module": f"these modules cannot be imported: {listed}",
             "metadata": f"these packages are not installed: {listed}",
