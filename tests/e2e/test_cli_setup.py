@@ -262,7 +262,7 @@ def test_init_shares_a_compiled_file_whose_build_fails_and_says_both(
     (repo / "native.so").write_text("")
     found = facts(flyball(env, "init", "--json", cwd=repo))
     assert (found["agree"], found["share"], "setup.py" in found["tests"][0]) == (True, ["native.so"], False)
-    assert found["advice"][0].endswith("in a clean checkout: error: no compiler.")
+    assert found["advice"][0].endswith("fails there: error: no compiler.")
     assert found["advice"][1].startswith("The proof uses native.so as built in your folder")
 
 

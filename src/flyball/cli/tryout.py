@@ -327,14 +327,12 @@ def _changes_tracked(files: Sequence[str]) -> str:
 
 def _build_fails(building: Detection, trial: Trial) -> str:
     why = redact(key_line(trial.log)) or trial.says
-    return (
-        f"The tests do not come to run after `{_parts(building)[1]}` in a clean checkout: {why.rstrip('.:')}."
-    )
+    return f"The tests do not run in a clean checkout, because `{_parts(building)[1]}` fails there: {why.rstrip('.:')}."
 
 
 def _as_built(files: Sequence[str]) -> str:
     return (
-        f"The proof uses {', '.join(files[:LISTED])} as built in your folder, so it does not test changes of the source of that. "
+        f"The proof uses {', '.join(files[:LISTED])} as built in your folder, so changes to their source are not tested. "
         "To build it each time, put the build command before the tests in [proof] commands."
     )
 
