@@ -53,7 +53,8 @@ def _up(app: App, repo: Path) -> None:
     said: list[bool] = []
     with Session(app, open_screen(False), stay=True) as session:
         lanes = Lanes(app, session.supervisor, RunRequest(task=OBJECTIVE, repo=repo, machine="cto"))
-        session.standing, session.roots = True, lanes.open()
+        session.standing = True
+        lanes.open()
         assert len(session.roots) == RUNS
         session.drive(lambda: lanes.feed() or bool(_ready(said)), lanes.until)
 
