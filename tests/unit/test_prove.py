@@ -36,9 +36,9 @@ on = { blocked = "@blocked", exhausted = "@fail", timeout = "@fail", error = "@f
 turns = 2
 """
 FEW = {  # the premises that take every transition; all of them, and the other two machines: `flyball prove`, in .ci/run
-    "review": ("every result", "take-over", "consensus", "findings"),
-    "build": ("every result", "crashes", "tests not required", "write by a loop", "tokens"),
     "loop": ("every result", "cooldown", "errors and failing tests"),
+    "build": ("every result", "crashes", "tests not required", "write by a loop", "tokens"),
+    "review": ("every result", "take-over", "consensus", "findings"),
 }
 
 
