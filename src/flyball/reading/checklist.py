@@ -10,7 +10,7 @@ ITEM = re.compile(
 )
 
 
-NEARLY = re.compile(r"\s*(?:[-*+]|\d+[.)])\s*\[\s*[xX]?\s*\](?!\().*")
+NEARLY = re.compile(r"\s*(?:[-*+]|\d+[.)])\s*\[\s*[^\s\d\]]?\s*\](?!\().*")  # a digit is a reference
 
 
 def unreadable(text: str) -> int:
