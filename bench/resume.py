@@ -38,7 +38,7 @@ def write_history(folder: Path, size: int) -> None:
     journal = SqliteJournal(folder / "journal.db")
     driven: dict[str, DrivenRun] = {}
     batch = Batch(driven)
-    batch.begin(began("r1", "loop"), journal.acquire("r1", "dead", lambda name: False))
+    batch.start(began("r1", "loop"), journal.acquire("r1", "dead", lambda name: False))
     while not _long_enough(_settle(journal, driven, batch), size):
         batch = Batch(driven)
         left = size - driven["r1"].seq
@@ -50,8 +50,7 @@ def write_history(folder: Path, size: int) -> None:
 def _settle(journal: SqliteJournal, driven: dict[str, DrivenRun], batch: Batch) -> int:
     """Append what is staged, as the supervisor does."""
     journal.append(batch.writes())
-    staged = batch.staged["r1"]
-    driven["r1"] = DrivenRun(staged.run, staged.seq + len(staged.events), staged.fence)
+    driven.update(batch.after())
     return driven["r1"].seq
 
 

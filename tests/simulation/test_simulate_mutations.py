@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from flyball.core import decide, mail, transition as onwards, turns
 from flyball.core.decide import Note
+from flyball.core.family import Family
 from flyball.domain import events as e, messages
 from flyball.journal.database import Database
 from flyball.journal.memory import MemoryJournal
@@ -116,7 +117,7 @@ def _anybody_drives(self: MemoryJournal, run: str, driver: str, alive: Any) -> i
 # ---- transactions --------------------------------------------------------------------------------------------------
 
 
-def _nothing(self: Batch, *_: Any) -> None:
+def _nothing(self: Family, *_: Any) -> None:
     """It is left out."""
 
 
@@ -200,8 +201,8 @@ BREAKS: list[
     ("a lease is not fenced", lambda: {(MemoryJournal, "_check"): _fences_nobody}, "SYS-15", 76),
     ("two drivers may drive a run", lambda: {(MemoryJournal, "acquire"): _anybody_drives}, "SYS-15", 5),
     ("a message is delivered twice", lambda: {(MemoryJournal, "_apply"): _keeps_the_mail}, "PAIR-4", 3),
-    ("a cost is not charged to the run above", lambda: {(Batch, "_charge"): _nothing}, "GUARD-4", 4),
-    ("a child's end is not its parent's news", lambda: {(Batch, "_end"): _nothing}, "SYS-1", 4),
+    ("a cost is not charged to the run above", lambda: {(Family, "_charge"): _nothing}, "GUARD-4", 4),
+    ("a child's end is not its parent's news", lambda: {(Family, "_end"): _nothing}, "SYS-1", 4),
     ("a limit burns a turn", lambda: {(tally, "costs_nothing"): _burns_a_turn}, "LOOP-5", 8),
     ("a wait ends too early", lambda: {(decide, "_resting"): _wakes_at_once}, "LOOP-5", 8),
     ("a key is used twice", lambda: {(decide, "_act"): _key_again}, "SYS-5", 1),

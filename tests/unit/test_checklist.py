@@ -24,7 +24,9 @@ def test_what_is_an_item(line: str) -> None:
     assert unreadable(line) == 0
 
 
-@pytest.mark.parametrize("line", ["- [] One", "-[ ] One", "- [ ]", "* [ x ] One", "- [x]One", "- [z] One", "- [~] One"])
+@pytest.mark.parametrize(
+    "line", ["- [] One", "-[ ] One", "- [ ]", "* [ x ] One", "- [x]One", "- [z] One", "- [~] One"]
+)
 def test_what_is_nearly_an_item_is_named_by_its_line(line: str) -> None:
     assert unreadable(f"- [ ] Good\n{line}\n") == 2
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flyball.core.children import child_of
 from flyball.core.decide import Finished
+from flyball.core.family import child_of
 from flyball.domain import events as e
 from flyball.domain.settings import Budget
 from flyball.machines import shipped

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from flyball.core import standing, stops
-from flyball.core.children import child_of
 from flyball.core.decide import Do, Note, Rest, due
+from flyball.core.family import child_of
 from flyball.core.mail import hear
 from flyball.domain import events as e
 from flyball.domain.messages import Answer, Ask, Start, encode

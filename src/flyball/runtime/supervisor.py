@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from flyball.core.children import child_of
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
+from flyball.core.family import child_of
 from flyball.core.mail import hear, settles, wake
 from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
 from flyball.core.stops import due_alert, half_used, next_alert_at
@@ -87,7 +87,7 @@ class Supervisor:
         """A new top-level run."""
         fence = self.journal.acquire(event.run, self.driver, self.alive)
         batch = Batch(self.driven)
-        batch.begin(event, fence)
+        batch.start(event, fence)
         self._commit(batch)
         return self.driven[event.run].run
 
@@ -267,7 +267,7 @@ class Supervisor:
         child = child_of(parent, act, table, self.clock.now())
         if child.owner and self.before_child:
             self.before_child(parent.id, child.run)
-        batch.begin(child, self.journal.acquire(act.child, self.driver, self.alive))
+        batch.start(child, self.journal.acquire(act.child, self.driver, self.alive))
         told = [e.Told(at=child.at, text=text, who="parent") for text in parent.talk.notes]
         batch.add(act.child, told)
 
@@ -303,17 +303,15 @@ class Supervisor:
         entries = self.journal.append(writes)
         if self.on_commit:
             self.on_commit(entries)
-        for run_id, staged in batch.staged.items():
-            seq = staged.seq + len(staged.events)
-            self.driven[run_id] = DrivenRun(staged.run, seq, staged.fence)
-        for staged in batch.staged.values():
-            for event in staged.events:
+        self.driven.update(batch.after())
+        for changed in batch.changed.values():
+            for event in changed.events:
                 if self.on_event:
-                    self.on_event(staged.run, event)
+                    self.on_event(changed.run, event)
                 if isinstance(event, e.Abandoned) and event.run in self.driven:
                     self._spread_asked(event.run)
-            if staged.run.status == "ended":
-                self._let_go(staged.run)
+            if changed.run.status == "ended":
+                self._let_go(changed.run)
         return True
 
     def _let_go(self, run: Run) -> None:
@@ -358,7 +356,7 @@ class Supervisor:
                 continue
             batch = Batch(self.driven)
             hearing = self._at_work(message.run) if for_who_works(message.body) else message.run
-            batch.add(message.run, (), message.id)
+            batch.take(message.run, [message.id])
             facts = self._hear(batch.run(hearing), message, messages[number:], messages[: number - 1])
             if resumes(message.body) and not any(isinstance(fact, e.LetterRefused) for fact in facts):
                 batch.wake(message.run, self.clock.now())
@@ -413,7 +411,7 @@ class Supervisor:
         """A standing run takes a trigger, with the messages that it comes from."""
         batch = Batch(self.driven)
         batch.add(run_id, hear_trigger(Events(batch.run(run_id), self.clock.now()), trigger))
-        batch.take(run_id, mailbox, taken)
+        batch.take(run_id, taken, mailbox)
         self._commit(batch)
 
     def set_aside(self, run_id: str) -> None:

@@ -4,7 +4,7 @@ The rules that run in production (`due`, `react`, `hear`, `wake`, `apply`) are r
 every answer to every question, a crash at every act, a message at every point. Limits are small (two shows what ten
 would), trees are symbols, and runs that no rule tells apart are one (see `key`). A run below is taken for an act that
 ends, stops and continues in every way: its own machine is proved by itself (`run:M` counts as many turns as M's bound).
-Then each machine is proved once more together with each that it runs, both real (see `family`).
+Then each machine is proved once more together with each that it runs, both real (see `pairs`).
 
 What is not crossed: see `premises` (one dimension at a time) and `results` (one departure a turn).
 
@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.domain.machine import Machine, State
-from flyball.lab.prove import family
+from flyball.lab.prove import pairs
 from flyball.lab.prove.explore import Broken, Exploration, Step, explore
 from flyball.lab.prove.laws import LAWS, laws_of
 from flyball.lab.prove.premises import Premise, at_own_limits, premises
@@ -60,8 +60,8 @@ class Proof(Struct, frozen=True):
 def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> Proof:
     """Explore every premise (or `only` those named); the shortest counterexample wins."""
     chosen = [p for p in premises(machine, _parents()) if not only or p.name in only]
-    pairs = [two for two in _pairs(machine, find) if not only or two.name in only]
-    if not chosen and not pairs:
+    nested = [two for two in _pairs(machine, find) if not only or two.name in only]
+    if not chosen and not nested:
         raise ValueError(f"no premise of '{machine.name}' is called {', '.join(only)}")
     explored: list[Exploration] = []
     broken: Broken | None = None
@@ -69,8 +69,8 @@ def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> P
         part = explore(premise, len(broken.steps) - 1 if broken else None)
         explored.append(part)
         broken = part.broken or broken
-    for two in pairs if broken is None else ():
-        explored.append(family.explore(two))
+    for two in nested if broken is None else ():
+        explored.append(pairs.explore(two))
         broken = broken or explored[-1].broken
     laws = tuple(laws_of(machine))
     if broken or only:
@@ -83,11 +83,11 @@ def _parents() -> list[Machine]:
     return [shipped(name) for name in SHIPPED]
 
 
-def _pairs(machine: Machine, find: Find) -> list[family.Pair]:
+def _pairs(machine: Machine, find: Find) -> list[pairs.Pair]:
     """Each state that runs another machine, with a real run of it; and the first that may write by a loop."""
     runners = [s for s in machine.states.values() if s.act == "run" and s.of != machine.name]
     runners += [replace(s, do=s.loop) for s in machine.states.values() if s.loop][:1]
-    return [family.pair(machine, state, find(state.of)) for state in runners]
+    return [pairs.pair(machine, state, find(state.of)) for state in runners]
 
 
 # ---- the bound -----------------------------------------------------------------------------------------------

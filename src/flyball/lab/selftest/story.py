@@ -67,7 +67,7 @@ class _Teller:
 
     def tell(self) -> None:
         batch = Batch(self.driven)
-        batch.begin(_began(self.now), 1)
+        batch.start(_began(self.now), 1)
         self._keep(batch)
         while self.run.status != "ended":
             self.now += 1000
@@ -97,9 +97,8 @@ class _Teller:
 
     def _keep(self, batch: Batch, message: bytes = b"") -> None:
         (write,) = batch.writes()
-        run = batch.run(RUN)
-        self.driven[RUN] = DrivenRun(run, write.after + len(write.drafts), 1)
-        self.steps.append(Step(replace(write, fence=0), message, run))
+        self.driven.update(batch.after())
+        self.steps.append(Step(replace(write, fence=0), message, self.run))
 
 
 def _began(now: int) -> e.RunBegan:

@@ -1,7 +1,7 @@
 """Two runs as one: a run and the run below it, by their own rules, in one journal transaction at a time.
 
 Each machine is proved by itself with the runs below it taken for acts. Here they are real: what one means to the other
-goes through the very `Batch` that the supervisor writes with. A run below the lower one is taken for an act again, so
+goes through the very `Family` that the supervisor changes runs by. A run below the lower one is taken for an act again, so
 a chain of three is two pairs. What the shell does (begin the lower run, spread what is asked) is done by hand.
 """
 
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from flyball.core import mail
 from flyball.core.decide import Do, Note, Rest, due, phase_us, react, trigger
+from flyball.core.family import Changed, Family
 from flyball.domain import events as e, messages
 from flyball.domain.machine import Machine, State
 from flyball.domain.settings import Settings
@@ -25,7 +26,6 @@ from flyball.lab.prove.explore import LARGEST, Broken, Exploration, Step, brief,
 from flyball.lab.prove.key import key
 from flyball.lab.prove.premises import NO_BUDGET, UNIT, Premise, nested, small_limits
 from flyball.lab.prove.witness import Witness
-from flyball.runtime.batch import Batch, DrivenRun
 from flyball.state.fold import begin
 from flyball.state.run import Run
 
@@ -71,20 +71,20 @@ def pair(upper: Machine, state: State, lower: Machine) -> Pair:
 
 # ---- what may happen ---------------------------------------------------------------------------------------------------
 
-Family = tuple[Run, ...]  # the upper run, then the lower one, if it is there
+Runs = tuple[Run, ...]  # the upper run, then the lower one, if it is there
 
 
 class FamilyStep(Struct, frozen=True):
     says: str
-    family: Family
+    family: Runs
     facts: dict[str, list[e.AnyEvent]]
 
 
-def first(two: Pair) -> Family:
+def first(two: Pair) -> Runs:
     return (begin(replace(two.upper.began(), run=TOP)),)
 
 
-def happenings(family: Family, two: Pair) -> Iterator[FamilyStep]:
+def happenings(family: Runs, two: Pair) -> Iterator[FamilyStep]:
     now = max(run.at for run in family) + 1
     yield from _of_itself(family, two, now)
     for run in family:
@@ -101,7 +101,7 @@ def happenings(family: Family, two: Pair) -> Iterator[FamilyStep]:
             yield from _asked(family, what, now)
 
 
-def _of_itself(family: Family, two: Pair, now: int) -> Iterator[FamilyStep]:
+def _of_itself(family: Runs, two: Pair, now: int) -> Iterator[FamilyStep]:
     """As the supervisor's tick: whatever is due in either, in one transaction."""
     rests = [
         step.until
@@ -116,25 +116,25 @@ def _of_itself(family: Family, two: Pair, now: int) -> Iterator[FamilyStep]:
                 yield from _happened(f"there is {outcome}", family, [(TOP, trigger(family[0], outcome, now))])
         return
     now = now if acts else max(now, min(rests))
-    batch = _batch(family)
+    changes = _changes(family)
     for run in family:
-        match due(batch.run(run.id), now):
+        match due(changes.run(run.id), now):
             case Note(facts):
-                batch.add(run.id, facts)
+                changes.add(run.id, facts)
             case Do(act):
-                _begun(batch, batch.run(run.id), act, two, now)
+                _begun(changes, changes.run(run.id), act, two, now)
             case _:
                 pass
-    yield from _written("the rules go on" if acts else "the wait is over", family, batch)
+    yield from _written("the rules go on" if acts else "the wait is over", family, changes)
 
 
-def _begun(batch: Batch, run: Run, act: e.Act, two: Pair, now: int) -> None:
+def _begun(changes: Family, run: Run, act: e.Act, two: Pair, now: int) -> None:
     real = run.id == TOP and act.do == f"run:{two.lower.machine.name}" and act.state == two.state.name
     if act.do.startswith("run:"):
         act = replace(act, child=BELOW if real else f"{run.id}.{run.acts}")
     if real:
-        batch.begin(_child(run, two, now), 1)
-    batch.add(run.id, [e.ActStarted(at=now, act=act)])
+        changes.begin(_child(run, two, now))
+    changes.add(run.id, [e.ActStarted(at=now, act=act)])
 
 
 def _child(parent: Run, two: Pair, now: int) -> e.RunBegan:
@@ -154,14 +154,14 @@ def _child(parent: Run, two: Pair, now: int) -> e.RunBegan:
     )
 
 
-def _came_of(family: Family, run: Run, act: e.Act, two: Pair, now: int) -> Iterator[FamilyStep]:
+def _came_of(family: Runs, run: Run, act: e.Act, two: Pair, now: int) -> Iterator[FamilyStep]:
     premise = two.of(run)
     for came in results(run, act, premise):
         result = came.finished.result
         if isinstance(result, e.TurnEnded) and result.verdict == "context":
             continue  # what it costs is proved of each machine by itself
         given = _went_on(run, act, result, premise, now)
-        after = _batch(family)
+        after = _changes(family)
         for member, facts in given:
             after.add(member, facts)
         after.add(run.id, react(after.run(run.id), came.finished, now))
@@ -186,7 +186,7 @@ def _went_on(
     return [(run.id, [*went, *charged]), *above]
 
 
-def _stops_below(family: Family, run: Run, act: e.Act, now: int) -> Iterator[FamilyStep]:
+def _stops_below(family: Runs, run: Run, act: e.Act, now: int) -> Iterator[FamilyStep]:
     if run.status != "running":
         went_on = e.ChildWentOn(at=now, run=act.child)
         yield from _happened("the run below goes on", family, [(run.id, [went_on])])
@@ -196,7 +196,7 @@ def _stops_below(family: Family, run: Run, act: e.Act, now: int) -> Iterator[Fam
         yield from _happened(f"the run below stops: {code}", family, [(run.id, [stop])])
 
 
-def _answered(family: Family, run: Run, question: e.Question, now: int) -> Iterator[FamilyStep]:
+def _answered(family: Runs, run: Run, question: e.Question, now: int) -> Iterator[FamilyStep]:
     for verb in question.verbs:
         said = messages.Answer(
             question=question.id, verb=verb, who="anna", text="so" if verb == "answer" else ""
@@ -205,7 +205,7 @@ def _answered(family: Family, run: Run, question: e.Question, now: int) -> Itera
         yield from _happened(f"a person answers {run.machine.name}: {verb}", family, [(run.id, facts)])
 
 
-def _asked(family: Family, what: str, now: int) -> Iterator[FamilyStep]:
+def _asked(family: Runs, what: str, now: int) -> Iterator[FamilyStep]:
     """What is asked of a run holds for the one below it; a cancel ends the act in flight."""
     facts: list[tuple[str, list[e.AnyEvent]]] = [
         (run.id, mail.hear(run, messages.encode(messages.Ask(what=what)), 1, now)) for run in family
@@ -219,31 +219,31 @@ def _asked(family: Family, what: str, now: int) -> Iterator[FamilyStep]:
 # ---- one transaction -----------------------------------------------------------------------------------------------------
 
 
-def _batch(family: Family) -> Batch:
-    return Batch({run.id: DrivenRun(run, 1, 1) for run in family})
+def _changes(family: Runs) -> Family:
+    return Family({run.id: Changed(run, []) for run in family})
 
 
-def _happened(says: str, family: Family, given: list[tuple[str, list[e.AnyEvent]]]) -> Iterator[FamilyStep]:
-    batch = _batch(family)
+def _happened(says: str, family: Runs, given: list[tuple[str, list[e.AnyEvent]]]) -> Iterator[FamilyStep]:
+    changes = _changes(family)
     for member, facts in given:
-        batch.add(member, facts)
-    yield from _written(says, family, batch)
+        changes.add(member, facts)
+    yield from _written(says, family, changes)
 
 
-def _written(says: str, family: Family, batch: Batch) -> Iterator[FamilyStep]:
+def _written(says: str, family: Runs, changes: Family) -> Iterator[FamilyStep]:
     """The family after it; a lower run that has ended is let go."""
-    facts = {name: list(staged.events) for name, staged in batch.staged.items() if staged.events}
+    facts = {name: list(staged.events) for name, staged in changes.changed.items() if staged.events}
     if not facts:
         return
-    names = [TOP, BELOW] if len(family) == 2 or BELOW in batch.staged else [TOP]
-    after = [batch.run(name) for name in names]
+    names = [TOP, BELOW] if len(family) == 2 or BELOW in changes.changed else [TOP]
+    after = [changes.run(name) for name in names]
     yield FamilyStep(says, tuple(run for run in after if run.id == TOP or run.status != "ended"), facts)
 
 
 # ---- the laws of the two ---------------------------------------------------------------------------------------------------
 
 
-def check(family: Family, step: FamilyStep) -> None:
+def check(family: Runs, step: FamilyStep) -> None:
     """What must hold of the two together, whatever each does by itself."""
     top = step.family[0]
     _ends_together(family, step)
@@ -263,7 +263,7 @@ def check(family: Family, step: FamilyStep) -> None:
         raise Breach("SYS-8", "it succeeds without a proof and a commit of this tree")
 
 
-def _ends_together(family: Family, step: FamilyStep) -> None:
+def _ends_together(family: Runs, step: FamilyStep) -> None:
     """A lower run's end is the outcome of the upper one's act, in the same transaction; its tree is theirs."""
     over = [fact for fact in step.facts.get(BELOW, []) if isinstance(fact, e.Ended)]
     heard = [
@@ -289,7 +289,7 @@ def _set_aside(top: Run) -> bool:
     return any(plan.act is not None and plan.act.child == BELOW for plan in plans)
 
 
-def _given_up(family: Family) -> bool:
+def _given_up(family: Runs) -> bool:
     """The upper run waits no more for the lower one, which is being cancelled."""
     return len(family) == 2 and family[1].asked == "cancel" and family[0].child != BELOW
 
@@ -303,7 +303,7 @@ def _charged(step: FamilyStep) -> None:
         raise Breach("GUARD-4", f"{len(turns)} turns below, {len(paid)} charged above")
 
 
-def _one_act(family: Family) -> None:
+def _one_act(family: Runs) -> None:
     working = [run for run in family if run.act is not None and not run.act.child]
     if len(working) > 1 and not family[1].owner:
         raise Breach("SYS-5", "two acts at once in one checkout")
@@ -334,7 +334,7 @@ class Graph:
     def __init__(self, two: Pair) -> None:
         self.two, start = two, first(two)
         self.index: dict[tuple[Any, ...], int] = {_key(start, two): 0}
-        self.nodes: list[Family] = [start]
+        self.nodes: list[Runs] = [start]
         self.reached: list[tuple[int, str]] = [(0, "")]
         self.edges: list[list[int]] = []
         self.transitions = 0
@@ -375,7 +375,7 @@ def _expand(graph: Graph, node: int) -> Broken | None:
         return _told(graph, node, "SYS-3", f"{type(problem).__name__}: {problem}")
 
 
-def _key(family: Family, two: Pair) -> tuple[Any, ...]:
+def _key(family: Runs, two: Pair) -> tuple[Any, ...]:
     """Each run as the rules see it, and which trees of the lower one the upper one knows."""
     keys = tuple(key(run, NOBODY, two.of(run)) for run in family)
     if len(family) == 1:
