@@ -10,8 +10,8 @@ from bench.timing import median, seconds
 from bench.yard import DRIVER, Instant, began, close, finished, supervisor
 from flyball.core.decide import Do, Finished, Interrupted, due, react
 from flyball.domain import events as e
+from flyball.journal.history import SNAPSHOT_EVERY, Batch, DrivenRun
 from flyball.journal.sqlite import SqliteJournal
-from flyball.runtime.batch import SNAPSHOT_EVERY, Batch, DrivenRun
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.fold import fold
 from flyball.state.run import Run

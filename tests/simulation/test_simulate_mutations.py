@@ -20,10 +20,10 @@ from flyball.core.decide import Note
 from flyball.core.family import Family
 from flyball.domain import events as e, messages
 from flyball.journal.database import Database
+from flyball.journal.history import Batch
 from flyball.journal.memory import MemoryJournal
 from flyball.lab.simulate.campaign import simulate
 from flyball.runtime import supervisor
-from flyball.runtime.batch import Batch
 from flyball.runtime.supervisor import Supervisor
 from flyball.state import fold as runs, tally
 from flyball.state.fold import Events

@@ -25,8 +25,7 @@ from flyball.domain.messages import contradiction, for_who_works, replaces, resu
 from flyball.domain.results import ALIVE
 from flyball.errors import AlreadyRunning, JournalError
 from flyball.journal import Entry, Journal, Message
-from flyball.journal.history import load, windows
-from flyball.runtime.batch import Batch, DrivenRun
+from flyball.journal.history import Batch, DrivenRun, load, windows
 from flyball.state.fold import BY_A_PERSON, Events
 from flyball.state.run import Run
 
