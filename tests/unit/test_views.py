@@ -67,10 +67,10 @@ TABLE: dict[str, tuple[str, int, str]] = {
 def stopped(code: str, status: str = "", **more: str) -> Run:
     """A run that stopped with this code."""
     run = begin(begun())
-    seen = e.Stop(code=code, rule="a rule", threshold="3", observed="4", turn=2, **more)
+    reason = e.Stop(code=code, rule="a rule", threshold="3", observed="4", turn=1, **more)  # of a child run
     status = status or code_of(code).status
     end = "" if status != "ended" else "success" if code.startswith("completed") else "failure"
-    return replace(run, status=status, stop=seen, end=end)
+    return replace(run, turn=2, status=status, stop=reason, end=end)
 
 
 @pytest.mark.parametrize("code", TABLE)

@@ -173,10 +173,11 @@ def readable(value: str) -> str:
     return value if length is None else show_duration(length)
 
 
-def effort(run: Run, turns: int | None = None) -> str:
+def effort(run: Run) -> str:
     """Turns, time at work and cost: "5 turns, 12s, $0.06"."""
-    count = plural(run.turns if turns is None else turns, "turn")
-    return ", ".join((count, elapsed(run.spending.wall_us), cost_text(run, unknown="cost unknown")))
+    return ", ".join(
+        (plural(run.turns, "turn"), elapsed(run.spending.wall_us), cost_text(run, unknown="cost unknown"))
+    )
 
 
 def _proved(run: Run) -> str:
@@ -223,7 +224,7 @@ def is_limited(stop: e.Stop) -> bool:
 
 def used(run: Run) -> str:
     """What the run used until it stopped."""
-    return f"Used {effort(run, run.stop.turn if run.stop else None)}"
+    return f"Used {effort(run)}"
 
 
 def failing_now(run: Run) -> list[str]:
