@@ -222,7 +222,16 @@ def test_a_run_without_proof_is_certified_as_unproven(tmp_path: Path) -> None:
     assert told.returncode == 0
     assert told.stdout.startswith("good, but unproven: ")
     assert facts(done.flyball("verify", done.run, "--json"))["proven"] is False
-    assert done.flyball("land", done.run).returncode == 0
+    landed = done.flyball("land", done.run)
+    assert (landed.returncode, "unproven" in landed.stdout) == (0, True)
+
+
+def test_a_run_does_not_land_from_another_repository(tmp_path: Path) -> None:
+    done = finished(tmp_path)
+    refused = flyball(done.env, "land", done.run, cwd=tmp_path)
+    assert (refused.returncode, git(done.root, "rev-parse", "HEAD")) == (2, done.base)
+    assert str(done.root) in refused.stderr
+    assert flyball(done.env, "land", done.run, "--repo", done.root, cwd=tmp_path).returncode == 0
 
 
 def test_a_run_that_failed_has_no_certificate_and_does_not_land(tmp_path: Path) -> None:

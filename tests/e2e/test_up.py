@@ -132,6 +132,9 @@ def test_a_risky_plan_waits_for_a_person_and_other_work_goes_on(yard: Yard) -> N
     assert "Change the dependencies" in inbox and "T2" in inbox and "1. Do it (calc.py)" in inbox
     assert yard.flyball("answer", asking.question, "drop").returncode == 0
     wait(process, lambda: outcomes(yard).get(risky) == "dropped")
+    (mended,) = rows(yard, machine="task")
+    told = yard.flyball("land", mended.run)
+    assert (told.returncode, (yard.repo / "calc.py").read_text()) == (0, FIXED), told.stderr
     stop(process)
 
 

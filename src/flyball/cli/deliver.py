@@ -16,6 +16,7 @@ from flyball.cli.drive import Session
 from flyball.cli.screen import Screen
 from flyball.cli.shared import (
     JSON,
+    REPO,
     RUN,
     RUN_OR_LAST,
     examples,
@@ -190,8 +191,9 @@ class Landing(Struct, frozen=True):
     metavar="BRANCH",
     help="The branch to merge into (default: the current one).",
 )
+@REPO
 @JSON
-def land(run_name: str, into: str, as_json: bool) -> None:
+def land(run_name: str, into: str, repo: Path, as_json: bool) -> None:
     """Merge a completed run into your branch.
 
     The branch is fast-forwarded. If it has moved since the run started, the two are merged in the run's checkout and
@@ -199,7 +201,9 @@ def land(run_name: str, into: str, as_json: bool) -> None:
     """
     with open_app() as app:
         run_id = app.find(run_name)
-        _refuse_bad(verify_run(app, run_id))
+        _refuse_elsewhere(app.read(run_id), repo)
+        finding = verify_run(app, run_id)
+        _refuse_bad(finding)
         landing = _land(app, run_id, into)
     if as_json:
         print_json(landing)
@@ -209,6 +213,17 @@ def land(run_name: str, into: str, as_json: bool) -> None:
         merged = ", merged with newer commits and proved again" if landing.merged else ""
         say(
             f"Merged run {run_id} into '{landing.branch}': {landing.before[:12]} → {landing.commit[:12]}{merged}."
+        )
+        if finding.statement and not finding.statement.predicate.proven:
+            say("This result is unproven: no test command was configured, so Flyball ran no tests.")
+
+
+def _refuse_elsewhere(run: Run, folder: Path) -> None:
+    """The branch of another repository is not moved from here by accident."""
+    here, there = repository_of(folder), Path(run.began.repo)
+    if here is None or here.resolve() != there.resolve():
+        raise UserError(
+            f"Run {run.id} belongs to {there}. Run this there, or with `flyball land {run.id} --repo {there}`."
         )
 
 

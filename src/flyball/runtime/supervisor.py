@@ -165,8 +165,8 @@ class Supervisor:
         """Apply what a person sent to a run that nothing drives (a rollback, a take-over); it does not continue."""
         self.errands_only = True
         self.adopt(run_id, waking=False)
-        self.drive(lambda: self.driven[run_id].run.act is None)
-        return self.driven[run_id].run
+        self.drive(lambda: run_id not in self.driven or self.driven[run_id].run.act is None)
+        return self.driven[run_id].run if run_id in self.driven else load(self.journal, run_id)[0]
 
     def drive(
         self,
@@ -310,13 +310,14 @@ class Supervisor:
                 if isinstance(event, e.Abandoned) and event.run in self.driven:
                     self._spread_asked(event.run)
             if changed.run.status == "ended":
-                self._let_go(changed.run)
+                self._let_go(changed.run, any(isinstance(event, e.Ended) for event in changed.events))
         return True
 
-    def _let_go(self, run: Run) -> None:
+    def _let_go(self, run: Run, ends: bool) -> None:
+        """A child run that ends now needs no driver any more; one that ended before is here to be landed."""
         if run.owner:
             self.performer.tidy(run)
-        if run.began.parent:
+        if ends and run.began.parent:
             self.journal.release(run.id, self.driver)
             del self.driven[run.id]
 
