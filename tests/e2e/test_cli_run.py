@@ -186,7 +186,7 @@ def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: P
     ci = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
     agent = place.script(coder=[ASK, ci, FIXES])
     person = AtTerminal(place, "run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
-    person.answer(b"a answer", b"xa", b"Your text for the agent", b"plus\n")
+    person.answer(b"w answer", b"xw", b"Your text for the agent", b"plus\n")
     person.answer(b"r reject", b"dr", b"Your reason", b"Leave CI alone\n")
     assert person.code() == 0
     screen = person.screen
@@ -206,8 +206,8 @@ def test_the_inbox_is_worked_through_with_the_keyboard(place: Place) -> None:
     place.run(place.script("other", coder=[ci, FIXES]))
     person = AtTerminal(place, "inbox")
     person.wait_for(b"Question 1 of 2")
-    person.answer(b"a answer", b"n", b"r reject", b"p")
-    person.answer(b"Question 1 of 2", b"n", b"undo the change", b"d")
+    person.answer(b"w answer", b"]", b"r reject", b"[")
+    person.answer(b"Question 1 of 2", b"]", b"undo the change", b"d")
     person.answer(b"+on: push", b"r", b"Your reason", b"Leave CI alone\n")
     assert person.code() == 0 and b"1 question still open." in person.screen
     assert "Answer saved: reject." in person.screen.decode()
@@ -221,8 +221,8 @@ def test_watch_takes_answers_as_keys_too(place: Place) -> None:
     place.loop(ASK, {"ask": "Are you sure?"}, FIXES, more=("--detach",))
     eventually(lambda: place.fb("inbox", "--json").json)
     person = AtTerminal(place, "watch", "@last")
-    person.answer(b"a answer", b"xa", b"Your text for the agent", b"plus\n")
-    person.answer(b"a answer", b"a", b"Your text for the agent", b"yes\n")
+    person.answer(b"w answer", b"xw", b"Your text for the agent", b"plus\n")
+    person.answer(b"w answer", b"w", b"Your text for the agent", b"yes\n")
     assert person.code() == 0
     assert answers_given(place) == [("answer", "plus"), ("answer", "yes")]
 
@@ -235,7 +235,7 @@ def test_a_terminal_that_is_closed_at_a_question_stops_the_run_cleanly(
     person = AtTerminal(place, *place.loop_words(ASK), errors=errors)
     person.wait_for(b"Press a key")
     if prompting:
-        os.write(person.ours, b"a")
+        os.write(person.ours, b"w")
         eventually(lambda: "Your text for the agent" in errors.read_text())
     person.close()
     assert person.process.wait(30) == 130

@@ -168,7 +168,7 @@ class Session:
         """Where it stays for a person, an open question can be answered with a key."""
         with contextlib.ExitStack() as stack:
             if self.stay:
-                keys = stack.enter_context(answer_keys(self.app, self.screen, self._asker))
+                keys = stack.enter_context(answer_keys(self.app, self.screen, self._askers))
                 if keys is not None:
                     self.supervisor.listen_to(keys.source, lambda: self._on_key(keys))
                     stack.callback(self.supervisor.forget, keys.source)
@@ -179,8 +179,8 @@ class Session:
         if keys.closed:
             self.supervisor.forget(keys.source)
 
-    def _asker(self) -> Run | None:
-        return next((run for run in map(self.asker, self.roots) if run is not None), None)
+    def _askers(self) -> list[Run]:
+        return [run for run in map(self.asker, self.roots) if run is not None]
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:

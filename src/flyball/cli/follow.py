@@ -100,7 +100,11 @@ def watch_screen(app: App, root: str, screen: Screen, stay: bool) -> Run:
         return asking(app, app.read(root))
 
     with contextlib.ExitStack() as stack:
-        keys = stack.enter_context(answer_keys(app, screen, asker)) if stay else None
+        keys = (
+            stack.enter_context(answer_keys(app, screen, lambda: [run] if (run := asker()) else []))
+            if stay
+            else None
+        )
         for run in tail.skip():
             runs[run.id] = run
             screen.add(run)

@@ -6,15 +6,15 @@ import shutil
 
 import click
 
-from flyball.cli.keys import ROOM, SHOW, change_of, letters, show_change, take_answer
+from flyball.cli.keys import ROOM, change_of, letters_of, show_change, take_answer
 from flyball.cli.shared import say, terminal_width
 from flyball.cli.shown_diff import coloured
 from flyball.runtime.app import App
 from flyball.state.run import Run
-from flyball.views.choices import choices, offered
+from flyball.views.choices import QUIT, SHOW, choices
 from flyball.views.text import fields, plural
 
-NEXT, BACK, QUIT = "n", "p", "q"
+NEXT, BACK = ("\x1b[C", "]"), ("\x1b[D", "[")  # an arrow, or a bracket
 LEAVES = ("\x03", "\x04", "\x1b", QUIT)  # Ctrl+C, Ctrl+D, Escape
 
 
@@ -52,25 +52,21 @@ def _show(app: App, run: Run, text: str, title: str) -> None:
         click.echo(coloured(line))
     more = f" ({len(lines) - fits} more lines)" if len(lines) > fits else ""
     show = [(f"{SHOW} diff", f"show the whole change{more}")] if lines else []
-    say("\n".join(("", *fields([*choices(run.question, _letters(run)), *show], terminal_width()))))
-
-
-def _letters(run: Run) -> dict[str, str]:
-    assert run.question is not None
-    return letters(offered(run.question), SHOW + NEXT + BACK + QUIT)
+    say("\n".join(("", *fields([*choices(run.question, letters_of(run)), *show], terminal_width()))))
 
 
 def _choice(app: App, run: Run) -> str:
     """What the person does with the question: answered | next | back | quit."""
-    verbs = _letters(run)
-    say(f"  Press a key to answer, or: {NEXT} next · {BACK} previous · {QUIT} quit")
+    verbs = letters_of(run)
+    say(f"  Press a key to answer, or: → next · ← previous · {QUIT} quit")
     while True:
-        key = click.getchar().lower()
+        key = click.getchar()
+        key = key.lower() if len(key) == 1 else key
         if key in LEAVES or not key:
             return "quit"
-        if key == NEXT:
+        if key in NEXT:
             return "next"
-        if key == BACK:
+        if key in BACK:
             return "back"
         if key == SHOW:
             show_change(app, run)

@@ -10,7 +10,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 import click
 
@@ -21,27 +21,18 @@ from flyball.errors import FlyballError
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
 from flyball.state.run import Run
-from flyball.views.choices import offered
+from flyball.views.choices import SHOW, keys_of
 from flyball.views.text import fields
 
 ABOUT_A_CHANGE = ("approval", "evidence", "block", "breakpoint")
 TAKES_REASON = ("reject",)
 ROOM = 14  # lines that a question itself takes
-SHOW = "d"
+Askers = Callable[[], Sequence[Run]]
 CLOSED = (OSError, ValueError, termios.error)  # what a terminal raises that is not there any more
 
 
-def letters(verbs: tuple[str, ...], taken: str = SHOW) -> dict[str, str]:
-    """A letter for each verb: its first one that is not taken yet. `d` shows the change."""
-    chosen = dict.fromkeys(taken, "")
-    for verb in verbs:
-        free = next((letter for letter in verb if letter.isalpha() and letter not in chosen), "")
-        chosen |= {free: verb} if free else {}
-    return {letter: verb for letter, verb in chosen.items() if verb}
-
-
 def letters_of(run: Run) -> dict[str, str]:
-    return letters(offered(run.question)) if run.question else {}
+    return keys_of(run.question) if run.question else {}
 
 
 def change_of(app: App, run: Run) -> list[str]:
@@ -81,9 +72,9 @@ def take_answer(app: App, run: Run, verb: str, *, quiet: bool = False) -> bool:
 
 
 @contextlib.contextmanager
-def answer_keys(app: App, screen: Screen, asker: Callable[[], Run | None]) -> Generator[AnswerKeys | None]:
+def answer_keys(app: App, screen: Screen, askers: Askers) -> Generator[AnswerKeys | None]:
     """While a run is shown on a terminal with a person at it, its questions can be answered with keys."""
-    keys = _open(app, screen, asker) if isinstance(screen, Terminal) else None
+    keys = _open(app, screen, askers) if isinstance(screen, Terminal) else None
     if keys is None:
         yield None
         return
@@ -94,19 +85,24 @@ def answer_keys(app: App, screen: Screen, asker: Callable[[], Run | None]) -> Ge
         keys.close()
 
 
-def _open(app: App, screen: Terminal, asker: Callable[[], Run | None]) -> AnswerKeys | None:
+def _open(app: App, screen: Terminal, askers: Askers) -> AnswerKeys | None:
     with contextlib.suppress(*CLOSED):
         if sys.stdin.isatty():
-            return AnswerKeys(app, screen, sys.stdin.fileno(), asker)
+            return AnswerKeys(app, screen, sys.stdin.fileno(), askers)
     return None
 
 
 class AnswerKeys:
-    """Shows what a question is about, and takes the answer. A terminal that was closed gives no more keys."""
+    """Shows what a question is about, and takes the answer. A terminal that was closed gives no more keys.
 
-    def __init__(self, app: App, screen: Terminal, terminal: int, asker: Callable[[], Run | None]) -> None:
-        """`asker`: the run that has a question now."""
-        self.app, self.screen, self.asker = app, screen, asker
+    A key answers the question that was shown last, and no other. Then the next open one is shown.
+    """
+
+    def __init__(self, app: App, screen: Terminal, terminal: int, askers: Askers) -> None:
+        """`askers`: the runs that have a question now."""
+        self.app, self.screen, self.askers = app, screen, askers
+        self.shown = ""  # the id of the question that was shown last
+        self.answered = set[str]()
         self.before = termios.tcgetattr(terminal)
         tty.setcbreak(terminal)
         self.source = os.dup(terminal)
@@ -129,6 +125,7 @@ class AnswerKeys:
         with contextlib.suppress(*CLOSED):
             termios.tcflush(self.source, termios.TCIFLUSH)
         assert run.question is not None
+        self.shown = run.question.id
         lines = change_of(self.app, run)
         fits = max(5, shutil.get_terminal_size().lines - ROOM)
         with contextlib.suppress(*CLOSED), self.screen.aside():
@@ -145,17 +142,33 @@ class AnswerKeys:
             pressed = os.read(self.source, 1)
         self.closed = not pressed
         letter = pressed.decode("ascii", "replace").lower()
-        run = self.asker()
-        if run is None or letter not in (SHOW, *letters_of(run)):
-            return
+        runs = self._open_questions()
+        run = runs.get(self.shown)
+        if run is None:
+            self._show_next(runs)
+        elif letter in (SHOW, *letters_of(run)):
+            self._act(run, letter)
+
+    def _open_questions(self) -> dict[str, Run]:
+        """The runs that wait for an answer, by their questions."""
+        runs = {run.question.id: run for run in self.askers() if run.question}
+        return {name: run for name, run in runs.items() if name not in self.answered}
+
+    def _show_next(self, runs: dict[str, Run]) -> None:
+        for run in list(runs.values())[:1]:
+            self.screen.show_question(run)
+
+    def _act(self, run: Run, letter: str) -> None:
         try:
             with self.screen.aside(), self._line_mode():
                 if letter == SHOW:
                     show_change(self.app, run)
-                else:
-                    take_answer(self.app, run, letters_of(run)[letter], quiet=True)
+                elif take_answer(self.app, run, letters_of(run)[letter], quiet=True):
+                    self.answered.add(self.shown)
         except CLOSED:
             self.closed = True
+        if self.shown in self.answered:
+            self._show_next(self._open_questions())
 
     @contextlib.contextmanager
     def _line_mode(self) -> Generator[None]:

@@ -317,13 +317,18 @@ class Terminal(Screen):
         mark, style = MARKS[tone]
         for number, line in enumerate(lines):
             name, value = line[2:15].strip(), line[15:]
-            is_row = line.startswith("  ") and line[14:15] == " " and bool(value)
+            is_row = line.startswith("  ") and line[13:15] == "  " and bool(value)
+            is_key = name[1:2] == " "  # `a approve`
             if number == 1:
                 cells = [(mark, style), (line, f"bold {style}".strip())]
             else:
                 cells = [
                     (" ", ""),
-                    *([(f"{name:<12}", "dim"), (value, "")] if is_row else [(line.strip(), "")]),
+                    *(
+                        [(f"{name:<12}", "bold" if is_key else "dim"), (value, "")]
+                        if is_row
+                        else [(line.strip(), "")]
+                    ),
                 ]
             self._print(self._hanging(cells) if line else "")
 

@@ -10,6 +10,24 @@ from flyball.domain.settings import TAKES_TEXT
 
 RETRY = "the agent tries again"
 TEXT = "TEXT: the agent continues with your text as its instruction"
+# verb -> the key that answers with it, the same in every question
+KEYS = {
+    "approve": "a",
+    "go-on": "g",
+    "answer": "w",
+    "redirect": "i",
+    "reject": "r",
+    "retry": "t",
+    "raise": "s",
+    "grant": "n",
+    "cancel": "c",
+    "proceed": "p",
+    "replan": "l",
+    "drop": "o",
+    "complete": "m",
+    "abandon": "b",
+}
+SHOW, QUIT = "d", "q"  # keys that answer nothing
 # verb -> what it does
 DOES = {
     "approve": "continue",
@@ -23,7 +41,7 @@ DOES = {
     "proceed": "continue with the plan",
     "replan": "make a new plan",
     "drop": "give this task up",
-    "complete": "end the run as completed",
+    "complete": "end the run as completed, if its tests pass",
     "abandon": "end the run as failed",
 }
 # kind of question -> verb -> what it does there
@@ -61,6 +79,16 @@ def offered(question: e.Question) -> tuple[str, ...]:
     return tuple(
         verb for verb, other in zip(question.verbs, same, strict=True) if other not in question.verbs
     )
+
+
+def keys_of(question: e.Question) -> dict[str, str]:
+    """Key -> verb. A verb of a user's own machine gets its first letter that no other answer has."""
+    chosen = {KEYS[verb]: verb for verb in offered(question) if verb in KEYS}
+    for verb in offered(question):
+        letters = [letter for letter in verb if letter.isalpha() and letter not in (*chosen, SHOW, QUIT)]
+        if verb not in KEYS and letters:
+            chosen[letters[0]] = verb
+    return chosen
 
 
 def choices(question: e.Question, keys: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
