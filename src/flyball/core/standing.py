@@ -15,7 +15,7 @@ from flyball.domain.results import code_of
 from flyball.domain.settings import dollars, show_duration
 from flyball.state.fold import Events
 from flyball.state.plans import NOTHINGS, WARN_AT
-from flyball.state.run import Run
+from flyball.state.run import Plan, Run
 
 SET_ASIDE = "set-aside"  # what is asked of a run that makes way for something more urgent
 REPAIRS = 1  # so often CI of a run's own branch is repaired before a person is asked
@@ -77,9 +77,19 @@ def hear_trigger(events: Events, trigger: e.Trigger) -> Events:
     return follow(events, "trigger", reason=f"{trigger.kind}: {trigger.text[:200]}")
 
 
-def _begin(events: Events, trigger: e.Trigger, interrupts: bool) -> None:
+def hear_parked(events: Events, plan: Plan) -> Events:
+    """This lane asks about a plan that another one has made."""
+    assert plan.trigger is not None
+    _begin(events, plan.trigger, interrupts=False, assessment=plan.assessment)
+    follow(events, "trigger", reason=f"{plan.trigger.kind}: {plan.trigger.text[:200]}")
+    return follow(events, "approval", past_breakpoint=True, reason="another lane has made the plan")
+
+
+def _begin(
+    events: Events, trigger: e.Trigger, interrupts: bool, assessment: e.Assessment | None = None
+) -> None:
     """The planner sees the files from which the work will start."""
-    events.add(e.Triggered(at=events.now, trigger=trigger, interrupts=interrupts))
+    events.add(e.Triggered(at=events.now, trigger=trigger, interrupts=interrupts, assessment=assessment))
     if trigger.tree and trigger.tree != events.run.tree:
         events.add(e.RestoreOrdered(at=events.now, tree=trigger.tree, why="trigger"))
 

@@ -22,6 +22,7 @@ from flyball.state.run import Run
 UNTESTED = "untested"
 DOUBTS_SHOWN = 20
 SENT = ("merge", "pr")  # with these a commit goes further than the run's own branch
+PARKED = "it needs approval, and the interrupted work does not: another lane asks"
 
 
 def follow(
@@ -38,6 +39,9 @@ def follow(
     pausing = run.state in run.settings.breakpoints and run.here.act not in WAITING_ACTS
     if pausing and not past_breakpoint and cause is None:
         return _pause_at_breakpoint(events, outcome, data)
+    if outcome == "approval" and run.plan.aside:  # CTO-5: work that may go on does not wait for an answer
+        events.add(e.Parked(at=events.now))
+        outcome, reason = "nothing", PARKED
     if outcome in FAILING:
         outcome = _count_failure(events, outcome, reason)
     target = _target(run, outcome, data, cause)

@@ -274,6 +274,11 @@ class Triggered(Event, frozen=True, kw_only=True):
 
     trigger: Trigger
     interrupts: bool = False
+    assessment: Assessment | None = None  # the plan, if another lane has made it
+
+
+class Parked(Event, frozen=True, kw_only=True):
+    """The plan needs approval, and it interrupted work that needs none: another lane asks about it, and that work continues."""
 
 
 class SetAside(Event, frozen=True, kw_only=True):
@@ -284,10 +289,10 @@ class SetAside(Event, frozen=True, kw_only=True):
 
 
 class TakenUp(Event, frozen=True, kw_only=True):
-    """Interrupted work continues: a plan, or the child run."""
+    """Interrupted work continues: a plan, or the child run. A parked plan continues in another lane."""
 
-    what: str  # plan | run
-    run: str = ""
+    what: str  # plan | run | parked
+    run: str = ""  # the child run, or that lane
 
 
 class Abandoned(Event, frozen=True, kw_only=True):
@@ -350,6 +355,7 @@ AnyEvent = (
     | Milestone
     | PlanReviewed
     | Triggered
+    | Parked
     | SetAside
     | TakenUp
     | Abandoned

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
 from flyball.core.family import child_of
 from flyball.core.mail import hear, settles, wake
-from flyball.core.standing import SET_ASIDE, hear_trigger, mismatched
+from flyball.core.standing import SET_ASIDE, hear_parked, hear_trigger, mismatched
 from flyball.core.stops import due_alert, half_used, next_alert_at
 from flyball.domain import events as e
 from flyball.domain.messages import contradiction, for_who_works, replaces, resumes
@@ -412,6 +412,13 @@ class Supervisor:
         batch = Batch(self.driven)
         batch.add(run_id, hear_trigger(Events(batch.run(run_id), self.clock.now()), trigger))
         batch.take(run_id, taken, mailbox)
+        self._commit(batch)
+
+    def hand_over(self, run_id: str, other: str) -> None:
+        """A standing run takes the first plan that another one has parked."""
+        batch, now = Batch(self.driven), self.clock.now()
+        batch.add(run_id, hear_parked(Events(batch.run(run_id), now), batch.run(other).plan.parked[0]))
+        batch.add(other, [e.TakenUp(at=now, what="parked", run=run_id)])
         self._commit(batch)
 
     def set_aside(self, run_id: str) -> None:

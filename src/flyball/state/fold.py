@@ -437,6 +437,7 @@ _APPLY: dict[type[Any], Callable[[Run, Any], Run]] = {
     e.Milestone: plans.milestone,
     e.PlanReviewed: tally.plan_reviewed,
     e.Triggered: plans.triggered,
+    e.Parked: plans.parked,
     e.SetAside: plans.set_aside,
     e.TakenUp: plans.taken_up,
     e.Abandoned: plans.abandoned,

@@ -15,15 +15,27 @@ NOTHINGS = 3  # so often in a row the same trigger may find nothing to do
 
 def triggered(run: Run, event: e.Triggered) -> Run:
     plan = run.plan
-    aside = (*plan.aside, replace(plan, aside=(), outcomes={})) if event.interrupts else plan.aside
     fresh = Plan(
         trigger=event.trigger,
+        assessment=event.assessment,
         commit=event.trigger.commit,
-        aside=aside,
+        aside=(*plan.aside, _alone(plan)) if event.interrupts else plan.aside,
+        parked=plan.parked,
         outcomes=plan.outcomes,
         nothings=plan.nothings,
     )
     return replace(run, at=event.at, plan=fresh, talk=replace(run.talk, plan="", notes=()))
+
+
+def _alone(plan: Plan) -> Plan:
+    """The plan without what belongs to the lane."""
+    return replace(plan, aside=(), parked=(), outcomes={})
+
+
+def parked(run: Run, event: e.Parked) -> Run:
+    plan = run.plan
+    empty = replace(plan, trigger=None, assessment=None, parked=(*plan.parked, _alone(plan)))
+    return replace(run, at=event.at, plan=empty)
 
 
 def set_aside(run: Run, event: e.SetAside) -> Run:
@@ -36,9 +48,11 @@ def taken_up(run: Run, event: e.TakenUp) -> Run:
     if event.what == "run":
         act, fresh = plan.act, replace(renewed(plan), act=None, halt=None)
         return replace(run, at=event.at, act=act, child=act.child if act else "", plan=fresh)
+    if event.what == "parked":
+        return replace(run, at=event.at, plan=replace(plan, parked=plan.parked[1:]))
     last = renewed(plan.aside[-1])
-    plan = replace(last, aside=plan.aside[:-1], outcomes=plan.outcomes, nothings=plan.nothings)
-    return replace(run, at=event.at, plan=plan)
+    kept = {"parked": plan.parked, "outcomes": plan.outcomes, "nothings": plan.nothings}
+    return replace(run, at=event.at, plan=replace(last, aside=plan.aside[:-1], **kept))
 
 
 def abandoned(run: Run, event: e.Abandoned) -> Run:
@@ -101,4 +115,4 @@ def moved(run: Run, event: e.Moved) -> Plan:
         outcomes = dict(list(outcomes.items())[-OUTCOMES_KEPT:])
     nothings = _again(plan.nothings, text) if event.outcome == "nothing" else ("", 0)
     nothings = (nothings[0], min(nothings[1], NOTHINGS))
-    return Plan(aside=plan.aside, outcomes=outcomes, nothings=nothings)
+    return Plan(aside=plan.aside, parked=plan.parked, outcomes=outcomes, nothings=nothings)

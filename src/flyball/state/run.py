@@ -251,6 +251,7 @@ class Plan(Part, frozen=True, kw_only=True):
     worked_us: int = 0  # since the last milestone
     warned: tuple[str, ...] = ()
     aside: tuple[Plan, ...] = ()  # interrupted plans, the last one on top
+    parked: tuple[Plan, ...] = ()  # plans that another lane will ask about
     outcomes: dict[str, str] = {}  # ticket -> "done COMMIT" | "dropped", of the last ones
     nothings: tuple[str, int] = ("", 0)  # what was last found to need no work, and how often in a row
 
@@ -261,6 +262,11 @@ class Plan(Part, frozen=True, kw_only=True):
     @property
     def finished(self) -> bool:
         return self.step >= (len(self.steps) or 1)
+
+    @property
+    def waiting(self) -> tuple[Plan, ...]:
+        """The plans that this one keeps waiting."""
+        return (*self.aside, *self.parked)
 
 
 # ---- the run -----------------------------------------------------------------------------------------------

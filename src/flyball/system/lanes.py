@@ -127,7 +127,7 @@ class Lanes:
         self._ask_forge()
         found = backlog(self._honest())
         waiting = ready(found, self.outcomes() | met(self.app, found, self.seen))
-        if self._wake_stranded(waiting):
+        if self._hand_over() or self._make_room() or self._wake_stranded(waiting):
             return True
         try:
             return self._give(found, waiting[0]) if waiting else False
@@ -142,16 +142,40 @@ class Lanes:
         self.supervisor.report(self.lanes[0], (repository.text,), grave=True)
         return True
 
+    def _hand_over(self) -> bool:
+        """A plan that needs approval moves to a lane with nothing to do, so that the work it interrupted continues."""
+        other = next((run for run in self.runs if run.plan.parked), None)
+        if other is None:
+            return False
+        free = next((run for run in self.runs if listens(run)), None)
+        if free is not None:
+            self.supervisor.hand_over(free.id, other.id)
+        elif not any(run.agenda for run in self.runs):  # else a new lane is being prepared
+            self._new_lane()
+        else:
+            return False
+        return True
+
+    def _make_room(self) -> bool:
+        """CTO-1: after an answer more lanes may work than are allowed; the least urgent one makes way."""
+        busy = [run for run in reversed(self.runs) if works(run)]
+        least = min(busy, key=_priority, default=None)
+        if least is None or len(busy) <= self.parallel or least.here.act != "run" or least.asked:
+            return False
+        self.supervisor.set_aside(least.id)
+        return True
+
     def _wake_stranded(self, waiting: list[Ticket]) -> bool:
-        """What made way for a task that was cancelled or taken by another lane meanwhile continues."""
+        """The most urgent of the lanes that made way continues, if there is room again and nothing is more urgent."""
         stranded = [
             run
             for run in self.runs
             if makes_way(run) and not any(outranks(run, one.trigger) for one in waiting)
         ]
-        for run in stranded:
-            self.supervisor.wake(run.id)
-        return bool(stranded)
+        if not stranded or sum(map(works, self.runs)) >= self.parallel:
+            return False
+        self.supervisor.wake(max(stranded, key=_priority).id)
+        return True
 
     def _honest(self) -> list[Message]:
         return [message for message in self.app.journal.mail(self.box) if not self.app.seals.fault(message)]

@@ -117,7 +117,7 @@ def started(app: App, repo: Path) -> dict[str, str]:
     for row in app.journal.rows(repo=str(repo), machine="cto"):
         plan = app.read(row.run).plan
         taken |= {ticket: became.partition(" ")[0] for ticket, became in plan.outcomes.items()}
-        for one in (plan, *plan.aside):
+        for one in (plan, *plan.waiting):
             if one.trigger and one.trigger.ticket:
                 taken[one.trigger.ticket] = "active" if one is plan else "interrupted"
     return taken

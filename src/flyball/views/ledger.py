@@ -138,7 +138,7 @@ def _position(run: Run) -> list[tuple[str, str]]:
 
 
 def _aside(run: Run) -> Iterable[str]:
-    for plan in run.plan.aside:
+    for plan in run.plan.waiting:
         yield f"{plan.trigger.text if plan.trigger else ''} (step {plan.step} of {len(plan.steps)})"
 
 

@@ -207,6 +207,10 @@ def _of_the_loop(event: e.AnyEvent) -> Words:
         case e.SetAside():
             why = f": {event.stop.code}" if event.stop else " for something more urgent"
             return f"run {event.run} is paused{why}", 2, "warn"
+        case e.Parked():
+            return "the plan needs your approval; meanwhile the interrupted work continues", 2, ""
+        case e.TakenUp(what="parked"):
+            return f"run {event.run} asks for approval of the plan", 2, ""
         case e.TakenUp():
             return (
                 f"continuing the interrupted {'plan' if event.what == 'plan' else f'run {event.run}'}",

@@ -224,7 +224,7 @@ def _plan(plan: Plan, premise: Premise) -> tuple[Any, ...]:
         min(plan.idle, most["no_progress"] + 1),
         min(plan.said[1], most["same_action"] + 1),
         min(plan.error[1], most["same_error"] + 1),
-        tuple(_plan(below, premise) for below in plan.aside),
+        tuple(_plan(below, premise) for below in plan.waiting),
     )
 
 

@@ -30,7 +30,9 @@ def judged_first(seen: Observation) -> str:
     if seen.premise.machine.states[moved.source].act != "agent":
         return ""
     if not seen.was.turned:
-        holds = moved.outcome == "planned" and bool(seen.before.plan.steps)  # interrupted work continues
+        plan = seen.before.plan  # interrupted work continues, or another lane has made the plan
+        waits = bool(plan.assessment and plan.assessment.reasons) and not plan.approved
+        holds = bool(plan.steps) and moved.outcome == ("approval" if waits else "planned")
         known = moved.outcome in OF_THE_RULES or seen.was.settled or holds
         return "" if known else f"'{moved.outcome}' without a turn"
     if seen.was.judged in ("allow", "waived", "approved", "below"):

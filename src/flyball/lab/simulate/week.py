@@ -236,7 +236,7 @@ class Week(World):
         if isinstance(event, e.Moved) and run.here.act == "listen" and ticket:
             self.taken.became[ticket] = "done" if event.outcome == "done" else "dropped"
         if isinstance(event, e.Ended) and run.machine.standing:
-            for trigger in (plan.trigger for plan in (before.plan, *before.plan.aside)):
+            for trigger in (plan.trigger for plan in (before.plan, *before.plan.waiting)):
                 self.taken.became |= {trigger.ticket: "cancelled with its lane"} if trigger else {}
 
     def _does(self, run: Run) -> None:
@@ -257,6 +257,8 @@ class Week(World):
                     Trigger(kind="security", text="Urgent", ticket=f"U{run_id}", priority=95),
                     "anna",
                 )
+            case _ if what.startswith("start "):
+                self._say("start", self._named(what.removeprefix("start ")))
             case "tell":
                 self.post(run_id, encode(Tell(text="Keep the public API", who="anna")))
             case "take-over":
@@ -266,6 +268,9 @@ class Week(World):
                 self.post(run_id, encode(Ask(what=what, who="anna")))
                 if what != "cancel":
                     self.later(HOUR, lambda: self._resume(run_id))
+
+    def _named(self, text: str) -> str:
+        return next(name for name, task in self.tasks.items() if task.text == text)
 
     def _resume(self, run_id: str) -> None:
         if paused(self.run(run_id)):

@@ -163,6 +163,15 @@ TASKS: tuple[WeekTask, ...] = (
     ),
     # ---- people at work
     WeekTask(text="Interrupted by something urgent", does={"task.in_progress": "interrupt"}),
+    WeekTask(
+        text="Urgent and risky",
+        kind="security",
+        priority=95,
+        later=True,
+        acts={"cto.PLANNING": ("risky",)},
+        answers=("proceed@6h",),
+    ),
+    WeekTask(text="Goes on while the risky one waits", does={"task.in_progress": "start Urgent and risky"}),
     WeekTask(text="Taken over by hand", does={"task.testing": "take-over"}),
     WeekTask(text="Paused, and told something", does={"task.planning": "pause", "task.testing": "tell"}),
     WeekTask(text="Stopped in the middle", does={"task.in_progress": "stop"}),
