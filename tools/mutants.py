@@ -35,7 +35,7 @@ from mutate import Site, mutant, sites  # noqa: E402
 PROVED = "unit/test_prove.py::test_every_law_holds_of_the_machines_that_ship"
 FAMILIES = (
     *("build", "loop", "rulings", "messages", "limits", "task", "review", "user_machines", "machine"),
-    *("views", "status", "standing", "alerts", "judgement", "deadlines", "tiers", "assess"),
+    *("views", "status", "standing", "alerts", "judgement", "deadlines", "tiers", "assess", "below_a_lane"),
 )
 CORE = (
     *(f"unit/test_{name}.py" for name in FAMILIES),
@@ -45,7 +45,8 @@ CORE = (
 )
 GUARDS = ("names", "changes", "policy", "deciding", "policy_faults", "weakening")
 CHANGES = tuple(f"unit/test_guard_{name}.py" for name in GUARDS)
-COMMANDS = tuple(f"unit/test_guard_{name}.py" for name in ("readings", "commands", "tricks", "deciding")) + (
+COMMANDS = (
+    *(f"unit/test_guard_{name}.py" for name in ("readings", "commands", "contained", "looking", "deciding")),
     "unit/test_hook_judge.py",
     "property/test_guard_fuzz.py",
 )
@@ -58,22 +59,26 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
     "domain/faults": MACHINES,
     "domain/machine": MACHINES,
     "domain/results": ("unit/test_views.py", *CORE),
-    **{f"guard/{name}": CHANGES for name in ("changes", "change", "paths")},
+    **{f"guard/{name}": CHANGES for name in ("changes", "change")},
     "guard/policy": (*CHANGES, "unit/test_tiers.py"),
     "guard/weakening": ("unit/test_guard_weaker.py", *CHANGES[-1:], *CHANGES[:5]),
-    **{
-        f"guard/commands/{name}": COMMANDS
-        for name in ("walk", "judge", "simple", "context", "cross_check", "substitution")
-    },
+    **{f"guard/commands/{name}": COMMANDS for name in ("walk", "judge", "context", "expand", "endless")},
 }
 
 
 def _plan() -> dict[str, tuple[str, ...]]:
-    """Every module of core, state and domain as the folders hold them, and those others that are there."""
-    files = (path for room in ("core", "domain", "state") for path in (SRC / "flyball" / room).glob("[!_]*.py"))
+    """Every module of core, state and domain as the folders hold them, and those of OTHERS."""
+    files = (
+        path for room in ("core", "domain", "state") for path in (SRC / "flyball" / room).glob("[!_]*.py")
+    )
     core = sorted(f"{path.parent.name}/{path.stem}" for path in files)
-    there = {name: tests for name, tests in OTHERS.items() if (SRC / "flyball" / f"{name}.py").exists()}
-    return {**dict.fromkeys(core, CORE), **there}
+    plan = {**dict.fromkeys(core, CORE), **OTHERS}
+    files = {SRC / "flyball" / f"{name}.py" for name in plan} | {
+        TESTS / test.partition("::")[0] for tests in plan.values() for test in tests
+    }
+    if gone := sorted(str(file.relative_to(ROOT)) for file in files if not file.exists()):
+        sys.exit(f"tools/mutants.py names files that are not there: {', '.join(gone)}")
+    return plan
 
 
 PLAN = _plan()
@@ -201,7 +206,7 @@ def _batches(files: list[str]) -> list[list[str]]:
 
 
 def tests_of(module: str) -> list[str]:
-    return [file for file in PLAN[module] if (TESTS / file.partition("::")[0]).exists()]
+    return list(PLAN[module])
 
 
 def _options() -> list[str]:
