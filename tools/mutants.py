@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import importlib.abc
 import importlib.util
 import os
@@ -43,7 +44,17 @@ CORE = (
     "histories",
     f"{PROVED}[review]",
 )
-GUARDS = ("names", "changes", "policy", "deciding", "policy_faults", "weakening")
+GUARDS = (
+    "names",
+    "changes",
+    "policy",
+    "deciding",
+    "policy_faults",
+    "weakening",
+    "lookups",
+    "source",
+    "refactors",
+)
 CHANGES = tuple(f"unit/test_guard_{name}.py" for name in GUARDS)
 COMMANDS = (
     *(f"unit/test_guard_{name}.py" for name in ("readings", "commands", "contained", "looking", "deciding")),
@@ -187,9 +198,9 @@ class Planted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def _tried(site: Site, told: int) -> None:
     """In a process of its own: load the mutant, run its tests, say which file found it."""
     path = SRC / "flyball" / f"{site.module}.py"
-    sys.meta_path.insert(
-        0, Planted(f"flyball.{site.module.replace('/', '.')}", path, mutant(path, site.number))
-    )
+    name = f"flyball.{site.module.replace('/', '.')}"
+    sys.meta_path.insert(0, Planted(name, path, mutant(path, site.number)))
+    importlib.import_module(name)  # now: the test runner loads modules called test_*.py itself
     for files in _batches(tests_of(site.module)):
         results = Results()
         if pytest.main([*_options(), "-x", *(str(TESTS / file) for file in files)], plugins=[results]) != 0:

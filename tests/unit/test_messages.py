@@ -18,6 +18,7 @@ from flyball.domain.messages import (
     Land,
     Rollback,
     Tell,
+    contradiction,
     decode,
     encode,
     for_who_works,
@@ -466,3 +467,25 @@ def test_a_plan_is_dropped_for_a_reason() -> None:
         )
         played.go_on(lambda run: run.state != "PLANNING")
         assert played.of(e.Moved)[-1].reason == reason
+
+
+ONE = Answer(question="q", verb="approve", who="ann")
+
+
+@pytest.mark.parametrize(
+    ("other", "who"),
+    [
+        (Answer(question="q", verb="reject", who="bob"), "ann answered approve and bob answered reject. "),
+        (
+            Answer(question="q", verb="approve", text="but", who="bob"),
+            "ann answered approve and bob answered ",
+        ),
+        (Answer(question="q", verb="approve", who="bob"), ""),  # the same
+        (Answer(question="q", verb="reject", who="ann"), ""),  # a later one of hers replaces it
+        (Answer(question="p", verb="reject", who="bob"), ""),  # another question
+        (Tell(text="no", who="bob"), ""),
+    ],
+)
+def test_two_people_who_answer_differently_are_told_so(other: AnyMessage, who: str) -> None:
+    messages = contradiction(encode(ONE), encode(other)), contradiction(encode(other), encode(ONE))
+    assert [message.startswith(who) and bool(message) == bool(who) for message in messages] == [True, True]

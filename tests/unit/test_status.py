@@ -32,15 +32,21 @@ def test_a_run_that_begins_in_an_unknown_state_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("turns", "circuit", "task", "decision"),
+    ("turns", "circuit", "task", "decision", "reason"),
     [
-        ([ok("base")], "open", "blocked", "wait"),
-        ([ok("t1", ask="Which?")], "closed", "blocked", "wait"),
-        ([finish("t1")], "closed", "complete", "exit"),
+        ([ok("base")], "open", "blocked", "wait", "Run r1 is waiting in 'open': 5 turns"),
+        (
+            [ok("t1", ask="Which?")],
+            "closed",
+            "blocked",
+            "wait",
+            "Run r1 is waiting in 'closed': the agent asked",
+        ),
+        ([finish("t1")], "closed", "complete", "exit", "Run r1 completed: no files changed"),
     ],
 )
 def test_the_loop_status_says_circuit_task_and_decision(
-    turns: list[object], circuit: str, task: str, decision: str
+    turns: list[object], circuit: str, task: str, decision: str, reason: str
 ) -> None:
     run = play(Script(**{"agent:worker": turns}), machine="loop").run
     assert (loop_status.circuit(run), loop_status.task_status(run), loop_status.decision(run)) == (
@@ -50,7 +56,7 @@ def test_the_loop_status_says_circuit_task_and_decision(
     )
     text = loop_status.loop_status(run)
     assert f"**Circuit State**: {circuit}\n**Task Status**: {task}\n" in text
-    assert f"**Decision**: {decision}\n" in text
+    assert f"**Decision**: {decision}\n**Reason**: {reason}" in text
 
 
 def test_what_was_missing_is_the_reason_to_go_on() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import flyball.guard
+from flyball.guard.changes import judge_tier
 from flyball.guard.policy import Tier, exceeds, needs_approval, needs_rollback_note, parse, raise_to, tier_of
 
 POLICY = parse((Path(flyball.guard.__file__).parent / "policies" / "default.toml").read_text("utf-8")).get()
@@ -60,3 +61,22 @@ def test_the_order_of_tiers_is_settled() -> None:
 def test_the_higher_tiers_wait_for_a_person() -> None:
     assert [needs_approval(tier) for tier in ("T0", "T3", "T2", "T1")] == [False, False, True, True]
     assert [needs_rollback_note(tier) for tier in ("T0", "T3", "T2", "T1")] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("paths", "approved", "verdict"),
+    [
+        (["src/parser.py"], "T3", "allow"),
+        (["src/parser.py"], None, "allow"),
+        (["uv.lock"], "T3", "ask"),
+        (["uv.lock"], "T2", "allow"),
+        (["uv.lock"], None, "allow"),
+        (["src/auth/login.py"], "T2", "ask"),
+        ([], "T3", "allow"),
+    ],
+)
+def test_a_change_below_a_plan_is_no_riskier_than_what_was_approved(
+    paths: list[str], approved: Tier | None, verdict: str
+) -> None:
+    judged = judge_tier(paths, POLICY, approved, "/w")
+    assert (judged.verdict, judged.file) == (verdict, paths[0] if verdict == "ask" else judged.file)

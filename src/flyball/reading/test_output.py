@@ -114,12 +114,12 @@ _GO = Lazy(
 
 def _go(text: str) -> int | None:
     """A package that failed without naming a test (it did not build, or it panicked) counts as one."""
-    total, tests, packages = 0, 0, 0
+    total, tests, packages = 0, 0, False
     for test, fine, package, _ in _GO.findall(text):
         tests += bool(test)
         if fine or package:
             total, tests = total + (max(tests, 1) if package else tests), 0
-            packages += 1
+            packages = True
     return total + tests if packages else None
 
 
