@@ -11,13 +11,14 @@ import msgspec
 from msgspec.structs import replace
 
 from flyball.cli.drive import Session, run_here
-from flyball.cli.screen import Screen, open_screen, root_of
+from flyball.cli.screen import Screen, open_screen
 from flyball.cli.shared import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json, say
 from flyball.config.load import load
 from flyball.domain import events as e
 from flyball.domain.messages import AnyMessage, Ask, HandBack, Rollback
 from flyball.domain.settings import Settings
 from flyball.errors import UserError
+from flyball.journal.records import root_of
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
 from flyball.state.run import Run

@@ -8,12 +8,10 @@ from __future__ import annotations
 import difflib
 import getpass
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from flyball.cli.screen import continues_with, family, pending_answer, root_of
 from flyball.cli.shared import (
     JSON,
     RUN,
@@ -26,20 +24,19 @@ from flyball.cli.shared import (
     terminal_width,
 )
 from flyball.config.values import BadValue, host as parse_host
-from flyball.core.stops import ALERT_STEPS, RAISE, VERBS, alert_reached
-from flyball.domain.messages import Allow, Answer, AnyMessage, Ask, Tell, decode
-from flyball.domain.settings import rough, show_duration
+from flyball.core.stops import VERBS
+from flyball.domain.messages import Allow, AnyMessage, Ask, Tell
+from flyball.domain.settings import rough
 from flyball.errors import UserError
-from flyball.journal import Row
+from flyball.journal.records import continues_with, family, root_of
 from flyball.runtime.app import App
+from flyball.runtime.questions import late_runs, leave_answer, not_running, open_questions
 from flyball.state.run import Run
 from flyball.views import reasons
-from flyball.views.text import clean, decode_argument, fields, iso, one_line
+from flyball.views.text import clean, decode_argument, fields, one_line
 
 SPELLINGS = {"go on": "go-on", "raise budget": "raise", "grant once": "grant", "take over": "take-over"}
 KNOWN_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs)
-NEEDS_TEXT = ("answer", "redirect")
-WITHOUT_TEXT = ("approve", "go-on", "grant", "raise", "take-over", "cancel")
 QUESTION = click.argument("question", metavar="Q")
 
 
@@ -54,8 +51,7 @@ def inbox(as_json: bool) -> None:
     On a terminal each question is shown with its change and answered with a key; elsewhere they are listed.
     """
     with open_app() as app:
-        questions = [_facts(app, row) for row in reversed(app.journal.rows(open_question=True))]
-        late = _late(app.journal.rows(late_at=app.clock.now()), app.clock.now())
+        questions, late = open_questions(app), late_runs(app)
         if as_json:
             print_json([*questions, *late])
         elif not questions and not late:
@@ -68,37 +64,6 @@ def inbox(as_json: bool) -> None:
         else:
             texts = (_as_text(app, facts) for facts in questions)
             say("\n\n".join((*texts, *(_alert_text(facts) for facts in late))))
-
-
-def _facts(app: App, row: Row) -> dict[str, Any]:
-    run = app.read(row.run)
-    question, stop = run.question, run.stop
-    assert question is not None and stop is not None
-    return {
-        "id": question.id,
-        "question": question.id,
-        "run": run.id,
-        "root": run.began.root or run.id,
-        "repo": run.began.repo,
-        "machine": run.machine.name,
-        "state": run.state,
-        "task": run.task,
-        "kind": question.kind,
-        "code": stop.code,
-        "happened": reasons.happened(stop, run.state),
-        "why": reasons.why(run)[1],
-        "detail": stop.detail,
-        "text": question.text,
-        "asked": question.text,
-        "verbs": list(question.verbs),
-        "default": question.default or None,
-        "deadline": iso(question.deadline) if question.deadline else None,
-        "since": iso(run.at),
-        "since_us": run.at,
-        "answered": pending_answer(app, run),
-        "driven": app.driven(run.id),
-        "how": reasons.how_to_answer(question),
-    }
 
 
 def _as_text(app: App, facts: dict[str, Any], *, keys: bool = False) -> str:
@@ -120,32 +85,6 @@ def _as_text(app: App, facts: dict[str, Any], *, keys: bool = False) -> str:
     ]
     head = headline("ask", f"Question {facts['question']} ({facts['kind']}), {age} ago")
     return "\n".join((head, *fields(rows, terminal_width())))
-
-
-def _late(rows: Sequence[Row], now: int) -> list[dict[str, Any]]:
-    """Runs that are in a state for 150 % of its alert time (TASK-6). They continue, so there is no question to answer."""
-    return [
-        {
-            "id": row.run,
-            "question": None,
-            "run": row.run,
-            "root": row.root,
-            "repo": row.repo,
-            "machine": row.machine,
-            "state": row.state,
-            "task": row.task,
-            "kind": "alert",
-            "code": RAISE,
-            "since": iso(row.entered_at),
-            "happened": f"in '{row.state}' for {rough(now - row.entered_at)}; "
-            f"the alert time is {show_duration(row.alert_at - row.entered_at)}",
-            "verbs": [],
-            "how": f"flyball show {row.run}, flyball tell {row.root} TEXT or flyball stop {row.root}",
-        }
-        for row in reversed(rows)
-        if not row.question
-        and alert_reached(now - row.entered_at, row.alert_at - row.entered_at) == ALERT_STEPS[-1]
-    ]
 
 
 def _alert_text(facts: dict[str, Any]) -> str:
@@ -233,35 +172,13 @@ def _looks_like_a_verb(words: tuple[str, ...], verbs: tuple[str, ...]) -> bool:
 def send_answer(
     app: App, run: Run, verb: str, text: str, as_json: bool = False, *, quiet: bool = False
 ) -> None:
-    question, who = run.question, getpass.getuser()
-    assert question is not None
-    if verb in NEEDS_TEXT and verb in question.verbs and not text.strip():
-        command = reasons.answer_command(question, verb)
-        raise UserError(f"The text is missing. Use: {command}.")
-    if text.strip() and verb in WITHOUT_TEXT:
-        raise UserError(
-            f"'{verb}' takes no text. Answer with `flyball answer {question.id} {verb}`; to tell the agent "
-            f'something, use `flyball tell {run.id} "text"`.'
-        )
-    earlier = _unread_answer(app, run)
-    if earlier is not None and earlier.who != who:
-        raise UserError(
-            f"{earlier.who} has already answered question {question.id} with {earlier.verb}. "
-            f"Continue with `{continues_with(app, run)}`."
-        )
-    message = Answer(question=question.id, verb=verb, text=text, who=who, how="cli", shown=question.shown)
-    replaced = " It replaces your earlier answer." if earlier else ""
-    facts = {"question": question.id, "verb": verb, "text": text, "replaced": earlier and earlier.verb}
-    shown = one_line(text, 60) if verb == "answer" else verb
-    sent = "" if quiet else f"Answered {question.id} with {shown}.{replaced}"
-    _send(app, run, message, (sent, f"Answer saved: {shown}.{replaced}"), as_json, facts)
-
-
-def _unread_answer(app: App, run: Run) -> Answer | None:
-    """The last answer to the open question that the run's process has not read yet."""
-    messages = [decode(mail.body) for mail in app.journal.mail(run.id) if not app.seals.fault(mail)]
-    answers = [message for message in messages if isinstance(message, Answer)]
-    return next((a for a in reversed(answers) if run.question and a.question == run.question.id), None)
+    sent = leave_answer(app, run, verb, text, "cli")
+    if as_json:
+        facts = {"question": sent.question, "verb": verb, "text": text, "replaced": sent.replaced or None}
+        command = None if sent.delivered else sent.continues
+        print_json({"run": sent.run, **facts, "delivered": sent.delivered, "next": command})
+    elif not (quiet and sent.delivered):
+        say(sent.sentence())
 
 
 # ---- tell, pause, stop, cancel ---------------------------------------------------------------------------
@@ -371,12 +288,10 @@ def _send(
 ) -> None:
     """Leave the message. `texts` say so for a run that is running, and for one that is not."""
     delivered = app.send(run, message)
-    root = root_of(app, run.id)
     if as_json:
         command = None if delivered else continues_with(app, run)
         print_json({"run": run.id, **facts, "delivered": delivered, "next": command})
     elif delivered:
-        if texts[0]:
-            say(texts[0])
+        say(texts[0])
     else:
-        say(f"{texts[1]} Run {root} is not running; apply it with `{continues_with(app, run)}`.")
+        say(f"{texts[1]} {not_running(root_of(app, run.id), continues_with(app, run))}")

@@ -27,13 +27,14 @@ from flyball.cli.shared import (
     say,
     write_new,
 )
-from flyball.cli.shown_diff import asked_about, coloured, diff_of
+from flyball.cli.shown_diff import coloured
 from flyball.domain import events as e
 from flyball.domain.messages import Land
 from flyball.errors import FlyballError, UserError, WorkspaceError
 from flyball.evidence.verify import CertificateText, Finding, read, verify_file, verify_run
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
+from flyball.runtime.facts import asked_about, diff_of
 from flyball.state.run import Run
 from flyball.views.evidence_text import evidence_lines
 from flyball.views.text import clean, one_line

@@ -21,16 +21,7 @@ import click
 
 from flyball.agents.accounts import reports
 from flyball.cli.keys import AnswerKeys, answer_keys
-from flyball.cli.screen import (
-    Screen,
-    asking,
-    closing,
-    open_screen,
-    pending_answer,
-    question_lines,
-    root_of,
-    summary,
-)
+from flyball.cli.screen import Screen, closing, open_screen, question_lines
 from flyball.cli.shared import (
     JSON,
     REPO,
@@ -60,7 +51,10 @@ from flyball.errors import (
     UserError,
 )
 from flyball.journal.driver import Driver
+from flyball.journal.records import asking, root_of
 from flyball.runtime.app import App
+from flyball.runtime.facts import summary
+from flyball.runtime.questions import pending_answer
 from flyball.runtime.start import RunRequest, launch, task_text
 from flyball.state.run import Run
 from flyball.system.retention import prune_daily

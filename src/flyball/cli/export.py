@@ -13,7 +13,6 @@ import msgspec
 
 from flyball import __version__
 from flyball.cli.deliver import diff_of
-from flyball.cli.screen import summary, why
 from flyball.cli.shared import RUN, examples, open_app, say, write_new
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
@@ -21,6 +20,7 @@ from flyball.evidence.certificate import check
 from flyball.guard.secrets import find_secret, redact
 from flyball.journal import Entry
 from flyball.runtime.app import App
+from flyball.runtime.facts import summary, why
 from flyball.state.run import Run
 from flyball.system.packed_logs import act_files
 from flyball.views.text import iso, plural

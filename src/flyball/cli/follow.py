@@ -15,13 +15,13 @@ import msgspec
 from flyball.agents import process
 from flyball.agents.adapter import adapter
 from flyball.cli.keys import answer_keys
-from flyball.cli.screen import Screen, asking, closing, open_screen, root_of
+from flyball.cli.screen import Screen, closing, open_screen
 from flyball.cli.shared import examples, is_terminal, open_app, repository_of
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
 from flyball.guard.secrets import redact
 from flyball.journal import Entry
-from flyball.journal.records import Records
+from flyball.journal.records import Records, asking, root_of
 from flyball.runtime.app import App
 from flyball.state.fold import fold
 from flyball.state.run import Run

@@ -14,12 +14,14 @@ from collections.abc import Callable, Generator, Sequence
 
 import click
 
-from flyball.cli.answers import NEEDS_TEXT, send_answer
+from flyball.cli.answers import send_answer
 from flyball.cli.screen import Screen, Terminal
-from flyball.cli.shown_diff import coloured, diff_of
+from flyball.cli.shown_diff import coloured
 from flyball.errors import FlyballError
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
+from flyball.runtime.facts import diff_of
+from flyball.runtime.questions import NEEDS_TEXT
 from flyball.state.run import Run
 from flyball.views.choices import SHOW, keys_of
 from flyball.views.text import fields

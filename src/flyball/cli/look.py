@@ -30,13 +30,14 @@ from flyball.cli.shared import (
 )
 from flyball.domain.settings import rough
 from flyball.errors import UserError
-from flyball.views.text import clock, columns, cost, day_and_clock, is_free, iso, one_line
+from flyball.views.text import clock, columns, cost, day_and_clock, fields, is_free, iso, one_line
 
 if TYPE_CHECKING:
     from flyball.cli.follow import Output
     from flyball.domain.events import Act
     from flyball.journal import Entry, Row
     from flyball.journal.records import Records
+    from flyball.state.run import Run
     from flyball.views.task_record import TaskEvents
     from flyball.views.timeline import Timeline
 
@@ -171,7 +172,7 @@ def show(run_name: str, turn: int | None, as_json: bool) -> None:
 
     Without RUN: the latest run of this repository.
     """
-    from flyball.cli.facts import facts, lines
+    from flyball.runtime.facts import facts
 
     with open_records() as records:
         run = records.read(records.find(run_name))
@@ -180,9 +181,22 @@ def show(run_name: str, turn: int | None, as_json: bool) -> None:
         elif as_json:
             print_json(facts(records, run))
         else:
-            first, *rest = lines(records, run)
+            first, *rest = _lines(records, run)
             tone = tone_of(run.status, run.end, run.question is not None)
             click.echo("\n".join((headline(tone, first), *map(fitted, rest))))
+
+
+def _lines(records: Records, run: Run) -> list[str]:
+    """`show` as text."""
+    from flyball.cli.screen import question_lines
+    from flyball.journal.records import asking
+    from flyball.runtime.facts import facts, rows
+    from flyball.views import reasons
+
+    known, asker = facts(records, run), asking(records, run)
+    happened, evidence, next_step = known["why"]
+    story = [f"{reasons.used(run)}.", "", *question_lines(asker)] if asker else [evidence, "", next_step]
+    return [happened, *story, "", *fields(rows(run, known), terminal_width())]
 
 
 def _print_prompts(records: Records, run_id: str, turn: int, as_json: bool) -> None:
@@ -222,7 +236,7 @@ def why(run_name: str, as_json: bool) -> None:
 
     Without RUN: the latest run of this repository.
     """
-    from flyball.cli.screen import why as sentences_for
+    from flyball.runtime.facts import why as sentences_for
     from flyball.views.run_view import summary
 
     with open_records() as records:
@@ -266,7 +280,7 @@ def log(run_name: str, as_json: bool, form: str, follow: bool, output: bool) -> 
     Without RUN: the latest run of this repository.
     """
     from flyball.cli.follow import Output, Tail, print_entry, until_stopped
-    from flyball.cli.screen import root_of
+    from flyball.journal.records import root_of
     from flyball.views.task_record import TaskEvents
     from flyball.views.timeline import Timeline
 

@@ -10,12 +10,11 @@ import click
 import msgspec
 from msgspec import Struct
 
-from flyball.cli.screen import root_of
 from flyball.cli.shared import JSON, RUN, examples, open_records, print_json, say
 from flyball.domain import events as e
 from flyball.guard.policy import json_schema
 from flyball.guard.policy_faults import line_of
-from flyball.journal.records import Records
+from flyball.journal.records import Records, root_of
 from flyball.views.text import clean
 
 SHIPPED = "default.toml"

@@ -12,13 +12,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, TextIO
 
 from flyball.cli.shared import MARKS, is_fancy, tone_of
 from flyball.domain import events as e
+from flyball.journal.records import asking
+from flyball.runtime.facts import why
 from flyball.state.run import Run
-from flyball.views import reasons, run_view
+from flyball.views import reasons
 from flyball.views.choices import choices
 from flyball.views.text import clean, clock, fields, first_few, plural
 from flyball.views.timeline import Line, Live, Timeline
@@ -29,79 +30,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from flyball.journal.records import Records
-    from flyball.runtime.app import App
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 PLACE_WIDTH = 12
 LIVE_RUNS = 8
 
 
-# ---- a run and its child runs ----------------------------------------------------------------------------
-
-
-def root_of(records: Records, run_id: str) -> str:
-    """The top-level run that a run belongs to."""
-    row = records.journal.row(run_id)
-    return row.root if row and row.root else run_id
-
-
-def family(records: Records, run: Run) -> list[Run]:
-    """The run, its current child run, that one's child run …"""
-    members = [run]
-    while members[-1].child and records.journal.row(members[-1].child):
-        members.append(records.read(members[-1].child))
-    return members
-
-
-def asking(records: Records, run: Run) -> Run | None:
-    """The run with the open question: this one or a child run."""
-    return next((member for member in family(records, run) if member.question), None)
-
-
-def pending_answer(app: App, run: Run) -> bool:
-    """An answer, or a cancel, was sent and the run's process has not read it yet."""
-    from flyball.core.mail import settles
-
-    mail = app.journal.mail(run.id)
-    return any(settles(run, message.body) and not app.seals.fault(message) for message in mail)
-
-
 # ---- output ----------------------------------------------------------------------------------------------
-
-
-def summary(records: Records, run: Run) -> dict[str, Any]:
-    """The object of `--json`, with the question of a child run shown as the run's own."""
-    facts = run_view.summary(run)
-    asker = asking(records, run)
-    if asker is not None:
-        facts["question"] = run_view.summary(asker)["question"]
-    return facts
-
-
-def why(records: Records, run: Run) -> list[str]:
-    """Three sentences: what happened, the evidence, what to do next."""
-    sentences = reasons.why(run)
-    asker = asking(records, run)
-    if run.stop is None and not records.driven(run.id):
-        sentences[0] = f"Run {run.id} is in '{run.state}', but no process is running it."
-        sentences[-1] = f"Continue with `{continues_with(records, run)}`."
-    elif _has_unread(records, run):
-        sentences[-1] = f"Your last message is saved. Apply it with `{continues_with(records, run)}`."
-    elif asker is not None and asker is not run:
-        sentences[-1] = reasons.next_step(asker)
-    return [" ".join(clean(sentence).split()) for sentence in sentences]
-
-
-def continues_with(records: Records, run: Run) -> str:
-    """The command that continues a run that is not running; lanes and the steps of their plans belong to `up`."""
-    top = records.journal.row(run.began.root or run.id)
-    of_lane = run.machine.standing or (top is not None and bool(top.parent))
-    return "flyball up" if of_lane else f"flyball resume {run.began.root or run.id}"
-
-
-def _has_unread(records: Records, run: Run) -> bool:
-    """A person sent something, such as an answer or a hand-back, and no process is there to read it."""
-    return run.status != "ended" and not records.driven(run.id) and bool(records.journal.mail(run.id))
 
 
 def question_lines(run: Run, keys: dict[str, str] | None = None) -> list[str]:
@@ -119,11 +54,6 @@ def question_lines(run: Run, keys: dict[str, str] | None = None) -> list[str]:
 def _change(run: Run, question: e.Question) -> list[tuple[str, str]]:
     about_change = question.kind in ("approval", "block", "evidence")
     return [("change", f"flyball diff {run.began.root or run.id}")] if about_change else []
-
-
-def certificate_file(records: Records, run: Run) -> Path | None:
-    path = records.dirs.run(run.id).certificate
-    return path if run.checkout.certificate and path.exists() else None
 
 
 def closing(records: Records, run: Run) -> list[str]:

@@ -328,3 +328,32 @@ class Records:
         """Whether a living process drives the run."""
         holder = self.journal.holder(run_id)
         return bool(holder) and drivers.alive(self.state_dir, holder)
+
+
+# ---- a run and its child runs ----------------------------------------------------------------------------
+
+
+def root_of(records: Records, run_id: str) -> str:
+    """The top-level run that a run belongs to."""
+    row = records.journal.row(run_id)
+    return row.root if row and row.root else run_id
+
+
+def family(records: Records, run: Run) -> list[Run]:
+    """The run, its current child run, that one's child run …"""
+    members = [run]
+    while members[-1].child and records.journal.row(members[-1].child):
+        members.append(records.read(members[-1].child))
+    return members
+
+
+def asking(records: Records, run: Run) -> Run | None:
+    """The run with the open question: this one or a child run."""
+    return next((member for member in family(records, run) if member.question), None)
+
+
+def continues_with(records: Records, run: Run) -> str:
+    """The command that continues a run that is not running; lanes and the steps of their plans belong to `up`."""
+    top = records.journal.row(run.began.root or run.id)
+    of_lane = run.machine.standing or (top is not None and bool(top.parent))
+    return "flyball up" if of_lane else f"flyball resume {run.began.root or run.id}"

@@ -1,27 +1,26 @@
-"""What `show` prints: the run, and from its history the proofs and rulings."""
+"""What is known about a run, for `--json`, the terminal and the web page: the summary, why it stopped, proofs and rulings."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flyball.cli.screen import asking, certificate_file, question_lines, summary, why
-from flyball.cli.shared import terminal_width
 from flyball.core import stops
 from flyball.domain import events as e
 from flyball.domain.settings import Budget, dollars, elapsed, rough, show_duration
+from flyball.errors import WorkspaceError
+from flyball.journal.records import asking, continues_with
 from flyball.state.run import Run
-from flyball.views import reasons
+from flyball.views import reasons, run_view
 from flyball.views.run_view import cost_text, cost_usd
-from flyball.views.task_record import record
 from flyball.views.text import (
     agent_name,
     clean,
     cost,
     day_and_clock,
-    fields,
     first_few,
     one_line,
     plural,
@@ -30,14 +29,50 @@ from flyball.views.text import (
 
 if TYPE_CHECKING:
     from flyball.journal.records import Records
+    from flyball.runtime.app import App
 
 LIST_LIMIT = 12
 NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
 RISKS = {"T0": "none", "T3": "low", "T2": "medium", "T1": "high"}
 
 
+def summary(records: Records, run: Run) -> dict[str, Any]:
+    """The object of `--json`, with the question of a child run shown as the run's own."""
+    facts = run_view.summary(run)
+    asker = asking(records, run)
+    if asker is not None:
+        facts["question"] = run_view.summary(asker)["question"]
+    return facts
+
+
+def why(records: Records, run: Run) -> list[str]:
+    """Three sentences: what happened, the evidence, what to do next."""
+    sentences = reasons.why(run)
+    asker = asking(records, run)
+    if run.stop is None and not records.driven(run.id):
+        sentences[0] = f"Run {run.id} is in '{run.state}', but no process is running it."
+        sentences[-1] = f"Continue with `{continues_with(records, run)}`."
+    elif _has_unread(records, run):
+        sentences[-1] = f"Your last message is saved. Apply it with `{continues_with(records, run)}`."
+    elif asker is not None and asker is not run:
+        sentences[-1] = reasons.next_step(asker)
+    return [" ".join(clean(sentence).split()) for sentence in sentences]
+
+
+def _has_unread(records: Records, run: Run) -> bool:
+    """A person sent something, such as an answer or a hand-back, and no process is there to read it."""
+    return run.status != "ended" and not records.driven(run.id) and bool(records.journal.mail(run.id))
+
+
+def certificate_file(records: Records, run: Run) -> Path | None:
+    path = records.dirs.run(run.id).certificate
+    return path if run.checkout.certificate and path.exists() else None
+
+
 def facts(records: Records, run: Run) -> dict[str, Any]:
     """The summary, and all that `show` adds to it."""
+    from flyball.views.task_record import record  # a run that only works needs none
+
     history = [e.decode(entry.body) for entry in records.journal.read(run.id)]
     certificate = certificate_file(records, run)
     return {
@@ -83,16 +118,12 @@ def _proof_facts(event: e.AnyEvent) -> dict[str, Any]:
     return {"key": event.key, "took_us": event.took_us, **msgspec.to_builtins(event.result)}
 
 
-# ---- as text ---------------------------------------------------------------------------------------------
+# ---- as names and values ---------------------------------------------------------------------------------
 
 
-def lines(records: Records, run: Run) -> list[str]:
-    known = facts(records, run)
-    asker = asking(records, run)
-    happened, evidence, next_step = known["why"]
-    story = [f"{reasons.used(run)}.", "", *question_lines(asker)] if asker else [evidence, "", next_step]
-    rows = [(name, value) for name, value in (*_rows(run, known), *_history(known)) if value]
-    return [happened, *story, "", *fields(rows, terminal_width())]
+def rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
+    """What `show` lists below the reason, of these facts; names without a value are left out."""
+    return [(name, value) for name, value in (*_rows(run, known), *_history(known)) if value]
 
 
 def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
@@ -211,3 +242,41 @@ def _history(known: dict[str, Any]) -> list[tuple[str, str]]:
             reason = one_line(ruling.get("reason", ""))
             rows.append(("", f"{what} (rule {ruling.get('rule', '')}): {reason}"))
     return rows
+
+
+# ---- the change ---------------------------------------------------------------------------------------------
+
+
+def diff_of(app: App, run: Run, stat: bool) -> str:
+    """What a run changed, including a change that a person is asked about."""
+    tree = _shown_tree(run)
+    if not run.checkout.base_tree or run.checkout.base_tree == tree:
+        return ""
+    from flyball.workspace import Workspace
+
+    try:
+        work = Workspace.open(app.run_files().run_dir(run).path)
+    except WorkspaceError:
+        return _from_branch(run, tree, stat)
+    return work.diff(run.checkout.base_tree, tree, stat=stat)
+
+
+def _from_branch(run: Run, tree: str, stat: bool) -> str:
+    """The run's own folder is gone; the user's repository has its branch."""
+    from flyball.workspace import inspect_repo
+
+    repo = inspect_repo(Path(run.began.repo))
+    shape = "--stat=100" if stat else "-p"
+    options = ("-r", "-M", "--no-ext-diff", "--no-textconv", "--color=never", shape)
+    return repo.git("diff-tree", *options, run.checkout.base_tree, tree).decode("utf-8", "replace")
+
+
+def _shown_tree(run: Run) -> str:
+    """The run's tree, with the change that a person is asked about, if there is one."""
+    return asked_about(run) or run.tree
+
+
+def asked_about(run: Run) -> str:
+    """The tree with a change that the guard asks about; "" where it asks about none."""
+    ruling = run.evidence.ruling
+    return ruling.tree if run.question and ruling and ruling.verdict != "allow" else ""
