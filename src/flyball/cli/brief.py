@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from flyball.cli.shared import JSON, examples, is_fancy, open_records, print_json, repository_of, say
-from flyball.cli.stats import ALL, instant, measures
+from flyball.cli.shared import JSON, examples, is_fancy, open_records, print_json, say
+from flyball.cli.stats import ALL, instant, place_of
 
 if TYPE_CHECKING:
     from flyball.journal.records import Records
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
 @JSON
 def brief(everywhere: bool, since: str, as_json: bool) -> None:
     """Say what was done, what it cost and what waits for you."""
+    from flyball.runtime.facts import measures
     from flyball.views.daily_brief import facts, lines
     from flyball.views.run_stats import stats
 
     now = time.time_ns() // 1000
     begin = instant(since, now)
     with open_records() as records:
-        total = stats(measures(records, everywhere, begin, now))
+        total = stats(measures(records, place_of(everywhere), begin, now))
         waiting = _waiting(records, everywhere)
     if as_json:
         print_json(facts(total, waiting, begin, now))
@@ -58,8 +58,7 @@ def _waiting(records: Records, everywhere: bool) -> list[Waiting]:
     from flyball.views import reasons
     from flyball.views.daily_brief import Waiting
 
-    repo = None if everywhere else repository_of(Path.cwd())
-    rows = records.journal.rows(repo=str(repo) if repo else None, open_question=True)
+    rows = records.journal.rows(repo=place_of(everywhere), open_question=True)
     runs = [records.read(row.run) for row in reversed(rows)]
     return [
         Waiting(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec import Struct
@@ -31,13 +28,12 @@ from flyball.cli.shown_diff import coloured
 from flyball.domain import events as e
 from flyball.domain.messages import Land
 from flyball.errors import FlyballError, UserError, WorkspaceError
-from flyball.evidence.verify import CertificateText, Finding, read, verify_file, verify_run
+from flyball.evidence.verify import Finding, facts_of, lines_of, read, verify_file, verify_run
 from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
 from flyball.runtime.facts import asked_about, diff_of
 from flyball.state.run import Run
-from flyball.views.evidence_text import evidence_lines
-from flyball.views.text import clean, one_line
+from flyball.views.text import clean
 from flyball.workspace import Repo, inspect_repo
 from flyball.workspace.landing import is_ancestor, tip_of
 
@@ -92,9 +88,9 @@ def verify(what: str, key: str, export: Path | None, as_json: bool) -> None:
         if export and finding.word != "none":
             write_new(export, read(Path(finding.file or app.dirs.run(finding.run).certificate)))
     if as_json:
-        print_json(_facts(finding))
+        print_json(facts_of(finding))
     else:
-        first, *rest = (clean(line) for line in _as_text(finding))
+        first, *rest = (clean(line) for line in lines_of(finding))
         click.echo(headline({"good": "good", "bad": "bad"}.get(finding.word, "warn"), first))
         for line in rest:
             say(line)
@@ -112,61 +108,6 @@ def _here() -> Path | None:
     with contextlib.suppress(FlyballError):
         return repository_of(Path.cwd())
     return None
-
-
-def _facts(finding: Finding) -> dict[str, Any]:
-    statement = finding.statement
-    return {
-        "verdict": finding.word,
-        "reason": finding.reason,
-        "run": finding.run or None,
-        "file": finding.file or None,
-        "tree": statement.tree if statement else None,
-        "commit": statement.commit if statement else None,
-        "proven": statement.predicate.proven if statement else None,
-        "key": finding.key or None,
-        "ours": finding.ours,
-        "says": statement.predicate if statement else None,
-    }
-
-
-def _as_text(finding: Finding) -> Iterator[str]:
-    statement = finding.statement
-    unproven = finding.word == "good" and statement and not statement.predicate.proven
-    word = "good, but unproven" if unproven else {"none": "no certificate"}.get(finding.word, finding.word)
-    yield f"{word}: {finding.reason}"
-    if not statement:
-        return
-    claims = statement.predicate
-    yield f"  run      {claims.run}"
-    yield f"  task     {one_line(claims.task, 80)}"
-    yield f"  commit   {statement.commit[:12]} (tree {statement.tree[:12]})"
-    yield from (f"  proof    {line}" for line in _proofs(claims))
-    for number, line in enumerate(evidence_lines(claims.evidence, claims.evidence.accepted_by)):
-        yield f"  {'' if number else 'tests':<8} {line}"
-    yield f"  guard    {_rulings(claims)}"
-    yield f"  review   {claims.review or 'none'}"
-    yield f"  sandbox  {claims.sandbox}"
-    yield f"  signed   with {'your' if finding.ours else 'the'} key {finding.key[:16]}…"
-    if finding.events:
-        yield f"  journal  {finding.events} events, hash chain intact"
-    yield f"  file     {finding.file}"
-
-
-def _proofs(claims: CertificateText) -> Iterator[str]:
-    if not claims.proven:
-        yield "none: no proof command was configured"
-    for proof in claims.proofs if claims.proven else ():
-        yield f"{proof.command}: exit code {proof.exit}, log sha256 {proof.log[:16]}…"
-
-
-def _rulings(claims: CertificateText) -> str:
-    verdicts = Counter(str(ruling.get("verdict")) for ruling in claims.rulings)
-    names = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
-    counts = ", ".join(f"{count} {names.get(verdict, verdict)}" for verdict, count in verdicts.items())
-    waived = f", {len(claims.waived)} approved by a person" if claims.waived else ""
-    policy = f"policy '{claims.policy.name}' ({claims.policy.hash[:12]})"
-    return f"{f'changes: {counts}' if counts else 'no changes'}; {policy}{waived}"
 
 
 # ---- land -----------------------------------------------------------------------------------------------

@@ -13,16 +13,16 @@ import click
 import msgspec
 
 from flyball.agents import process
-from flyball.agents.adapter import adapter
 from flyball.cli.keys import answer_keys
 from flyball.cli.screen import Screen, closing, open_screen
 from flyball.cli.shared import examples, is_terminal, open_app, repository_of
 from flyball.domain import events as e
-from flyball.errors import FlyballError, UserError
+from flyball.errors import UserError
 from flyball.guard.secrets import redact
 from flyball.journal import Entry
 from flyball.journal.records import Records, asking, root_of
 from flyball.runtime.app import App
+from flyball.runtime.facts import current_call
 from flyball.state.fold import fold
 from flyball.state.run import Run
 from flyball.views import reasons, run_view
@@ -30,7 +30,6 @@ from flyball.views.text import clean, fields, first_few, one_line
 
 POLL_S = 0.2
 START_S = 5.0  # a process in the background takes a moment to start
-TAIL_BYTES = 1 << 16
 
 
 class Tail:
@@ -194,24 +193,9 @@ def _waits(records: Records, run: Run) -> bool:
 def _show_current_calls(records: Records, screen: Screen) -> None:
     """Show what the agents do now, from the end of their output."""
     for run in screen.live.runs.values():
-        act = run.act
-        if act is not None and act.do.startswith("agent:") and run.status == "running":
-            output = process.read_out(records.dirs.act(act.key), TAIL_BYTES)
-            call = _last_call(act.agent, output)
-            if call:
-                screen.show_call(run.id, call)
-
-
-def _last_call(agent: str, output: bytes) -> str:
-    try:
-        reader = adapter(agent)
-    except FlyballError:
-        return ""
-    for line in reversed(output.decode("utf-8", "replace").splitlines()):
-        call = reader.doing(line)
+        call = current_call(records, run)
         if call:
-            return f"{call.tool} {call.input}"[:200]
-    return ""
+            screen.show_call(run.id, call)
 
 
 # ---- the command ------------------------------------------------------------------------------------------

@@ -26,11 +26,11 @@ from flyball.cli.shared import (
     repository_of,
     say,
     terminal_width,
-    tone_of,
 )
 from flyball.domain.settings import rough
 from flyball.errors import UserError
-from flyball.views.text import clock, columns, cost, day_and_clock, fields, is_free, iso, one_line
+from flyball.runtime.listing import is_cost_known, row_facts, status_of, task_of, tone_of
+from flyball.views.text import clock, columns, cost, day_and_clock, fields, one_line
 
 if TYPE_CHECKING:
     from flyball.cli.follow import Output
@@ -70,33 +70,12 @@ def ls(everywhere: bool, children: bool, status: str | None, limit: int, as_json
             repo=str(repo) if repo else None, status=status, parent=None if children else "", limit=limit
         )
         if as_json:
-            print_json([_facts(records, row) for row in rows])
+            print_json([row_facts(records, row) for row in rows])
         elif not rows:
             where = f" in {repo}" if repo else ""
             say(f'No runs{where} yet. Start one with: flyball run "Fix the failing test"')
         else:
             _print_rows(records, rows)
-
-
-def _facts(records: Records, row: Row) -> dict[str, Any]:
-    return {
-        **msgspec.to_builtins(row),
-        "cost_usd": row.cost_uusd / 1_000_000 if _is_known(records, row) else None,
-        "created": iso(row.created_at),
-        "updated": iso(row.updated_at),
-        "driven": records.driven(row.run),
-    }
-
-
-def _is_known(records: Records, row: Row) -> bool:
-    """Whether its cost is known, even if it is nothing."""
-    if row.cost_uusd or row.tokens:
-        return row.cost_uusd > 0
-    from flyball.domain import events as e  # a list of runs with costs needs none
-
-    first = next(records.journal.read(row.run), None)
-    began = e.decode(first.body) if first else None
-    return isinstance(began, e.RunBegan) and is_free(began.settings.agents.values())
 
 
 def _print_rows(records: Records, rows: list[Row]) -> None:
@@ -124,29 +103,18 @@ def _cells(records: Records, row: Row, now: int) -> dict[str, str]:
     mark = f"{MARKS[_tone(row)][0]} " if is_fancy() else ""
     return {
         "RUN": ("  " if row.parent else "") + row.run,
-        "STATUS": mark + _status(records, row),
+        "STATUS": mark + status_of(records, row),
         "MACHINE": row.machine,
         "STATE": row.state,
         "TURNS": str(row.turns),
-        "COST": cost(row.cost_uusd, _is_known(records, row)),
+        "COST": cost(row.cost_uusd, is_cost_known(records, row)),
         "AGE": rough(now - row.created_at),
-        "TASK": one_line(_task(records, row), 100),
+        "TASK": one_line(task_of(records, row), 100),
     }
-
-
-def _task(records: Records, row: Row) -> str:
-    """What it works on; a lane of `up` on a task after the other."""
-    return records.read(row.run).task if row.machine == "cto" and row.status != "ended" else row.task
 
 
 def _tone(row: Row) -> str:
     return tone_of(row.status, row.end, bool(row.question))
-
-
-def _status(records: Records, row: Row) -> str:
-    if row.status == "running":
-        return "running" if records.driven(row.run) else "not running"
-    return row.code or row.status
 
 
 def _coloured(line: str, row: Row) -> str:

@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable, Generator
 from typing import IO, TYPE_CHECKING, TextIO
 
-from flyball.cli.shared import MARKS, is_fancy, tone_of
+from flyball.cli.shared import MARKS, is_fancy
 from flyball.domain import events as e
 from flyball.journal.records import asking
 from flyball.runtime.facts import why
+from flyball.runtime.listing import tone_of
 from flyball.state.run import Run
 from flyball.views import reasons
 from flyball.views.choices import choices

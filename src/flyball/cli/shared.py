@@ -133,13 +133,6 @@ MARKS = {
 }
 
 
-def tone_of(status: str, end: str, asks: bool) -> str:
-    """The tone of a run, by its status."""
-    if status == "ended":
-        return "good" if end == "success" else "bad"
-    return "run" if status == "running" else "ask" if asks else "wait"
-
-
 def is_terminal(stream: TextIO | None = None) -> bool:
     stream = stream or sys.stdout
     return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +15,6 @@ from flyball.domain.settings import SECOND, parse_duration
 from flyball.errors import UserError
 
 if TYPE_CHECKING:
-    from flyball.journal.records import Records
-    from flyball.views.measures import Measures
     from flyball.views.metrics import Family
 
 ALL = click.option("--all", "everywhere", is_flag=True, help="Include the runs of all repositories.")
@@ -44,6 +42,7 @@ def stats(
     everywhere: bool, machine: str | None, since: str, as_prometheus: bool, collector: str, as_json: bool
 ) -> None:
     """Show turns, times, costs, repeats and recoveries of runs."""
+    from flyball.runtime.facts import measures
     from flyball.views.metrics import families, prometheus
     from flyball.views.run_stats import facts, stats as added_up
     from flyball.views.stats_text import lines
@@ -52,7 +51,7 @@ def stats(
         raise UserError("--json, --prometheus and --otlp exclude each other. Choose one.")
     now = time.time_ns() // 1000
     with open_records() as records:
-        total = added_up(measures(records, everywhere, instant(since, now), now, machine))
+        total = added_up(measures(records, place_of(everywhere), instant(since, now), now, machine))
         if collector:
             _send(collector, families(total))
         elif as_prometheus:
@@ -75,20 +74,10 @@ def _send(collector: str, metrics: Sequence[Family]) -> None:
     say(f"Sent {len(metrics)} metrics.", err=True)
 
 
-def measures(
-    records: Records, everywhere: bool, since: int, now: int, machine: str | None = None
-) -> Iterator[Measures]:
-    """The counts of each run that did something since then."""
-    from flyball.domain.events import decode
-    from flyball.views.measures import measure
-
+def place_of(everywhere: bool) -> str | None:
+    """The repository whose runs are counted; None for all."""
     repo = None if everywhere else repository_of(Path.cwd())
-    for row in records.journal.rows(repo=str(repo) if repo else None, machine=machine):
-        if row.updated_at < since:
-            continue
-        counts = measure((decode(entry.body) for entry in records.journal.read(row.run)), now, since)
-        if counts:
-            yield counts
+    return str(repo) if repo else None
 
 
 def instant(text: str, now: int) -> int:

@@ -9,6 +9,7 @@ none    there is no certificate, for the reason given
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,8 @@ from flyball.errors import Corrupt, UserError, WorkspaceError
 from flyball.evidence import certificate, consistency
 from flyball.journal.records import Records
 from flyball.state.run import Run
+from flyball.views.evidence_text import evidence_lines
+from flyball.views.text import one_line
 from flyball.workspace.git import Git, reading_user, text
 from flyball.workspace.repo import user_git
 
@@ -266,3 +269,61 @@ def _foreign(seal: certificate.Checked, told: Statement, key: str, repo: Path | 
     if repo is None:
         return "good", "The signature is valid. There is no repository here to compare it with."
     return _compared(user_git(_git_dir(repo)), told, told.predicate.run)
+
+
+# ---- for people --------------------------------------------------------------------------------------------
+
+
+def facts_of(finding: Finding) -> dict[str, Any]:
+    statement = finding.statement
+    return {
+        "verdict": finding.word,
+        "reason": finding.reason,
+        "run": finding.run or None,
+        "file": finding.file or None,
+        "tree": statement.tree if statement else None,
+        "commit": statement.commit if statement else None,
+        "proven": statement.predicate.proven if statement else None,
+        "key": finding.key or None,
+        "ours": finding.ours,
+        "says": statement.predicate if statement else None,
+    }
+
+
+def lines_of(finding: Finding) -> Iterator[str]:
+    statement = finding.statement
+    unproven = finding.word == "good" and statement and not statement.predicate.proven
+    word = "good, but unproven" if unproven else {"none": "no certificate"}.get(finding.word, finding.word)
+    yield f"{word}: {finding.reason}"
+    if not statement:
+        return
+    claims = statement.predicate
+    yield f"  run      {claims.run}"
+    yield f"  task     {one_line(claims.task, 80)}"
+    yield f"  commit   {statement.commit[:12]} (tree {statement.tree[:12]})"
+    yield from (f"  proof    {line}" for line in _proofs(claims))
+    for number, line in enumerate(evidence_lines(claims.evidence, claims.evidence.accepted_by)):
+        yield f"  {'' if number else 'tests':<8} {line}"
+    yield f"  guard    {_rulings(claims)}"
+    yield f"  review   {claims.review or 'none'}"
+    yield f"  sandbox  {claims.sandbox}"
+    yield f"  signed   with {'your' if finding.ours else 'the'} key {finding.key[:16]}…"
+    if finding.events:
+        yield f"  journal  {finding.events} events, hash chain intact"
+    yield f"  file     {finding.file}"
+
+
+def _proofs(claims: CertificateText) -> Iterator[str]:
+    if not claims.proven:
+        yield "none: no proof command was configured"
+    for proof in claims.proofs if claims.proven else ():
+        yield f"{proof.command}: exit code {proof.exit}, log sha256 {proof.log[:16]}…"
+
+
+def _rulings(claims: CertificateText) -> str:
+    verdicts = Counter(str(ruling.get("verdict")) for ruling in claims.rulings)
+    names = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
+    counts = ", ".join(f"{count} {names.get(verdict, verdict)}" for verdict, count in verdicts.items())
+    waived = f", {len(claims.waived)} approved by a person" if claims.waived else ""
+    policy = f"policy '{claims.policy.name}' ({claims.policy.hash[:12]})"
+    return f"{f'changes: {counts}' if counts else 'no changes'}; {policy}{waived}"

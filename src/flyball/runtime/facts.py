@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import msgspec
 from flyball.core import stops
 from flyball.domain import events as e
 from flyball.domain.settings import Budget, dollars, elapsed, rough, show_duration
-from flyball.errors import WorkspaceError
+from flyball.errors import FlyballError, WorkspaceError
 from flyball.journal.records import asking, continues_with
 from flyball.state.run import Run
 from flyball.views import reasons, run_view
@@ -30,8 +31,10 @@ from flyball.views.text import (
 if TYPE_CHECKING:
     from flyball.journal.records import Records
     from flyball.runtime.app import App
+    from flyball.views.measures import Measures
 
 LIST_LIMIT = 12
+TAIL_BYTES = 1 << 16
 NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
 RISKS = {"T0": "none", "T3": "low", "T2": "medium", "T1": "high"}
 
@@ -280,3 +283,44 @@ def asked_about(run: Run) -> str:
     """The tree with a change that the guard asks about; "" where it asks about none."""
     ruling = run.evidence.ruling
     return ruling.tree if run.question and ruling and ruling.verdict != "allow" else ""
+
+
+# ---- the agent, and the figures of many runs ---------------------------------------------------------------
+
+
+def current_call(records: Records, run: Run) -> str:
+    """The last tool call of the agent that works now, from the end of its output; "" if there is none."""
+    from flyball.agents import process
+
+    act = run.act
+    if act is None or not act.do.startswith("agent:") or run.status != "running":
+        return ""
+    return _last_call(act.agent, process.read_out(records.dirs.act(act.key), TAIL_BYTES))
+
+
+def _last_call(agent: str, output: bytes) -> str:
+    from flyball.agents.adapter import adapter
+
+    try:
+        reader = adapter(agent)
+    except FlyballError:
+        return ""
+    for line in reversed(output.decode("utf-8", "replace").splitlines()):
+        call = reader.doing(line)
+        if call:
+            return f"{call.tool} {call.input}"[:200]
+    return ""
+
+
+def measures(
+    records: Records, repo: str | None, since: int, now: int, machine: str | None = None
+) -> Iterator[Measures]:
+    """The counts of each run that did something since then."""
+    from flyball.views.measures import measure
+
+    for row in records.journal.rows(repo=repo, machine=machine):
+        if row.updated_at < since:
+            continue
+        counts = measure((e.decode(entry.body) for entry in records.journal.read(row.run)), now, since)
+        if counts:
+            yield counts

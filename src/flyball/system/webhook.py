@@ -14,12 +14,10 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated, Any, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import Meta, Struct
@@ -29,23 +27,15 @@ from flyball.errors import FlyballError, UserError
 from flyball.runtime.app import App
 from flyball.system import tasks
 from flyball.system.forge_watch import repair
+from flyball.system.http_server import HttpServer, Refused, Reply, Request, json_reply
 from flyball.views.text import clean
 
 SECRET = "FLYBALL_WEBHOOK_SECRET"  # noqa: S105 the name of a variable
 SECRET_LEAST = 16
-BODY_MOST = 1_000_000
 TEXT_MOST = 20_000
 FRESH_S = 300  # how far the sender's clock may be off
 FRESH_GITHUB_S = 24 * 3600  # GitHub sends again what could not be delivered
 USED = "webhook"  # folder of the state directory: a file for each body that was taken
-
-
-class Refused(Exception):
-    """An answer that is not 202."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Call(Struct, forbid_unknown_fields=True):
@@ -68,24 +58,30 @@ class Webhook:
         self.repo, self.env, self.secret = repo, env, secret.encode()
         self._taking = threading.Lock()
         try:
-            self.server = _Server((host, int(port)), _Handler)
+            self.server = HttpServer(host, int(port), self.answer)
         except OSError as problem:
             raise UserError(
                 f"up.webhook: {address} cannot be used: {problem.strerror}. Choose another port."
             ) from None
-        self.server.hook, self.server.daemon_threads = self, True
-        threading.Thread(target=self.server.serve_forever, name="webhook", daemon=True).start()
+        self.server.start("webhook")
 
     @property
     def address(self) -> str:
-        host, port = self.server.server_address[:2]
-        return f"{host!s}:{port}"
+        return f"{self.server.host}:{self.server.port}"
 
     def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.close()
 
     # ---- what is asked ----
+
+    def answer(self, request: Request) -> Reply:
+        place, _, name = request.path.removeprefix("/").partition("/")
+        if request.method == "POST" and request.path == "/trigger":
+            signature, event = request.head("X-Hub-Signature-256"), request.head("X-GitHub-Event")
+            return json_reply(202, self.trigger(request.body, signature, event))
+        if request.method == "GET" and place == "tasks":
+            return json_reply(200, self.tasks(name, request.query, request.head("Authorization")))
+        raise Refused(404, "Use POST /trigger or GET /tasks.")
 
     def trigger(self, body: bytes, signature: str, event: str) -> dict[str, Any]:
         """Take a trigger. Raises Refused."""
@@ -178,54 +174,3 @@ def _mark(marker: Path) -> None:
     for old in marker.parent.iterdir():
         if time.time() - old.stat().st_mtime > 2 * FRESH_GITHUB_S:
             old.unlink(missing_ok=True)
-
-
-class _Server(ThreadingHTTPServer):
-    hook: Webhook
-
-
-class _Handler(BaseHTTPRequestHandler):
-    timeout = 10  # a sender that stops in the middle holds nothing up
-
-    @property
-    def hook(self) -> Webhook:
-        return cast("_Server", self.server).hook
-
-    def do_POST(self) -> None:
-        self._answer(202, self._post)
-
-    def do_GET(self) -> None:
-        self._answer(200, self._get)
-
-    def _post(self) -> dict[str, Any]:
-        if urlsplit(self.path).path != "/trigger":
-            raise Refused(404, "Use POST /trigger or GET /tasks.")
-        size = self.headers.get("Content-Length", "")
-        if not size.isdecimal() or int(size) > BODY_MOST:
-            raise Refused(413, f"Send a Content-Length of at most {BODY_MOST}.")
-        signature, event = (self.headers.get(name, "") for name in ("X-Hub-Signature-256", "X-GitHub-Event"))
-        return self.hook.trigger(self.rfile.read(int(size)), signature, event)
-
-    def _get(self) -> dict[str, Any]:
-        path = urlsplit(self.path)
-        place, _, name = path.path.removeprefix("/").partition("/")
-        if place != "tasks":
-            raise Refused(404, "Use POST /trigger or GET /tasks.")
-        return self.hook.tasks(name, path.query, self.headers.get("Authorization", ""))
-
-    def _answer(self, code: int, take: Callable[[], dict[str, Any]]) -> None:
-        try:
-            facts = take()
-        except Refused as problem:
-            code, facts = problem.code, {"error": str(problem)}
-        except (FlyballError, OSError) as problem:
-            code, facts = 503, {"error": str(problem)}
-        data = json.dumps(facts).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing: what was taken is in the journal."""
