@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from flyball.authority import person
 from flyball.core.mail import refusal
 from flyball.domain import events as e
@@ -19,7 +21,7 @@ from flyball.journal import Entry, driver as drivers
 from flyball.journal.driver import Driver
 from flyball.journal.records import Records
 from flyball.machines import from_file, shipped
-from flyball.runtime.backlog import Backlog, backlog, mailbox
+from flyball.runtime.backlog import SAYS, Backlog, backlog, mailbox, take_number
 from flyball.runtime.listeners import Artifacts, Notifier
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.run import Run
@@ -123,10 +125,20 @@ class App(Records):
     def leave(self, repo: Path | str, trigger: Trigger, who: str) -> str:
         """Add a task, or a change to one, to the backlog, and wake whoever works on it. Returns its name."""
         box, journal = mailbox(repo), self.journal  # which makes the folder of the key, too
+        if trigger.kind not in SAYS and not trigger.ticket:
+            number = take_number(self.state_dir / f"{box}.tasks", lambda: self._known_tasks(repo))
+            trigger = replace(trigger, ticket=f"T{number}")
         body = self.seals.sealed(box, encode(Start(trigger=trigger, who=who)))
-        number = journal.post(box, self.clock.now(), body)
+        journal.post(box, self.clock.now(), body)
         drivers.ring(self.state_dir, journal.holder(box))
-        return trigger.ticket or f"T{number}"
+        return trigger.ticket
+
+    def _known_tasks(self, repo: Path | str) -> list[str]:
+        """The names of the tasks that wait or have been taken, as far back as they are kept."""
+        lanes = [self.read(row.run).plan for row in self.journal.rows(repo=str(repo), machine="cto")]
+        taken = [name for plan in lanes for name in plan.outcomes]
+        runs = [row.ticket for row in self.journal.rows(repo=str(repo), machine="task")]
+        return [*taken, *runs, *(one.id for one in self.backlog(repo).tickets)]
 
     def _waiting(self, repo: str) -> list[str]:
         """The tasks of the backlog, for the ledger."""

@@ -6,8 +6,11 @@ messages of a task together with its first event, so nothing is lost or done twi
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
-from collections.abc import Iterable, Mapping
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -44,6 +47,23 @@ class Backlog(Struct, frozen=True, kw_only=True):
 def mailbox(repo: Path | str) -> str:
     """The name under which the work of a repository waits."""
     return f"up-{hashlib.sha256(str(repo).encode()).hexdigest()[:12]}"
+
+
+def take_number(file: Path, known: Callable[[], Iterable[str]]) -> int:
+    """The number of a new task. The file holds the last one that was given; without it, `known` has the names in use."""
+    held = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)  # two people may add a task at the same time
+        last = os.read(held, 20).decode("ascii", "replace").strip()
+        number = 1 + (int(last) if last.isdecimal() else _highest(known()))
+        os.pwrite(held, f"{number:<19}\n".encode(), 0)
+        return number
+    finally:
+        os.close(held)
+
+
+def _highest(names: Iterable[str]) -> int:
+    return max((int(name[1:]) for name in names if re.fullmatch(r"T[0-9]{1,18}", name)), default=0)
 
 
 def backlog(messages: Iterable[Message]) -> Backlog:

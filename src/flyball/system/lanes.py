@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from flyball.config import cron
 from flyball.core.standing import listens, makes_way, outranks, works
-from flyball.domain.messages import Start, encode
 from flyball.domain.results import Trigger
 from flyball.errors import AlreadyRunning, JournalError, UserError, WorkspaceError
 from flyball.journal import Message, driver as drivers
@@ -254,13 +253,12 @@ class Lanes:
 
     def _fire(self) -> None:
         """Leave a trigger for each schedule whose time has come, unless the last one still waits."""
-        now, box = self.app.clock.now(), self.box
+        now = self.app.clock.now()
         waiting = {one.trigger.text for one in backlog(self._honest()).tickets}
         for line in self._schedule():
             at = cron.following(line, self.fired)
             if at is not None and at <= now and line.text not in waiting:
-                body = encode(Start(trigger=Trigger(kind="schedule", text=line.text), who="schedule"))
-                self.app.journal.post(box, now, self.app.seals.sealed(box, body))
+                self.app.leave(self.repo.root, Trigger(kind="schedule", text=line.text), "schedule")
         self.fired = max(self.fired, now) if self._schedule() else self.fired
 
     def until(self) -> int | None:
