@@ -28,7 +28,9 @@ from flyball.testing.vendors import VENDORS
 TOP = Path(__file__).resolve().parents[1]
 FLYBALL = TOP / ".venv" / "bin" / "flyball"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-WORK = Path(os.environ.get("FIRSTHOUR_DIR", CACHE / "flyball-firsthour"))  # pytest reads the settings of folders above
+WORK = Path(
+    os.environ.get("FIRSTHOUR_DIR", CACHE / "flyball-firsthour")
+)  # pytest reads the settings of folders above
 GIT = ("-c", "user.name=First Hour", "-c", "user.email=first@hour.invalid", "-c", "commit.gpgsign=false")
 
 
@@ -297,12 +299,18 @@ def _committed(place: Place, subject: str) -> Place:
 Ended = subprocess.CompletedProcess[str]
 
 
-def with_script(place: Place, file: str, right: str) -> Ended:
+def with_script(place: Place, file: str, right: str, machine: str) -> Ended:
     """An agent that knows the fix."""
     script = WORK / f"{place.repo.name}.json"
-    turns = {"coder": [{"write": {file: right}, "say": "Put it right."}], "critic": [{"outcome": "accepted"}]}
-    script.write_text(json.dumps({"roles": turns}))
-    return flyball_run(place, place.env, "--agent", f"script:{script}")
+    repair = {"write": {file: right}, "say": "Put it right."}
+    done = {"finish": {"indicators": ["task complete", "implementation finished"]}}
+    roles = {
+        "build": {"coder": [repair], "critic": [{"outcome": "accepted"}]},
+        "loop": {"worker": [repair | done]},
+        "review": {"author": [repair], "reviewer": [{"say": "It is right.\n\nPASS"}]},
+    }
+    script.write_text(json.dumps({"roles": roles[machine]}))
+    return flyball_run(place, place.env, "--agent", f"script:{script}", "--machine", machine)
 
 
 def with_claude_code(place: Place, file: str, right: str, agent: str) -> Ended:
@@ -322,7 +330,7 @@ def flyball_run(place: Place, env: dict[str, str], *more: str) -> Ended:
     return sh(*words, cwd=place.folder, env=env, may_fail=True)
 
 
-def run(project: Project, env: dict[str, str], claude: bool) -> dict[str, Any]:
+def run(project: Project, env: dict[str, str], claude: bool, machine: str) -> dict[str, Any]:
     place, right = make(project, env)
     began = time.monotonic()
     started = sh(FLYBALL, "init", "--json", cwd=place.folder, env=place.env, may_fail=True)
@@ -333,7 +341,7 @@ def run(project: Project, env: dict[str, str], claude: bool) -> dict[str, Any]:
     if claude:
         done = with_claude_code(place, file, right, facts["agent"])
     else:
-        done = with_script(place, file, right)
+        done = with_script(place, file, right, machine)
     summary = json.loads(done.stdout or "{}")
     return {
         "result": (summary.get("stop_reason") or {}).get("code", done.stderr.strip()[-200:]),
@@ -349,6 +357,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="only these projects")
     parser.add_argument("--claude", action="store_true", help="with the Claude Code of `make agents`")
+    parser.add_argument("--machine", choices=("build", "loop", "review"), default="build")
     given = parser.parse_args()
     wanted, claude = given.names, given.claude
     env = {**os.environ, "XDG_STATE_HOME": str(WORK / "state"), "SETUPTOOLS_SCM_PRETEND_VERSION": "1.0"}
@@ -356,7 +365,7 @@ def main() -> int:
     if claude:
         env["PATH"] = f"{TOP / '.agents' / 'node_modules' / '.bin'}{os.pathsep}{env['PATH']}"
     chosen = [project for project in PROJECTS if not wanted or project.name in wanted]
-    certified = sum(_show(project, run(project, env, claude)) for project in chosen)
+    certified = sum(_show(project, run(project, env, claude, given.machine)) for project in chosen)
     print(f"{certified} of {len(chosen)} ended certified")
     return int(certified < len(chosen))
 

@@ -23,6 +23,7 @@ from flyball.agents.adapter import Adapter, AgentResult, Ask, Call, Conversation
 from flyball.agents.hooks import action_log, cli_settings, turn_brief
 from flyball.agents.hooks.turn_brief import Brief
 from flyball.agents.mcp import reports
+from flyball.agents.session_records import SessionRecord
 from flyball.core.stops import call_limits
 from flyball.domain import events as e
 from flyball.domain.events import Usage
@@ -82,8 +83,15 @@ OUT_MOST = 64 << 20  # the keeper keeps no more of it
 
 
 class Live:
-    def __init__(self, agent: Adapter, run: Run, stop: process.Stop, show: Callable[[str], None]) -> None:
-        self.agent, self.run, self.stop, self.show = agent, run, stop, show
+    def __init__(
+        self,
+        agent: Adapter,
+        run: Run,
+        stop: process.Stop,
+        show: Callable[[str], None],
+        record: SessionRecord | None = None,
+    ) -> None:
+        self.agent, self.run, self.stop, self.show, self.record = agent, run, stop, show, record
         self.limits = call_limits(run)
         self.dialogue: Dialogue | None = None
         self.rest, self.watch = b"", watching.CallWatch()
@@ -134,6 +142,8 @@ class Live:
     def count(self) -> None:
         """Where the agent tells as it goes what it uses, a turn ends when the budget does."""
         used, model = self.agent.spent()
+        if self.record and used == Usage():
+            used, model = self.record.used(), self.record.model
         if used == self.spent or self.ending:
             return
         self.spent = used

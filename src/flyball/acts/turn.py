@@ -33,6 +33,7 @@ from flyball.agents.adapter import (
     refuse_all,
 )
 from flyball.agents.hooks import turn_brief
+from flyball.agents.session_records import SessionRecord
 from flyball.core.decide import Finished, Interrupted
 from flyball.core.stops import so_far
 from flyball.core.turns import PLAN_REVIEW, claimable, judgement, misfit
@@ -64,7 +65,8 @@ def take_turn(
     work = run_files.workspace(run)
     agent = find_adapter(act.agent)
     folder = run_files.act_folder(act.key)
-    live = Live(agent, run, stop, show)
+    record = SessionRecord(act.agent, run_files.home(run, f"agent-{act.role}"))
+    live = Live(agent, run, stop, show, record)
     begins = process.look(folder) == "unclaimed"
     if begins:
         process.begin(folder, _spec(run_files, run, act, agent, work, folder))
@@ -80,7 +82,7 @@ def take_turn(
         return _interrupted(work, act, folder, ended, agent)
     run_files.never_began(folder, ended)
     heard = whole_text(live_turn.witnessed(_heard(agent, folder, ended), folder, act.agent))
-    heard = charged(run_files.run_dir(run).path / SESSIONS, act.key, heard)
+    heard = charged(run_files.run_dir(run).path / SESSIONS, act.key, record.completed(heard))
     heard = _ended_early(heard, live) if live.ending else _resumable(heard)
     done = _judged(run_files, run, act, work, folder, heard, live, ended, alarming)
     scrub(folder)

@@ -241,7 +241,7 @@ VERSION_S = 15
 
 
 class KnownAgent(Struct, frozen=True, kw_only=True):
-    """An agent, its program, and what its command line can do."""
+    """An agent, its program, and what its command line can do. With `budget` it can be stopped within a turn."""
 
     agent: str
     program: str
@@ -252,11 +252,13 @@ KNOWN = (
     KnownAgent(
         agent="claude",
         program="claude",
-        can=("mcp", "hooks", "asks", "defers", "interrupt", "resume", "cost"),
+        can=("mcp", "hooks", "asks", "defers", "interrupt", "resume", "cost", "budget"),
     ),
-    KnownAgent(agent="codex", program="codex", can=("mcp", "hooks", "resume", "tokens")),
+    KnownAgent(agent="codex", program="codex", can=("mcp", "hooks", "resume", "tokens", "budget")),
     KnownAgent(
-        agent="acp:gemini --acp", program="gemini", can=("mcp", "asks", "interrupt", "resume", "tokens")
+        agent="acp:gemini --acp",
+        program="gemini",
+        can=("mcp", "asks", "interrupt", "resume", "tokens", "budget"),
     ),
     KnownAgent(
         agent="acp:opencode acp", program="opencode", can=("mcp", "asks", "interrupt", "resume", "cost")

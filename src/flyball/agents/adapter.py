@@ -228,14 +228,14 @@ def _read(file: Path) -> dict[str, list[Entry]]:
 def _difference(result: AgentResult, before: Entry) -> AgentResult:
     used = result.usage
     if result.total_tokens is not None:
-        used = replace(_since(result.total_tokens, before.tokens or Usage()), cost_uusd=used.cost_uusd)
+        used = replace(since(result.total_tokens, before.tokens or Usage()), cost_uusd=used.cost_uusd)
     if result.total_uusd is not None:
         used = replace(used, cost_uusd=_more(result.total_uusd, before.uusd or 0))
-    models = {name: _since(total, before.models.get(name, Usage())) for name, total in result.models.items()}
+    models = {name: since(total, before.models.get(name, Usage())) for name, total in result.models.items()}
     return replace(result, usage=used, models=models)
 
 
-def _since(total: Usage, before: Usage) -> Usage:
+def since(total: Usage, before: Usage) -> Usage:
     old, new = asdict(before), asdict(total)
     return Usage(**{name: _more(new[name], old[name]) for name in new})
 

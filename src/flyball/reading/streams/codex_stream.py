@@ -29,11 +29,11 @@ def take(facts: Facts, event: Event) -> Call | None:
         case "turn.started":
             facts.end = ""
         case "usage":
-            facts.total_tokens = facts.usage = _usage(table(event.get("usage")))
+            facts.total_tokens = facts.usage = usage_of(table(event.get("usage")))
         case "turn.completed":
             facts.end, facts.retry, facts.problem = "ok", None, ""
             if "usage" in event:
-                facts.total_tokens = facts.usage = _usage(table(event.get("usage")))
+                facts.total_tokens = facts.usage = usage_of(table(event.get("usage")))
         case "turn.failed":
             facts.end, facts.retry = "error", None
             facts.report(event, text(table(event.get("error")).get("message")))
@@ -67,7 +67,7 @@ def _done(facts: Facts, item: Event) -> Call | None:
     return facts.end_call(text(item.get("id")), result, failed)
 
 
-def _usage(usage: Event) -> Usage:
+def usage_of(usage: Event) -> Usage:
     cached, written = number(usage.get("cached_input_tokens")), number(usage.get("cache_write_input_tokens"))
     return Usage(
         input_tokens=max(0, number(usage.get("input_tokens")) - cached - written),

@@ -49,8 +49,8 @@ def _result(facts: Facts, event: Event, well: bool) -> None:
     stats = table(event.get("stats"))
     fault = facts.retry  # the last that it said, if that was an error
     facts.end, facts.retry = "ok" if well and not fault else "error", None
-    models = {name: _usage(table(row)) for name, row in table(stats.get("models")).items()}
-    facts.usage = summed(models) if models else _usage(stats)
+    models = {name: usage_of(table(row)) for name, row in table(stats.get("models")).items()}
+    facts.usage = summed(models) if models else usage_of(stats)
     facts.model = next(iter(models), facts.model)
     if not well:
         error = table(event.get("error"))
@@ -60,11 +60,10 @@ def _result(facts: Facts, event: Event, well: bool) -> None:
         facts.end = "turn_limit"
 
 
-def _usage(row: Event) -> Usage:
+def usage_of(row: Event) -> Usage:
     tokens = table(row.get("tokens")) or row
     cached = number(tokens.get("cached"))
-    given = number(tokens.get("input_tokens")) or number(tokens.get("prompt"))
-    out = number(tokens.get("output_tokens")) or number(tokens.get("candidates")) + number(
-        tokens.get("thoughts")
-    )
+    given = number(tokens.get("input_tokens")) or number(tokens.get("prompt")) or number(tokens.get("input"))
+    made = number(tokens.get("candidates")) or number(tokens.get("output"))
+    out = number(tokens.get("output_tokens")) or made + number(tokens.get("thoughts"))
     return Usage(input_tokens=max(0, given - cached), cache_read_tokens=cached, output_tokens=out)
