@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from bench.yard import began
 from flyball.cli.drive import Session
 from flyball.cli.screen import open_screen
-from flyball.journal.driver import Driver
+from flyball.journal.database import Driver
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest
 from flyball.runtime.supervisor import Supervisor

@@ -80,8 +80,8 @@ def faults(path: Path) -> Iterator[str]:
     text = path.read_text("utf-8")
     tree = ast.parse(text)
     nodes = list(ast.walk(tree))
-    if text.count("\n") > 520:
-        yield "it has more than 520 lines"
+    if text.count("\n") > 650:
+        yield "it has more than 650 lines"
     if tree.body and not ast.get_docstring(tree):
         yield "it has no module docstring"
     yield from long_functions(nodes)

@@ -405,7 +405,7 @@ def test_an_upgrade_waits_for_older_processes_and_needs_its_copy(path: Path, tmp
     begin(new, "r", "a", "b")
     new.close()
     old = as_of_version_2(path, tmp_path / "old.db")
-    code = "import sys, time; from flyball.journal.driver import Driver; from pathlib import Path\n"
+    code = "import sys, time; from flyball.journal.database import Driver; from pathlib import Path\n"
     code += "Driver(Path(sys.argv[1])); print('up', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as driver:
         assert driver.stdout and driver.stdout.readline() == b"up\n"

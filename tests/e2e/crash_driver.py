@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flyball.domain.messages import Land
 from flyball.journal import Entry, Write
-from flyball.journal.driver import Driver
+from flyball.journal.database import Driver
 from flyball.journal.sqlite import SqliteJournal
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch

@@ -9,7 +9,7 @@ from typing import Any
 from tests.e2e import warm
 from tests.e2e.helpers import BROKEN, FIXED, make_repo as repo_with
 
-from flyball.journal.driver import Driver
+from flyball.journal.database import Driver
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
 

@@ -343,7 +343,7 @@ def test_another_branch_can_be_landed_on(done: Done) -> None:
 
 
 def test_a_run_that_another_process_drives_cannot_be_landed_meanwhile(done: Done) -> None:
-    from flyball.journal.driver import Driver
+    from flyball.journal.database import Driver
 
     app = App(done.env)
     driver = Driver(app.state_dir)

@@ -18,7 +18,7 @@ from flyball.agents.sandbox import probe
 from flyball.guard.change import Change
 from flyball.guard.changes import judge_changes
 from flyball.guard.commands import default_policy, judge_command
-from flyball.journal.driver import Driver
+from flyball.journal.database import Driver
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
 from flyball.state.run import Run

@@ -19,7 +19,8 @@ from flyball.authority import person
 from flyball.cli import COMMANDS, PERSONAL, cli
 from flyball.domain.messages import Answer, Tell, decode, encode, for_who_works
 from flyball.errors import ConfigError
-from flyball.journal import Message, driver as drivers
+from flyball.journal import Message
+from flyball.journal.database import Driver
 from flyball.journal.sqlite import SqliteJournal
 
 IMPOSTOR = Path(__file__).with_name("impostor.py")
@@ -132,7 +133,7 @@ def test_a_word_that_looks_like_asking_for_help_opens_no_door(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     """The process counts as an agent's here: it is in another PID namespace than the one who drives."""
-    driver = drivers.Driver(tmp_path, "other")
+    driver = Driver(tmp_path, "other")
     (tmp_path / "drivers" / "other.lock").write_text("pid:[1]")
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli, words, env={"FLYBALL_STATE_DIR": str(tmp_path)})
@@ -149,7 +150,7 @@ def test_a_run_of_another_house_makes_nobody_an_agent_here(tmp_path: Path) -> No
 
 
 def test_another_pid_namespace_than_the_drivers_is_no_persons(tmp_path: Path) -> None:
-    driver = drivers.Driver(tmp_path, "other")
+    driver = Driver(tmp_path, "other")
     assert person.agent_above(tmp_path, {}, lambda _: False) is None
     (tmp_path / "drivers" / "other.lock").write_text("pid:[1]")
     found = person.agent_above(tmp_path, {}, lambda _: False)

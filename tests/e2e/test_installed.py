@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.helpers import folder_outside_tmp
 
-from flyball.agents import installed
-from flyball.agents.sandbox import View, probe, wrap
+from flyball.agents.sandbox import TOOLCHAINS, View, manager_roots, needed, probe, wrap
 
 FOUND = probe("bwrap")
 pytestmark = pytest.mark.skipif(FOUND.kind != "bwrap", reason=FOUND.why)
@@ -162,7 +161,7 @@ SHAPES = (
 def inside(home: Path, command: str, entry: Path) -> subprocess.CompletedProcess[str]:
     folder = home.parent
     environment = {"HOME": str(home), "PATH": f"{entry}:/usr/bin:/bin"}
-    shown = installed.needed(environment, ["claude"], (str(folder / "repo"),))
+    shown = needed(environment, ["claude"], (str(folder / "repo"),))
     view = View(
         checkout=str(folder / "checkout"),
         at=str(folder / "repo"),
@@ -170,7 +169,7 @@ def inside(home: Path, command: str, entry: Path) -> subprocess.CompletedProcess
         user_home=str(home),
         ro_binds=tuple((path, path) for path in shown),
     )
-    env = {**installed.manager_roots(environment), "PATH": environment["PATH"]}
+    env = {**manager_roots(environment), "PATH": environment["PATH"]}
     return subprocess.run(wrap(["/bin/sh", "-c", command], view), env=env, capture_output=True, text=True)
 
 
@@ -197,15 +196,15 @@ def test_neither_the_home_nor_a_hidden_place_is_ever_named(home: Path) -> None:
     program(home / ".local/claude")
     environment = {"HOME": str(home), "PATH": f"{home}:{home}/.local:{home}/state/bin:/usr/bin"}
     program(home / "state/bin/tool")
-    shown = installed.needed(environment, [], (str(home / "state/journal"), str(home / "repo")))
+    shown = needed(environment, [], (str(home / "state/journal"), str(home / "repo")))
     assert not [path for path in shown if Path(os.fspath(home), "state/journal").is_relative_to(path)]
     assert str(home) not in shown and str(home / ".local") not in shown
 
 
 def test_go_reads_the_modules_of_the_user_as_it_reads_a_proxy(tmp_path: Path) -> None:
-    assert "GOPROXY" not in installed.manager_roots({"HOME": str(tmp_path)})
+    assert "GOPROXY" not in manager_roots({"HOME": str(tmp_path)})
     modules = tmp_path / "go/pkg/mod/cache/download"
     modules.mkdir(parents=True)
-    roots = installed.manager_roots({"HOME": str(tmp_path), "GOPROXY": "off"})
+    roots = manager_roots({"HOME": str(tmp_path), "GOPROXY": "off"})
     assert roots["GOPROXY"] == f"file://{modules},off"
-    assert "go/pkg/mod/cache/download" in installed.TOOLCHAINS
+    assert "go/pkg/mod/cache/download" in TOOLCHAINS

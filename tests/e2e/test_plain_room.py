@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flyball.proofs.compare import disagreement
+from flyball.proofs.examination import disagreement
 from flyball.proofs.exchange import Repeats, Room, repeats
 from flyball.reading.test_report import TestReport
 from flyball.runners.observe import Observer, collect

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.helpers import folder_outside_tmp
 
-from flyball.agents import landlock, player, process, sandbox
+from flyball.agents import landlock, process, sandbox, script
 from flyball.agents.sandbox import View, editable_leaks, probe, wrap
 from flyball.errors import AgentError
 
@@ -156,8 +156,8 @@ def test_the_network_is_its_own_loopback_unless_told(world: Path) -> None:
 
 @needs_bwrap
 def test_flyballs_own_python_and_package_are_to_be_had(world: Path) -> None:
-    (world / "checkout/s.yaml").write_text("turns: [{say: hi}]")
-    command = " ".join(player.command("s.yaml", "coder", 0))
+    (world / "checkout/turn.json").write_text('{"say": "hi"}')
+    command = " ".join(script.command("turn.json"))
     assert inside(world, command, user_home=str(Path.home())).stdout == '{"type": "message", "text": "hi"}\n'
 
 

@@ -10,8 +10,7 @@ import pytest
 from tests.e2e.helpers import FIXED, QUICK_PROOF, STILL_BROKEN, Place
 
 from flyball.errors import WorkspaceError
-from flyball.journal import driver as drivers
-from flyball.journal.driver import Driver
+from flyball.journal.database import Driver, alive
 from flyball.journal.sqlite import SqliteJournal
 from flyball.workspace import Workspace
 
@@ -89,7 +88,7 @@ def test_pruning_frees_space_keeps_the_evidence_and_leaves_open_runs_alone(
 def test_a_run_that_another_process_works_on_is_left_alone(place: Place) -> None:
     run = a_run(place, "one", 0, write={"calc.py": FIXED})
     driver, journal = Driver(place.state), SqliteJournal(place.state / "journal.db")
-    journal.acquire(run, driver.name, lambda name: drivers.alive(place.state, name))
+    journal.acquire(run, driver.name, lambda name: alive(place.state, name))
     before = sizes(place)
     done = place.fb("prune", *NOW, "--yes")
     assert done.code == 1 and run in done.err and sizes(place) == before

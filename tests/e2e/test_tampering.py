@@ -26,7 +26,7 @@ from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import JournalError
 from flyball.evidence.consistency import CheckReport, check
-from flyball.journal.driver import Driver
+from flyball.journal.database import Driver
 from flyball.journal.records import Heads
 from flyball.journal.types import REGISTRY
 from flyball.runtime.app import App

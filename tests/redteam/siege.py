@@ -16,7 +16,7 @@ from tests.e2e.helpers import BROKEN, TEST, Yard
 from flyball.domain import events as e
 from flyball.domain.messages import Answer
 from flyball.evidence.consistency import check
-from flyball.journal.driver import Driver
+from flyball.journal.database import Driver
 from flyball.runtime.app import App
 from flyball.runtime.start import RunRequest, launch
 from flyball.state.run import Run

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from flyball.guard.change import Change
-from flyball.proofs.compare import Side
-from flyball.proofs.examination import Examination, GateSettings
+from flyball.proofs.examination import Examination, GateSettings, Side
 from flyball.proofs.exchange import Edits, Files, Room
 from flyball.proofs.sides import Sides
 from flyball.reading.test_report import TestReport, TestResult

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from flyball.agents import player
-from flyball.agents.player import Script, load, turn_for
+from flyball.agents.adapter import TurnRequest
+from flyball.agents.script import KEYS, Script, ScriptAgent, command, load, turn_for
 from flyball.errors import ConfigError
 
 TWO = Script(turns=({"say": "one"}, {"say": "two"}))
 
 
 def played(where: Path, turn: dict[str, Any], **env: str) -> tuple[list[dict[str, Any]], int]:
-    (where / "script.json").write_text(json.dumps({"turns": [turn]}))
-    words = player.command("script.json", "coder", 0)
+    (where / "turn.json").write_text(json.dumps(turn))
+    words = command("turn.json")
     done = subprocess.run(words, cwd=where, capture_output=True, env={**os.environ, **env}, input=b"a prompt")
     assert done.stderr == b""
     return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
@@ -79,7 +80,7 @@ def test_every_key_of_the_format_is_read() -> None:
         "hang": True,
         "limited": {"kind": "rate_limited", "reset_in_s": 30},
     }
-    assert set(turn) == set(player.KEYS)
+    assert set(turn) == set(KEYS)
     assert load(json.dumps({"turns": [turn]})).turns == (turn,)
 
 
@@ -149,7 +150,7 @@ def test_files_are_written_deleted_and_commands_run_in_that_order(tmp_path: Path
             "type": "action",
             "tool": "bash",
             "input": {"command": turn["run"]},
-            "result": "new\nscript.json\n7\n",
+            "result": "new\nturn.json\n7\n",
             "exit": 4,
             "error": True,
         },
@@ -202,8 +203,8 @@ def test_what_a_command_leaves_running_is_not_waited_for(tmp_path: Path) -> None
 
 
 def test_a_turn_that_hangs_says_its_words_and_stays(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("turns: [{say: thinking, hang: true}]")
-    words = player.command(tmp_path / "s.yaml", "coder", 0)
+    (tmp_path / "turn.json").write_text('{"say": "thinking", "hang": true}')
+    words = command(tmp_path / "turn.json")
     with subprocess.Popen(words, stdout=subprocess.PIPE) as hung:
         assert hung.stdout is not None
         assert json.loads(hung.stdout.readline()) == {"type": "message", "text": "thinking"}
@@ -217,16 +218,37 @@ def test_a_module_in_the_checkout_does_not_stand_in_for_ours(tmp_path: Path) -> 
     assert played(tmp_path, {"say": "hi"}) == ([{"type": "message", "text": "hi"}], 0)
 
 
-def test_silent_beyond_and_unreadable_have_their_exits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("role", "place", "rows", "code"),
+    [
+        ("coder", 0, [{"type": "message", "text": "a"}], 0),
+        ("critic", 0, [{"type": "message", "text": ""}], 0),
+        (
+            "coder",
+            1,
+            [{"type": "message", "text": ""}, {"type": "error", "text": "'SCRIPT' has no turn 2 for coder."}],
+            1,
+        ),
+    ],
+)
+def test_the_turn_of_its_role_and_place_is_played(
+    tmp_path: Path, role: str, place: int, rows: list[dict[str, str]], code: int
 ) -> None:
-    script, broken = tmp_path / "s.yaml", tmp_path / "broken.yaml"
+    script = tmp_path / "s.yaml"
     script.write_text("roles: {coder: [{say: a}]}\nrepeat: none")
-    broken.write_text("turns: [{nope: 1}]")
-    assert player.main([str(script), "--role", "critic", "--place", "0"]) == 0
-    assert capsys.readouterr().out == ""
-    assert player.main([str(script), "--role", "coder", "--place", "1"]) == 1
-    assert json.loads(capsys.readouterr().out)["text"] == f"'{script}' has no turn 2 for coder."
-    for file in (broken, tmp_path / "missing.yaml"):
-        assert player.main([str(file), "--role", "coder", "--place", "0"]) == 2
-    assert "unknown key 'nope'" in capsys.readouterr().err
+    request = TurnRequest(prompt="", role=role, place=place, prompt_file=tmp_path / "prompt.md")
+    words = ScriptAgent(str(script)).launch(request).argv
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    printed = [json.loads(line.replace(str(script), "SCRIPT")) for line in done.stdout.splitlines()]
+    assert (printed, done.returncode) == (rows, code)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("turns: [{nope: 1}]", "unknown key 'nope'"), (None, "Cannot read the script")],
+)
+def test_what_cannot_be_read_is_said_before_a_run(tmp_path: Path, text: str | None, sentence: str) -> None:
+    script = tmp_path / "s.yaml"
+    if text is not None:
+        script.write_text(text)
+    assert sentence in ScriptAgent(str(script)).missing()

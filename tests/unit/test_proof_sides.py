@@ -11,7 +11,7 @@ import pytest
 
 from flyball.guard.change import Change
 from flyball.proofs.breaks import changed_lines, end_fails, expectations_wrong, functions_raise, values_plain
-from flyball.proofs.compare import break_of, compare, same_numbers
+from flyball.proofs.examination import break_of, compare, same_numbers
 from flyball.proofs.exchange import (
     FILES_MOST,
     Files,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flyball.proofs.compare import disagreement
+from flyball.proofs.examination import disagreement
 from flyball.reading.test_output import read_lines
 from flyball.reading.test_report import TestReport, read_reports
 

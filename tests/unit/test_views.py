@@ -17,8 +17,8 @@ from flyball.state.fold import begin
 from flyball.state.run import Proof, Run
 from flyball.views import reasons, run_view
 from flyball.views.choices import choices
+from flyball.views.run_view import Live, Timeline, call_text
 from flyball.views.text import cost, last_words, wrapped
-from flyball.views.timeline import Live, Timeline, call_text
 from support import Script, begun, failing, ok, play, ruled
 
 NO_CHANGE = "no files changed"

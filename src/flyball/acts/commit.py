@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from flyball.acts.proof import prove
-from flyball.acts.proof_tree import made_by_setup
+from flyball.acts.proof import made_by_setup, prove
 from flyball.acts.run_files import RunFiles, attend, interruption, log_of, spec
 from flyball.acts.turn import judge
 from flyball.agents import process

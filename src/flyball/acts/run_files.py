@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from flyball.agents import installed, process, sandbox
-from flyball.agents.sandbox import Bind, Sandbox, View
+from flyball.agents import process, sandbox
+from flyball.agents.sandbox import Bind, Sandbox, View, manager_roots, needed
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import AgentError, Corrupt, FlyballError, Gone, UserError
@@ -154,7 +154,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         kept = {name: known[name] for name in PASSED_ON if name in known}
         return {
             **kept,
-            **installed.manager_roots(known),
+            **manager_roots(known),
             "HOME": str(home),
             "FLYBALL_RUN": run.id,
             "TMPDIR": "/tmp" if self.mounted(run) else str(home / "tmp"),
@@ -227,7 +227,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         stores = self._same(
             *(str(s) for s in work.object_stores() if not (found.mounts and s.is_relative_to(repo)))
         )  # what lies in the repository is seen through work.objects; there it would cover the checkout's own
-        tools = installed.needed(self.known(run), reach.programs, (repo, str(self.state_dir)), strict=strict)
+        tools = needed(self.known(run), reach.programs, (repo, str(self.state_dir)), strict=strict)
         return View(
             checkout=str(reach.files),
             at=repo,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from flyball.acts import live_turn
 from flyball.acts.assess import assess
 from flyball.acts.live_turn import Dialogue, Live
-from flyball.acts.proof_tree import tests_are_known
+from flyball.acts.proof import tests_are_known
 from flyball.acts.run_files import Reach, RunFiles, interruption, scrub, share_links
 from flyball.acts.turn_input import access_of, prompt, refusals
 from flyball.agents import process

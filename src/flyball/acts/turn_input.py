@@ -32,9 +32,8 @@ from flyball.agents.accounts import (
     variables,
     words_of,
 )
-from flyball.agents.installed import VERSIONS
 from flyball.agents.login import Login
-from flyball.agents.sandbox import Bind
+from flyball.agents.sandbox import VERSIONS, Bind
 from flyball.core.turns import PLAN_REVIEW, claimable
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES

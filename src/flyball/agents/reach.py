@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flyball.agents import landlock
-from flyball.agents.installed import SYSTEM
-from flyball.agents.sandbox import View, entry, own
+from flyball.agents.sandbox import SYSTEM, View, entry, own
 
 PROBE_S = 10
 DEVICES = (

@@ -32,7 +32,8 @@ from msgspec import Struct
 
 from flyball.domain.messages import decode, encode
 from flyball.errors import ConfigError
-from flyball.journal import Message, driver as drivers
+from flyball.journal import Message
+from flyball.journal.database import namespace, namespaces
 from flyball.reading.terminal import as_object
 from flyball.state_dir import StateDir, create_whole
 
@@ -68,8 +69,8 @@ def agent_above(
     marked = environ.get("FLYBALL_RUN", "") if pid is None else ""
     if marked and known(marked):
         return Agent(marked, f"its environment is that of run {marked}")
-    spaces = drivers.namespaces(state_dir)
-    if pid is None and spaces and drivers.namespace() not in spaces:
+    spaces = namespaces(state_dir)
+    if pid is None and spaces and namespace() not in spaces:
         return Agent("", "its process is in another PID namespace than Flyball's")
     return None
 

@@ -50,7 +50,7 @@ from flyball.errors import (
     NotPaused,
     UserError,
 )
-from flyball.journal.driver import Driver
+from flyball.journal.database import Driver
 from flyball.journal.records import asking, root_of
 from flyball.runtime.app import App
 from flyball.runtime.facts import summary

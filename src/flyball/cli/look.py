@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from flyball.journal import Entry, Row
     from flyball.journal.records import Records
     from flyball.state.run import Run
+    from flyball.views.run_view import Timeline
     from flyball.views.task_record import TaskEvents
-    from flyball.views.timeline import Timeline
 
 HEADERS = ("RUN", "STATUS", "MACHINE", "STATE", "TURNS", "COST", "AGE", "TASK")
 OPTIONAL = ("MACHINE", "TURNS", "COST")  # left out, in this order, on a narrow terminal
@@ -249,8 +249,8 @@ def log(run_name: str, as_json: bool, form: str, follow: bool, output: bool) -> 
     """
     from flyball.cli.follow import Output, Tail, print_entry, until_stopped
     from flyball.journal.records import root_of
+    from flyball.views.run_view import Timeline
     from flyball.views.task_record import TaskEvents
-    from flyball.views.timeline import Timeline
 
     with open_records() as records:
         run_id = records.find(run_name)

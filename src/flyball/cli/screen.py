@@ -22,8 +22,8 @@ from flyball.runtime.listing import tone_of
 from flyball.state.run import Run
 from flyball.views import reasons
 from flyball.views.choices import choices
+from flyball.views.run_view import Line, Live, Timeline
 from flyball.views.text import clean, clock, fields, first_few, plural
-from flyball.views.timeline import Line, Live, Timeline
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

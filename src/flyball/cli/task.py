@@ -28,7 +28,8 @@ from flyball.config.plugins import SOURCES, made
 from flyball.domain.results import KINDS, ORDINARY, URGENT, Trigger
 from flyball.domain.settings import rough
 from flyball.errors import UserError
-from flyball.journal import Row, driver as drivers
+from flyball.journal import Row
+from flyball.journal.database import alive
 from flyball.reading.checklist import items, unreadable
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Ticket, circle, mailbox
@@ -136,7 +137,7 @@ def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) 
     if as_json:
         print_json(facts)
         return
-    runs = drivers.alive(app.state_dir, app.journal.holder(mailbox(root)))
+    runs = alive(app.state_dir, app.journal.holder(mailbox(root)))
     say(text if runs else f"{text} `flyball up` is not running; start it to work on the tasks.")
 
 

@@ -12,7 +12,7 @@ import click
 from flyball.cli.shared import examples, open_app, say
 from flyball.cli.space import YES, size
 from flyball.errors import FlyballError, UserError
-from flyball.journal import driver as drivers
+from flyball.journal.database import others_at_work
 from flyball.runtime.app import App
 from flyball.state_dir import remove
 from flyball.system.disk_usage import usage
@@ -45,7 +45,7 @@ def uninstall(yes: bool) -> None:
     the way it was installed.
     """
     with open_app() as app:
-        if drivers.others_at_work(app.state_dir):
+        if others_at_work(app.state_dir):
             raise UserError("Flyball is running. Stop it with `flyball stop --all` first, then uninstall.")
         measured = usage(app)
         branches = [(one.repo, branch) for one in measured.repos for branch in _branches(one.repo)]

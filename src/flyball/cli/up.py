@@ -16,7 +16,7 @@ from flyball.cli.drive import Session
 from flyball.cli.screen import open_screen
 from flyball.cli.shared import REPO, SET, TRUST, examples, open_app, require_repository, say
 from flyball.errors import UserError
-from flyball.journal import driver as drivers
+from flyball.journal.database import alive
 from flyball.runtime.backlog import mailbox
 from flyball.runtime.start import RunRequest
 from flyball.system.lanes import OBJECTIVE, Lanes
@@ -100,7 +100,7 @@ def _detach(request: RunRequest) -> int:
         os.close(out)
         begun = time.monotonic()
         while child.poll() is None and time.monotonic() - begun < STOPS_WITHIN_S:
-            if drivers.alive(app.state_dir, app.journal.holder(mailbox(root))):
+            if alive(app.state_dir, app.journal.holder(mailbox(root))):
                 say(f"Running in the background (log: {log}). `flyball down` stops it.")
                 return 0
             time.sleep(0.05)
@@ -126,7 +126,7 @@ def down(repo: Path) -> int:
     with open_app() as app:
         app.require_person("down")
         holder = app.journal.holder(mailbox(root))
-        if not drivers.alive(app.state_dir, holder):
+        if not alive(app.state_dir, holder):
             raise UserError(f"`flyball up` is not running for {root}.")
         os.kill(int(holder.partition("-")[0]), signal.SIGINT)
         say("Stopping after the current turn.")

@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from flyball.errors import ConfigError, JournalError, NotFound, UserError
-from flyball.journal import driver as drivers
+from flyball.journal.database import alive
 from flyball.journal.sqlite import SqliteJournal
 from flyball.journal.types import REGISTRY, Checkpoint, Entry, Fault, Journal
 from flyball.reading.terminal import whole
@@ -327,7 +327,7 @@ class Records:
     def driven(self, run_id: str) -> bool:
         """Whether a living process drives the run."""
         holder = self.journal.holder(run_id)
-        return bool(holder) and drivers.alive(self.state_dir, holder)
+        return bool(holder) and alive(self.state_dir, holder)
 
 
 # ---- a run and its child runs ----------------------------------------------------------------------------

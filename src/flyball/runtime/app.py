@@ -17,8 +17,8 @@ from flyball.domain import events as e
 from flyball.domain.messages import AnyMessage, Start, encode
 from flyball.domain.results import Trigger
 from flyball.errors import Corrupt, NotFound, UserError
-from flyball.journal import Entry, driver as drivers
-from flyball.journal.driver import Driver
+from flyball.journal import Entry
+from flyball.journal.database import Driver, alive, ring
 from flyball.journal.records import Records
 from flyball.machines import from_file, shipped
 from flyball.runtime.backlog import SAYS, Backlog, backlog, mailbox, take_number
@@ -86,7 +86,7 @@ class App(Records):
             raise UserError(reason)
         self.journal.post(run.id, self.clock.now(), self.seals.sealed(run.id, encode(message)))
         holder = self.journal.holder(run.id)
-        return drivers.alive(self.state_dir, holder) and drivers.ring(self.state_dir, holder)
+        return alive(self.state_dir, holder) and ring(self.state_dir, holder)
 
     def require_person(self, what: str) -> None:
         """Refuse a command that speaks for a person if an agent runs it, and record the attempt in its run."""
@@ -96,7 +96,7 @@ class App(Records):
         message = person.tried(what, found)
         if found.run and self._is_run(found.run) and not self._has_heard(found.run, message):
             self.journal.post(found.run, self.clock.now(), message)
-            drivers.ring(self.state_dir, self.journal.holder(found.run))
+            ring(self.state_dir, self.journal.holder(found.run))
         raise UserError(
             f"This is an agent's process ({found.how}), and only a person may do that. "
             "Run it in your own terminal."
@@ -130,7 +130,7 @@ class App(Records):
             trigger = replace(trigger, ticket=f"T{number}")
         body = self.seals.sealed(box, encode(Start(trigger=trigger, who=who)))
         journal.post(box, self.clock.now(), body)
-        drivers.ring(self.state_dir, journal.holder(box))
+        ring(self.state_dir, journal.holder(box))
         return trigger.ticket
 
     def _known_tasks(self, repo: Path | str) -> list[str]:
@@ -182,7 +182,7 @@ class App(Records):
             performer,
             self.clock,
             driver=driver.name,
-            alive=lambda name: drivers.alive(self.state_dir, name),
+            alive=lambda name: alive(self.state_dir, name),
             new_id=new_id,
             machine_table=self._table,
             on_event=happened,

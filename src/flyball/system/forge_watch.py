@@ -17,7 +17,7 @@ from flyball.domain.results import URGENT, Trigger
 from flyball.domain.settings import Settings
 from flyball.errors import UserError
 from flyball.forge import CiState, Forge, PullRequest, forge_for, slug_of
-from flyball.journal import driver as drivers
+from flyball.journal.database import ring
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket
 from flyball.system.task_sources import open_issues
@@ -117,7 +117,7 @@ class ForgeWatch:
         while not self._over.is_set():
             self._hurry.clear()
             self._seen, self._news = look(self._wanted, self._env, self._seen), True
-            drivers.ring(*self._ring)
+            ring(*self._ring)
             self._hurry.wait(self._every_s)
 
     def news(self) -> ForgeState | None:

@@ -14,7 +14,8 @@ from flyball.config import cron
 from flyball.core.standing import listens, makes_way, outranks, works
 from flyball.domain.results import Trigger
 from flyball.errors import AlreadyRunning, JournalError, UserError, WorkspaceError
-from flyball.journal import Message, driver as drivers
+from flyball.journal import Message
+from flyball.journal.database import alive
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
 from flyball.runtime.listeners import make_out_folder
@@ -50,7 +51,7 @@ class Lanes:
         """Take the lease of this repository's loop, and take up or begin its lanes."""
         try:
             self.app.journal.acquire(
-                self.box, self.supervisor.driver, lambda name: drivers.alive(self.app.state_dir, name)
+                self.box, self.supervisor.driver, lambda name: alive(self.app.state_dir, name)
             )
         except AlreadyRunning:
             raise UserError(

@@ -24,8 +24,7 @@ from flyball.authority import trust
 from flyball.config.load import load
 from flyball.domain.settings import Retention, rough
 from flyball.errors import AlreadyRunning, FlyballError, UserError
-from flyball.journal import driver as drivers
-from flyball.journal.driver import Driver
+from flyball.journal.database import DRIVERS, Driver, alive, others_at_work
 from flyball.journal.types import REGISTRY
 from flyball.runtime.app import App
 from flyball.runtime.start import tracked_files
@@ -209,7 +208,7 @@ def _alone(app: App) -> Generator[Driver]:
 def _attempt(app: App, removal: Removal, driver: Driver, branches: Iterable[RunBranch] = ()) -> Outcome:
     run = removal.usage.run
     try:
-        app.journal.acquire(run, driver.name, lambda name: drivers.alive(app.state_dir, name))
+        app.journal.acquire(run, driver.name, lambda name: alive(app.state_dir, name))
     except AlreadyRunning:
         return Outcome(removal, f"Run {run} was skipped: another process is using it.")
     try:
@@ -324,14 +323,12 @@ def _was_removed(app: App, path: Path) -> bool:
 
 def _compact(app: App) -> None:
     """Only while nobody else needs the journal: it is locked meanwhile."""
-    if not drivers.others_at_work(app.state_dir):
+    if not others_at_work(app.state_dir):
         app.journal.compact()
 
 
 def dead_locks(app: App) -> list[Path]:
     """Locks of drivers that are gone; one that was just made may not be held yet."""
     old = time.time() - LOCK_AGE_S
-    locks = sorted((app.state_dir / drivers.FOLDER).glob("*.lock"))
-    return [
-        lock for lock in locks if lock.stat().st_mtime < old and not drivers.alive(app.state_dir, lock.stem)
-    ]
+    locks = sorted((app.state_dir / DRIVERS).glob("*.lock"))
+    return [lock for lock in locks if lock.stat().st_mtime < old and not alive(app.state_dir, lock.stem)]

@@ -14,8 +14,7 @@ from flyball.core.standing import outline
 from flyball.reading.terminal import plain
 from flyball.state.run import Run
 from flyball.views import reasons
-from flyball.views.run_view import cost_text
-from flyball.views.text import first_few, iso, one_line, plural
+from flyball.views.text import cost_text, first_few, iso, one_line, plural
 
 SEAL = re.compile(r"<!-- Written by Flyball; an edit is not read\. sha256: ([0-9a-f]{64}) -->\n?")
 TOPS_MOST = 20

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from flyball.domain import events as e
 from flyball.state.fold import apply, begin
 from flyball.state.run import Run
-from flyball.views.timeline import WRITERS
+from flyball.views.run_view import WRITERS
 
 SIMPLE = "simple retry"  # TASK-3: the machine's own
 

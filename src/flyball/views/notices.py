@@ -13,8 +13,7 @@ from flyball.domain.settings import HOUR, MINUTE, SECOND, rough, show_duration
 from flyball.state import fold
 from flyball.state.run import Run
 from flyball.views import reasons
-from flyball.views.run_view import cost_text
-from flyball.views.text import clean, iso, one_line, plural
+from flyball.views.text import clean, cost_text, iso, one_line, plural
 
 AGAIN_US = HOUR  # the same notice about a run is sent at most once within this time
 MOST, PERIOD_US = 10, 10 * MINUTE  # messages; what exceeds it is told together when the time is over

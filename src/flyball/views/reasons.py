@@ -16,8 +16,7 @@ from flyball.reading.test_output import failing_names
 from flyball.state.run import Run
 from flyball.views.choices import offered
 from flyball.views.evidence_text import evidence_lines
-from flyball.views.run_view import cost_text
-from flyball.views.text import clean, clock, first_few, one_line, plural
+from flyball.views.text import clean, clock, cost_text, first_few, one_line, plural
 
 QUOTE_WIDTH = 300
 _ERROR = re.compile(

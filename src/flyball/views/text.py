@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from flyball.domain.settings import SECOND, dollars, without_model
 from flyball.reading.terminal import plain, whole
+from flyball.state.run import Run
 from flyball.state.tally import closing_line
 
 UNKNOWN = "–"
@@ -71,6 +72,16 @@ def is_free(agents: Iterable[str], tokens: int = 0) -> bool:
 def cost(uusd: int, free: bool = False, unknown: str = UNKNOWN) -> str:
     """A cost in dollars: $0.00 only where nothing was spent; what no agent reports is unknown."""
     return dollars(uusd) if uusd or free else unknown
+
+
+def cost_usd(run: Run) -> float | None:
+    """What the run cost; None if nobody knows. Agents without a model cost nothing."""
+    known = run.spent.cost_uusd > 0 or is_free(run.settings.agents.values(), run.spent.tokens)
+    return run.spent.cost_uusd / 1_000_000 if known else None
+
+
+def cost_text(run: Run, unknown: str = UNKNOWN) -> str:
+    return cost(run.spent.cost_uusd, cost_usd(run) is not None, unknown)
 
 
 def tokens(count: int, free: bool = False) -> str:

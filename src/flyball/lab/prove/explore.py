@@ -19,7 +19,7 @@ from flyball.lab.prove.premises import Premise
 from flyball.lab.prove.witness import Witness, first, saw
 from flyball.state import fold as runs
 from flyball.state.run import Run
-from flyball.views.timeline import Timeline
+from flyball.views.run_view import Timeline
 
 LARGEST = 200_000  # states; a machine that has more is not small enough to be explored
 

@@ -13,7 +13,7 @@ from flyball.lab.simulate.coverage import Coverage
 from flyball.lab.simulate.goals import goals_of
 from flyball.lab.simulate.onlooker import Line
 from flyball.lab.simulate.world import Aim, SeedResult, World
-from flyball.views.timeline import Timeline
+from flyball.views.run_view import Timeline
 
 HOUR_US = 3_600_000_000
 BY_LOT = 8  # each eighth seed
