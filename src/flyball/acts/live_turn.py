@@ -34,6 +34,7 @@ from flyball.state.run import Run
 from flyball.workspace import Workspace
 
 LEAVE_S = 3.0  # so long may an agent take to end after its turn has; Gemini never ends by itself
+SHOWN_CALL = 200  # characters of a call that a watching person sees
 INTERRUPT_S = 5.0  # and so long to end its turn when it is asked to
 
 
@@ -129,7 +130,7 @@ class Live:
             self.dialogue.hear(line)
 
     def observe(self, call: Call) -> None:
-        self.show(whole(f"{call.tool} {call.input}"[:200]))
+        self.show(whole(action_log.shortened(f"{call.tool} {call.input}", SHOWN_CALL)))
         seen = watching.Call(
             tool=call.tool, input=call.input, result=call.result, error=call.error, writes=call.writes
         )

@@ -432,7 +432,7 @@ def _count(report: TestReport | None, log: str) -> int | None:
 
 
 def _failing_tests(report: TestReport | None) -> tuple[str, ...]:
-    return tuple(sorted(report.ids("failed")))[:NAMES_MOST] if report else ()
+    return tuple(redact(name) for name in sorted(report.ids("failed"))[:NAMES_MOST]) if report else ()
 
 
 def _cannot_start(run: Run, proof: TreeProof) -> str:

@@ -250,7 +250,7 @@ def _judged(
     ruling = judge(run_files, run, act, work, tree, changes)
     word = judgement(run, act, heard.verdict, ruling, tree, bool(changes), alarming)
     heard = replace(heard, error=word.error or heard.error)
-    reported = tuple(redact(plain(said)) for said in work.agent_git_report())
+    reported = tuple(shown(said) for said in work.agent_git_report())
     ruling = word.ruling
     if word.undo:
         ruling = replace(ruling, kept=work.keep(tree, act.key))
@@ -258,8 +258,8 @@ def _judged(
     turn = replace(
         _turn(run, act, heard, live, ended, changed=bool(changes)),
         tree=word.tree,
-        undone=_paths(changes) if word.read_only else (),
-        held=() if word.counts or word.read_only else _paths(changes),
+        undone=tuple(map(shown, _paths(changes))) if word.read_only else (),
+        held=() if word.counts or word.read_only else tuple(map(shown, _paths(changes))),
         commit=_checkpoint(work, act, tree, word.publish, run) if word.checkpoint else "",
         reported=reported,
         refused=refusals(folder),
@@ -346,12 +346,12 @@ def _readable(change: Change) -> bool:
 
 
 def _as_fact(verdict: Verdict, policy: Policy, old: str, new: str) -> e.Ruling:
-    others = tuple(plain(f"{v.verdict} {v.rule} {v.file}: {v.reason}") for v in verdict.findings[:20])
+    others = tuple(shown(f"{v.verdict} {v.rule} {v.file}: {v.reason}") for v in verdict.findings[:20])
     return e.Ruling(
         verdict=verdict.verdict,
         rule=verdict.rule,
-        reason=plain(verdict.reason),
-        file=plain(verdict.file),
+        reason=shown(verdict.reason),
+        file=shown(verdict.file),
         line=verdict.line,
         policy=policy.name,
         policy_hash=policy_hash(policy),
@@ -375,6 +375,11 @@ def _tampering(run: Run, name: str, old: str, new: str) -> e.Ruling:
         waivable=False,
         tree=new,
     )
+
+
+def shown(text: str) -> str:
+    """What people see of a verdict: a name or a link's target may be a secret."""
+    return redact(plain(text))
 
 
 def plain(text: str) -> str:

@@ -59,13 +59,18 @@ def diff(run_name: str, stat: bool, color: bool | None) -> None:
         refused = run.question is not None and run.question.kind == "block"
         what = "that the guard refused and undid" if refused else "that you are asked about"
         say(f"This includes the change {what}.", err=True)
-    if not changes:
+    if changes.redacted:
+        say(
+            "Secrets are redacted, so this is not a patch to apply. To take the change, use `flyball land`.",
+            err=True,
+        )
+    if not changes.text:
         say(f"Run {run.id} has not changed any files.", err=True)
     elif color or (color is None and sys.stdout.isatty() and not app.env.get("NO_COLOR")):
-        for line in spelled_out(changes).split("\n"):
+        for line in spelled_out(changes.text).split("\n"):
             click.echo(coloured(line), color=True)
     else:
-        click.echo(changes, nl=False)
+        click.echo(changes.text, nl=False)
 
 
 # ---- verify ---------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import click
 import msgspec
 
 from flyball import __version__
-from flyball.cli.deliver import diff_of
 from flyball.cli.shared import RUN, examples, open_app, say, write_new
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
@@ -20,7 +19,7 @@ from flyball.evidence.certificate import check
 from flyball.guard.secrets import find_secret, redact
 from flyball.journal import Entry
 from flyball.runtime.app import App
-from flyball.runtime.facts import summary, why
+from flyball.runtime.facts import diff_of, summary, why
 from flyball.state.run import Run
 from flyball.system.packed_logs import act_files
 from flyball.views.text import iso, plural
@@ -136,9 +135,11 @@ def _diff(app: App, run: Run, clean: Redactor) -> str | None:
     if not run.owner:
         return None
     try:
-        return clean.text(diff_of(app, run, stat=False))
+        diff = diff_of(app, run, stat=False)
     except FlyballError as problem:
         return f"(not available: {problem})"
+    clean.count += diff.redacted
+    return clean.text(diff.text)
 
 
 def _logs(app: App, entry: Entry) -> Iterator[dict[str, Any]]:

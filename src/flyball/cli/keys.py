@@ -43,7 +43,7 @@ def change_of(app: App, run: Run) -> list[str]:
     if run.question.kind not in ABOUT_A_CHANGE:
         return []
     with contextlib.suppress(FlyballError):
-        return spelled_out(diff_of(app, run, stat=False)).splitlines()
+        return spelled_out(diff_of(app, run, stat=False).text).splitlines()
     return []
 
 

@@ -29,12 +29,14 @@ from flyball.views.text import (
 )
 
 if TYPE_CHECKING:
+    from flyball.guard.secret_diffs import ShownDiff
     from flyball.journal.records import Records
     from flyball.runtime.app import App
     from flyball.views.measures import Measures
 
 LIST_LIMIT = 12
 TAIL_BYTES = 1 << 16
+SHOWN_CALL = 200
 NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
 RISKS = {"T0": "none", "T3": "low", "T2": "medium", "T1": "high"}
 
@@ -250,18 +252,19 @@ def _history(known: dict[str, Any]) -> list[tuple[str, str]]:
 # ---- the change ---------------------------------------------------------------------------------------------
 
 
-def diff_of(app: App, run: Run, stat: bool) -> str:
-    """What a run changed, including a change that a person is asked about."""
-    tree = _shown_tree(run)
-    if not run.checkout.base_tree or run.checkout.base_tree == tree:
-        return ""
+def diff_of(app: App, run: Run, stat: bool) -> ShownDiff:
+    """What a run changed, including a change that a person is asked about, without the secrets in it."""
+    from flyball.guard.secret_diffs import ShownDiff, redact_diff
     from flyball.workspace import Workspace
 
+    tree = _shown_tree(run)
+    if not run.checkout.base_tree or run.checkout.base_tree == tree:
+        return ShownDiff("")
     try:
         work = Workspace.open(app.run_files().run_dir(run).path)
     except WorkspaceError:
-        return _from_branch(run, tree, stat)
-    return work.diff(run.checkout.base_tree, tree, stat=stat)
+        return redact_diff(_from_branch(run, tree, stat))
+    return redact_diff(work.diff(run.checkout.base_tree, tree, stat=stat))
 
 
 def _from_branch(run: Run, tree: str, stat: bool) -> str:
@@ -300,6 +303,7 @@ def current_call(records: Records, run: Run) -> str:
 
 def _last_call(agent: str, output: bytes) -> str:
     from flyball.agents.adapter import adapter
+    from flyball.agents.hooks.action_log import shortened
 
     try:
         reader = adapter(agent)
@@ -308,7 +312,7 @@ def _last_call(agent: str, output: bytes) -> str:
     for line in reversed(output.decode("utf-8", "replace").splitlines()):
         call = reader.doing(line)
         if call:
-            return f"{call.tool} {call.input}"[:200]
+            return shortened(f"{call.tool} {call.input}", SHOWN_CALL)
     return ""
 
 

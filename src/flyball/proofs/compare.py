@@ -1,0 +1,368 @@
+"""What four reports say of a change: fail-to-pass, pass-to-pass, and every test that has to be asked about.
+
+The four: the baseline (the base's tests on the base), the tree as it is, the base's test side over the run's source,
+and the run's test side over the base's source. Where the test side did not change, the first two stand for all four.
+
+`evidence` is what the proofs of one gate add up to: what was broken, whether a test noticed, and what is flaky.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flyball.domain.results import Evidence
+from flyball.guard.secret_diffs import redact_diff
+from flyball.guard.secrets import redact
+from flyball.proofs.exchange import Edits, Files
+from flyball.reading.test_report import TestReport, TestResult, without_numbers
+
+Kind = str  # "fails" | "not run" | "removed" | "skipped"
+NAMED_MOST = 3  # of many tests of one file with the same doubt
+MANY: dict[Kind, str] = {
+    "fails": "{count} tests, as they were before the change, fail on the changed code",
+    "not run": "{count} tests, as they were before the change, no longer run",
+    "removed": "{count} tests were removed",
+    "skipped": "{count} tests are skipped now, as a whole or in part",
+}
+NONE = TestReport()
+
+
+class Doubt(Struct, frozen=True):
+    """A test that judged the base and does not judge the change as it did: a person is asked about it by name."""
+
+    test: str
+    kind: Kind
+    detail: str = ""
+    file: str = ""
+
+    def __str__(self) -> str:
+        words = {
+            "fails": "its version before the change fails on the changed code",
+            "not run": "its version before the change no longer runs",
+            "removed": "it was removed",
+            "skipped": "it is skipped now, as a whole or in part",
+        }
+        return f"{self.test}: {words[self.kind]}{f' ({self.detail})' if self.detail else ''}"
+
+
+def sentences(doubts: Iterable[Doubt]) -> list[str]:
+    """One for each test; one for many tests of a file with the same doubt."""
+    groups: dict[tuple[str, str], list[Doubt]] = {}
+    for doubt in doubts:
+        groups.setdefault((doubt.file, doubt.kind), []).append(doubt)
+    said: list[str] = []
+    for (file, kind), members in groups.items():
+        if not file or len(members) <= NAMED_MOST:
+            said += map(str, members)
+            continue
+        what = MANY[kind].format(count=len(members))
+        first = ", ".join(doubt.test.rpartition("::")[2] for doubt in members[:NAMED_MOST])
+        said.append(f"{file}: {what} ({first} and {len(members) - NAMED_MOST} more)")
+    return said
+
+
+class Comparison(Struct, frozen=True):
+    """What is known of a change by test. All ids are sorted."""
+
+    fail_to_pass: tuple[str, ...] = ()
+    pass_to_pass: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    still_failing: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+
+
+def compare(
+    baseline: TestReport,
+    now: TestReport,
+    base_side: TestReport | None = None,
+    run_side: TestReport | None = None,
+    followed: Collection[str] = (),
+) -> Comparison:
+    """`base_side` and `run_side` are None where the test side did not change; `followed` are removed tests whose
+    content was found in another test that ran."""
+    judged, without = base_side or now, run_side or baseline
+    ran = (baseline.ids("passed") | baseline.ids("failed")) - _loaded(baseline, judged)
+    gone = ran - {test.id for test in now.tests} - set(followed)
+    skipped = ran & (now.ids("skipped") | _skipping_more(baseline, now))
+    passed = now.ids("passed")
+    return Comparison(
+        fail_to_pass=_sorted(passed - without.ids("passed")),
+        pass_to_pass=_sorted(baseline.ids("passed") & judged.ids("passed")),
+        removed=_sorted(gone),
+        skipped=_sorted(skipped),
+        new=_sorted({test.id for test in now.tests} - {test.id for test in baseline.tests}),
+        still_failing=_sorted(now.ids("failed")),
+        doubts=tuple(_doubts(ran, gone, skipped, judged if base_side else NONE, bool(base_side))),
+    )
+
+
+def _skipping_more(baseline: TestReport, now: TestReport) -> frozenset[str]:
+    """Tests of which more subtests are skipped than before."""
+    before = {test.id: test.skips for test in baseline.tests}
+    return frozenset(test.id for test in now.tests if test.skips > before.get(test.id, 0))
+
+
+def same_numbers(report: TestReport | None, now: TestReport | None) -> TestReport | None:
+    """`report` with the ids that `now` has for tests whose parameters are numbered anew each time (`without_numbers`).
+    Among those of one name, the failed ones come first, in every report."""
+    if report is None or now is None or {t.id for t in report.tests} == {t.id for t in now.tests}:
+        return report
+    ours, theirs = _by_name(report), _by_name(now)
+    ids: dict[str, str] = {}
+    for name, tests in ours.items():
+        others = theirs.get(name, [])
+        if len(tests) == len(others):
+            tests = sorted(tests, key=lambda test: (test.outcome != "failed", test.id))
+            ids |= zip((test.id for test in tests), sorted(test.id for test in others), strict=True)
+    return replace(report, tests=tuple(replace(t, id=ids.get(t.id, t.id)) for t in report.tests))
+
+
+def _by_name(report: TestReport) -> dict[str, list[TestResult]]:
+    """The tests with parameters, by their ids without the numbers."""
+    named: dict[str, list[TestResult]] = {}
+    for test in {test.id: test for test in report.tests if test.id.endswith("]")}.values():
+        named.setdefault(without_numbers(test.id), []).append(test)
+    return named
+
+
+def _loaded(baseline: TestReport, now: TestReport) -> set[str]:
+    """Failures of the base that were no tests: a file, class or table of cases that did not load, and does now."""
+    ids = {test.id for test in now.tests}
+    lost = [test for test in baseline.tests if test.outcome == "failed" and test.id not in ids]
+    return {test.id for test in lost if any(name.startswith(_within(test)) for name in ids)}
+
+
+def _within(test: TestResult) -> tuple[str, ...]:
+    """How the ids of tests begin that could not be collected: unittest names a module, others the file itself."""
+    module = test.id.rpartition("unittest.loader._FailedTest.")[2]
+    if module != test.id:
+        return (f"{module}.", f"{module.replace('.', '/')}.py::", f"{module.replace('.', '/')}/")
+    if test.file and test.id in (f"{test.file}::{test.file}", f"{test.file}::(file)"):
+        return (f"{test.file}::", f"{test.file}/")
+    return (f"{test.id}[", f"{test.id}::")
+
+
+def _doubts(
+    ran: frozenset[str], gone: frozenset[str], skipped: frozenset[str], judged: TestReport, two_sided: bool
+) -> list[Doubt]:
+    results = {test.id: test for test in judged.tests}
+    doubts: list[Doubt] = []
+    for test in sorted(ran):
+        result = results.get(test)
+        if two_sided and (result is None or result.outcome == "skipped"):
+            doubts.append(Doubt(test, "not run", file=_file(test)))
+        elif two_sided and result is not None and result.outcome == "failed":
+            doubts.append(Doubt(test, "fails", result.detail, result.file or _file(test)))
+        elif test in gone:
+            doubts.append(Doubt(test, "removed", file=_file(test)))
+        elif test in skipped:
+            doubts.append(Doubt(test, "skipped", file=_file(test)))
+    return doubts
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0] if "::" in test else ""
+
+
+def _sorted(tests: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(tests))
+
+
+def disagreement(report: TestReport | None, exit_code: int, counted_failures: int | None) -> str:
+    """Why a command that ended with 0 is not accepted; "" where report, summary and exit code agree."""
+    if exit_code != 0 or report is None:
+        return ""
+    if report.altered:
+        return "the report of its tests was changed, added or removed by something other than the test runner"
+    if not report.complete:
+        return "the test runner ended early, before it reported its result"
+    failed = report.count("failed")
+    if failed or report.failed:
+        return f"it exited with 0, but its report says that {failed or 'some'} tests failed"
+    if counted_failures:
+        return f"it exited with 0, but its summary says that {counted_failures} tests failed"
+    return ""
+
+
+NAMES_MOST = 50
+DIFF_MOST = 24  # lines
+WHOLE = "The proof"  # stands for all tests where none is known by its id
+
+
+class Side(Struct, frozen=True):
+    """How the proof commands ended on one tree: the tests by id, where they are known, and whether all passed."""
+
+    report: TestReport | None
+    passed: bool
+    took_us: int = 0
+    executed: bool = False  # Python or Node executed code of the project
+
+    def passing(self, known: bool) -> frozenset[str]:
+        """The tests that pass. Where they are known by id and this time were not reported, none did."""
+        if known:
+            return self.report.ids("passed") if self.report else frozenset()
+        return frozenset([WHOLE] if self.passed else [])
+
+
+# ---- only a part of the tests ----
+
+
+def changed_test_files(edits: Edits, before: TestReport | None, now: TestReport | None) -> tuple[str, ...]:
+    """The edited files, where each holds tests and nothing else: then the tests of other files are not touched."""
+    files = {test.file for report in (before, now) if report for test in report.tests}
+    return tuple(edits) if before and now and files.issuperset(edits) else ()
+
+
+def with_the_rest(side: Side, baseline: Side, files: tuple[str, ...]) -> Side:
+    """The tests of these files as `side` ran them, and all others as the baseline did."""
+    if not files or side.report is None or baseline.report is None:
+        return side
+    tests = {test.id: test for test in baseline.report.tests if test.file not in files}
+    tests |= {test.id: test for test in side.report.tests}
+    return Side(replace(side.report, tests=tuple(tests.values())), side.passed)
+
+
+def time_of(report: TestReport | None, tests: frozenset[str]) -> int:
+    """What these tests took, in microseconds."""
+    return sum(test.took_ms * 1000 for test in report.tests if test.id in tests) if report else 0
+
+
+# ---- repeated ----
+
+
+def unsteady(tests: frozenset[str], staged: bool) -> list[str]:
+    """What to ask about tests that do not pass every time. `staged`: they fail again and again in a plain room."""
+    how = "fails where the code cannot see that it is tested and where its results cannot redefine equality"
+    how = how if staged else "passes and fails on the same code (flaky)"
+    return [f"{test} {how}" if test == WHOLE else f"{test}: it {how}" for test in sorted(tests)]
+
+
+# ---- broken on purpose ----
+
+
+class Break(Struct, frozen=True):
+    """One way to break a tree, and the tests that have to notice it: one of them, or with `each` every one."""
+
+    name: str  # expectations | data | changes | functions
+    edits: Edits
+    tests: frozenset[str] = frozenset()
+    each: bool = False
+
+
+def break_of(
+    files: Files, report: TestReport | None, needed: frozenset[str], baseline: TestReport | None = None
+) -> Break:
+    """Wrong expectations of the tests that need the change; where there are none, other contents of the files that
+    they compare with; else the changed functions raise, or all functions."""
+    edits, tests, each = files.broken_expectations(files_of(report, needed))
+    if edits and tests:
+        return Break("expectations", edits, tests, each)
+    if report is None and (edits := files.broken_checks()):
+        return Break("expectations", edits)
+    if edits := files.broken_data(_opened(needed, report, baseline)):
+        return Break("data", edits, needed)
+    passed = report.ids("passed") if report else frozenset[str]()
+    if not needed and (edits := files.broken_changes()):
+        return Break("changes", edits, passed)
+    return Break("functions", files.broken_source(), needed or passed)
+
+
+def _opened(tests: frozenset[str], *reports: TestReport | None) -> set[str]:
+    """What these tests read, before the change or now."""
+    results = (test for report in reports if report for test in report.tests if test.id in tests)
+    return {path for test in results for path in test.opened}
+
+
+def files_of(report: TestReport | None, tests: frozenset[str]) -> dict[str, str]:
+    """Each of these tests, with the file it stands in as far as its runner tells."""
+    files = {test.id: test.file for test in report.tests} if report else {}
+    return {test: test.partition("::")[0] if "::" in test else files.get(test, "") for test in tests}
+
+
+def unnoticed(broken: Break, side: Side, known: bool) -> str:
+    """What to ask where the proof passes although the tree is broken; "" where it noticed."""
+    what = {
+        "functions": "every function of the code raises an error",
+        "changes": "the changed functions raise an error",
+        "expectations": "its assertions are made wrong",
+        "data": "the files that its tests compare with hold something else",
+    }[broken.name]
+    if side.report is None or not broken.tests:
+        return f"The proof still passes when {what}" if side.passed else ""
+    still = broken.tests & side.report.ids("passed")
+    if known and broken.each and still and still != broken.tests:
+        return f"{', '.join(sorted(still)[:5])}: passes also when {what}"
+    return f"The proof still passes when {what}" if still == broken.tests else ""
+
+
+# ---- the result ----
+
+
+class Findings(Struct):
+    """What the gate learned, besides the comparison of tests."""
+
+    comparison: Comparison
+    known: bool  # the tests are known by id
+    flaky: tuple[str, ...] = ()
+    bite: str = ""
+    places: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+
+
+def evidence(tree: str, require: str, report: TestReport | None, findings: Findings) -> Evidence:
+    comparison, doubts = findings.comparison, tuple(dict.fromkeys(findings.doubts))
+    key = hashlib.sha256("\0".join((tree, *doubts)).encode()).hexdigest() if doubts else ""
+    return Evidence(
+        require=require,
+        judged="tests" if findings.known else "command",
+        runners=report.runners if report else (),
+        passed=report.count("passed") if report else 0,
+        skipped=report.count("skipped") if report else 0,
+        fail_to_pass=_shown(comparison.fail_to_pass),
+        fail_to_pass_count=len(comparison.fail_to_pass),
+        pass_to_pass_count=len(comparison.pass_to_pass),
+        removed=_shown(comparison.removed),
+        newly_skipped=_shown(comparison.skipped),
+        still_failing=_shown(comparison.still_failing),
+        new_count=len(comparison.new),
+        flaky=_shown(findings.flaky),
+        bite=findings.bite,
+        bite_places=findings.places,
+        doubts=_shown(doubts),
+        versions=findings.versions if doubts else (),
+        doubts_key=key,
+    )
+
+
+def _shown(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The first names, for the certificate and for people: a test's parameters may hold a secret."""
+    return tuple(redact(name) for name in names[:NAMES_MOST])
+
+
+def versions(comparison: Comparison, files: Files, task: str) -> tuple[str, ...]:
+    """How the files of the tests in doubt were changed, and whether the task speaks of them."""
+    lines: list[str] = []
+    for path in dict.fromkeys(doubt.file for doubt in comparison.doubts if doubt.file):
+        before, after = (files.text(tree, path).splitlines() for tree in (files.base, files.tree))
+        lines += difflib.unified_diff(before, after, f"before {path}", f"after {path}", lineterm="", n=1)
+    lines = redact_diff("\n".join(lines)).text.split("\n") if lines else []
+    more = [f"({len(lines) - DIFF_MOST} more lines)"] if len(lines) > DIFF_MOST else []
+    return (*_named_in_task(comparison, task), *(line[:200] for line in lines[:DIFF_MOST]), *more)
+
+
+def _named_in_task(comparison: Comparison, task: str) -> Iterator[str]:
+    for doubt in comparison.doubts:
+        names = {re.split(r"::|\.", doubt.test.partition("[")[0])[-1], doubt.file.rpartition("/")[2]}
+        named = next((name for name in sorted(names) if len(name) > 3 and name in task), "")
+        if named:
+            yield f"The task itself names {named}."
+            return
