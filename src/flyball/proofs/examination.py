@@ -19,6 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flyball.domain.results import Evidence
+from flyball.guard.secret_diffs import redact_diff
+from flyball.guard.secrets import redact
 from flyball.proofs import breaks
 from flyball.proofs.exchange import (
     SELECTING,
@@ -339,20 +341,25 @@ def evidence(tree: str, require: str, report: TestReport | None, findings: Findi
         runners=report.runners if report else (),
         passed=report.count("passed") if report else 0,
         skipped=report.count("skipped") if report else 0,
-        fail_to_pass=comparison.fail_to_pass[:NAMES_MOST],
+        fail_to_pass=_shown(comparison.fail_to_pass),
         fail_to_pass_count=len(comparison.fail_to_pass),
         pass_to_pass_count=len(comparison.pass_to_pass),
-        removed=comparison.removed[:NAMES_MOST],
-        newly_skipped=comparison.skipped[:NAMES_MOST],
-        still_failing=comparison.still_failing[:NAMES_MOST],
+        removed=_shown(comparison.removed),
+        newly_skipped=_shown(comparison.skipped),
+        still_failing=_shown(comparison.still_failing),
         new_count=len(comparison.new),
-        flaky=findings.flaky[:NAMES_MOST],
+        flaky=_shown(findings.flaky),
         bite=findings.bite,
         bite_places=findings.places,
-        doubts=doubts[:NAMES_MOST],
+        doubts=_shown(doubts),
         versions=findings.versions if doubts else (),
         doubts_key=key,
     )
+
+
+def _shown(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The first names, for the certificate and for people: a test's parameters may hold a secret."""
+    return tuple(redact(name) for name in names[:NAMES_MOST])
 
 
 def versions(comparison: Comparison, files: Files, task: str) -> tuple[str, ...]:
@@ -361,6 +368,7 @@ def versions(comparison: Comparison, files: Files, task: str) -> tuple[str, ...]
     for path in dict.fromkeys(doubt.file for doubt in comparison.doubts if doubt.file):
         before, after = (files.text(tree, path).splitlines() for tree in (files.base, files.tree))
         lines += difflib.unified_diff(before, after, f"before {path}", f"after {path}", lineterm="", n=1)
+    lines = redact_diff("\n".join(lines)).text.split("\n") if lines else []
     more = [f"({len(lines) - DIFF_MOST} more lines)"] if len(lines) > DIFF_MOST else []
     return (*_named_in_task(comparison, task), *(line[:200] for line in lines[:DIFF_MOST]), *more)
 
