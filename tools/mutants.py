@@ -72,7 +72,7 @@ OTHERS: dict[str, tuple[str, ...]] = {  # module -> the tests that are run on it
     "domain/results": ("unit/test_views.py", *CORE),
     **{f"guard/{name}": CHANGES for name in ("changes", "change")},
     "guard/policy": (*CHANGES, "unit/test_tiers.py"),
-    "guard/weakening": ("unit/test_guard_weaker.py", *CHANGES[-1:], *CHANGES[:5]),
+    "guard/weakening": ("unit/test_guard_weaker.py", *CHANGES),
     **{f"guard/commands/{name}": COMMANDS for name in ("walk", "judge", "context", "expand", "endless")},
 }
 

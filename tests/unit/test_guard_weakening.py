@@ -291,7 +291,8 @@ GROWN = {
     "a note": "\n\n# that is all\n",
 }
 TAKEN = {
-    "a test of the same name": "\n\ndef test_a():\n    pass\n",
+    "an empty test of the same name": "\n\ndef test_a():\n    pass\n",
+    "a test of the same name": "\n\ndef test_a():\n    assert f(1) == 2\n    assert g(1) < 5\n",
     "a skipped test": "\n\n" + SKIP + "\ndef test_b():\n    assert f(2) == 3\n",
     "a test overwritten": "\n\ntest_a = None\n",
     "a test deleted": "\n\ndel test_a\n",
