@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from flyball.domain import events as e
 from flyball.domain.messages import Tell
@@ -362,3 +363,13 @@ def test_what_was_told_meanwhile_survives_an_interruption() -> None:
     played.write(Tell(text="second")).finish_act("gone").go_on()
     first, second = "Message from a person: first", "Message from a person: second"
     assert [a.told[:2] for a in played.acts if a.do == "agent:worker"] == [(first,), (first, second)]
+
+
+def test_what_the_turns_changed_is_counted_over_the_run() -> None:
+    """The limits of a change hold for the whole run: lines and deletions add up, and a file counts once."""
+    turns = [
+        replace(ok(f"t{number}"), changed=changed, lines=10, deleted=deleted)
+        for number, changed, deleted in ((1, ("a.py", "b.py"), 2), (2, ("a.py",), 3), (3, (), 0))
+    ]
+    checkout = play(Script(**{"agent:worker": [*turns, finish("t4")]}), machine="loop").run.checkout
+    assert (checkout.changed, checkout.lines, checkout.deleted) == (("a.py", "b.py"), 30, 5)
