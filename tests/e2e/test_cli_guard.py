@@ -32,6 +32,13 @@ def test_each_command_gets_its_verdict_in_order(env: dict[str, str], tmp_path: P
     assert all(list(row) == ["id", "verdict", "rule", "reason"] for row in out)
 
 
+def test_one_command_is_judged_in_words(env: dict[str, str], tmp_path: Path) -> None:
+    words = flyball(env, "guard", "command", "--sandbox", "bwrap", "npm publish", cwd=tmp_path)
+    assert (words.returncode, words.stdout.startswith("ask (publish): ")) == (0, True)
+    row = flyball(env, "guard", "command", "--json", "git status", cwd=tmp_path)
+    assert json.loads(row.stdout)["verdict"] == "allow"
+
+
 def test_the_workspace_decides_what_is_inside(env: dict[str, str], tmp_path: Path) -> None:
     row = {"id": 1, "command": "cat /w/repo/notes.txt"}
     inside = judged(env, "guard command --workspace /w/repo", row, cwd=tmp_path)[1]

@@ -30,6 +30,7 @@ def judged(path: str, new: str, *, binary: bool = False) -> Verdict:
         ("a.py", "# coding: unicode_escape\nx = 1\n", "odd-encoding"),
         ("a.py", "x = 1  # \u202e esrever\n", "hidden-character"),
         ("a.js", "const is\u200bAdmin = true;\n", "hidden-character"),
+        ("a.js", "const team = '👩\u202e';\n", "hidden-character"),
         ("a.go", "package x // \x1b[2K\n", "hidden-character"),
         ("a.sh", "echo hi \x08\x08\n", "hidden-character"),
         ("a.rb", "x = 1 #\u2066\n", "hidden-character"),

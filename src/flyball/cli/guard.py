@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from flyball.cli.rulings import explain, schema
-from flyball.cli.shared import JSON_LINES, answer_lines, examples, repository_of
+from flyball.cli.shared import JSON_LINES, answer_lines, examples, print_json, repository_of, say
 from flyball.config.load import POLICY_FILE, load
 from flyball.guard.change import Verdict
 from flyball.guard.policy import Policy
@@ -59,7 +59,13 @@ def _text(row: Row, key: str) -> str:
 # ---- commands and changes -------------------------------------------------------------------------------
 
 
-@guard.command(epilog=examples("flyball guard command --json --workspace . < commands.jsonl"))
+@guard.command(
+    epilog=examples(
+        "flyball guard command --sandbox bwrap 'npm publish'",
+        "flyball guard command --json --workspace . < commands.jsonl",
+    )
+)
+@click.argument("line", metavar="[COMMAND]", required=False)
 @WORKSPACE
 @HOME
 @click.option(
@@ -69,8 +75,8 @@ def _text(row: Row, key: str) -> str:
     help="Judge as inside this sandbox: what it contains is allowed (default: none).",
 )
 @JSON_LINES
-def command(workspace: Path, home: str, sandbox: str, as_json: bool) -> None:
-    """Check shell commands: {id, command}."""
+def command(line: str | None, workspace: Path, home: str, sandbox: str, as_json: bool) -> None:
+    """Check one COMMAND, or JSON lines from standard input: {id, command}."""
     from flyball.guard.commands import judge_command, project_policy
 
     policy = project_policy(
@@ -84,7 +90,14 @@ def command(workspace: Path, home: str, sandbox: str, as_json: bool) -> None:
     def judge(row: Row) -> Row:
         return _reply(row, judge_command(_text(row, "command"), policy))
 
-    answer_lines(judge, _refused)
+    if line is None:
+        answer_lines(judge, _refused)
+        return
+    row = judge({"id": 1, "command": line})
+    if as_json:
+        print_json(row)
+    else:
+        say(f"{row['verdict']} ({row['rule']}): {row['reason']}")
 
 
 @guard.command(epilog=examples("flyball guard changes --json --workspace . < changes.jsonl"))

@@ -136,7 +136,8 @@ def after_step(events: Events, child: e.ChildEnded) -> Events:
     if plan.replanned and not plan.advanced:
         cause = stop(run, "loop.replan", "replan", detail=detail)
         return _ask(follow(events, "halted", cause=cause), cause)
-    title = plan.steps[plan.step].title if plan.step < len(plan.steps) else ""
+    failed = step(run)
+    title = failed.title if failed else ""
     text = f"Step {plan.step + 1} of the plan ({title}) failed: {detail} Plan the rest in a different way."
     return follow(events.tell(text), "replan", reason=f"step {plan.step + 1} failed: {child.stop.code}")
 
