@@ -79,8 +79,8 @@ class ControlProtocol:
             return [{"type": "control_response", "response": error}]
         given = table(request.get("input"))
         answer = self.ask(text(request.get("tool_name")), given, text(request.get("tool_use_id")))
-        said = {"behavior": "allow", "updatedInput": given} if answer.allowed else _no(answer.why)
-        response = {"subtype": "success", "request_id": name, "response": said}
+        answered = {"behavior": "allow", "updatedInput": given} if answer.allowed else _no(answer.why)
+        response = {"subtype": "success", "request_id": name, "response": answered}
         return [{"type": "control_response", "response": response}]
 
     def interrupt(self) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ def client_of(port: int) -> Callable[[], Client]:
 
 def _client(port: int) -> Client:
     below = descendants(os.getpid())
-    inode = next((found for pid in below if (found := _inode(pid, port))), "")
+    inode = next((inode_of_pid for pid in below if (inode_of_pid := _inode(pid, port))), "")
     holder = next((pid for pid in below if inode and _holds(pid, inode)), 0)
     if not holder:
         return Client()

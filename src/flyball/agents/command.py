@@ -29,11 +29,11 @@ def _filled(command: str, names: Sequence[str]) -> str:
     """
     out, quote, at = list[str](), "", 0
     while at < len(command):
-        found = next((name for name in names if command.startswith(f"{{{name}}}", at)), "")
-        if found:
-            value = f"${{flyball_{found}}}"
+        placeholder = next((name for name in names if command.startswith(f"{{{name}}}", at)), "")
+        if placeholder:
+            value = f"${{flyball_{placeholder}}}"
             out.append({"": f'"{value}"', '"': value}.get(quote, f"'\"{value}\"'"))
-            at += len(found) + 2
+            at += len(placeholder) + 2
             continue
         step = 2 if command[at] == "\\" and quote != "'" else 1
         if step == 1 and command[at] in "'\"" and quote in ("", command[at]):

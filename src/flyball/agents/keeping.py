@@ -253,19 +253,19 @@ class Keeper:
         self.clients[client.fileno()] = (client, bytearray())
 
     def listen_to(self, fd: int) -> None:
-        client, said = self.clients[fd]
+        client, buffer = self.clients[fd]
         try:
             data = client.recv(CHUNK)
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        said += data
-        *lines, rest = bytes(said).split(b"\n") if b"\n" in data else (bytes(said),)
+        buffer += data
+        *lines, rest = bytes(buffer).split(b"\n") if b"\n" in data else (bytes(buffer),)
         for line in lines:
             self.obey(line)
-        said[:] = rest
-        if not data or len(said) > LINE_MOST:
+        buffer[:] = rest
+        if not data or len(buffer) > LINE_MOST:
             self.dismiss(fd)
 
     def dismiss(self, fd: int) -> None:
@@ -352,11 +352,11 @@ class Keeper:
         for pid in named if self.reason == "swarm" else ():
             if named[pid] == b"bwrap":  # with it the kernel ends all that is inside, however many
                 self.send(pid, signal.SIGKILL)
-        found = set(named)
-        fresh, self.stopped, self.rounds = found - self.stopped, self.stopped | found, self.rounds + 1
+        pids = set(named)
+        fresh, self.stopped, self.rounds = pids - self.stopped, self.stopped | pids, self.rounds + 1
         for pid in fresh:
             self.send(pid, signal.SIGSTOP)
-        for pid in found if not fresh or self.rounds > STOP_ROUNDS else ():
+        for pid in pids if not fresh or self.rounds > STOP_ROUNDS else ():
             self.send(pid, signal.SIGKILL)
 
     def send(self, pid: int, number: int) -> None:

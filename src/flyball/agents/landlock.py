@@ -51,8 +51,8 @@ def abi() -> int:
     """The version of Landlock that this kernel has; 0 if it has none, or has it turned off."""
     if sys.platform != "linux":
         return 0
-    found = _libc().syscall(CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(VERSION))
-    return max(0, int(found))
+    number = _libc().syscall(CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(VERSION))
+    return max(0, int(number))
 
 
 def confine(read: list[str], write: list[str], connect: list[int] | None = None) -> None:

@@ -19,8 +19,8 @@ PREFIXES = [Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)]
 
 def main(repository: str) -> None:
     root = Path(repository).resolve()
-    found = {*from_records(root), *from_paths(root), *from_files(root)}
-    sys.stdout.write("".join(line + "\n" for line in sorted(found)))
+    lines = {*from_records(root), *from_paths(root), *from_files(root)}
+    sys.stdout.write("".join(line + "\n" for line in sorted(lines)))
 
 
 def leaks(path: Path, root: Path) -> bool:

@@ -42,12 +42,14 @@ def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[K
     text = plain(text[-_LONGEST:]).replace("’", "'").replace("‘", "'")
     rows = [text] if as_object(text) else _unwrapped(lines_of(text))
     parts = ((at, part, "\n".join(rows[at : at + MESSAGE_LINES])) for at, part in _parts(rows))
-    found = [(at, kind) for at, part, message in parts if (kind := _kind(agent, part, message))]
-    kind = _first(kind for kind in KINDS if any(kind == other for _, other in found))
+    statements = [(at, kind) for at, part, message in parts if (kind := _kind(agent, part, message))]
+    kind = _first(kind for kind in KINDS if any(kind == other for _, other in statements))
     if kind is None or kind in ("auth", "context"):
         return kind, None
-    said = ("\n".join(rows[at : at + MESSAGE_LINES]) for at, other in reversed(found) if other == kind)
-    resets = (reset_at(_about_the_limit(words), now_us, zone) for words in said)
+    messages = (
+        "\n".join(rows[at : at + MESSAGE_LINES]) for at, other in reversed(statements) if other == kind
+    )
+    resets = (reset_at(_about_the_limit(words), now_us, zone) for words in messages)
     return kind, next((instant for instant in resets if instant is not None), None)
 
 
@@ -137,10 +139,10 @@ def _peeled(statement: str) -> Iterator[str]:
     """The statement, and what is left of it prefix by prefix."""
     for _ in range(12):
         yield statement
-        found = _PREFIX.match(statement)
-        if not found or not found.end():
+        hit = _PREFIX.match(statement)
+        if not hit or not hit.end():
             return
-        statement = statement[found.end() :]
+        statement = statement[hit.end() :]
 
 
 def _by_wording(agent: str, words: str, statement: str) -> Kind | None:
@@ -191,10 +193,10 @@ def _quota(agent: str, statement: str) -> Kind:
 
 def _by_body(agent: str, words: str) -> Kind | None:
     """`429 {"type":"error",…}`: the status and the body that came with it."""
-    found = re.match(r"(\d{3})?[^{]{0,40}(\{.*\})", words)
-    body = as_object(found.group(2)) if found and ("error" in found.group(2) or found.group(1)) else None
+    hit = re.match(r"(\d{3})?[^{]{0,40}(\{.*\})", words)
+    body = as_object(hit.group(2)) if hit and ("error" in hit.group(2) or hit.group(1)) else None
     kind = _structured(agent, body) if body is not None else None
-    return kind or (_status(int(found.group(1))) if found and found.group(1) and body is not None else None)
+    return kind or (_status(int(hit.group(1))) if hit and hit.group(1) and body is not None else None)
 
 
 _STATUS_NAME = (
@@ -211,8 +213,8 @@ _STATUS = re.compile(
 
 
 def _by_status(statement: str) -> Kind | None:
-    found = _STATUS.match(statement)
-    return _status(int(found.group(1) or found.group(2))) if found else None
+    hit = _STATUS.match(statement)
+    return _status(int(hit.group(1) or hit.group(2))) if hit else None
 
 
 _BY_THE_DAY = re.compile(r"\bper[ -](?:day|week|month)\b|\b(?:daily|weekly|monthly)\b", re.I)
@@ -278,8 +280,8 @@ _CLASS = re.compile(rf"(?:[\w.]+\.)?({'|'.join(limit_patterns.CLASSES)}): ")
 
 
 def _by_class(statement: str) -> Kind | None:
-    found = _CLASS.match(statement)
-    return limit_patterns.CLASSES[found.group(1)] if found else None
+    hit = _CLASS.match(statement)
+    return limit_patterns.CLASSES[hit.group(1)] if hit else None
 
 
 def _status(number: int) -> Kind | None:

@@ -149,9 +149,9 @@ def _lost(words: str) -> bool:
 
 
 def _from_text(name: str, out: str, err: str, exit: Exit, now_us: int, zone: str) -> AgentResult:  # noqa: A002
-    verdict, reset, said = ended_badly(exit), None, _own_words(name, out, err, exit)
+    verdict, reset, words = ended_badly(exit), None, _own_words(name, out, err, exit)
     if verdict in ("", "hung") or (name in OWN_WORDS and verdict == "killed"):
-        limit, reset = read_limit(name, said, now_us, zone) if said else (None, None)
+        limit, reset = read_limit(name, words, now_us, zone) if words else (None, None)
         verdict = limit or verdict or _by_code(name, exit)
     if verdict == "ok":
         verdict = _quiet_failure(name, out)
@@ -196,17 +196,17 @@ def _of_aider(out: str) -> str:
 def _used(out: str) -> tuple[Usage, int | None]:
     """Aider names the tokens of each answer, rounded, and the cost of all of them if it knows the model's price."""
     used, uusd = Usage(), None
-    for said in AIDER_ANSWERED.finditer(out):
-        read, write = _tokens(said["read"]), _tokens(said["write"])
+    for match in AIDER_ANSWERED.finditer(out):
+        read, write = _tokens(match["read"]), _tokens(match["write"])
         used = used.plus(
             Usage(
-                input_tokens=max(0, _tokens(said["input"]) - read - write),
+                input_tokens=max(0, _tokens(match["input"]) - read - write),
                 cache_write_tokens=write,
                 cache_read_tokens=read,
-                output_tokens=_tokens(said["output"]),
+                output_tokens=_tokens(match["output"]),
             )
         )
-        uusd = round(float(said["usd"]) * 1_000_000) if said["usd"] else uusd
+        uusd = round(float(match["usd"]) * 1_000_000) if match["usd"] else uusd
     return used, uusd
 
 
@@ -231,7 +231,7 @@ OWN_WORDS = {"aider": _of_aider, "mini": _of_mini, "claude": _of_claude}
 
 
 def _after(pattern: re.Pattern[str], out: str) -> int | None:
-    return next((found.end() for found in reversed(list(pattern.finditer(out)))), None)
+    return next((match.end() for match in reversed(list(pattern.finditer(out)))), None)
 
 
 def _quiet_failure(name: str, out: str) -> str:

@@ -67,8 +67,8 @@ def _of_pip(home: Path, environment: Mapping[str, str]) -> dict[str, str]:
             config.read_string(_text(file))
         except configparser.Error:
             continue
-    found = {name: config.get("global", key, fallback="") for key, name in PIP.items()}
-    return {name: " ".join(value.split()) for name, value in found.items() if value}
+    options = {name: config.get("global", key, fallback="") for key, name in PIP.items()}
+    return {name: " ".join(value.split()) for name, value in options.items() if value}
 
 
 def _of_npm(home: Path) -> dict[str, str]:

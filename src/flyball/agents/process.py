@@ -177,7 +177,7 @@ def attend(
 
     While someone attends, the act has a driver; who stops attending has `orphan_s` to come back."""
     output = _Output(directory / "out", offset, on_output)
-    while (seen := look(directory)) == "alive":
+    while (state := look(directory)) == "alive":
         try:
             line = Line(directory)
         except OSError:
@@ -186,7 +186,7 @@ def attend(
         with line:
             _follow(line, output, stop)
     output.pump()
-    if seen == "unclaimed":
+    if state == "unclaimed":
         raise AgentError(f"The act in '{directory}' was never started.")
     return read_exit(directory)
 
@@ -291,23 +291,23 @@ def clear(directory: Path) -> int:
         return 0
     killed: set[int] = set()
     for _ in range(CLEAR_ROUNDS):
-        if not (found := _marked(b"INVOCATION_ID=" + mark)):
+        if not (pids := _marked(b"INVOCATION_ID=" + mark)):
             break
-        for pid in found:
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        killed |= found
+        killed |= pids
         time.sleep(RETRY_S)
     return len(killed)
 
 
 def _marked(mark: bytes) -> set[int]:
-    found: set[int] = set()
+    pids: set[int] = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is another user's
             if mark in (entry / "environ").read_bytes().split(b"\0"):
-                found.add(int(entry.name))
-    return found - {os.getpid()}
+                pids.add(int(entry.name))
+    return pids - {os.getpid()}
 
 
 def read_out(directory: Path, most: int = TAIL_MOST) -> bytes:

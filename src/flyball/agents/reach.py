@@ -60,9 +60,9 @@ def _probe() -> str:
             tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
         except (OSError, subprocess.TimeoutExpired) as fault:
             return f"Landlock does not work here: {fault}"
-        said = tried.stderr.decode(errors="replace").strip().splitlines() or [f"exit {tried.returncode}"]
+        lines = tried.stderr.decode(errors="replace").strip().splitlines() or [f"exit {tried.returncode}"]
         kept = (mine / "made").exists() and theirs.read_text() == "theirs"
-        return "" if tried.returncode == 0 and kept else f"Landlock does not work here: {said[-1]}"
+        return "" if tried.returncode == 0 and kept else f"Landlock does not work here: {lines[-1]}"
 
 
 def limits() -> str:
@@ -79,11 +79,11 @@ def readable(view: View, closed: Sequence[str], kept: Sequence[str]) -> list[str
     secret = [os.path.realpath(path) for path in (*view.hidden, view.at)]
     hidden = [*secret, *(os.path.realpath(path) for path in closed), "/dev"]
     roots = [place for place in (*SYSTEM, "/proc") if Path(place).exists()] if view.strict else ["/"]
-    found = {path for root in roots for path in less(os.path.realpath(root), hidden)}
+    paths = {path for root in roots for path in less(os.path.realpath(root), hidden)}
     lent = [real for real, _ in (*view.ro_binds, *view.shares)]
     for path in (*kept, *own(), *lent, *(f"/dev/{name}" for name in DEVICES)):
-        found |= set(_lent(os.path.realpath(path), secret))
-    return sorted({*found, view.checkout, view.home})
+        paths |= set(_lent(os.path.realpath(path), secret))
+    return sorted({*paths, view.checkout, view.home})
 
 
 def writable(view: View) -> list[str]:
@@ -109,7 +109,7 @@ def less(path: str, hidden: Sequence[str]) -> list[str]:
             children = sorted(entry.path for entry in entries if not entry.is_symlink())
     except OSError:
         return []
-    return [found for child in children for found in less(child, inner)]
+    return [part for child in children for part in less(child, inner)]
 
 
 def _within(path: str, folder: str) -> bool:

@@ -94,11 +94,11 @@ def reset_at(text: str, now_us: int, zone: str = "UTC") -> int | None:
     now = _EPOCH + now_us * _US
     for reader in (_stamp, _sent, _iso, _dated, _by_weekday, _counted, _spanned, _clocked):
         try:
-            found = reader(text, now, _zone_in(text) or _zone(zone))
+            moment = reader(text, now, _zone_in(text) or _zone(zone))
         except (ValueError, OverflowError):
             continue
-        if found is not None:
-            return (found - _EPOCH) // _US
+        if moment is not None:
+            return (moment - _EPOCH) // _US
     return None
 
 
@@ -108,10 +108,10 @@ def _in_digits(number: re.Match[str]) -> str:
 
 
 def _stamp(text: str, now: datetime, zone: tzinfo) -> datetime | None:
-    found = _STAMP.search(text)
-    if not found:
+    match = _STAMP.search(text)
+    if not match:
         return None
-    digits = found.group(1)
+    digits = match.group(1)
     return _EPOCH + int(digits) * 10 ** (16 - len(digits)) * _US
 
 
@@ -133,21 +133,21 @@ def _iso(text: str, now: datetime, zone: tzinfo) -> datetime | None:
 
 
 def _offset(text: str) -> tzinfo:
-    found = re.fullmatch(r"([+-])(\d{2}):?(\d{2})", text)
-    if not found:
+    match = re.fullmatch(r"([+-])(\d{2}):?(\d{2})", text)
+    if not match:
         return UTC
-    sign = 1 if found.group(1) == "+" else -1
-    return timezone(sign * timedelta(hours=int(found.group(2)), minutes=int(found.group(3))))
+    sign = 1 if match.group(1) == "+" else -1
+    return timezone(sign * timedelta(hours=int(match.group(2)), minutes=int(match.group(3))))
 
 
 def _dated(text: str, now: datetime, zone: tzinfo) -> datetime | None:
     dotted = (match for match in _DOTTED.finditer(text) if _LEAD.search(text, 0, match.start()))
-    if found := _SLASHED.search(text):
-        month, day, year, *clock = found.groups()
-    elif found := next(dotted, None):
-        day, month, year, *clock = found.groups()
-    elif found := _DATE.search(text):
-        month, day, year, *clock = found.groups()[:9] if found.group(1) else _day_first(found.groups()[9:])
+    if hit := _SLASHED.search(text):
+        month, day, year, *clock = hit.groups()
+    elif hit := next(dotted, None):
+        day, month, year, *clock = hit.groups()
+    elif hit := _DATE.search(text):
+        month, day, year, *clock = hit.groups()[:9] if hit.group(1) else _day_first(hit.groups()[9:])
         month = _MONTHS.index(month[:3].lower()) + 1
     else:
         return None
@@ -192,23 +192,23 @@ def _clock(groups: list[str] | tuple[str, ...]) -> tuple[int, int] | None:
 
 
 def _by_weekday(text: str, now: datetime, zone: tzinfo) -> datetime | None:
-    found = _WEEKDAY.search(text)
-    if not found:
+    match = _WEEKDAY.search(text)
+    if not match:
         return None
-    here, name = now.astimezone(zone), found.group(1).lower()
+    here, name = now.astimezone(zone), match.group(1).lower()
     ahead = {"today": 0, "tomorrow": 1}.get(name)
     ahead = (_DAYS.index(name) - here.weekday()) % 7 if ahead is None else ahead
     day = here + timedelta(days=ahead)
-    moment = _moment(day.year, day.month, day.day, list(found.groups()[1:]), zone)
+    moment = _moment(day.year, day.month, day.day, list(match.groups()[1:]), zone)
     return moment + timedelta(days=7) if name in _DAYS and moment < now else moment
 
 
 def _counted(text: str, now: datetime, zone: tzinfo) -> datetime | None:
     """`retry-after: 30` and its like: a bare number, of seconds unless it says otherwise."""
-    found = _SECONDS.search(text)
-    if not found:
+    match = _SECONDS.search(text)
+    if not match:
         return None
-    *units, amount, suffix = found.groups()
+    *units, amount, suffix = match.groups()
     unit = next((unit for unit in (suffix, *units) if unit), "s").lower()
     return now + _amount(amount, 1_000 if unit.startswith(("ms", "milli")) else 1_000_000)
 
@@ -219,9 +219,9 @@ def _spanned(text: str, now: datetime, zone: tzinfo) -> datetime | None:
         if clock := _STOPWATCH.match(text, lead.end()):
             hours, minutes, seconds = map(int, clock.groups())
             return now + timedelta(hours=hours, minutes=minutes, seconds=seconds)
-        found = _SPAN.match(text, lead.end())
-        if found:
-            pairs = zip(found.groups()[::2], found.groups()[1::2], strict=True)
+        hit = _SPAN.match(text, lead.end())
+        if hit:
+            pairs = zip(hit.groups()[::2], hit.groups()[1::2], strict=True)
             return now + sum((_amount(n, _micros(unit)) for n, unit in pairs if n), timedelta())
     return None
 
@@ -240,8 +240,8 @@ def _amount(number: str, micros: int) -> timedelta:
 
 
 def _clocked(text: str, now: datetime, zone: tzinfo) -> datetime | None:
-    found = _AT.search(text)
-    clock = _clock(found.groups()) if found else None
+    match = _AT.search(text)
+    clock = _clock(match.groups()) if match else None
     if clock is None:
         return None
     here = now.astimezone(zone)
@@ -253,8 +253,8 @@ def _clocked(text: str, now: datetime, zone: tzinfo) -> datetime | None:
 
 
 def _zone_in(text: str) -> tzinfo | None:
-    for found in _ZONE.finditer(text):
-        name = next(group for group in found.groups() if group)
+    for hit in _ZONE.finditer(text):
+        name = next(group for group in hit.groups() if group)
         if (
             "/" in name
             or name.upper() in (*_ABBREVIATED, *_WITH_SUMMER_TIME)
@@ -267,9 +267,9 @@ def _zone_in(text: str) -> tzinfo | None:
 def _zone(name: str) -> tzinfo:
     if name.upper() in _ABBREVIATED:
         return timezone(timedelta(hours=_ABBREVIATED[name.upper()]))
-    if found := re.fullmatch(r"(?:UTC|GMT)([+-])(\d{1,2})(?::?(\d{2}))?", name, re.I):
-        ahead = timedelta(hours=int(found.group(2)), minutes=int(found.group(3) or 0))
-        return timezone(ahead if found.group(1) == "+" else -ahead)
+    if match := re.fullmatch(r"(?:UTC|GMT)([+-])(\d{1,2})(?::?(\d{2}))?", name, re.I):
+        ahead = timedelta(hours=int(match.group(2)), minutes=int(match.group(3) or 0))
+        return timezone(ahead if match.group(1) == "+" else -ahead)
     try:
         return ZoneInfo(_WITH_SUMMER_TIME.get(name.upper(), name))
     except (KeyError, ValueError, OSError):

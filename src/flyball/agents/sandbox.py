@@ -101,7 +101,7 @@ def probe(wanted: str = "auto") -> Sandbox:
         tried.append(_probe_bwrap() if kind == "bwrap" else _probe_landlock())
         if tried[-1].kind != "none":
             return tried[-1]
-    return Sandbox("none", "; ".join(found.why for found in tried) or "it is turned off")
+    return Sandbox("none", "; ".join(sandbox.why for sandbox in tried) or "it is turned off")
 
 
 @cache
@@ -132,15 +132,15 @@ def _tried(program: str) -> Sandbox:
     argv = [program, *_namespaces("loopback"), *_root(), "true"]
     tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
     if tried.returncode != 0:
-        said = tried.stderr.decode(errors="replace").strip().splitlines() or [f"exit {tried.returncode}"]
-        raise AgentError(said[-1])
+        lines = tried.stderr.decode(errors="replace").strip().splitlines() or [f"exit {tried.returncode}"]
+        raise AgentError(lines[-1])
     return Sandbox("bwrap", "bubblewrap works", program)
 
 
-def enclose(found: Sandbox, argv: Sequence[str], view: View) -> list[str]:
+def enclose(sandbox: Sandbox, argv: Sequence[str], view: View) -> list[str]:
     """The command that runs `argv` inside the view and tells on STATUS_FD that it has begun."""
-    if found.kind == "bwrap":
-        return _in_bwrap(found, argv, view)
+    if sandbox.kind == "bwrap":
+        return _in_bwrap(sandbox, argv, view)
     from flyball.agents import reach
 
     closed = (*SCRATCH, "/run", *_homes(view.user_home))
@@ -152,15 +152,15 @@ def enclose(found: Sandbox, argv: Sequence[str], view: View) -> list[str]:
     return reach.command(argv, read, write, connect=connect, proxy=proxy, tell=STATUS_FD)
 
 
-def _in_bwrap(found: Sandbox, argv: Sequence[str], view: View) -> list[str]:
+def _in_bwrap(sandbox: Sandbox, argv: Sequence[str], view: View) -> list[str]:
     """Where there is something to do inside first, `entry` does it and tells; else bubblewrap itself does."""
     if view.network not in ("all", "model"):
-        program, *rest = wrap(argv, view, found.program)
+        program, *rest = wrap(argv, view, sandbox.program)
         return [program, "--json-status-fd", str(STATUS_FD), *rest]
-    watch = view.network == "model" and _watches(found.program)
+    watch = view.network == "model" and _watches(sandbox.program)
     proxy = {**_proxy(view, PROXY_PORT), "watch": watch} if view.network == "model" else None
     inner = entry(argv, scope=True, proxy=proxy, user=_user() if watch else None, tell=STATUS_FD)
-    return wrap(inner, view, found.program, watch=watch)
+    return wrap(inner, view, sandbox.program, watch=watch)
 
 
 def entry(argv: Sequence[str], **rules: Any) -> list[str]:
@@ -209,7 +209,7 @@ def _watches(program: str) -> bool:
             return False
 
 
-def never_began(ended: Exit, said: bytes) -> str:
+def never_began(ended: Exit, stderr: bytes) -> str:
     """Why the sandbox let nothing run at all, by its own word; "" if it did, or was not asked to."""
     if ended.status is None or any(word in ended.status for word in ("exit-code", "started")):
         return ""
@@ -217,7 +217,7 @@ def never_began(ended: Exit, said: bytes) -> str:
         return ended.error
     if ended.reason != "exit" or ended.code == 0:
         return ""
-    lines = said.decode("utf-8", "replace").strip().splitlines()
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
     return lines[-1] if lines else f"exit code {ended.code}"
 
 
@@ -402,8 +402,8 @@ def editable_leaks(
     except (OSError, subprocess.TimeoutExpired) as fault:
         raise AgentError(f"'{python[0]}' cannot be asked what it would import: {fault}.") from fault
     if asked.returncode != 0:
-        said = asked.stderr.decode(errors="replace").strip().splitlines() or [f"exit {asked.returncode}"]
-        raise AgentError(f"'{python[0]}' cannot be asked what it would import: {said[-1]}.")
+        lines = asked.stderr.decode(errors="replace").strip().splitlines() or [f"exit {asked.returncode}"]
+        raise AgentError(f"'{python[0]}' cannot be asked what it would import: {lines[-1]}.")
     return asked.stdout.decode(sys.getfilesystemencoding(), "surrogateescape").splitlines()
 
 

@@ -93,8 +93,8 @@ class SessionRecord:
 def _size(path: Path) -> int:
     """Of a regular file; 0 of anything else that an agent may have put there."""
     with contextlib.suppress(OSError):
-        found = path.lstat()
-        return found.st_size if stat.S_ISREG(found.st_mode) else 0
+        status = path.lstat()
+        return status.st_size if stat.S_ISREG(status.st_mode) else 0
     return 0
 
 

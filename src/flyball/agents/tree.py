@@ -15,13 +15,13 @@ def descendants(root: int) -> dict[int, bytes]:
     below: dict[int, list[tuple[int, bytes]]] = {}
     for pid, parent, name in from_proc() if os.path.isdir("/proc/self") else from_ps():
         below.setdefault(parent, []).append((pid, name))
-    found: dict[int, bytes] = {}
+    names: dict[int, bytes] = {}
     waiting = [root]
     while waiting:
         for pid, name in below.pop(waiting.pop(), ()):
-            found[pid] = name
+            names[pid] = name
             waiting.append(pid)
-    return found
+    return names
 
 
 def from_proc() -> Iterator[tuple[int, int, bytes]]:

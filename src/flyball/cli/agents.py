@@ -79,22 +79,22 @@ def probe(name: str, as_json: bool) -> None:
     missing = adapter(vendor.agent).missing()
     if missing:
         raise AgentMissing(missing)
-    found = run_probe(vendor)
-    facts = {"agent": name, "understood": found.understood, "carried_out": found.wrote, "asked": found.asked}
-    facts = {**facts, "unknown_events": found.unknown, **_result(found.result)}
+    trial = run_probe(vendor)
+    facts = {"agent": name, "understood": trial.understood, "carried_out": trial.wrote, "asked": trial.asked}
+    facts = {**facts, "unknown_events": trial.unknown, **_result(trial.result)}
     if as_json:
         print_json(facts)
     else:
-        odd = ", ".join(f"{kind} ({n})" for kind, n in found.unknown.items()) or "none"
+        odd = ", ".join(f"{kind} ({n})" for kind, n in trial.unknown.items()) or "none"
         print_table(
             [
                 *((key, str(facts[key])) for key in ("agent", "understood", "carried_out", "kind")),
                 ("unknown events", odd),
             ]
         )
-        if found.result.error:
-            click.echo(found.result.error)
-    if not found.understood:
+        if trial.result.error:
+            click.echo(trial.result.error)
+    if not trial.understood:
         raise SystemExit(1)
 
 

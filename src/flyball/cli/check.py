@@ -56,11 +56,11 @@ def _standing(app: App, repo: Path) -> list[Finding]:
     lanes = [
         app.read(row.run) for row in app.journal.rows(repo=str(repo), machine="cto") if row.status != "ended"
     ]
-    seen = (
+    pictures = (
         look(wanted(lanes[0].settings, inspect_repo(repo), app.backlog(repo)), app.env) if lanes else NOTHING
     )
-    found = mismatches(app, repo, lanes, seen)
-    return [Finding("standing", one.run, 0, one.text, grave=one.grave) for one in found]
+    differences = mismatches(app, repo, lanes, pictures)
+    return [Finding("standing", one.run, 0, one.text, grave=one.grave) for one in differences]
 
 
 def _policy_faults(place: Path) -> list[Finding]:

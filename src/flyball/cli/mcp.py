@@ -111,9 +111,9 @@ def mcp(repo: Path) -> None:
     """
     root = require_repository(repo)
     for line in _lines():
-        said = answer(line, TOOLS, lambda name, given: _call(root, name, given))
-        if said:
-            sys.stdout.write(f"{said}\n")
+        reply = answer(line, TOOLS, lambda name, given: _call(root, name, given))
+        if reply:
+            sys.stdout.write(f"{reply}\n")
             sys.stdout.flush()
 
 

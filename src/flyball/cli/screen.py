@@ -65,8 +65,8 @@ def closing(records: Records, run: Run) -> list[str]:
     if asker:  # the question says why
         return [happened, f"{reasons.used(run)}.", "", *question_lines(asker), "", *fields(rows)]
     steps = reasons.next_steps(run)
-    told = [] if steps else [next_step]
-    return [happened, evidence, *told, "", *fields([*rows, *_steps(steps)])]
+    following = [] if steps else [next_step]
+    return [happened, evidence, *following, "", *fields([*rows, *_steps(steps)])]
 
 
 def _places(run: Run) -> list[tuple[str, str]]:

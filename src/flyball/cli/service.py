@@ -59,8 +59,8 @@ def service(kind: str, repo: Path, options: list[str], env: Mapping[str, str], l
 
 def _program() -> list[str]:
     """The installed command, wherever the service manager starts it from."""
-    found = shutil.which(sys.argv[0])
-    return [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "flyball"]
+    program = shutil.which(sys.argv[0])
+    return [str(Path(program).absolute())] if program else [sys.executable, "-P", "-m", "flyball"]
 
 
 def _slug(repo: Path) -> str:

@@ -66,9 +66,9 @@ def _week(trace: bool) -> int:
     from flyball.lab.simulate.week import Week, missing, page as week_page
 
     played = Week()
-    told = played.play()
-    click.echo("\n".join((*(traced(told.lines) if trace else ()), *week_page(played, told))))
-    return 1 if told.broken or missing(played) else 0
+    result = played.play()
+    click.echo("\n".join((*(traced(result.lines) if trace else ()), *week_page(played, result))))
+    return 1 if result.broken or missing(played) else 0
 
 
 def _quiet(world: SeedResult) -> None:

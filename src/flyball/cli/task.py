@@ -67,8 +67,8 @@ def task() -> None:
 
 def _require(app: App, root: Path, name: str) -> Ticket:
     """A task that waits."""
-    found = app.backlog(root)
-    ticket = found.get(name)
+    tickets = app.backlog(root)
+    ticket = tickets.get(name)
     if ticket is None:
         runs = tasks.runs_of(app, root, name)
         if runs:
@@ -80,14 +80,14 @@ def _require(app: App, root: Path, name: str) -> Ticket:
 
 
 def _check_after(app: App, root: Path, name: str, after: tuple[str, ...]) -> None:
-    found, known = app.backlog(root), tasks.started(app, root)
+    tickets, known = app.backlog(root), tasks.started(app, root)
     for other in after:
         if other == name:
             raise UserError(f"Task {name} cannot wait for itself. Leave it out of --after.")
-        wrong = "" if found.get(other) or other in known else conditions.fault(app, other)
+        wrong = "" if tickets.get(other) or other in known else conditions.fault(app, other)
         if wrong:
             raise UserError(wrong)
-    way = circle(found, name, after)
+    way = circle(tickets, name, after)
     if way:
         raise UserError(f"These tasks would wait for each other forever: {' → '.join(way)}. Change --after.")
 
@@ -196,13 +196,13 @@ def _read_tasks(root: Path, file: Path) -> Iterator[Trigger]:
     if file.suffix == ".json":
         yield from _from_json(file, text)
         return
-    found, wrong = [*items(text)], unreadable(text)
+    ticks, wrong = [*items(text)], unreadable(text)
     if wrong:
         raise UserError(f"{file}, line {wrong}: this is not a check-list item. Write `- [ ] what to do`.")
-    if not found:
+    if not ticks:
         raise UserError(f"{file} has no check-list items. Write each task as a line `- [ ] what to do`.")
     inside = file.resolve().is_relative_to(root)
-    for words, ticked in found:
+    for words, ticked in ticks:
         where = (str(file.resolve().relative_to(root)), words) if inside else ()
         if not ticked:
             yield Trigger(kind="task", text=words, tick=where)
@@ -210,9 +210,9 @@ def _read_tasks(root: Path, file: Path) -> Iterator[Trigger]:
 
 def _in_words(problem: str) -> str:
     """What is wrong, with the item by its number instead of a path such as `$[0].priority`."""
-    said, _, path = problem.replace("`", "").partition(" - at ")
+    message, _, path = problem.replace("`", "").partition(" - at ")
     place = re.fullmatch(r"\$\[(\d+)\]\.?(.*)", path)
-    return f"item {int(place[1]) + 1}, {place[2] or 'text'}: {said.lower()}" if place else said.lower()
+    return f"item {int(place[1]) + 1}, {place[2] or 'text'}: {message.lower()}" if place else message.lower()
 
 
 class _Item(Struct, forbid_unknown_fields=True):

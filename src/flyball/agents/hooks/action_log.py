@@ -35,8 +35,8 @@ class Record:
         self._one = threading.Lock()
         self._size = self.file.stat().st_size if self.file.exists() else 0
 
-    def asked(self, word: HookCall, found: Verdict, call: str = "", question: str = "") -> None:
-        ruled = {"verdict": found.verdict, "rule": found.rule, "reason": found.reason, "fingerprint": call}
+    def asked(self, word: HookCall, ruling: Verdict, call: str = "", question: str = "") -> None:
+        ruled = {"verdict": ruling.verdict, "rule": ruling.rule, "reason": ruling.reason, "fingerprint": call}
         self._add({**_row(word), **ruled, **({"question": question} if question else {})})
 
     def told(self, word: HookCall) -> None:

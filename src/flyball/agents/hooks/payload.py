@@ -128,13 +128,15 @@ def allow(word: HookCall) -> Reply:
 
 def defer(word: HookCall) -> Reply:
     """Claude Code ends its process and keeps the call; resumed, it asks about the same call again."""
-    said = {"hookEventName": word.event, "permissionDecision": "defer"}
-    return Reply(0, json.dumps({"hookSpecificOutput": said}) + "\n")
+    output = {"hookEventName": word.event, "permissionDecision": "defer"}
+    return Reply(0, json.dumps({"hookSpecificOutput": output}) + "\n")
 
 
 def _claude_yes(word: HookCall) -> dict[str, Any]:
-    said: dict[str, Any] = {"hookEventName": word.event}
+    output: dict[str, Any] = {"hookEventName": word.event}
     if word.event == "PermissionRequest":
-        return {"hookSpecificOutput": {**said, "decision": {"behavior": "allow"}}}
+        return {"hookSpecificOutput": {**output, "decision": {"behavior": "allow"}}}
     reason = "Allowed by Flyball."
-    return {"hookSpecificOutput": {**said, "permissionDecision": "allow", "permissionDecisionReason": reason}}
+    return {
+        "hookSpecificOutput": {**output, "permissionDecision": "allow", "permissionDecisionReason": reason}
+    }

@@ -82,10 +82,10 @@ def answer(moment: str, agent: str, brief: str, sha256: str, payload: bytes) -> 
     data = _file(brief)
     pinned = _sha256(data) == sha256
     folder = os.path.dirname(os.path.abspath(brief))
-    said = ask_driver(folder, moment if pinned else "tampered", agent, payload, b'"confined":true' in data)
+    reply = ask_driver(folder, moment if pinned else "tampered", agent, payload, b'"confined":true' in data)
     if not pinned:
         return REFUSED, b"", b"Denied by Flyball: the rules of this run were changed.\n"
-    return said or _by_itself(data, moment, agent, payload)
+    return reply or _by_itself(data, moment, agent, payload)
 
 
 def _file(path: str) -> bytes:

@@ -42,8 +42,8 @@ def fingerprint(call: HookCall) -> str:
     """What an approval is bound to: the tool, all of its input that matters, and the directory."""
     import hashlib
 
-    said = json.dumps([call.tool, call.cwd, binding(call)], sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()
+    words = json.dumps([call.tool, call.cwd, binding(call)], sort_keys=True)
+    return hashlib.sha256(words.encode()).hexdigest()
 
 
 def _judged(call: HookCall, brief: Brief, real: Real) -> Verdict:

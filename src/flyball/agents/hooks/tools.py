@@ -132,8 +132,8 @@ def _cwd(given: dict[str, Any], cwd: str) -> str:
 def _text(given: dict[str, Any]) -> str:
     """All that any of its words puts into the file."""
     edits = cast("list[dict[str, Any]]", given["edits"]) if isinstance(given.get("edits"), list) else []
-    said = [part.get(name) for part in (given, *edits) for name in ("content", "new_string", "new_source")]
-    return "\n".join(str(text) for text in said if text)
+    texts = [part.get(name) for part in (given, *edits) for name in ("content", "new_string", "new_source")]
+    return "\n".join(str(text) for text in texts if text)
 
 
 MARKS = {

@@ -39,12 +39,12 @@ def _replied(brief: Brief, moment: str, agent: str, payload: bytes) -> Reply:
     if word.moment != "pre":
         _note(brief, word, "", "", "")
         return Reply()
-    said = judge(word, brief, os.path.realpath)
-    verdict = "deny" if said.verdict == "ask" else said.verdict
-    _note(brief, word, verdict, said.rule, said.reason)
-    if said.verdict == "ask":
-        return refuse(f"{said.reason} ({said.rule}) This needs approval, but Flyball is not running.")
-    return allow(word) if said.verdict == "allow" else refuse(f"{said.reason} ({said.rule})")
+    ruling = judge(word, brief, os.path.realpath)
+    verdict = "deny" if ruling.verdict == "ask" else ruling.verdict
+    _note(brief, word, verdict, ruling.rule, ruling.reason)
+    if ruling.verdict == "ask":
+        return refuse(f"{ruling.reason} ({ruling.rule}) This needs approval, but Flyball is not running.")
+    return allow(word) if ruling.verdict == "allow" else refuse(f"{ruling.reason} ({ruling.rule})")
 
 
 def _note(brief: Brief, word: HookCall, verdict: str, rule: str, reason: str) -> None:

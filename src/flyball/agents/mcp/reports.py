@@ -154,18 +154,18 @@ class Reports:
         if shape is None:
             return ToolResult(f"There is no tool '{name[:80]}'. Tools: {', '.join(SHAPES)}.", failed=True)
         try:
-            said = msgspec.convert(arguments, shape, strict=False)
+            report = msgspec.convert(arguments, shape, strict=False)
         except msgspec.ValidationError as odd:
             return ToolResult(f"This call cannot be used: {odd}.", failed=True)
-        said, problem = _checked(self.run, self.role, said)
+        report, problem = _checked(self.run, self.role, report)
         if problem:
             return ToolResult(problem, failed=True)
-        if isinstance(said, Progress):
-            self.show(said.text.strip().replace("\n", " ")[:200])
-        return self._recorded(name, said)
+        if isinstance(report, Progress):
+            self.show(report.text.strip().replace("\n", " ")[:200])
+        return self._recorded(name, report)
 
-    def _recorded(self, name: str, said: Struct) -> ToolResult:
-        line = json.dumps({"tool": name, "arguments": msgspec.to_builtins(asdict(said))}).encode() + b"\n"
+    def _recorded(self, name: str, report: Struct) -> ToolResult:
+        line = json.dumps({"tool": name, "arguments": msgspec.to_builtins(asdict(report))}).encode() + b"\n"
         if len(line) > ROW_MOST:
             return ToolResult("This is too long. Say it in fewer words.", failed=True)
         with self._one:
@@ -176,35 +176,35 @@ class Reports:
         return ToolResult(LATER if name in ("ask_human", "request_approval") else "Recorded.")
 
 
-def _checked(run: Run, role: str, said: Struct) -> tuple[Struct, str]:
+def _checked(run: Run, role: str, report: Struct) -> tuple[Struct, str]:
     """What was said as it will be used, and why it cannot be, as a sentence."""
-    match said:
+    match report:
         case Finish() if role == "worker":
-            given = named(said.indicators, run.settings.indicators)
+            given = named(report.indicators, run.settings.indicators)
             lacks = f"A claim needs {INDICATORS_MIN} different indicators that are true, of: {', '.join(INDICATORS)}."
-            return replace(said, indicators=given), "" if len(given) >= INDICATORS_MIN else lacks
+            return replace(report, indicators=given), "" if len(given) >= INDICATORS_MIN else lacks
         case Finish() if role != "author":
-            return said, f"There is nothing to finish as {role}; use `outcome`."
+            return report, f"There is nothing to finish as {role}; use `outcome`."
         case Outcome():
-            return _checked_outcome(run, role, said)
-        case Finding() if said.severity not in SEVERITIES or said.status not in STATUSES:
+            return _checked_outcome(run, role, report)
+        case Finding() if report.severity not in SEVERITIES or report.status not in STATUSES:
             return (
-                said,
+                report,
                 f"A severity is one of {', '.join(SEVERITIES)}; a status one of {', '.join(STATUSES)}.",
             )
         case Question(question=text) | Progress(text=text) | Approval(action=text) if not text.strip():
-            return said, "It is empty."
+            return report, "It is empty."
         case _:
-            return said, ""
+            return report, ""
 
 
-def _checked_outcome(run: Run, role: str, said: Outcome) -> tuple[Struct, str]:
+def _checked_outcome(run: Run, role: str, report: Outcome) -> tuple[Struct, str]:
     names = outcomes(run, role)
-    name = next((name for name in names if name.lower() == said.name.strip().lower()), "")
+    name = next((name for name in names if name.lower() == report.name.strip().lower()), "")
     if not name:
         use = f"Use one of: {', '.join(names)}." if names else "Use `finish` when the task is done."
-        return said, f"There is no outcome '{said.name[:80]}' here. {use}"
-    return replace(said, name=name), misfit(run, role, Claim(outcome=name, data=said.data))
+        return report, f"There is no outcome '{report.name[:80]}' here. {use}"
+    return replace(report, name=name), misfit(run, role, Claim(outcome=name, data=report.data))
 
 
 # ---- what was said -----------------------------------------------------------------------------------------------
@@ -225,25 +225,25 @@ def issue_token(folder: Path) -> str:
 
 def claim(folder: Path) -> tuple[Claim, str]:
     """All that the agent said with its tools, as one claim; and what it wants a person to approve."""
-    said, approval = Claim(), ""
+    claimed, approval = Claim(), ""
     for row in _rows(folder / FILE):
         report = msgspec.convert(row["arguments"], SHAPES[row["tool"]])
         match report:
             case Finish():
-                said = replace(said, finished=True, indicators=report.indicators)
+                claimed = replace(claimed, finished=True, indicators=report.indicators)
             case Outcome(name="PASS" | "FAIL"):
-                said = replace(said, signal=report.name, outcome="", data=report.data)
+                claimed = replace(claimed, signal=report.name, outcome="", data=report.data)
             case Outcome():
-                said = replace(said, outcome=report.name, signal="", data=report.data)
+                claimed = replace(claimed, outcome=report.name, signal="", data=report.data)
             case Question():
-                said = replace(said, ask=report.question)
+                claimed = replace(claimed, ask=report.question)
             case Approval():
                 approval = report.action + (f" ({report.reason})" if report.reason else "")
             case Finding():
-                said = replace(said, findings=(*said.findings, report))
+                claimed = replace(claimed, findings=(*claimed.findings, report))
             case _:
                 continue
-    return said, approval
+    return claimed, approval
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
