@@ -3,6 +3,8 @@
 A file is written whole or not at all. Folders that others have filled may be nested deeper than a path can name, or
 unreadable: a loop walks them, never recursion, and each step opens the next folder from the one before.
 
+Of a user's repository only `.flyball/out` is written, and `out_folder` says whether it is there.
+
 Imports next to nothing, since every command needs it.
 """
 
@@ -409,3 +411,10 @@ def _absolute(env: Mapping[str, str], name: str) -> Path | None:
     if given and not given.startswith("/"):
         raise ConfigError(f"{name} is '{given}', but must be an absolute path; correct or unset it.")
     return Path(given) if given else None
+
+
+def out_folder(repo: str) -> Path | None:
+    """`.flyball/out`, if it is there and really lies in the repository."""
+    parts = (Path(repo, ".flyball"), Path(repo, ".flyball", "out"))
+    real = bool(repo) and all(part.is_dir() and not part.is_symlink() for part in parts)
+    return parts[1] if real else None

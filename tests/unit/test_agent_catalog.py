@@ -85,7 +85,7 @@ def test_what_each_model_used_is_known_by_turn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("agent", "tells"),
     [
-        *((name, True) for name in ("claude", "codex", "mechanic", "script:a.yaml", "acp:gemini --acp")),
+        *((name, True) for name in ("claude", "codex", "acp:gemini --acp")),
         *((name, False) for name in ("command:aider --message {prompt}", "acp:other", "command:")),
     ],
 )

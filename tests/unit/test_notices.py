@@ -105,7 +105,8 @@ def test_what_is_too_much_is_told_together_when_there_is_room() -> None:
 
 def notifier(tmp_path: Path, sender: Any, urls: Sequence[str] = ("json://x",)) -> listeners.Notifier:
     dirs = StateDir(tmp_path)
-    listeners.keep_addresses(dirs.run("r1").notify, urls)
+    if urls:
+        listeners.keep_addresses(dirs.run("r1").notify, urls)
     return listeners.Notifier(dirs, sender)
 
 

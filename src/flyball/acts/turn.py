@@ -39,6 +39,7 @@ from flyball.core.stops import so_far
 from flyball.core.turns import PLAN_REVIEW, claimable, judgement, misfit
 from flyball.domain import events as e
 from flyball.domain.machine import JUDGING_ROLES, READ_ONLY_ROLES
+from flyball.domain.settings import without_model
 from flyball.guard.change import Change, Verdict, worst
 from flyball.guard.changes import judge_changes, judge_tier, text_of
 from flyball.guard.policy import Policy, policy_hash, tier_of
@@ -65,7 +66,8 @@ def take_turn(
     work = run_files.workspace(run)
     agent = find_adapter(act.agent)
     folder = run_files.act_folder(act.key)
-    record = SessionRecord(act.agent, run_files.home(run, f"agent-{act.role}"))
+    home = run_files.home(run, f"agent-{act.role}")
+    record = None if without_model(act.agent) else SessionRecord(act.agent, home)
     live = Live(agent, run, stop, show, record)
     begins = process.look(folder) == "unclaimed"
     if begins:
@@ -82,7 +84,9 @@ def take_turn(
         return _interrupted(work, act, folder, ended, agent)
     run_files.never_began(folder, ended)
     heard = whole_text(live_turn.witnessed(_heard(agent, folder, ended), folder, act.agent))
-    heard = charged(run_files.run_dir(run).path / SESSIONS, act.key, record.completed(heard))
+    heard = charged(
+        run_files.run_dir(run).path / SESSIONS, act.key, record.completed(heard) if record else heard
+    )
     heard = _ended_early(heard, live) if live.ending else _resumable(heard)
     done = _judged(run_files, run, act, work, folder, heard, live, ended, alarming)
     scrub(folder)

@@ -27,11 +27,10 @@ from flyball.agents.accounts import (
     account_of,
     addresses,
     configured,
-    name_of,
     theirs,
     variables,
-    words_of,
 )
+from flyball.agents.adapter import name_of, words_of
 from flyball.agents.login import Login
 from flyball.agents.sandbox import VERSIONS, Bind
 from flyball.core.turns import PLAN_REVIEW, claimable
@@ -278,8 +277,9 @@ def network_of(run_files: RunFiles, run: Run, agent: str, given: Mapping[str, st
     """For a turn of this agent; `given` is the environment that it gets."""
     if run.settings.network_agent != "model":
         return Network(kind=run.settings.network_agent)
-    account, user = account_of(agent), run_files.environment
-    named = [*addresses(account, agent, {**user, **given})]
+    user = run_files.environment
+    account = _account(agent)
+    named = [] if without_model(agent) else [*addresses(account, agent, {**user, **given})]
     named += configured(account, {**user, **given})[0] if account else []
     own = list(dict.fromkeys([*run.settings.hosts, *run_files.allowed_hosts(run), *named]))
     if account is None and not own:
@@ -297,6 +297,10 @@ def network_of(run_files: RunFiles, run: Run, agent: str, given: Mapping[str, st
     }
     here = [where for where in own if where.rpartition(":")[0] in LOOPBACK]
     return Network(kind="model", rules=rules, bridges=tuple(here))
+
+
+def _account(agent: str) -> Account | None:
+    return None if without_model(agent) else account_of(agent)
 
 
 def _unconfined(run_files: RunFiles, run: Run) -> str:
@@ -372,7 +376,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
 def access_of(run_files: RunFiles, run: Run, agent: str, home: Path, given: Mapping[str, str]) -> Access:
     """For a turn of this agent in that private home; `given` is the environment that its adapter sets."""
-    user, account = run_files.environment, account_of(agent)
+    user, account = run_files.environment, _account(agent)
     more = run.settings.lent.get(name_of(agent), Lent())
     mounted = run_files.mounted(run)
     env = _env(account, user, (*run.settings.pass_env, *more.env), given)
@@ -474,12 +478,14 @@ def _lend(
 ) -> dict[str, Any] | None:
     """Lend the login, and say how the keeper brings it back; None if there is none."""
     user = run_files.environment
-    files = [*(account.files if account else ()), *(LoginFile(path=path) for path in VERSIONS)]
+    files = account.files if account else ()
     lent = [
         [str(theirs(file, user)), ours, file.rotates, list(file.only)]
         for file in files
         if (ours := _ours(file, home, given)) and theirs(file, user).exists()
     ]
+    versions = ((Path(user.get("HOME", "/nowhere"), path), path) for path in VERSIONS)
+    lent += [[str(place), path, False, []] for place, path in versions if place.exists()]
     if not lent:
         return None
     ledger = home.with_name(f"{home.name}.lent.json")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -20,10 +19,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from flyball.domain.settings import without_model
+from flyball.agents.adapter import ASSIGNMENT, name_of, words_of
 
 FILE_MOST = 1 << 20
-NAMED = ("claude", "codex")  # agents whose name is their program's
 
 
 class LoginFile(Struct, frozen=True, kw_only=True):
@@ -145,34 +143,6 @@ SEVERAL = Account(  # CLIs for any provider, by an API key
     log_in="set your provider's API key, for example OPENAI_API_KEY",
 )
 ACCOUNTS = (CLAUDE, CODEX, GEMINI, OPENCODE, SEVERAL)
-ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-
-
-def words_of(agent: str) -> list[str]:
-    """The command line of an agent, as words; none for those without a program of their own."""
-    kind, _, rest = agent.partition(":")
-    if kind in NAMED:
-        return [kind]
-    if kind not in ("acp", "command"):
-        return []
-    try:
-        return shlex.split(rest)
-    except ValueError:
-        return rest.split()
-
-
-def program_of(agent: str) -> str:
-    """The program that its command line starts; "" if it names none."""
-    return next((word for word in words_of(agent) if not ASSIGNMENT.match(word)), "")
-
-
-def name_of(agent: str) -> str:
-    """The name by which `[agents.NAME]` means this agent: its program's, or its kind."""
-    for word in words_of(agent):
-        name = PurePath(word).name
-        if not ASSIGNMENT.match(word) and name not in ("env", "exec", "npx", "uvx", "nice", "timeout"):
-            return name
-    return agent.partition(":")[0]
 
 
 def account_of(agent: str) -> Account | None:
@@ -267,8 +237,8 @@ KNOWN = (
 
 
 def reports(agent: str) -> bool:
-    """Whether it tells what it uses, in tokens or money. A script says what it is told to, and mechanic uses nothing."""
-    return without_model(agent) or any(known.program == name_of(agent) for known in KNOWN)
+    """Whether an agent with a model tells what it uses, in tokens or money."""
+    return any(known.program == name_of(agent) for known in KNOWN)
 
 
 class Status(Struct, frozen=True, kw_only=True):

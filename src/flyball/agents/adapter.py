@@ -10,10 +10,12 @@ not zero.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -291,3 +293,36 @@ def adapter(agent: str) -> Adapter:
     raise NotFound(
         f"There is no agent '{agent}'. Agents: claude, codex, acp:…, command:…, script:FILE, mechanic."
     )
+
+
+# ---- the names of agents -------------------------------------------------------------------------------
+
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+NAMED = ("claude", "codex")  # agents whose name is their program's
+
+
+def words_of(agent: str) -> list[str]:
+    """The command line of an agent, as words; none for those without a program of their own."""
+    kind, _, rest = agent.partition(":")
+    if kind in NAMED:
+        return [kind]
+    if kind not in ("acp", "command"):
+        return []
+    try:
+        return shlex.split(rest)
+    except ValueError:
+        return rest.split()
+
+
+def program_of(agent: str) -> str:
+    """The program that its command line starts; "" if it names none."""
+    return next((word for word in words_of(agent) if not ASSIGNMENT.match(word)), "")
+
+
+def name_of(agent: str) -> str:
+    """The name by which `[agents.NAME]` means this agent: its program's, or its kind."""
+    for word in words_of(agent):
+        name = PurePath(word).name
+        if not ASSIGNMENT.match(word) and name not in ("env", "exec", "npx", "uvx", "nice", "timeout"):
+            return name
+    return agent.partition(":")[0]

@@ -17,8 +17,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from flyball.agents.accounts import program_of
-from flyball.agents.adapter import Launch, TurnRequest
+from flyball.agents.adapter import Launch, TurnRequest, program_of
 from flyball.agents.stream_agent import StreamAgent
 
 

@@ -6,8 +6,7 @@ import contextlib
 import os
 import shutil
 
-from flyball.agents.accounts import program_of
-from flyball.agents.adapter import AgentResult, Call
+from flyball.agents.adapter import AgentResult, Call, program_of
 from flyball.agents.outcome import call_of, read_result
 from flyball.agents.process import Exit
 from flyball.domain.events import Usage

@@ -39,7 +39,7 @@ from flyball.core.mail import paused
 from flyball.domain import events as e
 from flyball.domain.messages import RESUME, Ask
 from flyball.domain.results import RECOVERY
-from flyball.domain.settings import Settings, dollars, show_duration
+from flyball.domain.settings import Settings, dollars, show_duration, without_model
 from flyball.errors import (
     AlreadyRunning,
     Corrupt,
@@ -53,12 +53,12 @@ from flyball.errors import (
 from flyball.journal.database import Driver
 from flyball.journal.records import asking, root_of
 from flyball.runtime.app import App
-from flyball.runtime.facts import summary
 from flyball.runtime.questions import pending_answer
 from flyball.runtime.start import RunRequest, launch, task_text
 from flyball.state.run import Run
 from flyball.system.retention import prune_daily
 from flyball.views import run_view
+from flyball.views.run_view import summary
 from flyball.views.text import agent_name, decode_argument
 from flyball.workspace import Repo
 from flyball.workspace.repo import is_dirty
@@ -307,7 +307,8 @@ def notices(began: e.RunBegan, repo: Repo) -> list[str]:
 
 def _unmeasured(settings: Settings) -> list[str]:
     """A budget that nobody can measure is none: say what bounds the run instead."""
-    budget, silent = settings.budget, sorted({a for a in settings.agents.values() if not reports(a)})
+    budget, agents = settings.budget, set(settings.agents.values())
+    silent = sorted(agent for agent in agents if not (without_model(agent) or reports(agent)))
     parts = [dollars(budget.uusd)] if budget.uusd is not None else []
     parts += [f"{budget.tokens:,} tokens"] if budget.tokens is not None else []
     if not parts or not silent:
@@ -324,7 +325,7 @@ def _unmeasured(settings: Settings) -> list[str]:
 def _finish(app: App, session: Session, as_json: bool) -> int:
     for run in session.roots:
         if as_json:
-            print_json(summary(app, run))
+            print_json(summary(run, asking(app, run)))
         else:
             session.screen.finish(run, closing(app, run))
     return session.exit_code()
@@ -341,7 +342,7 @@ def _detach(app: App, request: RunRequest, as_json: bool) -> int:
         run = session.begin(began)
     log = _start_driver(app, run)
     if as_json:
-        print_json({**summary(app, run), "log": str(log)})
+        print_json({**summary(run, asking(app, run)), "log": str(log)})
         return 0
     click.echo(run.id)
     say(f"Running in the background. Follow it with `flyball watch {run.id}`.", err=True)
@@ -443,7 +444,7 @@ def _is_settled(app: App, run: Run, asker: Run) -> bool:
 
 def _show_question(app: App, run: Run, asker: Run, as_json: bool) -> int:
     if as_json:
-        print_json(summary(app, run))
+        print_json(summary(run, asking(app, run)))
     else:
         say("\n".join((f"Run {run.id} needs an answer before it can continue.", *question_lines(asker))))
     return run_view.exit_code(run)

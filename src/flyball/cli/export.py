@@ -18,10 +18,12 @@ from flyball.errors import FlyballError, UserError
 from flyball.evidence.certificate import check
 from flyball.guard.secrets import find_secret, redact
 from flyball.journal import Entry
+from flyball.journal.records import asking
 from flyball.runtime.app import App
-from flyball.runtime.facts import diff_of, summary, why
+from flyball.runtime.facts import diff_of, why
 from flyball.state.run import Run
 from flyball.system.packed_logs import act_files
+from flyball.views.run_view import summary
 from flyball.views.text import iso, plural
 
 FORMAT = "flyball-export/1"
@@ -97,7 +99,7 @@ def _exported(app: App, run: Run, clean: Redactor) -> dict[str, Any]:
     return {
         "run": run.id,
         "parent": run.began.parent or None,
-        "summary": clean(summary(app, run)),
+        "summary": clean(summary(run, asking(app, run))),
         "why": clean(why(app, run)),
         "head": msgspec.to_builtins(head) if head else None,
         "certificate": _certificate(app, run, clean),

@@ -6,8 +6,9 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -22,10 +23,9 @@ from flyball.journal.database import Driver, alive, ring
 from flyball.journal.records import Records
 from flyball.machines import from_file, shipped
 from flyball.runtime.backlog import SAYS, Backlog, backlog, mailbox, take_number
-from flyball.runtime.listeners import Artifacts, Notifier
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.run import Run
-from flyball.state_dir import Paths, environment, paths
+from flyball.state_dir import Paths, environment, out_folder, paths
 
 if TYPE_CHECKING:
     from flyball.acts.run_files import RunFiles
@@ -47,6 +47,12 @@ def new_id() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(8))
 
 
+class Listener(Protocol):
+    def note(self, run: Run, event: e.AnyEvent) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class App(Records):
     """One user's Flyball: their records, and everything that drives a run."""
 
@@ -56,10 +62,15 @@ class App(Records):
         super().__init__(self.paths.state_dir, here)
         self.clock = WallClock()
         self._traces: LiveTraces | None = None
-        self._notifier = Notifier(self.dirs)
+        self._listening: dict[
+            str, list[Listener]
+        ] = {}  # to the events of a top-level run and of the runs below it
 
     def close(self) -> None:
-        self._notifier.close()
+        for listener in {
+            id(one): one for listening in self._listening.values() for one in listening
+        }.values():
+            listener.close()
         if self._traces:
             self._traces.close()
         super().close()
@@ -166,11 +177,10 @@ class App(Records):
         from flyball.acts.performer import Performer
 
         committed = self._on_commit()
-        artifacts, notifier = Artifacts(self.journal, self._waiting), self._notifier
 
         def happened(run: Run, event: e.AnyEvent) -> None:
-            artifacts.note(run, event)
-            notifier.note(run, event)
+            for listener in self._listeners(run):
+                listener.note(run, event)
             if on_event:
                 on_event(run, event)
 
@@ -193,6 +203,29 @@ class App(Records):
         )
         made.listen_to(driver.bell, driver.hear)
         return made
+
+    def _listeners(self, run: Run) -> list[Listener]:
+        """Who listens to the events of a run. Most runs have no pages and notify nobody, and import neither."""
+        root = run.began.root or run.id
+        if root not in self._listening:
+            pages = [self._artifacts] if out_folder(run.began.repo) else []
+            self._listening[root] = [
+                *pages,
+                *([self._notifier] if self.dirs.run(root).notify.exists() else []),
+            ]
+        return self._listening[root]
+
+    @cached_property
+    def _artifacts(self) -> Listener:
+        from flyball.runtime.listeners import Artifacts
+
+        return Artifacts(self.journal, self._waiting)
+
+    @cached_property
+    def _notifier(self) -> Listener:
+        from flyball.runtime.listeners import Notifier
+
+        return Notifier(self.dirs)
 
     def _on_commit(self) -> Callable[[Sequence[Entry]], None]:
         heads = self.heads  # so that the key is there before the first event

@@ -16,11 +16,12 @@ from flyball.errors import FlyballError, WorkspaceError
 from flyball.journal.records import asking, continues_with
 from flyball.state.run import Run
 from flyball.views import reasons, run_view
-from flyball.views.run_view import cost_text, cost_usd
 from flyball.views.text import (
     agent_name,
     clean,
     cost,
+    cost_text,
+    cost_usd,
     day_and_clock,
     first_few,
     one_line,
@@ -39,15 +40,6 @@ TAIL_BYTES = 1 << 16
 SHOWN_CALL = 200
 NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
 RISKS = {"T0": "none", "T3": "low", "T2": "medium", "T1": "high"}
-
-
-def summary(records: Records, run: Run) -> dict[str, Any]:
-    """The object of `--json`, with the question of a child run shown as the run's own."""
-    facts = run_view.summary(run)
-    asker = asking(records, run)
-    if asker is not None:
-        facts["question"] = run_view.summary(asker)["question"]
-    return facts
 
 
 def why(records: Records, run: Run) -> list[str]:
@@ -81,7 +73,7 @@ def facts(records: Records, run: Run) -> dict[str, Any]:
     history = [e.decode(entry.body) for entry in records.journal.read(run.id)]
     certificate = certificate_file(records, run)
     return {
-        **summary(records, run),
+        **run_view.summary(run, asking(records, run)),
         "events": len(history),
         "repo": run.began.repo,
         "parent": run.began.parent or None,

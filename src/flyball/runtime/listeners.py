@@ -36,7 +36,7 @@ from flyball.journal import Journal, Row
 from flyball.journal.history import load
 from flyball.reading.terminal import plain
 from flyball.state.run import Run
-from flyball.state_dir import StateDir, private_folder, write_whole
+from flyball.state_dir import StateDir, out_folder, private_folder, write_whole
 from flyball.views import ledger
 from flyball.views.loop_status import loop_state, loop_status
 from flyball.views.notices import Notice, Notices, Throttle
@@ -92,9 +92,8 @@ def send(urls: Sequence[str], notice: Notice) -> bool:
 
 def keep_addresses(file: Path, urls: Sequence[str]) -> None:
     """For whoever drives the run later."""
-    if urls:
-        private_folder(file.parent)
-        write_whole(file, msgspec.json.encode(list(urls)))
+    private_folder(file.parent)
+    write_whole(file, msgspec.json.encode(list(urls)))
 
 
 class Notifier:
@@ -193,7 +192,7 @@ class Artifacts:
         self._seen: dict[str, LastEvent] = {}
         self._milestone = True
 
-    def note(self, run: Run, _event: e.AnyEvent) -> None:
+    def note(self, run: Run, event: e.AnyEvent) -> None:
         """After each event of a run; the files are written once a commit."""
         before = self._seen.get(run.id)
         self._seen[run.id] = LastEvent(run.at, run)
@@ -215,6 +214,9 @@ class Artifacts:
             _write_page(folder / PAGES[1], ledger.last_known_state(runs))
             self._milestone = False
         _write_page(folder / PAGES[2], ledger.plan_page(runs))
+
+    def close(self) -> None:
+        """Nothing is left to write: it is written after each commit."""
 
     def _rows(self, repo: str) -> list[Row]:
         """The newest runs, and those that have not ended, however long ago they began."""
@@ -239,13 +241,6 @@ def _position(run: Run) -> tuple[str, str, str, int, str]:
 def _block(run: Run) -> str:
     title = " ".join(plain(run.task).partition("\n")[0].split())[:TASK_MOST]
     return plain(f"# {title}\n\n{loop_status(run)}")
-
-
-def out_folder(repo: str) -> Path | None:
-    """`.flyball/out`, if it is there and really lies in the repository."""
-    parts = (Path(repo, ".flyball"), Path(repo, ".flyball", "out"))
-    real = bool(repo) and all(part.is_dir() and not part.is_symlink() for part in parts)
-    return parts[1] if real else None
 
 
 def make_out_folder(repo: str) -> None:

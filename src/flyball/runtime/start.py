@@ -29,7 +29,6 @@ from flyball.errors import AgentMissing, ConfigError, UserError, reason
 from flyball.guard import policy as policies
 from flyball.guard.policy_faults import looser
 from flyball.reading.terminal import whole
-from flyball.runtime import listeners
 from flyball.runtime.app import App, new_id
 from flyball.state_dir import private_folder, write_whole
 from flyball.workspace import Repo, inspect_repo
@@ -192,7 +191,10 @@ def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.Run
         raise UserError(f"'{machine.name}' {STANDING}")
     run_id = new_id()
     pinned = _pin(app, run_id, loaded, repo)
-    listeners.keep_addresses(app.dirs.run(run_id).notify, loaded.addresses)
+    if loaded.addresses:
+        from flyball.runtime.listeners import keep_addresses  # most runs notify nobody
+
+        keep_addresses(app.dirs.run(run_id).notify, loaded.addresses)
     began = e.RunBegan(
         at=app.clock.now(),
         run=run_id,
@@ -231,7 +233,10 @@ def _check(
     if settings.plan_file:
         require_plan_file(repo, settings.plan_file)
     policies_of(loaded).get(settings.policy)
-    listeners.check(loaded.addresses)
+    if loaded.addresses:
+        from flyball.runtime.listeners import check
+
+        check(loaded.addresses)
     _check_trust(app, loaded, repo, machine.name, request.trusted)
     _check_variables(app, request.pass_env)
     require(settings)

@@ -57,6 +57,7 @@ class Lanes:
             raise UserError(
                 f"`flyball up` is already running for {self.repo.root}. Stop it with `flyball down`, or look with `flyball ls`."
             ) from None
+        make_out_folder(str(self.repo.root))  # before the first event: who listens to a run is settled there
         for row in self.app.journal.rows(repo=str(self.repo.root), machine="cto"):
             if row.status != "ended":
                 self.supervisor.adopt(row.run)
@@ -65,7 +66,6 @@ class Lanes:
         if not self.lanes:
             self._new_lane()
         self._open_sources()
-        make_out_folder(str(self.repo.root))
 
     def _open_sources(self) -> None:
         settings = self.runs[0].settings

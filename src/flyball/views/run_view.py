@@ -42,8 +42,8 @@ def alo_code(run: Run) -> str:
     return code_of(run.stop.code).alo if run.stop else ""
 
 
-def summary(run: Run) -> dict[str, Any]:
-    """The one object that `--json` prints (SYS-12)."""
+def summary(run: Run, asking: Run | None = None) -> dict[str, Any]:
+    """The one object that `--json` prints (SYS-12); the question is that of the run below it that is `asking`."""
     return {
         "run": run.id,
         "machine": run.machine.name,
@@ -58,7 +58,7 @@ def summary(run: Run) -> dict[str, Any]:
         "certificate": run.checkout.certificate or None,
         "alo_code": alo_code(run) or None,
         "iteration": run.iteration,
-        "question": _question(run),
+        "question": _question(asking or run),
         "branch": f"flyball/{run.id}" if run.owner else None,
         "pull_request": run.checkout.pull_request or None,
         "unproven": run.end == "success" and not run.settings.proof,
