@@ -191,10 +191,6 @@ def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.Run
         raise UserError(f"'{machine.name}' {STANDING}")
     run_id = new_id()
     pinned = _pin(app, run_id, loaded, repo)
-    if loaded.addresses:
-        from flyball.runtime.listeners import keep_addresses  # most runs notify nobody
-
-        keep_addresses(app.dirs.run(run_id).notify, loaded.addresses)
     began = e.RunBegan(
         at=app.clock.now(),
         run=run_id,
@@ -379,4 +375,8 @@ def _pin(app: App, run_id: str, loaded: LoadedConfig, repo: Repo) -> dict[str, s
         hashes[name] = hashlib.sha256(data).hexdigest()
     for file in (path for path in (folder / GIT_HOOKS).rglob("*") if path.is_file()):
         hashes[str(file.relative_to(folder))] = hashlib.sha256(file.read_bytes()).hexdigest()
+    if loaded.addresses:
+        from flyball.runtime.listeners import keep_addresses  # most runs notify nobody
+
+        keep_addresses(app.dirs.run(run_id).notify, loaded.addresses)
     return hashes
