@@ -453,6 +453,8 @@ class CommandJudge(PathJudge):
             return Stream("decoded") if text is None else Stream("text", text)
         if name in _DECODERS:
             return Stream("decoded")
+        if name == "seq" and len(args) > 1 and all(arg.literal and arg.text.isdecimal() for arg in args[1:]):
+            return Stream("listed", args[-1].text)
         names = file_listing([arg.text for arg in args], context.cwds, self.policy)
         if names:
             return names
@@ -498,7 +500,11 @@ def _fills_template(name: str, operands: list[Arg]) -> bool:
     words = " ".join(arg.text for arg in operands)
     return (
         name == "cp"
-        and re.fullmatch(r"\S*\.env\.(?:example|sample|template|dist)\S* \S*\.env", words) is not None
+        and re.fullmatch(
+            r"\S*\.env\.(?:example|sample|template|dist)\S* \S*\.env(?:\.(?:local|test|dev|development|ci))?",
+            words,
+        )
+        is not None
     )
 
 

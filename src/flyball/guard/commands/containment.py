@@ -181,7 +181,15 @@ def _stops_own(name: str, args: list[Arg]) -> bool:
     ]
     if name != "kill":
         return bool(targets) and all(arg.literal and _OWN_PROCESS.fullmatch(arg.text) for arg in targets)
-    return all(re.fullmatch(r"%[\w+-]*|[2-9]|[1-9]\d+", arg.text) or arg.from_output for arg in targets)
+    return all(
+        re.fullmatch(r"%[\w+-]*|[2-9]|[1-9]\d+", arg.text) or arg.from_output or _given_before(arg)
+        for arg in targets
+    )
+
+
+def _given_before(arg: Arg) -> bool:
+    """A process id in a variable that the line does not set: `$PPID` and its kin are refused by their names."""
+    return arg.text == HOLE and not arg.number
 
 
 _OWN_PROCESS = Lazy(

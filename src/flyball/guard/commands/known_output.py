@@ -20,6 +20,7 @@ _FACTS = word_set("nproc whoami uname arch id hostname")
 _FLAG = Lazy(r"-{1,2}[a-z][a-z-]*", re.IGNORECASE)
 _NUMBER = Lazy(r"-?\d+(?:\.\d+)?")
 _SUM = Lazy(r"\d+|[-+*/%]")
+_PROGRAM = Lazy(r"\w[\w.+-]*")
 _FILE = Lazy(r"[\w./][\w./-]*")
 _FORMAT = Lazy(r"\+(?:%[-\w:]|\w)(?:%[-_0^#]?:*\w|[\w:,/.+-])*")
 _DIRECTIVE = Lazy(r"%[-_0^#]?:*[a-mo-su-zA-Y]")
@@ -109,6 +110,7 @@ _TELLS_MORE = re.compile(
 )
 _PLAIN_FORMAT = re.compile(r"(?:%[pPfh]|\\[n0]|/)*")
 _PROTECTED = re.compile(r"(?:^|[/*^\\])\.(?:git/|env\b(?!\.)|ssh\b|aws\b)|\.?flyball")
+_NAMES_SOME = re.compile(r"^[^-].*[A-Za-z0-9]|^[A-Za-z0-9]")
 _HIDDEN = word_set("-a -A -f --all --almost-all")
 _PRINTS_MORE = word_set("-exec -execdir -ok -okdir -ls -x -X --exec --exec-batch --list-details -l")
 _NARROWING = word_set(
@@ -124,7 +126,8 @@ def file_listing(texts: list[str], cwds: tuple[str, ...], policy: CommandPolicy)
     for text in texts[1:]:
         if text.startswith(("/", "~", "..")) and place_of(text, cwds[0], policy) not in _ORDINARY:
             return Stream("listed", posixpath.join(text, "listed"))
-    return Stream("listed", stand_in_path("./", texts[1:], policy), whole=not is_narrow(texts[1:]))
+    narrow = any(map(_NAMES_SOME.search, texts[1:])) if texts[0] == "ls" else is_narrow(texts[1:])
+    return Stream("listed", stand_in_path("./", texts[1:], policy), whole=not narrow)
 
 
 def _lists(texts: list[str]) -> bool:
@@ -188,6 +191,14 @@ def is_narrow(words: list[str]) -> bool:
 
 # --- substitutions whose result can be known without running them: `$(echo x)`, `$(pwd)`, `$(date)`
 
+_SETS_UP_SHELL = Lazy(
+    r"(?:pyenv|rbenv|nodenv|goenv|jenv|plenv) (?:virtualenv-)?init -?(?: --?[\w-]+)*(?: (?:bash|zsh|sh))?"
+    r"|fnm env(?: --?[\w-]+(?:=\w+)?)*|(?:conda|micromamba) shell\.?(?:hook|bash|posix)?(?: -s)?(?: (?:bash|posix|hook))*"
+    r"|(?:mise|rtx) (?:activate|hook-env)(?: -s)?(?: (?:bash|zsh|sh))?(?: --shims)?|opam env(?: --?[\w-]+(?:=[\w.-]+)?)*"
+    r"|brew shellenv|luarocks path(?: --[\w-]+)*|dircolors -b|poetry env activate|pdm venv activate"
+)
+SETS_UP_SHELL = Arg(":")
+"""What tools print that set up a shell for themselves: it is trusted as they are when they run."""
 _DISPUTED = re.compile(r"\\(?![nt])")
 _FLAGS = re.compile(r"-[neE]+")
 
@@ -231,12 +242,16 @@ def _names_of_files(args: list[Arg]) -> bool:
 
 def _answer(texts: list[str], simple: Simple, context: Context, host: Host) -> Arg | None:
     name, rest = texts[0], texts[1:]
+    if host.policy.contained and name not in context.functions and _SETS_UP_SHELL.fullmatch(" ".join(texts)):
+        return SETS_UP_SHELL
     names = file_listing(texts, context.cwds, host.policy)
     if names and name != "ls":
         return Arg(names.text, many=True, from_output=True)
     if name in {"echo", "printf"}:
         text = printed_text(name, rest)
         return None if text is None else Arg(text.rstrip("\n"))
+    if name == "which" and len(rest) == 1 and _PROGRAM.fullmatch(rest[0]):
+        return Arg(f"/usr/bin/{rest[0]}")
     if name == "pwd" and len(context.cwds) == 1:
         return Arg(context.cwds[0])
     if (

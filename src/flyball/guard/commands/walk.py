@@ -26,7 +26,7 @@ from flyball.guard.commands.expand import (
     name_again,
 )
 from flyball.guard.commands.grammar import read
-from flyball.guard.commands.known_output import result_of
+from flyball.guard.commands.known_output import SETS_UP_SHELL, result_of
 from flyball.guard.commands.profiles import profile_of
 from flyball.guard.commands.syntax_tree import (
     Assign,
@@ -407,9 +407,10 @@ class Judge(CommandJudge):
         return self.result(sub.body, context, remote)
 
     def result(self, body: Script, context: Context, remote: bool) -> Arg:
-        if remote:
-            return Arg(HOLE, unknown=2, remote=True, from_output=True)
-        return result_of(body, context.copy(), self) or Arg(HOLE, unknown=2, from_output=True)
+        known = result_of(body, context.copy(), self)
+        if known is None or (remote and known is not SETS_UP_SHELL):
+            return Arg(HOLE, unknown=2, remote=remote, from_output=True)
+        return known
 
     def hidden(self, text: str, context: Context) -> None:
         """Text that bash evaluates a second time (arithmetic, subscripts, `declare`, `test -v`)."""

@@ -265,8 +265,13 @@ _EVALUATE = _STARTERS | word_set(
 )
 
 
+_SEAM = Lazy(r"(['\"`])\s*[+.]\s*\1")
+"""Between two pieces of a text that are put together: `'child' + '_process'`."""
+
+
 def judge_contained(call: Call, text: str) -> None:
     """Code whose whole text is known."""
+    text = _SEAM.sub("", text)
     python = call.name.startswith(("py", "uv"))
     code, data = without_data(text) if python and _is_suspicious(text) else (text, "")
     if data and _CHANGES.search(code):
