@@ -70,7 +70,10 @@ def test_uninstall_removes_everything_but_what_is_not_merged(place: Place) -> No
     asked = place.fb("uninstall")
     assert asked.code == 2 and "Nothing was removed. Add --yes" in asked.err and config.exists()
     (place.state / "mine.txt").write_text("not Flyball's")
+    assert place.fb("task", "add", "Some work").code == 0
+    (place.repo / ".flyball").mkdir()
     done = place.fb("uninstall", "--yes")
+    assert f"Stays: {place.repo / '.flyball'}, the settings" in done.out
     assert done.code == 0 and "which is not merged" in done.out and "To remove the program:" in done.out
     assert list(place.state.iterdir()) == [place.state / "mine.txt"] and not config.parent.exists()
     assert len(place.git("for-each-ref", "refs/heads/flyball").splitlines()) == 1

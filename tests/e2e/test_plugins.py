@@ -46,6 +46,7 @@ def test_an_installed_package_adds_an_agent(place: Place, env: dict[str, str]) -
         env=env,
     )
     assert done.code == 0, done.out + done.err
+    assert "From plug-ins: broken, note." in place.fb("agents", "ls", env=env).out
     assert place.fb("show", "@last", "--json").json["turns"] == 3
     assert "TODO.md" in place.fb("diff", "@last", "--stat").out
     for agent, sentence in (

@@ -33,7 +33,7 @@ def test_a_ralph_loop_is_taken_over(place: Place) -> None:
     done = place.fb("init", "--from-ralph", "--no-try")
     assert done.code == 0, done.err
     assert (place.repo / ".flyball/tasks.md").read_text() == (
-        "# Tasks\n\n- [ ] Log in: As a user I log in Done when: a form; tests pass\n- [ ] Log out\n"
+        "# Tasks\n\n- [ ] Log in: As a user I log in. Done when: a form; tests pass\n- [ ] Log out\n"
         "- [ ] Fix `add`\n- [ ] Nested red\n"
     )
     for role in ("coder", "worker"):

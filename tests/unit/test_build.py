@@ -76,6 +76,10 @@ def test_the_paths(name: str) -> None:
 LIMITS = {
     **{f"{n} fixes": Case(f"plan write (test fix)*{n} test", "limit.fix_attempts", {"test": failing()}, limits={"fix": n}, numbers=f"{n} {n + 1}") for n in (1, 2, 7)},
     "three fixes unless told": Case("plan write (test fix)*3 test", "limit.fix_attempts", {"test": failing(summary="E 1")}, numbers="3 4", turns=5),
+    "fixes that change nothing are proved once": Case("plan write (test fix)*3 test", "limit.fix_attempts", {"fix": says(), "test": failing(summary="E 1")}, does="agent:planner agent:coder (proof:test agent:coder)*2 agent:coder", hears=(("agent:coder", 2, "E 1"), ("agent:coder", 3, "E 1"))),
+    "a write that changes nothing is proved once": Case("plan write (test fix)*3 test", "limit.fix_attempts", {"write": says(), "fix": says(), "test": failing(), "proof__baseline": failing()}, does="agent:planner agent:coder proof:test agent:coder*3"),
+    "it was chance": Case("plan write test fix test verify complete", "completed", {"fix": says(), "test": [failing(), passing]}),
+    "another change is proved": Case("plan write (test fix)*3 test", "limit.fix_attempts", {"fix": [says(), says(), writes()], "test": failing()}, does="agent:planner agent:coder (proof:test agent:coder)*2 agent:coder proof:test"),
     "no fixes": Case("plan write test", "failed.tests", {"test": failing(summary="x" + "y" * 500)}, limits={"fix": 0}, numbers="0 1"),
     "fixes of a loop": Case("plan write (test fix)*2 test", "limit.fix_attempts", {"test": failing()}, limits={"fix": 2}, given=LOOP),
     "fixes count per iteration": Case("plan (write (test fix)*3 test verify)*2 complete", "completed", {"test": [*[failing()] * 3, passing] * 2, "verify": [FAIL, PASS]}),

@@ -98,6 +98,7 @@ def test_the_same_write_with_the_same_result_over_and_over_is_a_loop() -> None:
     done = Call("Edit", "x", "ok", writes=True)
     found = fired(watched(*[done] * 4))
     assert found is not None and (found.code, found.observed) == ("loop.same_action", 4)
+    assert fired(watched(*[done] * 3)) is None, "at the threshold"
     assert len(watched(*[done] * 4).recent) == 4
 
 

@@ -18,7 +18,7 @@ from flyball.machines import shipped
 from flyball.state.fold import begin, fold
 from flyball.state.run import Run
 from flyball.views.choices import choices
-from flyball.views.reasons import happened, how_to_answer
+from flyball.views.reasons import happened, how_to_answer, why
 from support import Played, Script, begun, ok, start
 
 MINUTE = 60_000_000
@@ -306,6 +306,13 @@ def test_a_persons_pause_is_the_transition_to_waiting(what: str) -> None:
     played = lane()
     played.note(hear(played.run, encode(Ask(what=what, who="anna")), 1, played.now))
     assert way(played.go_on()) == ["WAITING_FOR_HUMAN"]
+    assert played.run.question is not None and played.run.question.text == (
+        "No task is being worked on: a person paused it.\nWhat next? proceed takes the next task of the backlog."
+    )
+    assert (
+        why(played.run)[0]
+        == "Run r1 is waiting in 'WAITING_FOR_HUMAN': a person paused it (wait.escalation)."
+    )
     assert way(said(played, "proceed")) == ["WAITING_FOR_HUMAN", "EXECUTING", "IDLE"]
 
 

@@ -80,7 +80,7 @@ def test_turns_calls_time_and_cost_are_those_of_the_acts() -> None:
     ("turns", "repeats"),
     [
         ((ok("t1"), ok("t2"), ok("t3")), 0),
-        ((ok("t1"), ok("t1"), ok("t1")), 2),
+        ((ok("t1"), ok("t1"), ok("t2")), 1),
         ((ok("t1"), ok("t2"), ok("t1")), 0),
     ],
 )

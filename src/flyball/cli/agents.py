@@ -40,6 +40,8 @@ RUNS_LIMIT = 200
 def ls(as_json: bool = False) -> None:
     """List the agents: installed or not, version, login, and what each can do."""
     from flyball.agents.accounts import statuses
+    from flyball.config.plugins import plugins
+    from flyball.config.values import NAMED, WITH
     from flyball.state_dir import environment
 
     rows = statuses(environment())
@@ -54,6 +56,8 @@ def ls(as_json: bool = False) -> None:
     cells = ((row.agent, *_state(row), " ".join(row.can)) for row in rows)
     print_table([("AGENT", "VERSION", "LOGIN", "SUPPORTS"), *cells])
     say("\nBuilt in: mechanic fixes small Python bugs by trying edits until the tests pass, without a model.")
+    if names := sorted(plugins().keys() - {*NAMED, *WITH}):
+        say(f"From plug-ins: {', '.join(names)}. Use one as --agent NAME or NAME:TEXT.")
     say("Always available: command:COMMAND runs any program, script:FILE plays a file (docs/agents.md).")
 
 

@@ -285,7 +285,8 @@ def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: in
         lines.append((one.id, "", "waiting", rough(now - one.at), what))
     for row in rows:
         state = row.state if row.status != "ended" else row.end
-        lines.append((row.ticket, row.run, state, rough(now - row.entered_at), one_line(row.task, 80)))
+        what = one_line(row.task.partition("\n")[0], 80)
+        lines.append((row.ticket, row.run, state, rough(now - row.entered_at), what))
     print_table(lines)
 
 
@@ -314,7 +315,8 @@ def _shown(facts: dict[str, Any]) -> list[tuple[str, str]]:
     runs = cast("list[dict[str, Any]]", facts.pop("runs", []))
     rows = [(key, _plain(value)) for key, value in facts.items() if value not in ([], False)]
     for number, one in enumerate(runs):
-        text = f"{one['run']}  {one['state']}, {one['end'] or one['status']}: {one_line(one['text'], 80)}"
+        what = one_line(one["text"].partition("\n")[0], 80)
+        text = f"{one['run']}  {one['state']}, {one['end'] or one['status']}: {what}"
         rows.append(("" if number else "runs", text))
     return [*rows, *(("details", f"flyball show {one['run']}") for one in runs[-1:])]
 

@@ -11,6 +11,7 @@ import click
 
 from flyball.cli.shared import examples, open_app, say
 from flyball.cli.space import YES, size
+from flyball.config.load import FOLDER
 from flyball.errors import FlyballError, UserError
 from flyball.journal.database import others_at_work
 from flyball.runtime.app import App
@@ -29,6 +30,7 @@ OURS = (
         "backups",
         "webhook",
         "up*.log",
+        "up*.tasks",
         "prune.*",
         "*.key",
     ),
@@ -46,11 +48,14 @@ def uninstall(yes: bool) -> None:
     """
     with open_app() as app:
         if others_at_work(app.state_dir):
-            raise UserError("Flyball is running. Stop it with `flyball stop --all` first, then uninstall.")
+            raise UserError(
+                "Flyball is running. Stop it first: `flyball stop --all` stops all runs, and `flyball down` in a "
+                "repository stops its `flyball up`."
+            )
         measured = usage(app)
         branches = [(one.repo, branch) for one in measured.repos for branch in _branches(one.repo)]
         total = sum(one.total for one in measured.repos) + measured.journal_bytes
-    say("\n".join(_consequences(app, total, branches)))
+    say("\n".join(_consequences(app, total, [one.repo for one in measured.repos], branches)))
     if not yes and not sys.stdin.isatty():
         raise UserError("Nothing was removed. Add --yes to remove it without asking.")
     if not yes:
@@ -80,13 +85,18 @@ def _branches(repo: str) -> list[RunBranch]:
     return []
 
 
-def _consequences(app: App, total: int, branches: list[tuple[str, RunBranch]]) -> Iterator[str]:
+def _consequences(
+    app: App, total: int, repos: list[str], branches: list[tuple[str, RunBranch]]
+) -> Iterator[str]:
     yield f"{app.state_dir}: journal, certificates, keys and runs, {size(total)}"
     if app.paths.config_file.exists():
         yield f"{app.paths.config_file}: your settings"
     merged = sum(branch.merged for _, branch in branches)
     if merged:
         yield f"{merged} merged flyball/ branches"
+    for repo in repos:
+        if (Path(repo) / FOLDER).is_dir():
+            yield f"Stays: {Path(repo) / FOLDER}, the settings of that repository"
     for repo, branch in branches:
         if not branch.merged:
             yield f"Stays: branch {branch.name} in {repo}, which is not merged"

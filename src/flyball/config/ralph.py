@@ -98,9 +98,9 @@ def _stories(name: str, text: str) -> Iterator[str]:
         raise UserError(f"{name}: {problem}. It needs userStories, a list of stories with a title.") from None
     for story in sorted(stories, key=lambda story: story.priority):
         if not story.passes:
-            criteria = f" Done when: {'; '.join(story.acceptance)}" if story.acceptance else ""
-            about = f": {story.description}" if story.description else ""
-            yield _one_line(f"{story.title}{about}{criteria}")
+            about = ": ".join(text.rstrip(" .") for text in (story.title, story.description) if text)
+            criteria = f". Done when: {'; '.join(story.acceptance)}" if story.acceptance else ""
+            yield _one_line(f"{about}{criteria}")
 
 
 def _one_line(text: str) -> str:

@@ -20,6 +20,7 @@ from flyball.core.transition import (
     doubted,
     follow,
     refuse_claim,
+    tell_again,
     unproved,
     unproven,
 )
@@ -126,8 +127,7 @@ def _halt(events: Events, what: str) -> Events:
     if what == "cancel":
         return cancel(events)
     if what in ("pause", "stop") and "paused" in run.here.on:  # CTO-1: a state waits for the person
-        cause = stop(run, "wait.paused", "a person stopped it")
-        return follow(events.add(over), "paused", cause=cause)
+        return standing.paused(events.add(over), stop(run, "wait.paused", what))
     if what == standing.SET_ASIDE and run.machine.supervises and run.here.act != "run":
         return events.add(over)  # nothing can make way
     if what == "take-over":
@@ -172,11 +172,7 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
             first = standing.executing(run, now) if run.machine.supervises else None
             return Note(first) if first else over(run, now) or Do(_act(run, run.here.do, why="child"))
         case "proof":
-            if run.settings.proof:
-                return Do(_act(run, "proof", why="test"))
-            events = Events(run, now)
-            events.add(e.Skipped(at=now, what="proof", reason="no proof command is configured"))
-            return Note(follow(events, "passed", past_breakpoint=True))  # no act was done
+            return _test(run, now)
         case "commit":
             return _commit(run, now)
         case "check":
@@ -189,6 +185,19 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
         case _:  # listen
             first = standing.listening(run, now)
             return Note(first) if first else Rest()
+
+
+def _test(run: Run, now: int) -> Do | Note:
+    """Files that failed twice are not proved a third time; the first failure may have been chance."""
+    known, events = run.evidence.proof, Events(run, now)
+    if not run.settings.proof:
+        events.add(e.Skipped(at=now, what="proof", reason="no proof command is configured"))
+        return Note(follow(events, "passed", past_breakpoint=True))  # no act was done
+    if known is None or known.tree != run.tree or known.fails < 2:
+        return Do(_act(run, "proof", why="test"))
+    events.add(e.Skipped(at=now, what="proof", reason="nothing changed since it failed twice"))
+    tell_again(events)
+    return Note(follow(events, "failed"))
 
 
 def _check(run: Run, now: int) -> Do | Note | Rest:

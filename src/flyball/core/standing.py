@@ -107,6 +107,11 @@ def listening(run: Run, now: int) -> Events | None:
 # ---- steps -----------------------------------------------------------------------------------------------
 
 
+def paused(events: Events, cause: e.Stop) -> Events:
+    """CTO-1: a person paused the loop; it asks them how to continue."""
+    return _ask(follow(events, "paused", cause=cause), cause)
+
+
 def executing(run: Run, now: int) -> Events | None:
     """The interrupted run that continues before the next step, if there is one; nothing if all steps are done."""
     events = Events(run, now)
@@ -268,7 +273,6 @@ def _ask(events: Events, cause: e.Stop) -> Events:
 def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
     """Why the loop waits, and what a person is asked."""
     plan, trigger = run.plan, run.plan.trigger
-    task = trigger.text if trigger else "nothing is planned"
     reasons = plan.assessment.reasons if plan.assessment and not plan.approved else ()
     if reasons and plan.act is None and cause is None:
         cause = stop(run, "wait.approval", "plan", detail=reasons[0])
@@ -278,11 +282,16 @@ def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
     why = cause.detail or code_of(cause.code).says
     if code_of(cause.code).status != "waiting":  # the rule is why the child run ended
         cause = replace(cause, code="wait.escalation", rule=cause.code)
-    done = f"{plan.step} of {len(plan.steps)} steps are done." if plan.steps else ""
+    if trigger is None:
+        return (
+            cause,
+            f"No task is being worked on: {why}.\nWhat next? proceed takes the next task of the backlog.",
+        )
+    done = f" {plan.step} of {len(plan.steps)} steps are done." if plan.steps else ""
     choices = "proceed continues with the same step, replan makes a new plan, drop gives this task up."
     below = step_run(run)
     by_hand = f" With `flyball take-over {below}` you do it yourself." if below else ""
-    return cause, f"'{task}' stopped: {why} {done}\nWhat next? {choices}{by_hand}"
+    return cause, f"'{trigger.text}' stopped: {why.rstrip('.')}.{done}\nWhat next? {choices}{by_hand}"
 
 
 def outline(run: Run) -> str:

@@ -101,7 +101,7 @@ def _gate(events: Events, outcome: str, data: dict[str, Any]) -> bool:
     if unproved(run):
         until = "gate"
     elif disproved(run):
-        _tell_again(events)
+        tell_again(events)
         follow(events, unproven(events.run), past_breakpoint=True)
         return True
     elif doubted(run):
@@ -162,7 +162,7 @@ def refuse_claim(events: Events) -> Events:
     return follow(events, unproven(run), past_breakpoint=True)
 
 
-def _tell_again(events: Events) -> None:
+def tell_again(events: Events) -> None:
     """The next turn is told how the last proof of this tree failed."""
     known = events.run.evidence.proof
     assert known is not None

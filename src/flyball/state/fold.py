@@ -299,7 +299,8 @@ def _answered(run: Run, event: e.Answered) -> Run:
 
 def _proved_anew(run: Run, verb: str) -> bool:
     """When a person says "again", the last proof of the same tree is not reused: it would stop the run again at once."""
-    return run.here.act in ("commit", "wait") or (run.here.act == "ask" and verb == "retry")
+    again = verb == "retry" if run.here.act == "ask" else verb not in ("approve", "go-on")
+    return run.here.act in ("commit", "wait") or (run.here.act in ("ask", "proof") and again)
 
 
 def _ended(run: Run, event: e.Ended) -> Run:

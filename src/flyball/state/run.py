@@ -167,6 +167,7 @@ class Proof(Struct, frozen=True):
     key: str = ""  # the act that proved it
     examined: bool = False  # at the gate: both sides of the change, repeated, broken on purpose
     evidence: e.Evidence = e.Evidence()  # what came of that
+    fails: int = 0  # so often this tree has failed in a row
 
 
 class Evidence(Part, frozen=True, kw_only=True):

@@ -387,6 +387,7 @@ def in_session(talk: Talk, act: e.Act, session: str) -> Talk:
 
 def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
     evidence, why = run.evidence, act.why if act else ""
+    before = evidence.proof.fails if evidence.proof and evidence.proof.tree == proof.tree else 0
     known = Proof(
         tree=proof.tree,
         passed=proof.passed,
@@ -399,6 +400,7 @@ def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
         key=act.key if act else "",
         examined=why == "gate",
         evidence=proof.evidence or e.Evidence(),
+        fails=0 if proof.passed or proof.cannot_start else before + 1,
     )
     if why == "baseline":
         base = {"baseline": proof.failing, "before": proof.failing_tests, "fewest": proof.failing}

@@ -58,14 +58,15 @@ def examine(app: App, repo: Path | None) -> list[Line]:
     ]
     if repo:
         checks += [("settings", lambda: _settings(app, repo)), ("branches", lambda: _branches(app, repo))]
-    return [line for topic, check in checks for line in _checked(topic, check)]
-
-
-def _checked(topic: str, check: Callable[[], Iterator[Line]]) -> list[Line]:
-    try:
-        return list(check())
-    except (FlyballError, OSError) as problem:
-        return [Line(topic, "bad", str(problem))]
+    found = list[Line]()
+    for topic, check in checks:
+        try:
+            found += check()
+        except (FlyballError, OSError) as problem:
+            known = next((line.topic for line in found if line.text == str(problem)), "")
+            text = f"not checked; see {known}" if known else str(problem)
+            found.append(Line(topic, "bad", text))
+    return found
 
 
 # ---- the machine -----------------------------------------------------------------------------------------

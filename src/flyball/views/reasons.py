@@ -79,7 +79,7 @@ HAPPENED = {
     "wait.rate_limit budget.plan_percent": "{value} of the agent's plan used, {limit} allowed",
     "wait.trigger": "it waits for a trigger",
     "wait.breakpoint": "breakpoint after '{state}'",
-    "wait.paused": "on request",
+    "wait.paused": "a person paused it",
     "wait.paused stop": "stopped on request",
     "wait.paused set-aside": "it makes way for something more urgent",
     "wait.take_over": "you took it over",
@@ -203,7 +203,7 @@ def _evidence(run: Run, stop: e.Stop) -> str:
         parts.append(f"rule '{stop.rule}' of policy '{policy}'{where}")
     elif stop.threshold and "{" not in _clause(stop):
         parts.append(f"{stop.rule}: {readable(stop.observed)}, limit {readable(stop.threshold)}")
-    elif stop.rule and stop.code in ("wait.escalation", "wait.conflict"):
+    elif stop.rule and stop.rule not in CODES and stop.code in ("wait.escalation", "wait.conflict"):
         parts.append(one_line(stop.rule, 120))
     names = failing_now(run) if is_limited(stop) else []
     if names:

@@ -156,7 +156,11 @@ def _trees(run: Run, premise: Premise, trees: Names) -> tuple[Any, ...]:
 
 def _proof(run: Run) -> tuple[Any, ...] | None:
     proof = run.evidence.proof
-    return (proof.passed, proof.examined, bool(proof.evidence.doubts), doubted(run)) if proof else None
+    if proof is None:
+        return None
+    tests = any(state.act == "proof" for state in run.machine.states.values())
+    counted = min(proof.fails, 2) if tests else 0
+    return (proof.passed, proof.examined, bool(proof.evidence.doubts), doubted(run), counted)
 
 
 def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:

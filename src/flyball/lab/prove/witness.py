@@ -122,7 +122,7 @@ def saw(seen: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, p
         case e.Asked() | e.ChildStopped():
             return replace(seen, answered=None)
         case e.Skipped():
-            return replace(seen, skipped=True)
+            return replace(seen, skipped=seen.skipped or event.what == "test")
         case e.FailureCounted():
             count = _to_limit(seen.failures.get(event.state, 0) + 1, premise, "failures")
             return replace(seen, failures={**seen.failures, event.state: count})

@@ -117,7 +117,7 @@ class Steering:
         if isinstance(message, Answer) and run.question is not None:
             self._answer(run, run.question, message)
         elif isinstance(message, Ask) and not self._too_late(self.place):
-            self._say(message.what, SECOND)
+            self._say(message.what, SECOND if self.place else 0)
         elif cue.kind == "outcome" and run.here.act == "listen" and run.prepared and run.act is None:
             world.later(SECOND, lambda: world.trigger(TOP, cue.move.outcome))
         else:
@@ -125,7 +125,12 @@ class Steering:
         self.arranged.add(self.place)
 
     def _say(self, what: str, in_us: int) -> None:
-        self.world.later(in_us, lambda: self.world.people.write(TOP, Ask(what=what, who="anna")))
+        """At once means before anything else is begun."""
+        said = Ask(what=what, who="anna")
+        if in_us:
+            self.world.later(in_us, lambda: self.world.people.write(TOP, said))
+        else:
+            self.world.people.write(TOP, said)
 
     def _too_late(self, place: int) -> bool:
         """Whether this is to be said when the act in flight has just ended: else it would be stopped."""
