@@ -225,6 +225,69 @@ def test_unittest_is_put_back_as_it_was(folder: Path) -> None:
     assert outcomes(ran(folder, UNITTEST, room, files)) == {"test_it": "failed"}
 
 
+WRONG = {
+    "test_sum": ("assert code.add(1, 2) == 3", "assert code.add(1, 2) == 4", True),
+    "test_error": (
+        "with pytest.raises(TypeError):\n        code.add(1, None)",
+        "with pytest.raises(KeyError):\n        code.add(1, None)",
+        True,
+    ),
+    "test_equal_to_everything": ("assert code.Any() == 3", "assert code.Any() == 4", False),
+    "test_fixture_of_pytest": ("assert not cache.x if 0 else 1", "assert not 1", False),
+}
+
+
+def test_tests_that_pass_alone_also_run_with_wrong_assertions(folder: Path) -> None:
+    """Where a test cannot run alone, nothing is said: the whole proof has to tell."""
+
+    def text(number: int) -> str:
+        functions = (
+            f"def {name}({'cache' if 'fixture' in name else ''}):\n    {WRONG[name][number]}\n"
+            for name in WRONG
+        )
+        return "import pytest\nimport code_under_test as code\n\n\n" + "\n\n".join(functions)
+
+    code = "def add(a, b):\n    return a + b\n\n\nclass Any:\n    def __eq__(self, other):\n        return True\n"
+    room = Room(source=("code_under_test.py",), argv=("-c",), alone=True, broken={"test_it.py": text(1)})
+    report = ran(
+        folder,
+        PYTEST.replace("no:cacheprovider", "cacheprovider"),
+        room,
+        {"code_under_test.py": code, "test_it.py": text(0)},
+    )
+    assert set(outcomes(report).values()) == {"passed"}
+    bitten = {test.id.rpartition("::")[2]: test.bitten for test in report.tests}
+    assert bitten == {name: wanted for name, (*_, wanted) in WRONG.items()}
+
+
+LOADED = """import os
+import threading
+
+open("loaded.txt", "a").write("x")
+STATE = []
+if os.path.exists("threads.txt"):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+def first():
+    STATE.append(1)
+    return len(STATE)
+"""
+
+
+@pytest.mark.parametrize(("threads", "times"), [(False, 1), (True, 2)], ids=["shared", "threads"])
+def test_a_module_is_loaded_once_for_its_tests_and_each_has_it_for_itself(
+    folder: Path, threads: bool, times: int
+) -> None:
+    """A process with threads cannot be shared: each test loads the module anew."""
+    text = "import code_under_test as code\n\n\ndef test_one():\n    assert code.first() == 1 or code.STATE\n\n\ndef test_two():\n    assert code.first() <= 2\n"
+    files = {"code_under_test.py": LOADED, "test_it.py": text} | ({"threads.txt": ""} if threads else {})
+    report = ran(folder, PYTEST, Room(source=("code_under_test.py",), argv=("-c",), alone=True), files)
+    assert set(outcomes(report).values()) == {"passed"}
+    loaded = next(folder.rglob("loaded.txt"))
+    assert len(loaded.read_text()) == 1 + 3 * times
+
+
 def test_hashes_differ_from_one_process_to_the_next(folder: Path) -> None:
     code = "import os\n\n\ndef luck():\n    return 'unittest' in os.sys.modules or hash('x') in KNOWN\n\n\nKNOWN = {hash('x')} if os.environ.get('PYTHONHASHSEED') else set()\n"
     text = "import code_under_test as code\n\n\ndef test_luck():\n    assert code.luck()\n"

@@ -69,6 +69,7 @@ STAGED = {
     "import_hooks": "any('Rewrit' in type(one).__name__ for one in sys.meta_path)",
     "filters": "warnings.filters[0][2] is not DeprecationWarning",
     "its_process": "'-m' in open('/proc/self/cmdline').read()",
+    "its_open_files": "len(os.listdir('/dev/fd')) > 4",
 }
 CODE = "import __main__, importlib, inspect, logging, os, sys, traceback, warnings\n\n\ndef words():\n    return sys.argv\n"
 CODE += """

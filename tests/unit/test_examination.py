@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from flyball.guard.change import Change
-from flyball.proofs.examination import Examination, GateSettings, Side
+from flyball.proofs.examination import Examination, GateSettings, Side, private_variables
 from flyball.proofs.exchange import Edits, Files, Room
 from flyball.proofs.sides import Sides
 from flyball.reading.test_report import TestReport, TestResult
@@ -23,9 +23,10 @@ BASE: Tree = {CALC: WRONG, TESTS: TEST, "README.md": "Adds.\n"}
 class Trees:
     """Trees by their names, and the proofs of them that were asked for."""
 
-    def __init__(self, **trees: Tree) -> None:
+    def __init__(self, *, alone: bool = False, **trees: Tree) -> None:
         self.trees: dict[str, Tree] = trees
         self.proved: list[str] = []
+        self.alone = alone  # tests also run without their runner
 
     def read(self, places: Sequence[tuple[str, str]]) -> list[bytes | None]:
         texts = [self.trees[tree].get(path) for tree, path in places]
@@ -46,9 +47,11 @@ class Trees:
         return self.side(tree, room)
 
     def side(self, tree: str, room: Room = Room()) -> Side:  # noqa: B008
+        files, tested = self.trees[tree], not room.source
+        wrong = outcomes({**files, **room.broken}, tested=tested) if self.alone and room.broken else {}
         tests = [
-            TestResult(f"{TESTS}::{test}", outcome, TESTS)
-            for test, outcome in outcomes(self.trees[tree], tested=not room.source).items()
+            TestResult(f"{TESTS}::{test}", outcome, TESTS, bitten=wrong.get(test) == "failed")
+            for test, outcome in outcomes(files, tested=tested).items()
         ]
         good = all(test.outcome == "passed" for test in tests)
         return Side(TestReport(("pytest",), tuple(tests), failed=not good), good, took_us=1_000_000)
@@ -129,3 +132,51 @@ def test_what_is_proved_and_what_is_asked(
     assert found.bite == bite
     assert [words for words in asked if not any(words in doubt for doubt in found.doubts)] == []
     assert len(found.doubts) == len(asked), found.doubts
+
+
+@pytest.mark.parametrize(
+    ("wrong", "proofs"),
+    [
+        (RIGHT, ["again-1"]),
+        (RIGHT.replace("a + b", "Any(a + b)") + "class Any(int):\n    def __eq__(self, other):\n        return True\n", ["again-1", "broken-expectations"]),
+    ],
+    ids=["noticed", "not noticed"],
+)  # fmt: skip
+def test_a_bite_that_the_repeat_has_answered_needs_no_proof_of_its_own(wrong: str, proofs: list[str]) -> None:
+    trees = Trees(alone=True, base=BASE, run={**BASE, CALC: wrong})
+    files = Files(
+        "base", "run", [Change(CALC, "modify", lines_added=1)], Sides(["pytest -q"]), trees.read, list(BASE)
+    )
+    settings = GateSettings(("pytest -q",), "all", 3, "auto", "Repair add.")
+    found = Examination(
+        settings, files, trees.side("base"), trees.side("run"), trees.edited, trees.prove
+    ).evidence()
+    assert trees.proved == proofs
+    assert (found.bite, found.bite_places) == (
+        "noticed" if len(proofs) == 1 else "not noticed",
+        ("expectations in 1 file",),
+    )
+
+
+VARIABLES = {
+    "set by tests alone": ("awk -v n=\"${LIST:+1}\" '{ print n }'", "", ["LIST"]),
+    "known before": ('echo "$LIST"', "echo $LIST", []),
+    "not set by tests": ('echo "$COLOUR"', "", []),
+    "an own one of each test": ('echo "$FILE"', "", ["FILE"]),
+}
+
+
+@pytest.mark.parametrize(("line", "before", "names"), VARIABLES.values(), ids=VARIABLES.keys())
+def test_a_variable_that_only_tests_set(line: str, before: str, names: list[str]) -> None:
+    tests = "LIST=./list.sh FILE=x sh one.test.sh\n"
+    base = {"list.sh": f"{before}\n", "tests/run.sh": tests}
+    trees = Trees(base=base, run={**base, "list.sh": f"{before}\n{line}\n"})
+    files = Files(
+        "base",
+        "run",
+        [Change("list.sh", "modify", lines_added=1)],
+        Sides(["sh tests/run.sh"]),
+        trees.read,
+        list(base),
+    )
+    assert private_variables(files) == names

@@ -384,6 +384,17 @@ def test_a_script_that_the_tests_start_is_exchanged_too() -> None:
 
 
 @pytest.mark.parametrize(
+    ("script", "command"),
+    [("pretest", ""), ("postcheck", ""), ("guard", "npm run -s guard"), ("preguard", "npm run -s guard")],
+)
+def test_what_npm_runs_around_the_proof_is_exchanged_too(script: str, command: str) -> None:
+    base = {"scripts": {"test": "a", "check": "b", "guard": "c", "prepare": "d"}}
+    run = {"scripts": {**base["scripts"], script: "other", "prepare": "e"}}
+    mixed = exchanged("package.json", json.dumps(run), json.dumps(base), command.split())
+    assert json.loads(mixed)["scripts"] == {**base["scripts"], "prepare": "e"}
+
+
+@pytest.mark.parametrize(
     "run",
     [
         'def f():\n    return 1\n\n\nf.__doc__ = """\n>>> 1\n1\n"""\n',

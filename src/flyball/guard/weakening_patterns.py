@@ -364,7 +364,7 @@ MODULES = Lazy(
 ENVIRONMENT = Lazy(
     r"PYTEST_(?:CURRENT_TEST|VERSION|XDIST_WORKER\b|XDIST_TESTRUNUID)|JEST_WORKER_ID|\bVITEST(?:_\w+)?\b|NODE_TEST_CONTEXT|NODE_TEST_WORKER"
     r"|MOCHA_WORKER|TEST_WORKER_INDEX|\bNEXTEST(?:_\w+)?\b|PHPUNIT_\w+|\bTOX_ENV_NAME\b|\bMAKELEVEL\b|\bM(?:AKE)?FLAGS\b"
-    r"|\bnpm_lifecycle_\w+"
+    r"|\bnpm_lifecycle_\w+|/tmp\.(?!X)|\bpytest-of-"  # and where tests put their files
 )
 ARGUMENTS = Lazy(
     r"['\"]test['\"]\s*(?:not\s+)?in\s+sys\.argv|HasSuffix\(\s*os\.Args\[0\],\s*\"\.test\""

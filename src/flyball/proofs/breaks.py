@@ -301,7 +301,7 @@ _PLAIN = (
     "(lambda v, b=__import__('builtins'): b.next((plain(v) for base, plain in ((b.int, b.int.__int__), "
     "(b.float, b.float.__float__), (b.str, b.str.__str__), (b.list, lambda v: b.list.__getitem__(v, b.slice(None))), "
     "(b.tuple, lambda v: b.tuple.__getitem__(v, b.slice(None))), (b.dict, b.dict.copy)) "
-    "if b.issubclass(b.type(v), base) and b.type(v).__eq__ is not base.__eq__ "
+    "if b.issubclass(b.type(v), base) and (b.type(v).__eq__, b.type(v).__ne__) != (base.__eq__, base.__ne__) "
     "and b.getattr(b.type(v).__eq__, '__globals__', None) is not b.globals()), v))("
 )
 
@@ -312,9 +312,9 @@ def values_plain(path: str, text: str) -> str:
 
 
 def _compared(node: ast.AST) -> Iterator[Spot]:
-    if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
-        if not isinstance(node.test.ops[0], ast.Is | ast.IsNot):
-            yield node.test.left, _PLAIN, ")"
+    if isinstance(node, ast.Compare):
+        if isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            yield node.left, _PLAIN, ")"
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
         if name in _SAME and len(node.args) >= 2:

@@ -225,6 +225,11 @@ class Side(Struct, frozen=True):
             return self.report.ids("passed") if self.report else frozenset()
         return frozenset([WHOLE] if self.passed else [])
 
+    @property
+    def bitten(self) -> frozenset[str]:
+        """The tests that also noticed wrong assertions."""
+        return frozenset(test.id for test in self.report.tests if test.bitten) if self.report else frozenset()
+
 
 # ---- only a part of the tests ----
 
@@ -269,6 +274,19 @@ class Break(Struct, frozen=True):
     edits: Edits
     tests: frozenset[str] = frozenset()
     each: bool = False
+
+    @property
+    def wrong_tests(self) -> dict[str, str]:
+        """The Python files whose assertions are wrong."""
+        if self.name != "expectations" or not self.tests:
+            return {}
+        edits = ((path, data) for path, data in self.edits.items() if data and path.endswith(".py"))
+        return {path: data.decode("utf-8", "replace") for path, data in edits}
+
+    def is_noticed_by(self, tests: frozenset[str]) -> bool:
+        """Whether it is enough that these tests noticed the wrong assertions."""
+        noticed = self.tests & tests if self.name == "expectations" else frozenset[str]()
+        return bool(noticed) and (noticed == self.tests or not self.each)
 
 
 def break_of(
@@ -391,6 +409,12 @@ RUNS_CODE = re.compile(
 )
 
 
+SHELL = (".sh", ".bash", ".bats", ".t")
+_READ_VARIABLE = re.compile(
+    r"(?:\$\{?|environ(?:\.get)?[\[(]\s*['\"]|getenv\(\s*['\"]|process\.env\.|ENV\[['\"])([A-Z][A-Z0-9_]{2,})\b"
+)
+_SET_VARIABLE = re.compile(r"(?:^|[\s;(])([A-Z][A-Z0-9_]{2,})=", re.M)
+READ_MOST = 200  # files
 ORDINARY = Room()
 
 
@@ -421,6 +445,9 @@ class Examination:
         self.baseline = replace(baseline, report=same_numbers(baseline.report, proof.report))
         self.proof, self._edited, self._prove = proof, edited, prove
         self.doubts: list[str] = []
+        self._bitten: frozenset[str] = (
+            frozenset()
+        )  # tests that noticed wrong assertions while they were repeated
 
     def evidence(self) -> Evidence:
         before, now = self.baseline.report, self.proof.report
@@ -436,10 +463,17 @@ class Examination:
             known, comparison = True, self._compared(before, now, base_side, run_side)
         needs_change = known or not (run_side or self.baseline).passed
         wanted = frozenset(comparison.fail_to_pass) if known else frozenset([WHOLE] if needs_change else [])
-        flaky = self._repeated(wanted, base_side, known)
-        bite, places = self._bite(comparison, known)
+        broken = break_of(
+            self.files, self.proof.report, frozenset(comparison.fail_to_pass), self.baseline.report
+        )
+        flaky = self._repeated(wanted, base_side, known, broken)
+        bite, places = self._bite(comparison, known, broken)
         if bite == "not noticed" and not known and needs_change and not self._runs_the_code():
             bite, self.doubts = "only the change itself is noticed", self.doubts[:-1]
+        self.doubts += [
+            f"The change reads ${name}, which the tests set and the code did not know before"
+            for name in private_variables(self.files)
+        ]
         diff = versions(comparison, self.files, self.settings.task) if self.doubts else ()
         findings = Findings(comparison, known, flaky, bite, places, tuple(self.doubts), diff)
         return evidence(self.tree, self.settings.require, now, findings)
@@ -501,7 +535,9 @@ class Examination:
 
     # ---- repeated ----
 
-    def _repeated(self, wanted: frozenset[str], base_side: Side | None, known: bool) -> tuple[str, ...]:
+    def _repeated(
+        self, wanted: frozenset[str], base_side: Side | None, known: bool, broken: Break
+    ) -> tuple[str, ...]:
         """These tests must pass again, in rooms where the code cannot see that it is tested. Which are flaky."""
         if not wanted:
             return ()
@@ -517,8 +553,10 @@ class Examination:
         rooms = repeats(self.files.sources, asked, count, node=node, took_us=proof.took_us)
         for number, room in enumerate(rooms, 1):
             tree = self._edited(self.tree, plain) if plain and number == 1 else self.tree
-            room = replace(room, quiet=not known)
-            missing = wanted - self._passing(tree, f"again-{number}", room, known)
+            room = replace(room, quiet=not known, broken=broken.wrong_tests if known else {})
+            side = self._proved(tree, f"again-{number}", room)
+            self._bitten |= side.bitten
+            missing = wanted - side.passing(known)
             if missing:
                 return self._unsteady(missing, tree, f"again-{number}", room, known)
         return ()
@@ -546,25 +584,24 @@ class Examination:
 
     # ---- broken on purpose ----
 
-    def _bite(self, comparison: Comparison, known: bool) -> tuple[str, tuple[str, ...]]:
+    def _bite(self, comparison: Comparison, known: bool, broken: Break) -> tuple[str, tuple[str, ...]]:
         must = not comparison.fail_to_pass or not known
         wanted = self.settings.bite
         if wanted == "never" or (wanted == "auto" and self.proof.took_us > QUICK_US and not must):
             return "not tried", ()
         if not known and (early := self._ends_early()):
             return "not noticed", early
-        broken = break_of(
-            self.files, self.proof.report, frozenset(comparison.fail_to_pass), self.baseline.report
-        )
         if not broken.edits:
             return "nothing to break", ()
+        place = f"{broken.name} in {plural(len(broken.edits), 'file')}"
+        if broken.is_noticed_by(self._bitten):
+            return "noticed", (place,)
         only = tuple(sorted(broken.tests)) if known and comparison.fail_to_pass else ()
         room = Room(only=only, one_failure=known and not broken.each)
         tree = self._edited(self.tree, broken.edits)
         side = self._proved(tree, f"broken-{broken.name}", room)
         problem = unnoticed(broken, side, known)
         self.doubts += [problem] if problem else []
-        place = f"{broken.name} in {plural(len(broken.edits), 'file')}"
         return ("not noticed" if problem else "noticed"), (place,)
 
     def _ends_early(self) -> tuple[str, ...]:
@@ -583,3 +620,13 @@ def _selects(report: TestReport | None) -> bool:
 
 def _unread(side: Side | None) -> bool:
     return side is not None and side.report is None
+
+
+def private_variables(files: Files) -> list[str]:
+    """Environment variables that the change reads, that shell tests of the base set, and that its source never names."""
+    read = {name for line in files.changed_lines() for name in _READ_VARIABLE.findall(line)}
+    shell = [path for path in files.paths if files.sides.is_test(path) and path.endswith(SHELL)]
+    text = "\n".join(files.text(files.base, path) for path in shell[:READ_MOST] if read)
+    new = read & set(_SET_VARIABLE.findall(text))
+    before = "\n".join(files.text(files.base, path) for path in files.sources[:READ_MOST] if new)
+    return sorted(name for name in new if not re.search(rf"\b{name}\b", before))

@@ -59,7 +59,9 @@ class Files:
             if self.sides.is_test(path):
                 wanted = _renamed(theirs, self.names) if of == self.base else theirs
             elif ours is not None and theirs is not None and max(len(ours), len(theirs)) <= FILE_MOST:
-                wanted = _bytes(exchanged(path, _text(ours), _text(theirs)))
+                wanted = _bytes(
+                    exchanged(path, _text(ours), _text(theirs), " ".join(self.sides.commands).split())
+                )
             else:
                 continue
             if wanted != ours:
@@ -252,6 +254,9 @@ class Room(Struct, frozen=True):
     tests: tuple[str, ...] = ()  # the tests in question
     alone: bool = False  # each of them that passes also runs without its runner, where it needs nothing of it
     alone_s: float = 8.0  # the time for that, of all of them
+    broken: dict[
+        str, str
+    ] = {}  # files of theirs with wrong assertions: those that passed alone run with them, too
 
 
 ALONE_MOST = 100  # tests

@@ -153,31 +153,36 @@ def _closing_brace(text: str, start: int) -> int:
 # ---- shared configuration ----
 
 
-def config_sections(path: str) -> Callable[[str, str], str]:
+def config_sections(path: str, words: Collection[str] = ()) -> Callable[[str, str], str]:
+    """`words` are those of the proof commands: a script that they name is a proof script."""
     if path.endswith("package.json"):
-        return _package_json
+        return lambda text, other: _package_json(text, other, words)
     return _pyproject if path.endswith("pyproject.toml") else _ini_sections
 
 
-def _package_json(text: str, other: str) -> str:
+def _package_json(text: str, other: str, words: Collection[str]) -> str:
     try:
         ours, theirs = json.loads(text), json.loads(other)
     except ValueError:
         return text
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return text
-    mixed = _with_tests_of(cast("dict[str, Any]", ours), cast("dict[str, Any]", theirs))
+    mixed = _with_tests_of(cast("dict[str, Any]", ours), cast("dict[str, Any]", theirs), words)
     return text if mixed == ours else json.dumps(mixed, indent=2, ensure_ascii=False) + "\n"
 
 
-def _with_tests_of(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+def _with_tests_of(ours: dict[str, Any], theirs: dict[str, Any], words: Collection[str]) -> dict[str, Any]:
     mixed = {key: value for key, value in ours.items() if key not in _PACKAGE_KEYS}
     mixed.update({key: theirs[key] for key in _PACKAGE_KEYS if key in theirs})
     scripts, others = ours.get("scripts"), theirs.get("scripts")
     if isinstance(scripts, dict) and isinstance(others, dict):
         scripts, others = cast("dict[str, Any]", scripts), cast("dict[str, Any]", others)
         started = {word for key, value in others.items() if _tests(key) for word in str(value).split()}
-        tests = {key for key in (*scripts, *others) if _tests(key) or key in started}
+        started |= set(words)
+        names = {
+            key: re.sub("^(?:pre|post)", "", key) for key in (*scripts, *others)
+        }  # npm runs these around it
+        tests = {key for key, name in names.items() if _tests(name) or {key, name} & started}
         kept = {key: value for key, value in scripts.items() if key not in tests}
         mixed["scripts"] = kept | {key: value for key, value in others.items() if key in tests}
     return {key: mixed[key] for key in (*ours, *mixed) if key in mixed}
@@ -331,11 +336,12 @@ def _scripts(commands: Iterable[str]) -> Iterable[str]:
             yield words[0].removeprefix("./")
 
 
-def exchanged(path: str, text: str, other: str) -> str:
-    """`text` with the tests of `other` (the same file in another tree) in the place of its own."""
+def exchanged(path: str, text: str, other: str, words: Collection[str] = ()) -> str:
+    """`text` with the tests of `other` (the same file in another tree) in the place of its own; `words` are those of
+    the proof commands."""
     exchange: Callable[[str, str], str] | None = None
     if MIXED.search(path):
-        exchange = config_sections(path)
+        exchange = config_sections(path, words)
     elif path.endswith(".py"):
         exchange = doctests
     elif path.endswith(".rs"):

@@ -35,6 +35,7 @@ class TestResult(Struct, frozen=True, omit_defaults=True):
     took_ms: int = 0
     skips: int = 0  # subtests of it that were skipped, where its runner tells
     opened: tuple[str, ...] = ()  # files of the project that it read, besides code; where its runner tells
+    bitten: bool = False  # it also ran with wrong assertions, without its runner, and failed
 
 
 _NUMBERED = re.compile(r"(?<![^\W_])([^\W\d]\w*?)\d+(?=[-\]])")
@@ -73,9 +74,13 @@ def read_reports(files: Mapping[str, bytes], root: str) -> TestReport | None:
     ]
     if not reports:
         return None
-    alone = _fail_alone(files, root)
+    alone, bitten = _rows_of(files, root, "alone"), _rows_of(files, root, "bitten")
     tests = [
-        msgspec.structs.replace(test, outcome="failed", detail=ALONE) if test.id in alone else test
+        msgspec.structs.replace(test, outcome="failed", detail=ALONE)
+        if test.id in alone
+        else msgspec.structs.replace(test, bitten=True)
+        if test.id in bitten
+        else test
         for report in reports
         for test in report.tests
     ]
@@ -114,7 +119,7 @@ def _distinct(tests: Iterable[TestResult]) -> Iterable[TestResult]:
 
 def _probe_lines(data: bytes, root: str) -> TestReport | None:
     rows = [row for line in data.splitlines() if (row := as_object(line))]
-    if not any(row.get("kind") not in ("open", "close", "helper", "alone") for row in rows):
+    if not any(row.get("kind") not in ("open", "close", "helper", "alone", "bitten") for row in rows):
         kinds = [
             row.get("kind") for row in rows
         ]  # a process that began no tests; without "close" it ended early
@@ -131,12 +136,10 @@ def _probe_lines(data: bytes, root: str) -> TestReport | None:
     )
 
 
-def _fail_alone(files: Mapping[str, bytes], root: str) -> set[str]:
-    """Tests that failed where their runner was not loaded."""
+def _rows_of(files: Mapping[str, bytes], root: str, kind: str) -> set[str]:
+    """Tests that failed where their runner was not loaded: as they are (`alone`), or with wrong assertions (`bitten`)."""
     lines = (line for name, data in files.items() if name.endswith(".jsonl") for line in data.splitlines())
-    return {
-        _from_row(row, root).id for line in lines if (row := as_object(line)) and row.get("kind") == "alone"
-    }
+    return {_from_row(row, root).id for line in lines if (row := as_object(line)) and row.get("kind") == kind}
 
 
 def _from_row(row: dict[str, Any], root: str) -> TestResult:

@@ -408,15 +408,16 @@ def _plain_room(room):
     """Makes one where it is asked for; what hides the traces of a runner that has started."""
     if not room.get("source"):
         return None
-    plain, alone = _loaded("plain.plain"), _loaded("plain.alone")
-    alone.stand_in = _loaded("plain.stand_in")
+    plain, alone, helper = _loaded("plain.plain"), _loaded("plain.alone"), _loaded("plain.helper")
+    alone.stand_in = helper.stand_in = _loaded("plain.stand_in")
     made = plain.install(room["root"], room["source"], room["argv"])
+    made.broken = {os.path.join(room["root"], path): text for path, text in room["broken"].items()}
     _PATCHES["_pytest.runner"] = _patch_current_test
     pipes = os.environ.pop(alone.PIPES, "")
     if pipes:
         numbers = [int(number) for number in pipes.split(",")]
         sys.modules["main"] = type(sys)("main")
-        sys.modules["main"].main = lambda: alone.serve(made, _recorder, numbers, HERE, room["alone_s"])
+        sys.modules["main"].main = lambda: helper.serve(made, _recorder, numbers, HERE, room["alone_s"])
         _PATCHES.clear()
     elif room.get("alone") and not _recorder.is_nested():
         _start_alone(alone, made, getattr(sys, "orig_argv", ()))
@@ -426,7 +427,7 @@ def _plain_room(room):
 def _start_alone(alone, made, words):
     script = alone.script_of(words, made)
     if alone.wanted(words):
-        _recorder.helpers, _recorder.alone = alone.Helpers(HERE), alone
+        _recorder.helpers, _recorder.alone = alone.Helpers(HERE, bool(made.broken)), alone
     elif script and alone.Helpers(HERE).run(script, script, alone.of_script(script, words[2:])):
         os.write(2, b"The test script fails where nothing tells the code that it is tested.\n")
         os._exit(97)

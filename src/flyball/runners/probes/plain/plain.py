@@ -47,6 +47,7 @@ class Room:
         self.views = {}
         self.streams = {}
         self.alone = False  # a test runs here without its runner
+        self.broken, self.breaks = {}, False  # test files with wrong assertions; whether they are loaded
         self.closed = set()  # code of tests
         self.read = {True: set(), False: set()}  # files of the project besides source: by source, by tests
         if argv[0] != "-c":
@@ -118,8 +119,8 @@ class Room:
             path = os.path.abspath(args[0])
             if path.startswith(self.root) and not self.is_source(path):
                 self.read[self.asks()].add(path)
-        if event in ("open", "os.listdir") and isinstance(args[0], str) and args[0].startswith("/proc"):
-            if self.asks() and self.staged():
+        if event in ("open", "os.listdir", "os.scandir") and isinstance(args[0], str):
+            if args[0].startswith(("/proc", "/dev/fd")) and self.asks() and self.staged():
                 raise PermissionError(13, "Permission denied", args[0])
 
     def looked(self):
@@ -375,13 +376,14 @@ _display = sys.__displayhook__
 
 
 def _display_plain(value):
-    """A number or text that shows itself as another one of its kind is shown as what it is."""
-    for base in (int, float, complex, str):
+    """A number, text or collection that shows itself as another one of its kind is shown as what it is."""
+    for base in (int, float, complex, str, list, tuple, dict):
         if isinstance(value, base) and type(value).__repr__ is not base.__repr__:
             import ast
 
             try:
-                lies = type(ast.literal_eval(repr(value))) is base
+                shown = ast.literal_eval(repr(value))
+                lies = type(shown) is base and shown != ast.literal_eval(base.__repr__(value))
             except (ValueError, SyntaxError):
                 lies = False
             if lies:
