@@ -177,14 +177,23 @@ def test_the_next_step_fits_the_code(code: str, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "offered"),
-    [(("t::a", "t::b"), True), (("t::b",), False), ((), False)],
-    ids=["both", "one", "none"],
+    ("before", "count", "now", "offered"),
+    [
+        (("t::a", "t::b"), 2, ("t::a",), True),
+        (("t::b",), 1, ("t::a",), False),
+        ((), 0, ("t::a",), False),
+        (("t::a", "t::b"), 4, ("t::a", "t::c"), True),  # the list was cut after t::b
+        (("t::a", "t::c"), 4, ("t::a", "t::b"), False),
+        (("t::a", "t::b"), 2, ("t::a", "t::c"), False),
+    ],
+    ids=["both", "one", "none", "cut", "cut, a new one", "a new one"],
 )
-def test_tests_that_failed_before_the_run_are_said_to(before: tuple[str, ...], offered: bool) -> None:
+def test_tests_that_failed_before_the_run_are_said_to(
+    before: tuple[str, ...], count: int, now: tuple[str, ...], offered: bool
+) -> None:
     run = stopped("limit.fix_attempts")
-    proof = Proof(tree=run.tree, passed=False, failing=1, failing_tests=("t::a",))
-    run = replace(run, evidence=replace(run.evidence, proof=proof, before=before))
+    proof = Proof(tree=run.tree, passed=False, failing=len(now), failing_tests=now)
+    run = replace(run, evidence=replace(run.evidence, proof=proof, before=before, baseline=count))
     _, evidence, next_step = reasons.why(run)
     assert ("failing, as before the run: t::a" in evidence) == offered
     assert ("--set proof.require=no-worse" in next_step) == offered

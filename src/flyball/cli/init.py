@@ -176,7 +176,7 @@ NO_PROOF = (
 
 def _print_failing(here: Trial, detected: Detection, clean: Trial | None) -> None:
     for name in here.names[:LISTED]:
-        say(f"            ✗ {name}")
+        click.echo(f"            ✗ {name}")  # not broken into lines, so that it can be copied
     if len(here.names) > LISTED:
         say(f"            and {len(here.names) - LISTED} more")
     if here.ran and not here.names:
