@@ -239,7 +239,7 @@ def fails_because_of_the_run(run: Run) -> bool:
 
     A long list of names is cut: of a test that comes after its last name nothing is known."""
     names, proof, evidence = failing_now(run), run.evidence.proof, run.evidence
-    if not names or proof is None or proof.failing > (evidence.baseline or 0):
+    if not names or proof is None or proof.failing is None or proof.failing > (evidence.baseline or 0):
         return True
     before = [one_line(name, 100) for name in evidence.before]
     if not proof.failing_tests:
