@@ -119,7 +119,8 @@ def test_a_driver_killed_in_a_tool_is_resumed(room: Room) -> None:
 
 
 def test_a_budget_stops_the_turn_or_the_next_one(room: Room) -> None:
-    looks = [{"reply": [{"tool": "@bash", "input": {"command": f"cat calc.py # {n}"}}]} for n in range(6)]
+    look = "sleep 1; cat calc.py # {}"  # longer than a busy machine takes to read what it used
+    looks = [{"reply": [{"tool": "@bash", "input": {"command": look.format(n)}}]} for n in range(6)]
     room.play(*looks, {"reply": "There is more to do."}, FIX, CLAIM)
     counted = (
         room.vendor.name != "opencode"

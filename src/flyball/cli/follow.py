@@ -119,7 +119,9 @@ def watch_screen(app: App, root: str, screen: Screen, stay: bool) -> Run:
 def _status_lines(run: Run, driven: bool) -> list[str]:
     """What happened before somebody began to watch."""
     failing = reasons.failing_now(run)
-    status = "not running" if run.status == "running" and not driven else run.status
+    status = run.status
+    if status == "running" and not driven:
+        status = "not running" if run.checkout.base_tree else "starting"
     rows = [
         ("task", one_line(run.task, 100)),
         ("state", f"{run.machine.name} · {run.state}, {status}, {reasons.effort(run)}"),

@@ -40,7 +40,7 @@ class Sent(Struct, frozen=True):
     replaced: str = ""  # the verb of an earlier answer of the same person that it replaces
 
     def sentence(self) -> str:
-        words = one_line(self.text, 60) if self.verb == "answer" else self.verb
+        words = f'"{one_line(self.text, 60)}"' if self.verb == "answer" else self.verb
         replaced = " It replaces your earlier answer." if self.replaced else ""
         if self.delivered:
             return f"Answered {self.question} with {words}.{replaced}"
