@@ -10,7 +10,7 @@ from bench.timing import median, seconds
 from bench.yard import DRIVER, Instant, began, close, finished, supervisor
 from flyball.core.decide import Do, Finished, Interrupted, due, react
 from flyball.domain import events as e
-from flyball.journal.history import SNAPSHOT_EVERY, Batch, DrivenRun
+from flyball.journal.records import SNAPSHOT_EVERY, Batch, DrivenRun
 from flyball.journal.sqlite import SqliteJournal
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.fold import fold

@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.helpers import FIXED, QUICK_PROOF, Yard
 
 from flyball.journal import Row
-from flyball.journal.history import load
+from flyball.journal.records import load
 from flyball.journal.sqlite import SqliteJournal
 
 DONE = {"finish": {"indicators": ["task complete", "all tests passing"]}}

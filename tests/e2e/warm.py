@@ -34,7 +34,7 @@ AT_START = ("LC_", "LANG", "PYTHON")  # what Python itself reads when it starts
 OF_AGENTS = "FLYBALL_RUN"  # what is looked up in /proc, where a forked process has its parent's environment
 LATE = ("prove", "simulate", "selftest", "demo")  # heavy, and seldom used
 ALSO = (
-    "flyball.acts.performer",
+    "flyball.runtime.supervisor",
     "flyball.agents.command",
     "flyball.agents.script",
     "cryptography.hazmat.primitives.serialization",

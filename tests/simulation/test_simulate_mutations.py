@@ -20,8 +20,8 @@ from flyball.core.decide import Note
 from flyball.core.family import Family
 from flyball.domain import events as e, messages
 from flyball.journal.database import Database
-from flyball.journal.history import Batch
 from flyball.journal.memory import MemoryJournal
+from flyball.journal.records import Batch
 from flyball.lab.simulate.campaign import simulate
 from flyball.runtime import supervisor
 from flyball.runtime.supervisor import Supervisor

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from flyball.core import stops
 from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE
-from flyball.journal.history import row_of
 from flyball.journal.memory import MemoryJournal
+from flyball.journal.records import row_of
 from flyball.machines import shipped
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.fold import apply, fold, freeze, thaw

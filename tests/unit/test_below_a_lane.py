@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from flyball.core.mail import refusal
 from flyball.domain import events as e
 from flyball.domain.messages import Answer, AnyMessage, Ask, HandBack, Start, encode
-from flyball.journal.history import load
 from flyball.journal.memory import MemoryJournal
+from flyball.journal.records import load
 from flyball.machines import shipped
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.run import Run

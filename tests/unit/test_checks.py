@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from tests.e2e.helpers import make_repo
 
-from flyball.acts.performer import News, Performer
 from flyball.acts.run_files import RunFiles
 from flyball.agents.sandbox import Sandbox
 from flyball.core.decide import Do, Finished, due
 from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.machines import shipped
+from flyball.runtime.supervisor import News, ThreadPerformer
 from flyball.state.fold import apply, begin
 from flyball.state_dir import StateDir
 from flyball.workspace import Repo, Workspace, inspect_repo
@@ -30,7 +30,7 @@ def checked(folder: Path, machine: Any, settings: Settings, state: str, **more: 
     run = apply(run, e.ActStarted(at=1, act=act.act))
     news: queue.Queue[News] = queue.Queue()
     files = RunFiles(folder, Sandbox(kind="none", why="not needed"), dict(os.environ))
-    Performer(files).start(run, act.act, news.put)
+    ThreadPerformer(files).start(run, act.act, news.put)
     finished = news.get(timeout=60)
     assert isinstance(finished, Finished) and isinstance(finished.result, e.CheckEnded)
     return finished.result

@@ -12,8 +12,8 @@ from flyball.core.decide import Do, Rest, due
 from flyball.domain import events as e
 from flyball.domain.settings import DOLLAR, HOUR, MINUTE, SECOND, Budget
 from flyball.journal import Draft, Row, Write
-from flyball.journal.history import DAY_US, windows
 from flyball.journal.memory import MemoryJournal
+from flyball.journal.records import DAY_US, windows
 from flyball.state.fold import begin
 from support import Case, Played, Script, bad, begun, check, finish, judged, ok, play, settings, start, writes
 

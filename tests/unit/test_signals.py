@@ -2,16 +2,8 @@
 
 import pytest
 
-from flyball.reading.signals import (
-    Reading,
-    Runtime,
-    final_question,
-    read_outcome,
-    read_output,
-    read_verdict,
-    red_ci,
-    reported_error,
-)
+from flyball.reading.prose import final_question, read_outcome, read_verdict, reported_error
+from flyball.reading.signals import Reading, Runtime, read_output, red_ci
 
 PROVED = Runtime(tests_ran=True, tests_failed=0)
 TWO = "Task complete. All done."

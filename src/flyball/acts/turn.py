@@ -44,9 +44,9 @@ from flyball.guard.change import Change, Verdict, worst
 from flyball.guard.changes import judge_changes, judge_tier, text_of
 from flyball.guard.policy import Policy, policy_hash, tier_of
 from flyball.guard.secrets import redact
-from flyball.reading import calls as watching, signals
+from flyball.reading import calls as watching, prose, signals
 from flyball.reading.indicators import named
-from flyball.reading.signals import final_question, reported_error
+from flyball.reading.prose import final_question, reported_error
 from flyball.reading.terminal import error_fingerprint, message_fingerprint, whole_text
 from flyball.state.run import Run
 from flyball.state_dir import write_whole
@@ -481,7 +481,7 @@ def claim(run: Run, role: str, heard: AgentResult) -> e.Claim:
     if said.outcome or said.signal:
         return said
     reviews = run.act is not None and run.act.why == PLAN_REVIEW
-    read = signals.read_verdict if role in JUDGING_ROLES or reviews else signals.read_outcome
+    read = prose.read_verdict if role in JUDGING_ROLES or reviews else prose.read_outcome
     outcome = read(heard.message, claimable(run)) or ""
     signal = outcome.upper() if outcome in ("pass", "fail") else ""
     return replace(said, outcome="" if signal else outcome, signal=signal)

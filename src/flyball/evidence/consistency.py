@@ -18,8 +18,7 @@ from flyball.domain import events as e
 from flyball.errors import FlyballError, JournalError
 from flyball.evidence import certificate
 from flyball.journal import Checkpoint, Entry
-from flyball.journal.history import row_of
-from flyball.journal.records import KEY_FILE, Records
+from flyball.journal.records import KEY_FILE, Records, row_of
 from flyball.journal.types import REGISTRY
 from flyball.state.fold import fold, freeze, thaw
 from flyball.state.run import Run

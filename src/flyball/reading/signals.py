@@ -2,22 +2,19 @@
 
 Only the agent's own words in its final message count (`prose`). A signal must be alone on its line; an indicator must
 be affirmed (`indicators`). What the process did outranks what the agent said: failed > rate_limited > blocked >
-complete > not_complete. Limits are never read from prose. Whatever is missing is reported back to the agent. So are
-read the question with which a message ends, and the error that the agent says it still has.
+complete > not_complete. Limits are never read from prose. Whatever is missing is reported back to the agent.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import Literal
 
 import msgspec
 
 from flyball.reading import prose
 from flyball.reading.indicators import Sentence, affirmed, needs, says_ci_is_red, sentences
-from flyball.reading.prose import CODE, FinalMessage, Line, spoken
+from flyball.reading.prose import CODE, TEST_LOG, FinalMessage, Line, spoken, statements
 from flyball.reading.terminal import Lazy, plain
 
 Outcome = Literal["complete", "not_complete", "blocked", "rate_limited", "failed"]
@@ -142,7 +139,7 @@ _EXIT_FALSE = Lazy(rf"{_MARK}EXIT_SIGNAL{_MARK}\s*[:=]{_MARK}\s*{_MARK}false\b",
 def _exit_signal(lines: tuple[Line, ...]) -> bool | None:
     """True where the agent says true on a line of its own and nowhere says false; None where it says nothing."""
     said_true = False
-    for line in _statements(lines, "EXIT_SIGNAL"):
+    for line in statements(lines, "EXIT_SIGNAL"):
         if _EXIT_FALSE.match(line.text):
             return False
         found = _EXIT.fullmatch(line.text)
@@ -155,34 +152,6 @@ def _alone(line: Line) -> bool:
     if line.box:
         return re.match(r"\s*(?:[-*+]|\d+[.)])?\s*\[[xX]\]", line.raw) is not None
     return "<!--" not in line.raw
-
-
-_RUNS_ON = Lazy(
-    r"(?:only\s+)?(?:when|once|if|unless|until|as soon as|after|before|would|will|is|means|only|and then)\b"
-)
-_SECTION = Lazy(r"\b(?:instructions?|prompts?|examples?|template|format)\b", re.I)
-
-
-def _statements(lines: tuple[Line, ...], word: str) -> Iterator[Line]:
-    """The agent's own lines with this word, except in a section of instructions or inside a longer sentence."""
-    quoted_section = False
-    for at, line in enumerate(lines):
-        if word in line.text and line.own and not quoted_section and not _is_in_sentence(lines, at):
-            yield line
-        if line.own and line.kind == "heading":
-            quoted_section = _SECTION.search(line.text) is not None
-
-
-def _is_in_sentence(lines: tuple[Line, ...], at: int) -> bool:
-    """The signal is part of a sentence that continues on the lines around it."""
-    before = lines[at - 1].text if at and _is_text(lines[at - 1]) else ""
-    after = lines[at + 1].text if at + 1 < len(lines) and _is_text(lines[at + 1]) else ""
-    quoting = not before.endswith((".", "!")) and prose.announces_other_words(before)
-    return quoting or _RUNS_ON.match(after) is not None
-
-
-def _is_text(line: Line) -> bool:
-    return line.own and line.kind == "text"
 
 
 _FIELD = Lazy(
@@ -241,11 +210,6 @@ def _read_review(
     )
 
 
-_TEST_LOG = Lazy(
-    r"--- (?:PASS|FAIL|SKIP): |=== (?:RUN|CONT|PAUSE)|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|coverage: "
-)
-
-
 def _last_word(lines: tuple[Line, ...], role: str, done_word: str) -> Signal | None:
     """The word on the last line, if it is this role's to say. FAIL beats PASS and DONE, wherever it is alone.
 
@@ -258,188 +222,6 @@ def _last_word(lines: tuple[Line, ...], role: str, done_word: str) -> Signal | N
     passes = last == (done_word if role == "worker" else "PASS")
     if last == "FAIL" or (passes and len(words) > 1 and words[-2] == "FAIL"):
         return "FAIL"
-    if not passes or "FAIL" in words or (len(words) > 1 and _TEST_LOG.match(words[-2])):
+    if not passes or "FAIL" in words or (len(words) > 1 and TEST_LOG.match(words[-2])):
         return None
     return "DONE" if role == "worker" else "PASS"
-
-
-# ── outcomes ────────────────────────────────────────────────────────────────────────────────────────────────
-
-LAST_LINES = 3  # a verdict without its label is looked for in so many of the last lines
-_MARKUP = Lazy(r"[*`]+|(?<!\w)_+|_+(?!\w)")
-_LABEL = Lazy(r"(?:my |the )?(?:final )?(?:outcome|verdict|decision) ?: ?(.*)", re.I)
-_HEDGE = Lazy(
-    r"\b(?:not|never|cannot|no longer|nor|neither|if|when|once|unless|until|provided|would|could|should|must|may"
-    r"|might|or|either|whether|pending|almost|nearly|can be|to be|(?:previous|earlier|last) \w+)\b|n['’]t\b|\?",
-    re.I,
-)
-_NAME = Lazy(r"[a-z][\w-]*")
-_CONDITIONS = ("if", "once", "when", "unless", "until", "only", "after", "provided", "or", "pending")
-_SENTENCE = Lazy(r"(?<=[.!?;])\s+")
-_CLAUSE = Lazy(r"(?:,|;|\s[–—-])\s+(?:but|so|hence|therefore|thus)\s+|;\s+", re.I)
-_OF_TESTS = ("passed", "failed", "done", "fixed")  # at the end of a sentence these are said of tests
-_OF_MANY = Lazy(r"(?!.*\b(?:changes|edits|they|these)\b).*\bare\b", re.I)  # "invalid inputs are rejected"
-_VERDICT = Lazy(r"\b(?:verdict|outcome|decision|conclusion|answer)\b", re.I)
-_WORK = r"(?:(?:the|this|that|your) )?(?:[\w-]+ )?(?:change|diff|patch|work|implementation|result|solution|plan|pull request|pr|one|it|this)"
-_SAID = Lazy(
-    rf"(?:(?:so|hence|thus|therefore|overall),? )?{_WORK} is (?:\w+ly |now )?([a-z][\w-]*)(?: (\w+))?", re.I
-)
-_DEED = Lazy(
-    rf"(?:(?:so|hence|thus|therefore|overall),? )?I(?:['’]m| am)? (?:\w+ly )?([a-z]+?)(?:e|ing)? {_WORK}\b(?: (\w+))?",
-    re.I,
-)
-
-
-def read_outcome(text: str, names: Sequence[str]) -> str | None:
-    """The one of `names` that a line `OUTCOME: name` claims; None where there is none or two of them differ.
-
-    Case, markup, a full stop and words after the name do not matter.
-    """
-    return _labelled(_own_words(text), names)
-
-
-def read_verdict(text: str, names: Sequence[str]) -> str | None:
-    """What a judging role claims: one of `names`, `pass` or `fail`. A label is not needed on the last lines.
-
-    There a name counts where it begins or ends a sentence, and PASS or FAIL alone on the very last line.
-    """
-    lines = _own_words(text)
-    if any(_LABEL.fullmatch(line) for line in lines):
-        return _labelled(lines, (*names, "pass", "fail"))
-    first = [
-        line for line in lines[:1] if line.strip(" .!:").lower() in names
-    ]  # alone there, its reasons follow
-    parts = (part for line in (*first, *lines[-LAST_LINES:]) for part in _SENTENCE.split(line))
-    return _one(name for part in parts for name in _stated(part, names)) or _last_signal(lines)
-
-
-def _own_words(text: str) -> list[str]:
-    """The agent's own lines without markup, except empty ones and boxes that are not ticked."""
-    lines = _statements(prose.read(spoken(plain(text)).message), "")
-    own = (line for line in lines if line.text and line.box != " " and "<!--" not in line.raw)
-    bare = (line.raw.strip().lstrip("#>-+ ") if CODE in line.text else line.text for line in own)
-    return [" ".join(_MARKUP.sub("", words).split()) for words in bare]
-
-
-def _labelled(lines: list[str], names: Sequence[str]) -> str | None:
-    """After a label, on the line or, where that ends with it, on the next."""
-    found = ((label.group(1), after) for line, after in zip_longest(lines, lines[1:], fillvalue="")
-             if (label := _LABEL.fullmatch(line)))  # fmt: skip
-    return _one(name for words, after in found for name in _first_name(words or after, names))
-
-
-def _last_signal(lines: list[str]) -> str | None:
-    """A test runner's log that ends in PASS is not a verdict."""
-    signal = re.fullmatch(r"(pass|fail)(?:\W.*)?", lines[-1], re.I) if lines else None
-    logged = len(lines) > 1 and _TEST_LOG.match(lines[-2])
-    return signal.group(1).lower() if signal and not logged else None
-
-
-def _one(names: Iterator[str]) -> str | None:
-    """The name, if all are the same one."""
-    claims = set(names)
-    return claims.pop() if len(claims) == 1 else None
-
-
-def _first_name(words: str, names: Sequence[str]) -> list[str]:
-    """The name that the words begin with, unless a condition or another name follows at once."""
-    words = re.sub(r"^\W+", "", words.lower())
-    said = _NAME.findall(words)
-    if not said or not words.startswith(said[0]) or said[0] not in names:
-        return []
-    return [] if said[1:2] and (said[1] in names or said[1] in _CONDITIONS) else [said[0]]
-
-
-def _stated(sentence: str, names: Sequence[str]) -> list[str]:
-    """The names that a sentence begins or ends with, or says of the work; where it hedges, none."""
-    return [name for clause in _CLAUSE.split(sentence) for name in _in_clause(clause, names)]
-
-
-def _in_clause(clause: str, names: Sequence[str]) -> list[str]:
-    bare = clause.rstrip(" .!:;,)")
-    begins = re.match(r"\W*([A-Za-z][\w-]*)(?:$|\s*[.:;,!–—(]+|\s+[-–—])\s*(\w*)", bare)
-    if begins and begins.group(1).lower() in names:  # what follows is the reason
-        return [] if begins.group(2).lower() in _CONDITIONS else [begins.group(1).lower()]
-    if _HEDGE.search(clause):
-        return []
-    if deed := _DEED.match(bare):
-        stem = deed.group(1).lower()
-        return [
-            name for name in names if name in (f"{stem}ed", f"{stem}d") and deed.group(2) not in _CONDITIONS
-        ]
-    said = _SAID.match(bare)
-    ends = re.search(r"(?:^|[\s:\"'“‘(])([A-Za-z][\w-]*)[\"'”’]?$", bare)
-    named = ends and (bare[-1].isalpha() or _VERDICT.search(bare))  # a name in quotes is mostly a value
-    last = ends.group(1).lower() if ends and named and not _OF_MANY.match(bare) else ""
-    stated = {said.group(1).lower() if said else "", last} & set(names)
-    return sorted(stated.difference(_OF_TESTS if last else ()))
-
-
-# ---- questions and errors in the agent's own words ---------------------------------------------------------
-
-
-QUESTION_LONGEST = 1_000
-_OFFER = Lazy(
-    r"\b(?:would you like|(?<![a-z] )do you want|shall i|should i (?:also|go ahead|proceed|continue|start|begin)|want (?:me )?to"
-    r"|let me know if|anything else|any questions|sound good|(?:how )?does (?:that|this) (?:help|work|look|sound|seem)"
-    r"|would (?:that|this) (?:work|be)|ready (?:to|for))\b",
-    re.I,
-)
-
-
-def final_question(text: str) -> str:
-    """The last paragraph, if it asks the reader something and is no mere offer to continue; "" if it does not.
-
-    The choices that it lists, or thanks, may follow.
-    """
-    lines = [line for line in prose.read(spoken(plain(text)).message) if line.raw.strip()]
-    end = len(lines)
-    while end > 1 and (lines[end - 1].kind == "item" or _THANKS.fullmatch(lines[end - 1].text)):
-        end -= 1
-    for at in dict.fromkeys((len(lines) - 1, end - 1)):
-        if at < 0 or not lines[at].own or lines[at].kind not in ("text", "item"):
-            continue
-        asked = [line.text for line in lines if line.block == lines[at].block]
-        if _asks(_QUESTION_END.split(" ".join(asked)), last=at == len(lines) - 1):
-            rest = (line.text for line in lines[at + 1 :] if line.block != lines[at].block)
-            return "\n".join((*asked, *rest))[-QUESTION_LONGEST:]
-    return ""
-
-
-_QUESTION_END = Lazy(r"(?<=[.!?])\s+")
-_THANKS = Lazy(r"\W*(?:many )?(?:thanks|thank you)\b.{0,40}", re.I)
-_TO_READER = Lazy(r"\b(?:you|your|(?:should|may|can|could|must|am) i)\b|^\W*(?:which|should|do we)\b", re.I)
-_REQUEST = Lazy(
-    r"\W*(?:(?:please|kindly) (?:tell me|clarify|confirm|specify|choose|decide|advise|let me know (?:which|whether|what|how|where|when))"
-    r"|i need (?:a decision|to know|you to|your (?:input|decision|answer|help|guidance|approval)))\b",
-    re.I,
-)
-
-
-def _asks(said: list[str], *, last: bool) -> bool:
-    """Its last sentence is a question or a request; one before it, or before a list, must be put to the reader."""
-    asked = [sentence for sentence in said if _ends_asking(sentence) and not _OFFER.search(sentence)]
-    if _REQUEST.match(said[-1]) or (last and said[-1] in asked):
-        return True
-    return any(_TO_READER.search(sentence) for sentence in asked)
-
-
-def _ends_asking(sentence: str) -> bool:
-    """A question that is quoted within a sentence is not asked."""
-    bare = sentence.rstrip(" *_)")
-    return bare.endswith("?") or (bare[:1] in "\"'“" and bare.rstrip("\"'”").endswith("?"))
-
-
-_ERROR = Lazy(
-    r"\b(?:\w+(?:Error|Exception)|error|failure|failed|fails)\b\W{0,3}:(?!\W{0,5}(?:0|none)\b)", re.I
-)
-_OVER = Lazy(
-    r"\b(?:fixed|resolved|no longer|no more|solved|gone|handled|avoid(?:s|ed)?|prevent(?:s|ed)?)\b", re.I
-)
-
-
-def reported_error(text: str) -> str:
-    """The last line in which the agent itself names an error that it has not got over; "" if there is none."""
-    own = [line.text for line in prose.read(spoken(plain(text)).message) if line.own and line.text]
-    errors = [line for line in own if _ERROR.search(line) and not _OVER.search(line)]
-    return errors[-1][:QUESTION_LONGEST] if errors else ""

@@ -23,13 +23,13 @@ from flyball.journal.database import Driver, alive, ring
 from flyball.journal.records import Records
 from flyball.machines import from_file, shipped
 from flyball.runtime.backlog import SAYS, Backlog, backlog, mailbox, take_number
-from flyball.runtime.supervisor import Supervisor
 from flyball.state.run import Run
 from flyball.state_dir import Paths, environment, out_folder, paths
 
 if TYPE_CHECKING:
     from flyball.acts.run_files import RunFiles
     from flyball.runtime.otel import LiveTraces
+    from flyball.runtime.supervisor import Supervisor
 
 REFUSED = e.LetterRefused.__name__
 TRACES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -174,7 +174,7 @@ class App(Records):
         on_event: Callable[[Run, e.AnyEvent], None] | None = None,
         show: Callable[[str, str], None] | None = None,
     ) -> Supervisor:
-        from flyball.acts.performer import Performer
+        from flyball.runtime.supervisor import Supervisor, ThreadPerformer
 
         committed = self._on_commit()
 
@@ -184,7 +184,7 @@ class App(Records):
             if on_event:
                 on_event(run, event)
 
-        performer = Performer(self.run_files(), show)
+        performer = ThreadPerformer(self.run_files(), show)
         performer.sweep(self._is_over)
         self.dirs.keep_reserve()
         made = Supervisor(

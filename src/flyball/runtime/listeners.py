@@ -33,7 +33,7 @@ from flyball.domain.results import ALIVE
 from flyball.errors import ConfigError, FlyballError
 from flyball.guard.secrets import redact
 from flyball.journal import Journal, Row
-from flyball.journal.history import load
+from flyball.journal.records import load
 from flyball.reading.terminal import plain
 from flyball.state.run import Run
 from flyball.state_dir import StateDir, out_folder, private_folder, write_whole

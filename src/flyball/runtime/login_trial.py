@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flyball.acts.prepare import prepare
+from flyball.acts.checkout import prepare
 from flyball.acts.run_files import RunFiles
 from flyball.acts.turn import take_turn
 from flyball.agents import process, sandbox

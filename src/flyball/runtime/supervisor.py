@@ -1,7 +1,7 @@
 """One loop drives many runs: ask what is due, record that it starts, do it, record the result. Only the loop appends.
 
 An act starts only after its ActStarted event is durable, so after a crash `adopt` continues from the journal.
-The loop sleeps until an act finishes, a message arrives or a time is reached.
+The loop sleeps until an act finishes, a message arrives or a time is reached. Each act runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -10,11 +10,18 @@ import contextlib
 import os
 import queue
 import selectors
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from flyball.acts.checkout import commit, land, prepare, restore
+from flyball.acts.checks import check
+from flyball.acts.proof import prove
+from flyball.acts.run_files import RunFiles, SetupStopped
+from flyball.acts.turn import take_turn
+from flyball.agents import process
 from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, react
 from flyball.core.family import child_of
 from flyball.core.mail import hear, settles, wake
@@ -23,12 +30,17 @@ from flyball.core.stops import due_alert, half_used, next_alert_at
 from flyball.domain import events as e
 from flyball.domain.messages import contradiction, for_who_works, replaces, resumes
 from flyball.domain.results import ALIVE
-from flyball.errors import AlreadyRunning, JournalError
+from flyball.errors import AlreadyRunning, FlyballError, Gone, JournalError
+from flyball.evidence import certificate
 from flyball.journal import Entry, Journal, Message
-from flyball.journal.history import Batch, DrivenRun, load, windows
+from flyball.journal.records import Batch, DrivenRun, load, windows
+from flyball.reading.terminal import whole, whole_text
 from flyball.state.fold import BY_A_PERSON, Events
 from flyball.state.run import Run
+from flyball.state_dir import RunDir
+from flyball.workspace import Workspace
 
+News = Finished | Interrupted
 SLEEP_MOST_S = 3600.0  # a selector cannot sleep for months
 
 
@@ -41,7 +53,7 @@ class Clock(Protocol):
 class Performer(Protocol):
     """Performs acts. `start` returns at once; the result of the act is posted later, from any thread."""
 
-    def start(self, run: Run, act: e.Act, post: Callable[[Finished | Interrupted], None]) -> None: ...
+    def start(self, run: Run, act: e.Act, post: Callable[[News], None]) -> None: ...
 
     def stop(self, key: str, now: bool) -> None: ...
 
@@ -74,7 +86,7 @@ class Supervisor:
         self.fault_of, self.before_child = fault_of, before_child
         self.driven: dict[str, DrivenRun] = {}
         self.errands_only = False
-        self._news: queue.SimpleQueue[tuple[str, Finished | Interrupted]] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[tuple[str, News]] = queue.SimpleQueue()
         self._ears = selectors.DefaultSelector()
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_in, False)
@@ -322,7 +334,7 @@ class Supervisor:
             del self.driven[run.id]
 
     def _start(self, run: Run, act: e.Act) -> None:
-        def post(news: Finished | Interrupted) -> None:
+        def post(news: News) -> None:
             self._news.put((run.id, news))
             os.write(self._wake_out, b".")
 
@@ -490,3 +502,86 @@ def _goes_on(run: Run) -> bool:
 
 
 __all__ = ["BY_A_PERSON", "JournalError", "Performer", "Supervisor"]
+
+
+# ---- performing acts -----------------------------------------------------------------------------------------
+
+
+class ThreadPerformer:
+    """Performs each act in a thread of its own and posts what came of it."""
+
+    def __init__(self, run_files: RunFiles, show: Callable[[str, str], None] | None = None) -> None:
+        self.run_files, self.show = run_files, show
+        self._stops: dict[str, process.Stop] = {}
+
+    def start(self, run: Run, act: e.Act, post: Callable[[News], None]) -> None:
+        stop = process.Stop()
+        self._stops[act.key] = stop
+        threading.Thread(target=self._do, args=(run, act, stop, post), name=act.key, daemon=True).start()
+
+    def stop(self, key: str, now: bool) -> None:
+        stop = self._stops.get(key)
+        if stop:
+            with contextlib.suppress(OSError):  # it has just ended
+                stop.set(now)
+
+    def tidy(self, run: Run) -> None:
+        """A run has ended: its checkout is removed, unless something in it would be lost."""
+        folder = self.run_files.run_dir(run)
+        with contextlib.suppress(OSError):
+            certificate.settle(folder, run.checkout.certificate)
+        self._tidy(folder)
+
+    def sweep(self, ended: Callable[[str], bool]) -> None:
+        """Remove what a kill between a run's end and its cleanup left; a checkout that was kept once is left alone."""
+        for folder in self.run_files.dirs.runs():
+            left = folder.checkout.exists() and not folder.why_kept.exists()
+            if (left or folder.proof.exists()) and ended(folder.path.name):
+                self._tidy(folder)
+
+    def _tidy(self, folder: RunDir) -> None:
+        with contextlib.suppress(FlyballError, OSError):
+            work = Workspace.open(folder.path)
+            try:
+                why = work.close(remove_checkout=not folder.why_kept.exists())
+            except FlyballError as problem:
+                why = str(problem)
+            if why:
+                folder.why_kept.write_text(why, "utf-8")
+
+    def _do(self, run: Run, act: e.Act, stop: process.Stop, post: Callable[[News], None]) -> None:
+        try:
+            news = self._perform(run, act, stop)
+            news = whole_text(news) if isinstance(news, Finished) else news
+        except SetupStopped as stopped:
+            news = Interrupted(act.key, str(stopped))
+        except Gone as problem:
+            news = Interrupted(act.key, str(problem), gone=True)
+        except FlyballError as problem:
+            news = Interrupted(act.key, whole(str(problem)))
+        except Exception as problem:  # whatever it is: the loop must know, and the agent is not to blame
+            news = Interrupted(act.key, whole(f"{type(problem).__name__}: {problem}"))
+        self._stops.pop(act.key, None)
+        stop.close()
+        post(news)
+
+    def _perform(self, run: Run, act: e.Act, stop: process.Stop) -> News:
+        match act.do.partition(":")[0]:
+            case "agent":
+                return take_turn(self.run_files, run, act, stop, self._shower(run))
+            case "proof":
+                return prove(self.run_files, run, act, stop)
+            case "commit":
+                return commit(self.run_files, run, act, stop)
+            case "land":
+                return land(self.run_files, run, act, stop)
+            case "prepare":
+                return prepare(self.run_files, run, act, stop)
+            case "restore":
+                return restore(self.run_files, run, act)
+            case _:
+                return Finished(key=act.key, result=check(self.run_files, run))
+
+    def _shower(self, run: Run) -> Callable[[str], None]:
+        show = self.show
+        return (lambda text: show(run.id, text)) if show else (lambda _text: None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.acts.prepare import prepare
+from flyball.acts.checkout import prepare
 from flyball.acts.proof import is_own_code, prove
 from flyball.acts.run_files import CALM, RunFiles, log_of
 from flyball.agents import process, sandbox

@@ -18,7 +18,7 @@ from flyball.domain.messages import Tell, encode
 from flyball.domain.settings import Settings
 from flyball.journal import Entry, Row, Write
 from flyball.journal.chain import extend
-from flyball.journal.history import Batch, DrivenRun
+from flyball.journal.records import Batch, DrivenRun
 from flyball.machines import shipped
 from flyball.state.fold import fold
 from flyball.state.run import Run

@@ -18,7 +18,7 @@ from flyball.domain import events as e
 from flyball.domain.settings import HOUR, MINUTE, SECOND
 from flyball.errors import Conflict, Corrupt, Fenced, JournalError
 from flyball.journal import Entry, Journal
-from flyball.journal.history import load
+from flyball.journal.records import load
 from flyball.lab.simulate.counts import Breach
 from flyball.lab.simulate.coverage import Coverage
 from flyball.lab.simulate.disk import MemoryStore, SqliteStore, Store
