@@ -10,9 +10,9 @@ import click
 import msgspec
 from msgspec.structs import replace
 
+from flyball.cli import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json, say
 from flyball.cli.drive import Session, run_here
 from flyball.cli.screen import Screen, open_screen
-from flyball.cli.shared import JSON, RUN, SET, TRUST, WAIT, examples, open_app, print_json, say
 from flyball.config.load import load
 from flyball.domain import events as e
 from flyball.domain.messages import AnyMessage, Ask, HandBack, Rollback

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from flyball.cli.shared import (
+from flyball.cli import (
     JSON,
     JSON_LINES,
     answer_lines,

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from flyball.cli.shared import (
+from flyball.cli import (
     JSON,
     RUN,
     examples,

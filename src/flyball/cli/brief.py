@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flyball.cli.shared import JSON, examples, is_fancy, open_records, print_json, say
+from flyball.cli import JSON, examples, is_fancy, open_records, print_json, say
 from flyball.cli.stats import ALL, instant, place_of
 
 if TYPE_CHECKING:

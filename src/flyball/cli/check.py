@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from flyball.acts.run_files import shipped_policies
-from flyball.cli.shared import JSON, examples, open_app, print_json, repository_of, say
+from flyball.cli import JSON, examples, open_app, print_json, repository_of, say
 from flyball.config.load import POLICY_FILE, load
 from flyball.errors import ConfigError
 from flyball.evidence.consistency import CheckReport, Finding, check as check_records

@@ -9,9 +9,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from flyball.cli.drive import Session
-from flyball.cli.screen import Screen
-from flyball.cli.shared import (
+from flyball.cli import (
     JSON,
     REPO,
     RUN,
@@ -24,6 +22,8 @@ from flyball.cli.shared import (
     say,
     write_new,
 )
+from flyball.cli.drive import Session
+from flyball.cli.screen import Screen
 from flyball.cli.shown_diff import coloured
 from flyball.domain import events as e
 from flyball.domain.messages import Land

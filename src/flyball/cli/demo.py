@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from flyball.cli.shared import examples, fitted
+from flyball.cli import examples, fitted
 from flyball.errors import FlyballError
 from flyball.state_dir import remove
 

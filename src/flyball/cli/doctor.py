@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from flyball.cli.shared import JSON, examples, open_app, paint, print_json, repository_of, terminal_width
+from flyball.cli import JSON, examples, open_app, paint, print_json, repository_of, terminal_width
 from flyball.system.health import Line, examine
 from flyball.views.text import clean, fields
 

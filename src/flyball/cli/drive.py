@@ -20,9 +20,7 @@ from types import FrameType
 import click
 
 from flyball.agents.accounts import reports
-from flyball.cli.keys import AnswerKeys, answer_keys
-from flyball.cli.screen import Screen, closing, open_screen, question_lines
-from flyball.cli.shared import (
+from flyball.cli import (
     JSON,
     REPO,
     SET,
@@ -35,6 +33,8 @@ from flyball.cli.shared import (
     repository_of,
     say,
 )
+from flyball.cli.keys import AnswerKeys, answer_keys
+from flyball.cli.screen import Screen, closing, open_screen, question_lines
 from flyball.core.mail import paused
 from flyball.domain import events as e
 from flyball.domain.messages import RESUME, Ask

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from flyball import __version__
-from flyball.cli.shared import RUN, examples, open_app, say, write_new
+from flyball.cli import RUN, examples, open_app, say, write_new
 from flyball.domain import events as e
 from flyball.errors import FlyballError, UserError
 from flyball.evidence.certificate import check

@@ -13,9 +13,9 @@ import click
 import msgspec
 
 from flyball.agents import process
+from flyball.cli import examples, is_terminal, open_app, repository_of
 from flyball.cli.keys import answer_keys
 from flyball.cli.screen import Screen, closing, open_screen
-from flyball.cli.shared import examples, is_terminal, open_app, repository_of
 from flyball.domain import events as e
 from flyball.errors import UserError
 from flyball.guard.secrets import redact

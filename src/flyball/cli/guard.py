@@ -11,8 +11,8 @@ from typing import Any, Literal
 import click
 import msgspec
 
+from flyball.cli import JSON_LINES, answer_lines, examples, print_json, repository_of, say
 from flyball.cli.rulings import explain, schema
-from flyball.cli.shared import JSON_LINES, answer_lines, examples, print_json, repository_of, say
 from flyball.config.load import POLICY_FILE, load
 from flyball.guard.change import Verdict
 from flyball.guard.policy import Policy

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from flyball.cli.shared import examples
+from flyball.cli import examples
 
 
 @click.command(epilog=examples("flyball hook pre claude ACT/hook/brief.json SHA256 < payload.json"))

@@ -6,8 +6,8 @@ import shutil
 
 import click
 
+from flyball.cli import say, terminal_width
 from flyball.cli.keys import ROOM, change_of, letters_of, show_change, take_answer
-from flyball.cli.shared import say, terminal_width
 from flyball.cli.shown_diff import coloured
 from flyball.runtime.app import App
 from flyball.state.run import Run

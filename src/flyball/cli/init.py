@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from flyball.authority import trust as trusting
-from flyball.cli.shared import JSON, REPO, examples, fitted, headline, is_terminal, paint, print_json, say
+from flyball.cli import JSON, REPO, examples, fitted, headline, is_terminal, paint, print_json, say
 from flyball.cli.tryout import LISTED, TrialResult, Tryout
 from flyball.config.detect import Detection, detect, environments, render_config
 from flyball.config.load import FOLDER, REPO_FILE, load

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from flyball.cli.shared import (
+from flyball.cli import (
     JSON,
     MARKS,
     RUN_OR_LAST,

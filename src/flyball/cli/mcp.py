@@ -15,7 +15,7 @@ import click
 from msgspec import Struct
 
 from flyball.agents.mcp.protocol import Tool, ToolResult, answer
-from flyball.cli.shared import REPO, examples, require_repository
+from flyball.cli import REPO, examples, require_repository
 
 LINE_MOST = 1 << 20
 WITHIN_S = 120

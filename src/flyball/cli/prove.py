@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
+from flyball.cli import JSON, REPO, examples, print_json, say
 from flyball.cli.machines import machine_folder
-from flyball.cli.shared import JSON, REPO, examples, print_json, say
 from flyball.domain.machine import NAME, Machine, edges
 from flyball.lab.prove import LAWS, Broken, Find, Proof
 from flyball.lab.prove.many import proofs

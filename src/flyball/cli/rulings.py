@@ -10,7 +10,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from flyball.cli.shared import JSON, RUN, examples, open_records, print_json, say
+from flyball.cli import JSON, RUN, examples, open_records, print_json, say
 from flyball.domain import events as e
 from flyball.guard.policy import json_schema
 from flyball.guard.policy_faults import line_of

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import IO, TYPE_CHECKING, TextIO
 
-from flyball.cli.shared import MARKS, is_fancy
+from flyball.cli import MARKS, is_fancy
 from flyball.domain import events as e
 from flyball.journal.records import asking
 from flyball.runtime.facts import why

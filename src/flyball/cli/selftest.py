@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from flyball.cli.shared import JSON, examples, print_json
+from flyball.cli import JSON, examples, print_json
 from flyball.errors import UserError
 from flyball.lab.selftest.chaos import LANES, Tally, chaos as run_chaos, facts
 from flyball.lab.selftest.searches import QUICK, USUAL, Part, Trial, facts as trial_facts, trial

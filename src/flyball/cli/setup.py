@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from flyball.authority import trust as trusting
-from flyball.cli.shared import (
+from flyball.cli import (
     JSON,
     REPO,
     SET,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from flyball.cli.shared import JSON, examples, print_json
+from flyball.cli import JSON, examples, print_json
 from flyball.domain.settings import elapsed
 from flyball.lab.simulate.campaign import Campaign, aimed, simulate as play, traced
 from flyball.lab.simulate.coverage import CoverageShare, reach

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from flyball.cli.shared import (
+from flyball.cli import (
     JSON,
     RUN,
     SET,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flyball.cli.shared import JSON, examples, open_records, print_json, repository_of, say
+from flyball.cli import JSON, examples, open_records, print_json, repository_of, say
 from flyball.domain.settings import SECOND, parse_duration
 from flyball.errors import UserError
 

@@ -13,7 +13,7 @@ import click
 import msgspec
 from msgspec import Meta, Struct
 
-from flyball.cli.shared import (
+from flyball.cli import (
     JSON,
     REPO,
     examples,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from flyball.cli.shared import examples, open_app, say
+from flyball.cli import examples, open_app, say
 from flyball.cli.space import YES, size
 from flyball.config.load import FOLDER
 from flyball.errors import FlyballError, UserError

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import click
 
-from flyball.cli import service
+from flyball.cli import REPO, SET, TRUST, examples, open_app, require_repository, say, service
 from flyball.cli.drive import Session
 from flyball.cli.screen import open_screen
-from flyball.cli.shared import REPO, SET, TRUST, examples, open_app, require_repository, say
 from flyball.errors import UserError
 from flyball.journal.database import alive
 from flyball.runtime.backlog import mailbox
