@@ -58,7 +58,7 @@ DOES_HERE = {
         "reject": "the agent continues and gets the list of doubts",
     },
     "permission": {
-        "approve": "allow it",
+        "approve": "allow it, now and later in this run",
         "grant": "allow it once",
         "reject": "refuse it; the agent continues without",
     },
