@@ -438,8 +438,8 @@ def text_of(data: bytes) -> str | None:
         if len(nuls) > 1 and nuls.count(0) * 10 >= len(nuls) * 9:
             return data.decode(encoding, "replace")
     text = data.replace(b"\0", b"").decode("utf-8", "replace")
-    seen = sum(1 for char in text[:4000] if char.isprintable() or char in "\n\r\t")
-    return text if text and seen * 100 >= len(text[:4000]) * PRINTABLE_LEAST else None
+    readable = sum(1 for char in text[:4000] if char.isprintable() or char in "\n\r\t")
+    return text if text and readable * 100 >= len(text[:4000]) * PRINTABLE_LEAST else None
 
 
 def judge_source(change: Change, file: str, lines: Sequence[Line]) -> Iterable[Verdict]:

@@ -137,12 +137,12 @@ def parse(text: str, base: Policies | None = None) -> Policies:
 
 def _tables(text: str) -> dict[str, dict[str, Any]]:
     try:
-        held = tomllib.loads(text)
+        parsed = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"The policy file is not valid TOML: {error}.") from None
-    tables = held.pop("policy", {})
-    if held or not isinstance(tables, dict):
-        stray = ", ".join(sorted(held)) or "policy"
+    tables = parsed.pop("policy", {})
+    if parsed or not isinstance(tables, dict):
+        stray = ", ".join(sorted(parsed)) or "policy"
         raise ConfigError(f"Unknown key '{stray}' in the policy file. Put every rule under [policy.NAME].")
     for name, table in cast("dict[str, Any]", tables).items():
         if not isinstance(table, dict):

@@ -29,11 +29,11 @@ class Fault(msgspec.Struct, frozen=True):
 def faults(text: str, base: Policies) -> list[Fault]:
     """Everything that is wrong with a policy file; empty if `parse` accepts it."""
     try:
-        held = tomllib.loads(text)
+        parsed = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"line (\d+)", str(error))
         return [Fault("", int(line[1]) if line else 0, f"Not valid TOML: {error}.")]
-    all_faults = [Fault(key, line_of(text, key), message) for key, message in _of_file(held, base)]
+    all_faults = [Fault(key, line_of(text, key), message) for key, message in _of_file(parsed, base)]
     return all_faults or _last(text, base)
 
 
@@ -49,11 +49,11 @@ def _last(text: str, base: Policies) -> list[Fault]:
     return []
 
 
-def _of_file(held: Mapping[str, Any], base: Policies) -> Iterator[tuple[str, str]]:
-    for key in held:
+def _of_file(parsed: Mapping[str, Any], base: Policies) -> Iterator[tuple[str, str]]:
+    for key in parsed:
         if key != "policy":
             yield key, f"Unknown key '{key}'. Put every rule under [policy.NAME]."
-    tables = held.get("policy", {})
+    tables = parsed.get("policy", {})
     if not isinstance(tables, dict):
         yield "policy", "'policy' must be a table. Write [policy.NAME] and its rules below."
         return
@@ -75,16 +75,16 @@ def _incomplete(
     """A rule that no other policy has must be complete."""
     for table, needed in (("paths", _RULE), ("lines", (*_RULE[:2], "files", "lines"))):
         known = {rule for policy in base.named.values() for rule in getattr(policy, table)}
-        known |= {rule for other, held in named.items() if other != name for rule in _rules(held, table)}
-        for rule, held in _rules(own, table).items():
-            lacks = [field for field in needed if field not in held] if isinstance(held, dict) else []
+        known |= {rule for other, rules in named.items() if other != name for rule in _rules(rules, table)}
+        for rule, fields in _rules(own, table).items():
+            lacks = [field for field in needed if field not in fields] if isinstance(fields, dict) else []
             if rule not in known and lacks:
                 key = f"policy.{name}.{table}.{rule}"
                 yield key, f"The new rule '{key}' needs {', '.join(lacks)}."
 
 
-def _rules(held: Any, table: str) -> dict[str, Any]:
-    rules = cast("dict[str, Any]", held).get(table) if isinstance(held, dict) else None
+def _rules(policy: Any, table: str) -> dict[str, Any]:
+    rules = cast("dict[str, Any]", policy).get(table) if isinstance(policy, dict) else None
     return cast("dict[str, Any]", rules) if isinstance(rules, dict) else {}
 
 

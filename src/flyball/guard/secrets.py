@@ -82,10 +82,10 @@ def find_in_lines(path: str, lines: Iterable[tuple[int, str]]) -> Iterable[tuple
 
 def find_secrets(text: str, path: str = "", *, most: int = MOST_TOIL) -> list[Secret]:
     """Every secret in a text, in order. Overlapping ones are one, with the rule of the first."""
-    seen = visible(text)
-    if seen is None:
+    plain = visible(text)
+    if plain is None:
         return _secrets_of(text, path, most)
-    return [Secret(one.rule, *seen.span(one.start, one.end)) for one in _secrets_of(seen.text, path, most)]
+    return [Secret(one.rule, *plain.span(one.start, one.end)) for one in _secrets_of(plain.text, path, most)]
 
 
 def _secrets_of(text: str, path: str, most: int) -> list[Secret]:
@@ -134,8 +134,8 @@ def toil(line: str) -> int:
 def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[Secret]:
     """Lines end at "\\n" only: other line breaks may be part of JSON."""
     yield from _private_keys(text)
-    for found in patterns.LINE.finditer(text):
-        line, start = found.group(), found.start()
+    for match in patterns.LINE.finditer(text):
+        line, start = match.group(), match.start()
         before = text[text.rfind("\n", 0, max(0, start - 1)) + 1 : max(0, start - 1)]
         for secret in below_name(before, line):
             yield Secret(secret.rule, start + secret.start, start + secret.end)
