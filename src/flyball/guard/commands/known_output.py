@@ -191,6 +191,15 @@ def is_narrow(words: list[str]) -> bool:
 
 # --- substitutions whose result can be known without running them: `$(echo x)`, `$(pwd)`, `$(date)`
 
+_FOLDERS = {
+    "go env GOPATH": "~/go",
+    "go env GOBIN": "~/go/bin",
+    "python -m site --user-base": "~/.local",
+    "npm bin": "node_modules/.bin",
+    "npm root": "node_modules",
+    "yarn bin": "node_modules/.bin",
+}
+"""Where tools say that they keep what is installed."""
 _SETS_UP_SHELL = Lazy(
     r"(?:pyenv|rbenv|nodenv|goenv|jenv|plenv) (?:virtualenv-)?init -?(?: --?[\w-]+)*(?: (?:bash|zsh|sh))?"
     r"|fnm env(?: --?[\w-]+(?:=\w+)?)*|(?:conda|micromamba) shell\.?(?:hook|bash|posix)?(?: -s)?(?: (?:bash|posix|hook))*"
@@ -250,6 +259,9 @@ def _answer(texts: list[str], simple: Simple, context: Context, host: Host) -> A
     if name in {"echo", "printf"}:
         text = printed_text(name, rest)
         return None if text is None else Arg(text.rstrip("\n"))
+    folder = _FOLDERS.get(" ".join(texts)) if name not in context.functions else None
+    if folder and host.policy.contained:
+        return Arg(folder.replace("~", host.policy.home))
     if name == "which" and len(rest) == 1 and _PROGRAM.fullmatch(rest[0]):
         return Arg(f"/usr/bin/{rest[0]}")
     if name == "pwd" and len(context.cwds) == 1:

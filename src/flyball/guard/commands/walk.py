@@ -291,7 +291,8 @@ class Judge(CommandJudge):
                 self.assign(assign, local, exported=bool(simple.words))
         before = context.report.network
         stream = self.with_variables(args, simple.assigns, inner, local) if args else Stream("data")
-        if args and any(isinstance(part, Sub) for part in simple.words[0].parts):
+        known = bool(args) and args[0].literal and self.policy.contained
+        if args and not known and any(isinstance(part, Sub) for part in simple.words[0].parts):
             context.ask("opaque-command", "The name of the command comes from another command's output.")
         if context.report.network > before or context.stdin.kind == "remote":
             self.note_downloads(simple, args)
