@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from flyball.guard import word_set
@@ -128,10 +129,10 @@ def go(call: Call) -> None:
         local = first.startswith(".") or first.endswith(".go")
         if not local:
             call.ask("install", f"Downloads and runs '{first}'.")
-        for arg in call.operands:
-            if arg is not call.operands[0] and not arg.text.endswith(".go"):
-                break
+        files = list(takewhile(lambda arg: arg.text.endswith(".go"), call.operands))
+        for arg in files or call.operands[:1]:
             argument_kinds.judge_argument(call.judge, "config", arg, call.context)
+        call.judge.check_paths_in(call.operands[max(len(files), 1) :], call.context)
         call.judge.run_written(call.operands[0], call.context, "go")
         call.judge.check_destinations(first, call.operands[1:], call.context)
     if any(value.text == "mod" for value in call.given.values("-mod")):

@@ -118,7 +118,7 @@ def _extraction(call: Call) -> None:
 def unzip(call: Call) -> None:
     if call.given.has("-l", "-t", "-v", "-Z", "-z", "-p", "-c"):
         return
-    if call.given.has(":"):
+    if call.given.has("-:"):
         call.deny("destruction", "Extracts absolute paths, which can overwrite any file.")
     if not call.given.has("-d"):
         call.ask(
