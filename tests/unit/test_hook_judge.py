@@ -369,7 +369,9 @@ def test_each_question_is_joined_with_what_came_of_it(tmp_path: Path) -> None:
         found = judge(wants, BRIEF, itself)
         kept.asked(wants, found, "f")
         if found.verdict == "allow":
-            kept.told(replace(wants, event="PostToolUse", moment="post", result=f"out {n}", failed=n == 2))
+            kept.finished(
+                replace(wants, event="PostToolUse", moment="post", result=f"out {n}", failed=n == 2)
+            )
     seen = action_log.read(tmp_path)
     assert [(a.verdict, a.result, a.failed) for a in seen.actions] == [
         ("allow", "out 0", False),
@@ -384,7 +386,7 @@ def test_a_cli_that_does_not_number_its_calls_is_joined_by_their_order(tmp_path:
     wants = word("run_shell_command", agent="gemini", command="date")
     for result in ("one", "two"):
         kept.asked(wants, judge(wants, BRIEF, itself), "f")
-        kept.told(replace(wants, event="AfterTool", moment="post", result=result))
+        kept.finished(replace(wants, event="AfterTool", moment="post", result=result))
     assert [a.result for a in action_log.read(tmp_path).actions] == ["one", "two"]
 
 

@@ -47,7 +47,7 @@ class Dialogue:
     def open(self) -> None:
         self._say(self.talk.opening())
 
-    def hear(self, line: str) -> None:
+    def receive(self, line: str) -> None:
         self._say(self.talk.reply(line))
         if self.talk.done and not self.closed:
             self.closed = True
@@ -127,7 +127,7 @@ class Live:
             self.observe(call)
         self.count()
         if self.dialogue:
-            self.dialogue.hear(line)
+            self.dialogue.receive(line)
 
     def observe(self, call: Call) -> None:
         self.show(whole(action_log.shortened(f"{call.tool} {call.input}", SHOWN_CALL)))
@@ -177,7 +177,7 @@ def _over(run: Run, used: Usage, model: str) -> str:
 
 
 PINNED = "hooks.sha256"
-UNHEARD = (
+HOOKS_SILENT = (
     "Its hooks never ran, so its tool calls were not checked. "
     "Check that the agent reads the configuration it is given and trusts its hooks."
 )
@@ -192,7 +192,7 @@ def brief(
     place = folder / turn_brief.FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
     mounted = run_files.mounted(run)  # in bubblewrap, which has a PID namespace too
-    told = Brief(
+    made = Brief(
         workspace=str(work.repo_root if mounted else work.checkout),
         home=str(home),
         policy=run_files.policy(run),
@@ -205,7 +205,7 @@ def brief(
         late=str(home / f".flyball-late-{folder.name}.jsonl"),
         imports=turn_brief.imports(),
     )
-    sha256 = turn_brief.write(place, told)
+    sha256 = turn_brief.write(place, made)
     server = cli_settings.server_line(place, reports.issue_token(folder), mounted)
     cli_settings.write(place, place / turn_brief.NAME, sha256, server)
     (folder / PINNED).write_text(_digest(place))
@@ -228,11 +228,11 @@ def tampered(folder: Path) -> str:
 
 def _digest(place: Path) -> str:
     """Of every file there but the socket, which comes and goes."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(p for p in place.rglob("*") if p.is_file()):
         data = path.read_bytes()
-        found.update(f"{path.relative_to(place)}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
-    return found.hexdigest()
+        digest.update(f"{path.relative_to(place)}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager
@@ -255,31 +255,31 @@ def attended(
 
 def alarming(folder: Path) -> e.Action | None:
     """CTO-7: the call after which nothing more should be tried, from the record; none in an act without hooks."""
-    told = _told(folder)
-    return action_log.read(folder, told.late).refused_by(told.policy.commands.critical) if told else None
+    given = _brief_of(folder)
+    return action_log.read(folder, given.late).refused_by(given.policy.commands.critical) if given else None
 
 
-def witnessed(heard: AgentResult, folder: Path, agent: str) -> AgentResult:
+def witnessed(result: AgentResult, folder: Path, agent: str) -> AgentResult:
     """What the agent left, what its hooks saw, and what it reported with its tools. A hooked agent of which no hook was heard has failed.
 
     Over ACP it is the protocol itself that asks, and an agent that changes nothing asks nothing."""
-    told = _told(folder)
-    if told is None:
-        return heard
-    seen = action_log.read(folder, told.late)
-    heard = replace(heard, actions=seen.actions, model=heard.model or seen.model)
-    if not seen.spoke and heard.verdict == "ok" and not agent.startswith("acp:"):
-        return replace(heard, verdict="unknown", error=UNHEARD)
-    if seen.wanted and heard.verdict in ("ok", "needs_approval"):
-        wanted, asked = (str(seen.wanted.get(name, "")) for name in ("fingerprint", "question"))
-        return replace(heard, verdict="needs_approval", error=asked, wanted=wanted)
-    said, approval = reports.claim(folder)
-    if approval and heard.verdict == "ok":
-        return replace(heard, verdict="needs_approval", error=approval)
-    return replace(heard, claim=said) if said != e.Claim() else heard
+    given = _brief_of(folder)
+    if given is None:
+        return result
+    log = action_log.read(folder, given.late)
+    result = replace(result, actions=log.actions, model=result.model or log.model)
+    if not log.spoke and result.verdict == "ok" and not agent.startswith("acp:"):
+        return replace(result, verdict="unknown", error=HOOKS_SILENT)
+    if log.wanted and result.verdict in ("ok", "needs_approval"):
+        wanted, asked = (str(log.wanted.get(name, "")) for name in ("fingerprint", "question"))
+        return replace(result, verdict="needs_approval", error=asked, wanted=wanted)
+    claimed, approval = reports.claim(folder)
+    if approval and result.verdict == "ok":
+        return replace(result, verdict="needs_approval", error=approval)
+    return replace(result, claim=claimed) if claimed != e.Claim() else result
 
 
-def _told(folder: Path) -> Brief | None:
+def _brief_of(folder: Path) -> Brief | None:
     """What the act's hooks go by; None in an act without hooks."""
     place = folder / turn_brief.FOLDER / turn_brief.NAME
     return turn_brief.parse(place.read_bytes()) if place.exists() else None

@@ -83,12 +83,12 @@ def take_turn(
         scrub(folder)
         return _interrupted(work, act, folder, ended, agent)
     run_files.never_began(folder, ended)
-    heard = whole_text(live_turn.witnessed(_heard(agent, folder, ended), folder, act.agent))
-    heard = charged(
-        run_files.run_dir(run).path / SESSIONS, act.key, record.completed(heard) if record else heard
+    result = whole_text(live_turn.witnessed(_agent_result(agent, folder, ended), folder, act.agent))
+    result = charged(
+        run_files.run_dir(run).path / SESSIONS, act.key, record.completed(result) if record else result
     )
-    heard = _ended_early(heard, live) if live.ending else _resumable(heard)
-    done = _judged(run_files, run, act, work, folder, heard, live, ended, alarming)
+    result = _ended_early(result, live) if live.ending else _resumable(result)
+    done = _judged(run_files, run, act, work, folder, result, live, ended, alarming)
     scrub(folder)
     return done
 
@@ -186,7 +186,7 @@ def _spec(
     )
 
 
-def _heard(agent: Adapter, folder: Path, ended: process.Exit) -> AgentResult:
+def _agent_result(agent: Adapter, folder: Path, ended: process.Exit) -> AgentResult:
     """Output that no adapter can read makes a failed turn of the agent, not an error of Flyball."""
     try:
         return agent.read(_text(process.read_out(folder)), _text(process.read_err(folder)), ended)
@@ -205,7 +205,9 @@ def _interrupted(
 ) -> Interrupted:
     tree = left_tree(work, folder)
     kept = work.keep(tree, f"interrupted/{act.key}") if tree != act.tree else ""
-    return Interrupted(act.key, interruption(ended), kept, session=_heard(agent, folder, ended).session)
+    return Interrupted(
+        act.key, interruption(ended), kept, session=_agent_result(agent, folder, ended).session
+    )
 
 
 def left_tree(work: Workspace, folder: Path) -> str:
@@ -216,21 +218,21 @@ def left_tree(work: Workspace, folder: Path) -> str:
     return note.read_text()
 
 
-def _ended_early(heard: AgentResult, live: Live) -> AgentResult:
+def _ended_early(result: AgentResult, live: Live) -> AgentResult:
     """Flyball ended the agent: what it did counts, and a missing final message is not its failure."""
-    if heard.verdict not in ("killed", "unknown", "ok"):
-        return heard
+    if result.verdict not in ("killed", "unknown", "ok"):
+        return result
     if live.unreadable:
-        return replace(heard, verdict="unknown", error=live.unreadable)
-    return replace(heard, verdict="turn_limit" if live.over_budget else "ok", error=live.over_budget)
+        return replace(result, verdict="unknown", error=live.unreadable)
+    return replace(result, verdict="turn_limit" if live.over_budget else "ok", error=live.over_budget)
 
 
-def _resumable(heard: AgentResult) -> AgentResult:
+def _resumable(result: AgentResult) -> AgentResult:
     """A session that is gone is like one that is full: the agent continues in a fresh one, told what was done."""
     return (
-        replace(heard, verdict="context")
-        if heard.lost_session and heard.verdict in ("unknown", "killed")
-        else heard
+        replace(result, verdict="context")
+        if result.lost_session and result.verdict in ("unknown", "killed")
+        else result
     )
 
 
@@ -243,7 +245,7 @@ def _judged(
     act: e.Act,
     work: Workspace,
     folder: Path,
-    heard: AgentResult,
+    result: AgentResult,
     live: Live,
     ended: process.Exit,
     alarming: e.Action | None,
@@ -252,15 +254,15 @@ def _judged(
     tree = left_tree(work, folder)
     changes = [*work.changes(act.tree, tree), *work.special_files()]
     ruling = judge(run_files, run, act, work, tree, changes)
-    word = judgement(run, act, heard.verdict, ruling, tree, bool(changes), alarming)
-    heard = replace(heard, error=word.error or heard.error)
-    reported = tuple(shown(said) for said in work.agent_git_report())
+    word = judgement(run, act, result.verdict, ruling, tree, bool(changes), alarming)
+    result = replace(result, error=word.error or result.error)
+    reported = tuple(shown(line) for line in work.agent_git_report())
     ruling = word.ruling
     if word.undo:
         ruling = replace(ruling, kept=work.keep(tree, act.key))
         work.restore(act.tree)
     turn = replace(
-        _turn(run, act, heard, live, ended, changed=bool(changes)),
+        _turn(run, act, result, live, ended, changed=bool(changes)),
         tree=word.tree,
         undone=tuple(map(shown, _paths(changes))) if word.read_only else (),
         held=() if word.counts or word.read_only else tuple(map(shown, _paths(changes))),
@@ -403,42 +405,42 @@ def _checkpoint(work: Workspace, act: e.Act, tree: str, publish: bool, run: Run)
 
 
 def _turn(
-    run: Run, act: e.Act, heard: AgentResult, live: Live, ended: process.Exit, *, changed: bool
+    run: Run, act: e.Act, result: AgentResult, live: Live, ended: process.Exit, *, changed: bool
 ) -> e.TurnEnded:
     role = act.role
-    failed = [call for call in heard.calls if call.error]
-    error = heard.error or (failed[-1].result if failed else "")
-    error = error or (reported_error(heard.message) if heard.verdict == "ok" else "")
-    reset_at, now = heard.reset_at, ended.started_at_us + ended.took_us
-    if heard.reset_in_us is not None:
-        reset_at = now + heard.reset_in_us
+    failed = [call for call in result.calls if call.error]
+    error = result.error or (failed[-1].result if failed else "")
+    error = error or (reported_error(result.message) if result.verdict == "ok" else "")
+    reset_at, now = result.reset_at, ended.started_at_us + ended.took_us
+    if result.reset_in_us is not None:
+        reset_at = now + result.reset_in_us
     return e.TurnEnded(
-        verdict=heard.verdict,
-        message=redact(heard.message)[-MESSAGE_MOST:],
-        session=heard.session,
-        usage=_counted(heard.usage),
-        models={redact(name): _counted(used) for name, used in heard.models.items()},
-        claim=_redacted(_asking(claim(run, role, heard), role, heard, changed)),
+        verdict=result.verdict,
+        message=redact(result.message)[-MESSAGE_MOST:],
+        session=result.session,
+        usage=_counted(result.usage),
+        models={redact(name): _counted(used) for name, used in result.models.items()},
+        claim=_redacted(_asking(claim(run, role, result), role, result, changed)),
         reset_at=reset_at,
-        plan_percent=heard.plan_percent,
-        plan_reset_at=heard.plan_reset_at
-        or (now + (heard.plan_reset_in_us or 0)) * bool(heard.plan_reset_in_us),
-        error=redact(error if heard.verdict == "ok" else _with_help(act, heard))[-2000:],
+        plan_percent=result.plan_percent,
+        plan_reset_at=result.plan_reset_at
+        or (now + (result.plan_reset_in_us or 0)) * bool(result.plan_reset_in_us),
+        error=redact(error if result.verdict == "ok" else _with_help(act, result))[-2000:],
         fingerprint=error_fingerprint(error) if error else "",
-        said=message_fingerprint(heard.message),
-        calls=max(len(heard.calls), len(heard.actions)),
-        actions=heard.actions,
-        wanted=heard.wanted,
+        said=message_fingerprint(result.message),
+        calls=max(len(result.calls), len(result.actions)),
+        actions=result.actions,
+        wanted=result.wanted,
         halted=live.fired.code if live.fired else "",
         halted_why=redact(_why_halted(live.fired)) if live.fired else "",
     )
 
 
-def _with_help(act: e.Act, heard: AgentResult) -> str:
+def _with_help(act: e.Act, result: AgentResult) -> str:
     """What went wrong; where the agent's login was refused, also how to log in."""
-    if heard.verdict != "auth":
-        return heard.error
-    return f"{heard.error.rstrip('. ')}. {how_to_log_in(act.agent)}".strip()
+    if result.verdict != "auth":
+        return result.error
+    return f"{result.error.rstrip('. ')}. {how_to_log_in(act.agent)}".strip()
 
 
 def _counted(usage: e.Usage) -> e.Usage:
@@ -450,9 +452,9 @@ def _why_halted(fired: watching.FiredRule) -> str:
     return f"The turn was halted: {fired.rule}, {fired.observed} times where {fired.threshold} are allowed. {fired.evidence}".strip()
 
 
-def _redacted(said: e.Claim) -> e.Claim:
+def _redacted(claimed: e.Claim) -> e.Claim:
     """Claims are journaled and shown, so secrets are removed from them."""
-    return msgspec.convert(_without_secrets(msgspec.to_builtins(said)), e.Claim)
+    return msgspec.convert(_without_secrets(msgspec.to_builtins(claimed)), e.Claim)
 
 
 def _without_secrets(value: Any) -> Any:
@@ -468,41 +470,48 @@ def _without_secrets(value: Any) -> Any:
             return value
 
 
-def claim(run: Run, role: str, heard: AgentResult) -> e.Claim:
+def claim(run: Run, role: str, result: AgentResult) -> e.Claim:
     """What the agent claims: through its structured channel, else in its words by the reading rules."""
-    said = heard.claim
-    if role == "worker" and said.finished:
-        red = signals.red_ci(heard.message)
-        return replace(said, indicators=named(said.indicators, run.settings.indicators), missing=red)
+    claimed = result.claim
+    if role == "worker" and claimed.finished:
+        red = signals.red_ci(result.message)
+        return replace(claimed, indicators=named(claimed.indicators, run.settings.indicators), missing=red)
     if role == "worker":
-        return _loop_claim(said, heard.message, run.settings.indicators)
+        return _loop_claim(claimed, result.message, run.settings.indicators)
     if role == "author" or (role == "reviewer" and "passed" in run.here.on):
-        return replace(said, signal=_review_signal(run, role, said, heard.message))
-    if said.outcome or said.signal:
-        return said
+        return replace(claimed, signal=_review_signal(run, role, claimed, result.message))
+    if claimed.outcome or claimed.signal:
+        return claimed
     reviews = run.act is not None and run.act.why == PLAN_REVIEW
     read = prose.read_verdict if role in JUDGING_ROLES or reviews else prose.read_outcome
-    outcome = read(heard.message, claimable(run)) or ""
+    outcome = read(result.message, claimable(run)) or ""
     signal = outcome.upper() if outcome in ("pass", "fail") else ""
-    return replace(said, outcome="" if signal else outcome, signal=signal)
+    return replace(claimed, outcome="" if signal else outcome, signal=signal)
 
 
-def _asking(said: e.Claim, role: str, heard: AgentResult, changed: bool) -> e.Claim:
+def _asking(claimed: e.Claim, role: str, result: AgentResult, changed: bool) -> e.Claim:
     """A question that ends a turn without a change, and without any claim, is for a person."""
-    claims = said.outcome or said.signal or said.finished or said.data or said.ask or said.findings
-    plans = role == "planner" and len(heard.message) > PLAN_LEAST
-    if changed or claims or plans or heard.verdict != "ok" or role in ("reviewer", "cto"):
-        return said
-    return replace(said, ask=final_question(heard.message))
+    claims = (
+        claimed.outcome
+        or claimed.signal
+        or claimed.finished
+        or claimed.data
+        or claimed.ask
+        or claimed.findings
+    )
+    plans = role == "planner" and len(result.message) > PLAN_LEAST
+    if changed or claims or plans or result.verdict != "ok" or role in ("reviewer", "cto"):
+        return claimed
+    return replace(claimed, ask=final_question(result.message))
 
 
-def _loop_claim(said: e.Claim, message: str, extra: tuple[str, ...]) -> e.Claim:
+def _loop_claim(claimed: e.Claim, message: str, extra: tuple[str, ...]) -> e.Claim:
     read = signals.read_output(
         message, dialect="loop", role="worker", runtime=signals.Runtime(), extra_indicators=extra
     )
     missing = () if read.reading == "complete" else read.missing
     return replace(
-        said,
+        claimed,
         finished=read.exit_signal is True,
         indicators=read.indicators,
         reading=read.reading,
@@ -510,14 +519,14 @@ def _loop_claim(said: e.Claim, message: str, extra: tuple[str, ...]) -> e.Claim:
     )
 
 
-def _review_signal(run: Run, role: str, said: e.Claim, message: str) -> str:
+def _review_signal(run: Run, role: str, claimed: e.Claim, message: str) -> str:
     """The word on the last line, or over the structured channel: `finish`, or the word as an outcome (PAIR-2)."""
     reader, done_word = ("reviewer" if role == "reviewer" else "worker"), run.settings.done_word
     read = signals.read_output(
         message, dialect="review", role=reader, runtime=signals.Runtime(), done_word=done_word
     )
-    if "FAIL" in (read.signal, said.outcome, said.signal):
+    if "FAIL" in (read.signal, claimed.outcome, claimed.signal):
         return "FAIL"
     mine, word = ("PASS", "PASS") if role == "reviewer" else ("DONE", done_word)
-    finished = role == "author" and said.finished
-    return mine if finished or word == said.outcome or mine in (read.signal, said.signal) else ""
+    finished = role == "author" and claimed.finished
+    return mine if finished or word == claimed.outcome or mine in (read.signal, claimed.signal) else ""

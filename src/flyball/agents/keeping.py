@@ -87,7 +87,7 @@ class Keeper:
         self.began_us, self.began = time.time_ns() // 1000, time.monotonic()
         self.at, self.wall, self.idle, self.alone, self.hold = self.began, 0.0, 0.0, 0.0, False
         self.pid, self.status, self.error = 0, None, ""
-        self.told_of, self.tells = os.pipe() if spec.get("status") else (-1, -1)
+        self.status_pipe, self.tells = os.pipe() if spec.get("status") else (-1, -1)
         self.reason, self.kill_at, self.termed = "", 0.0, False
         self.swept: set[int] = set()
         self.stopped: set[int] = set()
@@ -99,7 +99,7 @@ class Keeper:
         try:
             self.start()
             while self.children() and not self.hopeless():
-                self.hear(self.patience())
+                self.wait(self.patience())
                 self.tick()
                 self.judge()
                 self.press()
@@ -215,7 +215,7 @@ class Keeper:
 
     # ---- hearing
 
-    def hear(self, patience_s: float) -> None:
+    def wait(self, patience_s: float) -> None:
         poll = select.poll()
         for fd in (self.door.fileno(), self.wake, self.out.pipe, self.err.pipe, *self.clients):
             if fd >= 0:
@@ -223,9 +223,9 @@ class Keeper:
         if self.held and self.held.open and self.held.waiting:
             poll.register(self.held.pipe, select.POLLOUT)
         for fd, _ in poll.poll(max(0.0, patience_s) * 1000 + 1):
-            self.heard(fd)
+            self.handle(fd)
 
-    def heard(self, fd: int) -> None:
+    def handle(self, fd: int) -> None:
         if fd == self.door.fileno():
             self.admit()
         elif fd == self.wake:
@@ -422,16 +422,16 @@ class Keeper:
             "err_bytes": self.err.kept,
             "dropped": self.out.dropped + self.err.dropped,
             "swept": len(self.swept),
-            "status": self.told_status(),
+            "status": self.sandbox_status(),
         }
 
-    def told_status(self) -> str | None:
+    def sandbox_status(self) -> str | None:
         """All who could write to it have ended; what is left over is short, or not a sandbox's."""
-        if self.told_of < 0:
+        if self.status_pipe < 0:
             return None
-        os.set_blocking(self.told_of, False)
+        os.set_blocking(self.status_pipe, False)
         try:
-            return os.read(self.told_of, STATUS_MOST).decode(errors="replace")
+            return os.read(self.status_pipe, STATUS_MOST).decode(errors="replace")
         except BlockingIOError:
             return ""
 

@@ -103,7 +103,7 @@ def _attended(agent: object, request: TurnRequest, act: Path, asked: list[str]) 
         nonlocal rest
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            dialogue.hear(line.decode("utf-8", "replace"))
+            dialogue.receive(line.decode("utf-8", "replace"))
 
     dialogue.open()
     try:

@@ -39,7 +39,7 @@ class Record:
         ruled = {"verdict": ruling.verdict, "rule": ruling.rule, "reason": ruling.reason, "fingerprint": call}
         self._add({**_row(word), **ruled, **({"question": question} if question else {})})
 
-    def told(self, word: HookCall) -> None:
+    def finished(self, word: HookCall) -> None:
         names = {"session": word.session[:NAME_MOST], "model": word.model[:NAME_MOST]}
         self._add({**_row(word), **names, "result": redact(word.result), "failed": word.failed})
 

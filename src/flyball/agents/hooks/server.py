@@ -120,7 +120,7 @@ class HookServer:
         except BadPayload as odd:
             return self._unread(odd, moment)
         if word.moment != "pre":
-            self.record.told(word)
+            self.record.finished(word)
             return Reply()
         return self._ruled(word)
 
