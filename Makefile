@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.11, git and make:  make demo  ·  make test
-.PHONY: help setup demo test again check agents bench simulate week evening reach chaos whole redteam tamper fuzz evidence selftest storage mutants firsthour runners docs recording wheel lock clean
+.PHONY: help setup demo test again check agents web bench simulate week evening reach chaos whole redteam tamper fuzz evidence selftest storage mutants firsthour runners docs recording wheel lock clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -53,6 +53,10 @@ agents: setup .agents/.ready  ## drive the real agent CLIs against a scripted mo
 	@cd .agents && npm install --no-audit --no-fund --no-package-lock --ignore-scripts >npm.log 2>&1 \
 		&& npm rebuild @anthropic-ai/claude-code opencode-ai >>npm.log 2>&1 || { cat npm.log; exit 1; }
 	@touch $@
+
+web: setup        ## test the web page in a real browser, which is installed if it can be
+	@tools/install-package chromium chromium "Chromium tries the web page." "the tests in a browser are skipped"
+	@$(BIN)/python -m pytest -n 2 -rs tests/web
 
 bench: setup bench/.venv/.ready  ## measure speed, next to limits and other tools (QUICK=1)
 	@$(BIN)/python -m bench $(if $(QUICK),--quick)

@@ -17,7 +17,7 @@ ORDER = (
     *("errors", "domain", "state", "core", "reading", "views", "guard", "proofs"),  # pure
     *("state_dir", "machines", "config", "journal", "workspace", "forge", "agents", "runners"),
     *("authority", "evidence", "acts", "runtime", "system"),
-    *("testing", "lab", "cli"),
+    *("testing", "lab", "web", "cli"),
 )
 RANK = {name: rank for rank, name in enumerate(ORDER)}
 PURE = ("domain", "state", "core", "reading", "views", "guard", "proofs")

@@ -86,6 +86,7 @@ BEFORE = {
     **dict.fromkeys(("task add", "trigger", "hold", "release"), "true"),
 }
 NOT_RUN = {
+    "serve": "runs until it is stopped; tests/web/test_serve.py runs it",
     **dict.fromkeys(("up", "down"), "runs until it is stopped; tests/e2e/test_up.py runs it"),
     "demo": "tests/docs/test_examples.py plays it on a terminal",
     "hook": "needs the files of a running act; tests/e2e/test_hook.py runs it",

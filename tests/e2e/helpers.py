@@ -109,6 +109,8 @@ class Place:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+            for stream in filter(None, (process.stdout, process.stderr)):
+                stream.close()
         ours = b"FLYBALL_STATE_DIR=" + os.fsencode(self.state)
         for lock in self.state.glob("drivers/*.lock"):
             pid = int(lock.name.partition("-")[0])

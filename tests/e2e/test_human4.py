@@ -104,7 +104,7 @@ def test_every_verb_that_speaks_for_a_person_goes_through_the_one_door(place: Pl
     def said(*words: str) -> str:
         return str(CliRunner().invoke(cli, words, env=env).exception)
 
-    alone = dict.fromkeys(("init", "trust", "up", "down", "hold", "release", "uninstall"), ())
+    alone = dict.fromkeys(("init", "trust", "up", "down", "hold", "release", "uninstall", "serve"), ())
     more = {
         **alone,
         "trigger": ("ci", "--text", "x"),

@@ -51,6 +51,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "watch": "follow",
         "stats": "stats",
         "brief": "brief",
+        "serve": "serve",
     },
     "Answer": {
         **dict.fromkeys(
@@ -109,7 +110,7 @@ PERSONAL = (
         "retry",
     ),
     *("take-over", "hand-back", "rollback", "land", "rm", "uninstall"),
-    *("up", "down", "trigger", "hold", "release"),
+    *("up", "down", "trigger", "hold", "release", "serve"),
 )
 TRUSTED = "trusted"  # the option with which any other command speaks for a person too
 

@@ -7,9 +7,10 @@ import shutil
 import click
 
 from flyball.cli import say, terminal_width
-from flyball.cli.keys import ROOM, change_of, letters_of, show_change, take_answer
+from flyball.cli.keys import ROOM, letters_of, show_change, take_answer
 from flyball.cli.shown_diff import coloured
 from flyball.runtime.app import App
+from flyball.runtime.questions import change_of
 from flyball.state.run import Run
 from flyball.views.choices import QUIT, SHOW, choices
 from flyball.views.text import fields, plural

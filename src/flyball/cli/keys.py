@@ -18,15 +18,12 @@ from flyball.cli.answers import send_answer
 from flyball.cli.screen import Screen, Terminal
 from flyball.cli.shown_diff import coloured
 from flyball.errors import FlyballError
-from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
-from flyball.runtime.facts import diff_of
-from flyball.runtime.questions import NEEDS_TEXT
+from flyball.runtime.questions import NEEDS_TEXT, change_of
 from flyball.state.run import Run
 from flyball.views.choices import SHOW, keys_of
 from flyball.views.text import fields
 
-ABOUT_A_CHANGE = ("approval", "evidence", "block", "breakpoint")
 TAKES_REASON = ("reject",)
 ROOM = 14  # lines that a question itself takes
 Askers = Callable[[], Sequence[Run]]
@@ -35,16 +32,6 @@ CLOSED = (OSError, ValueError, termios.error)  # what a terminal raises that is 
 
 def letters_of(run: Run) -> dict[str, str]:
     return keys_of(run.question) if run.question else {}
-
-
-def change_of(app: App, run: Run) -> list[str]:
-    """The change that the run's question is about, line by line."""
-    assert run.question is not None
-    if run.question.kind not in ABOUT_A_CHANGE:
-        return []
-    with contextlib.suppress(FlyballError):
-        return spelled_out(diff_of(app, run, stat=False).text).splitlines()
-    return []
 
 
 def show_change(app: App, run: Run) -> None:

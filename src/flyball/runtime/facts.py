@@ -13,7 +13,7 @@ from flyball.core import stops
 from flyball.domain import events as e
 from flyball.domain.settings import Budget, dollars, elapsed, rough, show_duration
 from flyball.errors import FlyballError, WorkspaceError
-from flyball.journal.records import asking, continues_with
+from flyball.journal.records import asking, continues_with, family
 from flyball.state.run import Run
 from flyball.views import reasons, run_view
 from flyball.views.text import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flyball.journal.records import Records
     from flyball.runtime.app import App
     from flyball.views.measures import Measures
+    from flyball.views.timeline import Line
 
 LIST_LIMIT = 12
 TAIL_BYTES = 1 << 16
@@ -291,6 +292,28 @@ def current_call(records: Records, run: Run) -> str:
     if act is None or not act.do.startswith("agent:") or run.status != "running":
         return ""
     return _last_call(act.agent, process.read_out(records.dirs.act(act.key), TAIL_BYTES))
+
+
+def live(records: Records, run: Run, now: int) -> dict[str, str]:
+    """What `watch` shows of a run now: where it is, its counters, and what happens at the moment."""
+    from flyball.views.timeline import Live
+
+    shown = Live()
+    for member in family(records, run):
+        shown.runs[member.id], shown.since[member.id] = member, member.at
+        shown.calls[member.id] = current_call(records, member)
+    return {"place": shown.place(run), "counters": shown.counters(run, now), "now": shown.now(run, now)}
+
+
+def story(records: Records, run: Run, most: int) -> list[Line]:
+    """The last lines of what `log` prints of a run and the runs below it."""
+    from flyball.views.timeline import Timeline
+
+    timeline, members = Timeline(), [row.run for row in reversed(records.journal.rows(root=run.id))]
+    entries = [entry for member in members or [run.id] for entry in records.journal.read(member)]
+    entries.sort(key=lambda entry: entry.at)
+    lines = [timeline.line(entry.run, e.decode(entry.body)) for entry in entries]
+    return [line for line in lines if line.level][-most:]
 
 
 def _last_call(agent: str, output: bytes) -> str:

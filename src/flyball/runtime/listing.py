@@ -8,7 +8,7 @@ import msgspec
 
 from flyball.journal import Row
 from flyball.journal.records import Records
-from flyball.views.text import is_free, iso
+from flyball.views.text import cost, is_free, iso
 
 
 def row_facts(records: Records, row: Row) -> dict[str, Any]:
@@ -48,3 +48,10 @@ def tone_of(status: str, end: str, asks: bool) -> str:
     if status == "ended":
         return "good" if end == "success" else "bad"
     return "run" if status == "running" else "ask" if asks else "wait"
+
+
+def shown_row(records: Records, row: Row) -> dict[str, Any]:
+    """The facts of a row, with what `ls` shows in words."""
+    tone = tone_of(row.status, row.end, bool(row.question))
+    shown = {"label": status_of(records, row), "tone": tone, "task": task_of(records, row)}
+    return {**row_facts(records, row), **shown, "cost": cost(row.cost_uusd, is_cost_known(records, row))}

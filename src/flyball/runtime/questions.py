@@ -5,25 +5,32 @@ An answer is bound to the question as it was shown. It never changes a run: it i
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from flyball.core.mail import settles
 from flyball.core.stops import ALERT_STEPS, RAISE, alert_reached
+from flyball.domain import events as e
 from flyball.domain.messages import Answer, readable
 from flyball.domain.settings import rough, show_duration
-from flyball.errors import UserError
+from flyball.errors import FlyballError, UserError
 from flyball.journal import Row
 from flyball.journal.records import continues_with, root_of
+from flyball.reading.terminal import spelled_out
 from flyball.runtime.app import App
+from flyball.runtime.facts import diff_of
 from flyball.state.run import Run
 from flyball.views import reasons
+from flyball.views.choices import choices
 from flyball.views.text import iso, one_line
 
 NEEDS_TEXT = ("answer", "redirect")
+ABOUT_A_CHANGE = ("approval", "evidence", "block", "breakpoint")
 WITHOUT_TEXT = ("approve", "go-on", "grant", "raise", "take-over", "cancel")
 
 
@@ -82,11 +89,14 @@ def _facts(app: App, row: Row) -> dict[str, Any]:
         "text": question.text,
         "asked": question.text,
         "verbs": list(question.verbs),
+        "choices": dict(choices(question)),
+        "shown": question.shown,
         "default": question.default or None,
         "deadline": iso(question.deadline) if question.deadline else None,
         "since": iso(run.at),
         "since_us": run.at,
         "answered": pending_answer(app, run),
+        "pending": msgspec.to_builtins(unread_answer(app, run)),
         "driven": app.driven(run.id),
         "how": reasons.how_to_answer(question),
     }
@@ -116,6 +126,15 @@ def _late(rows: Sequence[Row], now: int) -> list[dict[str, Any]]:
         if not row.question
         and alert_reached(now - row.entered_at, row.alert_at - row.entered_at) == ALERT_STEPS[-1]
     ]
+
+
+def change_of(app: App, run: Run) -> list[str]:
+    """The change that the run's question is about, line by line."""
+    if run.question is None or run.question.kind not in ABOUT_A_CHANGE:
+        return []
+    with contextlib.suppress(FlyballError):
+        return spelled_out(diff_of(app, run, stat=False).text).splitlines()
+    return []
 
 
 # ---- answers ----------------------------------------------------------------------------------------------
@@ -157,3 +176,17 @@ def pending_answer(app: App, run: Run) -> bool:
     """An answer, or a cancel, was sent and the run's process has not read it yet."""
     mail = app.journal.mail(run.id)
     return any(settles(run, message.body) and not app.seals.fault(message) for message in mail)
+
+
+def how_answered(app: App, name: str) -> str:
+    """What became of the last answer to a question, as a sentence; "" if it was not answered."""
+    run = app.read(app.find(name.rpartition(".")[0]))
+    unread = unread_answer(app, run)
+    if unread is not None and unread.question == name:
+        driven, root = app.driven(run.id), root_of(app, run.id)
+        return Sent(name, unread.verb, unread.text, run.id, root, driven, continues_with(app, run)).sentence()
+    events = (e.decode(entry.body) for entry in app.journal.read(run.id))
+    for event in events:
+        if isinstance(event, e.Answered) and event.question == name:
+            return Sent(name, event.verb, event.text, run.id, run.id, True, "").sentence()
+    return ""

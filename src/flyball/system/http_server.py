@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from email.message import Message
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
@@ -95,6 +96,7 @@ class HttpServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = CONNECTIONS_MOST
     allow_reuse_address = True  # a port of connections that are closing is free
     reply_to: Answer
     error: Error
@@ -170,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """For what the base class refuses: a method, a header or a line that cannot be used."""
-        reply = cast("_Server", self.server).error(None, int(code), message or "This request cannot be used.")
+        reply = cast("_Server", self.server).error(None, int(code), f"{HTTPStatus(code).phrase}.")
         self.close_connection = True
         self._send(reply)
 

@@ -71,3 +71,16 @@ def _bite(evidence: Evidence) -> str:
 def _broken(place: str) -> str:
     kind, found, where = place.partition(" in ")
     return f"{BROKEN[kind]} in {where}" if found and kind in BROKEN else place
+
+
+def tests_by_name(failing: tuple[str, ...], evidence: Evidence) -> list[tuple[str, tuple[str, ...]]]:
+    """The tests that a proof names, by what became of them; at most fifty of a kind."""
+    groups = {
+        "failing": failing,
+        "fail without the change": evidence.fail_to_pass,
+        "removed": evidence.removed,
+        "newly skipped": evidence.newly_skipped,
+        "flaky": evidence.flaky,
+        "still failing": evidence.still_failing,
+    }
+    return [(what, names) for what, names in groups.items() if names]
