@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from flyball.journal.records import Records
     from flyball.runtime.app import App
     from flyball.views.measures import Measures
-    from flyball.views.timeline import Line
+    from flyball.views.run_view import Line
 
 LIST_LIMIT = 12
 TAIL_BYTES = 1 << 16
@@ -296,7 +296,7 @@ def current_call(records: Records, run: Run) -> str:
 
 def live(records: Records, run: Run, now: int) -> dict[str, str]:
     """What `watch` shows of a run now: where it is, its counters, and what happens at the moment."""
-    from flyball.views.timeline import Live
+    from flyball.views.run_view import Live
 
     shown = Live()
     for member in family(records, run):
@@ -307,7 +307,7 @@ def live(records: Records, run: Run, now: int) -> dict[str, str]:
 
 def story(records: Records, run: Run, most: int) -> list[Line]:
     """The last lines of what `log` prints of a run and the runs below it."""
-    from flyball.views.timeline import Timeline
+    from flyball.views.run_view import Timeline
 
     timeline, members = Timeline(), [row.run for row in reversed(records.journal.rows(root=run.id))]
     entries = [entry for member in members or [run.id] for entry in records.journal.read(member)]

@@ -7,8 +7,8 @@ from typing import Any
 
 from flyball.domain.settings import rough
 from flyball.runtime.questions import NEEDS_TEXT, WITHOUT_TEXT
+from flyball.views.run_view import Line
 from flyball.views.text import clock, plural
-from flyball.views.timeline import Line
 from flyball.web.markup import Html, joined, link, pairs, tag
 
 NAVIGATION = (("", "Overview"), ("inbox", "Inbox"), ("runs", "Runs"))

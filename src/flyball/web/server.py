@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote, unquote
 import msgspec
 
 from flyball.errors import FlyballError, NotFound, UserError
-from flyball.journal import driver as drivers
+from flyball.journal.database import others_at_work
 from flyball.runtime.app import App
 from flyball.runtime.questions import leave_answer, unread_answer
 from flyball.system.http_server import HttpServer, Refused, Reply, Request
@@ -140,7 +140,7 @@ class WebPage:
         """Changes with everything that a page shows: what was written, who drives, and now and then the time."""
         files_of = (app.dirs.journal, app.dirs.journal.with_name(f"{app.dirs.journal.name}-wal"))
         written = [(stat.st_mtime_ns, stat.st_size) for stat in (f.stat() for f in files_of if f.exists())]
-        alive = drivers.others_at_work(app.state_dir)
+        alive = others_at_work(app.state_dir)
         moment = int(time.time()) // (BUSY_S if alive else IDLE_S)
         words = repr((request.path, request.query, written, alive, moment, self.access.base))
         return f'"{sha256(words.encode()).hexdigest()[:24]}"'
