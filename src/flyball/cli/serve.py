@@ -13,7 +13,7 @@ from types import FrameType
 
 import click
 
-from flyball.cli.shared import examples, open_app, repository_of, say
+from flyball.cli import examples, open_app, repository_of, say
 from flyball.errors import UserError
 from flyball.state_dir import private_folder
 from flyball.web.server import WebPage
