@@ -13,8 +13,7 @@ from msgspec import Struct
 from flyball.errors import UserError
 from flyball.evidence.verify import facts_of, lines_of, verify_run
 from flyball.journal import Row
-from flyball.journal.history import windows
-from flyball.journal.records import asking
+from flyball.journal.records import asking, windows
 from flyball.reading.terminal import spelled_out
 from flyball.runtime import facts as known
 from flyball.runtime.app import App
