@@ -30,7 +30,7 @@ WHIMS = {
 }
 HELPFUL = ("raise", "approve", "go-on", "proceed", "answer", "retry", "redirect", "reject", "complete")
 WHIMS_MOST = 60
-PATIENCE = 25  # so many answers to one family; then even somebody helpful gives up
+PATIENCE = 25  # so many answers to one family, or twice as many to all; then even somebody helpful gives up
 LATE = (SECOND, 20 * SECOND, 5 * MINUTE, 3 * HOUR, 40 * HOUR)
 
 
@@ -201,7 +201,7 @@ class People:
     def helps(self, run: Run, question: e.Question, gives_up: bool = False) -> Answer:
         root = run.began.root or run.id
         self.helped[root] = self.helped.get(root, 0) + 1
-        gives_up = gives_up or self.helped[root] > PATIENCE
+        gives_up = gives_up or self.helped[root] > PATIENCE or sum(self.helped.values()) > 2 * PATIENCE
         wanted = ("abandon", "cancel") if gives_up else HELPFUL
         verb = next((verb for verb in wanted if verb in question.verbs), question.verbs[0])
         choices = run.machine.groups.get("working", ())
