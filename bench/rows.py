@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -12,8 +15,20 @@ from bench.timing import Taken, both, median
 from flyball.domain import events as e
 from flyball.journal import Draft, Row, Write
 from flyball.journal.sqlite import SqliteJournal
+from flyball.runtime.app import App, WallClock
+from flyball.system import tasks
+from flyball.system.webhook import SECRET, Webhook
 
 GOAL = 50.0
+REPO = Path("/repo/3")
+LISTINGS: dict[str, dict[str, Any]] = {
+    "": {},
+    "--state testing": {"state": "testing"},
+    "--stuck": {"stuck": True},
+    "--escalated": {"state": "human_escalation"},
+    "--failing": {"failing": True},
+    "--cto": {"state": "cto_intervention"},
+}
 HOUR = 3_600_000_000
 NOW = 1_000_000 * HOUR
 LIVE = (
@@ -22,15 +37,28 @@ LIVE = (
 )
 
 
+class Then(WallClock):
+    def now(self) -> int:
+        return NOW
+
+
 def figures(folder: Path, quick: bool) -> list[Figure]:
     count = 20_000 if quick else 100_000
-    journal = SqliteJournal(folder / "journal.db")
+    env = {**os.environ, "FLYBALL_STATE_DIR": str(folder / "state"), SECRET: "s" * 40}
+    app = App(env)
+    app.clock = Then()
+    app.state_dir.mkdir(mode=0o700)
+    journal = SqliteJournal(app.dirs.journal)
     for start in range(0, count, 2_000):
-        _fill(journal, folder / "journal.db", range(start, start + 2_000))
+        _fill(journal, app.dirs.journal, range(start, start + 2_000))
     least = Beside("one row by its id", _ms(lambda: journal.row("t77")).wall)
-    found = {name: _ms(ask) for name, ask in _questions(journal)}
+    webhook = Webhook("127.0.0.1:0", REPO, env)
+    questions = [*_questions(journal), *_listings(app), *_over_http(webhook)]
+    found = {name: _ms(ask) for name, ask in questions}
+    webhook.close()
+    app.close()
     journal.close()
-    slowest = max(found, key=lambda name: found[name].wall)
+    slowest = max(found, key=lambda name: found[name].cpu)
     return [
         Figure(
             name=f"{count:,} tasks: the slowest query ({slowest})",
@@ -63,6 +91,23 @@ def _questions(journal: SqliteJournal) -> Iterator[tuple[str, Callable[[], objec
     yield "ls --all --status waiting", lambda: journal.rows(status="waiting", parent="", limit=100)
     yield "inbox", lambda: journal.rows(open_question=True)
     yield "a run by its prefix", lambda: journal.resolve("t7777")
+
+
+def _listings(app: App) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What `flyball task ls --json` does once it has started."""
+    for words, asked in LISTINGS.items():
+        yield (
+            f"task ls {words}",
+            lambda asked=asked: json.dumps(
+                [tasks.facts_of_task(row) for row in tasks.listing(app, REPO, **asked)[0]]
+            ),
+        )
+
+
+def _over_http(webhook: Webhook) -> Iterator[tuple[str, Callable[[], object]]]:
+    token = f"Bearer {'s' * 40}"
+    for query in ("", "state=testing", "failing=1"):
+        yield f"GET /tasks?{query}", lambda query=query: json.dumps(webhook.tasks("", query, token))
 
 
 def _fill(journal: SqliteJournal, path: Path, numbers: range) -> None:
